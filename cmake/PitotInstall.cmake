@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# Install rules: find_package(pitot COMPONENTS trace core reader), pkg-config pitot, the command line tool. The installed
+# tree may be moved: nothing in it names the machine that built it.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(pitot_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pitot)
+set(pitot_components trace core)
+if(TARGET pitot_reader)
+  list(APPEND pitot_components reader)
+endif()
+
+# Every component exports a file of its own, so that a package tells exactly what it was built with.
+foreach(component IN LISTS pitot_components)
+  set(targets pitot_${component})
+  if(component STREQUAL reader AND TARGET pitot_dump_proto)
+    get_target_property(pitot_dump_proto_type pitot_dump_proto TYPE)
+    # A static reader's users link the generated messages too.
+    if(NOT BUILD_SHARED_LIBS OR pitot_dump_proto_type STREQUAL OBJECT_LIBRARY)
+      set_target_properties(pitot_dump_proto PROPERTIES EXPORT_NAME dump_proto)
+      foreach(property INTERFACE_INCLUDE_DIRECTORIES INTERFACE_SYSTEM_INCLUDE_DIRECTORIES)
+        get_target_property(folders pitot_dump_proto ${property})
+        set_target_properties(pitot_dump_proto PROPERTIES ${property} "$<BUILD_INTERFACE:${folders}>")
+      endforeach()
+      list(APPEND targets pitot_dump_proto)
+    endif()
+  endif()
+  if(BUILD_SHARED_LIBS)
+    # Libraries of the package find each other where they lie.
+    set_target_properties(pitot_${component} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  endif()
+  install(TARGETS ${targets} EXPORT pitot-${component}-targets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          OBJECTS DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT pitot-${component}-targets NAMESPACE pitot:: DESTINATION ${pitot_package_dir})
+endforeach()
+
+if(TARGET pitot_reader)
+  set(pitot_reader_headers)
+else()
+  set(pitot_reader_headers PATTERN read EXCLUDE)
+endif()
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/pitot DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h" ${pitot_reader_headers})
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/pitotConfig.cmake.in ${PROJECT_BINARY_DIR}/pitotConfig.cmake
+                              INSTALL_DESTINATION ${pitot_package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/pitotConfigVersion.cmake VERSION ${PROJECT_VERSION}
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/pitotConfig.cmake ${PROJECT_BINARY_DIR}/pitotConfigVersion.cmake
+        DESTINATION ${pitot_package_dir})
+
+# pkg-config. A static package must name what the archives need in Libs: its users do not know to ask for --static. Libs of a
+# shared one name both libraries because a server uses both.
+list(TRANSFORM CMAKE_DL_LIBS PREPEND "-l" OUTPUT_VARIABLE pitot_dl)
+set(pitot_pc_needs "-pthread ${pitot_dl}")
+string(STRIP "${pitot_pc_needs}" pitot_pc_needs)
+if(BUILD_SHARED_LIBS)
+  set(pitot_pc_libs "")
+  set(pitot_pc_private " ${pitot_pc_needs}")
+else()
+  set(pitot_pc_libs " ${pitot_pc_needs} -Wl,--export-dynamic-symbol=pitot_process")
+  set(pitot_pc_private "")
+endif()
+# The way from pitot.pc back to the prefix.
+file(RELATIVE_PATH pitot_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" pitot_pc_prefix "${pitot_pc_prefix}")
+configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET pitot_cli)
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(pitot_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  endif()
+  install(TARGETS pitot_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

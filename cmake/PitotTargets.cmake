@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# How this project's targets are made: C++20 inside, hidden symbols, warnings, programs in <build>/bin.
+
+find_package(Threads REQUIRED)
+
+# Only where this is the project being built: a host that adds us as a subdirectory keeps its own layout and launcher.
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    find_program(PITOT_CCACHE ccache)
+    mark_as_advanced(PITOT_CCACHE)
+    if(PITOT_CCACHE)
+      # Clones in different folders share what they compiled.
+      set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                      ${PITOT_CCACHE})
+    endif()
+  endif()
+endif()
+
+# Settings every target of the project shares.
+function(pitot_configure_target target)
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF CXX_VISIBILITY_PRESET hidden
+                                             VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                                           $<$<BOOL:${PITOT_WERROR}>:-Werror>)
+  if(PITOT_SANITIZE)
+    # Instrumented code makes g++ see uninitialised reads that are not there.
+    target_compile_options(${target} PRIVATE -fsanitize=${PITOT_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all -Wno-maybe-uninitialized)
+    # Installed packages never carry it: a sanitized build is for our own tests.
+    target_link_options(${target} PUBLIC $<BUILD_INTERFACE:-fsanitize=${PITOT_SANITIZE}>)
+  endif()
+endfunction()
+
+# pitot_add_library(NAME SOURCES... [PUBLIC libs...] [PRIVATE libs...]): target pitot_NAME, alias pitot::NAME.
+function(pitot_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PUBLIC;PRIVATE")
+  add_library(pitot_${name} ${arg_SOURCES})
+  add_library(pitot::${name} ALIAS pitot_${name})
+  pitot_configure_target(pitot_${name})
+  # The ABI of 0.x may change with every minor version, later with every major one.
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  else()
+    set(soversion ${PROJECT_VERSION_MAJOR})
+  endif()
+  set_target_properties(pitot_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION} SOVERSION ${soversion})
+  target_include_directories(pitot_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                                                  $<INSTALL_INTERFACE:include>
+                                           PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+  target_compile_features(pitot_${name} INTERFACE cxx_std_17)
+  target_link_libraries(pitot_${name} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  get_target_property(type pitot_${name} TYPE)
+  if(type STREQUAL SHARED_LIBRARY)
+    # The libraries use each other's internals, so the map decides what is seen, not the compiler.
+    set_target_properties(pitot_${name} PROPERTIES CXX_VISIBILITY_PRESET default)
+    target_link_options(pitot_${name} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map
+                                              LINKER:-Bsymbolic-functions)
+    if(NOT PITOT_SANITIZE)  # a sanitizer's runtime is found when the program is linked
+      target_link_options(pitot_${name} PRIVATE LINKER:-z,defs)
+    endif()
+    set_property(TARGET pitot_${name} APPEND PROPERTY LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
+  endif()
+endfunction()

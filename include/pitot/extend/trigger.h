@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extend: a trigger decides that something is worth an incident. The built-in ones (pitot/trigger/) use this interface.
+#ifndef PITOT_EXTEND_TRIGGER_H_
+#define PITOT_EXTEND_TRIGGER_H_
+
+#include <stdint.h>
+
+#include "pitot/export.h"
+#include "pitot/outcome.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+
+// A finished or still open request as triggers see it. Times in ns; strings live for the call.
+struct RequestView {
+  uint64_t id;
+  const char* route;
+  uint32_t route_index;  // below 64, stable for the process
+  uint32_t size_bucket;  // of the first size: 1 + floor(log2) clamped to 1..63; 0 without a size
+  Outcome outcome;       // meaningless while open
+  uint64_t latency_ns;   // so far, while open
+  uint64_t deadline_ns;  // 0: none
+  uint32_t output_tokens;
+  uint64_t first_token_ns;  // after arrival; 0: none yet
+  uint64_t max_token_gap_ns;
+};
+
+// What a trigger says when it fires.
+struct Firing {
+  uint64_t request = 0;       // id; 0: no particular request
+  const char* cause = "";     // short, stable, names the budget: "latency /classify"; copied
+  const char* detail = "";    // a sentence for the report; copied
+  uint32_t pre_window_ms = 0;   // 0: the recorder's
+  uint32_t post_window_ms = 0;  // 0: the recorder's
+};
+
+// Takes firings. Fire never blocks and never allocates; it returns false where the queue of firings is full. (Budgets are
+// applied later.)
+class FiringSink {
+ public:
+  virtual bool Fire(const Firing& firing) noexcept = 0;
+
+ protected:
+  ~FiringSink() = default;
+};
+
+class PITOT_EXPORT Trigger {
+ public:
+  virtual ~Trigger();
+  // Whether its options make sense; asked by Recorder::Add, which hands an error on.
+  virtual Status Check() const noexcept;
+  // A request finished. On the host's thread, concurrently from many: no lock, no allocation, tens of ns unless it fires.
+  virtual void OnFinish(const RequestView& request, FiringSink& sink) noexcept;
+  // A request marked output tokens; as OnFinish. `gap_ns` is the time since the mark before it (since arrival for the
+  // first).
+  virtual void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept;
+  // Whether the next two are to be called.
+  virtual bool WatchesOpenWork() const noexcept;
+  // Every tick (10 ms) for each open request. On Pitot's own thread.
+  virtual void OnOpenRequest(const RequestView& request, FiringSink& sink) noexcept;
+  // Every tick for each scope open for at least 10 ms. On Pitot's own thread. `name` lives for the call.
+  virtual void OnOpenScope(const char* name, uint32_t thread, uint64_t open_ns, FiringSink& sink) noexcept;
+  // The latency from which a request of `route` counts as late while it runs (Request::IsLate), ns; 0: never.
+  virtual uint64_t LateAfterNs(const char* route) noexcept;
+};
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_EXTEND_TRIGGER_H_

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hooks: how the recorder tells the host that something happened.
+#ifndef PITOT_HOOKS_H_
+#define PITOT_HOOKS_H_
+
+#include <stdint.h>
+
+#include "pitot/export.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+
+// An incident as the host sees it. Strings live for the call.
+struct IncidentInfo {
+  uint64_t number;        // counts from 1 in this recorder
+  const char* cause;      // of the firing that began it
+  const char* directory;  // absolute; null if incidents are not kept on disk or writing failed
+  uint64_t slow_requests; // that joined it
+  uint64_t first_request; // id of the one that began it; 0: none
+  Status status;          // ok, or why nothing is on disk
+};
+
+// Called on Pitot's worker thread, one call at a time. They may take their time (later incidents wait), must not throw and
+// must not call Recorder::Stop. Null: not called.
+struct Hooks {
+  // The incident's files are on disk.
+  void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
+  // Its verdict has been added. Today the report is complete when the files are written, so this follows at once.
+  void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;
+  void* context = nullptr;
+};
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_HOOKS_H_

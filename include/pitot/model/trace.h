@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace: a snapshot of everything recorded, on one clock, as columns. Built from a live snapshot or from a dump;
+// serializers, reports and the command line read it and nothing else.
+//
+// Times are int64 ns of CLOCK_MONOTONIC. Rows refer to each other by index; kNone is "no row". Strings are indices into
+// `strings`, whose row 0 is "". A Trace is plain data: copy, move, and read from many threads.
+#ifndef PITOT_MODEL_TRACE_H_
+#define PITOT_MODEL_TRACE_H_
+
+#include <stdint.h>
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "pitot/export.h"
+#include "pitot/outcome.h"
+#include "pitot/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace model {
+
+using StringId = uint32_t;
+inline constexpr uint32_t kNone = 0xffffffff;
+inline constexpr int64_t kOpen = -1;  // the duration of what had not ended when the snapshot was taken
+// No time, nor end of an interval, is later or negative: 146 years of uptime, so that differences and sums of two fit.
+inline constexpr int64_t kMaxTimeNs = int64_t{1} << 62;
+
+// Kinds of sites whose events have a duration.
+inline constexpr bool IsScope(SiteKind kind) {
+  return kind == SiteKind::kScope || kind == SiteKind::kLeaf || kind == SiteKind::kPhase || kind == SiteKind::kWait;
+}
+// Types of arguments whose value is a StringId.
+inline constexpr bool IsText(ArgType type) {
+  return type == ArgType::kLiteral || type == ArgType::kName || type == ArgType::kString;
+}
+// The order of a thread's events. Two that begin together are in order if one of them is open.
+inline constexpr bool InOrder(int64_t begin_ns, int64_t duration_ns, int64_t next_begin_ns, int64_t next_duration_ns) {
+  return begin_ns < next_begin_ns || (begin_ns == next_begin_ns && (duration_ns >= next_duration_ns ||
+                                                                    duration_ns == kOpen || next_duration_ns == kOpen));
+}
+
+// Each distinct string once. All strings are valid UTF-8 without control characters: what was not is replaced on the way
+// in, by U+FFFD.
+class PITOT_EXPORT StringTable {
+ public:
+  StringTable();
+  StringId Add(std::string_view text);
+  std::string_view operator[](StringId id) const { return id < views_.size() ? views_[id] : std::string_view(); }
+  uint32_t size() const { return static_cast<uint32_t>(views_.size()); }
+  StringTable(const StringTable& other);
+  StringTable& operator=(const StringTable& other);
+  StringTable(StringTable&&) = default;
+  StringTable& operator=(StringTable&&) = default;
+
+ private:
+  std::vector<std::string_view> views_;  // into blocks_
+  std::vector<std::vector<char>> blocks_;
+  std::unordered_map<std::string_view, StringId> index_;
+};
+
+struct ClockInfo {
+  int64_t monotonic_ns = 0;  // read back to back when the snapshot was taken
+  int64_t realtime_ns = 0;
+  int64_t boottime_ns = 0;
+  bool cycle_counter = false;    // events were stamped with the CPU's counter
+  double ticks_per_ns = 0;
+  int64_t pair_width_ns = 0;     // uncertainty of converting ticks
+};
+
+// A place in the code.
+struct SiteRow {
+  SiteKind kind = SiteKind::kScope;
+  StringId name = 0;
+  StringId file = 0;
+  StringId function = 0;
+  uint32_t line = 0;
+  bool unloaded = false;  // its library was gone when the snapshot was read: name says so
+  bool name_is_first_arg = false;
+  std::vector<StringId> arg_names;
+  std::vector<ArgType> arg_types;
+};
+
+struct ThreadRow {
+  uint32_t number = 0;  // Pitot's: counts from 1 in the order of first events
+  int64_t tid = 0;      // the operating system's
+  StringId name = 0;
+  bool exited = false;
+  uint32_t first_event = 0;  // its rows of `events`
+  uint32_t event_count = 0;
+  int64_t history_begin_ns = 0;  // what it recorded from here on is complete but for `losses`
+};
+
+// Events of scopes, instants and counters, sorted by (thread, begin ascending, end descending; open ends last).
+struct EventColumns {
+  std::vector<int64_t> begin_ns;
+  std::vector<int64_t> duration_ns;  // kOpen: still open; 0: instants and counters
+  std::vector<uint32_t> site;
+  std::vector<uint32_t> thread;   // row of threads
+  std::vector<uint32_t> request;  // row of requests whose context it ran in, or kNone
+  std::vector<uint32_t> batch;    // row of batches whose context it ran in, or kNone
+  std::vector<uint32_t> args;     // first row of `arg_values`, or kNone; the site says how many
+  uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
+};
+
+// One argument's value; the site says its type. Ints, uints, bools as they are; doubles by bits; literals, names and
+// strings as StringId.
+using ArgValue = uint64_t;
+
+struct Label {
+  StringId key = 0;
+  StringId value = 0;
+};
+struct Size {
+  StringId name = 0;
+  double value = 0;
+};
+// A stage of a request; ends where the next begins, the last where the request does.
+struct Stage {
+  StringId name = 0;
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;  // kOpen: the last stage of an open request
+};
+
+struct RequestRow {
+  uint64_t id = 0;
+  uint64_t parent_id = 0;  // 0: none; may be of another process
+  uint64_t trace_id_high = 0, trace_id_low = 0;
+  StringId route = 0;
+  uint32_t size_bucket = 0;
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;  // kOpen: still open; see `end_known`
+  bool begin_known = true;  // false: only its end, or what others said of it, is in the window
+  bool end_known = false;   // false: open, or its end was lost
+  Outcome outcome = Outcome::kOk;
+  uint32_t begin_thread = kNone;
+  uint32_t end_thread = kNone;
+  int64_t deadline_ns = 0;  // after begin; 0: none
+  uint32_t output_tokens = 0;
+  int64_t first_token_ns = 0;  // after begin; 0: none
+  int64_t max_token_gap_ns = 0;
+  std::vector<Label> labels;
+  std::vector<Size> sizes;
+  std::vector<Stage> stages;
+};
+
+struct BatchRow {
+  uint64_t id = 0;
+  StringId executor = 0;
+  uint32_t thread = kNone;
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;     // kOpen: still open
+  int64_t submitted_ns = 0;    // after begin; 0: not said
+  uint8_t close = 0;           // BatchClose
+  uint32_t first_member = 0;   // its rows of `members`
+  uint32_t member_count = 0;
+};
+struct MemberRow {
+  uint32_t batch = kNone;
+  uint32_t request = kNone;
+  int64_t join_ns = 0;
+  int64_t leave_ns = 0;  // 0: at the batch's end
+};
+
+// A request handed from thread to thread through a queue.
+struct HandoffRow {
+  uint32_t request = kNone;
+  StringId queue = 0;
+  uint32_t from_thread = kNone;
+  uint32_t to_thread = kNone;  // kNone: not taken yet
+  int64_t enqueue_ns = 0;
+  int64_t take_ns = 0;         // 0: not taken yet
+  uint32_t batch = kNone;      // that took it by Join
+};
+
+// A part of a request that belongs to no thread.
+struct AsyncRow {
+  uint32_t site = kNone;
+  uint32_t request = kNone;
+  uint32_t begin_thread = kNone;
+  uint32_t end_thread = kNone;
+  int64_t begin_ns = 0;
+  int64_t duration_ns = 0;  // kOpen: still open
+};
+
+// Output tokens a request marked.
+struct TokenRow {
+  uint32_t request = kNone;
+  uint32_t thread = kNone;
+  int64_t at_ns = 0;
+  uint32_t count = 0;
+};
+
+enum class LossReason : uint8_t {
+  kOverwritten = 1,      // older than what the ring holds, but inside the window
+  kCopying = 2,          // overwritten while the ring was being copied
+  kReserve = 3,          // the snapshot reserve was full: the oldest part of the window was left out
+  kUnreadable = 4,       // a record that made no sense
+  kDepth = 5,            // a scope deeper than 62 was open: not shown while open
+  kClosedElsewhere = 6,  // scopes closed on another thread than they began on
+  kRefused = 7,          // events of threads that found no ring
+};
+PITOT_EXPORT const char* LossReasonName(LossReason reason);
+
+// What is missing, of which thread, from when to when.
+struct LossRow {
+  uint32_t thread = kNone;  // kNone: of the process
+  LossReason reason = LossReason::kOverwritten;
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t events = 0;  // 0: number unknown
+  uint64_t bytes = 0;
+};
+
+// A firing that belongs to this trace's incident.
+struct FiringRow {
+  int64_t at_ns = 0;
+  uint64_t request_id = 0;
+  StringId cause = 0;
+  StringId detail = 0;
+};
+
+struct Attribute {
+  StringId key = 0;
+  StringId value = 0;
+};
+
+struct Trace {
+  StringTable strings;
+  ClockInfo clock;
+  StringId process_name = 0;
+  int64_t pid = 0;
+  int64_t window_begin_ns = 0;
+  int64_t window_end_ns = 0;
+
+  std::vector<SiteRow> sites;
+  std::vector<ThreadRow> threads;
+  EventColumns events;
+  std::vector<ArgValue> arg_values;
+  std::vector<RequestRow> requests;  // by begin
+  std::vector<BatchRow> batches;     // by begin
+  std::vector<MemberRow> members;    // by batch, then join
+  std::vector<HandoffRow> handoffs;  // by enqueue
+  std::vector<AsyncRow> asyncs;      // by begin
+  std::vector<TokenRow> tokens;      // by time
+  std::vector<LossRow> losses;
+  std::vector<FiringRow> firings;    // by time; empty unless it is an incident's
+  std::vector<Attribute> attributes; // version, host, cost of recording, options: for people
+
+  // The name an event shows: its site's, or that of its first argument.
+  std::string_view EventName(uint32_t event) const {
+    const SiteRow& site = sites[events.site[event]];
+    if (site.name_is_first_arg && events.args[event] != kNone) return strings[static_cast<StringId>(arg_values[events.args[event]])];
+    return strings[site.name];
+  }
+  // Its end; the window's end while it is open.
+  int64_t EventEnd(uint32_t event) const {
+    return events.duration_ns[event] == kOpen ? window_end_ns : events.begin_ns[event] + events.duration_ns[event];
+  }
+  int64_t RequestEnd(const RequestRow& request) const {
+    return request.duration_ns == kOpen ? window_end_ns : request.begin_ns + request.duration_ns;
+  }
+};
+
+// Checks that every index points into its table, that columns have equal lengths and rows are in their order; returns ""
+// or what is wrong. A reader of files must pass it before anything walks a trace.
+PITOT_EXPORT std::string FindInconsistency(const Trace& trace);
+
+}  // namespace model
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_MODEL_TRACE_H_

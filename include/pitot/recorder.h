@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Control: starts and stops the one recorder of the process, and tells it what to watch for.
+//
+//   pitot::Options options;
+//   options.incident_directory = "/var/lib/myserver/incidents";
+//   auto recorder = pitot::Recorder::Start(options);
+//   recorder.Add(pitot::MakeLatencyTrigger({.route = "/classify", .above_ms = 50}));
+#ifndef PITOT_RECORDER_H_
+#define PITOT_RECORDER_H_
+
+#include <memory>
+
+#include "pitot/export.h"
+#include "pitot/extend/serializer.h"
+#include "pitot/extend/trigger.h"
+#include "pitot/hooks.h"
+#include "pitot/options.h"
+#include "pitot/stats.h"
+#include "pitot/status.h"
+
+namespace pitot::session {
+class Session;
+}
+
+PITOT_NAMESPACE_BEGIN
+
+// The version of the linked library, "0.1.0".
+PITOT_EXPORT const char* Version() noexcept;
+
+// A handle. Movable; the functions may be called from any thread. Every failure leaves a server that runs unrecorded.
+class PITOT_EXPORT Recorder {
+ public:
+  // Not running: status() is kNotRunning.
+  Recorder() noexcept;
+  // Starts the recorder of this process: maps nothing but what it needs, starts two threads, opens the gate. Call it early
+  // in main; in a server that forks workers, in each worker.
+  // Errors (in status()): kInvalidArgument names the wrong field; kAlreadyRunning (also another copy of the library);
+  // kResourceExhausted; kUnavailable; kDisabled when the environment says PITOT_OFF=1.
+  // Cost: about 1 ms.
+  static Recorder Start(const Options& options) noexcept;
+  Recorder(Recorder&&) noexcept;
+  Recorder& operator=(Recorder&&) noexcept;
+  // Stops.
+  ~Recorder();
+
+  // Ok while it records; else why it does not.
+  Status status() const noexcept;
+
+  // Adds a trigger or a serializer of incidents' files, for good. trace.pftrace, dump.pitot and report.txt need no Add; a
+  // serializer with the name of a file that is there replaces it.
+  Status Add(std::unique_ptr<Trigger> trigger) noexcept;
+  Status Add(std::unique_ptr<Serializer> serializer) noexcept;
+  Status SetHooks(const Hooks& hooks) noexcept;
+
+  // Asks for an incident now. Errors: kNotRunning; kResourceExhausted (budget; cause "manual").
+  Status Trigger(const char* reason) noexcept;
+  // Waits until every incident asked for before the call is on disk (or failed), at most `timeout_ms`.
+  // Errors: kNotRunning; kUnavailable when the time was up.
+  Status Flush(uint32_t timeout_ms) noexcept;
+
+  pitot::Stats Stats() const noexcept;
+
+  // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`, then
+  // cut off and left unnamed); one that waits for its post window is written with what there is. Idempotent.
+  void Stop(uint32_t timeout_ms = 5000) noexcept;
+
+ private:
+  explicit Recorder(Status status) noexcept;
+  std::shared_ptr<session::Session> session_;
+  Status status_;
+};
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_RECORDER_H_

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes a trace as text for people: the slow requests with their stages and typical times, what ran meanwhile on every
+// thread, what was lost and what recording cost.
+#ifndef PITOT_SERIALIZE_REPORT_H_
+#define PITOT_SERIALIZE_REPORT_H_
+
+#include <memory>
+
+#include "pitot/extend/serializer.h"
+
+PITOT_NAMESPACE_BEGIN
+
+PITOT_EXPORT std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name = "report.txt") noexcept;
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_SERIALIZE_REPORT_H_

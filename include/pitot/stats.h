@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stats: what the recorder holds, has lost and costs. A plain copy.
+#ifndef PITOT_STATS_H_
+#define PITOT_STATS_H_
+
+#include <stdint.h>
+
+#include "pitot/export.h"
+
+PITOT_NAMESPACE_BEGIN
+
+// What the memory budget is split into, bytes. The parts add up to it.
+struct MemorySplit {
+  uint64_t rings;
+  uint64_t requests_and_names;
+  uint64_t snapshot_reserve;
+  uint64_t analysis_arena;
+};
+
+struct Stats {
+  MemorySplit memory;
+  uint64_t ring_bytes_used;       // reserved by rings of threads, living or gone
+  uint64_t address_bytes_parked;  // mapped but empty: rings of a former recorder that their threads may still touch
+  uint32_t threads_recording;
+  uint32_t threads_retired;  // exited, their rings still readable
+  // The shortest and the median history that a living thread's ring holds at its present rate, ms; 0: no data yet.
+  uint64_t history_shortest_ms;
+  uint64_t history_median_ms;
+
+  uint64_t events_recorded;  // by all threads since Start
+  uint64_t requests_begun;
+  uint64_t requests_finished;
+  uint64_t requests_abandoned;
+  uint64_t requests_open;
+
+  // Losses since Start. Overwritten events are the ring's nature and are listed per thread in each incident.
+  uint64_t threads_refused;         // found no ring
+  uint64_t events_refused;          // of those threads
+  uint64_t requests_refused;        // more than max_open_requests
+  uint64_t names_refused;           // the name table was full
+  uint64_t labels_folded;           // became "(other)", routes included
+  uint64_t details_refused;         // stages, sizes and labels beyond a request's limit
+  uint64_t scopes_closed_elsewhere; // on another thread than they began on; not recorded
+  uint64_t scopes_misnested;        // closed out of order; recorded
+
+  uint64_t triggers_fired;
+  uint64_t incidents_written;
+  uint64_t incidents_suppressed;  // by a budget or a cool-down
+  uint64_t incidents_failed;      // could not be written; the log callback says why
+
+  // Cost of recording since Start: events times their calibrated cost, against the process's CPU time; and the CPU time
+  // of Pitot's own threads. Percent of the process's CPU time; negative: unknown.
+  double recording_cpu_percent;
+  double own_threads_cpu_percent;
+  double scope_cost_ns;  // calibrated at Start
+};
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_STATS_H_

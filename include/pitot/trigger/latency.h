@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fires on a request that took too long: longer than a fixed time, or than a quantile of its like.
+#ifndef PITOT_TRIGGER_LATENCY_H_
+#define PITOT_TRIGGER_LATENCY_H_
+
+#include <memory>
+
+#include "pitot/extend/trigger.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct LatencyTriggerOptions {
+  // The route to watch; null: every route, each with statistics of its own.
+  const char* route = nullptr;
+  // Fires above this latency, ms; 0: no fixed threshold. One of above_ms and or_above_quantile must be set.
+  double above_ms = 0;
+  // Fires above this quantile of finished ok requests of the same route and size bucket, 0.5 to 0.9999; 0: not. The
+  // quantile is kept in a histogram with buckets of at most 3 % width that forgets: counts halve every `memory` requests.
+  double or_above_quantile = 0;
+  uint32_t memory = 10000;
+  // The quantile decides nothing before so many requests of a route and size bucket have finished.
+  uint32_t warm_up_requests = 200;
+  // Fires only when `k` of the last `n` finished requests of the route were above, 1 <= k <= n <= 64.
+  uint32_t k = 1;
+  uint32_t n = 1;
+  // After firing on a route, stays quiet there for so long, ms.
+  uint32_t cool_down_ms = 1000;
+  // Window of its incidents, ms; 0: the recorder's.
+  uint32_t pre_window_ms = 0;
+  uint32_t post_window_ms = 0;
+};
+
+PITOT_EXPORT std::unique_ptr<Trigger> MakeLatencyTrigger(const LatencyTriggerOptions& options) noexcept;
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_TRIGGER_LATENCY_H_

@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assemble/assemble.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "assemble/sites.h"
+#include "pitot/request.h"
+#include "snapshot/record.h"
+#include "trace/names.h"
+
+namespace pitot::assemble {
+namespace {
+
+using model::kNone;
+using model::kOpen;
+using snapshot::Record;
+using snapshot::RingCopy;
+using snapshot::Snapshot;
+using InternalRecord = trace::Record;
+
+// An event before rows are known: requests and batches by id.
+struct RawEvent {
+  int64_t begin_ns;
+  int64_t duration_ns;
+  uint64_t request;
+  uint64_t batch;
+  uint32_t site;
+  uint32_t args;
+};
+
+struct RawMember {
+  uint64_t batch, request;
+  int64_t join_ns, leave_ns;
+  bool joined;
+};
+
+struct RawHandoff {
+  model::HandoffRow row;
+  uint64_t request, batch;
+};
+
+struct RawAsync {
+  model::AsyncRow row;
+  uint64_t id, request;
+  bool is_end;
+};
+
+struct RawToken {
+  model::TokenRow row;
+  uint64_t request;
+};
+
+class Assembler {
+ public:
+  explicit Assembler(const Snapshot& snapshot) : snapshot_(snapshot), sites_(&trace_) {}
+  model::Trace Run();
+
+ private:
+  void AddThread(const RingCopy& ring);
+  void AddLosses(const RingCopy& ring, uint32_t thread, bool broken, int64_t oldest_ns);
+  void AddInternal(const Record& record, InternalRecord kind, uint32_t thread);
+  void AddEvent(const Record& record, const KnownSite& site);
+  uint32_t AddArgs(const Record& record, const KnownSite& site);
+  void AddOpenScopes(const RingCopy& ring);
+  void AddOpenRequests();
+  void FlushEvents(uint32_t thread);
+
+  model::RequestRow& Request(uint64_t id);
+  void ReadRequestWords(const uint64_t* words, uint32_t count, model::RequestRow* row);
+  model::BatchRow& Batch(uint64_t id);
+  void JoinEnqueues();
+  void SortRows();
+  void ResolveEvents();
+
+  int64_t Ns(uint64_t ticks) const { return snapshot_.clock.Ns(ticks); }
+  // A length in ticks from a moment on.
+  int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const { return Ns(from_ticks + length_ticks) - Ns(from_ticks); }
+  model::StringId NameOf(uint64_t index) { return trace_.strings.Add(trace::NameText(static_cast<uint32_t>(index))); }
+  uint32_t ThreadRow(uint64_t number) const {
+    const auto at = thread_rows_.find(static_cast<uint32_t>(number));
+    return at != thread_rows_.end() ? at->second : kNone;
+  }
+
+  const Snapshot& snapshot_;
+  model::Trace trace_;
+  Sites sites_;
+  std::unordered_map<uint32_t, uint32_t> thread_rows_;
+
+  // Of the thread being read: the context that events before (older than) the records read so far ran in.
+  uint64_t request_ = 0, batch_ = 0;
+  bool saw_context_ = false, saw_batch_context_ = false;
+  std::vector<RawEvent> raw_;
+  uint64_t raw_records_ = 0;
+  // Of all threads, beside the columns of trace_.events: ids.
+  std::vector<uint64_t> event_requests_, event_batches_;
+
+  std::unordered_map<uint64_t, uint32_t> request_rows_, batch_rows_;
+  std::vector<RawMember> members_;
+  std::vector<RawHandoff> handoffs_;
+  std::vector<RawAsync> asyncs_;
+  std::vector<RawToken> tokens_;
+};
+
+model::RequestRow& Assembler::Request(uint64_t id) {
+  const auto [at, is_new] = request_rows_.try_emplace(id, static_cast<uint32_t>(trace_.requests.size()));
+  if (is_new) {
+    model::RequestRow row;
+    row.id = id;
+    row.begin_known = false;
+    row.duration_ns = kOpen;
+    row.begin_ns = INT64_MAX;  // until something is known of it
+    trace_.requests.push_back(row);
+  }
+  return trace_.requests[at->second];
+}
+
+model::BatchRow& Assembler::Batch(uint64_t id) {
+  const auto [at, is_new] = batch_rows_.try_emplace(id, static_cast<uint32_t>(trace_.batches.size()));
+  if (is_new) {
+    model::BatchRow row;
+    row.id = id;
+    row.duration_ns = kOpen;
+    row.begin_ns = trace_.window_begin_ns;
+    trace_.batches.push_back(row);
+  }
+  return trace_.batches[at->second];
+}
+
+void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::RequestRow* row) {
+  if (count < trace::kRequestFixedWords) return;
+  row->parent_id = words[1];
+  row->trace_id_high = words[2];
+  row->trace_id_low = words[3];
+  row->route = NameOf(words[4] & 0xffffffff);
+  row->size_bucket = words[4] >> 40 & 0xff;
+  const uint32_t labels = words[4] >> 48 & 15, sizes = words[4] >> 52 & 15, stages = words[4] >> 56 & 31;
+  row->deadline_ns = static_cast<int64_t>(words[5]);
+  row->output_tokens = static_cast<uint32_t>(words[6]);
+  const double ns_per_tick = 1.0 / snapshot_.clock.TicksPerNs();
+  const auto ns = [&](uint64_t ticks) { return static_cast<int64_t>(static_cast<double>(ticks) * ns_per_tick); };
+  row->first_token_ns = ns(words[7]);
+  row->max_token_gap_ns = ns(words[8]);
+  uint32_t at = trace::kRequestFixedWords;
+  if (at + labels + sizes * 2 + stages > count) return;
+  row->labels.clear(), row->sizes.clear(), row->stages.clear();
+  for (uint32_t i = 0; i < labels; ++i, ++at)
+    row->labels.push_back({NameOf(words[at] & 0xffffffff), NameOf(words[at] >> 32)});
+  for (uint32_t i = 0; i < sizes; ++i, at += 2) {
+    double value;
+    std::memcpy(&value, &words[at + 1], sizeof value);
+    row->sizes.push_back({NameOf(words[at]), value});
+  }
+  const int64_t end_ns = row->duration_ns == kOpen ? INT64_MAX : row->begin_ns + row->duration_ns;
+  for (uint32_t i = 0; i < stages; ++i, ++at) {
+    model::Stage stage;
+    stage.name = NameOf(words[at] >> 48);
+    stage.begin_ns = std::min(row->begin_ns + ns(words[at] & trace::kStageTicksMask), end_ns);
+    if (!row->stages.empty()) {
+      // Stamps of two threads may disagree by the clocks' distance: stages stay in order.
+      model::Stage& before = row->stages.back();
+      stage.begin_ns = std::max(stage.begin_ns, before.begin_ns);
+      before.duration_ns = stage.begin_ns - before.begin_ns;
+    }
+    row->stages.push_back(stage);
+  }
+  if (!row->stages.empty())
+    row->stages.back().duration_ns = row->duration_ns == kOpen ? kOpen : end_ns - row->stages.back().begin_ns;
+}
+
+void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
+  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2};
+  if (static_cast<size_t>(kind) >= std::size(kArgs) || record.arg_words < kArgs[static_cast<size_t>(kind)]) return;
+  const uint64_t* args = record.args;
+  const int64_t at_ns = Ns(record.end_ticks);
+  switch (kind) {
+    case InternalRecord::kRequestBegin: {
+      model::RequestRow& row = Request(args[0]);
+      row.begin_ns = Ns(record.begin_ticks);
+      row.begin_known = true;
+      row.begin_thread = thread;
+      if (row.end_known) break;  // the end says the rest
+      row.parent_id = args[1];
+      row.trace_id_high = args[2];
+      row.trace_id_low = args[3];
+      row.route = NameOf(args[4]);
+      break;
+    }
+    case InternalRecord::kRequestEnd: {
+      model::RequestRow& row = Request(args[0]);
+      row.begin_ns = Ns(record.begin_ticks);
+      row.begin_known = true;
+      row.end_known = true;
+      row.duration_ns = at_ns - row.begin_ns;
+      row.end_thread = thread;
+      row.outcome = static_cast<Outcome>(args[4] >> 32 & 0xff);
+      ReadRequestWords(args, record.arg_words, &row);
+      break;
+    }
+    case InternalRecord::kContext:
+      // Read backwards: what follows in time ran in the context after, what comes next here in the one before. The ring's
+      // word may be a moment older than its newest record.
+      if (!saw_context_ && request_ != args[1]) {
+        for (RawEvent& event : raw_) event.request = args[1];
+      }
+      saw_context_ = true;
+      if (args[1] != 0) Request(args[1]);
+      request_ = args[0];
+      break;
+    case InternalRecord::kBatchContext:
+      if (!saw_batch_context_ && batch_ != args[1]) {
+        for (RawEvent& event : raw_) event.batch = args[1];
+      }
+      saw_batch_context_ = true;
+      batch_ = args[0];
+      break;
+    case InternalRecord::kEnqueue: {
+      RawHandoff handoff{};
+      handoff.request = args[0];
+      handoff.row.queue = NameOf(args[1]);
+      handoff.row.from_thread = thread;
+      handoff.row.enqueue_ns = at_ns;
+      Request(args[0]);
+      handoffs_.push_back(handoff);
+      break;
+    }
+    case InternalRecord::kTake:
+    case InternalRecord::kJoin: {
+      const bool join = kind == InternalRecord::kJoin;
+      const uint64_t request = join ? args[1] : args[0], enqueued = join ? args[2] : args[1];
+      Request(request);
+      if (join) {
+        Batch(args[0]);
+        members_.push_back({args[0], request, at_ns, 0, true});
+      }
+      if (enqueued == 0) break;
+      RawHandoff handoff{};
+      handoff.request = request;
+      handoff.batch = join ? args[0] : 0;
+      handoff.row.queue = NameOf(join ? args[3] & 0xffffffff : args[2]);
+      handoff.row.from_thread = ThreadRow(join ? args[3] >> 32 : args[3]);
+      handoff.row.to_thread = thread;
+      handoff.row.enqueue_ns = Ns(enqueued);
+      handoff.row.take_ns = std::max(at_ns, handoff.row.enqueue_ns);
+      handoffs_.push_back(handoff);
+      break;
+    }
+    case InternalRecord::kBatchBegin: {
+      model::BatchRow& row = Batch(args[0]);
+      row.begin_ns = at_ns;
+      row.executor = NameOf(args[1]);
+      row.thread = thread;
+      break;
+    }
+    case InternalRecord::kBatchEnd: {
+      model::BatchRow& row = Batch(args[0]);
+      row.begin_ns = Ns(record.begin_ticks);
+      row.duration_ns = at_ns - row.begin_ns;
+      row.executor = NameOf(args[1] & 0xffffffff);
+      row.close = static_cast<uint8_t>(args[1] >> 32);
+      row.submitted_ns = args[2] != 0 ? NsBetween(record.begin_ticks, args[2]) : 0;
+      row.thread = thread;
+      break;
+    }
+    case InternalRecord::kLeave:
+      members_.push_back({args[0], args[1], at_ns, at_ns, false});
+      break;
+    case InternalRecord::kTokens: {
+      Request(args[0]);
+      RawToken token{};
+      token.request = args[0];
+      token.row.thread = thread;
+      token.row.at_ns = at_ns;
+      token.row.count = static_cast<uint32_t>(args[1]);
+      tokens_.push_back(token);
+      break;
+    }
+    case InternalRecord::kUnreadable:
+      break;
+  }
+}
+
+uint32_t Assembler::AddArgs(const Record& record, const KnownSite& site) {
+  if (site.arg_count == 0) return kNone;
+  const auto first = static_cast<uint32_t>(trace_.arg_values.size());
+  const uint64_t* at = record.args;
+  const uint64_t* const end = at + record.arg_words;
+  for (uint8_t i = 0; i < site.arg_count; ++i) {
+    uint64_t value = at < end ? *at++ : 0;
+    if (site.arg_types[i] == ArgType::kString) {
+      const uint64_t kept = std::min<uint64_t>(value, detail::kMaxStringBytes), words = (kept + 7) / 8;
+      if (words > static_cast<uint64_t>(end - at)) return trace_.arg_values.resize(first), kNone;
+      const std::string_view text(reinterpret_cast<const char*>(at), kept);
+      at += words;
+      value = trace_.strings.Add(text);
+    } else if (site.arg_types[i] == ArgType::kName) {
+      value = NameOf(value);
+    } else if (site.arg_types[i] == ArgType::kLiteral) {
+      value = sites_.Literal(value);
+    }
+    trace_.arg_values.push_back(value);
+  }
+  return first;
+}
+
+void Assembler::AddEvent(const Record& record, const KnownSite& known) {
+  const KnownSite site = known;
+  if (site.kind == SiteKind::kAsyncBegin || site.kind == SiteKind::kAsyncEnd) {
+    if (record.arg_words < 2) return;
+    RawAsync async{};
+    async.row.site = site.row;
+    async.row.begin_thread = static_cast<uint32_t>(trace_.threads.size()) - 1;
+    async.row.begin_ns = Ns(record.end_ticks);
+    async.request = record.args[0];
+    async.id = record.args[1];
+    async.is_end = site.kind == SiteKind::kAsyncEnd;
+    asyncs_.push_back(async);
+    return;
+  }
+  RawEvent event;
+  event.begin_ns = Ns(record.begin_ticks);
+  event.duration_ns = Ns(record.end_ticks) - event.begin_ns;
+  event.request = request_;
+  event.batch = batch_;
+  event.site = site.row;
+  event.args = AddArgs(record, site);
+  raw_.push_back(event);
+}
+
+void Assembler::AddOpenScopes(const RingCopy& ring) {
+  for (const snapshot::OpenScopeCopy& open : ring.open) {
+    const KnownSite& site = sites_.At(open.site);
+    if (site.kind == SiteKind::kInternal) continue;
+    raw_.push_back({Ns(open.begin_ticks), kOpen, request_, batch_, site.row, kNone});
+  }
+}
+
+void Assembler::AddLosses(const RingCopy& ring, uint32_t thread, bool broken, int64_t oldest_ns) {
+  model::LossRow loss;
+  loss.thread = thread;
+  loss.begin_ns = std::max(Ns(ring.attach_ticks), trace_.window_begin_ns);
+  loss.end_ns = std::max(oldest_ns, loss.begin_ns);
+  using snapshot::Oldest;
+  const bool lost = ring.oldest == Oldest::kOverwritten || ring.oldest == Oldest::kCopying ||
+                    ring.oldest == Oldest::kReserve || ring.oldest == Oldest::kBroken || broken;
+  if (lost && loss.end_ns > loss.begin_ns) {
+    loss.reason = ring.oldest == Oldest::kCopying   ? model::LossReason::kCopying
+                  : ring.oldest == Oldest::kReserve ? model::LossReason::kReserve
+                  : broken || ring.oldest == Oldest::kBroken ? model::LossReason::kUnreadable
+                                                    : model::LossReason::kOverwritten;
+    loss.bytes = ring.lapped_words * 8;
+    // What is missing of all it recorded is known exactly; of the window only where the window began before the thread.
+      const uint64_t read = raw_records_;
+    if (loss.begin_ns == Ns(ring.attach_ticks) && ring.events > read) loss.events = ring.events - read;
+    trace_.losses.push_back(loss);
+  }
+  if (ring.open.size() >= detail::kMaxOpen)
+    trace_.losses.push_back({thread, model::LossReason::kDepth, trace_.window_end_ns, trace_.window_end_ns, 0, 0});
+}
+
+void Assembler::AddThread(const RingCopy& ring) {
+  const auto thread = static_cast<uint32_t>(trace_.threads.size());
+  model::ThreadRow row;
+  row.number = ring.number;
+  row.tid = ring.tid;
+  row.name = trace_.strings.Add(ring.name);
+  row.exited = ring.exited;
+  trace_.threads.push_back(row);
+
+  request_ = ring.request;
+  batch_ = ring.batch;
+  saw_context_ = saw_batch_context_ = false;
+  raw_.clear();
+  raw_records_ = 0;
+  AddOpenScopes(ring);
+  snapshot::RecordCursor cursor(ring.first, ring.last, ring.now_ticks);
+  Record record;
+  int64_t oldest_ns = Ns(ring.now_ticks);
+  while (cursor.Next(&record)) {
+    if (record.end_ticks < snapshot_.window_begin_ticks) break;
+    ++raw_records_;
+    oldest_ns = Ns(record.end_ticks);
+    const KnownSite& site = sites_.At(record.site);
+    if (site.kind == SiteKind::kInternal)
+      AddInternal(record, site.record, thread);
+    else
+      AddEvent(record, site);
+  }
+  const bool whole = ring.oldest == snapshot::Oldest::kWindow || ring.oldest == snapshot::Oldest::kAttach;
+  trace_.threads[thread].history_begin_ns =
+      whole && !cursor.IsBroken() ? std::max(Ns(ring.attach_ticks), trace_.window_begin_ns) : oldest_ns;
+  AddLosses(ring, thread, cursor.IsBroken(), oldest_ns);
+  FlushEvents(thread);
+}
+
+// Sorts the thread's events as the model wants them and appends them to the columns.
+void Assembler::FlushEvents(uint32_t thread) {
+  const auto end_of = [](const RawEvent& e) { return e.duration_ns == kOpen ? INT64_MAX : e.begin_ns + e.duration_ns; };
+  // Read newest first, so of events with the same times the outer, which closed last, already stands first. The open
+  // scopes stand before all others, outermost first.
+  std::stable_sort(raw_.begin(), raw_.end(), [&](const RawEvent& a, const RawEvent& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_of(a) > end_of(b);
+  });
+  model::EventColumns& events = trace_.events;
+  model::ThreadRow& row = trace_.threads[thread];
+  row.first_event = events.size();
+  row.event_count = static_cast<uint32_t>(raw_.size());
+  for (const RawEvent& event : raw_) {
+    events.begin_ns.push_back(event.begin_ns);
+    events.duration_ns.push_back(event.duration_ns);
+    events.site.push_back(event.site);
+    events.thread.push_back(thread);
+    events.args.push_back(event.args);
+    event_requests_.push_back(event.request);
+    event_batches_.push_back(event.batch);
+  }
+}
+
+void Assembler::AddOpenRequests() {
+  for (const trace::OpenRequest& open : snapshot_.open_requests) {
+    model::RequestRow& row = Request(open.words.words[0]);
+    if (row.end_known) continue;  // it ended while the snapshot was taken
+    row.begin_ns = Ns(open.begin_ticks);
+    row.begin_known = true;
+    row.begin_thread = ThreadRow(open.begin_thread);
+    row.duration_ns = kOpen;
+    ReadRequestWords(open.words.words, open.words.count, &row);
+  }
+}
+
+// An enqueue is also said by the take that belongs to it: the pair becomes one row.
+void Assembler::JoinEnqueues() {
+  std::sort(handoffs_.begin(), handoffs_.end(), [](const RawHandoff& a, const RawHandoff& b) {
+    if (a.request != b.request) return a.request < b.request;
+    if (a.row.enqueue_ns != b.row.enqueue_ns) return a.row.enqueue_ns < b.row.enqueue_ns;
+    return a.row.take_ns > b.row.take_ns;  // the take first
+  });
+  std::vector<RawHandoff> joined;
+  for (const RawHandoff& handoff : handoffs_) {
+    if (!joined.empty() && handoff.row.take_ns == 0 && joined.back().request == handoff.request &&
+        joined.back().row.enqueue_ns == handoff.row.enqueue_ns && joined.back().row.queue == handoff.row.queue)
+      continue;
+    joined.push_back(handoff);
+  }
+  handoffs_ = std::move(joined);
+}
+
+template <class Row> std::vector<uint32_t> OrderBy(const std::vector<Row>& rows, auto less) {
+  std::vector<uint32_t> order(rows.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return less(rows[a], rows[b]); });
+  return order;
+}
+
+// Puts rows in order and the maps from ids on the new places.
+template <class Row>
+void Reorder(std::vector<Row>* rows, std::unordered_map<uint64_t, uint32_t>* index, const std::vector<uint32_t>& order) {
+  std::vector<Row> sorted;
+  sorted.reserve(rows->size());
+  for (const uint32_t row : order) sorted.push_back(std::move((*rows)[row]));
+  *rows = std::move(sorted);
+  for (uint32_t i = 0; i < rows->size(); ++i) (*index)[(*rows)[i].id] = i;
+}
+
+void Assembler::SortRows() {
+  for (model::RequestRow& row : trace_.requests) {
+    // Nothing but mentions: it was open in the window, and that is all that is known.
+    if (row.begin_ns == INT64_MAX) row.begin_ns = trace_.window_begin_ns;
+  }
+  const auto earlier = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
+  Reorder(&trace_.requests, &request_rows_, OrderBy(trace_.requests, earlier));
+  Reorder(&trace_.batches, &batch_rows_, OrderBy(trace_.batches, earlier));
+  const auto request_row = [&](uint64_t id) {
+    const auto at = request_rows_.find(id);
+    return at != request_rows_.end() ? at->second : kNone;
+  };
+  const auto batch_row = [&](uint64_t id) {
+    const auto at = batch_rows_.find(id);
+    return at != batch_rows_.end() ? at->second : kNone;
+  };
+
+  std::stable_sort(members_.begin(), members_.end(), [&](const RawMember& a, const RawMember& b) {
+    const uint32_t row_a = batch_row(a.batch), row_b = batch_row(b.batch);
+    return row_a != row_b ? row_a < row_b : a.join_ns < b.join_ns;
+  });
+  for (const RawMember& member : members_) {
+    const uint32_t batch = batch_row(member.batch), request = request_row(member.request);
+    if (batch == kNone || request == kNone) continue;
+    if (!member.joined) {
+      for (auto row = trace_.members.rbegin(); row != trace_.members.rend() && row->batch == batch; ++row) {
+        if (row->request == request && row->leave_ns == 0) row->leave_ns = member.leave_ns;
+      }
+      continue;
+    }
+    model::BatchRow& row = trace_.batches[batch];
+    if (row.member_count++ == 0) row.first_member = static_cast<uint32_t>(trace_.members.size());
+    trace_.members.push_back({batch, request, member.join_ns, 0});
+  }
+
+  JoinEnqueues();
+  for (const RawHandoff& handoff : handoffs_) {
+    model::HandoffRow row = handoff.row;
+    row.request = request_row(handoff.request);
+    row.batch = handoff.batch != 0 ? batch_row(handoff.batch) : kNone;
+    trace_.handoffs.push_back(row);
+  }
+  std::stable_sort(trace_.handoffs.begin(), trace_.handoffs.end(),
+                   [](const auto& a, const auto& b) { return a.enqueue_ns < b.enqueue_ns; });
+
+  std::unordered_map<uint64_t, uint32_t> begun;
+  std::stable_sort(asyncs_.begin(), asyncs_.end(), [](const auto& a, const auto& b) {
+    return a.row.begin_ns != b.row.begin_ns ? a.row.begin_ns < b.row.begin_ns : a.is_end < b.is_end;
+  });
+  for (const RawAsync& async : asyncs_) {
+    if (!async.is_end) {
+      begun[async.id] = static_cast<uint32_t>(trace_.asyncs.size());
+      model::AsyncRow row = async.row;
+      row.request = request_row(async.request);
+      row.duration_ns = kOpen;
+      trace_.asyncs.push_back(row);
+    } else if (const auto at = begun.find(async.id); at != begun.end()) {
+      trace_.asyncs[at->second].duration_ns = async.row.begin_ns - trace_.asyncs[at->second].begin_ns;
+      trace_.asyncs[at->second].end_thread = async.row.begin_thread;
+    }
+  }
+
+  for (const RawToken& token : tokens_) {
+    trace_.tokens.push_back(token.row);
+    trace_.tokens.back().request = request_row(token.request);
+  }
+  std::stable_sort(trace_.tokens.begin(), trace_.tokens.end(),
+                   [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
+}
+
+// Gives events the rows of their ids. A context that outlived its request (finished on another thread) does not count.
+void Assembler::ResolveEvents() {
+  model::EventColumns& events = trace_.events;
+  events.request.assign(events.size(), kNone);
+  events.batch.assign(events.size(), kNone);
+  uint64_t last_request = 0, last_batch = 0;
+  uint32_t request = kNone, batch = kNone;
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    if (event_requests_[i] != last_request) {
+      last_request = event_requests_[i];
+      const auto at = request_rows_.find(last_request);
+      request = at != request_rows_.end() ? at->second : kNone;
+    }
+    if (event_batches_[i] != last_batch) {
+      last_batch = event_batches_[i];
+      const auto at = batch_rows_.find(last_batch);
+      batch = at != batch_rows_.end() ? at->second : kNone;
+    }
+    events.batch[i] = batch;
+    if (request == kNone) continue;
+    const model::RequestRow& row = trace_.requests[request];
+    if (events.begin_ns[i] <= trace_.RequestEnd(row) && trace_.EventEnd(i) >= row.begin_ns) events.request[i] = request;
+  }
+}
+
+model::Trace Assembler::Run() {
+  trace_.clock.monotonic_ns = snapshot_.clock.last.monotonic_ns;
+  trace_.clock.realtime_ns = snapshot_.clock.last.realtime_ns;
+  trace_.clock.boottime_ns = snapshot_.clock.last.boottime_ns;
+  trace_.clock.cycle_counter = snapshot_.cycle_counter;
+  trace_.clock.ticks_per_ns = snapshot_.clock.TicksPerNs();
+  trace_.clock.pair_width_ns = std::max(snapshot_.clock.first.width_ns, snapshot_.clock.last.width_ns);
+  trace_.pid = getpid();
+  trace_.window_begin_ns = Ns(snapshot_.window_begin_ticks);
+  trace_.window_end_ns = Ns(snapshot_.window_end_ticks);
+
+  uint64_t words = 0;
+  for (const RingCopy& ring : snapshot_.rings) {
+    thread_rows_[ring.number] = static_cast<uint32_t>(thread_rows_.size());
+    words += static_cast<uint64_t>(ring.last - ring.first);
+    // What the threads copied last recorded meanwhile belongs to the window, too.
+    trace_.window_end_ns = std::max(trace_.window_end_ns, Ns(ring.now_ticks));
+  }
+  event_requests_.reserve(words / 2);
+  event_batches_.reserve(words / 2);
+  for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
+  AddOpenRequests();
+  if (snapshot_.ring_counts.events_refused != 0)
+    trace_.losses.push_back({kNone, model::LossReason::kRefused, trace_.window_begin_ns, trace_.window_end_ns,
+                             snapshot_.ring_counts.events_refused, 0});
+  if (snapshot_.ring_counts.closed_elsewhere != 0)
+    trace_.losses.push_back({kNone, model::LossReason::kClosedElsewhere, trace_.window_begin_ns, trace_.window_end_ns,
+                             snapshot_.ring_counts.closed_elsewhere, 0});
+  SortRows();
+  ResolveEvents();
+  return std::move(trace_);
+}
+
+}  // namespace
+
+model::Trace Assemble(const Snapshot& snapshot) { return Assembler(snapshot).Run(); }
+
+}  // namespace pitot::assemble

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assemble/sites.h"
+
+#include "snapshot/site_reader.h"
+
+namespace pitot::assemble {
+namespace {
+
+std::string_view Trim(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\n')) text.remove_suffix(1);
+  return text;
+}
+
+// The end of the string or character literal that begins at `at`.
+size_t SkipLiteral(std::string_view text, size_t at) {
+  const char quote = text[at];
+  for (++at; at < text.size() && text[at] != quote; ++at) {
+    if (text[at] == '\\') ++at;
+  }
+  return at;
+}
+
+model::SiteRow MakeRow(const snapshot::SiteText& text, model::StringTable* strings) {
+  model::SiteRow row;
+  row.kind = text.kind;
+  row.name = strings->Add(text.name);
+  row.file = strings->Add(text.file);
+  row.function = strings->Add(text.function);
+  row.line = text.line;
+  row.unloaded = text.unloaded;
+  row.name_is_first_arg = (text.flags & kNameIsFirstArg) != 0;
+  const std::vector<std::string_view> names = SplitArgText(text.arg_text);
+  for (uint8_t i = 0; i < text.arg_count; ++i) {
+    row.arg_types.push_back(static_cast<ArgType>(text.arg_types >> (4 * i) & 7));
+    row.arg_names.push_back(strings->Add(i < names.size() ? names[i] : "value"));
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<std::string_view> SplitArgText(std::string_view text) {
+  std::vector<std::string_view> parts;
+  size_t begin = 0;
+  int depth = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    // A quote after a digit or letter separates digits (1'000).
+    const bool separator = c == '\'' && i > 0 && text[i - 1] >= '0' && text[i - 1] <= '9';
+    if ((c == '"' || c == '\'') && !separator) {
+      i = SkipLiteral(text, i);
+    } else if (c == '(' || c == '[' || c == '{') {
+      ++depth;
+    } else if (c == ')' || c == ']' || c == '}') {
+      --depth;
+    } else if (c == ',' && depth == 0) {
+      parts.push_back(Trim(text.substr(begin, i - begin)));
+      begin = i + 1;
+    }
+  }
+  parts.push_back(Trim(text.substr(begin)));
+  parts.erase(parts.begin());
+  return parts;
+}
+
+const KnownSite& Sites::At(uint64_t address) {
+  if (address == last_address_) return sites_[last_];
+  const auto [at, is_new] = index_.try_emplace(address, static_cast<uint32_t>(sites_.size()));
+  last_address_ = address;
+  last_ = at->second;
+  if (!is_new) return sites_[last_];
+  const snapshot::SiteText text = snapshot::ReadSite(address);
+  KnownSite site;
+  site.kind = text.kind;
+  site.arg_count = text.arg_count;
+  site.unloaded = text.unloaded;
+  if (text.kind == SiteKind::kInternal) {
+    site.record = static_cast<trace::Record>(text.flags);
+  } else {
+    site.row = static_cast<uint32_t>(trace_->sites.size());
+    trace_->sites.push_back(MakeRow(text, &trace_->strings));
+    for (uint8_t i = 0; i < text.arg_count; ++i) site.arg_types[i] = trace_->sites.back().arg_types[i];
+  }
+  sites_.push_back(site);
+  return sites_.back();
+}
+
+model::StringId Sites::Literal(uint64_t address) {
+  const auto [at, is_new] = literals_.try_emplace(address, 0);
+  if (!is_new) return at->second;
+  std::string text;
+  if (address != 0 && !snapshot::ReadString(address, 256, &text)) text = "(unloaded)";
+  return at->second = trace_->strings.Add(text);
+}
+
+}  // namespace pitot::assemble

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text for people in at most 100 columns: padding, numbers with units, UTC times.
+#ifndef PITOT_LIB_BASE_COLUMNS_H_
+#define PITOT_LIB_BASE_COLUMNS_H_
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "pitot/export.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace base {
+
+inline constexpr size_t kColumns = 100;
+
+// Columns that valid UTF-8 takes, each character one.
+inline size_t Width(std::string_view text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// The text cut to `width` columns, "..." where something was cut.
+inline std::string Cut(std::string_view text, size_t width) {
+  if (Width(text) <= width) return std::string(text);
+  const size_t keep = width > 3 ? width - 3 : 0;
+  size_t bytes = 0, columns = 0;
+  for (; bytes < text.size(); ++bytes) {
+    if ((static_cast<unsigned char>(text[bytes]) & 0xc0) != 0x80 && columns++ == keep) break;
+  }
+  return std::string(text.substr(0, bytes)) + std::string(std::min<size_t>(3, width), '.');
+}
+inline std::string PadRight(std::string_view text, size_t width) {
+  std::string cut = Cut(text, width);
+  cut.append(width - std::min(width, Width(cut)), ' ');
+  return cut;
+}
+inline std::string PadLeft(std::string_view text, size_t width) {
+  const std::string cut = Cut(text, width);
+  return std::string(width - std::min(width, Width(cut)), ' ') + cut;
+}
+
+[[gnu::format(printf, 1, 2)]] inline std::string Format(const char* format, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, format);
+  const int size = vsnprintf(text, sizeof text, format, args);
+  va_end(args);
+  return std::string(text, size < 0 ? 0 : std::min(static_cast<size_t>(size), sizeof text - 1));
+}
+
+inline std::string Count(uint64_t count) {
+  std::string digits = std::to_string(count);
+  for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
+  return digits;
+}
+// "1 request", "1,203 requests".
+inline std::string Plural(uint64_t count, const char* noun) {
+  return Count(count) + " " + noun + (count == 1 ? "" : "s");
+}
+inline std::string Duration(int64_t ns) {
+  const double us = static_cast<double>(ns) * 1e-3, size = us < 0 ? -us : us;
+  if (size < 9.995) return Format("%.2f us", us);
+  if (size < 999.5) return Format("%.0f us", us);
+  if (size < 9995) return Format("%.2f ms", us * 1e-3);
+  if (size < 999950) return Format("%.1f ms", us * 1e-3);
+  return Format("%.2f s", us * 1e-6);
+}
+inline std::string Milliseconds(int64_t ns) { return Format("%.2f ms", static_cast<double>(ns) * 1e-6); }
+inline std::string Bytes(uint64_t bytes) {
+  if (bytes < 10240) return Count(bytes) + " B";
+  if (bytes < 10240 * 1024) return Count(bytes >> 10) + " KiB";
+  return Count(bytes >> 20) + " MiB";
+}
+inline std::string Number(double value) { return Format("%.10g", value); }
+inline std::string RequestId(uint64_t id) { return Format("%016llx", static_cast<unsigned long long>(id)); }
+
+// "2026-11-21 02:31:17.123 UTC" and "02:31:17.123".
+inline std::string TimeOfDay(int64_t realtime_ns) {
+  const time_t seconds = static_cast<time_t>(realtime_ns / 1000000000);
+  tm utc = {};
+  gmtime_r(&seconds, &utc);
+  return Format("%02d:%02d:%02d.%03d", utc.tm_hour, utc.tm_min, utc.tm_sec,
+                static_cast<int>(realtime_ns / 1000000 % 1000));
+}
+inline std::string DateTime(int64_t realtime_ns) {
+  const time_t seconds = static_cast<time_t>(realtime_ns / 1000000000);
+  tm utc = {};
+  gmtime_r(&seconds, &utc);
+  return Format("%04d-%02d-%02d ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday) + TimeOfDay(realtime_ns) + " UTC";
+}
+
+// Collects lines; each is cut to 100 columns.
+class Lines {
+ public:
+  void Add(size_t indent, const std::string& text) {
+    std::string line = Cut(text, kColumns - std::min(indent, kColumns));
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (!line.empty()) text_.append(indent, ' ').append(line);
+    text_ += '\n';
+  }
+  // Words that go on below where they do not fit.
+  void AddWrapped(size_t indent, const std::string& first, std::string_view words) {
+    const size_t lead = Width(first);
+    std::string line = first;
+    bool is_empty = true;
+    while (!words.empty()) {
+      const size_t size = std::min(words.find(' '), words.size());
+      const std::string_view word = words.substr(0, size);
+      words.remove_prefix(std::min(size + 1, words.size()));
+      if (!is_empty && Width(line) + 1 + Width(word) > kColumns - indent) {
+        Add(indent, line);
+        line.assign(lead, ' ');
+        is_empty = true;
+      }
+      if (!is_empty) line += ' ';
+      line += word;
+      is_empty = false;
+    }
+    Add(indent, line);
+  }
+  void Blank() { text_ += '\n'; }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace base
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_BASE_COLUMNS_H_

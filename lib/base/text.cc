@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <stdint.h>
+
+PITOT_NAMESPACE_BEGIN
+namespace {
+
+constexpr char kReplacement[] = "\xef\xbf\xbd";  // U+FFFD
+
+// Returns the size of the sane character at the front of `text`; 0 if its first byte is to be replaced alone. A control
+// character of two bytes is replaced byte by byte.
+uint32_t SaneCharacter(std::string_view text) {
+  const auto byte = [&](uint32_t i) -> uint32_t { return static_cast<uint8_t>(text[i]); };
+  const uint32_t first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const uint32_t size = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+  if (size == 0 || size > text.size()) return 0;
+  uint32_t code = first & (0xff >> (size + 1));
+  for (uint32_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3f);
+  }
+  if (size == 3 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) return 0;
+  if (size == 4 && (code < 0x10000 || code > 0x10ffff)) return 0;
+  return code < 0xa0 ? 0 : size;
+}
+
+}  // namespace
+
+bool IsSaneText(std::string_view text) {
+  while (!text.empty()) {
+    const uint32_t size = SaneCharacter(text);
+    if (size == 0) return false;
+    text.remove_prefix(size);
+  }
+  return true;
+}
+
+std::string SanitizeText(std::string_view text) {
+  std::string sane;
+  sane.reserve(text.size());
+  while (!text.empty()) {
+    const uint32_t size = SaneCharacter(text);
+    sane.append(size != 0 ? text.substr(0, size) : std::string_view(kReplacement));
+    text.remove_prefix(size != 0 ? size : 1);
+  }
+  return sane;
+}
+
+PITOT_NAMESPACE_END

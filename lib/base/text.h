@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Text from a host or a file, made fit to be shown: every name of a trace passes through here once.
+#ifndef PITOT_LIB_BASE_TEXT_H_
+#define PITOT_LIB_BASE_TEXT_H_
+
+#include <string>
+#include <string_view>
+
+#include "pitot/export.h"
+
+PITOT_NAMESPACE_BEGIN
+
+// True for valid UTF-8 without control characters (U+0000 to U+001F, U+007F to U+009F).
+bool IsSaneText(std::string_view text);
+
+// Returns `text` with each control character and each byte that is not part of valid UTF-8 replaced by U+FFFD.
+std::string SanitizeText(std::string_view text);
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_BASE_TEXT_H_

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/calibrate.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "trace/internal_sites.h"
+#include "trace/rings.h"
+
+namespace pitot::session {
+
+trace::ClockReading CalibrateTicks(bool slow_clock) {
+  if (slow_clock) {
+    __atomic_store_n(&detail::g_ticks_per_ns_q32, uint64_t{1} << 32, __ATOMIC_RELAXED);
+    return trace::ReadClocks(true);
+  }
+  const trace::ClockReading before = trace::ReadClocks(false);
+  const timespec nap{0, 1'000'000};
+  nanosleep(&nap, nullptr);
+  trace::ClockReading after = trace::ReadClocks(false);
+  const double ticks_per_ns = trace::ClockMap{before, after}.TicksPerNs();
+  __atomic_store_n(&detail::g_ticks_per_ns_q32, static_cast<uint64_t>(ticks_per_ns * 4294967296.0), __ATOMIC_RELAXED);
+  after.width_ns = static_cast<int64_t>(static_cast<double>(after.width_ns) / ticks_per_ns);
+  return before;
+}
+
+double CalibrateScopeCost(bool slow_clock) {
+  constexpr int kRuns = 9, kScopes = 500;
+  constexpr uint64_t kWords = 4096;
+  const auto ring = std::make_unique<detail::Ring>();
+  const auto words = std::make_unique<uint64_t[]>(kWords);
+  ring->words = words.get();
+  ring->mask = kWords - 1;
+  const uint32_t gate = slow_clock ? 1 : 0;
+  double runs[kRuns];
+  for (double& run : runs) {
+    const int64_t begin = trace::MonotonicNs();
+    for (int i = 0; i < kScopes; ++i) {
+      const uint64_t scope_begin = detail::Clock(gate);
+      const uint32_t depth = ring->depth;
+      detail::Push(ring.get(), &trace::kContextSite, scope_begin);
+      const uint64_t scope_end = detail::Clock(gate);
+      detail::Pop(ring.get(), depth);
+      detail::Append(ring.get(), &trace::kContextSite, scope_begin, scope_end, detail::ArgList<>{});
+    }
+    run = static_cast<double>(trace::MonotonicNs() - begin) / kScopes;
+  }
+  std::sort(runs, runs + kRuns);
+  return runs[kRuns / 2];
+}
+
+void AddHistory(bool slow_clock, uint64_t* shortest_ms, uint64_t* median_ms) noexcept {
+  *shortest_ms = *median_ms = 0;
+  const std::vector<trace::ThreadRing*> rings = trace::PinRings();
+  const uint64_t now = detail::Clock(slow_clock ? 1 : 0);
+  const double ticks_per_ms =
+      static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0 * 1e6;
+  try {
+    std::vector<uint64_t> each;
+    for (const trace::ThreadRing* ring : rings) {
+      const uint64_t written = __atomic_load_n(&ring->head, __ATOMIC_RELAXED) - ring->floor;
+      if (ring->state != trace::RingState::kLive || written == 0 || now <= ring->attach_ticks) continue;
+      const double lived_ms = static_cast<double>(now - ring->attach_ticks) / ticks_per_ms;
+      const double turns = static_cast<double>(written) / static_cast<double>(ring->mask + 1);
+      each.push_back(static_cast<uint64_t>(turns > 1 ? lived_ms / turns : lived_ms));
+    }
+    std::sort(each.begin(), each.end());
+    if (!each.empty()) *shortest_ms = each.front(), *median_ms = each[each.size() / 2];
+  } catch (const std::bad_alloc&) {
+    // Zero says that it is not known.
+  }
+  trace::UnpinRings(rings);
+}
+
+}  // namespace pitot::session

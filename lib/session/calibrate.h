@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the recorder measures of itself when it starts and is asked.
+#ifndef PITOT_LIB_SESSION_CALIBRATE_H_
+#define PITOT_LIB_SESSION_CALIBRATE_H_
+
+#include <cstdint>
+
+#include "trace/clock.h"
+
+namespace pitot::session {
+
+// Finds out how many ticks a nanosecond has (to about 1 in 10,000; traces use better readings, taken further apart) and
+// returns the clocks. Takes a millisecond.
+trace::ClockReading CalibrateTicks(bool slow_clock);
+
+// The cost of one scope on this machine, ns: the median of several runs on a ring of its own. Takes about 0.1 ms.
+double CalibrateScopeCost(bool slow_clock);
+
+// How much history living threads' rings hold at the rate they were filled so far, ms; 0 where there is none.
+void AddHistory(bool slow_clock, uint64_t* shortest_ms, uint64_t* median_ms) noexcept;
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_CALIBRATE_H_

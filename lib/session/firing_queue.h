@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Firings on their way from the host's threads to the recorder's: bounded, lock-free, no allocation.
+#ifndef PITOT_LIB_SESSION_FIRING_QUEUE_H_
+#define PITOT_LIB_SESSION_FIRING_QUEUE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+
+#include "pitot/extend/trigger.h"
+
+namespace pitot::session {
+
+struct QueuedFiring {
+  uint64_t at_ticks;
+  uint64_t request;
+  uint32_t pre_window_ms, post_window_ms;
+  char cause[96];
+  char detail[192];
+};
+
+// Many producers, one consumer. A cell is free, then claimed by a producer, then full, then free again.
+class FiringQueue {
+ public:
+  // False if it is full.
+  bool Push(const Firing& firing, uint64_t at_ticks) noexcept {
+    for (Cell& cell : cells_) {
+      uint8_t state = kFree;
+      if (!cell.state.compare_exchange_strong(state, kClaimed, std::memory_order_acquire)) continue;
+      cell.firing.at_ticks = at_ticks;
+      cell.firing.request = firing.request;
+      cell.firing.pre_window_ms = firing.pre_window_ms;
+      cell.firing.post_window_ms = firing.post_window_ms;
+      std::snprintf(cell.firing.cause, sizeof cell.firing.cause, "%s", firing.cause != nullptr ? firing.cause : "");
+      std::snprintf(cell.firing.detail, sizeof cell.firing.detail, "%s", firing.detail != nullptr ? firing.detail : "");
+      cell.state.store(kFull, std::memory_order_release);
+      return true;
+    }
+    return false;
+  }
+
+  // Takes one, the order among firings of one moment is not kept. False if there is none.
+  bool Pop(QueuedFiring* out) noexcept {
+    for (Cell& cell : cells_) {
+      if (cell.state.load(std::memory_order_acquire) != kFull) continue;
+      *out = cell.firing;
+      cell.state.store(kFree, std::memory_order_release);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr uint8_t kFree = 0, kClaimed = 1, kFull = 2;
+  struct Cell {
+    std::atomic<uint8_t> state{kFree};
+    QueuedFiring firing;
+  };
+  Cell cells_[64];
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_FIRING_QUEUE_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How many incidents a cause may have: a fixed number per hour, refilled evenly.
+#ifndef PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
+#define PITOT_LIB_SESSION_INCIDENT_BUDGET_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+namespace pitot::session {
+
+// A token bucket for each cause. Not thread-safe.
+class IncidentBudget {
+ public:
+  explicit IncidentBudget(uint32_t per_hour) : per_hour_(per_hour) {}
+
+  // Takes one of `cause`'s, if it has one left at `now_ns`. Causes beyond the first 256 share one bucket.
+  bool Take(const std::string& cause, int64_t now_ns) {
+    constexpr size_t kMaxCauses = 256;
+    const bool known = buckets_.contains(cause);
+    Bucket& bucket = buckets_[known || buckets_.size() < kMaxCauses ? cause : std::string()];
+    if (!bucket.used) bucket = {true, static_cast<double>(per_hour_), now_ns};
+    constexpr double kHourNs = 3600e9;
+    const double earned = static_cast<double>(now_ns - bucket.at_ns) / kHourNs * per_hour_;
+    bucket.left = std::min(bucket.left + earned, static_cast<double>(per_hour_));
+    bucket.at_ns = now_ns;
+    if (bucket.left < 1) return false;
+    bucket.left -= 1;
+    return true;
+  }
+
+ private:
+  struct Bucket {
+    bool used = false;
+    double left = 0;
+    int64_t at_ns = 0;
+  };
+  uint32_t per_hour_;
+  std::unordered_map<std::string, Bucket> buckets_;
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_INCIDENT_BUDGET_H_

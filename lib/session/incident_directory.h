@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Incidents on disk: each a directory, assembled beside its place and renamed, the oldest removed when they grow too many.
+// Everything goes through descriptors of the parent, so that nothing is written through a link put in its way.
+#ifndef PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
+#define PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "pitot/extend/serializer.h"
+#include "pitot/status.h"
+
+namespace pitot::session {
+
+// Decides how fast the worker may go and when it must give up.
+class Throttle {
+ public:
+  // Called often; may sleep. False: stop, the recorder is going away.
+  virtual bool Proceed() noexcept = 0;
+
+ protected:
+  ~Throttle() = default;
+};
+
+class IncidentDirectory {
+ public:
+  IncidentDirectory() = default;
+  ~IncidentDirectory();
+  IncidentDirectory(const IncidentDirectory&) = delete;
+  IncidentDirectory& operator=(const IncidentDirectory&) = delete;
+
+  // Creates the directory if it is missing (one level, 0700) and removes what died half-written. "" is no directory: then
+  // IsOpen() is false.
+  Status Open(const std::string& path);
+  bool IsOpen() const { return fd_ >= 0; }
+  const std::string& path() const { return path_; }
+
+  // Begins an incident; files are added; Commit gives it its name "20261121T015359Z-0007-latency-classify" and returns its
+  // whole path, Abandon removes it. At most one at a time.
+  Status Begin(uint64_t number, int64_t realtime_ns, const std::string& cause);
+  Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
+  Status Commit(std::string* path);
+  void Abandon() noexcept;
+
+  // Removes the oldest incidents until at most `most` remain of at most `most_bytes`, never the newest.
+  void Prune(uint64_t most, uint64_t most_bytes) noexcept;
+
+ private:
+  Status Reopen();
+
+  std::string path_;
+  int fd_ = -1;
+  std::string partial_;  // the name while it is being written
+  std::string name_;
+  int partial_fd_ = -1;
+};
+
+// A cause as part of a file's name: letters, digits and dashes, at most 40.
+std::string FileSafe(const std::string& text);
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_

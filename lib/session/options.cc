@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "session/options.h"
+
+#include <errno.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/message.h"
+#include "trace/requests.h"
+
+namespace pitot::session {
+namespace {
+
+using base::Error;
+
+// Open requests cost this much each; names and routes, once full, this much. Checked against the tables by a test.
+constexpr uint64_t kBytesPerRequest = 512;
+constexpr uint64_t kNamesBytes = 1 << 20;
+// An event takes 16 bytes in the snapshot reserve and about six times as many while it is assembled.
+constexpr uint64_t kArenaPerReserve = 6;
+
+bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
+
+Status CheckRange(const char* field, uint64_t value, uint64_t least, uint64_t most) {
+  if (value >= least && value <= most) return {};
+  return Error(StatusCode::kInvalidArgument, "Options::%s is %llu; it must be %llu to %llu", field,
+               static_cast<unsigned long long>(value), static_cast<unsigned long long>(least),
+               static_cast<unsigned long long>(most));
+}
+
+Status CheckValues(const Options& o) {
+  constexpr uint64_t kMax = ~uint64_t{0};
+  struct Range {
+    const char* field;
+    uint64_t value, least, most;
+  };
+  const Range ranges[] = {
+      {"memory_budget_bytes", o.memory_budget_bytes, 4u << 20, uint64_t{1} << 40},
+      {"max_ring_bytes", o.max_ring_bytes, 4096, 64u << 20},
+      {"min_ring_bytes", o.min_ring_bytes, 4096, o.max_ring_bytes},
+      {"max_open_requests", o.max_open_requests, 16, 65536},
+      {"clock", static_cast<uint64_t>(o.clock), 0, 2},
+      {"pre_window_ms", o.pre_window_ms, 1, 3'600'000},
+      {"post_window_ms", o.post_window_ms, 0, 60'000},
+      {"max_incidents_per_cause_and_hour", o.max_incidents_per_cause_and_hour, 1, kMax},
+      {"max_incidents_kept", o.max_incidents_kept, 1, kMax},
+      {"max_incident_directory_bytes", o.max_incident_directory_bytes, 1, kMax},
+      {"worker_cpu_percent", o.worker_cpu_percent, 1, 100},
+  };
+  for (const Range& range : ranges) {
+    if (Status s = CheckRange(range.field, range.value, range.least, range.most); !s.ok()) return s;
+  }
+  if (!IsPowerOfTwo(o.max_ring_bytes))
+    return Error(StatusCode::kInvalidArgument, "Options::max_ring_bytes must be a power of two");
+  if (!IsPowerOfTwo(o.min_ring_bytes))
+    return Error(StatusCode::kInvalidArgument, "Options::min_ring_bytes must be a power of two");
+  if (o.max_open_requests * kBytesPerRequest + kNamesBytes > o.memory_budget_bytes / 4)
+    return Error(StatusCode::kInvalidArgument,
+                 "Options::max_open_requests needs more than a quarter of Options::memory_budget_bytes");
+  if (o.max_ring_bytes > o.memory_budget_bytes / 4)
+    return Error(StatusCode::kInvalidArgument,
+                 "Options::max_ring_bytes is more than a quarter of Options::memory_budget_bytes");
+  if (o.incident_directory != nullptr && std::strlen(o.incident_directory) > 3500)
+    return Error(StatusCode::kInvalidArgument, "Options::incident_directory is longer than 3,500 bytes");
+  if (o.incident_directory != nullptr && o.incident_directory[0] != '\0' &&
+      std::strstr(o.incident_directory, "/../") != nullptr)
+    return Error(StatusCode::kInvalidArgument, "Options::incident_directory must not contain \"/../\"");
+  return {};
+}
+
+uint64_t NumberOrMax(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  char* end = nullptr;
+  errno = 0;
+  const unsigned long long value = std::strtoull(text, &end, 10);
+  return errno == 0 && end != text && *end == '\0' && text[0] != '-' ? value : ~uint64_t{0};
+}
+
+}  // namespace
+
+Status CheckAndCopy(const Options& options, OwnedOptions* out) {
+  if (Status s = CheckValues(options); !s.ok()) return s;
+  out->values = options;
+  out->incident_directory = options.incident_directory != nullptr ? options.incident_directory : "";
+  out->process_name = options.process_name != nullptr ? options.process_name : program_invocation_short_name;
+  out->values.incident_directory = out->values.process_name = nullptr;
+  return {};
+}
+
+MemorySplit Split(const Options& options) {
+  MemorySplit split{};
+  split.rings = options.memory_budget_bytes / 2;
+  split.requests_and_names = options.max_open_requests * kBytesPerRequest + kNamesBytes;
+  const uint64_t rest = options.memory_budget_bytes - split.rings - split.requests_and_names;
+  split.snapshot_reserve = rest / (kArenaPerReserve + 1) / 4096 * 4096;
+  split.analysis_arena = rest - split.snapshot_reserve;
+  return split;
+}
+
+bool IsSwitchedOff() {
+  const char* off = std::getenv("PITOT_OFF");
+  return off != nullptr && off[0] != '\0' && std::strcmp(off, "0") != 0;
+}
+
+}  // namespace pitot::session
+
+PITOT_NAMESPACE_BEGIN
+
+Options Options::FromEnvironment() noexcept {
+  Options options;
+  options.incident_directory = std::getenv("PITOT_INCIDENT_DIRECTORY");
+  options.process_name = std::getenv("PITOT_PROCESS_NAME");
+  options.memory_budget_bytes = session::NumberOrMax("PITOT_MEMORY_BUDGET_BYTES", options.memory_budget_bytes);
+  const auto clamp = [](uint64_t value) { return static_cast<uint32_t>(value < ~0u ? value : ~0u); };
+  options.pre_window_ms = clamp(session::NumberOrMax("PITOT_PRE_WINDOW_MS", options.pre_window_ms));
+  options.post_window_ms = clamp(session::NumberOrMax("PITOT_POST_WINDOW_MS", options.post_window_ms));
+  if (const char* clock = std::getenv("PITOT_CLOCK")) {
+    if (std::strcmp(clock, "cycle_counter") == 0)
+      options.clock = ClockSource::kCycleCounter;
+    else if (std::strcmp(clock, "operating_system") == 0)
+      options.clock = ClockSource::kOperatingSystem;
+    else if (std::strcmp(clock, "auto") != 0)
+      options.clock = static_cast<ClockSource>(255);  // Start refuses it by name
+  }
+  return options;
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/recorder.h"
+
+#include "pitot/version.h"
+#include "session/session.h"
+
+PITOT_NAMESPACE_BEGIN
+
+const char* Version() noexcept { return PITOT_VERSION_STRING; }
+
+Recorder::Recorder() noexcept : status_(StatusCode::kNotRunning, "the recorder was not started") {}
+Recorder::Recorder(Status status) noexcept : status_(std::move(status)) {}
+
+Recorder Recorder::Start(const Options& options) noexcept {
+  Status status;
+  std::shared_ptr<session::Session> session = session::Session::Start(options, &status);
+  Recorder recorder(std::move(status));
+  recorder.session_ = std::move(session);
+  return recorder;
+}
+
+Recorder::Recorder(Recorder&&) noexcept = default;
+
+Recorder& Recorder::operator=(Recorder&& other) noexcept {
+  if (this == &other) return *this;
+  Stop();
+  session_ = std::move(other.session_);
+  status_ = std::move(other.status_);
+  return *this;
+}
+
+Recorder::~Recorder() { Stop(); }
+
+Status Recorder::status() const noexcept { return session_ != nullptr ? session_->status() : status_; }
+
+Status Recorder::Add(std::unique_ptr<pitot::Trigger> trigger) noexcept {
+  return session_ != nullptr ? session_->AddTrigger(std::move(trigger)) : status_;
+}
+
+Status Recorder::Add(std::unique_ptr<Serializer> serializer) noexcept {
+  return session_ != nullptr ? session_->AddSerializer(std::move(serializer)) : status_;
+}
+
+Status Recorder::SetHooks(const Hooks& hooks) noexcept {
+  return session_ != nullptr ? session_->SetHooks(hooks) : status_;
+}
+
+Status Recorder::Trigger(const char* reason) noexcept { return session_ != nullptr ? session_->Ask(reason) : status_; }
+
+Status Recorder::Flush(uint32_t timeout_ms) noexcept {
+  return session_ != nullptr ? session_->Flush(timeout_ms) : status_;
+}
+
+pitot::Stats Recorder::Stats() const noexcept { return session_ != nullptr ? session_->GetStats() : pitot::Stats{}; }
+
+void Recorder::Stop(uint32_t timeout_ms) noexcept {
+  if (session_ != nullptr) session_->Stop(timeout_ms);
+}
+
+PITOT_NAMESPACE_END

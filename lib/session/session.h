@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. Two threads: the watcher,
+// at normal priority, collects firings, looks for stalls and copies rings; the worker, at idle priority, does the rest.
+#ifndef PITOT_LIB_SESSION_SESSION_H_
+#define PITOT_LIB_SESSION_SESSION_H_
+
+#include <semaphore.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pitot/extend/serializer.h"
+#include "pitot/extend/trigger.h"
+#include "pitot/hooks.h"
+#include "pitot/model/trace.h"
+#include "pitot/stats.h"
+#include "session/firing_queue.h"
+#include "session/incident_budget.h"
+#include "session/incident_directory.h"
+#include "session/options.h"
+#include "snapshot/snapshot.h"
+#include "trace/requests.h"
+
+namespace pitot::session {
+
+class Session final : public trace::RequestObserver, FiringSink, Throttle {
+ public:
+  // Claims the process, opens the gate and starts the threads. Null and `*status` on failure.
+  static std::shared_ptr<Session> Start(const Options& options, Status* status) noexcept;
+  explicit Session(OwnedOptions options);
+  ~Session();
+
+  Status status() const noexcept;
+  Status AddTrigger(std::unique_ptr<Trigger> trigger) noexcept;
+  Status AddSerializer(std::unique_ptr<Serializer> serializer) noexcept;
+  Status SetHooks(const Hooks& hooks) noexcept;
+  Status Ask(const char* reason) noexcept;
+  Status Flush(uint32_t timeout_ms) noexcept;
+  Stats GetStats() noexcept;
+  void Stop(uint32_t timeout_ms) noexcept;
+
+ private:
+  static constexpr uint32_t kMaxTriggers = 32;
+  static constexpr uint32_t kMaxFirings = 256;
+
+  // An incident from its first firing until its files are written.
+  struct Incident {
+    uint64_t number = 0;
+    std::string cause;
+    std::vector<QueuedFiring> firings;
+    uint64_t firings_unlisted = 0;
+    uint64_t window_begin_ticks = 0;
+    int64_t due_ns = 0;  // end of the post window
+    snapshot::Snapshot snapshot;
+  };
+
+  // trace::RequestObserver, on the host's threads.
+  void OnFinish(const RequestView& request) noexcept override;
+  void OnTokens(const RequestView& request, uint64_t gap_ns) noexcept override;
+  uint64_t LateAfterNs(const char* route) noexcept override;
+  // FiringSink, on any thread.
+  bool Fire(const Firing& firing) noexcept override;
+  // Throttle, on the worker.
+  bool Proceed() noexcept override;
+
+  Status StartThreads();
+  bool IsOfThisProcess() const noexcept;
+  int64_t OwnThreadsCpuNs() noexcept;
+  void Log(LogLevel level, const char* message) const noexcept;
+
+  // The watcher.
+  void Watch() noexcept;
+  void CollectFirings();
+  void TakeFiring(const QueuedFiring& firing);
+  void LookForStalls() noexcept;
+  void CopyIfDue(bool at_once);
+
+  // The worker.
+  void Work() noexcept;
+  void WriteIncident(Incident* incident);
+  model::Trace MakeTrace(const Incident& incident);
+  void AddAttributes(const Incident& incident, model::Trace* trace);
+  Status WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path);
+
+  const OwnedOptions options_;
+  const uint32_t fork_epoch_;
+  const MemorySplit split_;
+  bool slow_clock_ = false;
+  trace::ClockReading start_;
+  double scope_cost_ns_ = 0;
+  int64_t start_cpu_ns_ = 0;
+
+  std::atomic<bool> running_{false};
+  std::atomic<uint32_t> trigger_count_{0};
+  std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written below the count once, then only read
+  FiringQueue firing_queue_;
+  sem_t wake_;  // of the watcher
+
+  std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0};
+
+  // The watcher's own.
+  std::unique_ptr<Incident> pending_;
+  uint64_t next_number_ = 1;
+  IncidentBudget budget_;
+  snapshot::ReserveMemory reserve_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  std::unique_ptr<Incident> copied_;  // handed from the watcher to the worker
+  bool worker_busy_ = false;
+  bool stopping_ = false;
+  bool watcher_done_ = false;
+  uint64_t flush_asked_ = 0, flush_done_ = 0;
+  Hooks hooks_;
+  std::vector<std::unique_ptr<Serializer>> serializers_;
+  std::mutex serializers_mutex_;  // held while they run, too
+  std::atomic<bool> give_up_{false};
+
+  // The worker's own.
+  IncidentDirectory directory_;
+  int64_t worker_cpu_ns_ = 0;
+  double worker_tokens_ns_ = 0;
+  int64_t worker_refilled_ns_ = 0;
+
+  std::mutex stop_mutex_;
+  std::thread watcher_, worker_;
+};
+
+}  // namespace pitot::session
+
+#endif  // PITOT_LIB_SESSION_SESSION_H_

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshot/ring_reader.h"
+
+#include <algorithm>
+
+#include "snapshot/record.h"
+
+namespace pitot::snapshot {
+namespace {
+
+// Words copied between looks at how old they are: a few pages, so that little is copied in vain.
+constexpr uint64_t kBlockWords = 4096;
+
+uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+
+void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
+  for (const detail::OpenScope& open : ring.open) {
+    // The writer stores the site, then the beginning, and zeroes the beginning at the end: equal beginnings around the
+    // site mean that the site is theirs.
+    const uint64_t before = Acquire(&open.begin);
+    if (before == 0) continue;
+    const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
+    if (Acquire(&open.begin) == before) out->push_back({reinterpret_cast<uintptr_t>(site), before});
+  }
+}
+
+}  // namespace
+
+void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy) {
+  copy->open.reserve(detail::kMaxOpen);
+  copy->number = ring.number;
+  copy->tid = ring.tid;
+  copy->exited = ring.state != trace::RingState::kLive;
+  copy->attach_ticks = ring.attach_ticks;
+  trace::CopyThreadName(ring, copy->name);
+
+  const uint64_t capacity = ring.mask + 1;
+  const uint64_t newest = Acquire(&ring.head);
+  copy->request = __atomic_load_n(&ring.request, __ATOMIC_RELAXED);
+  copy->batch = __atomic_load_n(&ring.batch, __ATOMIC_RELAXED);
+  copy->events = __atomic_load_n(&ring.events, __ATOMIC_RELAXED);
+  copy->misnested = ring.misnested.load(std::memory_order_relaxed);
+  CopyOpenScopes(ring, &copy->open);
+  copy->now_ticks = detail::Clock(ring.gate);
+
+  // The writer may be in the middle of a record of at most kMaxRecordWords beyond `newest`.
+  const uint64_t intact = newest + detail::kMaxRecordWords > capacity ? newest + detail::kMaxRecordWords - capacity : 0;
+  const uint64_t limit = std::max(intact, ring.floor);
+  copy->oldest = limit == ring.floor ? Oldest::kAttach : Oldest::kOverwritten;
+  const auto room = static_cast<uint64_t>(reserve->last - reserve->first);
+  uint64_t* const last = reserve->last;
+  uint64_t copied = newest;  // words [copied, newest) are at `last - (newest - copied)`
+  uint64_t* oldest_record = last;
+  uint64_t reference = copy->now_ticks;
+  bool reached_window = false;
+
+  while (copied > limit && !reached_window) {
+    const uint64_t want = std::min(kBlockWords, copied - limit);
+    const uint64_t have = room - (newest - copied);
+    const uint64_t block = std::min(want, have);
+    // Newest first, so that what the writer overtakes is what is read last.
+    uint64_t* out = last - (newest - copied);
+    for (uint64_t i = 0; i < block; ++i) *--out = Acquire(&ring.words[--copied & ring.mask]);
+    RecordCursor cursor(out, oldest_record, reference);
+    Record record;
+    while (cursor.Next(&record)) {
+      oldest_record = const_cast<uint64_t*>(cursor.at());
+      reference = record.end_ticks;
+      if (record.end_ticks < window_begin_ticks) {
+        reached_window = true;
+        break;
+      }
+    }
+    if (cursor.IsBroken()) {
+      copy->oldest = Oldest::kBroken;
+      break;
+    }
+    if (block < want && !reached_window) {
+      copy->oldest = Oldest::kReserve;
+      break;
+    }
+  }
+  if (reached_window) copy->oldest = Oldest::kWindow;
+
+  // Words older than this may have been overwritten while they were read: if any load returned a word of a later record,
+  // it synchronised with that record's store, which follows the store of the head that is read here.
+  const uint64_t head = __atomic_load_n(&ring.head, __ATOMIC_RELAXED);
+  const uint64_t surely = head + detail::kMaxRecordWords > capacity ? head + detail::kMaxRecordWords - capacity : 0;
+  const uint64_t first_word = newest - static_cast<uint64_t>(last - oldest_record);
+  uint64_t* first = reached_window || copy->oldest == Oldest::kBroken ? oldest_record : last - (newest - copied);
+  if (surely > copied) {
+    first = last - (newest - std::min(surely, newest));
+    if (surely > first_word) {
+      copy->oldest = Oldest::kCopying;
+      copy->lapped_words = std::min(surely, newest) - copied;
+    }
+  }
+  if (first > last) first = last;
+  copy->first = first;
+  copy->last = last;
+  reserve->last = first;
+}
+
+}  // namespace pitot::snapshot

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads sites whose library may be gone: an address that was unmapped gives an error, not a fault.
+#ifndef PITOT_LIB_SNAPSHOT_SITE_READER_H_
+#define PITOT_LIB_SNAPSHOT_SITE_READER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "pitot/trace.h"
+
+namespace pitot::snapshot {
+
+struct SiteText {
+  SiteKind kind = SiteKind::kScope;
+  uint16_t flags = 0;
+  uint8_t arg_count = 0;
+  uint32_t line = 0;
+  uint32_t arg_types = 0;
+  bool unloaded = false;
+  std::string name, file, function, arg_text;
+};
+
+// Copies `size` bytes of this process's memory; false where it is not mapped. Never faults.
+bool ReadMemory(uint64_t address, void* out, uint64_t size) noexcept;
+// Whether ReadMemory works here (a seccomp filter may forbid it both its ways).
+bool CanReadMemory() noexcept;
+// The string at `address`, at most `limit` bytes; false if unreadable.
+bool ReadString(uint64_t address, uint64_t limit, std::string* out);
+// What the site says; `unloaded` if it is no site any more.
+SiteText ReadSite(uint64_t address);
+
+}  // namespace pitot::snapshot
+
+#endif  // PITOT_LIB_SNAPSHOT_SITE_READER_H_

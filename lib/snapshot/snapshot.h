@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A snapshot: copies of all rings for one window, with the clocks to read them by and the requests that were open.
+#ifndef PITOT_LIB_SNAPSHOT_SNAPSHOT_H_
+#define PITOT_LIB_SNAPSHOT_SNAPSHOT_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "snapshot/ring_reader.h"
+#include "trace/clock.h"
+#include "trace/requests.h"
+
+namespace pitot::snapshot {
+
+struct Snapshot {
+  trace::ClockMap clock;  // from the recorder's start to this snapshot
+  bool cycle_counter = false;
+  uint64_t window_begin_ticks = 0;
+  uint64_t window_end_ticks = 0;
+  std::vector<RingCopy> rings;
+  std::vector<trace::OpenRequest> open_requests;
+  trace::RingCounts ring_counts;
+  trace::RequestCounts request_counts;
+};
+
+// Memory for copies: reserved once, its pages given back after each use.
+class ReserveMemory {
+ public:
+  ReserveMemory() = default;
+  ~ReserveMemory();
+  ReserveMemory(const ReserveMemory&) = delete;
+  ReserveMemory& operator=(const ReserveMemory&) = delete;
+  bool Map(uint64_t bytes) noexcept;
+  Reserve Whole() const { return {words_, words_ + bytes_ / 8}; }
+  void GiveBackPages() noexcept;
+
+ private:
+  uint64_t* words_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+// Copies the window [`window_begin_ticks`, now] of every ring. On the calling thread, which should run at normal priority:
+// at idle priority, on a busy machine, the window is gone before it is read. Throws bad_alloc.
+void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks, Reserve reserve,
+                  Snapshot* out);
+
+}  // namespace pitot::snapshot
+
+#endif  // PITOT_LIB_SNAPSHOT_SNAPSHOT_H_

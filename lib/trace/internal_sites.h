@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The records that requests, batches and context leave in rings: one site each, told apart by Site::flags. Their
+// arguments are words whose layout stands here, beside the name; lib/assemble reads them back.
+#ifndef PITOT_LIB_TRACE_INTERNAL_SITES_H_
+#define PITOT_LIB_TRACE_INTERNAL_SITES_H_
+
+#include "pitot/trace.h"
+
+namespace pitot::trace {
+
+enum class Record : uint16_t {
+  kRequestBegin = 1,  // [id, parent, trace high, trace low, route name]; begins at arrival
+  kRequestEnd = 2,    // RequestEndWords, below; begins at arrival
+  kContext = 3,       // [request before, request after]: what the thread works for from here on
+  kBatchContext = 4,  // [batch before, batch after]
+  kEnqueue = 5,       // [request, queue name]
+  kTake = 6,          // [request, enqueue ticks, queue name, enqueuing thread]
+  kBatchBegin = 7,    // [id, executor name]
+  kBatchEnd = 8,      // [id, executor name | close << 32, submitted ticks or 0]; lasts as long as the batch
+  kJoin = 9,          // [batch, request, enqueue ticks, queue name | enqueuing thread << 32]
+  kLeave = 10,        // [batch, request]
+  kTokens = 11,       // [request, count]
+  kUnreadable = 12,   // (never written) what a reader calls a record without a valid site
+};
+
+// The words of kRequestEnd and, of an open request, of its slot.
+//   0 id   1 parent   2 trace high   3 trace low
+//   4 route name | outcome << 32 | size bucket << 40 | labels << 48 | sizes << 52 | stages << 56
+//   5 deadline ns   6 output tokens   7 first token ticks after arrival   8 longest token gap, ticks
+//   then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
+inline constexpr uint32_t kRequestFixedWords = 9;
+inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
+
+extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
+    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite;
+
+// Argument words of an internal record, in the form detail::Append takes.
+struct RecordWords {
+  static constexpr bool kFixed = false;
+  uint32_t Words() const { return count; }
+  void Add(uint64_t word) { words[count++] = word; }
+  uint32_t count = 0;
+  uint64_t words[56];
+};
+
+}  // namespace pitot::trace
+
+#endif  // PITOT_LIB_TRACE_INTERNAL_SITES_H_

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/names.h"
+
+#include <cstring>
+#include <mutex>
+#include <new>
+
+namespace pitot::trace {
+namespace {
+
+struct Entry {
+  std::atomic<const char*> text;  // size byte, then the bytes
+  uint64_t hash;                  // written before `text` is published
+};
+
+constexpr uint32_t kBuckets = kMaxNames * 2;
+constexpr size_t kBlockBytes = 16384;
+
+// All zero until used: pages of it that no name needs cost nothing.
+constinit Entry g_entries[kMaxNames];
+constinit std::atomic<uint32_t> g_buckets[kBuckets];
+constinit std::atomic<uint32_t> g_count{1};  // 0 is "(other)"
+constinit std::atomic<uint64_t> g_refused{0};
+constinit std::mutex g_mutex;
+constinit char* g_block = nullptr;
+constinit size_t g_block_left = 0;
+
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash ^ hash >> 29;
+}
+
+std::string_view TextOf(const char* stored) { return {stored + 1, static_cast<unsigned char>(stored[0])}; }
+
+// The index of `text`, or 0; `*bucket` is where it is or would go.
+uint32_t Find(std::string_view text, uint64_t hash, uint32_t* bucket) {
+  for (uint32_t at = static_cast<uint32_t>(hash % kBuckets);; at = (at + 1) % kBuckets) {
+    const uint32_t index = g_buckets[at].load(std::memory_order_acquire);
+    *bucket = at;
+    if (index == 0) return 0;
+    if (g_entries[index].hash == hash && TextOf(g_entries[index].text.load(std::memory_order_relaxed)) == text)
+      return index;
+  }
+}
+
+}  // namespace
+
+Name InternText(std::string_view text) noexcept {
+  text = text.substr(0, kMaxNameBytes);
+  const uint64_t hash = Hash(text);
+  uint32_t bucket;
+  if (const uint32_t index = Find(text, hash, &bucket)) return {index};
+  const std::lock_guard lock(g_mutex);
+  if (const uint32_t index = Find(text, hash, &bucket)) return {index};
+  const uint32_t index = g_count.load(std::memory_order_relaxed);
+  if (index < kMaxNames && g_block_left < text.size() + 1) {
+    g_block = new (std::nothrow) char[kBlockBytes];
+    g_block_left = g_block != nullptr ? kBlockBytes : 0;
+  }
+  if (index >= kMaxNames || g_block_left < text.size() + 1) {
+    g_refused.fetch_add(1, std::memory_order_relaxed);
+    return {0};
+  }
+  char* stored = g_block;
+  stored[0] = static_cast<char>(text.size());
+  if (!text.empty()) std::memcpy(stored + 1, text.data(), text.size());
+  g_block += text.size() + 1;
+  g_block_left -= text.size() + 1;
+  g_entries[index].hash = hash;
+  g_entries[index].text.store(stored, std::memory_order_release);
+  g_count.store(index + 1, std::memory_order_release);
+  g_buckets[bucket].store(index, std::memory_order_release);  // publishes hash and text
+  return {index};
+}
+
+std::string_view NameText(uint32_t index) noexcept {
+  if (index == 0 || index >= g_count.load(std::memory_order_acquire)) return "(other)";
+  return TextOf(g_entries[index].text.load(std::memory_order_acquire));
+}
+
+uint64_t NamesRefused() noexcept { return g_refused.load(std::memory_order_relaxed); }
+
+void ResetNamesLockAfterFork() noexcept { new (&g_mutex) std::mutex; }
+
+}  // namespace pitot::trace
+
+PITOT_NAMESPACE_BEGIN
+Name Intern(const char* text) noexcept { return trace::InternText(text == nullptr ? "" : text); }
+PITOT_NAMESPACE_END

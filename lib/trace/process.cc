@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/process.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "pitot/version.h"
+#include "trace/names.h"
+#include "trace/requests.h"
+#include "trace/rings.h"
+
+extern "C" {
+// In the dynamic symbol table, so that the linker may merge the copies it can see into one; those it cannot (a plug-in
+// opened with RTLD_LOCAL) are found by walking the loaded objects.
+pitot_process_info pitot_process = {sizeof(pitot_process_info), 0, PITOT_VERSION_STRING};
+}
+
+namespace pitot::trace {
+namespace {
+
+constexpr int kMaxObjects = 512;
+
+struct Objects {
+  const char* paths[kMaxObjects];
+  int count = 0;
+};
+
+constinit std::mutex g_mutex;
+constinit bool g_claimed = false;  // by this copy
+constinit bool g_watching_forks = false;
+constinit std::atomic<uint32_t> g_fork_epoch{0};
+
+bool IsRecording(pitot_process_info* info) { return __atomic_load_n(&info->recording, __ATOMIC_ACQUIRE) != 0; }
+
+int AddObject(dl_phdr_info* info, size_t, void* context) {
+  auto* objects = static_cast<Objects*>(context);
+  if (objects->count < kMaxObjects) objects->paths[objects->count++] = info->dlpi_name;
+  return 0;
+}
+
+// The file of another copy that records, or null.
+const char* FindRecordingCopy() {
+  static Objects objects;  // under g_mutex; too large for a small stack
+  objects.count = 0;
+  dl_iterate_phdr(AddObject, &objects);
+  for (int i = 0; i < objects.count; ++i) {
+    const bool is_program = objects.paths[i] == nullptr || objects.paths[i][0] == '\0';
+    void* object = dlopen(is_program ? nullptr : objects.paths[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (object == nullptr) continue;
+    auto* info = static_cast<pitot_process_info*>(dlsym(object, "pitot_process"));
+    dlclose(object);
+    if (info == nullptr || info == &pitot_process || !IsRecording(info)) continue;
+    Dl_info where;
+    return dladdr(info, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "unknown";
+  }
+  return nullptr;
+}
+
+void AfterForkInChild() {
+  g_fork_epoch.fetch_add(1, std::memory_order_relaxed);
+  __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELAXED);
+  g_claimed = false;
+  new (&g_mutex) std::mutex;
+  ResetNamesLockAfterFork();
+  ForgetRequestsAfterFork();
+  ForgetRingsAfterFork();
+}
+
+}  // namespace
+
+const char* ClaimProcess() noexcept {
+  const std::lock_guard lock(g_mutex);
+  uint32_t idle = 0;
+  if (!__atomic_compare_exchange_n(&pitot_process.recording, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    Dl_info where;
+    return dladdr(&pitot_process, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "this process";
+  }
+  if (const char* other = FindRecordingCopy()) {
+    __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELEASE);
+    return other;
+  }
+  g_claimed = true;
+  return nullptr;
+}
+
+void ReleaseProcess() noexcept {
+  const std::lock_guard lock(g_mutex);
+  if (!g_claimed) return;
+  g_claimed = false;
+  __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELEASE);
+}
+
+uint32_t ForkEpoch() noexcept { return g_fork_epoch.load(std::memory_order_relaxed); }
+
+bool WatchForks() noexcept {
+  const std::lock_guard lock(g_mutex);
+  if (!g_watching_forks) g_watching_forks = pthread_atfork(nullptr, nullptr, AfterForkInChild) == 0;
+  return g_watching_forks;
+}
+
+}  // namespace pitot::trace

@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/requests.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "trace/clock.h"
+#include "trace/names.h"
+#include "trace/rings.h"
+
+namespace pitot::trace {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr auto kAcquire = std::memory_order_acquire;
+constexpr auto kRelease = std::memory_order_release;
+
+using Word = std::atomic<uint64_t>;
+using Half = std::atomic<uint32_t>;
+
+// An open request. Its handle's thread and holders of its tokens write; snapshots and the watchdog read. `version` is odd
+// while the slot is in use; readers copy and check that it did not change.
+struct alignas(64) Slot {
+  Half version;
+  Half next_free;  // index + 1
+  Word id, parent, trace_high, trace_low;
+  Word begin_ticks;
+  Word late_ticks;      // when it becomes late; ~0: never
+  Word deadline_ns;
+  Half route_name, route_index, begin_thread, size_bucket;
+  Half label_count, size_count, stage_count;
+  Half tokens;
+  Word first_token_ticks, last_token_ticks, max_gap_ticks;  // first after arrival; last on the clock
+  Word labels[Request::kMaxLabels];
+  Half size_names[Request::kMaxSizes];
+  Word size_values[Request::kMaxSizes];
+  Word stages[Request::kMaxStages];
+};
+static_assert(std::is_trivially_destructible_v<Slot>);
+
+struct Table {
+  Slot* slots;
+  uint32_t count;
+};
+
+struct Route {
+  std::atomic<const char*> name;  // ends with a zero
+  Word late_after_ticks;          // 0: never
+};
+
+// Threads that are telling an observer, by a shard of theirs so that they do not share a cache line.
+struct alignas(128) Shard {
+  Half inside;
+};
+constexpr uint32_t kShards = 16;
+
+constinit std::mutex g_mutex;  // opening, closing, new routes
+constinit std::atomic<Table*> g_table{nullptr};
+constinit Word g_free{0};  // tag << 32 | index + 1
+constinit BoundedNames<kMaxRoutes> g_route_names;
+constinit BoundedNames<kMaxLabelValues> g_label_values;
+constinit Route g_routes[kMaxRoutes];
+constinit std::atomic<RequestObserver*> g_observer{nullptr};
+constinit Shard g_shards[kShards];
+constinit Word g_next_id{0};
+constinit Word g_id_seed{0};
+constinit Half g_process{0};  // tells tokens of this process from others'
+
+constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused{0}, g_labels_folded{0}, g_details_refused{0};
+
+void Count(Word& counter) { counter.fetch_add(1, kRelaxed); }
+
+uint64_t Mix(uint64_t x) {  // splitmix64's finaliser: distinct in, distinct out
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
+}
+
+uint64_t NewId() {
+  const uint64_t id = Mix(g_id_seed.load(kRelaxed) + g_next_id.fetch_add(1, kRelaxed));
+  return id != 0 ? id : 1;
+}
+
+void SeedIds() {
+  uint64_t seed;
+  if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+    seed = static_cast<uint64_t>(MonotonicNs()) ^ static_cast<uint64_t>(getpid()) << 32;
+  g_id_seed.store(seed, kRelaxed);
+  g_process.store(static_cast<uint32_t>(Mix(seed) | 1), kRelaxed);
+}
+
+uint32_t Gate() { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED); }
+
+uint64_t TicksOfNs(uint64_t ns) { return detail::TicksOf(ns); }
+uint64_t NsOfTicks(uint64_t ticks) {
+  __extension__ typedef unsigned __int128 Wide;
+  const uint64_t scale = __atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED);
+  return static_cast<uint64_t>((static_cast<Wide>(ticks) << 32) / (scale != 0 ? scale : 1));
+}
+
+void Emit(ThreadRing* ring, const Site& site, uint64_t begin, uint64_t end, std::initializer_list<uint64_t> words) {
+  if (ring == nullptr) return;
+  RecordWords record;
+  for (const uint64_t word : words) record.Add(word);
+  detail::Append(ring, &site, begin, end, record);
+}
+
+Slot* SlotOf(uint32_t index, uint64_t id) {
+  Table* table = g_table.load(kAcquire);
+  if (id == 0 || table == nullptr || index >= table->count || Gate() == 0) return nullptr;
+  Slot& slot = table->slots[index];
+  return slot.id.load(kAcquire) == id ? &slot : nullptr;
+}
+Slot* SlotOf(const Token& token) {
+  return token.process == g_process.load(kRelaxed) ? SlotOf(token.slot, token.request) : nullptr;
+}
+
+Slot* TakeSlot(Table* table, uint32_t* index) {
+  uint64_t head = g_free.load(kAcquire);
+  while ((head & 0xffffffff) != 0) {
+    Slot& slot = table->slots[(head & 0xffffffff) - 1];
+    const uint64_t next = ((head >> 32) + 1) << 32 | slot.next_free.load(kRelaxed);
+    if (g_free.compare_exchange_weak(head, next, std::memory_order_acq_rel, kAcquire)) {
+      *index = static_cast<uint32_t>(head & 0xffffffff) - 1;
+      return &slot;
+    }
+  }
+  return nullptr;
+}
+
+void FreeSlot(Table* table, Slot* slot) {
+  const auto index = static_cast<uint32_t>(slot - table->slots) + 1;
+  uint64_t head = g_free.load(kRelaxed);
+  do {
+    slot->next_free.store(static_cast<uint32_t>(head & 0xffffffff), kRelaxed);
+  } while (!g_free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | index, kRelease, kRelaxed));
+}
+
+// The words of internal_sites.h.
+void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
+  const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kRelaxed), Request::kMaxLabels);
+  const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kRelaxed), Request::kMaxSizes);
+  const uint32_t stages = std::min<uint32_t>(slot.stage_count.load(kAcquire), Request::kMaxStages);
+  out->count = 0;
+  out->Add(slot.id.load(kRelaxed));
+  out->Add(slot.parent.load(kRelaxed));
+  out->Add(slot.trace_high.load(kRelaxed));
+  out->Add(slot.trace_low.load(kRelaxed));
+  out->Add(slot.route_name.load(kRelaxed) | static_cast<uint64_t>(outcome) << 32 |
+           static_cast<uint64_t>(slot.size_bucket.load(kRelaxed)) << 40 | static_cast<uint64_t>(labels) << 48 |
+           static_cast<uint64_t>(sizes) << 52 | static_cast<uint64_t>(stages) << 56);
+  out->Add(slot.deadline_ns.load(kRelaxed));
+  out->Add(slot.tokens.load(kRelaxed));
+  out->Add(slot.first_token_ticks.load(kRelaxed));
+  out->Add(slot.max_gap_ticks.load(kRelaxed));
+  for (uint32_t i = 0; i < labels; ++i) out->Add(slot.labels[i].load(kRelaxed));
+  for (uint32_t i = 0; i < sizes; ++i) {
+    out->Add(slot.size_names[i].load(kRelaxed));
+    out->Add(slot.size_values[i].load(kRelaxed));
+  }
+  for (uint32_t i = 0; i < stages; ++i) out->Add(slot.stages[i].load(kRelaxed));
+}
+
+RequestView ViewOf(const Slot& slot, Outcome outcome, uint64_t now) {
+  RequestView view{};
+  view.id = slot.id.load(kRelaxed);
+  view.route_index = slot.route_index.load(kRelaxed);
+  view.route = g_routes[view.route_index].name.load(kAcquire);
+  view.size_bucket = slot.size_bucket.load(kRelaxed);
+  view.outcome = outcome;
+  const uint64_t begin = slot.begin_ticks.load(kRelaxed);
+  view.latency_ns = NsOfTicks(now > begin ? now - begin : 0);
+  view.deadline_ns = slot.deadline_ns.load(kRelaxed);
+  view.output_tokens = slot.tokens.load(kRelaxed);
+  if (view.output_tokens != 0) {
+    view.first_token_ns = NsOfTicks(slot.first_token_ticks.load(kRelaxed));
+    view.max_token_gap_ns = NsOfTicks(slot.max_gap_ticks.load(kRelaxed));
+  }
+  return view;
+}
+
+// Calls the observer, if there is one, in a way that lets SetRequestObserver wait for the end of the call.
+template <class Call> void Tell(Call call) {
+  static constinit Half next_shard{0};
+  static __thread uint32_t t_shard __attribute__((tls_model("initial-exec"))) = 0;
+  if (g_observer.load(kRelaxed) == nullptr) return;
+  if (t_shard == 0) t_shard = next_shard.fetch_add(1, kRelaxed) % kShards + 1;
+  Half& inside = g_shards[t_shard - 1].inside;
+  // Sequentially consistent, with the exchange in SetRequestObserver: either it sees us inside or we see its null.
+  inside.fetch_add(1);
+  if (RequestObserver* observer = g_observer.load()) call(observer);
+  inside.fetch_sub(1, kRelease);
+}
+
+const char* CopyText(std::string_view text) {
+  char* copy = new (std::nothrow) char[text.size() + 1];
+  if (copy == nullptr) return "(other)";
+  std::memcpy(copy, text.data(), text.size());
+  copy[text.size()] = '\0';
+  return copy;
+}
+
+void AskLateness(Route& route) {
+  RequestObserver* observer = g_observer.load();
+  const uint64_t ns = observer != nullptr ? observer->LateAfterNs(route.name.load(kRelaxed)) : 0;
+  route.late_after_ticks.store(TicksOfNs(ns), kRelaxed);
+}
+
+uint32_t RouteIndex(Name name) {
+  const uint32_t index = g_route_names.Position(name);
+  Route& route = g_routes[index];
+  if (index == 0) Count(g_labels_folded);
+  if (route.name.load(kAcquire) == nullptr) {
+    const std::lock_guard lock(g_mutex);
+    if (route.name.load(kAcquire) == nullptr) {
+      route.name.store(CopyText(index == 0 ? "(other)" : NameText(name.index)), kRelease);
+      Tell([&](RequestObserver*) { AskLateness(route); });
+    }
+  }
+  return index;
+}
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+bool ParseHex(const char* text, uint64_t* out) {
+  *out = 0;
+  for (int i = 0; i < 16; ++i) {
+    const int digit = HexDigit(text[i]);
+    if (digit < 0) return false;
+    *out = *out << 4 | static_cast<uint64_t>(digit);
+  }
+  return true;
+}
+
+// W3C Trace Context, "00-<32 hex>-<16 hex>-<2 hex>". A future version may be longer, after another dash.
+bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t* parent) {
+  if (text == nullptr || strnlen(text, 55) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-') return false;
+  for (const int at : {0, 1, 53, 54}) {
+    if (HexDigit(text[at]) < 0) return false;
+  }
+  const bool version_0 = text[0] == '0' && text[1] == '0';
+  if ((text[0] == 'f' && text[1] == 'f') || (version_0 ? text[55] != '\0' : text[55] != '\0' && text[55] != '-'))
+    return false;
+  return ParseHex(text + 3, high) && ParseHex(text + 19, low) && (*high | *low) != 0 && ParseHex(text + 36, parent) &&
+         *parent != 0;
+}
+
+void SetContext(ThreadRing* ring, uint64_t request, uint64_t now) {
+  if (ring == nullptr || ring->request == request) return;
+  Emit(ring, kContextSite, now, now, {ring->request, request});
+  __atomic_store_n(&ring->request, request, __ATOMIC_RELAXED);
+}
+
+void SetBatchContext(ThreadRing* ring, uint64_t batch, uint64_t now) {
+  if (ring == nullptr || ring->batch == batch) return;
+  Emit(ring, kBatchContextSite, now, now, {ring->batch, batch});
+  __atomic_store_n(&ring->batch, batch, __ATOMIC_RELAXED);
+}
+
+struct Ids {
+  uint64_t trace_high, trace_low, parent;
+};
+
+// Fills a free slot. The id, published last, makes it valid for tokens; the version, for readers.
+uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint64_t now, ThreadRing* ring) {
+  const uint64_t id = NewId();
+  const Name name = Intern(route);
+  const uint32_t route_index = RouteIndex(name);
+  const uint32_t route_name = route_index == 0 ? 0 : name.index;
+  slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
+  for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
+    half->store(0, kRelaxed);
+  for (Word* word : {&slot->deadline_ns, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
+    word->store(0, kRelaxed);
+  slot->trace_high.store(ids.trace_high, kRelaxed);
+  slot->trace_low.store(ids.trace_low, kRelaxed);
+  slot->parent.store(ids.parent, kRelaxed);
+  slot->begin_ticks.store(begin, kRelaxed);
+  slot->route_name.store(route_name, kRelaxed);
+  slot->route_index.store(route_index, kRelaxed);
+  slot->begin_thread.store(ring != nullptr ? ring->number : 0, kRelaxed);
+  const uint64_t late_after = g_routes[route_index].late_after_ticks.load(kRelaxed);
+  slot->late_ticks.store(late_after != 0 ? begin + late_after : ~uint64_t{0}, kRelaxed);
+  slot->id.store(id, kRelease);
+  Count(g_begun);
+  Emit(ring, kRequestBeginSite, begin, now, {id, ids.parent, ids.trace_high, ids.trace_low, route_name});
+  return id;
+}
+
+void StampStage(Slot* slot, const char* name) {
+  const uint64_t now = detail::Clock(Gate());
+  const uint64_t begin = slot->begin_ticks.load(kRelaxed);
+  const uint64_t at = slot->stage_count.load(kRelaxed);
+  if (at >= Request::kMaxStages) return Count(g_details_refused);
+  const uint64_t ticks = now > begin ? now - begin : 0;
+  slot->stages[at].store(static_cast<uint64_t>(Intern(name).index) << 48 | (ticks & kStageTicksMask), kRelaxed);
+  slot->stage_count.store(static_cast<uint32_t>(at) + 1, kRelease);
+}
+
+void MarkTokens(Slot* slot, uint32_t count) {
+  ThreadRing* ring = EnterThread();
+  const uint64_t now = detail::Clock(Gate());
+  const uint64_t begin = slot->begin_ticks.load(kRelaxed);
+  const bool first = slot->tokens.load(kRelaxed) == 0;
+  const uint64_t before = first ? begin : slot->last_token_ticks.load(kRelaxed);
+  const uint64_t gap = now > before ? now - before : 0;
+  if (first) slot->first_token_ticks.store(gap, kRelaxed);
+  if (!first && gap > slot->max_gap_ticks.load(kRelaxed)) slot->max_gap_ticks.store(gap, kRelaxed);
+  slot->last_token_ticks.store(now, kRelaxed);
+  slot->tokens.store(slot->tokens.load(kRelaxed) + count, kRelaxed);
+  Emit(ring, kTokensSite, now, now, {slot->id.load(kRelaxed), count});
+  Tell([&](RequestObserver* observer) { observer->OnTokens(ViewOf(*slot, Outcome::kOk, now), NsOfTicks(gap)); });
+}
+
+bool SlotIsLate(const Slot* slot) { return detail::Clock(Gate()) > slot->late_ticks.load(kRelaxed); }
+
+void StampTake(ThreadRing* ring, const Token& token, uint64_t now) {
+  if (token.enqueued_ticks == 0) return;
+  Emit(ring, kTakeSite, now, now, {token.request, token.enqueued_ticks, token.queue, token.thread});
+}
+
+}  // namespace
+
+bool OpenRequests(uint32_t max_open) noexcept {
+  const std::lock_guard lock(g_mutex);
+  if (g_id_seed.load(kRelaxed) == 0) SeedIds();
+  Table* table = g_table.load(kRelaxed);
+  if (table == nullptr || table->count < max_open) {
+    // A former, smaller table stays mapped: a thread may be about to look into it.
+    void* memory = mmap(nullptr, sizeof(Slot) * max_open, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    table = new (std::nothrow) Table{static_cast<Slot*>(memory), max_open};
+    if (table == nullptr) {
+      munmap(memory, sizeof(Slot) * max_open);
+      return false;
+    }
+    for (uint32_t i = 0; i < max_open; ++i) new (&table->slots[i]) Slot;
+  }
+  uint64_t head = 0;
+  for (uint32_t i = max_open; i-- > 0;) {
+    Slot& slot = table->slots[i];
+    slot.id.store(0, kRelease);
+    slot.version.store((slot.version.load(kRelaxed) + 1) & ~1u, kRelease);
+    slot.next_free.store(static_cast<uint32_t>(head), kRelaxed);
+    head = i + 1;
+  }
+  g_free.store(((g_free.load(kRelaxed) >> 32) + 1) << 32 | head, kRelease);
+  g_table.store(table, kRelease);
+  for (Word* counter : {&g_begun, &g_finished, &g_abandoned, &g_refused, &g_labels_folded, &g_details_refused})
+    counter->store(0, kRelaxed);
+  return true;
+}
+
+void CloseRequests() noexcept {
+  const std::lock_guard lock(g_mutex);
+  Table* table = g_table.load(kRelaxed);
+  if (table == nullptr) return;
+  // No slot can be taken any more, and handles of this recorder find no id.
+  g_free.store(((g_free.load(kRelaxed) >> 32) + 1) << 32, kRelease);
+  for (uint32_t i = 0; i < table->count; ++i) table->slots[i].id.store(0, kRelease);
+}
+
+void ForgetRequestsAfterFork() noexcept {
+  new (&g_mutex) std::mutex;
+  g_observer.store(nullptr);
+  for (Shard& shard : g_shards) shard.inside.store(0, kRelaxed);
+  g_id_seed.store(0, kRelaxed);  // a child's ids are its own
+  if (Table* table = g_table.load(kRelaxed)) {
+    for (uint32_t i = 0; i < table->count; ++i) table->slots[i].id.store(0, kRelaxed);
+  }
+}
+
+bool SetRequestObserver(RequestObserver* observer, uint64_t timeout_ns) noexcept {
+  g_observer.exchange(observer);
+  if (observer != nullptr) return true;
+  const int64_t deadline = MonotonicNs() + static_cast<int64_t>(timeout_ns);
+  for (Shard& shard : g_shards) {
+    while (shard.inside.load() != 0) {
+      if (MonotonicNs() > deadline) return false;
+      sched_yield();
+    }
+  }
+  return true;
+}
+
+void RefreshLateness() noexcept {
+  const std::lock_guard lock(g_mutex);
+  for (Route& route : g_routes) {
+    if (route.name.load(kAcquire) != nullptr) AskLateness(route);
+  }
+}
+
+void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) noexcept {
+  Table* table = g_table.load(kAcquire);
+  const uint32_t gate = Gate();
+  if (table == nullptr || gate == 0) return;
+  OpenRequest copy;
+  for (uint32_t i = 0; i < table->count; ++i) {
+    Slot& slot = table->slots[i];
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      const uint32_t version = slot.version.load(kAcquire);
+      const uint64_t id = slot.id.load(kAcquire);
+      if (id == 0 || (version & 1) == 0) break;
+      CopyWords(slot, Outcome{}, &copy.words);
+      copy.begin_ticks = slot.begin_ticks.load(kRelaxed);
+      copy.begin_thread = slot.begin_thread.load(kRelaxed);
+      copy.view = ViewOf(slot, Outcome{}, detail::Clock(gate));
+      if (slot.id.load(kAcquire) != id || slot.version.load(kAcquire) != version) continue;
+      visit(context, copy);
+      break;
+    }
+  }
+}
+
+RequestCounts CountRequests() noexcept {
+  RequestCounts counts;
+  counts.begun = g_begun.load(kRelaxed);
+  counts.finished = g_finished.load(kRelaxed);
+  counts.abandoned = g_abandoned.load(kRelaxed);
+  counts.open = counts.begun > counts.finished ? counts.begun - counts.finished : 0;
+  counts.refused = g_refused.load(kRelaxed);
+  counts.labels_folded = g_labels_folded.load(kRelaxed);
+  counts.details_refused = g_details_refused.load(kRelaxed);
+  return counts;
+}
+
+uint64_t RequestBytes() noexcept {
+  Table* table = g_table.load(kAcquire);
+  return table != nullptr ? sizeof(Slot) * table->count : 0;
+}
+
+void SeedIdsForTesting(uint64_t seed) noexcept {
+  g_id_seed.store(seed, kRelaxed);
+  g_next_id.store(0, kRelaxed);
+}
+
+}  // namespace pitot::trace
+
+PITOT_NAMESPACE_BEGIN
+
+using namespace trace;  // NOLINT: this part only implements the public classes on what stands above
+
+const char* OutcomeName(Outcome outcome) noexcept {
+  static constexpr const char* kNames[] = {"open", "ok", "failed", "cancelled", "timed_out", "shed", "abandoned"};
+  const auto i = static_cast<size_t>(outcome);
+  return i < std::size(kNames) ? kNames[i] : "open";
+}
+
+const char* BatchCloseName(BatchClose close) noexcept {
+  static constexpr const char* kNames[] = {"unknown", "full", "timeout", "flush", "step"};
+  const auto i = static_cast<size_t>(close);
+  return i < std::size(kNames) ? kNames[i] : "unknown";
+}
+
+Timestamp Now() noexcept {
+  const uint32_t gate = Gate();
+  return {gate != 0 ? detail::Clock(gate) : 0};
+}
+
+bool IsLate(const Token& token) noexcept {
+  const Slot* slot = SlotOf(token);
+  return slot != nullptr && SlotIsLate(slot);
+}
+void Stage(const Token& token, const char* name) noexcept {
+  if (Slot* slot = SlotOf(token)) StampStage(slot, name);
+}
+void Emit(const Token& token, uint32_t count) noexcept {
+  if (Slot* slot = SlotOf(token)) MarkTokens(slot, count);
+}
+
+namespace {
+uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* slot_index) {
+  const uint32_t gate = Gate();
+  Table* table = g_table.load(kAcquire);
+  if (gate == 0 || table == nullptr) return 0;
+  ThreadRing* ring = EnterThread();
+  Slot* slot = TakeSlot(table, slot_index);
+  if (slot == nullptr) {
+    Count(g_refused);
+    return 0;
+  }
+  if ((ids.trace_high | ids.trace_low) == 0) ids.trace_high = NewId(), ids.trace_low = NewId();
+  const uint64_t now = detail::Clock(gate);
+  const uint64_t begin = arrival != 0 && arrival < now ? arrival : now;
+  const uint64_t id = BeginSlot(slot, route, ids, begin, now, ring);
+  SetContext(ring, id, now);
+  return id;
+}
+}  // namespace
+
+Request Request::Begin(const char* route, const char* traceparent, Timestamp arrival) noexcept {
+  Ids ids{};
+  if (!ParseTraceparent(traceparent, &ids.trace_high, &ids.trace_low, &ids.parent)) ids = {};
+  Request request;
+  request.id_ = BeginRequest(route, ids, arrival.ticks, &request.slot_);
+  return request;
+}
+
+Request Request::BeginChild(const char* route) noexcept {
+  Request child;
+  if (const Slot* slot = SlotOf(slot_, id_))
+    child.id_ = BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_}, 0, &child.slot_);
+  return child;
+}
+
+Request Request::BeginFrom(const Token& token, const char* route) noexcept {
+  Ids ids{0, 0, token.request};
+  if (const Slot* slot = SlotOf(token))
+    ids.trace_high = slot->trace_high.load(kRelaxed), ids.trace_low = slot->trace_low.load(kRelaxed);
+  Request request;
+  request.id_ = BeginRequest(route, ids, token.enqueued_ticks, &request.slot_);
+  return request;
+}
+
+Request& Request::operator=(Request&& other) noexcept {
+  if (this == &other) return *this;
+  if (id_ != 0) Finish(Outcome::kAbandoned);
+  slot_ = other.slot_;
+  id_ = other.id_;
+  other.id_ = 0;
+  return *this;
+}
+
+void Request::WriteTraceparent(char (&out)[56]) const noexcept {
+  out[0] = '\0';
+  const Slot* slot = SlotOf(slot_, id_);
+  if (slot == nullptr) return;
+  const auto put = [&out](int at, uint64_t value) {
+    for (int i = 0; i < 16; ++i) out[at + i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15];
+  };
+  std::memcpy(out, "00-", 3);
+  put(3, slot->trace_high.load(kRelaxed));
+  put(19, slot->trace_low.load(kRelaxed));
+  out[35] = '-';
+  put(36, id_);
+  std::memcpy(out + 52, "-01", 4);
+}
+
+void Request::SetLabel(const char* key, const char* value) noexcept {
+  Slot* slot = SlotOf(slot_, id_);
+  if (slot == nullptr) return;
+  const uint32_t at = slot->label_count.load(kRelaxed);
+  if (at >= kMaxLabels) return Count(g_details_refused);
+  Name name = Intern(value);
+  if (g_label_values.Position(name) == 0) {
+    Count(g_labels_folded);
+    name = {0};
+  }
+  slot->labels[at].store(Intern(key).index | static_cast<uint64_t>(name.index) << 32, kRelaxed);
+  slot->label_count.store(at + 1, kRelease);
+}
+
+void Request::SetSize(const char* name, double value) noexcept {
+  Slot* slot = SlotOf(slot_, id_);
+  if (slot == nullptr) return;
+  const uint32_t at = slot->size_count.load(kRelaxed);
+  if (at >= kMaxSizes) return Count(g_details_refused);
+  slot->size_names[at].store(Intern(name).index, kRelaxed);
+  slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelaxed);
+  if (at == 0) {
+    // 1 + floor(log2), from the exponent; everything below 1 (and what is no number) is bucket 1.
+    const bool countable = value >= 1 && value < 9e18;
+    const uint32_t bucket = countable ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 1;
+    slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelaxed);
+  }
+  slot->size_count.store(at + 1, kRelease);
+}
+
+void Request::SetDeadline(uint64_t ns) noexcept {
+  Slot* slot = SlotOf(slot_, id_);
+  if (slot == nullptr || ns == 0) return;
+  slot->deadline_ns.store(ns, kRelaxed);
+  const uint64_t at = slot->begin_ticks.load(kRelaxed) + TicksOfNs(ns);
+  if (at < slot->late_ticks.load(kRelaxed)) slot->late_ticks.store(at, kRelaxed);
+}
+
+void Request::Stage(const char* name) noexcept {
+  if (Slot* slot = SlotOf(slot_, id_)) StampStage(slot, name);
+}
+void Request::Emit(uint32_t count) noexcept {
+  if (Slot* slot = SlotOf(slot_, id_)) MarkTokens(slot, count);
+}
+bool Request::IsLate() const noexcept {
+  const Slot* slot = SlotOf(slot_, id_);
+  return slot != nullptr && SlotIsLate(slot);
+}
+
+Token Request::token() const noexcept {
+  Token token;
+  if (SlotOf(slot_, id_) == nullptr) return token;
+  token.request = id_;
+  token.slot = slot_;
+  token.process = g_process.load(kRelaxed);
+  return token;
+}
+
+Token Request::Enqueue(const char* queue) noexcept {
+  Token out = token();
+  if (out.request == 0) return out;
+  ThreadRing* ring = EnterThread();
+  out.enqueued_ticks = detail::Clock(Gate());
+  out.queue = Intern(queue).index;
+  out.thread = ring != nullptr ? ring->number : 0;
+  trace::Emit(ring, kEnqueueSite, out.enqueued_ticks, out.enqueued_ticks, {out.request, out.queue});
+  return out;
+}
+
+void Request::Finish(Outcome outcome) noexcept {
+  Slot* slot = SlotOf(slot_, id_);
+  const uint64_t id = id_;
+  id_ = 0;
+  if (slot == nullptr) return;
+  Table* table = g_table.load(kAcquire);
+  ThreadRing* ring = EnterThread();
+  const uint64_t now = detail::Clock(Gate());
+  const RequestView view = ViewOf(*slot, outcome, now);
+  if (ring != nullptr) {
+    RecordWords words;
+    CopyWords(*slot, outcome, &words);
+    detail::Append(ring, &kRequestEndSite, slot->begin_ticks.load(kRelaxed), now, words);
+    if (ring->request == id) SetContext(ring, 0, now);
+  }
+  slot->id.store(0, kRelease);
+  slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
+  FreeSlot(table, slot);
+  Count(g_finished);
+  if (outcome == Outcome::kAbandoned) Count(g_abandoned);
+  Tell([&](RequestObserver* observer) { observer->OnFinish(view); });
+}
+
+Adopt::Adopt(const Token& token) noexcept : ring_(nullptr), before_(0) {
+  if (token.request == 0) return;
+  ThreadRing* ring = EnterThread();
+  if (ring == nullptr) return;
+  const uint64_t now = detail::Clock(ring->gate);
+  StampTake(ring, token, now);
+  before_ = ring->request;
+  SetContext(ring, token.request, now);
+  ring_ = ring;
+}
+
+Adopt::~Adopt() {
+  if (ring_ == nullptr) return;
+  if (ring_ != detail::t_ring) {
+    detail::CloseElsewhere();
+  } else {
+    SetContext(static_cast<ThreadRing*>(ring_), before_, detail::Clock(ring_->gate));
+  }
+}
+
+Batch Batch::Begin(const char* executor) noexcept {
+  Batch batch;
+  ThreadRing* ring = EnterThread();
+  if (ring == nullptr) return batch;
+  batch.id_ = NewId();
+  batch.begin_ = detail::Clock(ring->gate);
+  batch.info_ = Intern(executor).index;
+  trace::Emit(ring, kBatchBeginSite, batch.begin_, batch.begin_, {batch.id_, batch.info_});
+  SetBatchContext(ring, batch.id_, batch.begin_);
+  return batch;
+}
+
+Batch& Batch::operator=(Batch&& other) noexcept {
+  if (this == &other) return *this;
+  if (id_ != 0) Finish();
+  id_ = other.id_;
+  begin_ = other.begin_;
+  submitted_ = other.submitted_;
+  info_ = other.info_;
+  other.id_ = 0;
+  return *this;
+}
+
+void Batch::Join(const Token& token) noexcept {
+  ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
+  if (ring == nullptr || token.request == 0) return;
+  const uint64_t now = detail::Clock(ring->gate);
+  trace::Emit(ring, kJoinSite, now, now,
+              {id_, token.request, token.enqueued_ticks, token.queue | static_cast<uint64_t>(token.thread) << 32});
+}
+
+void Batch::Leave(const Token& token) noexcept {
+  ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
+  if (ring == nullptr || token.request == 0) return;
+  const uint64_t now = detail::Clock(ring->gate);
+  trace::Emit(ring, kLeaveSite, now, now, {id_, token.request});
+}
+
+void Batch::Close(BatchClose why) noexcept {
+  info_ = (info_ & 0xffffffff) | static_cast<uint64_t>(why) << 32;
+}
+
+void Batch::Submitted() noexcept {
+  const uint32_t gate = Gate();
+  if (id_ != 0 && gate != 0) submitted_ = detail::Clock(gate);
+}
+
+void Batch::Finish() noexcept {
+  const uint64_t id = id_;
+  id_ = 0;
+  ThreadRing* ring = id != 0 ? EnterThread() : nullptr;
+  if (ring == nullptr) return;
+  const uint64_t now = detail::Clock(ring->gate);
+  trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_, submitted_ != 0 ? submitted_ - begin_ : 0});
+  if (ring->batch == id) SetBatchContext(ring, 0, now);
+}
+
+AsyncScope::AsyncScope(const Site* begin_site, const Site* end_site, const Token& token) noexcept : end_site_(end_site) {
+  ThreadRing* ring = EnterThread();
+  if (ring == nullptr || token.request == 0) return;
+  id_ = NewId();
+  request_ = token.request;
+  const uint64_t now = detail::Clock(ring->gate);
+  trace::Emit(ring, *begin_site, now, now, {request_, id_});
+}
+
+AsyncScope& AsyncScope::operator=(AsyncScope&& other) noexcept {
+  if (this == &other) return *this;
+  if (id_ != 0) End();
+  end_site_ = other.end_site_;
+  id_ = other.id_;
+  request_ = other.request_;
+  other.id_ = 0;
+  return *this;
+}
+
+void AsyncScope::End() noexcept {
+  const uint64_t id = id_;
+  id_ = 0;
+  ThreadRing* ring = id != 0 ? EnterThread() : nullptr;
+  if (ring == nullptr) return;
+  const uint64_t now = detail::Clock(ring->gate);
+  trace::Emit(ring, *end_site_, now, now, {request_, id});
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Open requests, the route table, and the door through which finished requests reach the triggers.
+#ifndef PITOT_LIB_TRACE_REQUESTS_H_
+#define PITOT_LIB_TRACE_REQUESTS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "pitot/extend/trigger.h"
+#include "pitot/request.h"
+#include "trace/internal_sites.h"
+
+namespace pitot::trace {
+
+inline constexpr uint32_t kMaxRoutes = 64;
+inline constexpr uint32_t kMaxLabelValues = 256;
+
+// Told of requests on the host's threads, concurrently. The session implements it.
+class RequestObserver {
+ public:
+  virtual void OnFinish(const RequestView& request) noexcept = 0;
+  virtual void OnTokens(const RequestView& request, uint64_t gap_ns) noexcept = 0;
+  // The ns from which a request of this route is late; 0: never.
+  virtual uint64_t LateAfterNs(const char* route) noexcept = 0;
+
+ protected:
+  ~RequestObserver() = default;
+};
+
+struct RequestCounts {
+  uint64_t begun = 0, finished = 0, abandoned = 0, open = 0, refused = 0, labels_folded = 0, details_refused = 0;
+};
+
+// A copy of an open request: the words of internal_sites.h and what is not among them.
+struct OpenRequest {
+  RecordWords words;
+  uint64_t begin_ticks = 0;
+  uint32_t begin_thread = 0;  // number
+  RequestView view;           // `route` lives as long as the process
+};
+
+// Makes room for `max_open` requests. False if there is no memory. Before OpenRings.
+bool OpenRequests(uint32_t max_open) noexcept;
+void CloseRequests() noexcept;
+void ForgetRequestsAfterFork() noexcept;
+
+// Sets who is told. Null, and the call returns when no thread is inside the former observer any more; false if that took
+// longer than `timeout_ns` (it must then live for ever).
+bool SetRequestObserver(RequestObserver* observer, uint64_t timeout_ns) noexcept;
+// Asks the observer again when its answers to LateAfterNs may have changed.
+void RefreshLateness() noexcept;
+
+// Calls `visit` for a consistent copy of each open request; those that change while being copied are retried, then left
+// out.
+void VisitOpenRequests(void (*visit)(void* context, const OpenRequest& request), void* context) noexcept;
+
+RequestCounts CountRequests() noexcept;
+uint64_t RequestBytes() noexcept;  // memory of the table
+
+// Ids from here on follow from `seed`, for tests that need the same ones each time.
+void SeedIdsForTesting(uint64_t seed) noexcept;
+
+}  // namespace pitot::trace
+
+#endif  // PITOT_LIB_TRACE_REQUESTS_H_

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/rings.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+namespace pitot::trace {
+namespace {
+
+constexpr uint64_t kHeaderBytes = 4096;
+static_assert(sizeof(ThreadRing) <= kHeaderBytes);
+// How many rings of the largest size must remain possible before a thread gets a smaller one.
+constexpr uint64_t kRoomForMore = 16;
+
+// A ring whose gate is never that of a recorder: what t_ring points at before a thread's first event.
+constinit detail::Ring g_no_ring{};
+
+constinit std::mutex g_mutex;  // guards everything down to the atomics
+constinit ThreadRing* g_rings = nullptr;
+constinit RingLimits g_limits;
+constinit uint64_t g_bytes_used = 0;
+constinit uint64_t g_bytes_parked = 0;
+constinit uint32_t g_next_number = 1;
+constinit uint64_t g_next_retired_order = 1;
+constinit uint64_t g_events_before = 0;  // of rings that were recycled or unmapped
+constinit uint32_t g_generation = 0;
+constinit bool g_has_key = false;
+constinit pthread_key_t g_key = 0;
+
+constinit std::atomic<uint64_t> g_threads_refused{0};
+constinit std::atomic<uint64_t> g_events_refused{0};
+constinit std::atomic<uint64_t> g_closed_elsewhere{0};
+constinit std::atomic<uint64_t> g_misnested{0};
+
+__thread uint32_t t_refused_gate __attribute__((tls_model("initial-exec"))) = 0;
+__thread bool t_exiting __attribute__((tls_model("initial-exec"))) = false;
+__thread char t_name[kThreadNameBytes] __attribute__((tls_model("initial-exec"))) = {};
+
+int64_t ThreadId() { return static_cast<int64_t>(syscall(SYS_gettid)); }
+
+void StoreName(ThreadRing* ring, const char* name) {
+  uint64_t words[kThreadNameBytes / 8] = {};
+  std::memcpy(words, name, std::min<size_t>(std::strlen(name), kThreadNameBytes - 1));
+  for (uint32_t i = 0; i < kThreadNameBytes / 8; ++i) ring->name[i].store(words[i], std::memory_order_relaxed);
+}
+
+void StoreSystemName(ThreadRing* ring) {
+  char name[16] = {};
+  if (pthread_getname_np(pthread_self(), name, sizeof name) == 0) StoreName(ring, name);
+}
+
+ThreadRing* Map(uint64_t bytes) {
+  void* memory = mmap(nullptr, kHeaderBytes + bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* ring = new (memory) ThreadRing{};
+  ring->words = reinterpret_cast<uint64_t*>(static_cast<char*>(memory) + kHeaderBytes);
+  ring->mask = bytes / 8 - 1;
+  ring->bytes = bytes;
+  ring->next = g_rings;
+  g_rings = ring;
+  return ring;
+}
+
+void Unmap(ThreadRing* ring) {
+  for (ThreadRing** link = &g_rings; *link != nullptr; link = &(*link)->next) {
+    if (*link != ring) continue;
+    *link = ring->next;
+    break;
+  }
+  munmap(ring, kHeaderBytes + ring->bytes);
+}
+
+// The size a new ring should have while `left` bytes are unspent; 0: none.
+uint64_t WantedBytes(uint64_t left) {
+  uint64_t bytes = g_limits.max_bytes;
+  while (bytes > g_limits.min_bytes && bytes * kRoomForMore > left) bytes /= 2;
+  return kHeaderBytes + bytes <= left ? bytes : 0;
+}
+
+ThreadRing* OldestRetired(uint64_t at_least_bytes) {
+  ThreadRing* oldest = nullptr;
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    if (ring->state != RingState::kRetired || ring->pins != 0 || ring->bytes < at_least_bytes) continue;
+    if (oldest == nullptr || ring->retired_order < oldest->retired_order) oldest = ring;
+  }
+  return oldest;
+}
+
+// A ring for a new thread: fresh while there is room for many of the full size, else that of the thread that exited first,
+// else a smaller fresh one.
+ThreadRing* TakeRing() {
+  const uint64_t left = g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
+  const uint64_t wanted = WantedBytes(left);
+  if (wanted < g_limits.max_bytes) {
+    ThreadRing* retired = OldestRetired(wanted * 2);
+    if (retired == nullptr && wanted == 0) retired = OldestRetired(0);
+    if (retired != nullptr) {
+      g_events_before += retired->events;
+      return retired;
+    }
+  }
+  if (wanted == 0) return nullptr;
+  ThreadRing* ring = Map(wanted);
+  if (ring != nullptr) g_bytes_used += kHeaderBytes + wanted;
+  return ring;
+}
+
+// This thread's ring of a former recorder, if it still suits; else it is unmapped. Safe: its only writer is here.
+ThreadRing* TakeParked(ThreadRing* own) {
+  g_bytes_parked -= own->bytes;
+  if (own->bytes <= g_limits.max_bytes && own->bytes >= g_limits.min_bytes &&
+      g_bytes_used + kHeaderBytes + own->bytes <= g_limits.budget_bytes) {
+    g_bytes_used += kHeaderBytes + own->bytes;
+    return own;
+  }
+  Unmap(own);
+  return nullptr;
+}
+
+void Dress(ThreadRing* ring, uint32_t gate) {
+  for (detail::OpenScope& open : ring->open) __atomic_store_n(&open.begin, 0, __ATOMIC_RELAXED);
+  ring->floor = ring->head;
+  ring->events = 0;
+  ring->depth = 0;
+  ring->request = ring->batch = 0;
+  ring->misnested.store(0, std::memory_order_relaxed);
+  ring->state = RingState::kLive;
+  ring->number = g_next_number++;
+  ring->tid = ThreadId();
+  ring->attach_ticks = detail::Clock(gate);
+  ring->named = t_name[0] != '\0';
+  if (ring->named)
+    StoreName(ring, t_name);
+  else
+    StoreSystemName(ring);
+  ring->gate = gate;
+}
+
+// Under g_mutex.
+ThreadRing* AttachLocked(uint32_t gate) {
+  ThreadRing* ring = nullptr;
+  if (detail::t_ring != &g_no_ring) {
+    ring = TakeParked(static_cast<ThreadRing*>(detail::t_ring));
+    detail::t_ring = &g_no_ring;
+  }
+  if (ring == nullptr) ring = TakeRing();
+  if (ring == nullptr) return nullptr;
+  Dress(ring, gate);
+  return ring;
+}
+
+void DetachLocked(ThreadRing* ring) {
+  if (ring->state == RingState::kParked) {
+    g_bytes_parked -= ring->bytes;
+    Unmap(ring);
+    return;
+  }
+  if (!ring->named) StoreSystemName(ring);  // it may have been named after its first event
+  ring->state = RingState::kRetired;
+  ring->retired_order = g_next_retired_order++;
+}
+
+void OnThreadExit(void*) {
+  // Runs after the thread's C++ destructors. What records even later finds no ring and is counted.
+  t_exiting = true;
+  auto* ring = static_cast<ThreadRing*>(detail::t_ring);
+  detail::t_ring = &g_no_ring;
+  if (ring == &g_no_ring) return;
+  const std::lock_guard lock(g_mutex);
+  DetachLocked(ring);
+}
+
+}  // namespace
+
+bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
+  const std::lock_guard lock(g_mutex);
+  if (!g_has_key) g_has_key = pthread_key_create(&g_key, OnThreadExit) == 0;
+  if (!g_has_key) return false;
+  g_limits = limits;
+  g_bytes_used = 0;
+  g_events_before = 0;
+  g_next_number = 1;
+  for (auto* counter : {&g_threads_refused, &g_events_refused, &g_closed_elsewhere, &g_misnested})
+    counter->store(0, std::memory_order_relaxed);
+  g_generation = g_generation % 0x3fffffff + 1;
+  __atomic_store_n(&detail::g_gate, g_generation * 2 + (slow_clock ? 1 : 0), __ATOMIC_RELEASE);
+  return true;
+}
+
+void CloseRings() noexcept {
+  const std::lock_guard lock(g_mutex);
+  __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
+  for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
+    next = ring->next;
+    if (ring->state == RingState::kRetired) {
+      Unmap(ring);
+    } else if (ring->state == RingState::kLive) {
+      ring->state = RingState::kParked;
+      g_bytes_parked += ring->bytes;
+      madvise(ring->words, ring->bytes, MADV_DONTNEED);
+    }
+  }
+  g_bytes_used = 0;
+}
+
+void ForgetRingsAfterFork() noexcept {
+  new (&g_mutex) std::mutex;
+  for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
+    next = ring->next;
+    munmap(ring, kHeaderBytes + ring->bytes);
+  }
+  g_rings = nullptr;
+  g_bytes_used = g_bytes_parked = 0;
+  detail::t_ring = &g_no_ring;
+  if (g_has_key) pthread_setspecific(g_key, nullptr);
+}
+
+std::vector<ThreadRing*> PinRings() noexcept {
+  std::vector<ThreadRing*> rings;
+  const std::lock_guard lock(g_mutex);
+  size_t count = 0;
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) ++count;
+  try {
+    rings.reserve(count);
+  } catch (const std::bad_alloc&) {
+    return rings;
+  }
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    if (ring->state == RingState::kParked) continue;
+    ++ring->pins;
+    rings.push_back(ring);
+  }
+  std::sort(rings.begin(), rings.end(), [](auto* a, auto* b) { return a->number < b->number; });
+  return rings;
+}
+
+void UnpinRings(const std::vector<ThreadRing*>& rings) noexcept {
+  const std::lock_guard lock(g_mutex);
+  for (ThreadRing* ring : rings) --ring->pins;
+}
+
+RingCounts CountRings() noexcept {
+  RingCounts counts;
+  counts.threads_refused = g_threads_refused.load(std::memory_order_relaxed);
+  counts.events_refused = g_events_refused.load(std::memory_order_relaxed);
+  counts.closed_elsewhere = g_closed_elsewhere.load(std::memory_order_relaxed);
+  counts.misnested = g_misnested.load(std::memory_order_relaxed);
+  const std::lock_guard lock(g_mutex);
+  counts.bytes_used = g_bytes_used;
+  counts.bytes_parked = g_bytes_parked;
+  counts.events = g_events_before;
+  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    if (ring->state == RingState::kParked) continue;
+    ++(ring->state == RingState::kLive ? counts.live : counts.retired);
+    counts.events += __atomic_load_n(&ring->events, __ATOMIC_RELAXED);
+  }
+  return counts;
+}
+
+void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept {
+  uint64_t words[kThreadNameBytes / 8];
+  for (uint32_t i = 0; i < kThreadNameBytes / 8; ++i) words[i] = ring.name[i].load(std::memory_order_relaxed);
+  std::memcpy(out, words, sizeof out);
+  out[kThreadNameBytes - 1] = '\0';
+  if (ring.named || ring.state != RingState::kLive) return;
+  // A living thread may have been named since: ask the system.
+  char path[48];
+  std::snprintf(path, sizeof path, "/proc/self/task/%lld/comm", static_cast<long long>(ring.tid));
+  const int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t n = read(fd, out, kThreadNameBytes - 1);
+  close(fd);
+  if (n > 0) out[out[n - 1] == '\n' ? n - 1 : n] = '\0';
+}
+
+ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept {
+  if (ring != nullptr) {
+    detail::t_ring = ring;
+    return ring;
+  }
+  const std::lock_guard lock(g_mutex);
+  detail::t_ring = &g_no_ring;
+  std::snprintf(t_name, sizeof t_name, "%s", name);
+  ring = AttachLocked(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED));
+  t_name[0] = '\0';
+  if (ring == nullptr) return nullptr;
+  ring->tid = ring->number;  // as of a thread of its own
+  detail::t_ring = ring;
+  return ring;
+}
+
+}  // namespace pitot::trace
+
+PITOT_NAMESPACE_BEGIN
+namespace detail {
+inline namespace layout_1 {
+
+__thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = &trace::g_no_ring;
+
+Ring* Attach(uint32_t gate) noexcept {
+  if (trace::t_refused_gate == gate || trace::t_exiting) {
+    trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  const std::lock_guard lock(trace::g_mutex);
+  if (__atomic_load_n(&g_gate, __ATOMIC_RELAXED) != gate) return nullptr;  // stopped meanwhile
+  trace::ThreadRing* ring = trace::AttachLocked(gate);
+  if (ring != nullptr && pthread_setspecific(trace::g_key, ring) != 0) {
+    // Without a word at its exit the ring would never be given back.
+    ring->state = trace::RingState::kRetired;
+    ring = nullptr;
+  }
+  if (ring == nullptr) {
+    trace::t_refused_gate = gate;
+    trace::g_threads_refused.fetch_add(1, std::memory_order_relaxed);
+    trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  t_ring = ring;
+  return ring;
+}
+
+void CloseElsewhere() noexcept { trace::g_closed_elsewhere.fetch_add(1, std::memory_order_relaxed); }
+
+// The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a high
+// bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it counts the
+// scopes that are open.
+void CloseMisnested(Ring* ring, uint32_t depth) noexcept {
+  constexpr uint32_t kHoles = 0x80000000;
+  const bool had_holes = (ring->depth & kHoles) != 0;
+  uint32_t open = ring->depth & ~kHoles;
+  if (!had_holes && depth >= open) {  // opened under a former recorder: the stack began anew since
+    trace::g_misnested.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (open > 0) --open;
+  if (depth < kMaxOpen) __atomic_store_n(&ring->open[depth].begin, 0, __ATOMIC_RELEASE);
+  uint32_t shown = 0, top = 0;
+  for (uint32_t i = 0; i < kMaxOpen; ++i) {
+    if (ring->open[i].begin != 0) ++shown, top = i + 1;
+  }
+  if (depth < top) {
+    trace::g_misnested.fetch_add(1, std::memory_order_relaxed);
+    auto* thread = static_cast<trace::ThreadRing*>(ring);
+    thread->misnested.store(thread->misnested.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  ring->depth = shown == open && shown == top ? open : open | kHoles;
+}
+
+}  // namespace layout_1
+}  // namespace detail
+
+void SetThreadName(const char* name) noexcept {
+  std::snprintf(trace::t_name, sizeof trace::t_name, "%s", name == nullptr ? "" : name);
+  if (detail::t_ring == &trace::g_no_ring || trace::t_name[0] == '\0') return;
+  auto* ring = static_cast<trace::ThreadRing*>(detail::t_ring);
+  ring->named = true;
+  trace::StoreName(ring, trace::t_name);
+}
+PITOT_NAMESPACE_END

