@@ -13,16 +13,16 @@ PITOT_NAMESPACE_BEGIN
 
 // Which clock stamps events.
 enum class ClockSource : uint8_t {
-  kAuto = 0,           // the CPU's cycle counter where it is invariant, else the operating system's clock
-  kCycleCounter = 1,   // refuse to start where the counter is not invariant
-  kOperatingSystem = 2 // clock_gettime(CLOCK_MONOTONIC): about 1.7 times the cost, right everywhere
+  kAuto = 0,            // the CPU's cycle counter where it is invariant, else the operating system's clock
+  kCycleCounter = 1,    // refuse to start where the counter is not invariant
+  kOperatingSystem = 2  // clock_gettime(CLOCK_MONOTONIC): about 1.7 times the cost, right everywhere
 };
 
 // How loud a message to the host is.
 enum class LogLevel : uint8_t { kInfo = 0, kWarning = 1, kError = 2 };
 
-// Takes a message of the library; `message` lives for the call only. Called from Pitot's own threads and from the thread
-// that calls Recorder functions, never from a recording macro. It must not call Pitot.
+// Takes a message of the library; `message` lives for the call only. Called from Pitot's own threads and from the
+// thread that calls Recorder functions, never from a recording macro. It must not call Pitot.
 using LogFunction = void (*)(void* context, LogLevel level, const char* message);
 
 struct Options {
@@ -32,8 +32,8 @@ struct Options {
   // Named in every incident and trace; null: the executable's name.
   const char* process_name = nullptr;
 
-  // Everything Pitot may hold, bytes. Split as Recorder::Stats says: half for rings, the rest for requests and names, the
-  // snapshot reserve and the analysis arena. At least 4 MiB.
+  // Everything Pitot may hold, bytes. Split as Recorder::Stats says: half for rings, the rest for requests and names,
+  // the snapshot reserve and the analysis arena. At least 4 MiB.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB. A thread gets the largest
   // that leaves room for 15 more such; when the budget is spent, the ring of the thread that exited first is reused; a
@@ -51,8 +51,8 @@ struct Options {
   uint32_t pre_window_ms = 5000;
   uint32_t post_window_ms = 100;
 
-  // Budgets of incidents: per cause (a trigger on a route) and hour, and of the directory in number and bytes, where the
-  // oldest are removed first. Each at least 1.
+  // Budgets of incidents: per cause (a trigger on a route) and hour, and of the directory in number and bytes, where
+  // the oldest are removed first. Each at least 1.
   uint32_t max_incidents_per_cause_and_hour = 12;
   uint32_t max_incidents_kept = 64;
   uint64_t max_incident_directory_bytes = 1ull << 30;
@@ -64,10 +64,10 @@ struct Options {
   LogFunction log = nullptr;
   void* log_context = nullptr;
 
-  // Defaults overlaid with PITOT_INCIDENT_DIRECTORY, PITOT_PROCESS_NAME, PITOT_MEMORY_BUDGET_BYTES, PITOT_PRE_WINDOW_MS,
-  // PITOT_POST_WINDOW_MS and PITOT_CLOCK (auto, cycle_counter, operating_system). A value that does not parse becomes
-  // one that Start refuses by name. (PITOT_OFF=1 is obeyed by Start itself, whatever the options say.)
-  // Lifetime: the strings point into the environment.
+  // Defaults overlaid with PITOT_INCIDENT_DIRECTORY, PITOT_PROCESS_NAME, PITOT_MEMORY_BUDGET_BYTES,
+  // PITOT_PRE_WINDOW_MS, PITOT_POST_WINDOW_MS and PITOT_CLOCK (auto, cycle_counter, operating_system). A value that
+  // does not parse becomes one that Start refuses by name. (PITOT_OFF=1 is obeyed by Start itself, whatever the options
+  // say.) Lifetime: the strings point into the environment.
   PITOT_EXPORT static Options FromEnvironment() noexcept;
 };
 

@@ -33,11 +33,10 @@ class PITOT_EXPORT Recorder {
  public:
   // Not running: status() is kNotRunning.
   Recorder() noexcept;
-  // Starts the recorder of this process: maps nothing but what it needs, starts two threads, opens the gate. Call it early
-  // in main; in a server that forks workers, in each worker.
-  // Errors (in status()): kInvalidArgument names the wrong field; kAlreadyRunning (also another copy of the library);
-  // kResourceExhausted; kUnavailable; kDisabled when the environment says PITOT_OFF=1.
-  // Cost: about 1 ms.
+  // Starts the recorder of this process: maps nothing but what it needs, starts two threads, opens the gate. Call it
+  // early in main; in a server that forks workers, in each worker. Errors (in status()): kInvalidArgument names the
+  // wrong field; kAlreadyRunning (also another copy of the library); kResourceExhausted; kUnavailable; kDisabled when
+  // the environment says PITOT_OFF=1. Cost: about 1 ms.
   static Recorder Start(const Options& options) noexcept;
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
@@ -47,8 +46,8 @@ class PITOT_EXPORT Recorder {
   // Ok while it records; else why it does not.
   Status status() const noexcept;
 
-  // Adds a trigger or a serializer of incidents' files, for good. trace.pftrace, dump.pitot and report.txt need no Add; a
-  // serializer with the name of a file that is there replaces it.
+  // Adds a trigger or a serializer of incidents' files, for good. trace.pftrace, dump.pitot and report.txt need no Add;
+  // a serializer with the name of a file that is there replaces it. What goes wrong is also said through Options::log.
   Status Add(std::unique_ptr<Trigger> trigger) noexcept;
   Status Add(std::unique_ptr<Serializer> serializer) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
@@ -61,8 +60,8 @@ class PITOT_EXPORT Recorder {
 
   pitot::Stats Stats() const noexcept;
 
-  // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`, then
-  // cut off and left unnamed); one that waits for its post window is written with what there is. Idempotent.
+  // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`,
+  // then cut off and left unnamed); one that waits for its post window is written with what there is. Idempotent.
   void Stop(uint32_t timeout_ms = 5000) noexcept;
 
  private:

@@ -38,7 +38,7 @@ struct Token {
   uint64_t enqueued_ticks = 0;  // 0: was never enqueued
   uint32_t slot = 0;
   uint32_t process = 0;
-  uint32_t queue = 0;  // Name index
+  uint32_t queue = 0;   // Name index
   uint32_t thread = 0;  // that enqueued
 };
 static_assert(sizeof(Token) == 32, "tokens cross process borders");
@@ -65,7 +65,8 @@ class Request {
   // trace id. `arrival` is when it arrived if that is earlier than now. When max_open_requests are open the result is
   // inert and counted.
   // Cost: about 0.2 us.
-  PITOT_EXPORT static Request Begin(const char* route, const char* traceparent = nullptr, Timestamp arrival = {}) noexcept;
+  PITOT_EXPORT static Request Begin(const char* route, const char* traceparent = nullptr,
+                                    Timestamp arrival = {}) noexcept;
   // Begins a part of this request (a retry, a model of an ensemble, a call): a request of its own with this as parent.
   PITOT_EXPORT Request BeginChild(const char* route) noexcept;
   // Begins a request of this process for a token that came from another (same trace, that request as parent).
@@ -183,12 +184,12 @@ PITOT_NAMESPACE_END
 
 // An expression: `auto call = PITOT_ASYNC_SCOPE("embed call", request.token());`
 #ifndef PITOT_DISABLED
-#define PITOT_ASYNC_SCOPE(name, token)                                                                        \
-  [](const ::pitot::Token& pitot_token) {                                                                     \
-    using PitotIds = ::pitot::detail::ArgList<uint64_t, uint64_t>;                                            \
-    PITOT_DETAIL_SITE(pitot_begin, PitotIds, kAsyncBegin, 0, "" name, "\"\", request, async_id");             \
-    PITOT_DETAIL_SITE(pitot_end, PitotIds, kAsyncEnd, 0, "" name, "\"\", request, async_id");                 \
-    return ::pitot::AsyncScope(&pitot_begin, &pitot_end, pitot_token);                                        \
+#define PITOT_ASYNC_SCOPE(name, token)                                                            \
+  [](const ::pitot::Token& pitot_token) {                                                         \
+    using PitotIds = ::pitot::detail::ArgList<uint64_t, uint64_t>;                                \
+    PITOT_DETAIL_SITE(pitot_begin, PitotIds, kAsyncBegin, 0, "" name, "\"\", request, async_id"); \
+    PITOT_DETAIL_SITE(pitot_end, PitotIds, kAsyncEnd, 0, "" name, "\"\", request, async_id");     \
+    return ::pitot::AsyncScope(&pitot_begin, &pitot_end, pitot_token);                            \
   }(token)
 #else
 #define PITOT_ASYNC_SCOPE(name, token) (static_cast<void>(sizeof(token)), ::pitot::AsyncScope())

@@ -35,14 +35,14 @@ struct Stats {
   uint64_t requests_open;
 
   // Losses since Start. Overwritten events are the ring's nature and are listed per thread in each incident.
-  uint64_t threads_refused;         // found no ring
-  uint64_t events_refused;          // of those threads
-  uint64_t requests_refused;        // more than max_open_requests
-  uint64_t names_refused;           // the name table was full
-  uint64_t labels_folded;           // became "(other)", routes included
-  uint64_t details_refused;         // stages, sizes and labels beyond a request's limit
-  uint64_t scopes_closed_elsewhere; // on another thread than they began on; not recorded
-  uint64_t scopes_misnested;        // closed out of order; recorded
+  uint64_t threads_refused;          // found no ring
+  uint64_t events_refused;           // of those threads
+  uint64_t requests_refused;         // more than max_open_requests
+  uint64_t names_refused;            // the name table was full
+  uint64_t labels_folded;            // became "(other)", routes included
+  uint64_t details_refused;          // stages, sizes and labels beyond a request's limit
+  uint64_t scopes_closed_elsewhere;  // on another thread than they began on; not recorded
+  uint64_t scopes_misnested;         // closed out of order; recorded
 
   uint64_t triggers_fired;
   uint64_t incidents_written;

@@ -13,22 +13,22 @@ PITOT_NAMESPACE_BEGIN
 
 enum class StatusCode : uint8_t {
   kOk = 0,
-  kInvalidArgument = 1,     // an option or argument is wrong; the message names it
-  kAlreadyRunning = 2,      // a recorder is running in this process; the message says whose
-  kNotRunning = 3,          // the recorder was stopped, never started, or belongs to the parent of a fork
-  kResourceExhausted = 4,   // memory, threads, disk or an incident budget
-  kUnavailable = 5,         // the machine cannot do it: no such library, no permission
-  kNotFound = 6,            // no such file, directory or request
-  kDataLoss = 7,            // a file is truncated or corrupt
-  kIoError = 8,             // a system call on a file failed
-  kInternal = 9,            // a defect of Pitot; please report it
-  kDisabled = 10,           // switched off by PITOT_OFF or PITOT_DISABLED
+  kInvalidArgument = 1,    // an option or argument is wrong; the message names it
+  kAlreadyRunning = 2,     // a recorder is running in this process; the message says whose
+  kNotRunning = 3,         // the recorder was stopped, never started, or belongs to the parent of a fork
+  kResourceExhausted = 4,  // memory, threads, disk or an incident budget
+  kUnavailable = 5,        // the machine cannot do it: no such library, no permission
+  kNotFound = 6,           // no such file, directory or request
+  kDataLoss = 7,           // a file is truncated or corrupt
+  kIoError = 8,            // a system call on a file failed
+  kInternal = 9,           // a defect of Pitot; please report it
+  kDisabled = 10,          // switched off by PITOT_OFF or PITOT_DISABLED
 };
 
 // Returns the code's name, "ok", "invalid_argument" and so on; never null.
 PITOT_EXPORT const char* StatusCodeName(StatusCode code) noexcept;
 
-class [[nodiscard]] Status {
+class Status {
  public:
   // Ok.
   Status() noexcept = default;

@@ -12,7 +12,16 @@
 PITOT_NAMESPACE_BEGIN
 
 // What kind of wait it is. The numbers are written to files.
-enum class WaitKind : uint8_t { kLock = 1, kCondition = 2, kQueue = 3, kIo = 4, kFuture = 5, kSleep = 6, kDevice = 7, kOther = 8 };
+enum class WaitKind : uint8_t {
+  kLock = 1,
+  kCondition = 2,
+  kQueue = 3,
+  kIo = 4,
+  kFuture = 5,
+  kSleep = 6,
+  kDevice = 7,
+  kOther = 8
+};
 PITOT_EXPORT const char* WaitKindName(WaitKind kind) noexcept;
 
 // Who holds or hands over a resource: the thread (Pitot's number for it) and the request it works for, 0 where unknown.
@@ -44,14 +53,15 @@ class Wait {
 
 PITOT_NAMESPACE_END
 
-// PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{}): the block waits for a resource, a literal, held by owner.
+// PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{}): the block waits for a resource, a literal, held by
+// owner.
 #ifndef PITOT_DISABLED
-#define PITOT_WAIT(kind, resource, owner)                                                                             \
-  using PITOT_DETAIL_CAT(PitotWaitArgs, __LINE__) =                                                                   \
-      ::pitot::detail::ArgList<uint64_t, ::pitot::Name, uint64_t, uint64_t>;                                          \
-  PITOT_DETAIL_SITE(PITOT_DETAIL_CAT(pitot_site_, __LINE__), PITOT_DETAIL_CAT(PitotWaitArgs, __LINE__), kWait, 0, "wait", \
-                    "\"\", kind, resource, owner_thread, owner_request");                                             \
-  ::pitot::Wait PITOT_DETAIL_CAT(pitot_wait_, __LINE__)(&PITOT_DETAIL_CAT(pitot_site_, __LINE__), kind,               \
+#define PITOT_WAIT(kind, resource, owner)                                                                         \
+  using PITOT_DETAIL_CAT(PitotWaitArgs, __LINE__) =                                                               \
+      ::pitot::detail::ArgList<uint64_t, ::pitot::Name, uint64_t, uint64_t>;                                      \
+  PITOT_DETAIL_SITE(PITOT_DETAIL_CAT(pitot_site_, __LINE__), PITOT_DETAIL_CAT(PitotWaitArgs, __LINE__), kWait, 0, \
+                    "wait", "\"\", kind, resource, owner_thread, owner_request");                                 \
+  ::pitot::Wait PITOT_DETAIL_CAT(pitot_wait_, __LINE__)(&PITOT_DETAIL_CAT(pitot_site_, __LINE__), kind,           \
                                                         ::pitot::Intern("" resource), owner)
 #else
 #define PITOT_WAIT(kind, resource, owner) static_cast<void>(sizeof(kind) + sizeof(owner))

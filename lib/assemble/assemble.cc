@@ -78,7 +78,9 @@ class Assembler {
 
   int64_t Ns(uint64_t ticks) const { return snapshot_.clock.Ns(ticks); }
   // A length in ticks from a moment on.
-  int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const { return Ns(from_ticks + length_ticks) - Ns(from_ticks); }
+  int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const {
+    return Ns(from_ticks + length_ticks) - Ns(from_ticks);
+  }
   model::StringId NameOf(uint64_t index) { return trace_.strings.Add(trace::NameText(static_cast<uint32_t>(index))); }
   uint32_t ThreadRow(uint64_t number) const {
     const auto at = thread_rows_.find(static_cast<uint32_t>(number));
@@ -201,8 +203,8 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       break;
     }
     case InternalRecord::kContext:
-      // Read backwards: what follows in time ran in the context after, what comes next here in the one before. The ring's
-      // word may be a moment older than its newest record.
+      // Read backwards: what follows in time ran in the context after, what comes next here in the one before. The
+      // ring's word may be a moment older than its newest record.
       if (!saw_context_ && request_ != args[1]) {
         for (RawEvent& event : raw_) event.request = args[1];
       }
@@ -347,13 +349,13 @@ void Assembler::AddLosses(const RingCopy& ring, uint32_t thread, bool broken, in
   const bool lost = ring.oldest == Oldest::kOverwritten || ring.oldest == Oldest::kCopying ||
                     ring.oldest == Oldest::kReserve || ring.oldest == Oldest::kBroken || broken;
   if (lost && loss.end_ns > loss.begin_ns) {
-    loss.reason = ring.oldest == Oldest::kCopying   ? model::LossReason::kCopying
-                  : ring.oldest == Oldest::kReserve ? model::LossReason::kReserve
+    loss.reason = ring.oldest == Oldest::kCopying            ? model::LossReason::kCopying
+                  : ring.oldest == Oldest::kReserve          ? model::LossReason::kReserve
                   : broken || ring.oldest == Oldest::kBroken ? model::LossReason::kUnreadable
-                                                    : model::LossReason::kOverwritten;
+                                                             : model::LossReason::kOverwritten;
     loss.bytes = ring.lapped_words * 8;
     // What is missing of all it recorded is known exactly; of the window only where the window began before the thread.
-      const uint64_t read = raw_records_;
+    const uint64_t read = raw_records_;
     if (loss.begin_ns == Ns(ring.attach_ticks) && ring.events > read) loss.events = ring.events - read;
     trace_.losses.push_back(loss);
   }
@@ -456,8 +458,8 @@ template <class Row> std::vector<uint32_t> OrderBy(const std::vector<Row>& rows,
 }
 
 // Puts rows in order and the maps from ids on the new places.
-template <class Row>
-void Reorder(std::vector<Row>* rows, std::unordered_map<uint64_t, uint32_t>* index, const std::vector<uint32_t>& order) {
+template <class Row> void Reorder(std::vector<Row>* rows, std::unordered_map<uint64_t, uint32_t>* index,
+                                  const std::vector<uint32_t>& order) {
   std::vector<Row> sorted;
   sorted.reserve(rows->size());
   for (const uint32_t row : order) sorted.push_back(std::move((*rows)[row]));

@@ -31,9 +31,10 @@ template <class Rep> Rep* WithoutMemory(StatusCode code) {
 }  // namespace
 
 const char* StatusCodeName(StatusCode code) noexcept {
-  static constexpr const char* kNames[] = {"ok",          "invalid_argument",   "already_running", "not_running",
-                                           "resource_exhausted", "unavailable", "not_found",       "data_loss",
-                                           "io_error",    "internal",           "disabled"};
+  static constexpr const char* kNames[] = {
+      "ok",          "invalid_argument", "already_running", "not_running", "resource_exhausted",
+      "unavailable", "not_found",        "data_loss",       "io_error",    "internal",
+      "disabled"};
   const auto i = static_cast<size_t>(code);
   return i < std::size(kNames) ? kNames[i] : "internal";
 }

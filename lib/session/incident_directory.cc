@@ -142,7 +142,8 @@ Status IncidentDirectory::Open(const std::string& path) {
     free(cwd);
   }
   if (Status s = Reopen(); !s.ok()) return s;
-  if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0) return SystemError("write to Options::incident_directory", path_, errno);
+  if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
+    return SystemError("write to Options::incident_directory", path_, errno);
   // What a killed process left half-written.
   std::vector<std::string> dead;
   ForEachEntry(fd_, [&dead](const char* name) {
@@ -156,7 +157,8 @@ Status IncidentDirectory::Open(const std::string& path) {
 
 // Opens the directory, which may have been removed or replaced since.
 Status IncidentDirectory::Reopen() {
-  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) return SystemError("create Options::incident_directory", path_, errno);
+  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
+    return SystemError("create Options::incident_directory", path_, errno);
   const int fd = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return SystemError("open Options::incident_directory", path_, errno);
   if (fd_ >= 0) close(fd_);

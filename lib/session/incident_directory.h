@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Incidents on disk: each a directory, assembled beside its place and renamed, the oldest removed when they grow too many.
-// Everything goes through descriptors of the parent, so that nothing is written through a link put in its way.
+// Incidents on disk: each a directory, assembled beside its place and renamed, the oldest removed when they grow too
+// many. Everything goes through descriptors of the parent, so that nothing is written through a link put in its way.
 #ifndef PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 #define PITOT_LIB_SESSION_INCIDENT_DIRECTORY_H_
 
@@ -30,14 +30,14 @@ class IncidentDirectory {
   IncidentDirectory(const IncidentDirectory&) = delete;
   IncidentDirectory& operator=(const IncidentDirectory&) = delete;
 
-  // Creates the directory if it is missing (one level, 0700) and removes what died half-written. "" is no directory: then
-  // IsOpen() is false.
+  // Creates the directory if it is missing (one level, 0700) and removes what died half-written. "" is no directory:
+  // then IsOpen() is false.
   Status Open(const std::string& path);
   bool IsOpen() const { return fd_ >= 0; }
   const std::string& path() const { return path_; }
 
-  // Begins an incident; files are added; Commit gives it its name "20261121T015359Z-0007-latency-classify" and returns its
-  // whole path, Abandon removes it. At most one at a time.
+  // Begins an incident; files are added; Commit gives it its name "20261121T015359Z-0007-latency-classify" and returns
+  // its whole path, Abandon removes it. At most one at a time.
   Status Begin(uint64_t number, int64_t realtime_ns, const std::string& cause);
   Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
   Status Commit(std::string* path);

@@ -59,11 +59,6 @@ Session::Session(OwnedOptions options)
 
 Session::~Session() {
   Stop(0);
-  // A child of a fork must not touch threads that are not there.
-  if (!IsOfThisProcess()) {
-    if (watcher_.joinable()) watcher_.detach();
-    if (worker_.joinable()) worker_.detach();
-  }
   sem_destroy(&wake_);
 }
 
@@ -76,7 +71,10 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
     }
     OwnedOptions owned;
     if (*status = CheckAndCopy(options, &owned); !status->ok()) return nullptr;
-    const auto session = std::make_shared<Session>(std::move(owned));
+    const std::shared_ptr<Session> session(new Session(std::move(owned)), [](Session* it) {
+      // In the child of a fork its threads are not there and its locks may be held for ever: it is left alone.
+      if (it->IsOfThisProcess()) delete it;
+    });
     bool available = false;
     session->slow_clock_ = trace::NeedsSlowClock(options.clock, &available);
     if (!available) {
@@ -112,7 +110,8 @@ Status Session::StartThreads() {
     if (serializer == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the serializers");
   }
   if (!trace::WatchForks()) return Status(StatusCode::kResourceExhausted, "pthread_atfork failed");
-  if (!reserve_.Map(split_.snapshot_reserve)) return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
+  if (!reserve_.Map(split_.snapshot_reserve))
+    return Status(StatusCode::kResourceExhausted, "no memory for the snapshot reserve");
   if (!trace::OpenRequests(options_.values.max_open_requests))
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
   start_ = CalibrateTicks(slow_clock_);
@@ -147,14 +146,20 @@ Status Session::status() const noexcept {
   return {};
 }
 
+// Also says a failure through the log: hosts rarely look at what Add returns.
+Status Session::Said(Status status) const noexcept {
+  if (!status.ok()) Log(LogLevel::kError, status.message());
+  return status;
+}
+
 Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  if (trigger == nullptr) return Status(StatusCode::kResourceExhausted, "no trigger: there was no memory to make it");
-  if (Status s = trigger->Check(); !s.ok()) return s;
+  if (trigger == nullptr) return Said(Status(StatusCode::kResourceExhausted, "no memory for a trigger"));
+  if (Status s = trigger->Check(); !s.ok()) return Said(std::move(s));
   {
     const std::lock_guard lock(mutex_);
     const uint32_t at = trigger_count_.load();
-    if (at == kMaxTriggers) return Status(StatusCode::kResourceExhausted, "a recorder takes at most 32 triggers");
+    if (at == kMaxTriggers) return Said(Status(StatusCode::kResourceExhausted, "a recorder takes at most 32 triggers"));
     triggers_[at] = std::move(trigger);
     trigger_count_.store(at + 1, std::memory_order_release);
   }
@@ -164,13 +169,15 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
 
 Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  if (serializer == nullptr) return Status(StatusCode::kResourceExhausted, "no serializer: there was no memory to make it");
+  if (serializer == nullptr) return Said(Status(StatusCode::kResourceExhausted, "no memory for a serializer"));
   const std::string_view name = serializer->FileName() != nullptr ? serializer->FileName() : "";
   const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
   };
   if (name.empty() || name.size() > 100 || name[0] == '.' || !std::all_of(name.begin(), name.end(), plain))
-    return Status(StatusCode::kInvalidArgument, "Serializer::FileName must be 1 to 100 letters, digits, '.', '_' or '-'");
+    return Said(
+        Status(StatusCode::kInvalidArgument, "Serializer::FileName must be 1 to 100 letters, digits, '.', '_' or '-'"));
   const std::lock_guard lock(serializers_mutex_);
   for (auto& there : serializers_) {
     if (name == there->FileName()) {
@@ -181,7 +188,7 @@ Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   try {
     serializers_.push_back(std::move(serializer));
   } catch (const std::bad_alloc&) {
-    return Status(StatusCode::kResourceExhausted, "no memory for another serializer");
+    return Said(Status(StatusCode::kResourceExhausted, "no memory for another serializer"));
   }
   return {};
 }
@@ -207,8 +214,8 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
   std::unique_lock lock(mutex_);
   const uint64_t asked = ++flush_asked_;
   sem_post(&wake_);
-  const bool done = changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                                      [&] { return flush_done_ >= asked || stopping_; });
+  const bool done =
+      changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return flush_done_ >= asked || stopping_; });
   if (!done) return Status(StatusCode::kUnavailable, "incidents are still being written; the time is up");
   return {};
 }
@@ -523,7 +530,8 @@ void Session::WriteIncident(Incident* incident) {
   if (hooks.on_verdict != nullptr) hooks.on_verdict(hooks.context, info);
 }
 
-// ---- Stats and the end. -----------------------------------------------------------------------------------------------
+// ---- Stats and the end.
+// -----------------------------------------------------------------------------------------------
 
 Stats Session::GetStats() noexcept {
   Stats stats{};

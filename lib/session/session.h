@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. Two threads: the watcher,
-// at normal priority, collects firings, looks for stalls and copies rings; the worker, at idle priority, does the rest.
+// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. Two threads: the
+// watcher, at normal priority, collects firings, looks for stalls and copies rings; the worker, at idle priority, does
+// the rest.
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
@@ -70,6 +71,7 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
   bool Proceed() noexcept override;
 
   Status StartThreads();
+  Status Said(Status status) const noexcept;
   bool IsOfThisProcess() const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
   void Log(LogLevel level, const char* message) const noexcept;

@@ -26,8 +26,8 @@ class RecordCursor {
   RecordCursor(const uint64_t* first, const uint64_t* last, uint64_t now_ticks)
       : first_(first), at_(last), reference_(now_ticks) {}
 
-  // Steps to the next older record. False at the end: AtStart() if every word was used, else the oldest record is cut off,
-  // or IsBroken().
+  // Steps to the next older record. False at the end: AtStart() if every word was used, else the oldest record is cut
+  // off, or IsBroken().
   bool Next(Record* record) {
     const auto left = static_cast<uint64_t>(at_ - first_);
     if (left < 2) return false;
@@ -46,7 +46,8 @@ class RecordCursor {
     if (left < words + arg_words) return false;
     constexpr uint64_t kMask = (uint64_t{1} << 52) - 1;
     uint64_t end = (reference_ & ~kMask) | (stamp >> 24) | (header >> 4 & 0xfff) << 40;
-    // A stamp a little after the reference is one that the counter of another CPU gave; one far after it is of the turn before.
+    // A stamp a little after the reference is one that the counter of another CPU gave; one far after it is of the turn
+    // before.
     if (end > reference_ + (kMask >> 1) && end > kMask) end -= kMask + 1;
     reference_ = end;
     record->site = site;

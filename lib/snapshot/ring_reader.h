@@ -13,12 +13,12 @@ namespace pitot::snapshot {
 
 // Why a copy does not reach back further.
 enum class Oldest : uint8_t {
-  kWindow,      // it holds the whole window
-  kAttach,      // it holds all that the thread ever recorded
-  kOverwritten, // older records were overwritten before the copy began
-  kCopying,     // while it was made
-  kReserve,     // there was no room for more
-  kBroken,      // a record that makes no sense
+  kWindow,       // it holds the whole window
+  kAttach,       // it holds all that the thread ever recorded
+  kOverwritten,  // older records were overwritten before the copy began
+  kCopying,      // while it was made
+  kReserve,      // there was no room for more
+  kBroken,       // a record that makes no sense
 };
 
 struct OpenScopeCopy {
@@ -50,9 +50,9 @@ struct Reserve {
   uint64_t* last = nullptr;
 };
 
-// Copies what `ring` recorded since `window_begin_ticks` to the end of `reserve` and takes it off it. Never waits for the
-// writer. May throw bad_alloc (before anything is copied).
-// Cost: about 0.1 ns a byte when the ring is in no cache; the writer pays for taking the lines back.
+// Copies what `ring` recorded since `window_begin_ticks` to the end of `reserve` and takes it off it. Never waits for
+// the writer. May throw bad_alloc (before anything is copied). Cost: about 0.1 ns a byte when the ring is in no cache;
+// the writer pays for taking the lines back.
 void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy);
 
 }  // namespace pitot::snapshot

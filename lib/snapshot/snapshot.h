@@ -40,8 +40,8 @@ class ReserveMemory {
   uint64_t bytes_ = 0;
 };
 
-// Copies the window [`window_begin_ticks`, now] of every ring. On the calling thread, which should run at normal priority:
-// at idle priority, on a busy machine, the window is gone before it is read. Throws bad_alloc.
+// Copies the window [`window_begin_ticks`, now] of every ring. On the calling thread, which should run at normal
+// priority: at idle priority, on a busy machine, the window is gone before it is read. Throws bad_alloc.
 void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks, Reserve reserve,
                   Snapshot* out);
 

@@ -95,8 +95,9 @@ ClockReading ReadClocks(bool slow) {
     best.boottime_ns = Read(CLOCK_BOOTTIME);
   }
   const uint64_t ticks_per_ns_q32 = __atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED);
-  best.width_ns = static_cast<int64_t>(static_cast<double>(best_width) * 4294967296.0 /
-                                       static_cast<double>(ticks_per_ns_q32 != 0 ? ticks_per_ns_q32 : uint64_t{1} << 32));
+  best.width_ns =
+      static_cast<int64_t>(static_cast<double>(best_width) * 4294967296.0 /
+                           static_cast<double>(ticks_per_ns_q32 != 0 ? ticks_per_ns_q32 : uint64_t{1} << 32));
   return best;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The process's table of names made at run time. Reading is lock-free; a new name takes a lock. Nothing is ever removed,
-// so a text, once found, stays.
+// The process's table of names made at run time. Reading is lock-free; a new name takes a lock. Nothing is ever
+// removed, so a text, once found, stays.
 #ifndef PITOT_LIB_TRACE_NAMES_H_
 #define PITOT_LIB_TRACE_NAMES_H_
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One recorder per process: a second copy of the library (in a plug-in, say) finds the first through one exported symbol.
+// One recorder per process: a second copy of the library (in a plug-in, say) finds the first through one exported
+// symbol.
 #ifndef PITOT_LIB_TRACE_PROCESS_H_
 #define PITOT_LIB_TRACE_PROCESS_H_
 

@@ -26,14 +26,14 @@ constexpr auto kRelease = std::memory_order_release;
 using Word = std::atomic<uint64_t>;
 using Half = std::atomic<uint32_t>;
 
-// An open request. Its handle's thread and holders of its tokens write; snapshots and the watchdog read. `version` is odd
-// while the slot is in use; readers copy and check that it did not change.
+// An open request. Its handle's thread and holders of its tokens write; snapshots and the watchdog read. `version` is
+// odd while the slot is in use; readers copy and check that it did not change.
 struct alignas(64) Slot {
   Half version;
   Half next_free;  // index + 1
   Word id, parent, trace_high, trace_low;
   Word begin_ticks;
-  Word late_ticks;      // when it becomes late; ~0: never
+  Word late_ticks;  // when it becomes late; ~0: never
   Word deadline_ns;
   Half route_name, route_index, begin_thread, size_bucket;
   Half label_count, size_count, stage_count;
@@ -46,10 +46,9 @@ struct alignas(64) Slot {
 };
 static_assert(std::is_trivially_destructible_v<Slot>);
 
-struct Table {
-  Slot* slots;
-  uint32_t count;
-};
+// Address space for the most slots there can be, mapped once and for ever: handles and tokens of a former recorder may
+// still look into it. Pages are used as requests need them.
+constexpr uint32_t kMostSlots = 65536;
 
 struct Route {
   std::atomic<const char*> name;  // ends with a zero
@@ -63,8 +62,11 @@ struct alignas(128) Shard {
 constexpr uint32_t kShards = 16;
 
 constinit std::mutex g_mutex;  // opening, closing, new routes
-constinit std::atomic<Table*> g_table{nullptr};
-constinit Word g_free{0};  // tag << 32 | index + 1
+constinit std::atomic<Slot*> g_slots{nullptr};
+constinit Word g_free{0};   // slots used before: tag << 32 | index + 1
+constinit Half g_fresh{0};  // slots never used begin here
+constinit Half g_open{0};   // slots in use
+constinit Half g_max_open{0};
 constinit BoundedNames<kMaxRoutes> g_route_names;
 constinit BoundedNames<kMaxLabelValues> g_label_values;
 constinit Route g_routes[kMaxRoutes];
@@ -115,34 +117,53 @@ void Emit(ThreadRing* ring, const Site& site, uint64_t begin, uint64_t end, std:
 }
 
 Slot* SlotOf(uint32_t index, uint64_t id) {
-  Table* table = g_table.load(kAcquire);
-  if (id == 0 || table == nullptr || index >= table->count || Gate() == 0) return nullptr;
-  Slot& slot = table->slots[index];
-  return slot.id.load(kAcquire) == id ? &slot : nullptr;
+  Slot* slots = g_slots.load(kAcquire);
+  if (id == 0 || slots == nullptr || index >= kMostSlots || Gate() == 0) return nullptr;
+  return slots[index].id.load(kAcquire) == id ? &slots[index] : nullptr;
 }
 Slot* SlotOf(const Token& token) {
   return token.process == g_process.load(kRelaxed) ? SlotOf(token.slot, token.request) : nullptr;
 }
 
-Slot* TakeSlot(Table* table, uint32_t* index) {
+Slot* TakeSlot(Slot* slots, uint32_t* index) {
+  if (g_open.fetch_add(1, kRelaxed) >= g_max_open.load(kRelaxed)) {
+    g_open.fetch_sub(1, kRelaxed);
+    return nullptr;
+  }
   uint64_t head = g_free.load(kAcquire);
   while ((head & 0xffffffff) != 0) {
-    Slot& slot = table->slots[(head & 0xffffffff) - 1];
+    Slot& slot = slots[(head & 0xffffffff) - 1];
     const uint64_t next = ((head >> 32) + 1) << 32 | slot.next_free.load(kRelaxed);
     if (g_free.compare_exchange_weak(head, next, std::memory_order_acq_rel, kAcquire)) {
       *index = static_cast<uint32_t>(head & 0xffffffff) - 1;
       return &slot;
     }
   }
-  return nullptr;
+  uint32_t fresh = g_fresh.load(kRelaxed);
+  while (fresh < kMostSlots && !g_fresh.compare_exchange_weak(fresh, fresh + 1, kRelaxed)) {}
+  if (fresh == kMostSlots) {
+    g_open.fetch_sub(1, kRelaxed);
+    return nullptr;
+  }
+  *index = fresh;
+  return &slots[fresh];
 }
 
-void FreeSlot(Table* table, Slot* slot) {
-  const auto index = static_cast<uint32_t>(slot - table->slots) + 1;
+// Ends the slot's use, once: false for all but the first of those who try (its handle, or the end of the recorder). The
+// winner reads it and gives it back with FreeSlot.
+bool CloseSlot(Slot* slot) {
+  uint32_t version = slot->version.load(kAcquire);
+  return (version & 1) != 0 && slot->version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel);
+}
+
+void FreeSlot(Slot* slot) {
+  slot->id.store(0, kRelease);
+  const auto index = static_cast<uint32_t>(slot - g_slots.load(kRelaxed)) + 1;
   uint64_t head = g_free.load(kRelaxed);
   do {
     slot->next_free.store(static_cast<uint32_t>(head & 0xffffffff), kRelaxed);
   } while (!g_free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | index, kRelease, kRelaxed));
+  g_open.fetch_sub(1, kRelaxed);
 }
 
 // The words of internal_sites.h.
@@ -280,7 +301,6 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   const Name name = Intern(route);
   const uint32_t route_index = RouteIndex(name);
   const uint32_t route_name = route_index == 0 ? 0 : name.index;
-  slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
   for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
     half->store(0, kRelaxed);
   for (Word* word : {&slot->deadline_ns, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
@@ -294,6 +314,7 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   slot->begin_thread.store(ring != nullptr ? ring->number : 0, kRelaxed);
   const uint64_t late_after = g_routes[route_index].late_after_ticks.load(kRelaxed);
   slot->late_ticks.store(late_after != 0 ? begin + late_after : ~uint64_t{0}, kRelaxed);
+  slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
   slot->id.store(id, kRelease);
   Count(g_begun);
   Emit(ring, kRequestBeginSite, begin, now, {id, ids.parent, ids.trace_high, ids.trace_low, route_name});
@@ -337,28 +358,14 @@ void StampTake(ThreadRing* ring, const Token& token, uint64_t now) {
 bool OpenRequests(uint32_t max_open) noexcept {
   const std::lock_guard lock(g_mutex);
   if (g_id_seed.load(kRelaxed) == 0) SeedIds();
-  Table* table = g_table.load(kRelaxed);
-  if (table == nullptr || table->count < max_open) {
-    // A former, smaller table stays mapped: a thread may be about to look into it.
-    void* memory = mmap(nullptr, sizeof(Slot) * max_open, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (g_slots.load(kRelaxed) == nullptr) {
+    void* memory = mmap(nullptr, sizeof(Slot) * kMostSlots, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return false;
-    table = new (std::nothrow) Table{static_cast<Slot*>(memory), max_open};
-    if (table == nullptr) {
-      munmap(memory, sizeof(Slot) * max_open);
-      return false;
-    }
-    for (uint32_t i = 0; i < max_open; ++i) new (&table->slots[i]) Slot;
+    static_assert(std::is_trivially_copyable_v<uint64_t> && Half::is_always_lock_free && Word::is_always_lock_free);
+    g_slots.store(static_cast<Slot*>(memory), kRelease);  // zero bytes are an unused slot
   }
-  uint64_t head = 0;
-  for (uint32_t i = max_open; i-- > 0;) {
-    Slot& slot = table->slots[i];
-    slot.id.store(0, kRelease);
-    slot.version.store((slot.version.load(kRelaxed) + 1) & ~1u, kRelease);
-    slot.next_free.store(static_cast<uint32_t>(head), kRelaxed);
-    head = i + 1;
-  }
-  g_free.store(((g_free.load(kRelaxed) >> 32) + 1) << 32 | head, kRelease);
-  g_table.store(table, kRelease);
+  g_max_open.store(std::min(max_open, kMostSlots), kRelaxed);
   for (Word* counter : {&g_begun, &g_finished, &g_abandoned, &g_refused, &g_labels_folded, &g_details_refused})
     counter->store(0, kRelaxed);
   return true;
@@ -366,11 +373,11 @@ bool OpenRequests(uint32_t max_open) noexcept {
 
 void CloseRequests() noexcept {
   const std::lock_guard lock(g_mutex);
-  Table* table = g_table.load(kRelaxed);
-  if (table == nullptr) return;
-  // No slot can be taken any more, and handles of this recorder find no id.
-  g_free.store(((g_free.load(kRelaxed) >> 32) + 1) << 32, kRelease);
-  for (uint32_t i = 0; i < table->count; ++i) table->slots[i].id.store(0, kRelease);
+  g_max_open.store(0, kRelaxed);
+  Slot* slots = g_slots.load(kRelaxed);
+  for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
+    if (CloseSlot(&slots[i])) FreeSlot(&slots[i]);
+  }
 }
 
 void ForgetRequestsAfterFork() noexcept {
@@ -378,9 +385,13 @@ void ForgetRequestsAfterFork() noexcept {
   g_observer.store(nullptr);
   for (Shard& shard : g_shards) shard.inside.store(0, kRelaxed);
   g_id_seed.store(0, kRelaxed);  // a child's ids are its own
-  if (Table* table = g_table.load(kRelaxed)) {
-    for (uint32_t i = 0; i < table->count; ++i) table->slots[i].id.store(0, kRelaxed);
+  Slot* slots = g_slots.load(kRelaxed);
+  for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
+    slots[i].id.store(0, kRelaxed);
+    slots[i].version.store((slots[i].version.load(kRelaxed) + 1) & ~1u, kRelaxed);
   }
+  g_free.store(0, kRelaxed);
+  for (Half* count : {&g_fresh, &g_open, &g_max_open}) count->store(0, kRelaxed);
 }
 
 bool SetRequestObserver(RequestObserver* observer, uint64_t timeout_ns) noexcept {
@@ -404,12 +415,12 @@ void RefreshLateness() noexcept {
 }
 
 void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) noexcept {
-  Table* table = g_table.load(kAcquire);
+  Slot* slots = g_slots.load(kAcquire);
   const uint32_t gate = Gate();
-  if (table == nullptr || gate == 0) return;
+  if (slots == nullptr || gate == 0) return;
   OpenRequest copy;
-  for (uint32_t i = 0; i < table->count; ++i) {
-    Slot& slot = table->slots[i];
+  for (uint32_t i = 0, used = g_fresh.load(kAcquire); i < used; ++i) {
+    Slot& slot = slots[i];
     for (int attempt = 0; attempt < 3; ++attempt) {
       const uint32_t version = slot.version.load(kAcquire);
       const uint64_t id = slot.id.load(kAcquire);
@@ -430,17 +441,14 @@ RequestCounts CountRequests() noexcept {
   counts.begun = g_begun.load(kRelaxed);
   counts.finished = g_finished.load(kRelaxed);
   counts.abandoned = g_abandoned.load(kRelaxed);
-  counts.open = counts.begun > counts.finished ? counts.begun - counts.finished : 0;
+  counts.open = g_open.load(kRelaxed);
   counts.refused = g_refused.load(kRelaxed);
   counts.labels_folded = g_labels_folded.load(kRelaxed);
   counts.details_refused = g_details_refused.load(kRelaxed);
   return counts;
 }
 
-uint64_t RequestBytes() noexcept {
-  Table* table = g_table.load(kAcquire);
-  return table != nullptr ? sizeof(Slot) * table->count : 0;
-}
+uint64_t RequestBytes() noexcept { return sizeof(Slot) * uint64_t{g_fresh.load(kRelaxed)}; }
 
 void SeedIdsForTesting(uint64_t seed) noexcept {
   g_id_seed.store(seed, kRelaxed);
@@ -484,10 +492,10 @@ void Emit(const Token& token, uint32_t count) noexcept {
 namespace {
 uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* slot_index) {
   const uint32_t gate = Gate();
-  Table* table = g_table.load(kAcquire);
-  if (gate == 0 || table == nullptr) return 0;
+  Slot* slots = g_slots.load(kAcquire);
+  if (gate == 0 || slots == nullptr) return 0;
   ThreadRing* ring = EnterThread();
-  Slot* slot = TakeSlot(table, slot_index);
+  Slot* slot = TakeSlot(slots, slot_index);
   if (slot == nullptr) {
     Count(g_refused);
     return 0;
@@ -512,7 +520,8 @@ Request Request::Begin(const char* route, const char* traceparent, Timestamp arr
 Request Request::BeginChild(const char* route) noexcept {
   Request child;
   if (const Slot* slot = SlotOf(slot_, id_))
-    child.id_ = BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_}, 0, &child.slot_);
+    child.id_ =
+        BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_}, 0, &child.slot_);
   return child;
 }
 
@@ -622,8 +631,7 @@ void Request::Finish(Outcome outcome) noexcept {
   Slot* slot = SlotOf(slot_, id_);
   const uint64_t id = id_;
   id_ = 0;
-  if (slot == nullptr) return;
-  Table* table = g_table.load(kAcquire);
+  if (slot == nullptr || !CloseSlot(slot)) return;
   ThreadRing* ring = EnterThread();
   const uint64_t now = detail::Clock(Gate());
   const RequestView view = ViewOf(*slot, outcome, now);
@@ -633,9 +641,7 @@ void Request::Finish(Outcome outcome) noexcept {
     detail::Append(ring, &kRequestEndSite, slot->begin_ticks.load(kRelaxed), now, words);
     if (ring->request == id) SetContext(ring, 0, now);
   }
-  slot->id.store(0, kRelease);
-  slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
-  FreeSlot(table, slot);
+  FreeSlot(slot);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);
   Tell([&](RequestObserver* observer) { observer->OnFinish(view); });
@@ -699,9 +705,7 @@ void Batch::Leave(const Token& token) noexcept {
   trace::Emit(ring, kLeaveSite, now, now, {id_, token.request});
 }
 
-void Batch::Close(BatchClose why) noexcept {
-  info_ = (info_ & 0xffffffff) | static_cast<uint64_t>(why) << 32;
-}
+void Batch::Close(BatchClose why) noexcept { info_ = (info_ & 0xffffffff) | static_cast<uint64_t>(why) << 32; }
 
 void Batch::Submitted() noexcept {
   const uint32_t gate = Gate();
@@ -718,7 +722,8 @@ void Batch::Finish() noexcept {
   if (ring->batch == id) SetBatchContext(ring, 0, now);
 }
 
-AsyncScope::AsyncScope(const Site* begin_site, const Site* end_site, const Token& token) noexcept : end_site_(end_site) {
+AsyncScope::AsyncScope(const Site* begin_site, const Site* end_site, const Token& token) noexcept
+    : end_site_(end_site) {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr || token.request == 0) return;
   id_ = NewId();

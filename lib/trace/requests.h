@@ -45,8 +45,8 @@ bool OpenRequests(uint32_t max_open) noexcept;
 void CloseRequests() noexcept;
 void ForgetRequestsAfterFork() noexcept;
 
-// Sets who is told. Null, and the call returns when no thread is inside the former observer any more; false if that took
-// longer than `timeout_ns` (it must then live for ever).
+// Sets who is told. Null, and the call returns when no thread is inside the former observer any more; false if that
+// took longer than `timeout_ns` (it must then live for ever).
 bool SetRequestObserver(RequestObserver* observer, uint64_t timeout_ns) noexcept;
 // Asks the observer again when its answers to LateAfterNs may have changed.
 void RefreshLateness() noexcept;

@@ -95,8 +95,8 @@ ThreadRing* OldestRetired(uint64_t at_least_bytes) {
   return oldest;
 }
 
-// A ring for a new thread: fresh while there is room for many of the full size, else that of the thread that exited first,
-// else a smaller fresh one.
+// A ring for a new thread: fresh while there is room for many of the full size, else that of the thread that exited
+// first, else a smaller fresh one.
 ThreadRing* TakeRing() {
   const uint64_t left = g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
   const uint64_t wanted = WantedBytes(left);
@@ -331,9 +331,9 @@ Ring* Attach(uint32_t gate) noexcept {
 
 void CloseElsewhere() noexcept { trace::g_closed_elsewhere.fetch_add(1, std::memory_order_relaxed); }
 
-// The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a high
-// bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it counts the
-// scopes that are open.
+// The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a
+// high bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it
+// counts the scopes that are open.
 void CloseMisnested(Ring* ring, uint32_t depth) noexcept {
   constexpr uint32_t kHoles = 0x80000000;
   const bool had_holes = (ring->depth & kHoles) != 0;

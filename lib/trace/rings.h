@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rings of all threads: who has one, of what size, and what becomes of it. Locks are taken at a thread's first event,
-// at its end, and by the recorder; never per event.
+// The rings of all threads: who has one, of what size, and what becomes of it. Locks are taken at a thread's first
+// event, at its end, and by the recorder; never per event.
 //
 // A ring is live (a thread writes it), retired (its thread exited; readable until the budget needs it) or parked (its
 // recorder stopped; its pages are given back, its addresses stay because the thread may be in the middle of a write).
@@ -30,7 +30,7 @@ struct ThreadRing : detail::Ring {
   int64_t tid;
   uint64_t retired_order;
   uint64_t attach_ticks;
-  uint64_t floor;             // words before this one are of a former thread or recorder
+  uint64_t floor;                                    // words before this one are of a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
   bool named;  // by SetThreadName
@@ -49,7 +49,8 @@ struct RingCounts {
   uint64_t events = 0;  // by all threads since the gate was opened
 };
 
-// Opens the gate: threads attach from now on. `slow_clock` as NeedsSlowClock said. False if thread-exit keys are exhausted.
+// Opens the gate: threads attach from now on. `slow_clock` as NeedsSlowClock said. False if thread-exit keys are
+// exhausted.
 bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept;
 // Closes it. Retired rings are unmapped, the others parked.
 void CloseRings() noexcept;
@@ -68,8 +69,8 @@ inline ThreadRing* EnterThread() noexcept { return static_cast<ThreadRing*>(deta
 // A copy of the ring's thread name: SetThreadName's, else the system's.
 void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept;
 
-// For tests that play many threads on one: makes the calling thread continue as the thread of `ring` (from a former call
-// that returned it), or as a new one for null. Returns the ring, null if there is none.
+// For tests that play many threads on one: makes the calling thread continue as the thread of `ring` (from a former
+// call that returned it), or as a new one for null. Returns the ring, null if there is none.
 ThreadRing* SwitchThreadForTesting(ThreadRing* ring, const char* name) noexcept;
 
 }  // namespace pitot::trace

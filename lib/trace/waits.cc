@@ -12,10 +12,12 @@ namespace {
 
 using WaitArgs = detail::ArgList<uint64_t, Name, uint64_t, uint64_t>;
 
-constexpr Site kLockSite{kSiteMagic, SiteKind::kWait, WaitArgs::kCount, 0, __LINE__, WaitArgs::Types(), "wait",
-                         "pitot/wait.h", "lock", "\"\", kind, resource, owner_thread, owner_request"};
-constexpr Site kConditionSite{kSiteMagic, SiteKind::kWait, WaitArgs::kCount, 0, __LINE__, WaitArgs::Types(), "wait",
-                              "pitot/wait.h", "wait", "\"\", kind, resource, owner_thread, owner_request"};
+constexpr Site kLockSite{
+    kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
+    WaitArgs::Types(), "wait",          "pitot/wait.h",   "lock", "\"\", kind, resource, owner_thread, owner_request"};
+constexpr Site kConditionSite{
+    kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
+    WaitArgs::Types(), "wait",          "pitot/wait.h",   "wait", "\"\", kind, resource, owner_thread, owner_request"};
 
 uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
 
@@ -31,7 +33,8 @@ Owner Look(const uint32_t* thread, const uint64_t* request) {
 }  // namespace
 
 const char* WaitKindName(WaitKind kind) noexcept {
-  static constexpr const char* kNames[] = {"other", "lock", "condition", "queue", "io", "future", "sleep", "device", "other"};
+  static constexpr const char* kNames[] = {"other",  "lock",  "condition", "queue", "io",
+                                           "future", "sleep", "device",    "other"};
   const auto i = static_cast<size_t>(kind);
   return i < std::size(kNames) ? kNames[i] : "other";
 }

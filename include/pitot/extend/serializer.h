@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Extend: a serializer turns a trace into the bytes of one file of an incident. The built-in ones (pitot/serialize/) use
-// this interface.
+// Extend: a serializer turns a trace into the bytes of one file of an incident. The built-in ones (pitot/serialize/)
+// use this interface.
 #ifndef PITOT_EXTEND_SERIALIZER_H_
 #define PITOT_EXTEND_SERIALIZER_H_
 
@@ -31,7 +31,8 @@ class PITOT_EXPORT Serializer {
   virtual ~Serializer();
   // The file's name in the incident directory: letters, digits, '.', '_' and '-'.
   virtual const char* FileName() const noexcept = 0;
-  // Writes `trace`. Runs on Pitot's worker at idle priority; may allocate; exceptions are caught and fail this file only.
+  // Writes `trace`. Runs on Pitot's worker at idle priority; may allocate; exceptions are caught and fail this file
+  // only.
   virtual Status Serialize(const model::Trace& trace, ByteSink& sink) = 0;
 };
 

@@ -28,15 +28,15 @@ struct RequestView {
 
 // What a trigger says when it fires.
 struct Firing {
-  uint64_t request = 0;       // id; 0: no particular request
-  const char* cause = "";     // short, stable, names the budget: "latency /classify"; copied
-  const char* detail = "";    // a sentence for the report; copied
+  uint64_t request = 0;         // id; 0: no particular request
+  const char* cause = "";       // short, stable, names the budget: "latency /classify"; copied
+  const char* detail = "";      // a sentence for the report; copied
   uint32_t pre_window_ms = 0;   // 0: the recorder's
   uint32_t post_window_ms = 0;  // 0: the recorder's
 };
 
-// Takes firings. Fire never blocks and never allocates; it returns false where the queue of firings is full. (Budgets are
-// applied later.)
+// Takes firings. Fire never blocks and never allocates; it returns false where the queue of firings is full. (Budgets
+// are applied later.)
 class FiringSink {
  public:
   virtual bool Fire(const Firing& firing) noexcept = 0;
@@ -50,7 +50,8 @@ class PITOT_EXPORT Trigger {
   virtual ~Trigger();
   // Whether its options make sense; asked by Recorder::Add, which hands an error on.
   virtual Status Check() const noexcept;
-  // A request finished. On the host's thread, concurrently from many: no lock, no allocation, tens of ns unless it fires.
+  // A request finished. On the host's thread, concurrently from many: no lock, no allocation, tens of ns unless it
+  // fires.
   virtual void OnFinish(const RequestView& request, FiringSink& sink) noexcept;
   // A request marked output tokens; as OnFinish. `gap_ns` is the time since the mark before it (since arrival for the
   // first).

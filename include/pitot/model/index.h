@@ -12,8 +12,8 @@ PITOT_NAMESPACE_BEGIN
 namespace model {
 
 // Thread flatten (I3): for each thread the innermost scope at every moment, as segments that do not overlap, in order.
-// Moments outside every scope have no segment. Where scopes of a thread overlap without nesting (closed out of order), the
-// one that began last is innermost.
+// Moments outside every scope have no segment. Where scopes of a thread overlap without nesting (closed out of order),
+// the one that began last is innermost.
 struct Segment {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -44,8 +44,8 @@ class PITOT_EXPORT RequestIndex {
     const uint32_t* end() const { return last; }
     uint32_t size() const { return static_cast<uint32_t>(last - first); }
   };
-  Range Events(uint32_t request) const { return Of(events_, event_starts_, request); }      // in its own context
-  Range Batches(uint32_t request) const { return Of(batches_, batch_starts_, request); }     // it was a member of
+  Range Events(uint32_t request) const { return Of(events_, event_starts_, request); }    // in its own context
+  Range Batches(uint32_t request) const { return Of(batches_, batch_starts_, request); }  // it was a member of
   Range Handoffs(uint32_t request) const { return Of(handoffs_, handoff_starts_, request); }
   Range Asyncs(uint32_t request) const { return Of(asyncs_, async_starts_, request); }
   // Row of the request with this id, or kNone.
@@ -57,8 +57,8 @@ class PITOT_EXPORT RequestIndex {
   static Range Of(const std::vector<uint32_t>& rows, const std::vector<uint32_t>& starts, uint32_t key) {
     return {rows.data() + starts[key], rows.data() + starts[key + 1]};
   }
-  std::vector<uint32_t> events_, event_starts_, batches_, batch_starts_, handoffs_, handoff_starts_, asyncs_, async_starts_,
-      batch_events_, batch_event_starts_;
+  std::vector<uint32_t> events_, event_starts_, batches_, batch_starts_, handoffs_, handoff_starts_, asyncs_,
+      async_starts_, batch_events_, batch_event_starts_;
   std::unordered_map<uint64_t, uint32_t> rows_;
 };
 

@@ -42,8 +42,8 @@ inline constexpr bool InOrder(int64_t begin_ns, int64_t duration_ns, int64_t nex
                                                                     duration_ns == kOpen || next_duration_ns == kOpen));
 }
 
-// Each distinct string once. All strings are valid UTF-8 without control characters: what was not is replaced on the way
-// in, by U+FFFD.
+// Each distinct string once. All strings are valid UTF-8 without control characters: what was not is replaced on the
+// way in, by U+FFFD.
 class PITOT_EXPORT StringTable {
  public:
   StringTable();
@@ -65,9 +65,9 @@ struct ClockInfo {
   int64_t monotonic_ns = 0;  // read back to back when the snapshot was taken
   int64_t realtime_ns = 0;
   int64_t boottime_ns = 0;
-  bool cycle_counter = false;    // events were stamped with the CPU's counter
+  bool cycle_counter = false;  // events were stamped with the CPU's counter
   double ticks_per_ns = 0;
-  int64_t pair_width_ns = 0;     // uncertainty of converting ticks
+  int64_t pair_width_ns = 0;  // uncertainty of converting ticks
 };
 
 // A place in the code.
@@ -151,10 +151,10 @@ struct BatchRow {
   StringId executor = 0;
   uint32_t thread = kNone;
   int64_t begin_ns = 0;
-  int64_t duration_ns = 0;     // kOpen: still open
-  int64_t submitted_ns = 0;    // after begin; 0: not said
-  uint8_t close = 0;           // BatchClose
-  uint32_t first_member = 0;   // its rows of `members`
+  int64_t duration_ns = 0;    // kOpen: still open
+  int64_t submitted_ns = 0;   // after begin; 0: not said
+  uint8_t close = 0;          // BatchClose
+  uint32_t first_member = 0;  // its rows of `members`
   uint32_t member_count = 0;
 };
 struct MemberRow {
@@ -171,8 +171,8 @@ struct HandoffRow {
   uint32_t from_thread = kNone;
   uint32_t to_thread = kNone;  // kNone: not taken yet
   int64_t enqueue_ns = 0;
-  int64_t take_ns = 0;         // 0: not taken yet
-  uint32_t batch = kNone;      // that took it by Join
+  int64_t take_ns = 0;     // 0: not taken yet
+  uint32_t batch = kNone;  // that took it by Join
 };
 
 // A part of a request that belongs to no thread.
@@ -246,13 +246,14 @@ struct Trace {
   std::vector<AsyncRow> asyncs;      // by begin
   std::vector<TokenRow> tokens;      // by time
   std::vector<LossRow> losses;
-  std::vector<FiringRow> firings;    // by time; empty unless it is an incident's
-  std::vector<Attribute> attributes; // version, host, cost of recording, options: for people
+  std::vector<FiringRow> firings;     // by time; empty unless it is an incident's
+  std::vector<Attribute> attributes;  // version, host, cost of recording, options: for people
 
   // The name an event shows: its site's, or that of its first argument.
   std::string_view EventName(uint32_t event) const {
     const SiteRow& site = sites[events.site[event]];
-    if (site.name_is_first_arg && events.args[event] != kNone) return strings[static_cast<StringId>(arg_values[events.args[event]])];
+    if (site.name_is_first_arg && events.args[event] != kNone)
+      return strings[static_cast<StringId>(arg_values[events.args[event]])];
     return strings[site.name];
   }
   // Its end; the window's end while it is open.
@@ -264,8 +265,8 @@ struct Trace {
   }
 };
 
-// Checks that every index points into its table, that columns have equal lengths and rows are in their order; returns ""
-// or what is wrong. A reader of files must pass it before anything walks a trace.
+// Checks that every index points into its table, that columns have equal lengths and rows are in their order; returns
+// "" or what is wrong. A reader of files must pass it before anything walks a trace.
 PITOT_EXPORT std::string FindInconsistency(const Trace& trace);
 
 }  // namespace model

@@ -12,8 +12,8 @@ PITOT_NAMESPACE_BEGIN
 
 struct PerfettoOptions {
   const char* file_name = "trace.pftrace";
-  // Compresses a run of packets (at most 512 KiB) into zlib or gzip framing and returns the size, 0 for "leave as it is".
-  // Null: no compression. The library brings none, so that a host links none; `pitot convert --compress` does.
+  // Compresses a run of packets (at most 512 KiB) into zlib or gzip framing and returns the size, 0 for "leave as it
+  // is". Null: no compression. The library brings none, so that a host links none; `pitot convert --compress` does.
   uint64_t (*compress)(void* context, const void* data, uint64_t size, void* out, uint64_t capacity) = nullptr;
   void* compress_context = nullptr;
 };

@@ -16,7 +16,8 @@ struct LatencyTriggerOptions {
   // Fires above this latency, ms; 0: no fixed threshold. One of above_ms and or_above_quantile must be set.
   double above_ms = 0;
   // Fires above this quantile of finished ok requests of the same route and size bucket, 0.5 to 0.9999; 0: not. The
-  // quantile is kept in a histogram with buckets of at most 3 % width that forgets: counts halve every `memory` requests.
+  // quantile is kept in a histogram with buckets of at most 3 % width that forgets: counts halve every `memory`
+  // requests.
   double or_above_quantile = 0;
   uint32_t memory = 10000;
   // The quantile decides nothing before so many requests of a route and size bucket have finished.

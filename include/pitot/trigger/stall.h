@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The watchdog: fires while a request or a scope is still open, so that a hang leaves an incident although nothing ends.
+// The watchdog: fires while a request or a scope is still open, so that a hang leaves an incident although nothing
+// ends.
 #ifndef PITOT_TRIGGER_STALL_H_
 #define PITOT_TRIGGER_STALL_H_
 
@@ -11,10 +12,10 @@
 PITOT_NAMESPACE_BEGIN
 
 struct StallTriggerOptions {
-  const char* route = nullptr;   // requests of this route; null: every route
-  double request_open_ms = 0;    // fires on a request open for longer; 0: not watched
-  const char* scope = nullptr;   // scopes of this name; null: every scope
-  double scope_open_ms = 0;      // fires on a scope open for longer; 0: not watched. One of the two must be set.
+  const char* route = nullptr;  // requests of this route; null: every route
+  double request_open_ms = 0;   // fires on a request open for longer; 0: not watched
+  const char* scope = nullptr;  // scopes of this name; null: every scope
+  double scope_open_ms = 0;     // fires on a scope open for longer; 0: not watched. One of the two must be set.
   uint32_t cool_down_ms = 10000;
   uint32_t pre_window_ms = 0;  // 0: the recorder's
   uint32_t post_window_ms = 0;
