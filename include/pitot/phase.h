@@ -24,13 +24,13 @@ class Phases {
     Ring* ring = ring_;
     if (ring == nullptr || ring != t_ring || ring->depth != depth_ + 1) return Begin(site);
     const uint64_t now = Clock(ring->gate);
+    Append(ring, site_, begin_, now, ArgList<>{});
     if (__builtin_expect(depth_ < kMaxOpen, 1)) {
       OpenScope& open = ring->open[depth_];
       __atomic_store_n(&open.begin, 0, __ATOMIC_RELEASE);
       __atomic_store_n(&open.site, site, __ATOMIC_RELEASE);
       __atomic_store_n(&open.begin, now, __ATOMIC_RELEASE);
     }
-    Append(ring, site_, begin_, now, ArgList<>{});
     site_ = site, begin_ = now;
   }
   PITOT_DETAIL_INLINE void End() {
@@ -38,8 +38,8 @@ class Phases {
       ring_ = nullptr;
       if (__builtin_expect(ring != t_ring, 0)) return CloseElsewhere();
       const uint64_t now = Clock(ring->gate);
-      Pop(ring, depth_);
       Append(ring, site_, begin_, now, ArgList<>{});
+      Pop(ring, depth_);
     }
   }
 

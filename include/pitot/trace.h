@@ -230,7 +230,7 @@ PITOT_DETAIL_INLINE void Pop(Ring* ring, uint32_t depth) {
 }
 PITOT_DETAIL_INLINE uint64_t TicksOf(uint64_t ns) {
   __extension__ typedef unsigned __int128 Wide;
-  return static_cast<uint64_t>(static_cast<Wide>(ns) * g_ticks_per_ns_q32 >> 32);
+  return static_cast<uint64_t>(static_cast<Wide>(ns) * __atomic_load_n(&g_ticks_per_ns_q32, __ATOMIC_RELAXED) >> 32);
 }
 
 // kOpen shows in dumps while it is open; kSlow is one that is recorded only from as many ns on as its first argument
@@ -257,11 +257,9 @@ template <Keep kKeep, class List> class Scope {
       return;
     }
     const uint64_t end = Clock(ring->gate);
+    // Recorded before it leaves the open stack: a snapshot that looks between finds it in one of the two.
+    if (kKeep != Keep::kSlow || end - begin_ >= TicksOf(args_.words[0])) Append(ring, site_, begin_, end, args_);
     if constexpr (kKeep != Keep::kLeaf) Pop(ring, depth_);
-    if constexpr (kKeep == Keep::kSlow) {
-      if (end - begin_ < TicksOf(args_.words[0])) return;
-    }
-    Append(ring, site_, begin_, end, args_);
   }
 
  private:

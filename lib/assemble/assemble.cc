@@ -318,6 +318,7 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
     async.row.begin_ns = Ns(record.end_ticks);
     async.request = record.args[0];
     async.id = record.args[1];
+    Request(async.request);
     async.is_end = site.kind == SiteKind::kAsyncEnd;
     asyncs_.push_back(async);
     return;
@@ -571,7 +572,8 @@ model::Trace Assembler::Run() {
   trace_.clock.pair_width_ns = std::max(snapshot_.clock.first.width_ns, snapshot_.clock.last.width_ns);
   trace_.pid = getpid();
   trace_.window_begin_ns = Ns(snapshot_.window_begin_ticks);
-  trace_.window_end_ns = Ns(snapshot_.window_end_ticks);
+  // The clocks were read last of all: nothing that is in the snapshot began after that.
+  trace_.window_end_ns = std::max(Ns(snapshot_.window_end_ticks), snapshot_.clock.last.monotonic_ns);
 
   uint64_t words = 0;
   for (const RingCopy& ring : snapshot_.rings) {

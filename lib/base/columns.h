@@ -66,6 +66,7 @@ inline std::string Plural(uint64_t count, const char* noun) {
 }
 inline std::string Duration(int64_t ns) {
   const double us = static_cast<double>(ns) * 1e-3, size = us < 0 ? -us : us;
+  if (ns == 0) return "0 us";
   if (size < 9.995) return Format("%.2f us", us);
   if (size < 999.5) return Format("%.0f us", us);
   if (size < 9995) return Format("%.2f ms", us * 1e-3);

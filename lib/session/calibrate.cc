@@ -43,8 +43,8 @@ double CalibrateScopeCost(bool slow_clock) {
       const uint32_t depth = ring->depth;
       detail::Push(ring.get(), &trace::kContextSite, scope_begin);
       const uint64_t scope_end = detail::Clock(gate);
-      detail::Pop(ring.get(), depth);
       detail::Append(ring.get(), &trace::kContextSite, scope_begin, scope_end, detail::ArgList<>{});
+      detail::Pop(ring.get(), depth);
     }
     run = static_cast<double>(trace::MonotonicNs() - begin) / kScopes;
   }

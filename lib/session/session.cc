@@ -121,6 +121,9 @@ Status Session::StartThreads() {
   try {
     watcher_ = std::thread([this] { Watch(); });
     worker_ = std::thread([this] { Work(); });
+    clockid_t clock;
+    if (pthread_getcpuclockid(watcher_.native_handle(), &clock) == 0) own_clocks_[0].store(clock);
+    if (pthread_getcpuclockid(worker_.native_handle(), &clock) == 0) own_clocks_[1].store(clock);
   } catch (const std::exception& e) {
     Stop(0);
     return Error(StatusCode::kResourceExhausted, "cannot start a thread: %s", e.what());
@@ -262,7 +265,11 @@ void Session::Watch() noexcept {
     timespec until{};
     clock_gettime(CLOCK_MONOTONIC, &until);
     int64_t sleep_ns = watches ? kTickNs : kIdleTickNs;
-    if (pending_ != nullptr) sleep_ns = std::clamp<int64_t>(pending_->due_ns - trace::MonotonicNs(), 0, sleep_ns);
+    if (pending_ != nullptr) {
+      // One that is due already waits for the worker, who wakes this thread.
+      const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
+      if (left_ns > 0) sleep_ns = std::min(left_ns, sleep_ns);
+    }
     until.tv_nsec += sleep_ns;
     if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
     sem_clockwait(&wake_, CLOCK_MONOTONIC, &until);
@@ -575,9 +582,8 @@ Stats Session::GetStats() noexcept {
 
 int64_t Session::OwnThreadsCpuNs() noexcept {
   int64_t total = 0;
-  for (std::thread* thread : {&watcher_, &worker_}) {
-    clockid_t clock;
-    if (thread->joinable() && pthread_getcpuclockid(thread->native_handle(), &clock) == 0) total += CpuNs(clock);
+  for (const auto& clock : own_clocks_) {
+    if (const clockid_t id = clock.load(); id != 0) total += CpuNs(id);
   }
   return total;
 }

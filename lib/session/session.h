@@ -132,6 +132,7 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
 
   std::mutex stop_mutex_;
   std::thread watcher_, worker_;
+  std::atomic<clockid_t> own_clocks_[2]{};  // CPU time of the two; 0: unknown
 };
 
 }  // namespace pitot::session

@@ -24,7 +24,7 @@ enum class RingState : uint8_t { kLive, kRetired, kParked };
 struct ThreadRing : detail::Ring {
   ThreadRing* next;  // in the registry
   uint64_t bytes;    // of the words
-  RingState state;
+  std::atomic<RingState> state;  // written under the registry's lock
   uint32_t pins;  // snapshots that read it: not recycled meanwhile
   uint32_t number;
   int64_t tid;
@@ -33,7 +33,7 @@ struct ThreadRing : detail::Ring {
   uint64_t floor;                                    // words before this one are of a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
-  bool named;  // by SetThreadName
+  std::atomic<bool> named;  // by SetThreadName
 };
 
 struct RingLimits {

@@ -59,10 +59,10 @@ Wait::~Wait() {
     return;
   }
   const uint64_t end = detail::Clock(ring_->gate);
-  detail::Pop(ring_, depth_);
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
   detail::Append(ring_, site_, begin_, end, args);
+  detail::Pop(ring_, depth_);
 }
 
 void Mutex::lock() {

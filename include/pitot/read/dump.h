@@ -24,7 +24,7 @@ struct DumpReport {
 
 // Fills `trace` with everything up to the last whole chunk. Ok for a complete dump; kDataLoss, with the trace filled as
 // far as it goes, for one that is truncated or has bad chunks; kNotFound, kIoError, or kInvalidArgument for what is no
-// dump of a known version. Never crashes on any input; memory is at most about 8 times the file's size.
+// dump of a known version. Never crashes on any input; memory is at most about 20 times the file's size.
 PITOT_EXPORT Status ReadDump(const std::string& path, model::Trace* trace, DumpReport* report);
 PITOT_EXPORT Status ParseDump(const void* data, uint64_t size, model::Trace* trace, DumpReport* report);
 

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/packet_writer.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace serialize {
+
+const char* WordText(Word word) {
+  switch (word) {
+    case Word::kArg:
+      return "arg";
+    case Word::kBatchId:
+      return "batch_id";
+    case Word::kBytes:
+      return "bytes";
+    case Word::kCloseReason:
+      return "close_reason";
+    case Word::kCount:
+      return "count";
+    case Word::kDeadlineNs:
+      return "deadline_ns";
+    case Word::kDetail:
+      return "detail";
+    case Word::kEvents:
+      return "events";
+    case Word::kId:
+      return "id";
+    case Word::kKind:
+      return "kind";
+    case Word::kLostFromNs:
+      return "lost_from_ns";
+    case Word::kLostToNs:
+      return "lost_to_ns";
+    case Word::kMembers:
+      return "members";
+    case Word::kOutcome:
+      return "outcome";
+    case Word::kOutputTokens:
+      return "output_tokens";
+    case Word::kOwnerRequest:
+      return "owner_request";
+    case Word::kOwnerThread:
+      return "owner_thread";
+    case Word::kParent:
+      return "parent";
+    case Word::kRequest:
+      return "request";
+    case Word::kResource:
+      return "resource";
+    case Word::kSubmittedNs:
+      return "submitted_after_ns";
+    case Word::kTraceId:
+      return "trace_id";
+    case Word::kTrueDurationNs:
+      return "true_duration_ns";
+    case Word::kWordCount:
+      break;
+  }
+  return "";
+}
+
+PacketWriter::PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink)
+    : strings_(strings),
+      options_(options),
+      sink_(sink),
+      names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kEventNames, &next_name_},
+      wait_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kEventNames, &next_name_},
+      annotation_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationNames,
+                        &next_annotation_name_},
+      annotation_strings_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationStrings,
+                          &next_annotation_string_} {}
+
+void PacketWriter::Flush() {
+  if (options_.compress != nullptr && buffer_.size() != 0 && buffer_.size() <= kMaxBundleBytes) {
+    // Compressed must be smaller to be of use.
+    std::vector<uint8_t> out(buffer_.size());
+    const uint64_t size =
+        options_.compress(options_.compress_context, buffer_.data(), buffer_.size(), out.data(), out.size());
+    if (size != 0 && size <= out.size()) {
+      buffer_.Clear();
+      BeginPacket();
+      buffer_.Bytes(perfetto::packet::kCompressedPackets, out.data(), static_cast<size_t>(size));
+      buffer_.Close(packet_);
+    }
+  }
+  ok_ = ok_ && (buffer_.size() == 0 || sink_->Write(buffer_.data(), buffer_.size()));
+  buffer_.Clear();
+}
+
+void PacketWriter::BeginSequence(uint32_t id, uint64_t track, int64_t begin_ns) {
+  namespace clock = perfetto::clock_snapshot;
+  sequence_ = id;
+  ++generation_;
+  last_ns_ = begin_ns;
+  next_name_ = next_annotation_name_ = next_annotation_string_ = 0;
+  BeginPacket();
+  buffer_.Varint(perfetto::packet::kSequenceId, id);
+  buffer_.Varint(perfetto::packet::kSequenceFlags, perfetto::packet::kStateCleared);
+  buffer_.Varint(perfetto::packet::kFirstOnSequence, 1);
+  // Timestamps of the sequence are differences, from here on.
+  const size_t snapshot = buffer_.Open(perfetto::packet::kClockSnapshot);
+  size_t entry = buffer_.Open(clock::kClocks);
+  buffer_.Varint(clock::kClockId, clock::kSequenceClock);
+  buffer_.Int(clock::kTimestamp, begin_ns);
+  buffer_.Varint(clock::kIsIncremental, 1);
+  buffer_.Close(entry);
+  entry = buffer_.Open(clock::kClocks);
+  buffer_.Varint(clock::kClockId, clock::kMonotonic);
+  buffer_.Int(clock::kTimestamp, begin_ns);
+  buffer_.Close(entry);
+  buffer_.Varint(clock::kPrimaryTraceClock, clock::kMonotonic);
+  buffer_.Close(snapshot);
+  const size_t defaults = buffer_.Open(perfetto::packet::kDefaults);
+  buffer_.Varint(perfetto::defaults::kTimestampClockId, clock::kSequenceClock);
+  const size_t event_defaults = buffer_.Open(perfetto::defaults::kTrackEventDefaults);
+  buffer_.Varint(perfetto::defaults::kTrackUuid, track);
+  buffer_.Close(event_defaults);
+  buffer_.Close(defaults);
+  EndPacket();
+}
+
+void PacketWriter::AnnotateArg(model::StringId name, ArgType type, model::ArgValue value) {
+  namespace field = perfetto::annotation;
+  if (model::IsText(type)) return AnnotateText(name, static_cast<model::StringId>(value));
+  Annotation(NameIid(name), [&] {
+    switch (type) {
+      case ArgType::kBool:
+        buffer_.Varint(field::kBool, value != 0);
+        break;
+      case ArgType::kUint:
+        buffer_.Varint(field::kUint, value);
+        break;
+      case ArgType::kDouble: {
+        double number;
+        memcpy(&number, &value, sizeof number);
+        buffer_.Double(field::kDouble, number);
+        break;
+      }
+      default:
+        buffer_.Varint(field::kInt, value);
+        break;
+    }
+  });
+}
+
+uint64_t PacketWriter::InternNew(Seen* seen, std::string_view prefix, model::StringId id) {
+  const uint64_t iid = ++*seen->next;
+  AddEntry(seen->field, iid, prefix, strings_[id]);
+  if (id < seen->iids.size()) seen->iids[id] = generation_ << 32 | iid;
+  return iid;
+}
+
+uint64_t PacketWriter::WordIid(Word word) {
+  uint64_t& known = word_iids_[static_cast<size_t>(word)];
+  if (known >> 32 != generation_) {
+    known = generation_ << 32 | ++next_annotation_name_;
+    AddEntry(perfetto::interned::kAnnotationNames, known & UINT32_MAX, {}, WordText(word));
+  }
+  return known & UINT32_MAX;
+}
+
+void PacketWriter::AddEntry(uint32_t field, uint64_t iid, std::string_view prefix, std::string_view text) {
+  const size_t entry = interned_.Open(field);
+  interned_.Varint(perfetto::interned::kIid, iid);
+  interned_.RawVarint(perfetto::interned::kText << 3 | 2);
+  interned_.RawVarint(prefix.size() + text.size());
+  interned_.RawBytes(prefix.data(), prefix.size());
+  interned_.RawBytes(text.data(), text.size());
+  interned_.Close(entry);
+}
+
+void PacketWriter::AddInterned() {
+  buffer_.Bytes(perfetto::packet::kInternedData, interned_.data(), interned_.size());
+  interned_.Clear();
+}
+
+}  // namespace serialize
+PITOT_NAMESPACE_END

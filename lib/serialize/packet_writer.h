@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Writes Perfetto packets: framing, compression, and one sequence after another, each with its clock of differences and
+// its interned strings.
+#ifndef PITOT_LIB_SERIALIZE_PACKET_WRITER_H_
+#define PITOT_LIB_SERIALIZE_PACKET_WRITER_H_
+
+#include <stdint.h>
+
+#include <string_view>
+#include <vector>
+
+#include "pitot/model/trace.h"
+#include "pitot/serialize/perfetto.h"
+#include "serialize/perfetto_fields.h"
+#include "serialize/wire.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace serialize {
+
+// Names of annotations that are Pitot's rather than the host's.
+enum class Word : uint32_t {
+  kArg,
+  kBatchId,
+  kBytes,
+  kCloseReason,
+  kCount,
+  kDeadlineNs,
+  kDetail,
+  kEvents,
+  kId,
+  kKind,
+  kLostFromNs,
+  kLostToNs,
+  kMembers,
+  kOutcome,
+  kOutputTokens,
+  kOwnerRequest,
+  kOwnerThread,
+  kParent,
+  kRequest,
+  kResource,
+  kSubmittedNs,
+  kTraceId,
+  kTrueDurationNs,
+  kWordCount
+};
+const char* WordText(Word word);
+
+class PacketWriter {
+ public:
+  PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink);
+
+  bool ok() const { return ok_; }
+  // Writes what is buffered.
+  void Flush();
+
+  // A packet outside of events: fill buffer() between the two.
+  void BeginPacket() { packet_ = buffer_.Open(perfetto::kTracePacket); }
+  WireBuffer& buffer() { return buffer_; }
+  void EndPacket() {
+    buffer_.Close(packet_);
+    if (buffer_.size() >= kFlushBytes) Flush();
+  }
+
+  // Begins a sequence; events that follow are of it, in the order of time. `track` is that of events which name none.
+  void BeginSequence(uint32_t id, uint64_t track, int64_t begin_ns);
+
+  // An event: Begin, then any of what is between, then End. Track 0 is the sequence's own.
+  void BeginEvent(int64_t at_ns, uint32_t type, uint64_t track) {
+    packet_ = buffer_.Open(perfetto::kTracePacket);
+    buffer_.Varint(perfetto::packet::kTimestamp, static_cast<uint64_t>(at_ns - last_ns_));
+    last_ns_ = at_ns;
+    buffer_.Varint(perfetto::packet::kSequenceId, sequence_);
+    buffer_.Varint(perfetto::packet::kSequenceFlags, perfetto::packet::kNeedsState);
+    event_ = buffer_.Open(perfetto::packet::kTrackEvent);
+    buffer_.Varint(perfetto::event::kType, type);
+    if (track != 0) buffer_.Varint(perfetto::event::kTrackUuid, track);
+  }
+  void Name(model::StringId name) { buffer_.Varint(perfetto::event::kNameIid, Intern(&names_, {}, name)); }
+  void WaitName(model::StringId resource) {
+    buffer_.Varint(perfetto::event::kNameIid, Intern(&wait_names_, "wait ", resource));
+  }
+  void Name(std::string_view prefix, std::string_view text) {
+    buffer_.RawVarint(perfetto::event::kName << 3 | 2);
+    buffer_.RawVarint(prefix.size() + text.size());
+    buffer_.RawBytes(prefix.data(), prefix.size());
+    buffer_.RawBytes(text.data(), text.size());
+  }
+  void Flow(uint64_t id) { buffer_.Fixed64(perfetto::event::kFlowIds, id); }
+  void Correlation(uint32_t request) {
+    if (request != model::kNone) buffer_.Varint(perfetto::event::kCorrelationId, uint64_t{request} + 1);
+  }
+  void Counter(int64_t value) { buffer_.Int(perfetto::event::kCounterValue, value); }
+  void Counter(double value) { buffer_.Double(perfetto::event::kDoubleCounterValue, value); }
+
+  void Annotate(Word name, std::string_view value) {
+    Annotation(WordIid(name), [&] { buffer_.String(perfetto::annotation::kString, value); });
+  }
+  void Annotate(Word name, uint64_t value) {
+    Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kUint, value); });
+  }
+  void Annotate(Word name, int64_t value) {
+    Annotation(WordIid(name), [&] { buffer_.Int(perfetto::annotation::kInt, value); });
+  }
+  void Annotate(Word name, model::StringId) = delete;  // which of the two?
+  void AnnotateText(Word name, model::StringId value) {
+    const uint64_t value_iid = TextIid(value);
+    Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
+  }
+  void AnnotateText(model::StringId name, model::StringId value) {
+    const uint64_t value_iid = TextIid(value);
+    Annotation(NameIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
+  }
+  void AnnotateNumber(model::StringId name, double value) {
+    Annotation(NameIid(name), [&] { buffer_.Double(perfetto::annotation::kDouble, value); });
+  }
+  // An argument, by its type.
+  void AnnotateArg(model::StringId name, ArgType type, model::ArgValue value);
+
+  void EndEvent() {
+    buffer_.Close(event_);
+    if (interned_.size() != 0) AddInterned();
+    EndPacket();
+  }
+
+ private:
+  static constexpr size_t kFlushBytes = 256 << 10;
+  static constexpr size_t kMaxBundleBytes = 512 << 10;
+
+  // What of a string table a sequence has seen.
+  struct Seen {
+    std::vector<uint64_t> iids;  // sequence's number << 32 | iid
+    uint32_t field;
+    uint32_t* next;
+  };
+
+  uint64_t Intern(Seen* seen, std::string_view prefix, model::StringId id) {
+    if (id < seen->iids.size() && seen->iids[id] >> 32 == generation_) return seen->iids[id] & UINT32_MAX;
+    return InternNew(seen, prefix, id);
+  }
+  [[gnu::noinline]] uint64_t InternNew(Seen* seen, std::string_view prefix, model::StringId id);
+  void AddEntry(uint32_t field, uint64_t iid, std::string_view prefix, std::string_view text);
+  void AddInterned();
+  uint64_t NameIid(model::StringId name) {
+    return strings_[name].empty() ? WordIid(Word::kArg) : Intern(&annotation_names_, {}, name);
+  }
+  uint64_t TextIid(model::StringId text) { return Intern(&annotation_strings_, {}, text); }
+  uint64_t WordIid(Word word);
+  template <class Value> void Annotation(uint64_t name_iid, const Value& value) {
+    const size_t opened = buffer_.Open(perfetto::event::kDebugAnnotations);
+    buffer_.Varint(perfetto::annotation::kNameIid, name_iid);
+    value();
+    buffer_.Close(opened);
+  }
+
+  const model::StringTable& strings_;
+  const PerfettoOptions& options_;
+  ByteSink* sink_;
+  bool ok_ = true;
+  WireBuffer buffer_;
+  WireBuffer interned_;  // of the packet at hand
+  size_t packet_ = 0;
+  size_t event_ = 0;
+
+  uint32_t sequence_ = 0;
+  uint64_t generation_ = 0;
+  int64_t last_ns_ = 0;
+  uint32_t next_name_ = 0, next_annotation_name_ = 0, next_annotation_string_ = 0;
+  Seen names_, wait_names_, annotation_names_, annotation_strings_;
+  uint64_t word_iids_[static_cast<size_t>(Word::kWordCount)] = {};
+};
+
+}  // namespace serialize
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_SERIALIZE_PACKET_WRITER_H_

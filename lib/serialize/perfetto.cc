@@ -1,0 +1,826 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/serialize/perfetto.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <queue>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pitot/model/index.h"
+#include "pitot/model/trace.h"
+#include "pitot/request.h"
+#include "pitot/wait.h"
+#include "serialize/packet_writer.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace {
+
+using model::kNone;
+using model::kOpen;
+using model::StringId;
+using model::Trace;
+using serialize::PacketWriter;
+using serialize::WireBuffer;
+using serialize::Word;
+namespace event_field = perfetto::event;
+
+constexpr int64_t kNever = INT64_MAX;  // the end of what is open
+constexpr uint32_t kProcessSequence = 1;
+constexpr uint32_t kFirstThreadSequence = 2;
+// Tracks of one thread besides its own, for scopes that overlap others without nesting. Beyond that they are cut.
+constexpr size_t kMaxOverlapTracks = 16;
+
+uint64_t Mix(uint64_t value) {
+  value ^= value >> 30, value *= 0xbf58476d1ce4e5b9;
+  value ^= value >> 27, value *= 0x94d049bb133111eb;
+  return value ^ value >> 31;
+}
+
+std::string Hex(uint64_t value, uint32_t digits) {
+  std::string text(digits, '0');
+  for (uint32_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
+  return text;
+}
+
+std::string_view OrElse(std::string_view text, std::string_view other) { return text.empty() ? other : text; }
+
+// What identifiers are made of, so that those of one process differ and those of two processes do too.
+enum class Of : uint64_t { kProcess = 1, kThread, kOverlap, kCounter, kRoute, kExecutor, kLane, kFlow, kTrace };
+
+// One moment of the process's sequence. Those of a track are made in their order.
+struct Mark {
+  enum Kind : uint8_t { kRequest, kStage, kQueued, kAsync, kBatch, kJoin, kToken, kFiring, kLoss, kEnd };
+  int64_t at_ns;
+  uint64_t track;
+  uint32_t row;
+  uint16_t item;  // which stage
+  Kind kind;
+};
+
+// Tracks of one name below one parent, which viewers show as one: what overlaps goes to different ones.
+class Lanes {
+ public:
+  // Returns the number of one that is free from `begin_ns` to `end_ns`. Calls come in the order of begins.
+  uint32_t Take(int64_t begin_ns, int64_t end_ns) {
+    uint32_t lane = count_;
+    if (!busy_.empty() && busy_.top().first <= begin_ns) {
+      lane = busy_.top().second;
+      busy_.pop();
+    } else {
+      ++count_;
+    }
+    busy_.emplace(end_ns, lane);
+    return lane;
+  }
+
+ private:
+  using Busy = std::pair<int64_t, uint32_t>;  // until, lane
+  std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy_;
+  uint32_t count_ = 0;
+};
+
+struct Slice {
+  int64_t begin_ns;
+  int64_t end_ns;
+  Mark::Kind kind;
+  uint32_t row;
+  uint16_t item;
+};
+
+// Outer before inner.
+bool Before(const Slice& a, const Slice& b) {
+  if (a.begin_ns != b.begin_ns) return a.begin_ns < b.begin_ns;
+  return a.end_ns != b.end_ns ? a.end_ns > b.end_ns : a.kind < b.kind;
+}
+
+// Ids of the arrows that end or begin at a row.
+class Flows {
+ public:
+  void Add(uint32_t row, uint64_t id) { flows_.emplace_back(row, id); }
+  void Sort() { std::sort(flows_.begin(), flows_.end()); }
+  void Write(uint32_t row, PacketWriter* out) const {
+    for (auto flow = std::lower_bound(flows_.begin(), flows_.end(), std::pair(row, uint64_t{0}));
+         flow != flows_.end() && flow->first == row; ++flow) {
+      out->Flow(flow->second);
+    }
+  }
+  bool Has(uint32_t row) const {
+    const auto flow = std::lower_bound(flows_.begin(), flows_.end(), std::pair(row, uint64_t{0}));
+    return flow != flows_.end() && flow->first == row;
+  }
+  // Like Write, quicker for calls with rows that go on from the last one's.
+  void WriteNext(uint32_t row, PacketWriter* out) {
+    while (next_ > 0 && flows_[next_ - 1].first >= row) --next_;
+    while (next_ < flows_.size() && flows_[next_].first < row) ++next_;
+    for (size_t i = next_; i < flows_.size() && flows_[i].first == row; ++i) out->Flow(flows_[i].second);
+  }
+
+ private:
+  std::vector<std::pair<uint32_t, uint64_t>> flows_;
+  size_t next_ = 0;
+};
+
+class PerfettoWriter {
+ public:
+  PerfettoWriter(const Trace& trace, const PerfettoOptions& options, ByteSink* sink)
+      : trace_(trace), out_(trace.strings, options, sink), counter_tracks_(trace.strings.size()) {}
+
+  bool Write() {
+    process_track_ = Uuid(Of::kProcess, 0);
+    WriteFacts();
+    DescribeProcessAndThreads();
+    FindFlows();
+    PlaceRequests();
+    PlaceAsyncs();
+    PlaceBatches();
+    PlaceLosses();
+    WriteMarks();
+    for (uint32_t thread = 0; thread < trace_.threads.size() && out_.ok(); ++thread) WriteThread(thread);
+    out_.Flush();
+    return out_.ok();
+  }
+
+ private:
+  // 56 bits, never 0: eight bytes in a packet.
+  uint64_t Uuid(Of of, uint64_t id) const {
+    const uint64_t hash = Mix(Mix(Mix(static_cast<uint64_t>(trace_.pid)) + static_cast<uint64_t>(of)) + id) >> 8;
+    return hash != 0 ? hash : 1;
+  }
+  // Begins of rows are between 0 and kMaxTimeNs; ends may be kNever.
+  static int64_t End(int64_t begin_ns, int64_t duration_ns) {
+    return duration_ns == kOpen ? kNever : begin_ns + duration_ns;
+  }
+  std::string RequestName(const model::RequestRow& request) const {
+    return std::string(OrElse(trace_.strings[request.route], "request")) + " " + Hex(request.id & 0xffff, 4);
+  }
+
+  void WriteFacts() {
+    namespace clock = perfetto::clock_snapshot;
+    WireBuffer& buffer = out_.buffer();
+    out_.BeginPacket();
+    size_t message = buffer.Open(perfetto::packet::kClockSnapshot);
+    for (const auto& [id, at_ns] : {std::pair<uint32_t, int64_t>{clock::kMonotonic, trace_.clock.monotonic_ns},
+                                    {clock::kBoottime, trace_.clock.boottime_ns},
+                                    {clock::kRealtime, trace_.clock.realtime_ns}}) {
+      const size_t entry = buffer.Open(clock::kClocks);
+      buffer.Varint(clock::kClockId, id);
+      buffer.Int(clock::kTimestamp, at_ns);
+      buffer.Close(entry);
+    }
+    buffer.Varint(clock::kPrimaryTraceClock, clock::kMonotonic);
+    buffer.Close(message);
+    out_.EndPacket();
+
+    out_.BeginPacket();
+    message = buffer.Open(perfetto::packet::kTraceUuid);
+    const uint64_t moment = Mix(static_cast<uint64_t>(trace_.clock.realtime_ns));
+    buffer.Varint(perfetto::trace_uuid::kHigh, Uuid(Of::kTrace, moment));
+    buffer.Varint(perfetto::trace_uuid::kLow, Uuid(Of::kTrace, moment + 1));
+    buffer.Close(message);
+    out_.EndPacket();
+
+    WriteAttributes();
+
+    for (const model::FiringRow& firing : trace_.firings) {
+      out_.BeginPacket();
+      buffer.Int(perfetto::packet::kTimestamp, firing.at_ns);
+      message = buffer.Open(perfetto::packet::kTrigger);
+      buffer.String(perfetto::trigger::kName, trace_.strings[firing.cause]);
+      buffer.Close(message);
+      out_.EndPacket();
+    }
+    if (!trace_.firings.empty()) WriteUiState();
+  }
+
+  void WriteAttributes() {
+    namespace field = perfetto::trace_attributes;
+    WireBuffer& buffer = out_.buffer();
+    out_.BeginPacket();
+    const size_t message = buffer.Open(perfetto::packet::kTraceAttributes);
+    const auto number = [&](std::string_view key, uint64_t value) {
+      const size_t entry = buffer.Open(field::kAttribute);
+      buffer.String(field::kKey, key);
+      buffer.Varint(field::kLong, value);
+      buffer.Close(entry);
+    };
+    for (const model::Attribute& attribute : trace_.attributes) {
+      const size_t entry = buffer.Open(field::kAttribute);
+      buffer.String(field::kKey, trace_.strings[attribute.key]);
+      buffer.String(field::kString, trace_.strings[attribute.value]);
+      buffer.Close(entry);
+    }
+    number("window_begin_ns", static_cast<uint64_t>(trace_.window_begin_ns));
+    number("window_end_ns", static_cast<uint64_t>(trace_.window_end_ns));
+    number("losses", trace_.losses.size());
+    uint64_t all = 0;
+    std::map<model::LossReason, uint64_t> by_reason;
+    for (const model::LossRow& loss : trace_.losses) {
+      by_reason[loss.reason] += loss.events;
+      all += loss.events;
+    }
+    number("lost_events", all);
+    for (const auto& [reason, events] : by_reason)
+      number(std::string("lost_events: ") + LossReasonName(reason), events);
+    buffer.Close(message);
+    out_.EndPacket();
+  }
+
+  // Opens the viewer at the first firing's request.
+  void WriteUiState() {
+    namespace field = perfetto::ui_state;
+    int64_t begin_ns = trace_.window_begin_ns, end_ns = trace_.window_end_ns;
+    const auto request =
+        std::find_if(trace_.requests.begin(), trace_.requests.end(),
+                     [&](const model::RequestRow& row) { return row.id == trace_.firings[0].request_id; });
+    if (request != trace_.requests.end()) {
+      const int64_t request_end_ns = trace_.RequestEnd(*request), margin_ns = (request_end_ns - request->begin_ns) / 10;
+      begin_ns = std::max<int64_t>(request->begin_ns - margin_ns, 0);
+      end_ns = request_end_ns + margin_ns;
+    }
+    WireBuffer& buffer = out_.buffer();
+    out_.BeginPacket();
+    const size_t message = buffer.Open(perfetto::packet::kUiState);
+    buffer.Int(field::kBegin, begin_ns);
+    buffer.Int(field::kEnd, end_ns);
+    const size_t highlight = buffer.Open(field::kHighlightProcess);
+    buffer.Varint(field::kHighlightPid, static_cast<uint32_t>(trace_.pid));
+    buffer.Close(highlight);
+    buffer.Close(message);
+    out_.EndPacket();
+  }
+
+  void DescribeProcessAndThreads() {
+    namespace field = perfetto::track;
+    WireBuffer& buffer = out_.buffer();
+    out_.BeginPacket();
+    buffer.Int(perfetto::packet::kTimestamp, trace_.window_begin_ns);
+    size_t descriptor = buffer.Open(perfetto::packet::kTrackDescriptor);
+    buffer.Varint(field::kUuid, process_track_);
+    size_t message = buffer.Open(field::kProcess);
+    buffer.Int(field::kProcessPid, static_cast<int32_t>(trace_.pid));
+    buffer.String(field::kProcessName, trace_.strings[trace_.process_name]);
+    buffer.Close(message);
+    buffer.Close(descriptor);
+    out_.EndPacket();
+    for (uint32_t row = 0; row < trace_.threads.size(); ++row) {
+      const model::ThreadRow& thread = trace_.threads[row];
+      const int64_t begin_ns =
+          thread.event_count != 0 ? trace_.events.begin_ns[thread.first_event] : trace_.window_begin_ns;
+      out_.BeginPacket();
+      buffer.Int(perfetto::packet::kTimestamp, std::min(begin_ns, trace_.window_begin_ns));
+      descriptor = buffer.Open(perfetto::packet::kTrackDescriptor);
+      buffer.Varint(field::kUuid, Uuid(Of::kThread, row));
+      message = buffer.Open(field::kThread);
+      buffer.Int(field::kThreadPid, static_cast<int32_t>(trace_.pid));
+      buffer.Int(field::kThreadTid, thread.tid);
+      buffer.String(field::kThreadName, ThreadName(row));
+      buffer.Close(message);
+      buffer.Close(descriptor);
+      out_.EndPacket();
+    }
+  }
+  std::string ThreadName(uint32_t row) const {
+    const model::ThreadRow& thread = trace_.threads[row];
+    const std::string_view name = trace_.strings[thread.name];
+    return name.empty() ? "thread " + std::to_string(thread.number) : std::string(name);
+  }
+
+  void Describe(uint64_t uuid, uint64_t parent, std::string_view name, bool is_counter = false) {
+    namespace field = perfetto::track;
+    WireBuffer& buffer = out_.buffer();
+    out_.BeginPacket();
+    const size_t descriptor = buffer.Open(perfetto::packet::kTrackDescriptor);
+    buffer.Varint(field::kUuid, uuid);
+    buffer.Varint(field::kParentUuid, parent);
+    buffer.String(field::kName, name);
+    if (is_counter) buffer.Close(buffer.Open(field::kCounter));
+    buffer.Close(descriptor);
+    out_.EndPacket();
+  }
+
+  // A group of tracks in the process, described when it is first asked for.
+  uint64_t Group(Of of, StringId id, std::string_view prefix, std::string_view name) {
+    const uint64_t uuid = Uuid(of, id);
+    if (groups_.emplace(uuid, true).second) Describe(uuid, process_track_, std::string(prefix).append(name));
+    return uuid;
+  }
+  // A track in a group that is free from `begin_ns` to `end_ns`. Those of one group and name are asked for in the order
+  // of begins.
+  uint64_t Lane(uint64_t group, std::string_view name, int64_t begin_ns, int64_t end_ns) {
+    Tracks& tracks = lanes_[std::pair(group, std::string(name))];
+    const uint32_t lane = tracks.lanes.Take(begin_ns, end_ns);
+    if (lane == tracks.uuids.size()) {
+      tracks.uuids.push_back(Uuid(Of::kLane, lanes_described_++));
+      Describe(tracks.uuids.back(), group, name);
+    }
+    return tracks.uuids[lane];
+  }
+
+  uint64_t NewFlow() { return Mix(Uuid(Of::kFlow, flows_made_++)); }
+
+  // An arrow from each hand-over to what took it: a batch, or the first scope in the request's context on the thread
+  // that took it. From a request to each batch that it joined without a queue.
+  void FindFlows() {
+    const model::RequestIndex index(trace_);
+    std::map<std::pair<uint32_t, uint32_t>, uint32_t> unhanded;  // request and batch, to the row of members
+    for (uint32_t row = 0; row < trace_.members.size(); ++row) {
+      unhanded.emplace(std::pair(trace_.members[row].request, trace_.members[row].batch), row);
+    }
+    const auto members = unhanded;
+    for (uint32_t row = 0; row < trace_.handoffs.size(); ++row) {
+      const model::HandoffRow& handoff = trace_.handoffs[row];
+      if (handoff.batch != kNone) {
+        const auto member = members.find(std::pair(handoff.request, handoff.batch));
+        AddBatchFlow(handoff.batch, member == members.end() ? kNone : member->second, handoff.enqueue_ns, row,
+                     &handoff_flows_);
+        unhanded.erase(std::pair(handoff.request, handoff.batch));
+      } else if (handoff.to_thread != kNone && handoff.take_ns != 0) {
+        const uint32_t event = FirstScope(index.Events(handoff.request), handoff.to_thread, handoff.take_ns);
+        if (event == kNone) continue;
+        const uint64_t id = NewFlow();
+        handoff_flows_.Add(row, id);
+        event_flows_.Add(event, id);
+      }
+    }
+    for (const auto& [request_and_batch, row] : unhanded) {
+      const uint32_t request = request_and_batch.first;
+      AddBatchFlow(request_and_batch.second, row, trace_.requests[request].begin_ns, request, &request_flows_);
+    }
+    handoff_flows_.Sort();
+    batch_flows_.Sort();
+    join_flows_.Sort();
+    request_flows_.Sort();
+    event_flows_.Sort();
+  }
+  // From row `from`, which begins at `from_ns`. To the batch, or, when that had begun before and the arrow would point
+  // backwards, to a mark where the member joined.
+  void AddBatchFlow(uint32_t batch, uint32_t member, int64_t from_ns, uint32_t from, Flows* from_flows) {
+    const uint64_t id = NewFlow();
+    const model::BatchRow& row = trace_.batches[batch];
+    from_flows->Add(from, id);
+    if (member != kNone && from_ns > row.begin_ns && trace_.members[member].join_ns >= from_ns &&
+        trace_.members[member].join_ns < End(row.begin_ns, row.duration_ns)) {
+      join_flows_.Add(member, id);
+    } else {
+      batch_flows_.Add(batch, id);
+    }
+  }
+  uint32_t FirstScope(model::RequestIndex::Range events, uint32_t thread, int64_t from_ns) const {
+    const auto key = [&](uint32_t event) {
+      return std::pair(trace_.events.thread[event], trace_.events.begin_ns[event]);
+    };
+    const uint32_t* event = std::partition_point(
+        events.begin(), events.end(), [&](uint32_t candidate) { return key(candidate) < std::pair(thread, from_ns); });
+    for (; event != events.end() && trace_.events.thread[*event] == thread; ++event) {
+      if (model::IsScope(trace_.sites[trace_.events.site[*event]].kind)) return *event;
+    }
+    return kNone;
+  }
+
+  void AddMark(int64_t at_ns, uint64_t track, Mark::Kind kind, uint32_t row, uint16_t item = 0) {
+    marks_.push_back({at_ns, track, row, item, kind});
+  }
+  void AddSlice(const Slice& slice, uint64_t track) {
+    AddMark(slice.begin_ns, track, slice.kind, slice.row, slice.item);
+    if (slice.end_ns != kNever) AddMark(slice.end_ns, track, Mark::kEnd, 0);
+  }
+
+  // Rows of a table by the request they are of, in their order.
+  template <class Table, class Key>
+  std::vector<std::pair<uint32_t, uint32_t>> ByRequest(const Table& table, const Key& request_of) const {
+    std::vector<std::pair<uint32_t, uint32_t>> rows;
+    rows.reserve(table.size());
+    for (uint32_t row = 0; row < table.size(); ++row) rows.emplace_back(request_of(table[row]), row);
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
+
+  // Each request on a lane of its route: the request, in it its stages and waits in queues, its tokens and triggers.
+  void PlaceRequests() {
+    std::map<uint64_t, uint32_t> rows;
+    if (!trace_.firings.empty()) {
+      for (uint32_t row = 0; row < trace_.requests.size(); ++row) rows.emplace(trace_.requests[row].id, row);
+    }
+    const auto tokens = ByRequest(trace_.tokens, [](const model::TokenRow& token) { return token.request; });
+    const auto handoffs = ByRequest(trace_.handoffs, [](const model::HandoffRow& handoff) { return handoff.request; });
+    const auto firings = ByRequest(trace_.firings, [&](const model::FiringRow& firing) {
+      const auto found = rows.find(firing.request_id);
+      return found == rows.end() ? kNone : found->second;
+    });
+    size_t token = 0, handoff = 0, firing = 0;
+    std::vector<Slice> slices, misfits;
+    std::vector<Slice> elsewhere;  // queue waits that nest in no stage
+    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+      const model::RequestRow& request = trace_.requests[row];
+      const std::string_view route = OrElse(trace_.strings[request.route], "request");
+      const uint64_t group = Group(Of::kRoute, request.route, "requests ", route);
+      const int64_t end_ns = End(request.begin_ns, request.duration_ns);
+      slices.clear();
+      for (size_t i = 0; i < request.stages.size() && i <= UINT16_MAX; ++i) {
+        const model::Stage& stage = request.stages[i];
+        slices.push_back(
+            {stage.begin_ns, End(stage.begin_ns, stage.duration_ns), Mark::kStage, row, static_cast<uint16_t>(i)});
+      }
+      for (; handoff < handoffs.size() && handoffs[handoff].first == row; ++handoff) {
+        const uint32_t handoff_row = handoffs[handoff].second;
+        const model::HandoffRow& queued = trace_.handoffs[handoff_row];
+        const int64_t taken_ns =
+            queued.take_ns != 0 ? std::max(queued.take_ns, queued.enqueue_ns) : std::max(end_ns, queued.enqueue_ns);
+        slices.push_back({queued.enqueue_ns, taken_ns, Mark::kQueued, handoff_row, 0});
+      }
+      const size_t first_token = token, first_firing = firing;
+      int64_t busy_until_ns = end_ns;
+      for (; token < tokens.size() && tokens[token].first == row; ++token) {
+        busy_until_ns = std::max(busy_until_ns, trace_.tokens[tokens[token].second].at_ns);
+      }
+      for (; firing < firings.size() && firings[firing].first == row; ++firing) {
+        busy_until_ns = std::max(busy_until_ns, trace_.firings[firings[firing].second].at_ns);
+      }
+      const uint64_t track = Lane(group, route, request.begin_ns, busy_until_ns);
+      misfits.clear();
+      Nest({request.begin_ns, end_ns, Mark::kRequest, row, 0}, track, &slices, &misfits);
+      for (const Slice& slice : misfits) elsewhere.push_back(slice);
+      for (size_t i = first_token; i < token; ++i) {
+        const uint32_t token_row = tokens[i].second;
+        AddMark(std::max(trace_.tokens[token_row].at_ns, request.begin_ns), track, Mark::kToken, token_row);
+      }
+      for (size_t i = first_firing; i < firing; ++i) {
+        const uint32_t firing_row = firings[i].second;
+        AddMark(std::max(trace_.firings[firing_row].at_ns, request.begin_ns), track, Mark::kFiring, firing_row);
+      }
+    }
+    for (; firing < firings.size(); ++firing) {
+      const uint32_t row = firings[firing].second;
+      AddMark(trace_.firings[row].at_ns, process_track_, Mark::kFiring, row);
+    }
+    std::stable_sort(elsewhere.begin(), elsewhere.end(), Before);
+    for (const Slice& slice : elsewhere) {
+      const uint32_t row = slice.kind == Mark::kStage ? slice.row : trace_.handoffs[slice.row].request;
+      const StringId route = trace_.requests[row].route;
+      const uint64_t group = Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
+      const std::string_view name = slice.kind == Mark::kStage ? "stages (overlapping)" : "queued";
+      AddSlice(slice, Lane(group, name, slice.begin_ns, slice.end_ns));
+    }
+  }
+
+  // Puts the slices that nest in `outer` and in each other on its track, with it.
+  void Nest(const Slice& outer, uint64_t track, std::vector<Slice>* slices, std::vector<Slice>* misfits) {
+    std::sort(slices->begin(), slices->end(), Before);
+    std::vector<int64_t> ends{outer.end_ns};
+    AddMark(outer.begin_ns, track, outer.kind, outer.row);
+    const auto close = [&](int64_t until_ns) {
+      for (; !ends.empty() && ends.back() <= until_ns && ends.back() != kNever; ends.pop_back()) {
+        AddMark(ends.back(), track, Mark::kEnd, 0);
+      }
+    };
+    for (const Slice& slice : *slices) {
+      // The outer one stays open until the last, so that what begins at its very end is still in it.
+      while (ends.size() > 1 && ends.back() <= slice.begin_ns) {
+        AddMark(ends.back(), track, Mark::kEnd, 0);
+        ends.pop_back();
+      }
+      if (slice.begin_ns < outer.begin_ns || slice.begin_ns > ends.back() || slice.end_ns > ends.back()) {
+        misfits->push_back(slice);
+        continue;
+      }
+      AddMark(slice.begin_ns, track, slice.kind, slice.row, slice.item);
+      ends.push_back(slice.end_ns);
+    }
+    close(kNever);
+  }
+
+  void PlaceAsyncs() {
+    for (uint32_t row = 0; row < trace_.asyncs.size(); ++row) {
+      const model::AsyncRow& async = trace_.asyncs[row];
+      const StringId route = trace_.requests[async.request].route;
+      const uint64_t group = Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
+      const Slice slice{async.begin_ns, End(async.begin_ns, async.duration_ns), Mark::kAsync, row, 0};
+      const std::string_view name = OrElse(trace_.strings[trace_.sites[async.site].name], "async");
+      AddSlice(slice, Lane(group, name, slice.begin_ns, slice.end_ns));
+    }
+  }
+
+  void PlaceBatches() {
+    for (uint32_t row = 0; row < trace_.batches.size(); ++row) {
+      const model::BatchRow& batch = trace_.batches[row];
+      const std::string_view executor = OrElse(trace_.strings[batch.executor], "executor");
+      const uint64_t group = Group(Of::kExecutor, batch.executor, "batches ", executor);
+      const Slice slice{batch.begin_ns, End(batch.begin_ns, batch.duration_ns), Mark::kBatch, row, 0};
+      const uint64_t track = Lane(group, executor, slice.begin_ns, slice.end_ns);
+      AddSlice(slice, track);
+      for (uint32_t member = batch.first_member; member < batch.first_member + batch.member_count; ++member) {
+        if (join_flows_.Has(member)) AddMark(trace_.members[member].join_ns, track, Mark::kJoin, member);
+      }
+    }
+  }
+
+  void PlaceLosses() {
+    for (uint32_t row = 0; row < trace_.losses.size(); ++row) {
+      const model::LossRow& loss = trace_.losses[row];
+      const uint64_t track = loss.thread == kNone ? process_track_ : Uuid(Of::kThread, loss.thread);
+      AddMark(loss.begin_ns, track, Mark::kLoss, row);
+    }
+  }
+
+  void WriteMarks() {
+    if (marks_.empty()) return;
+    std::stable_sort(marks_.begin(), marks_.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
+    out_.BeginSequence(kProcessSequence, process_track_, marks_.front().at_ns);
+    for (const Mark& mark : marks_) {
+      const bool is_instant = mark.kind == Mark::kToken || mark.kind == Mark::kFiring || mark.kind == Mark::kLoss ||
+                              mark.kind == Mark::kJoin;
+      const uint32_t type = is_instant                ? event_field::kInstant
+                            : mark.kind == Mark::kEnd ? event_field::kSliceEnd
+                                                      : event_field::kSliceBegin;
+      out_.BeginEvent(mark.at_ns, type, mark.track);
+      switch (mark.kind) {
+        case Mark::kRequest:
+          WriteRequest(mark.row);
+          break;
+        case Mark::kStage:
+          out_.Name(trace_.requests[mark.row].stages[mark.item].name);
+          out_.Correlation(mark.row);
+          break;
+        case Mark::kQueued:
+          WriteQueued(mark.row);
+          break;
+        case Mark::kAsync:
+          out_.Name(trace_.sites[trace_.asyncs[mark.row].site].name);
+          out_.Correlation(trace_.asyncs[mark.row].request);
+          AnnotateRequest(trace_.asyncs[mark.row].request);
+          break;
+        case Mark::kBatch:
+          WriteBatch(mark.row);
+          break;
+        case Mark::kJoin:
+          out_.Name("join", "");
+          join_flows_.Write(mark.row, &out_);
+          out_.Correlation(trace_.members[mark.row].request);
+          AnnotateRequest(trace_.members[mark.row].request);
+          break;
+        case Mark::kToken:
+          out_.Name("tokens", "");
+          out_.Correlation(trace_.tokens[mark.row].request);
+          out_.Annotate(Word::kCount, uint64_t{trace_.tokens[mark.row].count});
+          break;
+        case Mark::kFiring:
+          out_.Name("trigger: ", trace_.strings[trace_.firings[mark.row].cause]);
+          out_.AnnotateText(Word::kDetail, trace_.firings[mark.row].detail);
+          out_.Annotate(Word::kRequest, Hex(trace_.firings[mark.row].request_id, 16));
+          break;
+        case Mark::kLoss:
+          WriteLoss(trace_.losses[mark.row]);
+          break;
+        case Mark::kEnd:
+          break;
+      }
+      out_.EndEvent();
+    }
+  }
+  void AnnotateRequest(uint32_t row) { out_.Annotate(Word::kRequest, Hex(trace_.requests[row].id, 16)); }
+
+  void WriteRequest(uint32_t row) {
+    const model::RequestRow& request = trace_.requests[row];
+    out_.Name(RequestName(request), "");
+    request_flows_.Write(row, &out_);
+    out_.Correlation(row);
+    out_.Annotate(Word::kId, Hex(request.id, 16));
+    if ((request.trace_id_high | request.trace_id_low) != 0) {
+      out_.Annotate(Word::kTraceId, Hex(request.trace_id_high, 16) + Hex(request.trace_id_low, 16));
+    }
+    if (request.parent_id != 0) out_.Annotate(Word::kParent, Hex(request.parent_id, 16));
+    const char* const outcome = request.end_known              ? OutcomeName(request.outcome)
+                                : request.duration_ns == kOpen ? "open"
+                                                               : "unknown";
+    out_.Annotate(Word::kOutcome, std::string_view(outcome));
+    if (request.deadline_ns != 0) out_.Annotate(Word::kDeadlineNs, request.deadline_ns);
+    if (request.output_tokens != 0) out_.Annotate(Word::kOutputTokens, uint64_t{request.output_tokens});
+    for (const model::Size& size : request.sizes) out_.AnnotateNumber(size.name, size.value);
+    for (const model::Label& label : request.labels) out_.AnnotateText(label.key, label.value);
+  }
+
+  void WriteQueued(uint32_t row) {
+    const model::HandoffRow& handoff = trace_.handoffs[row];
+    out_.Name("queued ", trace_.strings[handoff.queue]);
+    handoff_flows_.Write(row, &out_);
+    out_.Correlation(handoff.request);
+    AnnotateRequest(handoff.request);
+  }
+
+  void WriteBatch(uint32_t row) {
+    const model::BatchRow& batch = trace_.batches[row];
+    out_.Name(OrElse(trace_.strings[batch.executor], "executor"), " batch");
+    batch_flows_.Write(row, &out_);
+    out_.Annotate(Word::kBatchId, Hex(batch.id, 16));
+    out_.Annotate(Word::kMembers, uint64_t{batch.member_count});
+    out_.Annotate(Word::kCloseReason, std::string_view(BatchCloseName(static_cast<BatchClose>(batch.close))));
+    if (batch.submitted_ns != 0) out_.Annotate(Word::kSubmittedNs, batch.submitted_ns);
+  }
+
+  void WriteLoss(const model::LossRow& loss) {
+    out_.Name("lost: ", LossReasonName(loss.reason));
+    out_.Annotate(Word::kLostFromNs, loss.begin_ns);
+    out_.Annotate(Word::kLostToNs, loss.end_ns);
+    if (loss.events != 0) out_.Annotate(Word::kEvents, loss.events);
+    if (loss.bytes != 0) out_.Annotate(Word::kBytes, loss.bytes);
+  }
+
+  // Threads.
+
+  // One track's open scopes, the innermost last: when they end.
+  struct Stack {
+    uint64_t track;  // 0: the thread's own
+    std::vector<int64_t> ends;
+    bool Fits(int64_t end_ns) const { return ends.empty() || end_ns <= ends.back(); }
+  };
+
+  void WriteThread(uint32_t thread) {
+    const model::ThreadRow& row = trace_.threads[thread];
+    if (row.event_count == 0) return;
+    const model::EventColumns& events = trace_.events;
+    thread_ = thread;
+    overlap_.clear();
+    own_ = {0, {}};
+    out_.BeginSequence(kFirstThreadSequence + thread, Uuid(Of::kThread, thread), events.begin_ns[row.first_event]);
+    std::vector<uint32_t> together;
+    const uint32_t last = row.first_event + row.event_count;
+    for (uint32_t event = row.first_event; event < last && out_.ok();) {
+      uint32_t next = event + 1;
+      if (next == last || events.begin_ns[next] != events.begin_ns[event]) {
+        WriteThreadEvent(event);
+      } else {
+        // Of those that begin together an open one may come late, and contains the others.
+        while (next < last && events.begin_ns[next] == events.begin_ns[event]) ++next;
+        together.clear();
+        for (uint32_t i = event; i < next; ++i) together.push_back(i);
+        std::stable_sort(together.begin(), together.end(),
+                         [&](uint32_t a, uint32_t b) { return EventEnd(a) > EventEnd(b); });
+        for (const uint32_t i : together) WriteThreadEvent(i);
+      }
+      event = next;
+    }
+    CloseUntil(kNever - 1);
+  }
+  int64_t EventEnd(uint32_t event) const {
+    return End(trace_.events.begin_ns[event], trace_.events.duration_ns[event]);
+  }
+
+  void WriteThreadEvent(uint32_t event) {
+    const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+    const int64_t at_ns = trace_.events.begin_ns[event];
+    CloseUntil(at_ns);
+    if (model::IsScope(site.kind)) {
+      int64_t end_ns = EventEnd(event);
+      Stack* const stack = PlaceScope(&end_ns);
+      out_.BeginEvent(at_ns, event_field::kSliceBegin, stack->track);
+      WriteEvent(event, site);
+      if (end_ns != EventEnd(event)) {
+        out_.Annotate(Word::kTrueDurationNs, trace_.events.duration_ns[event]);
+      }
+      out_.EndEvent();
+      stack->ends.push_back(end_ns);
+    } else if (site.kind == SiteKind::kCounter && WriteCounter(event, site)) {
+    } else if (site.kind != SiteKind::kInternal) {
+      out_.BeginEvent(at_ns, event_field::kInstant, 0);
+      WriteEvent(event, site);
+      out_.EndEvent();
+    }
+  }
+
+  // The first track where the scope nests; where there is none and no more are made, it is cut.
+  Stack* PlaceScope(int64_t* end_ns) {
+    if (own_.Fits(*end_ns)) return &own_;
+    for (Stack& stack : overlap_) {
+      if (stack.Fits(*end_ns)) return &stack;
+    }
+    if (overlap_.size() < kMaxOverlapTracks) {
+      const uint64_t track = Uuid(Of::kOverlap, uint64_t{thread_} * kMaxOverlapTracks + overlap_.size());
+      Describe(track, process_track_, ThreadName(thread_) + " (overlapping)");
+      overlap_.push_back({track, {}});
+      return &overlap_.back();
+    }
+    *end_ns = own_.ends.back();
+    return &own_;
+  }
+
+  // Ends the scopes that end until then, in the order of their ends.
+  void CloseUntil(int64_t until_ns) {
+    for (;;) {
+      Stack* first = &own_;
+      for (Stack& stack : overlap_) {
+        if (!stack.ends.empty() && (first->ends.empty() || stack.ends.back() < first->ends.back())) first = &stack;
+      }
+      if (first->ends.empty() || first->ends.back() > until_ns) return;
+      out_.BeginEvent(first->ends.back(), event_field::kSliceEnd, first->track);
+      out_.EndEvent();
+      first->ends.pop_back();
+    }
+  }
+
+  // What scopes and instants have in common.
+  void WriteEvent(uint32_t event, const model::SiteRow& site) {
+    const uint32_t first_arg = trace_.events.args[event];
+    const bool has_args = first_arg != kNone && !site.arg_types.empty();
+    const model::ArgValue* const args = has_args ? trace_.arg_values.data() + first_arg : nullptr;
+    const bool is_wait =
+        site.kind == SiteKind::kWait && has_args && site.arg_types.size() >= 2 && model::IsText(site.arg_types[1]);
+    if (is_wait) {
+      out_.WaitName(static_cast<StringId>(args[1]));
+    } else if (site.name_is_first_arg && has_args) {
+      out_.Name(static_cast<StringId>(args[0]));
+    } else {
+      out_.Name(site.name);
+    }
+    event_flows_.WriteNext(event, &out_);
+    out_.Correlation(trace_.events.request[event]);
+    if (!has_args) return;
+    if (is_wait) {
+      WriteWaitArgs(site, args);
+    } else {
+      for (size_t i = site.name_is_first_arg ? 1 : 0; i < site.arg_types.size(); ++i) {
+        out_.AnnotateArg(site.arg_names[i], site.arg_types[i], args[i]);
+      }
+    }
+  }
+
+  // kind, resource, owner_thread, owner_request; zeros for unknown owners.
+  void WriteWaitArgs(const model::SiteRow& site, const model::ArgValue* args) {
+    out_.Annotate(Word::kKind, std::string_view(WaitKindName(static_cast<WaitKind>(args[0]))));
+    const size_t count = site.arg_types.size();
+    if (count > 2 && args[2] != 0) out_.Annotate(Word::kOwnerThread, args[2]);
+    if (count > 3 && args[3] != 0) out_.Annotate(Word::kOwnerRequest, Hex(args[3], 16));
+  }
+
+  // False if there is no number.
+  bool WriteCounter(uint32_t event, const model::SiteRow& site) {
+    const uint32_t first_arg = trace_.events.args[event];
+    const size_t which = site.name_is_first_arg ? 1 : 0;
+    if (first_arg == kNone || site.arg_types.size() <= which || model::IsText(site.arg_types[which])) return false;
+    const StringId name = which == 0 ? site.name : static_cast<StringId>(trace_.arg_values[first_arg]);
+    uint64_t& track = counter_tracks_[name];
+    if (track == 0) {
+      track = Uuid(Of::kCounter, name);
+      Describe(track, process_track_, OrElse(trace_.strings[name], "counter"), true);
+    }
+    const model::ArgValue value = trace_.arg_values[first_arg + which];
+    out_.BeginEvent(trace_.events.begin_ns[event], event_field::kCounter, track);
+    if (site.arg_types[which] == ArgType::kDouble) {
+      double number;
+      memcpy(&number, &value, sizeof number);
+      out_.Counter(number);
+    } else if (site.arg_types[which] == ArgType::kUint && value > INT64_MAX) {
+      out_.Counter(static_cast<double>(value));
+    } else {
+      out_.Counter(static_cast<int64_t>(value));
+    }
+    out_.EndEvent();
+    return true;
+  }
+
+  struct Tracks {
+    Lanes lanes;
+    std::vector<uint64_t> uuids;
+  };
+
+  const Trace& trace_;
+  PacketWriter out_;
+  uint64_t process_track_ = 0;
+  std::map<uint64_t, bool> groups_;
+  std::map<std::pair<uint64_t, std::string>, Tracks, std::less<>> lanes_;
+  uint64_t lanes_described_ = 0;
+  std::vector<uint64_t> counter_tracks_;  // by StringId; 0: not described yet
+  uint64_t flows_made_ = 0;
+  Flows request_flows_, handoff_flows_, batch_flows_, join_flows_, event_flows_;
+  std::vector<Mark> marks_;
+  // Of the thread at hand.
+  uint32_t thread_ = 0;
+  Stack own_;
+  std::vector<Stack> overlap_;
+};
+
+class PerfettoSerializer final : public Serializer {
+ public:
+  explicit PerfettoSerializer(const PerfettoOptions& options) : file_name_(options.file_name), options_(options) {}
+  const char* FileName() const noexcept override { return file_name_.c_str(); }
+  Status Serialize(const Trace& trace, ByteSink& sink) override {
+    if (PerfettoWriter(trace, options_, &sink).Write()) return Status();
+    return Status(StatusCode::kIoError, "the Perfetto trace could not be written");
+  }
+
+ private:
+  std::string file_name_;
+  PerfettoOptions options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Serializer> MakePerfettoSerializer(const PerfettoOptions& options) noexcept try {
+  return std::make_unique<PerfettoSerializer>(options);
+} catch (...) {  // no memory
+  return nullptr;
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,635 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/serialize/report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/columns.h"
+#include "pitot/model/index.h"
+#include "pitot/model/trace.h"
+#include "pitot/request.h"
+#include "pitot/wait.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace report {
+namespace {
+
+using base::Bytes;
+using base::Count;
+using base::Cut;
+using base::DateTime;
+using base::Duration;
+using base::Format;
+using base::Lines;
+using base::Milliseconds;
+using base::Number;
+using base::PadLeft;
+using base::PadRight;
+using base::Plural;
+using base::RequestId;
+using base::TimeOfDay;
+using model::kNone;
+using model::kOpen;
+using model::RequestRow;
+using model::StringId;
+using model::Trace;
+
+constexpr size_t kMaxSlow = 10;     // requests shown in full
+constexpr size_t kMaxSlowest = 3;   // of those where nothing fired on a request
+constexpr size_t kMaxThreads = 12;  // per request
+constexpr size_t kMaxSites = 5;     // per thread
+constexpr size_t kMaxScopes = 3;    // per thread
+constexpr size_t kMaxWaits = 4;     // per thread
+constexpr size_t kMaxBatches = 4;   // per request
+constexpr size_t kMaxOthers = 10;   // other slow requests
+constexpr size_t kMaxLosses = 20;
+constexpr size_t kFewestTypical = 5;
+
+struct StageTime {
+  StringId name = 0;  // 0: before the first stage
+  int64_t ns = 0;
+};
+
+// Times by stage, in order of first appearance; they add up to the latency.
+std::vector<StageTime> StageTimes(const Trace& trace, const RequestRow& request) {
+  std::vector<StageTime> times;
+  const int64_t end_ns = trace.RequestEnd(request);
+  if (!request.stages.empty() && request.stages[0].begin_ns > request.begin_ns) {
+    times.push_back({0, request.stages[0].begin_ns - request.begin_ns});
+  }
+  for (const model::Stage& stage : request.stages) {
+    const int64_t ns = stage.duration_ns == kOpen ? end_ns - stage.begin_ns : stage.duration_ns;
+    const auto same =
+        std::find_if(times.begin(), times.end(), [&](const StageTime& t) { return t.name == stage.name; });
+    if (same != times.end() && stage.name != 0) {
+      same->ns += ns;
+    } else {
+      times.push_back({stage.name, ns});
+    }
+  }
+  return times;
+}
+
+int64_t Median(std::vector<int64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// One thread's part of a request's time.
+struct ThreadWork {
+  uint32_t thread = kNone;
+  bool is_own = false;  // ran in the request's context or its batches'
+  int64_t busy_ns = 0;
+  int64_t waiting_ns = 0;
+  std::vector<std::pair<int64_t, uint32_t>> sites;   // self time, an event of the site
+  std::vector<std::pair<int64_t, uint32_t>> scopes;  // overlap, event
+  std::vector<std::pair<int64_t, uint32_t>> waits;   // overlap, event
+  std::vector<uint32_t> open;
+};
+
+void KeepLargest(std::vector<std::pair<int64_t, uint32_t>>* rows, size_t count) {
+  const auto larger = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
+  const size_t kept = std::min(count, rows->size());
+  std::partial_sort(rows->begin(), rows->begin() + static_cast<std::ptrdiff_t>(kept), rows->end(), larger);
+  rows->resize(kept);
+}
+
+class Writer {
+ public:
+  explicit Writer(const Trace& trace) : trace_(trace), flatten_(trace), index_(trace) { FindSlow(); }
+
+  std::string Write() {
+    Header();
+    if (!slow_.empty()) {
+      lines_.Blank();
+      lines_.Add(0, is_fired_ ? "SLOW REQUESTS, slowest first"
+                              : "SLOWEST REQUESTS of the window (nothing fired on a request)");
+      for (size_t i = 0; i < slow_.size(); ++i) SlowRequest(i);
+    } else {
+      lines_.Blank();
+      lines_.Add(0, "No request is in the window.");
+    }
+    OtherSlow();
+    StillOpen();
+    Losses();
+    Attributes();
+    Files();
+    return lines_.text();
+  }
+
+ private:
+  std::string_view Str(StringId id) const { return trace_.strings[id]; }
+  int64_t Realtime(int64_t ns) const { return ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns; }
+  std::string Name(StringId id, const char* otherwise) const {
+    return Str(id).empty() ? std::string(otherwise) : std::string(Str(id));
+  }
+  std::string ThreadName(uint32_t thread) const {
+    if (thread >= trace_.threads.size()) return "unknown thread";
+    return Name(trace_.threads[thread].name, "thread") + " #" + std::to_string(trace_.threads[thread].number);
+  }
+  std::string Route(const RequestRow& request) const { return Name(request.route, "(route unknown)"); }
+  const char* OutcomeOf(const RequestRow& request) const {
+    if (request.end_known) return OutcomeName(request.outcome);
+    return request.duration_ns == kOpen ? "open" : "end unknown";
+  }
+
+  // The requests that fired, or else the slowest.
+  void FindSlow() {
+    for (const model::FiringRow& firing : trace_.firings) {
+      if (firing.request_id == 0) continue;
+      const uint32_t row = index_.Row(firing.request_id);
+      if (row == kNone) {
+        missing_.push_back(firing.request_id);
+      } else if (std::find(slow_.begin(), slow_.end(), row) == slow_.end()) {
+        slow_.push_back(row);
+      }
+    }
+    is_fired_ = !slow_.empty();
+    if (!is_fired_) {
+      for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+        if (trace_.requests[row].begin_known) slow_.push_back(row);
+      }
+    }
+    const size_t all = slow_.size(), kept = std::min(all, is_fired_ ? kMaxSlow : kMaxSlowest);
+    std::partial_sort(slow_.begin(), slow_.begin() + static_cast<std::ptrdiff_t>(kept), slow_.end(),
+                      [&](uint32_t a, uint32_t b) { return IsSlower(a, b); });
+    slow_.resize(kept);
+    left_out_ = is_fired_ ? all - kept : 0;
+  }
+  int64_t Latency(uint32_t row) const {
+    return trace_.RequestEnd(trace_.requests[row]) - trace_.requests[row].begin_ns;
+  }
+  bool IsSlower(uint32_t a, uint32_t b) const { return Latency(a) != Latency(b) ? Latency(a) > Latency(b) : a < b; }
+  bool IsSlow(uint32_t row) const { return std::find(slow_.begin(), slow_.end(), row) != slow_.end(); }
+
+  void Header() {
+    const bool is_incident = !trace_.firings.empty();
+    lines_.Add(0, is_incident ? "Pitot incident: " + Name(trace_.firings[0].cause, "(no cause)") : "Pitot report");
+    if (is_incident && !Str(trace_.firings[0].detail).empty()) {
+      lines_.AddWrapped(2, "", Str(trace_.firings[0].detail));
+    }
+    lines_.Blank();
+    const int64_t at_ns = is_incident ? trace_.firings[0].at_ns : trace_.window_end_ns;
+    lines_.Add(2, "time       " + DateTime(Realtime(at_ns)));
+    lines_.Add(2, "process    " + Name(trace_.process_name, "(unnamed)") +
+                      Format(" (pid %lld)", static_cast<long long>(trace_.pid)));
+    lines_.Add(2, "window     " + Duration(trace_.window_end_ns - trace_.window_begin_ns) + ", " +
+                      TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " + TimeOfDay(Realtime(trace_.window_end_ns)));
+    lines_.Add(2, "holds      " + Plural(trace_.events.size(), "event") + " of " +
+                      Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
+                      ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches"));
+    for (size_t i = 0; i < trace_.firings.size() && i < kMaxSlow; ++i) {
+      const model::FiringRow& firing = trace_.firings[i];
+      std::string text = (i == 0 ? "fired      " : "           ") + TimeOfDay(Realtime(firing.at_ns)) + "  " +
+                         std::string(Str(firing.cause));
+      if (firing.request_id != 0) text += "  request " + RequestId(firing.request_id);
+      lines_.Add(2, text);
+    }
+    if (trace_.firings.size() > kMaxSlow) {
+      lines_.Add(2, "           and " + Count(trace_.firings.size() - kMaxSlow) + " more");
+    }
+    if (left_out_ > 0)
+      lines_.Add(2, "           " + Count(left_out_) + " faster ones of the requests that fired are not shown");
+    for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
+      lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but nothing of it is in the trace");
+    }
+  }
+
+  void SlowRequest(size_t number) {
+    const uint32_t row = slow_[number];
+    const RequestRow& request = trace_.requests[row];
+    lines_.Blank();
+    lines_.Add(0, Format("%zu) ", number + 1) + Duration(Latency(row)) +
+                      (request.duration_ns == kOpen ? " so far  " : "  ") + Cut(Route(request), 40) + "  " +
+                      OutcomeOf(request) + "  request " + RequestId(request.id));
+    lines_.Blank();
+    Facts(request);
+    Queues(row);
+    Batches(row);
+    Stages(row);
+    Threads(row);
+  }
+
+  void Facts(const RequestRow& request) {
+    std::string when = "arrived    " + TimeOfDay(Realtime(request.begin_ns));
+    if (!request.begin_known) when += " or before (its beginning is not in the window)";
+    if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
+    if (request.end_thread != kNone) when += ", ended on " + ThreadName(request.end_thread);
+    lines_.Add(3, when);
+    std::string sizes, labels;
+    for (const model::Size& size : request.sizes) {
+      sizes += (sizes.empty() ? "" : ", ") + std::string(Str(size.name)) + " " + Number(size.value);
+    }
+    for (const model::Label& label : request.labels) {
+      labels += (labels.empty() ? "" : ", ") + std::string(Str(label.key)) + "=" + std::string(Str(label.value));
+    }
+    if (!sizes.empty()) lines_.AddWrapped(3, "sizes      ", sizes);
+    if (!labels.empty()) lines_.AddWrapped(3, "labels     ", labels);
+    if ((request.trace_id_high | request.trace_id_low) != 0) {
+      lines_.Add(3, "trace id   " + RequestId(request.trace_id_high) + RequestId(request.trace_id_low));
+    }
+    if (request.parent_id != 0) lines_.Add(3, "part of    request " + RequestId(request.parent_id));
+    if (request.deadline_ns != 0) lines_.Add(3, "deadline   " + Duration(request.deadline_ns) + " after arrival");
+    if (request.output_tokens != 0) {
+      lines_.Add(3, "tokens     " + Count(request.output_tokens) + ", the first after " +
+                        Duration(request.first_token_ns) + ", longest gap " + Duration(request.max_token_gap_ns));
+    }
+  }
+
+  void Queues(uint32_t row) {
+    const RequestRow& request = trace_.requests[row];
+    for (const uint32_t handoff_row : index_.Handoffs(row)) {
+      const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
+      std::string text = Cut(Name(handoff.queue, "(unnamed)"), 24) + ": ";
+      if (handoff.take_ns == 0) {
+        text += "not taken yet, " + Duration(trace_.window_end_ns - handoff.enqueue_ns) + " so far";
+      } else {
+        text += Duration(handoff.take_ns - handoff.enqueue_ns);
+      }
+      text += ", from +" + Duration(handoff.enqueue_ns - request.begin_ns) + " (" + ThreadName(handoff.from_thread);
+      if (handoff.to_thread != kNone) text += " to " + ThreadName(handoff.to_thread);
+      lines_.AddWrapped(3, "queue      ", text + ")");
+    }
+  }
+
+  void Batches(uint32_t row) {
+    const RequestRow& request = trace_.requests[row];
+    const auto batches = index_.Batches(row);
+    int64_t all_ns = 0;
+    std::vector<std::pair<int64_t, uint32_t>> longest;
+    for (const uint32_t batch_row : batches) {
+      const model::BatchRow& batch = trace_.batches[batch_row];
+      const int64_t ns = BatchEnd(batch) - batch.begin_ns;
+      all_ns += ns;
+      longest.emplace_back(ns, batch_row);
+    }
+    KeepLargest(&longest, kMaxBatches);
+    for (const auto& [ns, batch_row] : longest) {
+      const model::BatchRow& batch = trace_.batches[batch_row];
+      std::string text = Cut(Name(batch.executor, "(unnamed)"), 24) + ": " + Plural(batch.member_count, "member") +
+                         ", " + Duration(ns) + (batch.duration_ns == kOpen ? " so far" : "") + " from ";
+      const int64_t after_ns = batch.begin_ns - request.begin_ns;
+      text += (after_ns < 0 ? "" : "+") + Duration(after_ns);
+      if (batch.submitted_ns != 0) text += ", launched within " + Duration(batch.submitted_ns);
+      if (batch.close != 0) text += std::string(", closed: ") + BatchCloseName(static_cast<BatchClose>(batch.close));
+      if (batch.thread != kNone) text += ", on " + ThreadName(batch.thread);
+      lines_.AddWrapped(3, "batch      ", text);
+    }
+    if (batches.size() > kMaxBatches) {
+      lines_.Add(
+          3, "           the longest of " + Count(batches.size()) + " batches, " + Duration(all_ns) + " altogether");
+    }
+  }
+  int64_t BatchEnd(const model::BatchRow& batch) const {
+    return batch.duration_ns == kOpen ? trace_.window_end_ns : batch.begin_ns + batch.duration_ns;
+  }
+
+  // Finished ok requests like it, without the slow ones; of the same size if there are enough.
+  std::vector<uint32_t> Typical(const RequestRow& request, bool* is_of_its_size) const {
+    std::vector<uint32_t> same_size, same_route;
+    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+      const RequestRow& other = trace_.requests[row];
+      if (other.route != request.route || !other.begin_known || !other.end_known || other.duration_ns == kOpen ||
+          other.outcome != Outcome::kOk || IsSlow(row)) {
+        continue;
+      }
+      same_route.push_back(row);
+      if (other.size_bucket == request.size_bucket) same_size.push_back(row);
+    }
+    *is_of_its_size = same_size.size() >= kFewestTypical;
+    return *is_of_its_size ? same_size : same_route;
+  }
+
+  void Stages(uint32_t row) {
+    const RequestRow& request = trace_.requests[row];
+    bool is_of_its_size = false;
+    const std::vector<uint32_t> typical = Typical(request, &is_of_its_size);
+    const bool is_known = typical.size() >= kFewestTypical;
+    std::map<StringId, std::vector<int64_t>> typical_stages;
+    std::vector<int64_t> typical_latencies;
+    for (const uint32_t other : typical) {
+      typical_latencies.push_back(Latency(other));
+      for (const StageTime& time : StageTimes(trace_, trace_.requests[other]))
+        typical_stages[time.name].push_back(time.ns);
+    }
+
+    struct Line {
+      std::string name;
+      int64_t ns;
+      int64_t typical_ns;
+      bool is_known;
+    };
+    std::vector<Line> table;
+    for (const StageTime& time : StageTimes(trace_, request)) {
+      const std::vector<int64_t>& others = typical_stages[time.name];
+      const bool has_typical = is_known && others.size() >= kFewestTypical;
+      table.push_back({time.name == 0 ? "(before the first stage)" : std::string(Str(time.name)), time.ns,
+                       has_typical ? Median(others) : 0, has_typical});
+    }
+    size_t largest = table.size();
+    for (size_t i = 0; i < table.size(); ++i) {
+      const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
+      if (table[i].is_known && excess(i) > 0 && (largest == table.size() || excess(i) > excess(largest))) largest = i;
+    }
+    table.push_back({"whole request", Latency(row), is_known ? Median(typical_latencies) : 0, is_known});
+
+    lines_.Blank();
+    lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("typical", 14) + PadLeft("difference", 14));
+    for (size_t i = 0; i < table.size(); ++i) {
+      const Line& line = table[i];
+      const int64_t difference_ns = line.ns - line.typical_ns;
+      std::string text =
+          PadRight(line.name, 34) + PadLeft(Milliseconds(line.ns), 14) +
+          PadLeft(line.is_known ? Milliseconds(line.typical_ns) : "-", 14) +
+          PadLeft(line.is_known ? (difference_ns >= 0 ? "+" : "") + Milliseconds(difference_ns) : "-", 14);
+      if (i == largest && i + 1 < table.size()) text += "  <-- largest";
+      lines_.Add(3, text);
+    }
+    if (is_known) {
+      lines_.Add(3, Format("typical: median of the %s ok requests of the same route%s in this trace",
+                           Count(typical.size()).c_str(),
+                           !is_of_its_size            ? ", any size,"
+                           : request.size_bucket != 0 ? " and size"
+                                                      : ""));
+    } else {
+      lines_.Add(3,
+                 "typical: unknown, only " + Plural(typical.size(), "ok request") + " of the same route in this trace");
+    }
+  }
+
+  ThreadWork WorkOf(uint32_t thread, uint32_t row) const {
+    ThreadWork work;
+    work.thread = thread;
+    const RequestRow& request = trace_.requests[row];
+    const int64_t begin_ns = request.begin_ns, end_ns = trace_.RequestEnd(request);
+    const auto overlap = [&](int64_t from_ns, int64_t to_ns) {
+      return std::min(to_ns, end_ns) - std::max(from_ns, begin_ns);
+    };
+
+    std::map<std::pair<uint32_t, StringId>, std::pair<int64_t, uint32_t>> by_site;
+    const std::vector<model::Segment>& segments = flatten_.Thread(thread);
+    auto segment = std::partition_point(segments.begin(), segments.end(),
+                                        [&](const model::Segment& s) { return s.end_ns <= begin_ns; });
+    for (; segment != segments.end() && segment->begin_ns < end_ns; ++segment) {
+      const int64_t ns = overlap(segment->begin_ns, segment->end_ns);
+      const model::SiteRow& site = trace_.sites[trace_.events.site[segment->event]];
+      if (site.kind == SiteKind::kWait) {
+        work.waiting_ns += ns;
+        continue;
+      }
+      work.busy_ns += ns;
+      const uint32_t args = trace_.events.args[segment->event];
+      const StringId named =
+          site.name_is_first_arg && args != kNone ? static_cast<StringId>(trace_.arg_values[args]) : 0;
+      auto& self = by_site[{trace_.events.site[segment->event], named}];
+      self.first += ns;
+      self.second = segment->event;
+    }
+    for (const auto& [site, self] : by_site) work.sites.push_back(self);
+    KeepLargest(&work.sites, kMaxSites);
+
+    const model::ThreadRow& of = trace_.threads[thread];
+    for (uint32_t event = of.first_event; event < of.first_event + of.event_count; ++event) {
+      if (trace_.events.begin_ns[event] >= end_ns) break;  // they are by begin
+      const SiteKind kind = trace_.sites[trace_.events.site[event]].kind;
+      if (!model::IsScope(kind)) continue;
+      const int64_t ns = overlap(trace_.events.begin_ns[event], trace_.EventEnd(event));
+      if (ns <= 0) continue;
+      (kind == SiteKind::kWait ? work.waits : work.scopes).emplace_back(ns, event);
+      if (trace_.events.duration_ns[event] == kOpen) work.open.push_back(event);
+      work.is_own |= trace_.events.request[event] == row || IsInItsBatch(event, row);
+    }
+    KeepLargest(&work.scopes, kMaxScopes);
+    KeepLargest(&work.waits, kMaxWaits);
+    return work;
+  }
+  bool IsInItsBatch(uint32_t event, uint32_t row) const {
+    const uint32_t batch = trace_.events.batch[event];
+    const auto batches = index_.Batches(row);
+    return batch != kNone && std::find(batches.begin(), batches.end(), batch) != batches.end();
+  }
+
+  void Threads(uint32_t row) {
+    std::vector<ThreadWork> works;
+    for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
+      ThreadWork work = WorkOf(thread, row);
+      if (work.busy_ns + work.waiting_ns > 0 || !work.open.empty()) works.push_back(std::move(work));
+    }
+    std::stable_sort(works.begin(), works.end(), [](const ThreadWork& a, const ThreadWork& b) {
+      return a.is_own != b.is_own ? a.is_own : a.busy_ns + a.waiting_ns > b.busy_ns + b.waiting_ns;
+    });
+    lines_.Blank();
+    if (works.empty()) return lines_.Add(3, "no scope was recorded on any thread meanwhile");
+    lines_.Add(3, "what ran on every thread meanwhile (those that worked for it first, marked *)");
+    for (size_t i = 0; i < works.size() && i < kMaxThreads; ++i) Thread(works[i], trace_.requests[row]);
+    if (works.size() > kMaxThreads) {
+      int64_t busy_ns = 0, waiting_ns = 0;
+      for (size_t i = kMaxThreads; i < works.size(); ++i)
+        busy_ns += works[i].busy_ns, waiting_ns += works[i].waiting_ns;
+      lines_.Add(3, "  and " + Plural(works.size() - kMaxThreads, "thread") + " more, in scopes " + Duration(busy_ns) +
+                        ", waiting " + Duration(waiting_ns));
+    }
+    const size_t idle = trace_.threads.size() - works.size();
+    if (idle > 0) lines_.Add(3, "  " + Plural(idle, "thread") + (idle == 1 ? " was" : " were") + " in no scope");
+  }
+
+  std::string At(uint32_t event, const RequestRow& request) const {
+    const int64_t after_ns = trace_.events.begin_ns[event] - request.begin_ns;
+    return after_ns >= 0 ? " at +" + Duration(after_ns) : ", begun " + Duration(-after_ns) + " before";
+  }
+
+  void Thread(const ThreadWork& work, const RequestRow& request) {
+    std::string head = (work.is_own ? "* " : "  ") + ThreadName(work.thread);
+    head += ": in scopes " + Duration(work.busy_ns) + ", waiting " + Duration(work.waiting_ns);
+    lines_.Add(3, head);
+    std::string text;
+    for (const auto& [ns, event] : work.sites) {
+      text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " + Duration(ns);
+    }
+    if (!text.empty()) lines_.AddWrapped(7, "self       ", text);
+    text.clear();
+    for (const auto& [ns, event] : work.scopes) {
+      text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " " +
+              Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]) + At(event, request);
+    }
+    if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
+    for (const auto& [ns, event] : work.waits) {
+      lines_.AddWrapped(7, "waited     ", Duration(ns) + " for " + WaitText(event) + At(event, request));
+    }
+    text.clear();
+    for (const uint32_t event : work.open) {
+      text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " for " +
+              Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]);
+    }
+    if (!text.empty()) lines_.AddWrapped(7, "still open ", text);
+  }
+
+  // "lock cache, held by worker #3 for request 00000000000008f0".
+  std::string WaitText(uint32_t event) const {
+    const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+    const uint32_t args = trace_.events.args[event];
+    if (args == kNone || site.arg_types.size() < 4) return std::string(trace_.EventName(event));
+    const model::ArgValue* const values = &trace_.arg_values[args];
+    const WaitKind kind = static_cast<WaitKind>(values[0]);
+    std::string text =
+        std::string(WaitKindName(kind)) + " " + Cut(Name(static_cast<StringId>(values[1]), "(unnamed)"), 40);
+    if (values[2] == 0 && values[3] == 0) return text;
+    text += kind == WaitKind::kLock ? ", held by " : ", from ";
+    const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
+                                    [&](const model::ThreadRow& thread) { return thread.number == values[2]; });
+    if (owner != trace_.threads.end()) {
+      text += ThreadName(static_cast<uint32_t>(owner - trace_.threads.begin()));
+    } else {
+      text += "thread #" + std::to_string(values[2]);
+    }
+    if (values[3] != 0) {
+      text += " for request " + RequestId(values[3]);
+      const uint32_t row = index_.Row(values[3]);
+      if (row != kNone && trace_.requests[row].route != 0)
+        text += " (" + Cut(Str(trace_.requests[row].route), 32) + ")";
+    }
+    return text;
+  }
+
+  // Requests of the routes that fired, at least as slow as the fastest that did: a cool-down kept them quiet.
+  void OtherSlow() {
+    if (!is_fired_) return;
+    std::map<StringId, int64_t> fastest;
+    for (const uint32_t row : slow_) {
+      const auto [found, is_new] = fastest.try_emplace(trace_.requests[row].route, Latency(row));
+      if (!is_new) found->second = std::min(found->second, Latency(row));
+    }
+    std::vector<uint32_t> others;
+    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+      const auto found = fastest.find(trace_.requests[row].route);
+      if (found != fastest.end() && Latency(row) >= found->second && trace_.requests[row].begin_known && !IsSlow(row)) {
+        others.push_back(row);
+      }
+    }
+    if (others.empty()) return;
+    std::sort(others.begin(), others.end(), [&](uint32_t a, uint32_t b) { return IsSlower(a, b); });
+    lines_.Blank();
+    lines_.Add(0, "AS SLOW, but did not fire (cool-down): " + Plural(others.size(), "request"));
+    lines_.Blank();
+    for (size_t i = 0; i < others.size() && i < kMaxOthers; ++i) {
+      const RequestRow& request = trace_.requests[others[i]];
+      lines_.Add(3, PadLeft(Duration(Latency(others[i])), 10) + "  " + PadRight(Route(request), 40) + "  " +
+                        PadRight(OutcomeOf(request), 11) + "  " + RequestId(request.id));
+    }
+    if (others.size() > kMaxOthers) lines_.Add(3, "and " + Count(others.size() - kMaxOthers) + " more");
+  }
+
+  void StillOpen() {
+    std::vector<std::pair<int64_t, uint32_t>> open;
+    for (uint32_t event = 0; event < trace_.events.size(); ++event) {
+      if (trace_.events.duration_ns[event] == kOpen)
+        open.emplace_back(trace_.EventEnd(event) - trace_.events.begin_ns[event], event);
+    }
+    uint64_t requests = 0;
+    for (const RequestRow& request : trace_.requests) requests += request.duration_ns == kOpen;
+    if (open.empty() && requests == 0) return;
+    const size_t all = open.size();
+    KeepLargest(&open, kMaxOthers);
+    lines_.Blank();
+    lines_.Add(0,
+               "STILL OPEN when the snapshot was taken: " + Plural(all, "scope") + ", " + Plural(requests, "request"));
+    lines_.Blank();
+    for (const auto& [ns, event] : open) {
+      const bool is_wait = trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait;
+      lines_.Add(3, PadLeft(Duration(ns), 10) + "  " + PadRight(ThreadName(trace_.events.thread[event]), 26) + "  " +
+                        (is_wait ? "waits for " + WaitText(event) : std::string(trace_.EventName(event))));
+    }
+    if (all > kMaxOthers) lines_.Add(3, "and " + Count(all - kMaxOthers) + " more");
+  }
+
+  void Losses() {
+    lines_.Blank();
+    if (trace_.losses.empty()) return lines_.Add(0, "LOST: nothing was lost.");
+    uint64_t events = 0, bytes = 0;
+    bool is_number_unknown = false;
+    for (const model::LossRow& loss : trace_.losses) {
+      events += loss.events, bytes += loss.bytes;
+      is_number_unknown |= loss.events == 0;
+    }
+    lines_.Add(0, "LOST: " + std::string(is_number_unknown ? "at least " : "") + Plural(events, "event") +
+                      (bytes != 0 ? ", " + Bytes(bytes) : ""));
+    lines_.Blank();
+    lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
+                      PadRight("to", 12) + PadLeft("events", 12) + "  during");
+    for (size_t i = 0; i < trace_.losses.size() && i < kMaxLosses; ++i) {
+      const model::LossRow& loss = trace_.losses[i];
+      std::string during;
+      for (size_t slow = 0; slow < slow_.size(); ++slow) {
+        const RequestRow& request = trace_.requests[slow_[slow]];
+        if (loss.begin_ns < trace_.RequestEnd(request) && loss.end_ns > request.begin_ns)
+          during += Format(" %zu)", slow + 1);
+      }
+      lines_.Add(3, PadRight(loss.thread == kNone ? "(process)" : ThreadName(loss.thread), 22) + "  " +
+                        PadRight(model::LossReasonName(loss.reason), 20) + "  " + TimeOfDay(Realtime(loss.begin_ns)) +
+                        "  " + TimeOfDay(Realtime(loss.end_ns)) +
+                        PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 12) + " " + during);
+    }
+    if (trace_.losses.size() > kMaxLosses)
+      lines_.Add(3, "and " + Count(trace_.losses.size() - kMaxLosses) + " more rows");
+  }
+
+  // What recording cost, the options, the machine: as the recorder wrote them down.
+  void Attributes() {
+    if (trace_.attributes.empty()) return;
+    lines_.Blank();
+    lines_.Add(0, "RECORDER");
+    lines_.Blank();
+    for (const model::Attribute& attribute : trace_.attributes) {
+      lines_.AddWrapped(3, PadRight(Str(attribute.key), 28) + " ", Str(attribute.value));
+    }
+  }
+
+  void Files() {
+    lines_.Blank();
+    lines_.Add(0, "FILES");
+    lines_.Blank();
+    lines_.Add(3, "trace.pftrace  open it in https://ui.perfetto.dev (it stays in your browser)");
+    lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot; pitot convert dump.pitot");
+  }
+
+  const Trace& trace_;
+  const model::ThreadFlatten flatten_;
+  const model::RequestIndex index_;
+  Lines lines_;
+  std::vector<uint32_t> slow_;
+  std::vector<uint64_t> missing_;
+  size_t left_out_ = 0;
+  bool is_fired_ = false;
+};
+
+class ReportSerializer final : public Serializer {
+ public:
+  explicit ReportSerializer(const char* file_name) : file_name_(file_name) {}
+  const char* FileName() const noexcept override { return file_name_.c_str(); }
+  Status Serialize(const Trace& trace, ByteSink& sink) override {
+    const std::string text = Writer(trace).Write();
+    if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the report could not be written");
+    return Status();
+  }
+
+ private:
+  const std::string file_name_;
+};
+
+}  // namespace
+}  // namespace report
+
+std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name) noexcept {
+  try {
+    return std::make_unique<report::ReportSerializer>(file_name);
+  } catch (...) {
+    return nullptr;  // no memory
+  }
+}
+
+PITOT_NAMESPACE_END

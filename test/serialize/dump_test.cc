@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/serialize/dump.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "pitot/model/trace.h"
+#include "pitot/read/dump.h"
+#include "pitot/serialize/perfetto.h"
+#include "serialize/crc32c.h"
+#include "serialize/dump_format.h"
+#include "serialize/proto/pitot_dump.pb.h"
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+namespace {
+
+namespace proto = ::pitot::dump::v1;
+using model::Trace;
+
+std::string Dump(const Trace& trace) {
+  StringSink sink;
+  REQUIRE(MakeDumpSerializer()->Serialize(trace, sink).ok());
+  return sink.bytes;
+}
+
+uint32_t Load32(const std::string& bytes, size_t at) {
+  uint32_t value = 0;
+  for (size_t i = 0; i < 4; ++i) value |= static_cast<uint32_t>(static_cast<uint8_t>(bytes[at + i])) << (8 * i);
+  return value;
+}
+void Store32(std::string* bytes, size_t at, uint32_t value) {
+  for (size_t i = 0; i < 4; ++i) (*bytes)[at + i] = static_cast<char>(value >> (8 * i));
+}
+
+struct Chunk {
+  size_t at;
+  uint32_t type;
+  std::string payload;
+};
+std::vector<Chunk> Chunks(const std::string& bytes) {
+  std::vector<Chunk> chunks;
+  for (size_t at = 0; at < bytes.size();) {
+    const uint32_t size = Load32(bytes, at + 8);
+    chunks.push_back({at, Load32(bytes, at + 4), bytes.substr(at + dump_format::kChunkHeaderBytes, size)});
+    at += dump_format::kChunkHeaderBytes + size;
+  }
+  return chunks;
+}
+std::string Frame(uint32_t type_and_flags, uint32_t sequence, const std::string& payload) {
+  std::string chunk(dump_format::kChunkHeaderBytes, 0);
+  Store32(&chunk, 0, dump_format::kMagic);
+  Store32(&chunk, 4, type_and_flags);
+  Store32(&chunk, 8, static_cast<uint32_t>(payload.size()));
+  Store32(&chunk, 12, sequence);
+  Store32(&chunk, 16, ExtendCrc32c(ExtendCrc32c(0, chunk.data(), 16), payload.data(), payload.size()));
+  return chunk + payload;
+}
+uint32_t Type(dump_format::ChunkType type) { return static_cast<uint32_t>(type); }
+
+template <class Message> void CheckKnown(const std::string& payload) {
+  Message message;
+  REQUIRE(message.ParseFromString(payload));
+  REQUIRE(message.GetReflection()->GetUnknownFields(message).empty());
+  // The schema's own encoding of it is as long: nothing is written that it has not.
+  REQUIRE(message.ByteSizeLong() <= payload.size());
+}
+
+struct Result {
+  Status status;
+  Trace trace;
+  DumpReport report;
+};
+Result Parse(const std::string& bytes) {
+  Result result;
+  // A copy of exactly this size, so that a sanitizer sees reads beyond it.
+  const std::unique_ptr<char[]> exact(new char[bytes.size()]);
+  if (!bytes.empty()) memcpy(exact.get(), bytes.data(), bytes.size());
+  result.status = ParseDump(exact.get(), bytes.size(), &result.trace, &result.report);
+  return result;
+}
+
+template <class T> bool IsPrefix(const std::vector<T>& part, const std::vector<T>& whole) {
+  return part.size() <= whole.size() && std::equal(part.begin(), part.end(), whole.begin());
+}
+
+}  // namespace
+
+TEST_CASE("the CRC-32C of known bytes is the published one", "[dump]") {
+  CHECK(ExtendCrc32c(0, "123456789", 9) == 0xe3069283);
+  CHECK(ExtendCrc32c(ExtendCrc32c(0, "1234", 4), "56789", 5) == 0xe3069283);
+  CHECK(ExtendCrc32c(0, std::string(32, 0).data(), 32) == 0x8a9136aa);
+}
+
+TEST_CASE("a dump reads back as the trace that was written", "[dump]") {
+  const Trace trace = SampleTrace();
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const Result result = Parse(Dump(trace));
+
+  CHECK(std::string(result.status.message()) == "");
+  CHECK(FindDifference(trace, result.trace) == "");
+  CHECK(model::FindInconsistency(result.trace) == "");
+  CHECK(result.report.complete);
+  CHECK(result.report.version_major == 1);
+  CHECK(result.report.chunks_bad + result.report.chunks_unknown + result.report.bytes_skipped +
+            result.report.rows_dropped ==
+        0);
+}
+
+TEST_CASE("dumps of traces drawn at random read back as they were written", "[dump]") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const Trace trace = RandomTrace(seed, seed < 50 ? seed * 10 : 20000);
+    INFO("seed " << seed);
+    REQUIRE(model::FindInconsistency(trace) == "");
+    const Result result = Parse(Dump(trace));
+    REQUIRE(result.status.ok());
+    REQUIRE(FindDifference(trace, result.trace) == "");
+  }
+}
+
+TEST_CASE("an empty trace makes a whole dump", "[dump]") {
+  const Result result = Parse(Dump(Trace()));
+  CHECK(result.status.ok());
+  CHECK(result.report.complete);
+  CHECK(FindDifference(Trace(), result.trace) == "");
+}
+
+TEST_CASE("extreme values survive a dump", "[dump]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = model::kMaxTimeNs;
+  maker.trace.pid = -1;
+  const uint32_t thread = maker.Thread("t");
+  maker.trace.threads[0].tid = INT64_MIN;
+  const uint32_t site =
+      maker.Site(SiteKind::kScope, "s",
+                 {{"i", ArgType::kInt}, {"u", ArgType::kUint}, {"d", ArgType::kDouble}, {"b", ArgType::kBool}});
+  maker.Event(thread, site, 0, model::kMaxTimeNs, {},
+              {static_cast<uint64_t>(INT64_MIN), UINT64_MAX, 0x7ff8000000000001, 2});
+  maker.Event(thread, site, model::kMaxTimeNs, model::kOpen, {}, {INT64_MAX, 0, 0x8000000000000000, 0});
+  maker.Request(UINT64_MAX, "", model::kMaxTimeNs, 0);
+  const Trace trace = maker.Finish();
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const Result result = Parse(Dump(trace));
+
+  CHECK(result.status.ok());
+  CHECK(FindDifference(trace, result.trace) == "");
+}
+
+TEST_CASE("every chunk is of the schema and says where it stands", "[dump]") {
+  const std::string bytes = Dump(SampleTrace());
+  uint32_t sequence = 0;
+  uint32_t seen = 0;
+  for (const Chunk& chunk : Chunks(bytes)) {
+    INFO("chunk " << sequence << " type " << chunk.type);
+    CHECK(Load32(bytes, chunk.at) == dump_format::kMagic);
+    CHECK(Load32(bytes, chunk.at + 12) == sequence++);
+    seen |= 1u << chunk.type;
+    switch (static_cast<dump_format::ChunkType>(chunk.type)) {
+      case dump_format::ChunkType::kHeader:
+        CheckKnown<proto::Header>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kStrings:
+        CheckKnown<proto::Strings>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kSites:
+        CheckKnown<proto::Sites>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kThreads:
+        CheckKnown<proto::Threads>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kRequests:
+        CheckKnown<proto::Requests>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kBatches:
+        CheckKnown<proto::Batches>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kMembers:
+        CheckKnown<proto::Members>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kHandoffs:
+        CheckKnown<proto::Handoffs>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kAsyncs:
+        CheckKnown<proto::Asyncs>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kTokens:
+        CheckKnown<proto::Tokens>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kLosses:
+        CheckKnown<proto::Losses>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kFirings:
+        CheckKnown<proto::Firings>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kAttributes:
+        CheckKnown<proto::Attributes>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kEvents:
+        CheckKnown<proto::Events>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kTrailer:
+        CheckKnown<proto::Trailer>(chunk.payload);
+        break;
+      default:
+        FAIL("unknown type");
+    }
+  }
+  CHECK(seen == 0xfffe);
+}
+
+TEST_CASE("an event without arguments takes at most 24 bytes, and chunks at most 64 KiB", "[dump]") {
+  const std::string bytes = Dump(LargeTrace(100000));
+  CHECK(bytes.size() < 100000 * 24);
+  for (const Chunk& chunk : Chunks(bytes)) CHECK(chunk.payload.size() <= 64 << 10);
+}
+
+TEST_CASE("a dump cut anywhere gives a consistent part of the trace", "[dump]") {
+  const Trace whole = SampleTrace();
+  const std::string bytes = Dump(whole);
+  uint32_t most_events = 0;
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    INFO("cut to " << size << " of " << bytes.size());
+    const Result result = Parse(bytes.substr(0, size));
+    REQUIRE(result.status.code() == StatusCode::kDataLoss);
+    REQUIRE_FALSE(result.report.complete);
+    REQUIRE(result.report.chunks_bad == 0);
+    REQUIRE(model::FindInconsistency(result.trace) == "");
+    REQUIRE(IsPrefix(result.trace.events.begin_ns, whole.events.begin_ns));
+    REQUIRE(IsPrefix(result.trace.events.site, whole.events.site));
+    REQUIRE(result.trace.requests.size() <= whole.requests.size());
+    REQUIRE(result.trace.events.size() >= most_events);
+    most_events = result.trace.events.size();
+  }
+  CHECK(most_events == whole.events.size());
+}
+
+TEST_CASE("a dump with any one byte wrong loses the chunk it is in and nothing that needs it not", "[dump]") {
+  const Trace whole = SampleTrace();
+  const std::string bytes = Dump(whole);
+  const std::vector<Chunk> chunks = Chunks(bytes);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    for (const int flip : {0x01, 0x80, 0xff}) {
+      INFO("byte " << at << " ^ " << flip);
+      std::string wrong = bytes;
+      wrong[at] = static_cast<char>(wrong[at] ^ flip);
+      const Result result = Parse(wrong);
+      REQUIRE(result.status.code() == StatusCode::kDataLoss);
+      REQUIRE(model::FindInconsistency(result.trace) == "");
+      REQUIRE(result.report.chunks == chunks.size() - 1);
+      REQUIRE(result.report.chunks_bad <= 1);
+    }
+  }
+}
+
+TEST_CASE("events that refer to what a bad chunk held are dropped and counted", "[dump]") {
+  const Trace whole = SampleTrace();
+  std::string bytes = Dump(whole);
+  for (const Chunk& chunk : Chunks(bytes)) {
+    if (chunk.type == Type(dump_format::ChunkType::kRequests)) bytes[chunk.at + 30] ^= 1;
+  }
+  const Result result = Parse(bytes);
+  CHECK(result.report.chunks_bad == 1);
+  CHECK(result.report.rows_dropped ==
+        whole.members.size() + whole.handoffs.size() + whole.asyncs.size() + whole.tokens.size());
+  CHECK(result.trace.events.begin_ns == whole.events.begin_ns);
+  CHECK(result.trace.events.request == std::vector<uint32_t>(whole.events.size(), model::kNone));
+  CHECK(result.trace.batches.size() == whole.batches.size());
+}
+
+TEST_CASE("a dump of an unknown major version, and what is no dump, are refused", "[dump]") {
+  proto::Header header;
+  header.set_version_major(2);
+  Result result = Parse(Frame(Type(dump_format::ChunkType::kHeader), 0, header.SerializeAsString()));
+  CHECK(result.status.code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(result.status.message()) == "a dump of version 2; this reader knows 1");
+
+  result = Parse("{\"traceEvents\": []}");
+  CHECK(result.status.code() == StatusCode::kInvalidArgument);
+  result = Parse("");
+  CHECK(result.status.code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("chunks of a newer minor version are skipped and counted", "[dump]") {
+  const Trace whole = SampleTrace();
+  const std::string bytes = Dump(whole);
+  std::string newer;
+  uint32_t sequence = 0;
+  for (const Chunk& chunk : Chunks(bytes)) {
+    if (chunk.type == Type(dump_format::ChunkType::kTrailer)) {
+      newer += Frame(99, sequence++, "anything");
+      newer += Frame(Type(dump_format::ChunkType::kEvents) | 1 << 16, sequence++, "an event chunk with a flag");
+      proto::Trailer trailer;
+      trailer.ParseFromString(chunk.payload);
+      trailer.set_chunks(trailer.chunks() + 2);
+      trailer.add_rows(12345);
+      newer += Frame(chunk.type, sequence++, trailer.SerializeAsString());
+    } else {
+      newer += Frame(chunk.type, sequence++, chunk.payload);
+    }
+  }
+  const Result result = Parse(newer);
+  CHECK(std::string(result.status.message()) == "");
+  CHECK(result.report.chunks_unknown == 2);
+  CHECK(FindDifference(whole, result.trace) == "");
+}
+
+TEST_CASE("a chunk that is whole but makes no sense is bad, not fatal", "[dump]") {
+  const std::string header = Frame(Type(dump_format::ChunkType::kHeader), 0, [] {
+    proto::Header message;
+    message.set_version_major(1);
+    return message.SerializeAsString();
+  }());
+  proto::Events events;
+  events.add_begin(5);  // and no other column
+  Result result = Parse(header + Frame(Type(dump_format::ChunkType::kEvents), 1, events.SerializeAsString()));
+  CHECK(result.report.chunks_bad == 1);
+  CHECK(result.status.code() == StatusCode::kDataLoss);
+
+  result = Parse(header + Frame(Type(dump_format::ChunkType::kStrings), 1, "\xff\xff\xff"));
+  CHECK(result.report.chunks_bad == 1);
+
+  // Rows far away cost no memory.
+  proto::Strings strings;
+  strings.set_first_row(0xfffffff0);
+  strings.add_size(1);
+  strings.set_text("x");
+  result = Parse(header + Frame(Type(dump_format::ChunkType::kStrings), 1, strings.SerializeAsString()));
+  CHECK(result.report.chunks_bad == 0);
+  CHECK(result.trace.strings.size() == 2);
+}
+
+TEST_CASE("a file of nothing but beginnings of chunks is read in time", "[dump]") {
+  std::string bytes;
+  while (bytes.size() < 4 << 20) {
+    std::string chunk(dump_format::kChunkHeaderBytes, 0);
+    Store32(&chunk, 0, dump_format::kMagic);
+    Store32(&chunk, 4, Type(dump_format::ChunkType::kStrings));
+    Store32(&chunk, 8, 1 << 20);
+    bytes += chunk;
+  }
+  const Result result = Parse(bytes);
+  CHECK(result.status.code() == StatusCode::kDataLoss);
+}
+
+TEST_CASE("a dump that cannot be written says so", "[dump]") {
+  StringSink sink(100);
+  CHECK(MakeDumpSerializer()->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
+}
+
+TEST_CASE("dumps are read from files", "[dump]") {
+  char path[] = "/tmp/pitot_dump_test_XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  const std::string bytes = Dump(SampleTrace());
+  REQUIRE(write(file, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  close(file);
+  Trace trace;
+  DumpReport report;
+  CHECK(ReadDump(path, &trace, &report).ok());
+  CHECK(FindDifference(SampleTrace(), trace) == "");
+  unlink(path);
+  CHECK(ReadDump(path, &trace, &report).code() == StatusCode::kNotFound);
+  CHECK(ReadDump("/tmp", &trace, &report).code() == StatusCode::kInvalidArgument);
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/serialize/perfetto.h"
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/io/gzip_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/text_format.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "golden.h"
+#include "pitot/model/trace.h"
+#include "serialize/proto/perfetto_trace.pb.h"
+#include "serialize/sample_trace.h"
+#include "serialize/wire.h"
+
+namespace pitot::test {
+namespace {
+
+namespace proto = ::perfetto::protos;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+
+std::string Serialize(const Trace& trace, const PerfettoOptions& options = {}) {
+  StringSink sink;
+  REQUIRE(MakePerfettoSerializer(options)->Serialize(trace, sink).ok());
+  return sink.bytes;
+}
+
+// Fields that the schema does not have, in a message or in those it holds.
+bool HasUnknown(const google::protobuf::Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (!reflection.GetUnknownFields(message).empty()) return true;
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const google::protobuf::FieldDescriptor* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) {
+      if (HasUnknown(reflection.GetMessage(message, field))) return true;
+      continue;
+    }
+    for (int i = 0; i < reflection.FieldSize(message, field); ++i) {
+      if (HasUnknown(reflection.GetRepeatedMessage(message, field, i))) return true;
+    }
+  }
+  return false;
+}
+
+// Every field of the file's messages, as Perfetto numbers them: name, number.
+void ListFields(const google::protobuf::Descriptor* type, std::set<const google::protobuf::Descriptor*>* seen,
+                std::set<const google::protobuf::FieldDescriptor*>* fields) {
+  if (!seen->insert(type).second) return;
+  for (int i = 0; i < type->field_count(); ++i) {
+    fields->insert(type->field(i));
+    if (type->field(i)->message_type() != nullptr) ListFields(type->field(i)->message_type(), seen, fields);
+  }
+}
+void MarkSet(const google::protobuf::Message& message, std::set<const google::protobuf::FieldDescriptor*>* fields) {
+  std::vector<const google::protobuf::FieldDescriptor*> set;
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  reflection.ListFields(message, &set);
+  for (const google::protobuf::FieldDescriptor* field : set) {
+    fields->erase(field);
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    if (!field->is_repeated()) MarkSet(reflection.GetMessage(message, field), fields);
+    for (int i = 0; field->is_repeated() && i < reflection.FieldSize(message, field); ++i) {
+      MarkSet(reflection.GetRepeatedMessage(message, field, i), fields);
+    }
+  }
+}
+
+std::string Uncompress(const std::string& compressed) {
+  google::protobuf::io::ArrayInputStream raw(compressed.data(), static_cast<int>(compressed.size()));
+  google::protobuf::io::GzipInputStream stream(&raw);
+  std::string bytes;
+  const void* data;
+  for (int size; stream.Next(&data, &size);) bytes.append(static_cast<const char*>(data), static_cast<size_t>(size));
+  return bytes;
+}
+
+uint64_t CompressZlib(void* calls, const void* data, uint64_t size, void* out, uint64_t capacity) {
+  ++*static_cast<int*>(calls);
+  google::protobuf::io::ArrayOutputStream raw(out, static_cast<int>(capacity));
+  google::protobuf::io::GzipOutputStream::Options options;
+  options.format = google::protobuf::io::GzipOutputStream::ZLIB;
+  google::protobuf::io::GzipOutputStream stream(&raw, options);
+  const char* from = static_cast<const char*>(data);
+  void* to;
+  for (int room; size > 0 && stream.Next(&to, &room);) {
+    const uint64_t part = std::min<uint64_t>(size, static_cast<uint64_t>(room));
+    memcpy(to, from, part);
+    from += part;
+    size -= part;
+    stream.BackUp(room - static_cast<int>(part));
+  }
+  return stream.Close() && size == 0 ? static_cast<uint64_t>(raw.ByteCount()) : 0;
+}
+
+// What the reader makes of a file, by its rules.
+struct Replayed {
+  struct Slice {
+    uint64_t track;
+    std::string name;
+    int64_t begin_ns;
+    int64_t duration_ns;
+    size_t depth;
+    proto::TrackEvent event;
+    std::map<std::string, std::string> args;
+  };
+  std::vector<Slice> slices;
+  std::vector<Slice> instants;
+  std::vector<Slice> counters;
+  std::map<uint64_t, proto::TrackDescriptor> tracks;
+  std::vector<proto::TracePacket> packets;
+
+  std::string TrackName(uint64_t track) const {
+    const proto::TrackDescriptor& descriptor = tracks.at(track);
+    return descriptor.has_thread()    ? descriptor.thread().thread_name()
+           : descriptor.has_process() ? descriptor.process().process_name()
+                                      : descriptor.name();
+  }
+  const Slice& Find(const std::string& name) const {
+    for (const std::vector<Slice>* list : {&slices, &instants}) {
+      for (const Slice& slice : *list) {
+        if (slice.name == name) return slice;
+      }
+    }
+    FAIL("no slice or instant " << name);
+    return slices[0];
+  }
+};
+
+Replayed Replay(const std::string& bytes) {
+  Replayed replayed;
+  proto::Trace file;
+  REQUIRE(file.ParseFromString(bytes));
+  REQUIRE_FALSE(HasUnknown(file));
+  for (const proto::TracePacket& packet : file.packet()) {
+    if (!packet.has_compressed_packets()) {
+      replayed.packets.push_back(packet);
+      continue;
+    }
+    const std::string run = Uncompress(packet.compressed_packets());
+    REQUIRE(run.size() <= 512 << 10);
+    proto::Trace bundle;
+    REQUIRE(bundle.ParseFromString(run));
+    REQUIRE_FALSE(HasUnknown(bundle));
+    replayed.packets.insert(replayed.packets.end(), bundle.packet().begin(), bundle.packet().end());
+  }
+
+  struct Sequence {
+    bool has_state = false;
+    int64_t now_ns = 0;
+    uint64_t track = 0;
+    std::map<uint64_t, std::string> names, annotation_names, annotation_strings;
+  };
+  std::map<uint32_t, Sequence> sequences;
+  struct Event {
+    int64_t at_ns;
+    proto::TrackEvent event;
+    std::string name;
+    std::map<std::string, std::string> args;
+  };
+  std::map<uint64_t, std::vector<Event>> events;  // by track
+  const auto add = [](std::map<uint64_t, std::string>* to, uint64_t iid, const std::string& text) {
+    REQUIRE(iid != 0);
+    REQUIRE(to->emplace(iid, text).second);
+  };
+  for (const proto::TracePacket& packet : replayed.packets) {
+    if (packet.has_track_descriptor()) {
+      REQUIRE(packet.track_descriptor().uuid() != 0);
+      REQUIRE(replayed.tracks.emplace(packet.track_descriptor().uuid(), packet.track_descriptor()).second);
+      if (packet.track_descriptor().has_parent_uuid()) {
+        REQUIRE(replayed.tracks.count(packet.track_descriptor().parent_uuid()) == 1);
+      }
+    }
+    if (!packet.has_trusted_packet_sequence_id()) {
+      REQUIRE_FALSE(packet.has_track_event());
+      continue;
+    }
+    REQUIRE(packet.trusted_packet_sequence_id() != 0);
+    Sequence& sequence = sequences[packet.trusted_packet_sequence_id()];
+    if (packet.sequence_flags() == 1) {
+      REQUIRE_FALSE(sequence.has_state);
+      sequence.has_state = true;
+      REQUIRE(packet.first_packet_on_sequence());
+      REQUIRE(packet.clock_snapshot().clocks_size() == 2);
+      REQUIRE(packet.clock_snapshot().clocks(0).clock_id() == 64);
+      REQUIRE(packet.clock_snapshot().clocks(0).is_incremental());
+      REQUIRE(packet.clock_snapshot().clocks(1).timestamp() == packet.clock_snapshot().clocks(0).timestamp());
+      REQUIRE(packet.trace_packet_defaults().timestamp_clock_id() == 64);
+      sequence.now_ns = static_cast<int64_t>(packet.clock_snapshot().clocks(0).timestamp());
+      sequence.track = packet.trace_packet_defaults().track_event_defaults().track_uuid();
+      continue;
+    }
+    REQUIRE(packet.sequence_flags() == 2);
+    REQUIRE(sequence.has_state);
+    for (const auto& entry : packet.interned_data().event_names()) add(&sequence.names, entry.iid(), entry.name());
+    for (const auto& entry : packet.interned_data().debug_annotation_names()) {
+      add(&sequence.annotation_names, entry.iid(), entry.name());
+      REQUIRE_FALSE(entry.name().empty());
+    }
+    for (const auto& entry : packet.interned_data().debug_annotation_string_values()) {
+      add(&sequence.annotation_strings, entry.iid(), entry.str());
+    }
+    REQUIRE(packet.has_timestamp());
+    REQUIRE(packet.timestamp() <= static_cast<uint64_t>(model::kMaxTimeNs));  // a difference below zero would be huge
+    sequence.now_ns += static_cast<int64_t>(packet.timestamp());
+    REQUIRE(sequence.now_ns <= model::kMaxTimeNs);
+    REQUIRE(packet.has_track_event());
+    Event event{sequence.now_ns, packet.track_event(), packet.track_event().name(), {}};
+    if (event.event.has_name_iid()) {
+      REQUIRE(sequence.names.count(event.event.name_iid()) == 1);
+      event.name = sequence.names[event.event.name_iid()];
+    }
+    for (const proto::DebugAnnotation& annotation : event.event.debug_annotations()) {
+      REQUIRE(sequence.annotation_names.count(annotation.name_iid()) == 1);
+      const std::string value = annotation.has_string_value_iid()
+                                    ? sequence.annotation_strings.at(annotation.string_value_iid())
+                                : annotation.has_string_value() ? annotation.string_value()
+                                : annotation.has_uint_value()   ? std::to_string(annotation.uint_value())
+                                : annotation.has_int_value()    ? std::to_string(annotation.int_value())
+                                : annotation.has_bool_value()   ? (annotation.bool_value() ? "true" : "false")
+                                                                : std::to_string(annotation.double_value());
+      event.args[sequence.annotation_names[annotation.name_iid()]] = value;
+    }
+    const uint64_t track = event.event.has_track_uuid() ? event.event.track_uuid() : sequence.track;
+    REQUIRE(replayed.tracks.count(track) == 1);
+    events[track].push_back(event);
+  }
+
+  for (auto& [track, list] : events) {
+    std::stable_sort(list.begin(), list.end(), [](const Event& a, const Event& b) { return a.at_ns < b.at_ns; });
+    std::vector<size_t> open;
+    for (const Event& event : list) {
+      const Replayed::Slice slice{track, event.name, event.at_ns, kOpen, open.size(), event.event, event.args};
+      switch (event.event.type()) {
+        case proto::TrackEvent::TYPE_SLICE_BEGIN:
+          open.push_back(replayed.slices.size());
+          replayed.slices.push_back(slice);
+          break;
+        case proto::TrackEvent::TYPE_SLICE_END:
+          REQUIRE_FALSE(open.empty());
+          replayed.slices[open.back()].duration_ns = event.at_ns - replayed.slices[open.back()].begin_ns;
+          open.pop_back();
+          break;
+        case proto::TrackEvent::TYPE_INSTANT:
+          replayed.instants.push_back(slice);
+          break;
+        case proto::TrackEvent::TYPE_COUNTER:
+          REQUIRE(replayed.tracks[track].has_counter());
+          replayed.counters.push_back(slice);
+          break;
+        default:
+          FAIL("an event of no type");
+      }
+    }
+  }
+  return replayed;
+}
+
+using Named = std::tuple<std::string, int64_t, int64_t>;  // name, begin, duration
+
+// The scopes of threads, as the trace has them.
+std::multiset<Named> ScopesOf(const Trace& trace) {
+  std::multiset<Named> scopes;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    const model::SiteRow& site = trace.sites[trace.events.site[event]];
+    if (!model::IsScope(site.kind)) continue;
+    std::string name(trace.EventName(event));
+    if (site.kind == SiteKind::kWait && trace.events.args[event] != kNone) {
+      name =
+          "wait " + std::string(trace.strings[static_cast<uint32_t>(trace.arg_values[trace.events.args[event] + 1])]);
+    }
+    scopes.emplace(name, trace.events.begin_ns[event], trace.events.duration_ns[event]);
+  }
+  return scopes;
+}
+// The same as read back; those that were cut count with their true duration.
+std::multiset<Named> ScopesOf(const Replayed& replayed) {
+  std::multiset<Named> scopes;
+  for (const Replayed::Slice& slice : replayed.slices) {
+    const std::string track = replayed.TrackName(slice.track);
+    const bool is_overlap =
+        track.size() > 14 && track.substr(track.size() - 14) == " (overlapping)" && track != "stages (overlapping)";
+    if (!replayed.tracks.at(slice.track).has_thread() && !is_overlap) continue;
+    const auto cut = slice.args.find("true_duration_ns");
+    scopes.emplace(slice.name, slice.begin_ns, cut == slice.args.end() ? slice.duration_ns : std::stoll(cut->second));
+  }
+  return scopes;
+}
+
+}  // namespace
+
+TEST_CASE("nested messages of any length have right lengths", "[wire]") {
+  for (const size_t size : {0, 1, 126, 127, 128, 129, 5000, 16383, 16384, 70000}) {
+    serialize::WireBuffer buffer;
+    const size_t packet = buffer.Open(1);
+    const size_t annotations = buffer.Open(126);
+    const size_t attribute = buffer.Open(1);
+    buffer.String(1, "key");
+    buffer.String(3, std::string(size, 'x'));
+    buffer.Close(attribute);
+    buffer.Close(annotations);
+    buffer.Varint(8, UINT64_MAX);
+    buffer.Close(packet);
+
+    proto::Trace trace;
+    REQUIRE(trace.ParseFromArray(buffer.data(), static_cast<int>(buffer.size())));
+    REQUIRE(trace.packet_size() == 1);
+    CHECK(trace.packet(0).timestamp() == UINT64_MAX);
+    CHECK(trace.packet(0).trace_attributes().attribute(0).string_value().size() == size);
+    CHECK(trace.ByteSizeLong() == buffer.size());
+  }
+}
+
+TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perfetto]") {
+  const Trace trace = SampleTrace();
+  const std::string bytes = Serialize(trace);
+  const Replayed replayed = Replay(bytes);
+
+  CHECK(ScopesOf(replayed) == ScopesOf(trace));
+  const Replayed::Slice& slow = replayed.Find("/classify 8f0c");
+  CHECK(slow.duration_ns == 41000000);
+  CHECK(slow.args.at("id") == "1111222233338f0c");
+  CHECK(slow.args.at("outcome") == "timed_out");
+  CHECK(slow.args.at("deadline_ns") == "40000000");
+  CHECK(slow.args.at("parent") == "1111222233334444");
+  const Replayed::Slice& fast = replayed.Find("/classify 4444");
+  CHECK(fast.args.at("trace_id") == "0af7651916cd43dd8448eb211c80319c");
+  CHECK(fast.args.at("model") == "resnet50");
+  CHECK(fast.args.at("pixels") == "50176.000000");
+  CHECK(fast.track != slow.track);
+  CHECK(replayed.TrackName(fast.track) == replayed.TrackName(slow.track));
+  CHECK(replayed.TrackName(replayed.tracks.at(slow.track).parent_uuid()) == "requests /classify");
+  const Replayed::Slice& open = replayed.Find("/segment aaaa");
+  CHECK(open.duration_ns == kOpen);
+  CHECK(open.args.at("outcome") == "open");
+
+  const Replayed::Slice& batch = replayed.Find("resnet50 batch");
+  CHECK(batch.args.at("members") == "2");
+  CHECK(batch.args.at("close_reason") == "timeout");
+  const Replayed::Slice& queued = replayed.Find("queued images");
+  CHECK(queued.track == fast.track);
+  REQUIRE(queued.event.flow_ids_size() == 1);
+  CHECK(std::count(batch.event.flow_ids().begin(), batch.event.flow_ids().end(), queued.event.flow_ids(0)) == 1);
+  const Replayed::Slice& join = replayed.Find("join");  // the slow one was enqueued after the batch had begun
+  CHECK(join.args.at("request") == "1111222233338f0c");
+  CHECK(join.event.flow_ids_size() == 1);
+  // The reply goes to the first scope in the request's context on the thread that took it.
+  const Replayed::Slice& reply = replayed.Find("queued replies");
+  REQUIRE(reply.event.flow_ids_size() == 1);
+  const auto taken = std::find_if(replayed.slices.begin(), replayed.slices.end(), [&](const Replayed::Slice& slice) {
+    return slice.name == "handle" && slice.event.flow_ids_size() != 0;
+  });
+  REQUIRE(taken != replayed.slices.end());
+  CHECK(taken->begin_ns == 1050000500);
+  CHECK(taken->event.flow_ids(0) == reply.event.flow_ids(0));
+
+  const Replayed::Slice& trigger = replayed.Find("trigger: latency");
+  CHECK(trigger.track == slow.track);
+  const Replayed::Slice& wait = replayed.Find("wait model mutex");
+  CHECK(wait.args.at("kind") == "lock");
+  CHECK(wait.args.at("owner_request") == "1111222233334444");
+  CHECK(replayed.TrackName(replayed.Find("(unloaded 0x7f00)").track) == "http 0 (overlapping)");
+  const Replayed::Slice& lost = replayed.Find("lost: overwritten");
+  CHECK(lost.args.at("events") == "120");
+  CHECK(replayed.TrackName(lost.track) == "http 0");
+  CHECK(replayed.counters.size() == 3);
+  CHECK(replayed.counters[0].track != replayed.counters[2].track);
+}
+
+TEST_CASE("the sample uses every field of the schema but compression", "[perfetto]") {
+  proto::Trace file;
+  REQUIRE(file.ParseFromString(Serialize(SampleTrace())));
+  std::set<const google::protobuf::FieldDescriptor*> unused;
+  std::set<const google::protobuf::Descriptor*> seen;
+  ListFields(proto::Trace::descriptor(), &seen, &unused);
+  MarkSet(file, &unused);
+  std::set<std::string> names;
+  for (const google::protobuf::FieldDescriptor* field : unused) names.insert(field->full_name());
+  CHECK(names == std::set<std::string>{"perfetto.protos.TracePacket.compressed_packets"});
+}
+
+TEST_CASE("the Perfetto trace of the sample is the approved one", "[perfetto][golden]") {
+  proto::Trace file;
+  REQUIRE(file.ParseFromString(Serialize(SampleTrace())));
+  std::string text;
+  google::protobuf::TextFormat::Printer printer;
+  printer.SetUseShortRepeatedPrimitives(true);
+  REQUIRE(printer.PrintToString(file, &text));
+  CheckGolden("sample.pftrace.txt", text);
+}
+
+TEST_CASE("Perfetto traces drawn at random replay to the scopes that went in", "[perfetto]") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    const Trace trace = RandomTrace(seed, seed < 55 ? seed * 10 : 5000);
+    const Replayed replayed = Replay(Serialize(trace));
+    REQUIRE(ScopesOf(replayed) == ScopesOf(trace));
+    size_t requests = 0, batches = 0, asyncs = 0, queued = 0;
+    for (const Replayed::Slice& slice : replayed.slices) {
+      requests += slice.args.count("outcome");
+      batches += slice.args.count("batch_id");
+      const bool is_queued = slice.name.rfind("queued ", 0) == 0;
+      queued += is_queued;
+      asyncs += !is_queued && slice.args.count("request");
+    }
+    REQUIRE(requests == trace.requests.size());
+    REQUIRE(batches == trace.batches.size());
+    REQUIRE(queued == trace.handoffs.size());
+    REQUIRE(asyncs == trace.asyncs.size());
+  }
+}
+
+TEST_CASE("an empty trace makes a Perfetto trace without events", "[perfetto]") {
+  const Replayed replayed = Replay(Serialize(Trace()));
+  CHECK(replayed.slices.empty());
+  CHECK(replayed.packets.size() > 2);
+}
+
+TEST_CASE("an event without arguments takes less than 80 bytes, compressed at most 30", "[perfetto]") {
+  const Trace trace = LargeTrace(100000);
+  const std::string plain = Serialize(trace);
+  CHECK(plain.size() < 80 * 100000);
+
+  int calls = 0;
+  PerfettoOptions options;
+  options.compress = CompressZlib;
+  options.compress_context = &calls;
+  const std::string compressed = Serialize(trace, options);
+  CHECK(calls > 5);
+  CHECK(compressed.size() <= 30 * 100000);
+  WARN("bytes per event: " << static_cast<double>(plain.size()) / 100000 << ", compressed "
+                           << static_cast<double>(compressed.size()) / 100000);
+  const Replayed from_plain = Replay(plain), from_compressed = Replay(compressed);
+  CHECK(from_plain.packets.size() == from_compressed.packets.size());
+  CHECK(ScopesOf(from_compressed) == ScopesOf(trace));
+}
+
+TEST_CASE("packets that compression does not help are left as they are", "[perfetto]") {
+  PerfettoOptions options;
+  options.compress = [](void*, const void*, uint64_t, void*, uint64_t) -> uint64_t { return 0; };
+  CHECK(Serialize(SampleTrace(), options) == Serialize(SampleTrace()));
+}
+
+TEST_CASE("a scope that overlaps more than can be shown apart is cut and says so", "[perfetto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 100000;
+  const uint32_t thread = maker.Thread("t"), site = maker.Site(SiteKind::kScope, "stairs");
+  for (int64_t i = 0; i < 100; ++i) maker.Event(thread, site, 1000 + i, 1000);
+  const Trace trace = maker.Finish();
+  const Replayed replayed = Replay(Serialize(trace));
+  CHECK(ScopesOf(replayed) == ScopesOf(trace));
+  CHECK(std::count_if(replayed.slices.begin(), replayed.slices.end(),
+                      [](const Replayed::Slice& slice) { return slice.args.count("true_duration_ns") != 0; }) == 83);
+}
+
+TEST_CASE("a Perfetto trace that cannot be written says so", "[perfetto]") {
+  StringSink sink(100);
+  CHECK(MakePerfettoSerializer({})->Serialize(SampleTrace(), sink).code() == StatusCode::kIoError);
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Traces made by hand, for tests of whatever reads traces.
+#ifndef PITOT_TEST_SERIALIZE_SAMPLE_TRACE_H_
+#define PITOT_TEST_SERIALIZE_SAMPLE_TRACE_H_
+
+#include <stdint.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pitot/extend/serializer.h"
+#include "pitot/model/trace.h"
+
+namespace pitot::test {
+
+// The rows in whose context an event ran.
+struct Context {
+  uint32_t request = model::kNone;
+  uint32_t batch = model::kNone;
+};
+
+// Builds a trace from rows in any order; Finish puts them in theirs. Rows are numbered as they are added for threads
+// and sites; requests and batches must be added by begin, members by batch and join.
+class TraceMaker {
+ public:
+  model::Trace trace;  // for what the functions below do not set
+
+  model::StringId String(std::string_view text) { return trace.strings.Add(text); }
+  uint32_t Thread(std::string_view name);
+  uint32_t Site(SiteKind kind, std::string_view name, const std::vector<std::pair<std::string, ArgType>>& args = {});
+  void Event(uint32_t thread, uint32_t site, int64_t begin_ns, int64_t duration_ns, Context context = {},
+             const std::vector<model::ArgValue>& args = {});
+  uint32_t Request(uint64_t id, std::string_view route, int64_t begin_ns, int64_t duration_ns);
+  uint32_t Batch(uint64_t id, std::string_view executor, uint32_t thread, int64_t begin_ns, int64_t duration_ns);
+  void Member(uint32_t batch, uint32_t request, int64_t join_ns, int64_t leave_ns = 0);
+  // Sorts events and sets the ranges of threads and batches.
+  model::Trace Finish();
+};
+
+// Every kind of row and of argument, about 30 events: two requests in one batch, one of them slow; waits, counters,
+// misnested and open scopes, losses, a firing.
+model::Trace SampleTrace();
+
+// Consistent rows of all kinds, drawn with `seed`; about `events` events.
+model::Trace RandomTrace(uint32_t seed, uint32_t events);
+
+// What a busy server leaves: 8 threads, nested scopes in the contexts of requests; `args_percent` of the events have an
+// argument.
+model::Trace LargeTrace(uint32_t events, uint32_t args_percent = 0);
+
+// The first difference between what two traces say, or "". Where argument values are stored is no difference.
+std::string FindDifference(const model::Trace& a, const model::Trace& b);
+
+// Keeps the bytes of a file; fails once `limit` bytes were written.
+class StringSink final : public ByteSink {
+ public:
+  explicit StringSink(uint64_t limit = UINT64_MAX) : limit_(limit) {}
+  bool Write(const void* data, uint64_t size) noexcept override;
+  std::string bytes;
+
+ private:
+  uint64_t limit_;
+};
+
+}  // namespace pitot::test
+
+#endif  // PITOT_TEST_SERIALIZE_SAMPLE_TRACE_H_
