@@ -36,8 +36,9 @@ struct Options {
   // the snapshot reserve and the analysis arena. At least 4 MiB.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB. A thread gets the largest
-  // that leaves room for 15 more such; when the budget is spent, the ring of the thread that exited first is reused; a
-  // thread that finds none records nothing and is counted.
+  // that leaves room for 15 more such and a quarter of the rings' budget for the smallest; when it is spent, the ring
+  // of the thread that exited first is reused; a thread that finds none is counted and records nothing until one is
+  // free.
   uint64_t max_ring_bytes = 1ull << 20;
   uint64_t min_ring_bytes = 16ull << 10;
   // Requests that may be open at once, 16 to 65,536. One more is served unrecorded and counted.

@@ -52,9 +52,9 @@ class Phases {
     Push(ring_, site, begin_);
   }
   Ring* ring_;
-  const Site* site_;
-  uint64_t begin_;
-  uint32_t depth_;
+  const Site* site_ = nullptr;
+  uint64_t begin_ = 0;
+  uint32_t depth_ = 0;
 };
 
 }  // namespace layout_1

@@ -180,6 +180,14 @@ class AsyncScope {
   uint64_t request_ = 0;
 };
 
+namespace detail {
+// What PITOT_ASYNC_SCOPE is under PITOT_DISABLED: nothing, with the same members.
+struct NoAsyncScope {
+  void End() noexcept {}
+  operator AsyncScope() const noexcept { return {}; }
+};
+}  // namespace detail
+
 PITOT_NAMESPACE_END
 
 // An expression: `auto call = PITOT_ASYNC_SCOPE("embed call", request.token());`
@@ -192,7 +200,7 @@ PITOT_NAMESPACE_END
     return ::pitot::AsyncScope(&pitot_begin, &pitot_end, pitot_token);                            \
   }(token)
 #else
-#define PITOT_ASYNC_SCOPE(name, token) (static_cast<void>(sizeof(token)), ::pitot::AsyncScope())
+#define PITOT_ASYNC_SCOPE(name, token) (static_cast<void>(sizeof(token)), ::pitot::detail::NoAsyncScope{})
 #endif
 
 #endif  // PITOT_REQUEST_H_

@@ -57,9 +57,9 @@ struct Name {
 };
 
 // Returns the name equal to `text` (cut at 120 bytes), added to the process's table if new. The table holds 16,384
-// names, for the life of the process; when it is full the result is Name{0}, counted in Stats::names_refused. Works
-// without a recorder. Null is "". Threads: any. Cost: a hash and a compare (tens of ns) when known; a lock when new.
-// Keep the result.
+// names of 640 KiB together, for the life of the process; when it is full the result is Name{0}, counted in
+// Stats::names_refused. Works without a recorder. Null is "". Threads: any. Cost: a hash and a compare (tens of ns)
+// when known; a lock when new. Keep the result.
 PITOT_EXPORT Name Intern(const char* text) noexcept;
 
 // Names the calling thread in traces (cut at 63 bytes, copied). Without it the operating system's name is used.

@@ -68,6 +68,7 @@ class Assembler {
   void AddOpenScopes(const RingCopy& ring);
   void AddOpenRequests();
   void FlushEvents(uint32_t thread);
+  void OrderMoments();
 
   model::RequestRow& Request(uint64_t id);
   void ReadRequestWords(const uint64_t* words, uint32_t count, model::RequestRow* row);
@@ -76,7 +77,8 @@ class Assembler {
   void SortRows();
   void ResolveEvents();
 
-  int64_t Ns(uint64_t ticks) const { return snapshot_.clock.Ns(ticks); }
+  // Never before the machine's start nor beyond what a trace can say, whatever the ticks are.
+  int64_t Ns(uint64_t ticks) const { return std::clamp<int64_t>(snapshot_.clock.Ns(ticks), 0, model::kMaxTimeNs / 2); }
   // A length in ticks from a moment on.
   int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const {
     return Ns(from_ticks + length_ticks) - Ns(from_ticks);
@@ -386,10 +388,12 @@ void Assembler::AddThread(const RingCopy& ring) {
     if (record.end_ticks < snapshot_.window_begin_ticks) break;
     ++raw_records_;
     oldest_ns = Ns(record.end_ticks);
+    // Begun under a former recorder, which had another clock.
+    record.begin_ticks = std::min(record.begin_ticks, record.end_ticks);
     const KnownSite& site = sites_.At(record.site);
     if (site.kind == SiteKind::kInternal)
       AddInternal(record, site.record, thread);
-    else
+    else if (record.begin_ticks <= ring.cut_ticks)
       AddEvent(record, site);
   }
   const bool whole = ring.oldest == snapshot::Oldest::kWindow || ring.oldest == snapshot::Oldest::kAttach;
@@ -399,14 +403,32 @@ void Assembler::AddThread(const RingCopy& ring) {
   FlushEvents(thread);
 }
 
+// Instants and counters of one moment go into the order in which they were recorded, after the scopes of that moment.
+void Assembler::OrderMoments() {
+  const auto is_moment = [this](const RawEvent& e) { return !model::IsScope(trace_.sites[e.site].kind); };
+  for (size_t i = 0; i < raw_.size();) {
+    size_t end = i + 1;
+    const auto same = [&](const RawEvent& e) {
+      return e.begin_ns == raw_[i].begin_ns && e.duration_ns == 0 && raw_[i].duration_ns == 0;
+    };
+    while (end < raw_.size() && same(raw_[end])) ++end;
+    if (end - i > 1) {
+      const auto first = raw_.begin() + static_cast<ptrdiff_t>(i), last = raw_.begin() + static_cast<ptrdiff_t>(end);
+      std::reverse(std::stable_partition(first, last, [&](const RawEvent& e) { return !is_moment(e); }), last);
+    }
+    i = end;
+  }
+}
+
 // Sorts the thread's events as the model wants them and appends them to the columns.
 void Assembler::FlushEvents(uint32_t thread) {
   const auto end_of = [](const RawEvent& e) { return e.duration_ns == kOpen ? INT64_MAX : e.begin_ns + e.duration_ns; };
-  // Read newest first, so of events with the same times the outer, which closed last, already stands first. The open
+  // Read newest first, so of scopes with the same times the outer, which closed last, already stands first. The open
   // scopes stand before all others, outermost first.
   std::stable_sort(raw_.begin(), raw_.end(), [&](const RawEvent& a, const RawEvent& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_of(a) > end_of(b);
   });
+  OrderMoments();
   model::EventColumns& events = trace_.events;
   model::ThreadRow& row = trace_.threads[thread];
   row.first_event = events.size();
@@ -487,7 +509,8 @@ void Assembler::SortRows() {
 
   std::stable_sort(members_.begin(), members_.end(), [&](const RawMember& a, const RawMember& b) {
     const uint32_t row_a = batch_row(a.batch), row_b = batch_row(b.batch);
-    return row_a != row_b ? row_a < row_b : a.join_ns < b.join_ns;
+    if (row_a != row_b) return row_a < row_b;
+    return a.join_ns != b.join_ns ? a.join_ns < b.join_ns : a.joined && !b.joined;
   });
   for (const RawMember& member : members_) {
     const uint32_t batch = batch_row(member.batch), request = request_row(member.request);

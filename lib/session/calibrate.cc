@@ -54,11 +54,11 @@ double CalibrateScopeCost(bool slow_clock) {
 
 void AddHistory(bool slow_clock, uint64_t* shortest_ms, uint64_t* median_ms) noexcept {
   *shortest_ms = *median_ms = 0;
-  const std::vector<trace::ThreadRing*> rings = trace::PinRings();
   const uint64_t now = detail::Clock(slow_clock ? 1 : 0);
   const double ticks_per_ms =
       static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0 * 1e6;
   try {
+    const trace::PinnedRings rings;
     std::vector<uint64_t> each;
     for (const trace::ThreadRing* ring : rings) {
       const uint64_t written = __atomic_load_n(&ring->head, __ATOMIC_RELAXED) - ring->floor;
@@ -72,7 +72,6 @@ void AddHistory(bool slow_clock, uint64_t* shortest_ms, uint64_t* median_ms) noe
   } catch (const std::bad_alloc&) {
     // Zero says that it is not known.
   }
-  trace::UnpinRings(rings);
 }
 
 }  // namespace pitot::session

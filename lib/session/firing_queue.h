@@ -14,6 +14,7 @@ namespace pitot::session {
 
 struct QueuedFiring {
   uint64_t at_ticks;
+  uint64_t begin_ticks;  // of the request or scope it is about; `at_ticks` if it is about none
   uint64_t request;
   uint32_t pre_window_ms, post_window_ms;
   char cause[96];
@@ -24,11 +25,12 @@ struct QueuedFiring {
 class FiringQueue {
  public:
   // False if it is full.
-  bool Push(const Firing& firing, uint64_t at_ticks) noexcept {
+  bool Push(const Firing& firing, uint64_t at_ticks, uint64_t begin_ticks) noexcept {
     for (Cell& cell : cells_) {
       uint8_t state = kFree;
       if (!cell.state.compare_exchange_strong(state, kClaimed, std::memory_order_acquire)) continue;
       cell.firing.at_ticks = at_ticks;
+      cell.firing.begin_ticks = begin_ticks;
       cell.firing.request = firing.request;
       cell.firing.pre_window_ms = firing.pre_window_ms;
       cell.firing.post_window_ms = firing.post_window_ms;

@@ -22,13 +22,16 @@ class IncidentBudget {
     const bool known = buckets_.contains(cause);
     Bucket& bucket = buckets_[known || buckets_.size() < kMaxCauses ? cause : std::string()];
     if (!bucket.used) bucket = {true, static_cast<double>(per_hour_), now_ns};
-    constexpr double kHourNs = 3600e9;
-    const double earned = static_cast<double>(now_ns - bucket.at_ns) / kHourNs * per_hour_;
-    bucket.left = std::min(bucket.left + earned, static_cast<double>(per_hour_));
+    bucket.left = Left(bucket, now_ns);
     bucket.at_ns = now_ns;
     if (bucket.left < 1) return false;
     bucket.left -= 1;
     return true;
+  }
+  // Whether Take would.
+  bool Has(const std::string& cause, int64_t now_ns) const {
+    const auto at = buckets_.find(cause);
+    return at == buckets_.end() || Left(at->second, now_ns) >= 1;
   }
 
  private:
@@ -37,6 +40,11 @@ class IncidentBudget {
     double left = 0;
     int64_t at_ns = 0;
   };
+  double Left(const Bucket& bucket, int64_t now_ns) const {
+    constexpr double kHourNs = 3600e9;
+    const double earned = static_cast<double>(now_ns - bucket.at_ns) / kHourNs * per_hour_;
+    return std::min(bucket.left + earned, static_cast<double>(per_hour_));
+  }
   uint32_t per_hour_;
   std::unordered_map<std::string, Bucket> buckets_;
 };

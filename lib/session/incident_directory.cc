@@ -4,13 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -141,25 +143,39 @@ Status IncidentDirectory::Open(const std::string& path) {
     if (cwd != nullptr) path_ = std::string(cwd) + "/" + path;
     free(cwd);
   }
+  real_path_.clear();
   if (Status s = Reopen(); !s.ok()) return s;
+  char* real_path = realpath(path_.c_str(), nullptr);
+  if (real_path == nullptr) return SystemError("open Options::incident_directory", path_, errno);
+  real_path_ = real_path;
+  free(real_path);
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
-  // What a killed process left half-written.
-  std::vector<std::string> dead;
-  ForEachEntry(fd_, [&dead](const char* name) {
-    if (std::strncmp(name, kPartialPrefix, sizeof kPartialPrefix - 1) != 0) return;
-    const long pid = std::strtol(name + sizeof kPartialPrefix - 1, nullptr, 10);
-    if (pid == getpid() || (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH)) dead.push_back(name);
+  // What a killed process left half-written. (A process id would not tell: those of two containers may be the same.)
+  std::vector<std::string> partial;
+  ForEachEntry(fd_, [&partial](const char* name) {
+    if (std::strncmp(name, kPartialPrefix, sizeof kPartialPrefix - 1) == 0) partial.push_back(name);
   });
-  for (const std::string& name : dead) RemoveFlat(fd_, name);
+  for (const std::string& name : partial) {
+    const int fd = openat(fd_, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) continue;
+    // Its writer, while it lives, holds the lock. Where the file system knows no locks, age has to do.
+    struct stat info {};
+    const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
+    const bool is_dead = !is_locked || (errno != EWOULDBLOCK && fstat(fd, &info) == 0 && info.st_mtime < time(nullptr) - 3600);
+    if (is_dead) RemoveFlat(fd_, name);
+    close(fd);
+  }
   return {};
 }
 
 // Opens the directory, which may have been removed or replaced since.
 Status IncidentDirectory::Reopen() {
-  if (mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST)
+  const std::string& path = real_path_.empty() ? path_ : real_path_;
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return SystemError("create Options::incident_directory", path_, errno);
-  const int fd = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd =
+      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (real_path_.empty() ? 0 : O_NOFOLLOW));
   if (fd < 0) return SystemError("open Options::incident_directory", path_, errno);
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
@@ -180,33 +196,51 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   RemoveFlat(fd_, partial_);
   if (mkdirat(fd_, partial_.c_str(), 0700) != 0) return SystemError("create", path_ + "/" + partial_, errno);
   partial_fd_ = openat(fd_, partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (partial_fd_ < 0) return SystemError("open", path_ + "/" + partial_, errno);
+  if (partial_fd_ < 0) {
+    const int error = errno;
+    RemoveFlat(fd_, partial_);
+    return SystemError("open", path_ + "/" + partial_, error);
+  }
+  flock(partial_fd_, LOCK_EX | LOCK_NB);  // says that its writer lives; some file systems know no locks
   return {};
 }
 
-Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle) {
+Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle,
+                                  Status* said) {
   const std::string name = serializer->FileName();
   const int fd = openat(partial_fd_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError("create", path_ + "/" + partial_ + "/" + name, errno);
   FileSink sink(fd, throttle);
-  Status status;
   try {
-    status = serializer->Serialize(trace, sink);
+    *said = serializer->Serialize(trace, sink);
+  } catch (const std::exception& e) {
+    *said = Error(StatusCode::kInternal, "the serializer threw an exception: %s", e.what());
   } catch (...) {
-    status = Error(StatusCode::kInternal, "%s: the serializer threw an exception", name.c_str());
+    *said = Status(StatusCode::kInternal, "the serializer threw an exception");
   }
   int error = sink.error();
-  if (error == 0 && status.ok() && fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+  if (error == 0 && said->ok() && fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
   if (close(fd) != 0 && error == 0) error = errno;
+  if (error == ECANCELED) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
   if (error != 0) return SystemError("write", path_ + "/" + partial_ + "/" + name, error);
-  return status;
+  if (!said->ok()) unlinkat(partial_fd_, name.c_str(), 0);
+  return {};
 }
 
 Status IncidentDirectory::Commit(std::string* path) {
   close(partial_fd_);
   partial_fd_ = -1;
-  if (renameat(fd_, partial_.c_str(), fd_, name_.c_str()) != 0) {
-    const int error = errno;
+  const std::string wanted = name_;
+  int error = EEXIST;
+  // Processes that share the directory may have incidents of one name: those that came later get a number behind it.
+  for (int copy = 1; copy <= 1000 && (error == EEXIST || error == ENOTEMPTY); ++copy) {
+    if (copy > 1) name_ = wanted + "-" + std::to_string(copy);
+    error = renameat2(fd_, partial_.c_str(), fd_, name_.c_str(), RENAME_NOREPLACE) == 0 ? 0 : errno;
+    // Where the file system does not know the flag, a directory that is there is not replaced unless it is empty.
+    if (error == EINVAL || error == ENOSYS)
+      error = renameat(fd_, partial_.c_str(), fd_, name_.c_str()) == 0 ? 0 : errno;
+  }
+  if (error != 0) {
     RemoveFlat(fd_, partial_);
     return SystemError("rename an incident to", path_ + "/" + name_, error);
   }

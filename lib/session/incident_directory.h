@@ -39,7 +39,8 @@ class IncidentDirectory {
   // Begins an incident; files are added; Commit gives it its name "20261121T015359Z-0007-latency-classify" and returns
   // its whole path, Abandon removes it. At most one at a time.
   Status Begin(uint64_t number, int64_t realtime_ns, const std::string& cause);
-  Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
+  // A failure of the serializer itself goes to `said` and leaves no file; what is returned is a failure to write.
+  Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle, Status* said);
   Status Commit(std::string* path);
   void Abandon() noexcept;
 
@@ -49,7 +50,8 @@ class IncidentDirectory {
  private:
   Status Reopen();
 
-  std::string path_;
+  std::string path_;       // as it was asked for
+  std::string real_path_;  // without links, as it was at the start: a link put in its place later is not followed
   int fd_ = -1;
   std::string partial_;  // the name while it is being written
   std::string name_;

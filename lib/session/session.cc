@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,6 +33,7 @@ using base::Error;
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // where nothing watches open work: firings wake the watcher themselves
 constexpr uint64_t kStallNoticedNs = 10'000'000;
+constexpr uint64_t kGraceNs = 1'000'000'000;  // for code of the host's to return once it is over
 // How much CPU time the worker may use at once before its share is enforced.
 constexpr double kWorkerBurstNs = 100e6;
 
@@ -40,6 +42,47 @@ int64_t CpuNs(clockid_t clock) {
   clock_gettime(clock, &t);
   return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
+
+// A scope that is open for long.
+struct LongOpen {
+  uint64_t site, begin_ticks;
+  uint32_t thread;
+};
+
+std::vector<LongOpen> FindLongOpen(uint64_t now) {
+  std::vector<LongOpen> found;
+  const uint64_t long_ago = detail::TicksOf(kStallNoticedNs);
+  const trace::PinnedRings rings;
+  for (const trace::ThreadRing* ring : rings) {
+    if (ring->state != trace::RingState::kLive) continue;
+    for (const detail::OpenScope& open : ring->open) {
+      const uint64_t begin = __atomic_load_n(&open.begin, __ATOMIC_ACQUIRE);
+      if (begin == 0 || now < begin + long_ago) continue;
+      const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
+      if (__atomic_load_n(&open.begin, __ATOMIC_ACQUIRE) != begin) continue;
+      found.push_back({reinterpret_cast<uintptr_t>(site), begin, ring->number});
+    }
+  }
+  return found;
+}
+
+// A host's signals are for the host's threads. Those that a thread raises by a mistake of its own stay as they are: its
+// handlers of crashes must see ours, too.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&all, signal);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 std::string Format(const char* format, double value) {
   char text[64];
@@ -59,11 +102,11 @@ Session::Session(OwnedOptions options)
 
 Session::~Session() {
   Stop(0);
+  if (is_claimed_) trace::ReleaseProcess();
   sem_destroy(&wake_);
 }
 
 std::shared_ptr<Session> Session::Start(const Options& options, Status* status) noexcept {
-  bool claimed = false;
   try {
     if (IsSwitchedOff()) {
       *status = Status(StatusCode::kDisabled, "switched off by the environment variable PITOT_OFF");
@@ -87,16 +130,11 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
       *status = Error(StatusCode::kAlreadyRunning, "a recorder is running in this process already, that of %s", other);
       return nullptr;
     }
-    claimed = true;
-    if (*status = session->directory_.Open(session->options_.incident_directory); status->ok())
-      *status = session->StartThreads();
-    if (!status->ok()) {
-      trace::ReleaseProcess();
-      return nullptr;
-    }
+    session->is_claimed_ = true;
+    if (*status = session->directory_.Open(session->options_.incident_directory); !status->ok()) return nullptr;
+    if (*status = session->StartThreads(); !status->ok()) return nullptr;
     return session;
   } catch (const std::exception& e) {
-    if (claimed) trace::ReleaseProcess();
     *status = Error(StatusCode::kResourceExhausted, "cannot start the recorder: %s", e.what());
     return nullptr;
   }
@@ -117,10 +155,20 @@ Status Session::StartThreads() {
   start_ = CalibrateTicks(slow_clock_);
   scope_cost_ns_ = CalibrateScopeCost(slow_clock_);
   start_cpu_ns_ = CpuNs(CLOCK_PROCESS_CPUTIME_ID);
+  names_refused_before_ = trace::NamesRefused();
   running_.store(true);
   try {
-    watcher_ = std::thread([this] { Watch(); });
-    worker_ = std::thread([this] { Work(); });
+    const SignalsBlocked blocked;  // the threads inherit it
+    const auto start = [this](std::thread* thread, void (Session::*run)()) {
+      *thread = std::thread([this, run] {
+        (this->*run)();
+        EndThread();
+      });
+      const std::lock_guard lock(mutex_);
+      ++threads_running_;
+    };
+    start(&watcher_, &Session::Watch);
+    start(&worker_, &Session::Work);
     clockid_t clock;
     if (pthread_getcpuclockid(watcher_.native_handle(), &clock) == 0) own_clocks_[0].store(clock);
     if (pthread_getcpuclockid(worker_.native_handle(), &clock) == 0) own_clocks_[1].store(clock);
@@ -134,13 +182,27 @@ Status Session::StartThreads() {
     return Status(StatusCode::kResourceExhausted, "pthread_key_create failed");
   }
   trace::SetRequestObserver(this, 0);
+  trace::RefreshLateness();  // routes may remember the triggers of a former recorder
   return {};
 }
 
 bool Session::IsOfThisProcess() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
 
+// True if the host may be called now; then LeaveHost must follow.
+bool Session::EnterHost() const noexcept {
+  // Sequentially consistent, with is_silent_: either Stop sees this call or the call sees that it is over.
+  inside_host_.fetch_add(1);
+  if (!is_silent_.load()) return true;
+  inside_host_.fetch_sub(1);
+  return false;
+}
+
+void Session::LeaveHost() const noexcept { inside_host_.fetch_sub(1); }
+
 void Session::Log(LogLevel level, const char* message) const noexcept {
-  if (options_.values.log != nullptr) options_.values.log(options_.values.log_context, level, message);
+  if (options_.values.log == nullptr || !EnterHost()) return;
+  options_.values.log(options_.values.log_context, level, message);
+  LeaveHost();
 }
 
 Status Session::status() const noexcept {
@@ -181,15 +243,16 @@ Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   if (name.empty() || name.size() > 100 || name[0] == '.' || !std::all_of(name.begin(), name.end(), plain))
     return Said(
         Status(StatusCode::kInvalidArgument, "Serializer::FileName must be 1 to 100 letters, digits, '.', '_' or '-'"));
-  const std::lock_guard lock(serializers_mutex_);
-  for (auto& there : serializers_) {
-    if (name == there->FileName()) {
-      there = std::move(serializer);
-      return {};
-    }
-  }
   try {
-    serializers_.push_back(std::move(serializer));
+    std::shared_ptr<Serializer> shared = std::move(serializer);
+    const std::lock_guard lock(mutex_);
+    for (auto& there : serializers_) {
+      if (name == there->FileName()) {
+        there.swap(shared);
+        return {};
+      }
+    }
+    serializers_.push_back(std::move(shared));
   } catch (const std::bad_alloc&) {
     return Said(Status(StatusCode::kResourceExhausted, "no memory for another serializer"));
   }
@@ -208,6 +271,15 @@ Status Session::Ask(const char* reason) noexcept {
   Firing firing;
   firing.cause = "manual";
   firing.detail = reason != nullptr ? reason : "";
+  try {
+    const std::lock_guard lock(budget_mutex_);
+    if (!is_pending_.load() && !budget_.Has(firing.cause, trace::MonotonicNs())) {
+      incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
+      return Status(StatusCode::kResourceExhausted, "Options::max_incidents_per_cause_and_hour are used up");
+    }
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory for a trigger");
+  }
   if (!Fire(firing)) return Status(StatusCode::kResourceExhausted, "too many triggers at once");
   return {};
 }
@@ -227,12 +299,14 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
 
 void Session::OnFinish(const RequestView& request) noexcept {
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, *this);
+  OpenedSink sink(this, request.latency_ns);
+  for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, sink);
 }
 
 void Session::OnTokens(const RequestView& request, uint64_t gap_ns) noexcept {
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-  for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnTokens(request, gap_ns, *this);
+  OpenedSink sink(this, request.latency_ns);
+  for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnTokens(request, gap_ns, sink);
 }
 
 uint64_t Session::LateAfterNs(const char* route) noexcept {
@@ -245,9 +319,12 @@ uint64_t Session::LateAfterNs(const char* route) noexcept {
   return least;
 }
 
-bool Session::Fire(const Firing& firing) noexcept {
+bool Session::Fire(const Firing& firing) noexcept { return FireOn(firing, 0); }
+
+bool Session::FireOn(const Firing& firing, uint64_t open_ns) noexcept {
   triggers_fired_.fetch_add(1, std::memory_order_relaxed);
-  if (!firing_queue_.Push(firing, detail::Clock(slow_clock_ ? 1 : 0))) {
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0), open_ticks = detail::TicksOf(open_ns);
+  if (!firing_queue_.Push(firing, now, now > open_ticks ? now - open_ticks : 0)) {
     incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
@@ -272,7 +349,9 @@ void Session::Watch() noexcept {
     }
     until.tv_nsec += sleep_ns;
     if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
-    sem_clockwait(&wake_, CLOCK_MONOTONIC, &until);
+    if (sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
+      while (sem_trywait(&wake_) == 0) {}  // one look serves all who woke it
+    }
     bool stopping;
     {
       const std::lock_guard lock(mutex_);
@@ -289,6 +368,7 @@ void Session::Watch() noexcept {
       Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
       incidents_failed_.fetch_add(1, std::memory_order_relaxed);
       pending_.reset();
+      is_pending_.store(false);
     }
     if (stopping && pending_ == nullptr) {
       const std::lock_guard lock(mutex_);
@@ -299,14 +379,25 @@ void Session::Watch() noexcept {
   }
 }
 
+// What the last line of each thread calls.
+void Session::EndThread() noexcept {
+  std::shared_ptr<Session> last;  // destroyed after the lock is released
+  const std::lock_guard lock(mutex_);
+  if (--threads_running_ == 0) last = std::move(keep_alive_);
+  changed_.notify_all();
+}
+
 void Session::CollectFirings() {
   uint64_t asked;
   {
     const std::lock_guard lock(mutex_);
     asked = flush_asked_;
   }
+  std::vector<QueuedFiring> firings;
   QueuedFiring firing;
-  while (firing_queue_.Pop(&firing)) TakeFiring(firing);
+  while (firing_queue_.Pop(&firing)) firings.push_back(firing);
+  std::sort(firings.begin(), firings.end(), [](auto& a, auto& b) { return a.at_ticks < b.at_ticks; });
+  for (const QueuedFiring& each : firings) TakeFiring(each);
   if (pending_ != nullptr) return;
   const std::lock_guard lock(mutex_);
   if (copied_ == nullptr && !worker_busy_ && flush_done_ < asked) {
@@ -317,8 +408,15 @@ void Session::CollectFirings() {
 
 void Session::TakeFiring(const QueuedFiring& firing) {
   const Options& o = options_.values;
+  const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
+  const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
+  const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
+  // The window reaches back to the beginning of the slow request, however slow it was.
+  const uint64_t window_begin_ticks =
+      std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks);
   if (pending_ != nullptr) {
     // One incident lists every slow request of its window.
+    pending_->window_begin_ticks = std::min(pending_->window_begin_ticks, window_begin_ticks);
     if (pending_->firings.size() < kMaxFirings)
       pending_->firings.push_back(firing);
     else
@@ -326,20 +424,19 @@ void Session::TakeFiring(const QueuedFiring& firing) {
     return;
   }
   const int64_t now_ns = trace::MonotonicNs();
-  if (!budget_.Take(firing.cause, now_ns)) {
+  auto incident = std::make_unique<Incident>();
+  incident->cause = firing.cause;
+  incident->firings.push_back(firing);
+  incident->window_begin_ticks = window_begin_ticks;
+  incident->due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
+  const std::lock_guard lock(budget_mutex_);
+  if (!budget_.Take(incident->cause, now_ns)) {
     incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
-  auto incident = std::make_unique<Incident>();
   incident->number = next_number_++;
-  incident->cause = firing.cause;
-  incident->firings.push_back(firing);
-  const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
-  const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
-  const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
-  incident->window_begin_ticks = firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0;
-  incident->due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
   pending_ = std::move(incident);
+  is_pending_.store(true);
 }
 
 void Session::LookForStalls() noexcept {
@@ -347,31 +444,24 @@ void Session::LookForStalls() noexcept {
       [](void* context, const trace::OpenRequest& open) {
         auto* session = static_cast<Session*>(context);
         const uint32_t count = session->trigger_count_.load(std::memory_order_acquire);
-        for (uint32_t i = 0; i < count; ++i) session->triggers_[i]->OnOpenRequest(open.view, *session);
+        OpenedSink sink(session, open.view.latency_ns);
+        for (uint32_t i = 0; i < count; ++i) session->triggers_[i]->OnOpenRequest(open.view, sink);
       },
       this);
-  const std::vector<trace::ThreadRing*> rings = trace::PinRings();
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-  const uint64_t long_ago = detail::TicksOf(kStallNoticedNs);
-  for (const trace::ThreadRing* ring : rings) {
-    if (ring->state != trace::RingState::kLive) continue;
-    for (const detail::OpenScope& open : ring->open) {
-      const uint64_t begin = __atomic_load_n(&open.begin, __ATOMIC_ACQUIRE);
-      if (begin == 0 || now < begin + long_ago) continue;
-      const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
-      if (__atomic_load_n(&open.begin, __ATOMIC_ACQUIRE) != begin) continue;
-      try {
-        const snapshot::SiteText text = snapshot::ReadSite(reinterpret_cast<uintptr_t>(site));
-        const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - begin) /
-                                                   (static_cast<double>(detail::g_ticks_per_ns_q32) / 4294967296.0));
-        const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-        for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(text.name.c_str(), ring->number, open_ns, *this);
-      } catch (const std::bad_alloc&) {
-        break;  // the next tick looks again
-      }
+  try {
+    const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+    const double ticks_per_ns =
+        static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0;
+    for (const LongOpen& open : FindLongOpen(now)) {
+      const snapshot::SiteText text = snapshot::ReadSite(open.site);
+      const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.begin_ticks) / ticks_per_ns);
+      OpenedSink sink(this, open_ns);
+      const uint32_t count = trigger_count_.load(std::memory_order_acquire);
+      for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(text.name.c_str(), open.thread, open_ns, sink);
     }
+  } catch (const std::bad_alloc&) {
+    // The next tick looks again.
   }
-  trace::UnpinRings(rings);
 }
 
 void Session::CopyIfDue(bool at_once) {
@@ -384,11 +474,13 @@ void Session::CopyIfDue(bool at_once) {
       changed_.wait(lock, [this] { return (copied_ == nullptr && !worker_busy_) || give_up_.load(); });
       if (give_up_.load()) {
         pending_.reset();
+        is_pending_.store(false);
         return;
       }
     }
   }
   snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, reserve_.Whole(), &pending_->snapshot);
+  is_pending_.store(false);
   const std::lock_guard lock(mutex_);
   copied_ = std::move(pending_);
   changed_.notify_all();
@@ -427,15 +519,7 @@ void Session::Work() noexcept {
     const std::unique_ptr<Incident> incident = std::move(copied_);
     worker_busy_ = true;
     lock.unlock();
-    try {
-      WriteIncident(incident.get());
-    } catch (const std::exception& e) {
-      incidents_failed_.fetch_add(1, std::memory_order_relaxed);
-      Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "incident %llu: %s",
-                                  static_cast<unsigned long long>(incident->number), e.what())
-                                .message());
-      directory_.Abandon();
-    }
+    WriteIncident(*incident);
     lock.lock();
     worker_busy_ = false;
     changed_.notify_all();
@@ -493,52 +577,82 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
 
 Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path) {
   if (Status s = directory_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
+  std::vector<std::shared_ptr<Serializer>> serializers;
   {
-    const std::lock_guard lock(serializers_mutex_);
-    for (const auto& serializer : serializers_) {
-      if (Status s = directory_.AddFile(serializer.get(), trace, this); !s.ok()) {
-        directory_.Abandon();
-        return s;
-      }
+    const std::lock_guard lock(mutex_);
+    serializers = serializers_;
+  }
+  bool any = false;
+  Status refused;
+  for (const auto& serializer : serializers) {
+    Status said;
+    if (Status s = directory_.AddFile(serializer.get(), trace, this, &said); !s.ok()) {
+      directory_.Abandon();
+      return s;
     }
+    any = any || said.ok();
+    if (said.ok()) continue;
+    // The rest of the incident is worth having.
+    Log(LogLevel::kError, Error(said.code(), "incident %llu is without %s: %s",
+                                static_cast<unsigned long long>(incident.number), serializer->FileName(), said.message())
+                              .message());
+    refused = std::move(said);
+  }
+  if (!any) {
+    directory_.Abandon();
+    return refused;
   }
   if (Status s = directory_.Commit(path); !s.ok()) return s;
   directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
   return {};
 }
 
-void Session::WriteIncident(Incident* incident) {
-  Proceed();
-  const model::Trace trace = MakeTrace(*incident);
-  reserve_.GiveBackPages();
+void Session::WriteIncident(const Incident& incident) noexcept {
   std::string path;
   Status written;
-  if (directory_.IsOpen()) written = WriteFiles(*incident, trace, &path);
+  try {
+    Proceed();
+    const model::Trace trace = MakeTrace(incident);
+    reserve_.GiveBackPages();
+    if (directory_.IsOpen()) written = WriteFiles(incident, trace, &path);
+  } catch (const std::exception& e) {
+    reserve_.GiveBackPages();
+    directory_.Abandon();
+    written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
+  }
   if (!written.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
-    Log(LogLevel::kError, written.message());
+    Log(LogLevel::kError, Error(written.code(), "incident %llu, %s: %s",
+                                static_cast<unsigned long long>(incident.number), incident.cause.c_str(),
+                                written.message())
+                              .message());
   } else if (directory_.IsOpen()) {
     incidents_written_.fetch_add(1, std::memory_order_relaxed);
-    Log(LogLevel::kInfo, ("incident: " + path).c_str());
+    Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
   }
+  TellHost(incident, path, written);
+}
+
+void Session::TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept {
   Hooks hooks;
   {
     const std::lock_guard lock(mutex_);
     hooks = hooks_;
   }
   IncidentInfo info{};
-  info.number = incident->number;
-  info.cause = incident->cause.c_str();
+  info.number = incident.number;
+  info.cause = incident.cause.c_str();
   info.directory = path.empty() ? nullptr : path.c_str();
-  for (const QueuedFiring& firing : incident->firings) info.slow_requests += firing.request != 0;
-  info.first_request = incident->firings.front().request;
+  for (const QueuedFiring& firing : incident.firings) info.slow_requests += firing.request != 0;
+  info.first_request = incident.firings.front().request;
   info.status = written;
+  if (!EnterHost()) return;
   if (hooks.on_incident != nullptr) hooks.on_incident(hooks.context, info);
   if (hooks.on_verdict != nullptr) hooks.on_verdict(hooks.context, info);
+  LeaveHost();
 }
 
-// ---- Stats and the end.
-// -----------------------------------------------------------------------------------------------
+// ---- Stats and the end. ---------------------------------------------------------------------------------------------
 
 Stats Session::GetStats() noexcept {
   Stats stats{};
@@ -569,7 +683,7 @@ Stats Session::GetStats() noexcept {
   stats.requests_refused = requests.refused;
   stats.labels_folded = requests.labels_folded;
   stats.details_refused = requests.details_refused;
-  stats.names_refused = trace::NamesRefused();
+  stats.names_refused = trace::NamesRefused() - names_refused_before_;
   AddHistory(slow_clock_, &stats.history_shortest_ms, &stats.history_median_ms);
 
   const auto process_ns = static_cast<double>(CpuNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
@@ -593,8 +707,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   const std::lock_guard stop_lock(stop_mutex_);
   if (!running_.exchange(false)) return;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  // A host's predicate that never returns keeps its trigger alive for ever rather than for too short.
-  const bool quiet = trace::SetRequestObserver(nullptr, 1'000'000'000);
+  const bool is_quiet = trace::SetRequestObserver(nullptr, kGraceNs);
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -612,20 +725,43 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     if (!changed_.wait_until(lock, deadline, idle)) give_up_.store(true);
     changed_.notify_all();
   }
-  if (watcher_.joinable()) watcher_.join();
-  {
-    const std::lock_guard lock(mutex_);
-    watcher_done_ = true;
-    changed_.notify_all();
-  }
-  if (worker_.joinable()) worker_.join();
+  JoinThreads();
   trace::CloseRings();
   trace::CloseRequests();
+  is_claimed_ = false;
   trace::ReleaseProcess();
-  if (!quiet) {
-    for (auto& trigger : triggers_) (void)trigger.release();
+  if (!is_quiet) {
+    // A trigger of the host's is still inside: it and this live for ever rather than for too short.
     Log(LogLevel::kWarning, "a trigger did not return within a second of Stop; its memory is not freed");
+    const std::lock_guard lock(mutex_);
+    ++threads_running_;
+    keep_alive_ = weak_from_this().lock();
   }
+}
+
+// Waits for the threads to see that it is over. One that is inside the host's code (a serializer, a hook, a trigger) and
+// does not come back is left alone, with what it works on.
+void Session::JoinThreads() noexcept {
+  bool is_over;
+  {
+    std::unique_lock lock(mutex_);
+    watcher_done_ = watcher_done_ || !watcher_.joinable();
+    if (give_up_.load()) copied_.reset();
+    changed_.notify_all();
+    is_over = changed_.wait_for(lock, std::chrono::nanoseconds(kGraceNs), [this] { return threads_running_ == 0; });
+    if (!is_over) keep_alive_ = weak_from_this().lock();
+  }
+  if (is_over) {
+    if (watcher_.joinable()) watcher_.join();
+    if (worker_.joinable()) worker_.join();
+    return;
+  }
+  Log(LogLevel::kWarning, "a serializer, hook or trigger did not return within a second of Stop; its thread is left");
+  is_silent_.store(true);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
+  while (inside_host_.load() != 0 && std::chrono::steady_clock::now() < deadline) sched_yield();
+  if (watcher_.joinable()) watcher_.detach();
+  if (worker_.joinable()) worker_.detach();
 }
 
 }  // namespace pitot::session

@@ -30,7 +30,7 @@
 
 namespace pitot::session {
 
-class Session final : public trace::RequestObserver, FiringSink, Throttle {
+class Session final : public std::enable_shared_from_this<Session>, trace::RequestObserver, FiringSink, Throttle {
  public:
   // Claims the process, opens the gate and starts the threads. Null and `*status` on failure.
   static std::shared_ptr<Session> Start(const Options& options, Status* status) noexcept;
@@ -61,12 +61,24 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
     snapshot::Snapshot snapshot;
   };
 
+  // Hands on what fires on a request or a scope, with when that began.
+  class OpenedSink final : public FiringSink {
+   public:
+    OpenedSink(Session* session, uint64_t open_ns) : session_(session), open_ns_(open_ns) {}
+    bool Fire(const Firing& firing) noexcept override { return session_->FireOn(firing, open_ns_); }
+
+   private:
+    Session* session_;
+    uint64_t open_ns_;
+  };
+
   // trace::RequestObserver, on the host's threads.
   void OnFinish(const RequestView& request) noexcept override;
   void OnTokens(const RequestView& request, uint64_t gap_ns) noexcept override;
   uint64_t LateAfterNs(const char* route) noexcept override;
   // FiringSink, on any thread.
   bool Fire(const Firing& firing) noexcept override;
+  bool FireOn(const Firing& firing, uint64_t open_ns) noexcept;
   // Throttle, on the worker.
   bool Proceed() noexcept override;
 
@@ -75,6 +87,11 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
   bool IsOfThisProcess() const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
+  void TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept;
+  bool EnterHost() const noexcept;
+  void LeaveHost() const noexcept;
+  void EndThread() noexcept;
+  void JoinThreads() noexcept;
 
   // The watcher.
   void Watch() noexcept;
@@ -85,7 +102,7 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
 
   // The worker.
   void Work() noexcept;
-  void WriteIncident(Incident* incident);
+  void WriteIncident(const Incident& incident) noexcept;
   model::Trace MakeTrace(const Incident& incident);
   void AddAttributes(const Incident& incident, model::Trace* trace);
   Status WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path);
@@ -109,8 +126,11 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
   // The watcher's own.
   std::unique_ptr<Incident> pending_;
   uint64_t next_number_ = 1;
-  IncidentBudget budget_;
   snapshot::ReserveMemory reserve_;
+
+  std::mutex budget_mutex_;
+  IncidentBudget budget_;             // guarded by budget_mutex_
+  std::atomic<bool> is_pending_{false};  // pending_ is there
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -120,9 +140,15 @@ class Session final : public trace::RequestObserver, FiringSink, Throttle {
   bool watcher_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Hooks hooks_;
-  std::vector<std::unique_ptr<Serializer>> serializers_;
-  std::mutex serializers_mutex_;  // held while they run, too
+  std::vector<std::shared_ptr<Serializer>> serializers_;
+  uint32_t threads_running_ = 0;
+  std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
+
   std::atomic<bool> give_up_{false};
+  std::atomic<bool> is_silent_{false};  // the host's log and hooks may be gone
+  mutable std::atomic<uint32_t> inside_host_{0};  // calls of them at this moment
+  bool is_claimed_ = false;  // the process, for this session
+  uint64_t names_refused_before_ = 0;
 
   // The worker's own.
   IncidentDirectory directory_;

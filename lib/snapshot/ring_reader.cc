@@ -16,11 +16,28 @@ uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_A
 void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
   for (const detail::OpenScope& open : ring.open) {
     // The writer stores the site, then the beginning, and zeroes the beginning at the end: equal beginnings around the
-    // site mean that the site is theirs.
+    // site mean that the site is theirs. Otherwise it was closed meanwhile, and what took its place began later.
     const uint64_t before = Acquire(&open.begin);
     if (before == 0) continue;
     const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
     if (Acquire(&open.begin) == before) out->push_back({reinterpret_cast<uintptr_t>(site), before});
+  }
+}
+
+// Makes the closed and the open scopes of a copy agree, whose `fresh_words` newest words were written while the open stack
+// was read. A scope is recorded before it leaves the stack: one that was found there may be recorded, too, in those words
+// or just before them. One that began after the last record before them may miss the scope around it.
+void Settle(RingCopy* copy, uint64_t fresh_words) {
+  RecordCursor cursor(copy->first, copy->last, copy->now_ticks);
+  Record record;
+  copy->cut_ticks = copy->now_ticks;
+  while (cursor.Next(&record)) {
+    std::erase_if(copy->open, [&](const OpenScopeCopy& open) {
+      return open.site == record.site && open.begin_ticks == record.begin_ticks;
+    });
+    if (static_cast<uint64_t>(copy->last - cursor.at()) <= fresh_words) continue;
+    copy->cut_ticks = record.end_ticks;
+    return;
   }
 }
 
@@ -32,15 +49,17 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->tid = ring.tid;
   copy->exited = ring.state != trace::RingState::kLive;
   copy->attach_ticks = ring.attach_ticks;
-  trace::CopyThreadName(ring, copy->name);
 
+  // In an order that leaves nothing out: the context first, so that a change that is not seen is in the copy; then what is
+  // open; and last the head, so that what was closed meanwhile is in the copy.
   const uint64_t capacity = ring.mask + 1;
-  const uint64_t newest = Acquire(&ring.head);
-  copy->request = __atomic_load_n(&ring.request, __ATOMIC_RELAXED);
-  copy->batch = __atomic_load_n(&ring.batch, __ATOMIC_RELAXED);
-  copy->events = __atomic_load_n(&ring.events, __ATOMIC_RELAXED);
-  copy->misnested = ring.misnested.load(std::memory_order_relaxed);
+  copy->request = Acquire(&ring.request);
+  copy->batch = Acquire(&ring.batch);
+  const uint64_t before_open = Acquire(&ring.head);
   CopyOpenScopes(ring, &copy->open);
+  copy->events = Acquire(&ring.events);
+  copy->misnested = ring.misnested.load(std::memory_order_relaxed);
+  const uint64_t newest = Acquire(&ring.head);
   copy->now_ticks = detail::Clock(ring.gate);
 
   // The writer may be in the middle of a record of at most kMaxRecordWords beyond `newest`.
@@ -90,7 +109,8 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   uint64_t* first = reached_window || copy->oldest == Oldest::kBroken ? oldest_record : last - (newest - copied);
   if (surely > copied) {
     first = last - (newest - std::min(surely, newest));
-    if (surely > first_word) {
+    // What made no sense was being overwritten.
+    if (surely > first_word || copy->oldest == Oldest::kBroken) {
       copy->oldest = Oldest::kCopying;
       copy->lapped_words = std::min(surely, newest) - copied;
     }
@@ -99,6 +119,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->first = first;
   copy->last = last;
   reserve->last = first;
+  Settle(copy, newest - before_open);
 }
 
 }  // namespace pitot::snapshot

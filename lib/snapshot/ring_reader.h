@@ -34,6 +34,7 @@ struct RingCopy {
   bool exited = false;
   const uint64_t* first = nullptr;
   const uint64_t* last = nullptr;
+  uint64_t cut_ticks = 0;     // scopes that began later are not whole: leave them out, but for the open ones
   uint64_t now_ticks = 0;     // after the newest record
   uint64_t attach_ticks = 0;  // the thread's first event
   uint64_t events = 0;        // it ever recorded
@@ -41,7 +42,7 @@ struct RingCopy {
   uint64_t request = 0, batch = 0;  // context, unless a context record in the copy says otherwise
   Oldest oldest = Oldest::kWindow;
   uint64_t lapped_words = 0;
-  std::vector<OpenScopeCopy> open;  // outermost first
+  std::vector<OpenScopeCopy> open;  // and not closed in the copy; outermost first
 };
 
 // Room for copies, filled from its end downwards, because rings are read backwards.
@@ -50,7 +51,7 @@ struct Reserve {
   uint64_t* last = nullptr;
 };
 
-// Copies what `ring` recorded since `window_begin_ticks` to the end of `reserve` and takes it off it. Never waits for
+// Copies all but the thread's name: what `ring` recorded since `window_begin_ticks` to the end of `reserve` and takes it off it. Never waits for
 // the writer. May throw bad_alloc (before anything is copied). Cost: about 0.1 ns a byte when the ring is in no cache;
 // the writer pays for taking the lines back.
 void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy);

@@ -15,6 +15,7 @@ struct Entry {
 
 constexpr uint32_t kBuckets = kMaxNames * 2;
 constexpr size_t kBlockBytes = 16384;
+constexpr uint32_t kMaxBlocks = kMaxNameTextBytes / kBlockBytes;
 
 // All zero until used: pages of it that no name needs cost nothing.
 constinit Entry g_entries[kMaxNames];
@@ -24,6 +25,7 @@ constinit std::atomic<uint64_t> g_refused{0};
 constinit std::mutex g_mutex;
 constinit char* g_block = nullptr;
 constinit size_t g_block_left = 0;
+constinit uint32_t g_blocks = 0;
 
 uint64_t Hash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -54,9 +56,12 @@ Name InternText(std::string_view text) noexcept {
   const std::lock_guard lock(g_mutex);
   if (const uint32_t index = Find(text, hash, &bucket)) return {index};
   const uint32_t index = g_count.load(std::memory_order_relaxed);
-  if (index < kMaxNames && g_block_left < text.size() + 1) {
-    g_block = new (std::nothrow) char[kBlockBytes];
-    g_block_left = g_block != nullptr ? kBlockBytes : 0;
+  if (index < kMaxNames && g_block_left < text.size() + 1 && g_blocks < kMaxBlocks) {
+    if (char* block = new (std::nothrow) char[kBlockBytes]) {
+      g_block = block;
+      g_block_left = kBlockBytes;
+      ++g_blocks;
+    }
   }
   if (index >= kMaxNames || g_block_left < text.size() + 1) {
     g_refused.fetch_add(1, std::memory_order_relaxed);
@@ -80,6 +85,8 @@ std::string_view NameText(uint32_t index) noexcept {
 }
 
 uint64_t NamesRefused() noexcept { return g_refused.load(std::memory_order_relaxed); }
+
+uint64_t MostNameBytes() noexcept { return sizeof g_entries + sizeof g_buckets + kMaxNameTextBytes; }
 
 void ResetNamesLockAfterFork() noexcept { new (&g_mutex) std::mutex; }
 

@@ -15,11 +15,13 @@ namespace pitot::trace {
 
 inline constexpr uint32_t kMaxNames = 16384;
 inline constexpr uint32_t kMaxNameBytes = 120;
+inline constexpr uint32_t kMaxNameTextBytes = 640 << 10;  // of all together
 
 Name InternText(std::string_view text) noexcept;
 // Its text; "(other)" for index 0 and for what is no index.
 std::string_view NameText(uint32_t index) noexcept;
 uint64_t NamesRefused() noexcept;
+uint64_t MostNameBytes() noexcept;  // memory of the table when it is full
 // In the child of a fork: a lock another thread held would stay held.
 void ResetNamesLockAfterFork() noexcept;
 

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstring>
 #include <mutex>
 
@@ -17,7 +18,7 @@
 extern "C" {
 // In the dynamic symbol table, so that the linker may merge the copies it can see into one; those it cannot (a plug-in
 // opened with RTLD_LOCAL) are found by walking the loaded objects.
-pitot_process_info pitot_process = {sizeof(pitot_process_info), 0, PITOT_VERSION_STRING};
+pitot_process_info pitot_process = {sizeof(pitot_process_info), 0, PITOT_VERSION_STRING, nullptr};
 }
 
 namespace pitot::trace {
@@ -37,6 +38,15 @@ constinit std::atomic<uint32_t> g_fork_epoch{0};
 
 bool IsRecording(pitot_process_info* info) { return __atomic_load_n(&info->recording, __ATOMIC_ACQUIRE) != 0; }
 
+// The file of the copy whose recorder runs.
+const char* FileOf(const pitot_process_info& info) {
+  const void* recorder =
+      info.size > offsetof(pitot_process_info, recorder) ? __atomic_load_n(&info.recorder, __ATOMIC_ACQUIRE) : nullptr;
+  Dl_info where;
+  const bool known = dladdr(recorder != nullptr ? recorder : &info, &where) != 0 && where.dli_fname != nullptr;
+  return known ? where.dli_fname : "this process";
+}
+
 int AddObject(dl_phdr_info* info, size_t, void* context) {
   auto* objects = static_cast<Objects*>(context);
   if (objects->count < kMaxObjects) objects->paths[objects->count++] = info->dlpi_name;
@@ -55,8 +65,7 @@ const char* FindRecordingCopy() {
     auto* info = static_cast<pitot_process_info*>(dlsym(object, "pitot_process"));
     dlclose(object);
     if (info == nullptr || info == &pitot_process || !IsRecording(info)) continue;
-    Dl_info where;
-    return dladdr(info, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "unknown";
+    return FileOf(*info);
   }
   return nullptr;
 }
@@ -78,14 +87,14 @@ const char* ClaimProcess() noexcept {
   const std::lock_guard lock(g_mutex);
   uint32_t idle = 0;
   if (!__atomic_compare_exchange_n(&pitot_process.recording, &idle, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-    Dl_info where;
-    return dladdr(&pitot_process, &where) != 0 && where.dli_fname != nullptr ? where.dli_fname : "this process";
+    return FileOf(pitot_process);
   }
   if (const char* other = FindRecordingCopy()) {
     __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELEASE);
     return other;
   }
   g_claimed = true;
+  __atomic_store_n(&pitot_process.recorder, &g_claimed, __ATOMIC_RELEASE);
   return nullptr;
 }
 

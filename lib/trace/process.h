@@ -15,6 +15,7 @@ struct pitot_process_info {
   uint32_t size;
   uint32_t recording;  // atomic: 1 while that copy's recorder runs
   char version[24];
+  const void* recorder;  // an address in the copy whose recorder runs: where the linker merged copies, not in this one
 };
 PITOT_EXPORT extern pitot_process_info pitot_process;
 }

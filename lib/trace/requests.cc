@@ -282,13 +282,13 @@ bool ParseTraceparent(const char* text, uint64_t* high, uint64_t* low, uint64_t*
 void SetContext(ThreadRing* ring, uint64_t request, uint64_t now) {
   if (ring == nullptr || ring->request == request) return;
   Emit(ring, kContextSite, now, now, {ring->request, request});
-  __atomic_store_n(&ring->request, request, __ATOMIC_RELAXED);
+  __atomic_store_n(&ring->request, request, __ATOMIC_RELEASE);  // after the record that says so
 }
 
 void SetBatchContext(ThreadRing* ring, uint64_t batch, uint64_t now) {
   if (ring == nullptr || ring->batch == batch) return;
   Emit(ring, kBatchContextSite, now, now, {ring->batch, batch});
-  __atomic_store_n(&ring->batch, batch, __ATOMIC_RELAXED);
+  __atomic_store_n(&ring->batch, batch, __ATOMIC_RELEASE);  // after the record that says so
 }
 
 struct Ids {

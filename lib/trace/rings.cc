@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -18,8 +19,11 @@ namespace {
 
 constexpr uint64_t kHeaderBytes = 4096;
 static_assert(sizeof(ThreadRing) <= kHeaderBytes);
-// How many rings of the largest size must remain possible before a thread gets a smaller one.
+// How many rings of a size must remain possible before a thread gets a smaller one.
 constexpr uint64_t kRoomForMore = 16;
+// The part of the budget that only the smallest rings may take: a server of many threads has all of them recorded, if
+// briefly.
+constexpr uint64_t kPartForSmallest = 4;
 
 // A ring whose gate is never that of a recorder: what t_ring points at before a thread's first event.
 constinit detail::Ring g_no_ring{};
@@ -40,8 +44,10 @@ constinit std::atomic<uint64_t> g_threads_refused{0};
 constinit std::atomic<uint64_t> g_events_refused{0};
 constinit std::atomic<uint64_t> g_closed_elsewhere{0};
 constinit std::atomic<uint64_t> g_misnested{0};
+constinit std::atomic<uint32_t> g_given_back{1};  // grows when a ring may have become free
 
 __thread uint32_t t_refused_gate __attribute__((tls_model("initial-exec"))) = 0;
+__thread uint32_t t_refused_at __attribute__((tls_model("initial-exec"))) = 0;  // g_given_back then
 __thread bool t_exiting __attribute__((tls_model("initial-exec"))) = false;
 __thread char t_name[kThreadNameBytes] __attribute__((tls_model("initial-exec"))) = {};
 
@@ -81,8 +87,9 @@ void Unmap(ThreadRing* ring) {
 
 // The size a new ring should have while `left` bytes are unspent; 0: none.
 uint64_t WantedBytes(uint64_t left) {
+  const uint64_t for_smallest = g_limits.budget_bytes / kPartForSmallest;
   uint64_t bytes = g_limits.max_bytes;
-  while (bytes > g_limits.min_bytes && bytes * kRoomForMore > left) bytes /= 2;
+  while (bytes > g_limits.min_bytes && bytes * kRoomForMore + for_smallest > left) bytes /= 2;
   return kHeaderBytes + bytes <= left ? bytes : 0;
 }
 
@@ -93,6 +100,13 @@ ThreadRing* OldestRetired(uint64_t at_least_bytes) {
     if (oldest == nullptr || ring->retired_order < oldest->retired_order) oldest = ring;
   }
   return oldest;
+}
+
+bool AnyPinned() {
+  for (const ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
+    if (ring->pins != 0) return true;
+  }
+  return false;
 }
 
 // A ring for a new thread: fresh while there is room for many of the full size, else that of the thread that exited
@@ -167,6 +181,7 @@ void DetachLocked(ThreadRing* ring) {
   if (!ring->named) StoreSystemName(ring);  // it may have been named after its first event
   ring->state = RingState::kRetired;
   ring->retired_order = g_next_retired_order++;
+  g_given_back.fetch_add(1, std::memory_order_relaxed);
 }
 
 void OnThreadExit(void*) {
@@ -197,8 +212,13 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
 }
 
 void CloseRings() noexcept {
-  const std::lock_guard lock(g_mutex);
+  std::unique_lock lock(g_mutex);
   __atomic_store_n(&detail::g_gate, 0, __ATOMIC_RELEASE);
+  while (AnyPinned()) {  // someone asks for Stats at this moment
+    lock.unlock();
+    sched_yield();
+    lock.lock();
+  }
   for (ThreadRing *ring = g_rings, *next; ring != nullptr; ring = next) {
     next = ring->next;
     if (ring->state == RingState::kRetired) {
@@ -224,28 +244,23 @@ void ForgetRingsAfterFork() noexcept {
   if (g_has_key) pthread_setspecific(g_key, nullptr);
 }
 
-std::vector<ThreadRing*> PinRings() noexcept {
-  std::vector<ThreadRing*> rings;
+PinnedRings::PinnedRings() {
   const std::lock_guard lock(g_mutex);
   size_t count = 0;
   for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) ++count;
-  try {
-    rings.reserve(count);
-  } catch (const std::bad_alloc&) {
-    return rings;
-  }
+  rings_.reserve(count);
   for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
     if (ring->state == RingState::kParked) continue;
     ++ring->pins;
-    rings.push_back(ring);
+    rings_.push_back(ring);
   }
-  std::sort(rings.begin(), rings.end(), [](auto* a, auto* b) { return a->number < b->number; });
-  return rings;
+  std::sort(rings_.begin(), rings_.end(), [](auto* a, auto* b) { return a->number < b->number; });
 }
 
-void UnpinRings(const std::vector<ThreadRing*>& rings) noexcept {
+PinnedRings::~PinnedRings() {
   const std::lock_guard lock(g_mutex);
-  for (ThreadRing* ring : rings) --ring->pins;
+  for (ThreadRing* ring : rings_) --ring->pins;
+  g_given_back.fetch_add(1, std::memory_order_relaxed);
 }
 
 RingCounts CountRings() noexcept {
@@ -307,7 +322,10 @@ inline namespace layout_1 {
 __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = &trace::g_no_ring;
 
 Ring* Attach(uint32_t gate) noexcept {
-  if (trace::t_refused_gate == gate || trace::t_exiting) {
+  // Refused before, and nothing was given back since: not worth the lock.
+  const uint32_t given_back = trace::g_given_back.load(std::memory_order_relaxed);
+  const bool is_refused = trace::t_refused_gate == gate;
+  if ((is_refused && trace::t_refused_at == given_back) || trace::t_exiting) {
     trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }
@@ -321,7 +339,8 @@ Ring* Attach(uint32_t gate) noexcept {
   }
   if (ring == nullptr) {
     trace::t_refused_gate = gate;
-    trace::g_threads_refused.fetch_add(1, std::memory_order_relaxed);
+    trace::t_refused_at = given_back;
+    if (!is_refused) trace::g_threads_refused.fetch_add(1, std::memory_order_relaxed);
     trace::g_events_refused.fetch_add(1, std::memory_order_relaxed);
     return nullptr;
   }

@@ -57,9 +57,22 @@ void CloseRings() noexcept;
 // In the child of a fork, on its only thread: unmaps every ring.
 void ForgetRingsAfterFork() noexcept;
 
-// Rings worth reading, pinned until Unpin. Empty if there is no memory for the list.
-std::vector<ThreadRing*> PinRings() noexcept;
-void UnpinRings(const std::vector<ThreadRing*>& rings) noexcept;
+// The rings worth reading, by thread number. While this lives they are neither recycled nor unmapped, and CloseRings waits:
+// keep it short. May throw bad_alloc.
+class PinnedRings {
+ public:
+  PinnedRings();
+  ~PinnedRings();
+  PinnedRings(const PinnedRings&) = delete;
+  PinnedRings& operator=(const PinnedRings&) = delete;
+  size_t size() const { return rings_.size(); }
+  const ThreadRing& operator[](size_t i) const { return *rings_[i]; }
+  auto begin() const { return rings_.begin(); }
+  auto end() const { return rings_.end(); }
+
+ private:
+  std::vector<ThreadRing*> rings_;
+};
 
 RingCounts CountRings() noexcept;
 

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the subcommands of `pitot` share: how one joins the program, and what exit codes mean.
+#ifndef PITOT_LIB_CLI_COMMAND_H_
+#define PITOT_LIB_CLI_COMMAND_H_
+
+namespace CLI {
+class App;
+}
+
+namespace pitot::cli {
+
+// The numbers are promised in `pitot --help` and docs/cli.md.
+enum ExitCode {
+  kDone = 0,
+  kNothingFound = 1,  // the answer is empty; of doctor: something needs attention
+  kUsage = 2,
+  kUnreadable = 3,  // the file is missing or cannot be read
+  kDamaged = 4,     // the file is damaged: what was whole was read and answered
+  kNotADump = 5,    // no dump, nothing whole in it, or of an unknown version
+  kNotWritten = 6,  // the output could not be written
+};
+
+// Each adds its subcommand to `app`; when that runs it sets `exit_code`.
+void AddInfo(CLI::App& app, int& exit_code);
+void AddRequests(CLI::App& app, int& exit_code);
+void AddConvert(CLI::App& app, int& exit_code);
+void AddRecover(CLI::App& app, int& exit_code);
+void AddReport(CLI::App& app, int& exit_code);
+void AddDoctor(CLI::App& app, int& exit_code);
+
+}  // namespace pitot::cli
+
+#endif  // PITOT_LIB_CLI_COMMAND_H_

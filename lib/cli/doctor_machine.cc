@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/doctor_machine.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/clock.h"
+#include "base/columns.h"
+
+namespace pitot::cli {
+namespace {
+
+constexpr uint64_t kDefaultBudgetBytes = 64ull << 20;
+
+// A file's first line; "" if it cannot be read.
+std::string FirstLine(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+Finding Switch() {
+  const char* off = getenv("PITOT_OFF");
+  if (off == nullptr || off[0] == 0 || strcmp(off, "0") == 0) {
+    return {"switch", Health::kGood, "PITOT_OFF is not set: recorders start when the server asks", ""};
+  }
+  return {"switch", Health::kProblem, absl::StrCat("PITOT_OFF=", off, ": no recorder starts in this environment"),
+          "unset PITOT_OFF"};
+}
+
+bool HasFlag(const std::string& flags, const std::string& flag) {
+  for (absl::string_view word : absl::StrSplit(flags, ' ')) {
+    if (word == flag) return true;
+  }
+  return false;
+}
+
+Finding CycleCounter() {
+  const std::string source = FirstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  const std::string kernel = source.empty() ? "" : "; the kernel keeps time by " + source;
+#if defined(__x86_64__)
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line, flags;
+  while (flags.empty() && std::getline(cpuinfo, line)) {
+    if (line.rfind("flags", 0) == 0) flags = line;
+  }
+  std::string missing;
+  for (const char* flag : {"constant_tsc", "nonstop_tsc"}) {
+    if (!HasFlag(flags, flag)) missing += (missing.empty() ? "" : " and ") + std::string(flag);
+  }
+  if (missing.empty()) {
+    return {"cycle_counter", Health::kGood, "the TSC is invariant (constant_tsc, nonstop_tsc)" + kernel, ""};
+  }
+  return {"cycle_counter", Health::kNote,
+          "the TSC is not known to be invariant: the CPU does not say " + missing + kernel,
+          "nothing: recorders use the operating system's clock here, at about 1.7 times the cost per event"};
+#elif defined(__aarch64__)
+  return {"cycle_counter", Health::kGood, "the generic timer (cntvct) is invariant by design" + kernel, ""};
+#else
+  return {"cycle_counter", Health::kNote, "this CPU's cycle counter is not used" + kernel, ""};
+#endif
+}
+
+// ns per call, the least of several rounds.
+template <class Read> double CostNs(const Read& read) {
+  double least = 1e9;
+  for (int round = 0; round < 5; ++round) {
+    constexpr int kCalls = 20000;
+    const uint64_t begin = base::MonotonicNs();
+    for (int i = 0; i < kCalls; ++i) read();
+    least = std::min(least, static_cast<double>(base::MonotonicNs() - begin) / kCalls);
+  }
+  return least;
+}
+
+Finding ClockCost() {
+  const double system_ns = CostNs([] { base::MonotonicNs(); });
+  std::string answer = absl::StrFormat("reading CLOCK_MONOTONIC costs %.0f ns", system_ns);
+#if defined(__x86_64__)
+  volatile uint64_t sink = 0;
+  absl::StrAppendFormat(&answer, ", the cycle counter %.0f ns", CostNs([&] { sink = __builtin_ia32_rdtsc(); }));
+#endif
+  if (system_ns > 200) {
+    return {"clock_cost", Health::kNote, answer,
+            "the clock is read by a system call: boot with a clock source of the vDSO (tsc, kvm-clock) if you can"};
+  }
+  return {"clock_cost", Health::kGood, answer, ""};
+}
+
+std::string LimitText(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : base::Count(limit); }
+
+Finding LockedMemory() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  const std::string bytes = limit.rlim_cur == RLIM_INFINITY ? "unlimited" : base::Bytes(limit.rlim_cur);
+  return {"locked_memory", Health::kGood, "ulimit -l is " + bytes + "; recorders lock no memory", ""};
+}
+
+Finding Threads() {
+  rlimit limit = {};
+  getrlimit(RLIMIT_NPROC, &limit);
+  const bool is_tight = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 64;
+  return {"threads", is_tight ? Health::kNote : Health::kGood,
+          "this user may run " + LimitText(limit.rlim_cur) + " threads; a recorder needs two",
+          is_tight ? "raise ulimit -u: Start fails with resource_exhausted where no thread can be made" : ""};
+}
+
+// This process's cgroup directory of a v1 controller, or the v2 one ("").
+std::string CgroupDirectory(const std::string& controller) {
+  std::ifstream file("/proc/self/cgroup");
+  std::string line;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    const bool is_it = controller.empty()
+                           ? parts[0] == "0" && parts[1].empty()
+                           : std::find(controllers.begin(), controllers.end(), controller) != controllers.end();
+    if (!is_it) continue;
+    // Inside a container the mount shows the group itself as its root.
+    const std::string mount = controller.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/" + parts[1];
+    for (const std::string& directory : {mount + parts[2], mount, std::string("/sys/fs/cgroup/unified") + parts[2]}) {
+      if (access(directory.c_str(), R_OK) == 0) return directory;
+    }
+  }
+  return "";
+}
+
+Finding Memory() {
+  uint64_t limit = 0, used = 0;
+  bool is_known = false, is_limited = false;
+  std::string version;
+  if (const std::string v2 = CgroupDirectory(""); !v2.empty() && access((v2 + "/memory.max").c_str(), R_OK) == 0) {
+    version = "cgroup v2", is_known = true;
+    is_limited = absl::SimpleAtoi(FirstLine(v2 + "/memory.max"), &limit);
+    (void)absl::SimpleAtoi(FirstLine(v2 + "/memory.current"), &used);
+  } else if (const std::string v1 = CgroupDirectory("memory"); !v1.empty()) {
+    version = "cgroup v1";
+    is_known = absl::SimpleAtoi(FirstLine(v1 + "/memory.limit_in_bytes"), &limit);
+    is_limited = is_known && limit < (uint64_t{1} << 60);
+    (void)absl::SimpleAtoi(FirstLine(v1 + "/memory.usage_in_bytes"), &used);
+  }
+  if (!is_known) return {"memory", Health::kGood, "no memory limit of a cgroup was found", ""};
+  if (!is_limited) return {"memory", Health::kGood, "no memory limit (" + version + ")", ""};
+  const uint64_t free = limit > used ? limit - used : 0;
+  const bool is_tight = free < 4 * kDefaultBudgetBytes;
+  return {"memory", is_tight ? Health::kNote : Health::kGood,
+          absl::StrFormat("limited to %s, %s of it free (%s); a recorder holds 64 MiB by default", base::Bytes(limit),
+                          base::Bytes(free), version),
+          is_tight ? "lower Options::memory_budget_bytes (at least 4 MiB), or raise the limit" : ""};
+}
+
+Finding CpuQuota() {
+  double cpus = 0;
+  std::string version;
+  if (const std::string v2 = CgroupDirectory(""); !v2.empty() && access((v2 + "/cpu.max").c_str(), R_OK) == 0) {
+    version = "cgroup v2";
+    const std::vector<std::string> parts = absl::StrSplit(FirstLine(v2 + "/cpu.max"), ' ');
+    double quota = 0, period = 0;
+    if (parts.size() == 2 && absl::SimpleAtod(parts[0], &quota) && absl::SimpleAtod(parts[1], &period) && period > 0) {
+      cpus = quota / period;
+    }
+  } else if (const std::string v1 = CgroupDirectory("cpu"); !v1.empty()) {
+    version = "cgroup v1";
+    double quota = 0, period = 0;
+    if (absl::SimpleAtod(FirstLine(v1 + "/cpu.cfs_quota_us"), &quota) &&
+        absl::SimpleAtod(FirstLine(v1 + "/cpu.cfs_period_us"), &period) && quota > 0 && period > 0) {
+      cpus = quota / period;
+    }
+  }
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const int usable = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+  std::string answer = absl::StrFormat("%d CPUs are usable, ", usable);
+  if (cpus <= 0)
+    return {"cpu", Health::kGood, answer + (version.empty() ? "no quota was found" : "no quota (" + version + ")"), ""};
+  absl::StrAppendFormat(&answer, "the quota is %.2f CPUs (%s)", cpus, version);
+  const bool is_tight = cpus < 0.5;
+  return {
+      "cpu", is_tight ? Health::kNote : Health::kGood, answer,
+      is_tight ? "lower Options::worker_cpu_percent (25 by default) so that writing incidents is not throttled" : ""};
+}
+
+Finding ReadOwnMemory() {
+  uint64_t from = 0x5049544f54, to = 0;
+  const iovec local = {&to, sizeof to}, remote = {&from, sizeof from};
+  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(sizeof to) && to == from) {
+    return {"unloaded_sites", Health::kGood, "process_vm_readv works: sites of unloaded libraries are read safely", ""};
+  }
+  return {"unloaded_sites", Health::kNote, absl::StrCat("process_vm_readv is refused (", strerror(errno), ")"),
+          "allow the system call in the container's seccomp profile"};
+}
+
+Finding IdlePriority() {
+  int error = 0;
+  std::thread([&error] {
+    const sched_param param = {};
+    if (sched_setscheduler(0, SCHED_IDLE, &param) != 0) error = errno;
+  }).join();
+  if (error == 0)
+    return {"idle_priority", Health::kGood, "SCHED_IDLE is allowed: incidents are written by idle CPUs", ""};
+  return {
+      "idle_priority", Health::kNote, absl::StrCat("SCHED_IDLE is refused (", strerror(error), ")"),
+      "allow sched_setscheduler in the container's seccomp profile; until then Options::worker_cpu_percent alone holds "
+      "the writer back"};
+}
+
+// Which of `names` can be loaded; "" with the loader's words in `why_not` if none.
+std::string Loadable(const std::vector<std::string>& names, std::string* why_not) {
+  for (const std::string& name : names) {
+    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+      dlclose(library);
+      return name;
+    }
+    if (why_not->empty()) *why_not = dlerror();
+  }
+  return "";
+}
+
+Finding Collector(const char* topic, const char* what, const std::vector<std::string>& names, const char* advice) {
+  std::string why_not;
+  const std::string found = Loadable(names, &why_not);
+  if (!found.empty()) {
+    return {topic, Health::kNote, absl::StrCat(what, ": ", found, " is here; its collector is not in this build"), ""};
+  }
+  return {topic, Health::kNote, absl::StrCat(what, ": not found (", why_not, "); its collector is not in this build"),
+          advice};
+}
+
+std::vector<Finding> Collectors() {
+  return {
+      {"collector_host", Health::kGood, "scopes, requests, batches, waits: in this build, need nothing", ""},
+      Collector("collector_driver", "NVIDIA driver", {"libcuda.so.1"}, "install NVIDIA's driver if there is a GPU"),
+      Collector("collector_cupti", "GPU kernels (CUPTI)",
+                {"libcupti.so", "libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so.11.2"},
+                "comes with the CUDA toolkit or the wheel nvidia-cuda-cupti"),
+      Collector("collector_nvml", "GPU state (NVML)", {"libnvidia-ml.so.1"}, "comes with NVIDIA's driver"),
+  };
+}
+
+Finding IncidentDirectory(const std::string& path) {
+  struct stat existing = {};
+  std::string directory = path;
+  bool is_there = true;
+  if (stat(path.c_str(), &existing) != 0) {
+    if (errno != ENOENT)
+      return {"incident_directory", Health::kProblem, path + ": " + strerror(errno), "check the path"};
+    is_there = false;  // Start makes one level
+    std::string bare = path;
+    while (bare.size() > 1 && bare.back() == '/') bare.pop_back();
+    const size_t slash = bare.rfind('/');
+    directory = slash == std::string::npos ? "." : slash == 0 ? "/" : bare.substr(0, slash);
+  } else if (!S_ISDIR(existing.st_mode)) {
+    return {"incident_directory", Health::kProblem, path + " is not a directory", "name a directory"};
+  }
+  std::string probe = directory + "/.pitot-doctor-XXXXXX";
+  if (mkdtemp(probe.data()) == nullptr) {
+    return {"incident_directory", Health::kProblem,
+            (is_there ? path : path + " does not exist and its parent") + " cannot be written: " + strerror(errno),
+            "create it with write permission for the server's user"};
+  }
+  rmdir(probe.c_str());
+  struct statvfs space = {};
+  statvfs(directory.c_str(), &space);
+  const uint64_t free = static_cast<uint64_t>(space.f_bavail) * space.f_frsize;
+  const bool is_tight = free < (1ull << 30);
+  return {
+      "incident_directory", is_tight ? Health::kNote : Health::kGood,
+      absl::StrFormat("%s %s; %s are free", path, is_there ? "is writable" : "does not exist, Start can make it",
+                      base::Bytes(free)),
+      is_tight ? "incidents may take 1 GiB by default: lower Options::max_incident_directory_bytes or make room" : ""};
+}
+
+}  // namespace
+
+std::vector<Finding> ExamineMachine(const std::string& incident_directory) {
+  std::vector<Finding> findings = {Switch(),  CycleCounter(), ClockCost(),     Memory(),      CpuQuota(),
+                                   Threads(), LockedMemory(), ReadOwnMemory(), IdlePriority()};
+  if (!incident_directory.empty()) findings.push_back(IncidentDirectory(incident_directory));
+  for (Finding& finding : Collectors()) findings.push_back(std::move(finding));
+  return findings;
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+
+namespace pitot::cli {
+namespace {
+
+class FileSink final : public ByteSink {
+ public:
+  explicit FileSink(FILE* file) : file_(file) {}
+  bool Write(const void* data, uint64_t size) noexcept override {
+    if (error_ == 0 && fwrite(data, 1, size, file_) != size) error_ = errno != 0 ? errno : EIO;
+    bytes_ += size;
+    return error_ == 0;
+  }
+  int error() const { return error_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  FILE* file_;
+  int error_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// Serializes and closes; "" or what went wrong.
+std::string WriteAndClose(Serializer& serializer, const model::Trace& trace, FILE* file, uint64_t* bytes) {
+  FileSink sink(file);
+  const Status status = serializer.Serialize(trace, sink);
+  *bytes = sink.bytes();
+  const bool is_closed = fclose(file) == 0;
+  if (sink.error() != 0) return strerror(sink.error());
+  if (!status.ok()) return status.message();
+  return is_closed ? "" : strerror(errno);
+}
+
+}  // namespace
+
+void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
+void Print(const std::string& text) { fwrite(text.data(), 1, text.size(), stdout); }
+
+std::string DumpPath(const std::string& path) {
+  struct stat file = {};
+  if (stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return path;
+  return absl::StrCat(path, path.back() == '/' ? "" : "/", "dump.pitot");
+}
+
+int Load(const std::string& path, model::Trace* trace, DumpReport* report) {
+  const Status status = ReadDump(path, trace, report);
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return kDone;
+    case StatusCode::kDataLoss:
+      if (report->chunks == 0) {
+        Complain(
+            absl::StrFormat("%s holds nothing whole: %s. Nothing can be recovered from it.", path, status.message()));
+        return kNotADump;
+      }
+      Complain(
+          absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. What follows is "
+                          "what was whole; `pitot recover` writes it to a file of its own.",
+                          path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped));
+      return kDamaged;
+    case StatusCode::kInvalidArgument:
+      Complain(
+          absl::StrFormat("%s is not a dump that this version reads: %s. Dumps are named dump.pitot in an incident's "
+                          "directory.",
+                          path, status.message()));
+      return kNotADump;
+    default:
+      Complain(
+          absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
+                          "user, mode 0600).",
+                          path, status.message()));
+      return kUnreadable;
+  }
+}
+
+int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
+  if (path == "-") {
+    const int copy = dup(STDOUT_FILENO);
+    FILE* file = copy < 0 ? nullptr : fdopen(copy, "wb");
+    const std::string problem = file == nullptr ? strerror(errno) : WriteAndClose(serializer, trace, file, bytes);
+    if (problem.empty()) return kDone;
+    Complain(absl::StrCat("cannot write to stdout: ", problem));
+    return kNotWritten;
+  }
+  // Devices and pipes are written as they are; files are replaced only once all of it is there.
+  struct stat existing = {};
+  const bool is_special =
+      stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode) && !S_ISDIR(existing.st_mode);
+  std::string temporary = is_special ? path : path + ".XXXXXX";
+  const int descriptor = is_special ? open(path.c_str(), O_WRONLY | O_CLOEXEC) : mkostemp(temporary.data(), O_CLOEXEC);
+  std::string problem;
+  if (FILE* file = descriptor < 0 ? nullptr : fdopen(descriptor, "wb")) {
+    problem = WriteAndClose(serializer, trace, file, bytes);
+    if (problem.empty() && !is_special && rename(temporary.c_str(), path.c_str()) != 0) problem = strerror(errno);
+    if (!problem.empty() && !is_special) unlink(temporary.c_str());
+  } else {
+    problem = strerror(errno);
+  }
+  if (problem.empty()) return kDone;
+  Complain(absl::StrFormat("cannot write %s: %s. Choose another place with -o.", path, problem));
+  return kNotWritten;
+}
+
+std::string WithExtension(const std::string& path, const std::string& extension) {
+  const size_t slash = path.rfind('/'), dot = path.rfind('.');
+  const size_t name = slash == std::string::npos ? 0 : slash + 1;
+  const bool has_extension = dot != std::string::npos && dot > name;
+  return (has_extension ? path.substr(0, dot) : path) + extension;
+}
+
+bool AreDifferentFiles(const std::string& input, const std::string& output) {
+  struct stat a = {}, b = {};
+  if (stat(input.c_str(), &a) != 0 || stat(output.c_str(), &b) != 0) return true;
+  if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return true;
+  Complain(absl::StrFormat("%s is the input itself. Choose another place with -o.", output));
+  return false;
+}
+
+}  // namespace pitot::cli

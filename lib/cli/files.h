@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Files in and out: dumps with clear messages where they are damaged, output that is replaced as a whole or not at all.
+#ifndef PITOT_LIB_CLI_FILES_H_
+#define PITOT_LIB_CLI_FILES_H_
+
+#include <stdint.h>
+
+#include <string>
+
+#include "pitot/extend/serializer.h"
+#include "pitot/model/trace.h"
+#include "pitot/read/dump.h"
+
+namespace pitot::cli {
+
+// The dump that `path` means: an incident's directory stands for the dump.pitot in it.
+std::string DumpPath(const std::string& path);
+
+// Reads a dump. kDone or kDamaged (what was lost is said on stderr) with the trace filled; else the exit code, said on
+// stderr with what to do next.
+int Load(const std::string& path, model::Trace* trace, DumpReport* report);
+
+// Writes `trace` to `path` through a new file beside it, mode 0600; "-" is stdout. Returns kDone or, with a message,
+// kNotWritten. `bytes` becomes the size.
+int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes);
+
+// `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace".
+std::string WithExtension(const std::string& path, const std::string& extension);
+
+// False, with a message, if both name one file.
+bool AreDifferentFiles(const std::string& input, const std::string& output);
+
+// "pitot: " and the message, to stderr.
+void Complain(const std::string& message);
+
+// To stdout.
+void Print(const std::string& text);
+
+}  // namespace pitot::cli
+
+#endif  // PITOT_LIB_CLI_FILES_H_

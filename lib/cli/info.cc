@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_format.h"
+#include "base/columns.h"
+#include "cli/command.h"
+#include "cli/files.h"
+
+namespace pitot::cli {
+namespace {
+
+using base::Count;
+using base::Duration;
+using base::Lines;
+using base::PadLeft;
+using base::PadRight;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+using nlohmann::ordered_json;
+
+struct InfoOptions {
+  std::string input;
+  bool json = false;
+};
+
+// Requests of one route; the latencies are of those that finished, ascending.
+struct RouteSummary {
+  uint64_t count = 0, ok = 0, open = 0;
+  std::vector<int64_t> latencies_ns;
+  int64_t Quantile(double quantile) const {
+    if (latencies_ns.empty()) return 0;
+    return latencies_ns[static_cast<size_t>(quantile * static_cast<double>(latencies_ns.size() - 1) + 0.5)];
+  }
+};
+
+std::map<std::string, RouteSummary> ByRoute(const Trace& trace) {
+  std::map<std::string, RouteSummary> routes;
+  for (const model::RequestRow& request : trace.requests) {
+    RouteSummary& route = routes[std::string(trace.strings[request.route])];
+    ++route.count;
+    route.open += request.duration_ns == kOpen;
+    if (!request.end_known || !request.begin_known) continue;
+    route.ok += request.outcome == Outcome::kOk;
+    route.latencies_ns.push_back(request.duration_ns);
+  }
+  for (auto& [name, route] : routes) std::sort(route.latencies_ns.begin(), route.latencies_ns.end());
+  return routes;
+}
+
+std::string Str(const Trace& trace, model::StringId id) { return std::string(trace.strings[id]); }
+std::string ThreadName(const Trace& trace, uint32_t thread) {
+  return thread == kNone ? "(process)" : Str(trace, trace.threads[thread].name);
+}
+int64_t Realtime(const Trace& trace, int64_t ns) { return ns - trace.clock.monotonic_ns + trace.clock.realtime_ns; }
+
+void AddRoutes(const Trace& trace, Lines* lines) {
+  if (trace.requests.empty()) return;
+  lines->Blank();
+  lines->Add(0, PadRight("route", 36) + PadLeft("requests", 11) + PadLeft("ok", 9) + PadLeft("open", 8) +
+                    PadLeft("p50", 12) + PadLeft("p99", 12) + PadLeft("slowest", 12));
+  for (const auto& [name, route] : ByRoute(trace)) {
+    const auto quantile = [&route = route](double q) {
+      return route.latencies_ns.empty() ? std::string("-") : Duration(route.Quantile(q));
+    };
+    lines->Add(0, PadRight(name.empty() ? "(route unknown)" : name, 36) + PadLeft(Count(route.count), 11) +
+                      PadLeft(Count(route.ok), 9) + PadLeft(Count(route.open), 8) + PadLeft(quantile(0.5), 12) +
+                      PadLeft(quantile(0.99), 12) + PadLeft(quantile(1), 12));
+  }
+}
+
+void AddThreads(const Trace& trace, Lines* lines) {
+  if (trace.threads.empty()) return;
+  lines->Blank();
+  lines->Add(0, PadRight("thread", 36) + PadLeft("number", 8) + PadLeft("tid", 11) + PadLeft("events", 14) +
+                    PadLeft("history", 12) + "  state");
+  for (const model::ThreadRow& thread : trace.threads) {
+    lines->Add(0, PadRight(Str(trace, thread.name), 36) + PadLeft(std::to_string(thread.number), 8) +
+                      PadLeft(std::to_string(thread.tid), 11) + PadLeft(Count(thread.event_count), 14) +
+                      PadLeft(Duration(trace.window_end_ns - thread.history_begin_ns), 12) +
+                      (thread.exited ? "  exited" : "  alive"));
+  }
+}
+
+void AddLosses(const Trace& trace, Lines* lines) {
+  lines->Blank();
+  if (trace.losses.empty()) return lines->Add(0, "nothing was lost");
+  lines->Add(0, PadRight("lost of thread", 36) + PadRight("why", 24) + PadLeft("from", 13) + PadLeft("to", 13) +
+                    PadLeft("events", 14));
+  for (const model::LossRow& loss : trace.losses) {
+    lines->Add(0, PadRight(ThreadName(trace, loss.thread), 36) + PadRight(model::LossReasonName(loss.reason), 24) +
+                      PadLeft(base::TimeOfDay(Realtime(trace, loss.begin_ns)), 13) +
+                      PadLeft(base::TimeOfDay(Realtime(trace, loss.end_ns)), 13) +
+                      PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 14));
+  }
+}
+
+std::string Text(const std::string& path, const Trace& trace, const DumpReport& report) {
+  Lines lines;
+  lines.Add(0, "dump       " + path);
+  lines.Add(0, absl::StrFormat("format     %d.%d, %s", report.version_major, report.version_minor,
+                               report.complete ? "complete" : "damaged: what was whole is shown"));
+  lines.Add(0, "process    " + Str(trace, trace.process_name) + absl::StrFormat(" (pid %d)", trace.pid));
+  lines.Add(0, "taken      " + base::DateTime(Realtime(trace, trace.clock.monotonic_ns)));
+  lines.Add(0, "span       " + Duration(trace.window_end_ns - trace.window_begin_ns) + ", " +
+                   base::TimeOfDay(Realtime(trace, trace.window_begin_ns)) + " to " +
+                   base::TimeOfDay(Realtime(trace, trace.window_end_ns)));
+  lines.Add(0, std::string("clock      ") + (trace.clock.cycle_counter ? "cycle counter" : "operating system") +
+                   ", converted within " + Duration(trace.clock.pair_width_ns));
+  lines.Add(0, "holds      " + Count(trace.events.size()) + " events, " + Count(trace.requests.size()) + " requests, " +
+                   Count(trace.batches.size()) + " batches, " + Count(trace.handoffs.size()) + " handoffs, " +
+                   Count(trace.sites.size()) + " sites");
+  for (const model::FiringRow& firing : trace.firings) {
+    lines.AddWrapped(0, "fired      ",
+                     base::TimeOfDay(Realtime(trace, firing.at_ns)) + "  " + Str(trace, firing.cause) + ": " +
+                         Str(trace, firing.detail) +
+                         (firing.request_id != 0 ? " (request " + base::RequestId(firing.request_id) + ")" : ""));
+  }
+  AddRoutes(trace, &lines);
+  AddThreads(trace, &lines);
+  AddLosses(trace, &lines);
+  if (!trace.attributes.empty()) lines.Blank();
+  for (const model::Attribute& attribute : trace.attributes) {
+    lines.AddWrapped(0, PadRight(Str(trace, attribute.key), 28) + " ", trace.strings[attribute.value]);
+  }
+  return lines.text();
+}
+
+double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+std::string Json(const std::string& path, const Trace& trace, const DumpReport& report) {
+  ordered_json info;
+  info["file"] = path;
+  info["version"] = absl::StrFormat("%d.%d", report.version_major, report.version_minor);
+  info["complete"] = report.complete;
+  info["chunks"] = {{"read", report.chunks}, {"bad", report.chunks_bad}, {"unknown", report.chunks_unknown}};
+  info["bytes_skipped"] = report.bytes_skipped;
+  info["process"] = {{"name", Str(trace, trace.process_name)}, {"pid", trace.pid}};
+  info["window"] = {{"begin_ns", trace.window_begin_ns},
+                    {"end_ns", trace.window_end_ns},
+                    {"begin_unix_ns", Realtime(trace, trace.window_begin_ns)},
+                    {"end_unix_ns", Realtime(trace, trace.window_end_ns)}};
+  info["clock"] = {{"cycle_counter", trace.clock.cycle_counter}, {"pair_width_ns", trace.clock.pair_width_ns}};
+  info["counts"] = {
+      {"events", trace.events.size()},     {"sites", trace.sites.size()},     {"threads", trace.threads.size()},
+      {"requests", trace.requests.size()}, {"batches", trace.batches.size()}, {"handoffs", trace.handoffs.size()},
+      {"asyncs", trace.asyncs.size()},     {"tokens", trace.tokens.size()},   {"firings", trace.firings.size()}};
+  info["firings"] = ordered_json::array();
+  for (const model::FiringRow& firing : trace.firings) {
+    info["firings"].push_back({{"at_ns", firing.at_ns},
+                               {"request", firing.request_id != 0 ? base::RequestId(firing.request_id) : ""},
+                               {"cause", Str(trace, firing.cause)},
+                               {"detail", Str(trace, firing.detail)}});
+  }
+  info["routes"] = ordered_json::array();
+  for (const auto& [name, route] : ByRoute(trace)) {
+    info["routes"].push_back({{"route", name},
+                              {"requests", route.count},
+                              {"finished", route.latencies_ns.size()},
+                              {"ok", route.ok},
+                              {"open", route.open},
+                              {"p50_ms", Ms(route.Quantile(0.5))},
+                              {"p99_ms", Ms(route.Quantile(0.99))},
+                              {"max_ms", Ms(route.Quantile(1))}});
+  }
+  info["threads"] = ordered_json::array();
+  for (const model::ThreadRow& thread : trace.threads) {
+    info["threads"].push_back({{"number", thread.number},
+                               {"tid", thread.tid},
+                               {"name", Str(trace, thread.name)},
+                               {"exited", thread.exited},
+                               {"events", thread.event_count},
+                               {"history_begin_ns", thread.history_begin_ns}});
+  }
+  info["losses"] = ordered_json::array();
+  for (const model::LossRow& loss : trace.losses) {
+    info["losses"].push_back({{"thread", loss.thread == kNone ? 0 : trace.threads[loss.thread].number},
+                              {"reason", model::LossReasonName(loss.reason)},
+                              {"begin_ns", loss.begin_ns},
+                              {"end_ns", loss.end_ns},
+                              {"events", loss.events},
+                              {"bytes", loss.bytes}});
+  }
+  info["attributes"] = ordered_json::object();
+  for (const model::Attribute& attribute : trace.attributes) {
+    info["attributes"][Str(trace, attribute.key)] = Str(trace, attribute.value);
+  }
+  return info.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+int Info(const InfoOptions& options) {
+  Trace trace;
+  DumpReport report;
+  const int loaded = Load(options.input, &trace, &report);
+  if (loaded != kDone && loaded != kDamaged) return loaded;
+  Print(options.json ? Json(options.input, trace, report) : Text(options.input, trace, report));
+  return loaded;
+}
+
+}  // namespace
+
+void AddInfo(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<InfoOptions>();
+  CLI::App* command = app.add_subcommand("info", "Says what is in a dump: span, threads, requests, losses");
+  command->add_option("dump", options->input, "The dump, or the directory of an incident")->required();
+  command->add_flag("--json", options->json, "For programs: docs/cli.md");
+  command->callback([options, &exit_code] {
+    options->input = DumpPath(options->input);
+    exit_code = Info(*options);
+  });
+}
+
+}  // namespace pitot::cli

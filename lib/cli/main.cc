@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `pitot`: answers questions about incidents, converts them, and says what a machine allows.
+#include <exception>
+
+#include "CLI/CLI.hpp"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "pitot/version.h"
+
+namespace {
+
+constexpr const char* kFooter = R"(Exit codes:
+  0  done
+  1  the answer is empty; of doctor: something needs attention
+  2  wrong usage
+  3  the file is missing or cannot be read
+  4  the file is damaged: what was whole was read and answered
+  5  the file is no dump, holds nothing whole, or is of an unknown version
+  6  the output could not be written)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace pitot::cli;
+  int exit_code = kDone;
+  try {
+    CLI::App app("Reads what Pitot, the flight recorder for inference servers, left behind.", "pitot");
+    app.set_version_flag("--version", "pitot " PITOT_VERSION_STRING);
+    app.require_subcommand(1);
+    app.footer(kFooter);
+    AddInfo(app, exit_code);
+    AddRequests(app, exit_code);
+    AddReport(app, exit_code);
+    AddConvert(app, exit_code);
+    AddRecover(app, exit_code);
+    AddDoctor(app, exit_code);
+    try {
+      app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+      if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+      Complain(std::string(error.what()) + ". See `pitot --help`, or `pitot COMMAND --help`.");
+      return kUsage;
+    }
+  } catch (const std::exception& error) {
+    Complain(std::string("gave up: ") + error.what());
+    return kUnreadable;
+  }
+  return exit_code;
+}

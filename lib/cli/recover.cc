@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_format.h"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "pitot/serialize/dump.h"
+
+namespace pitot::cli {
+namespace {
+
+struct RecoverOptions {
+  std::string input, output;
+};
+
+int Recover(const RecoverOptions& options) {
+  model::Trace trace;
+  DumpReport report;
+  const int loaded = Load(options.input, &trace, &report);
+  if (loaded != kDone && loaded != kDamaged) return loaded;
+
+  const std::string output = options.output.empty() ? WithExtension(options.input, ".recovered.pitot") : options.output;
+  if (!AreDifferentFiles(options.input, output)) return kUsage;
+  if (loaded == kDamaged) {
+    const std::string said = absl::StrFormat("from a damaged dump: %d chunks kept, %d bad, %d bytes skipped",
+                                             report.chunks, report.chunks_bad, report.bytes_skipped);
+    trace.attributes.push_back({trace.strings.Add("recovered"), trace.strings.Add(said)});
+  }
+  const std::unique_ptr<Serializer> serializer = MakeDumpSerializer();
+  uint64_t bytes = 0;
+  if (const int written = WriteFile(*serializer, trace, output, &bytes); written != kDone) return written;
+  if (output == "-") return kDone;
+  Print(absl::StrFormat("%s%s holds %d events, %d requests and %d batches\n",
+                        loaded == kDone ? options.input + " was whole; its copy " : "", output, trace.events.size(),
+                        trace.requests.size(), trace.batches.size()));
+  return kDone;
+}
+
+}  // namespace
+
+void AddRecover(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RecoverOptions>();
+  CLI::App* command = app.add_subcommand("recover", "Writes what is whole of a truncated or damaged dump to a new one");
+  command->add_option("dump", options->input, "The damaged dump, or the directory of its incident")->required();
+  command->add_option("-o,--output", options->output, "Where to; - is stdout [the dump's name with .recovered.pitot]");
+  command->callback([options, &exit_code] {
+    options->input = DumpPath(options->input);
+    exit_code = Recover(*options);
+  });
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_format.h"
+#include "base/columns.h"
+#include "cli/command.h"
+#include "cli/files.h"
+#include "pitot/model/index.h"
+
+namespace pitot::cli {
+namespace {
+
+using base::Duration;
+using base::Lines;
+using base::PadLeft;
+using base::PadRight;
+using base::RequestId;
+using model::kNone;
+using model::kOpen;
+using model::RequestRow;
+using model::Trace;
+using nlohmann::ordered_json;
+
+struct RequestsOptions {
+  std::string input, route, outcome, sort = "latency";
+  int64_t limit = 20;
+  bool json = false;
+};
+
+struct Row {
+  const RequestRow* request;
+  int64_t latency_ns;
+  int64_t queue_ns;
+  std::vector<uint64_t> batch_ids;
+  std::string outcome;
+};
+
+std::string OutcomeOf(const RequestRow& request) {
+  if (request.end_known) return OutcomeName(request.outcome);
+  return request.duration_ns == kOpen ? "open" : "end unknown";
+}
+
+Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
+  const RequestRow& request = trace.requests[row];
+  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, {}, OutcomeOf(request)};
+  for (const uint32_t handoff_row : index.Handoffs(row)) {
+    const model::HandoffRow& handoff = trace.handoffs[handoff_row];
+    made.queue_ns += (handoff.take_ns == 0 ? trace.RequestEnd(request) : handoff.take_ns) - handoff.enqueue_ns;
+  }
+  for (const uint32_t batch : index.Batches(row)) made.batch_ids.push_back(trace.batches[batch].id);
+  return made;
+}
+
+std::vector<Row> Select(const Trace& trace, const RequestsOptions& options) {
+  const model::RequestIndex index(trace);
+  std::vector<Row> rows;
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    if (!options.route.empty() && trace.strings[trace.requests[row].route] != options.route) continue;
+    Row made = MakeRow(trace, index, row);
+    if (!options.outcome.empty() && made.outcome != options.outcome) continue;
+    rows.push_back(std::move(made));
+  }
+  std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
+    if (options.sort == "begin") return a.request->begin_ns < b.request->begin_ns;
+    return options.sort == "queue" ? a.queue_ns > b.queue_ns : a.latency_ns > b.latency_ns;
+  });
+  return rows;
+}
+
+int64_t StageNs(const Trace& trace, const RequestRow& request, const model::Stage& stage) {
+  return stage.duration_ns == kOpen ? trace.RequestEnd(request) - stage.begin_ns : stage.duration_ns;
+}
+
+std::string Table(const Trace& trace, const std::vector<Row>& rows, size_t shown) {
+  Lines lines;
+  lines.Add(0, PadLeft("latency", 10) + PadLeft("queue", 11) + "  " + PadRight("outcome", 11) + "  " +
+                   PadRight("route", 30) + "  " + PadRight("request", 16) + "  " + "arrived");
+  for (size_t i = 0; i < shown; ++i) {
+    const Row& row = rows[i];
+    const RequestRow& request = *row.request;
+    const int64_t arrived_ns = request.begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
+    lines.Add(0, PadLeft(Duration(row.latency_ns), 10) + PadLeft(row.queue_ns > 0 ? Duration(row.queue_ns) : "-", 11) +
+                     "  " + PadRight(row.outcome, 11) + "  " + PadRight(trace.strings[request.route], 30) + "  " +
+                     RequestId(request.id) + "  " + (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
+    std::string stages;
+    for (const model::Stage& stage : request.stages) {
+      stages += (stages.empty() ? "" : ", ") + std::string(trace.strings[stage.name]) + " " +
+                Duration(StageNs(trace, request, stage));
+    }
+    if (!stages.empty()) lines.AddWrapped(12, "", stages);
+  }
+  if (shown < rows.size()) {
+    lines.Blank();
+    lines.Add(0, absl::StrFormat("%d of %d requests; --limit 0 shows all", shown, rows.size()));
+  }
+  return lines.text();
+}
+
+double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
+
+std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown) {
+  ordered_json requests = ordered_json::array();
+  for (size_t i = 0; i < shown; ++i) {
+    const RequestRow& request = *rows[i].request;
+    ordered_json sizes = ordered_json::object(), labels = ordered_json::object(), stages = ordered_json::array();
+    for (const model::Size& size : request.sizes) sizes[std::string(trace.strings[size.name])] = size.value;
+    for (const model::Label& label : request.labels) {
+      labels[std::string(trace.strings[label.key])] = std::string(trace.strings[label.value]);
+    }
+    for (const model::Stage& stage : request.stages) {
+      stages.push_back({{"name", std::string(trace.strings[stage.name])}, {"ms", Ms(StageNs(trace, request, stage))}});
+    }
+    std::vector<std::string> batch_ids;
+    for (const uint64_t id : rows[i].batch_ids) batch_ids.push_back(RequestId(id));
+    requests.push_back({{"id", RequestId(request.id)},
+                        {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
+                        {"route", std::string(trace.strings[request.route])},
+                        {"outcome", rows[i].outcome},
+                        {"begin_ns", request.begin_ns},
+                        {"latency_ms", Ms(rows[i].latency_ns)},
+                        {"queue_ms", Ms(rows[i].queue_ns)},
+                        {"batch_ids", std::move(batch_ids)},
+                        {"sizes", std::move(sizes)},
+                        {"labels", std::move(labels)},
+                        {"stages", std::move(stages)},
+                        {"complete", request.begin_known && request.end_known}});
+  }
+  ordered_json document;
+  document["requests"] = std::move(requests);
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+int Requests(const RequestsOptions& options) {
+  Trace trace;
+  DumpReport report;
+  const int loaded = Load(options.input, &trace, &report);
+  if (loaded != kDone && loaded != kDamaged) return loaded;
+
+  const std::vector<Row> rows = Select(trace, options);
+  const size_t shown = options.limit == 0 ? rows.size() : std::min(rows.size(), static_cast<size_t>(options.limit));
+  if (options.json) {
+    Print(Json(trace, rows, shown));
+  } else if (!rows.empty()) {
+    Print(Table(trace, rows, shown));
+  }
+  if (rows.empty()) {
+    Complain(absl::StrFormat("none of the %d requests of %s matches", trace.requests.size(), options.input));
+    return loaded == kDamaged ? kDamaged : kNothingFound;
+  }
+  return loaded;
+}
+
+}  // namespace
+
+void AddRequests(CLI::App& app, int& exit_code) {
+  auto options = std::make_shared<RequestsOptions>();
+  CLI::App* command = app.add_subcommand("requests", "Lists the requests of a dump with their stages, slowest first");
+  command->add_option("dump", options->input, "The dump, or the directory of an incident")->required();
+  command->add_option("--limit", options->limit, "At most so many; 0 is all")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}))
+      ->capture_default_str();
+  command->add_option("--route", options->route, "Only this route");
+  command->add_option("--outcome", options->outcome, "Only this outcome")
+      ->check(CLI::IsMember({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"}));
+  command->add_option("--sort", options->sort, "By what")
+      ->check(CLI::IsMember({"latency", "queue", "begin"}))
+      ->capture_default_str();
+  command->add_flag("--json", options->json, "For programs: docs/cli.md");
+  command->callback([options, &exit_code] {
+    options->input = DumpPath(options->input);
+    exit_code = Requests(*options);
+  });
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the built-in triggers share: which route they watch, how long they stay quiet after firing, how options are
+// checked and how a firing is put into words.
+#ifndef PITOT_LIB_TRIGGER_FIRING_RULES_H_
+#define PITOT_LIB_TRIGGER_FIRING_RULES_H_
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <atomic>
+
+#include "base/clock.h"
+#include "pitot/extend/trigger.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace trigger {
+
+inline constexpr uint32_t kMaxRoutes = 64;
+inline constexpr uint32_t kMaxSizeBuckets = 64;
+inline constexpr uint32_t kMaxNameBytes = 120;  // what Intern keeps
+inline constexpr double kMaxThresholdMs = 86400000;
+
+// One line of text in a fixed buffer; what does not fit is cut.
+template <size_t kCapacity> class Line {
+ public:
+  // Appends.
+  [[gnu::format(printf, 2, 3)]] void Add(const char* format, ...) noexcept {
+    va_list args;
+    va_start(args, format);
+    const int size = vsnprintf(text_ + size_, kCapacity - size_, format, args);
+    va_end(args);
+    if (size > 0)
+      size_ += static_cast<size_t>(size) < kCapacity - size_ ? static_cast<size_t>(size) : kCapacity - size_ - 1;
+  }
+  // Appends "1,203".
+  void AddCount(uint64_t count) noexcept {
+    char digits[24];
+    const int size = snprintf(digits, sizeof digits, "%llu", static_cast<unsigned long long>(count));
+    for (int i = 0; i < size; ++i) Add(i > 0 && (size - i) % 3 == 0 ? ",%c" : "%c", digits[i]);
+  }
+  const char* text() const noexcept { return text_; }
+
+ private:
+  char text_[kCapacity] = {};
+  size_t size_ = 0;
+};
+using Detail = Line<256>;
+using Cause = Line<kMaxNameBytes + 40>;
+
+inline double Milliseconds(uint64_t ns) noexcept { return static_cast<double>(ns) * 1e-6; }
+// 0 for what is no time; refused options may hold anything.
+inline uint64_t Nanoseconds(double ms) noexcept {
+  return ms > 0 ? static_cast<uint64_t>((ms < kMaxThresholdMs ? ms : kMaxThresholdMs) * 1e6) : 0;
+}
+
+// A name from the host's options, copied. Null: every name matches.
+class NameFilter {
+ public:
+  explicit NameFilter(const char* name) noexcept : matches_all_(name == nullptr) {
+    if (name == nullptr) return;
+    const size_t size = strnlen(name, kMaxNameBytes + 1);
+    is_too_long_ = size > kMaxNameBytes;
+    memcpy(name_, name, is_too_long_ ? kMaxNameBytes : size);
+  }
+  bool Matches(const char* name) const noexcept { return matches_all_ || strcmp(name_, name) == 0; }
+  bool matches_all() const noexcept { return matches_all_; }
+  // A name that is empty or longer than any that is kept can never match.
+  bool IsUsable() const noexcept { return matches_all_ || (!is_too_long_ && name_[0] != 0); }
+
+ private:
+  const bool matches_all_;
+  bool is_too_long_ = false;
+  char name_[kMaxNameBytes + 1] = {};
+};
+
+// After a firing, quiet for a while: 64 slots, a route each. Threads: any; of several that ask at once one passes.
+class CoolDown {
+ public:
+  CoolDown(uint32_t cool_down_ms, base::ClockFunction clock) noexcept
+      : cool_down_ns_(uint64_t{cool_down_ms} * 1000000), clock_(clock) {}
+  bool Pass(uint32_t slot) noexcept {
+    if (cool_down_ns_ == 0) return true;
+    std::atomic<uint64_t>& quiet_until_ns = quiet_until_ns_[slot % kMaxRoutes];
+    const uint64_t now_ns = clock_();
+    uint64_t until_ns = quiet_until_ns.load(std::memory_order_relaxed);
+    return now_ns >= until_ns &&
+           quiet_until_ns.compare_exchange_strong(until_ns, now_ns + cool_down_ns_, std::memory_order_relaxed);
+  }
+
+ private:
+  const uint64_t cool_down_ns_;
+  const base::ClockFunction clock_;
+  std::atomic<uint64_t> quiet_until_ns_[kMaxRoutes] = {};
+};
+
+// Collects the first thing that is wrong with a trigger's options: "LatencyTriggerOptions.k must be ...".
+class OptionsCheck {
+ public:
+  explicit OptionsCheck(const char* options) noexcept : options_(options) {}
+  void Require(bool holds, const char* field, const char* rule) noexcept {
+    if (!holds && field_ == nullptr) field_ = field, rule_ = rule;
+  }
+  void RequireName(const NameFilter& name, const char* field) noexcept {
+    Require(name.IsUsable(), field, "must be null (all of them) or a name of 1 to 120 bytes");
+  }
+  void RequireThreshold(double ms, const char* field) noexcept {
+    Require(isfinite(ms) && ms >= 0 && ms <= kMaxThresholdMs, field, "must be 0 (not watched) to 86,400,000 ms");
+  }
+  void RequireWindows(uint32_t pre_window_ms, uint32_t post_window_ms) noexcept {
+    Require(pre_window_ms <= 3600000, "pre_window_ms", "must be 0 (the recorder's) to 3,600,000");
+    Require(post_window_ms <= 60000, "post_window_ms", "must be 0 (the recorder's) to 60,000");
+  }
+  Status Take() const noexcept {
+    if (field_ == nullptr) return Status();
+    Line<256> message;
+    message.Add("%s.%s %s", options_, field_, rule_);
+    return Status(StatusCode::kInvalidArgument, message.text());
+  }
+
+ private:
+  const char* options_;
+  const char* field_ = nullptr;
+  const char* rule_ = nullptr;
+};
+
+}  // namespace trigger
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_TRIGGER_FIRING_RULES_H_

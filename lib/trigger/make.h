@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built-in triggers with the clock that their cool-downs read; the public factories bring CLOCK_MONOTONIC.
+#ifndef PITOT_LIB_TRIGGER_MAKE_H_
+#define PITOT_LIB_TRIGGER_MAKE_H_
+
+#include <memory>
+
+#include "base/clock.h"
+#include "pitot/trigger/failure.h"
+#include "pitot/trigger/latency.h"
+#include "pitot/trigger/predicate.h"
+#include "pitot/trigger/stall.h"
+#include "pitot/trigger/tokens.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace trigger {
+
+std::unique_ptr<Trigger> MakeLatency(const LatencyTriggerOptions& options, base::ClockFunction clock) noexcept;
+std::unique_ptr<Trigger> MakeFailure(const FailureTriggerOptions& options, base::ClockFunction clock) noexcept;
+std::unique_ptr<Trigger> MakeTokens(const TokensTriggerOptions& options, base::ClockFunction clock) noexcept;
+std::unique_ptr<Trigger> MakeStall(const StallTriggerOptions& options, base::ClockFunction clock) noexcept;
+std::unique_ptr<Trigger> MakePredicate(const PredicateTriggerOptions& options, base::ClockFunction clock) noexcept;
+
+}  // namespace trigger
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_TRIGGER_MAKE_H_

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/extend/trigger.h"
+
+PITOT_NAMESPACE_BEGIN
+
+Trigger::~Trigger() = default;
+Status Trigger::Check() const noexcept { return Status(); }
+void Trigger::OnFinish(const RequestView&, FiringSink&) noexcept {}
+void Trigger::OnTokens(const RequestView&, uint64_t, FiringSink&) noexcept {}
+bool Trigger::WatchesOpenWork() const noexcept { return false; }
+void Trigger::OnOpenRequest(const RequestView&, FiringSink&) noexcept {}
+void Trigger::OnOpenScope(const char*, uint32_t, uint64_t, FiringSink&) noexcept {}
+uint64_t Trigger::LateAfterNs(const char*) noexcept { return 0; }
+
+PITOT_NAMESPACE_END

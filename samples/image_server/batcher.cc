@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image_server/batcher.h"
+
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "image_server/monotonic.h"
+
+namespace image_server {
+
+Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch)
+    : options_(options), model_(std::move(model)), stretch_(std::move(stretch)) {
+  for (size_t i = 0; i < options_.workers; ++i) workers_.emplace_back([this, i] { Work(i); });
+}
+
+Batcher::~Batcher() { Stop(); }
+
+std::optional<std::future<Prediction>> Batcher::Submit(Planes input, pitot::Request& request, uint64_t request_id) {
+  std::lock_guard lock(mutex_);
+  if (is_stopping_ || queue_.size() >= options_.max_queue) return std::nullopt;
+  Job job{std::move(input), {}, request_id, MonotonicNs(), {}};
+  std::future<Prediction> result = job.result.get_future();
+  request.Stage("queue");
+  job.token = request.Enqueue("pictures");
+  queue_.push_back(std::move(job));
+  PITOT_COUNTER("queue depth", queue_.size());
+  (is_gathering_ ? member_arrived_ : work_arrived_).notify_one();
+  return result;
+}
+
+void Batcher::Stop() {
+  {
+    std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    member_arrived_.notify_all();
+    work_arrived_.notify_all();
+  }
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+}
+
+void Batcher::Work(size_t number) {
+  pitot::SetThreadName(("worker " + std::to_string(number)).c_str());
+  while (true) {
+    std::vector<Job> jobs;
+    pitot::Batch batch = Gather(jobs);
+    if (jobs.empty()) return;
+    Execute(batch, jobs);
+  }
+}
+
+// Blocks until there is a batch to run; no jobs mean that the batcher has stopped and nothing is left.
+pitot::Batch Batcher::Gather(std::vector<Job>& jobs) {
+  std::unique_lock lock(mutex_);
+  work_arrived_.wait(lock, [&] { return is_stopping_ || (!is_gathering_ && !queue_.empty()); });
+  if (queue_.empty()) return {};
+
+  is_gathering_ = true;
+  pitot::Batch batch = pitot::Batch::Begin("resnet");
+  const uint64_t delay_ns = stretch_.delay_ns ? stretch_.delay_ns(options_.max_delay_ns) : options_.max_delay_ns;
+  const uint64_t deadline_ns = queue_.front().enqueued_ns + delay_ns;
+  pitot::BatchClose why = pitot::BatchClose::kFull;
+  while (jobs.size() < options_.max_batch) {
+    if (!queue_.empty()) {
+      Take(jobs, batch);
+      continue;
+    }
+    const uint64_t now_ns = MonotonicNs();
+    const uint64_t patience_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    if (!member_arrived_.wait_for(lock, patience_ns, [&] { return is_stopping_ || !queue_.empty(); })) {
+      why = pitot::BatchClose::kTimeout;
+      break;
+    }
+    if (queue_.empty()) {
+      why = pitot::BatchClose::kFlush;  // stopping: nobody else will come
+      break;
+    }
+  }
+  batch.Close(why);
+  PITOT_COUNTER("queue depth", queue_.size());
+
+  is_gathering_ = false;
+  if (!queue_.empty()) work_arrived_.notify_one();
+  lock.unlock();
+  if (stretch_.on_closed) stretch_.on_closed(jobs, delay_ns, MonotonicNs());
+  return batch;
+}
+
+void Batcher::Take(std::vector<Job>& jobs, pitot::Batch& batch) {
+  jobs.push_back(std::move(queue_.front()));
+  queue_.pop_front();
+  batch.Join(jobs.back().token);
+  pitot::Stage(jobs.back().token, "batch");
+}
+
+void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
+  std::vector<const Planes*> inputs;
+  for (const Job& job : jobs) {
+    inputs.push_back(&job.input);
+    pitot::Stage(job.token, "forward");
+  }
+  std::vector<Prediction> predictions;
+  std::exception_ptr error;
+  try {
+    predictions = model_(inputs, batch);
+    if (predictions.size() != jobs.size()) throw std::logic_error("the model answered for another number of pictures");
+  } catch (...) {
+    error = std::current_exception();  // every member's
+  }
+  batch.Finish();
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (error) {
+      jobs[i].result.set_exception(error);
+    } else {
+      jobs[i].result.set_value(std::move(predictions[i]));
+    }
+  }
+}
+
+}  // namespace image_server

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A dynamic batcher: pictures wait in a queue until a batch is full or the oldest has waited long enough, then one of
+// the workers runs the network on the batch. One worker at a time gathers members; the others run batches or idle.
+//
+// What Pitot learns here: the queue (Enqueue, Join), who shares a batch and why it was closed (Batch), each request's
+// stages "queue", "batch" and "forward", and the waits of the workers (Mutex, ConditionVariable).
+#ifndef SAMPLES_IMAGE_SERVER_BATCHER_H_
+#define SAMPLES_IMAGE_SERVER_BATCHER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <optional>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "image_server/image.h"
+#include "image_server/prediction.h"
+#include "pitot/request.h"
+#include "pitot/wait.h"
+
+namespace image_server {
+
+struct BatcherOptions {
+  size_t workers = 1;
+  size_t max_batch = 8;
+  uint64_t max_delay_ns = 2'000'000;
+  size_t max_queue = 256;
+};
+
+// One picture on its way through the batcher.
+struct Job {
+  Planes input;
+  pitot::Token token;       // stands for the request on the worker's thread
+  uint64_t request_id = 0;  // as the client knows it
+  uint64_t enqueued_ns = 0;
+  std::promise<Prediction> result;
+};
+
+class Batcher {
+ public:
+  // Runs the network on `inputs`, one result each; calls Submitted() of `batch` once all work is launched.
+  using Model = std::function<std::vector<Prediction>(std::span<const Planes* const> inputs, pitot::Batch& batch)>;
+
+  // Lets an experiment stretch the delay of a batch: returns the delay to use in place of `normal_ns`; is told when the
+  // batch closes how long it was open (from its first member's arrival), and its members.
+  struct Stretch {
+    std::function<uint64_t(uint64_t normal_ns)> delay_ns;
+    std::function<void(std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns)> on_closed;
+  };
+
+  Batcher(const BatcherOptions& options, Model model, Stretch stretch = {});
+  // Stops.
+  ~Batcher();
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+
+  // Queues a picture of `request`. Nothing when the queue is full or the batcher has stopped: shed the request.
+  std::optional<std::future<Prediction>> Submit(Planes input, pitot::Request& request, uint64_t request_id);
+
+  // Runs what is queued, then ends the workers. Idempotent.
+  void Stop();
+
+ private:
+  void Work(size_t number);
+  pitot::Batch Gather(std::vector<Job>& jobs);
+  void Execute(pitot::Batch& batch, std::vector<Job>& jobs);
+  void Take(std::vector<Job>& jobs, pitot::Batch& batch);
+
+  const BatcherOptions options_;
+  const Model model_;
+  const Stretch stretch_;
+
+  pitot::Mutex mutex_{"batch queue"};
+  pitot::ConditionVariable member_arrived_{"batch member"};  // the worker that gathers waits here
+  pitot::ConditionVariable work_arrived_{"batch work"};      // the idle ones here
+  std::deque<Job> queue_;
+  bool is_gathering_ = false;
+  bool is_stopping_ = false;
+
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace image_server
+
+#endif  // SAMPLES_IMAGE_SERVER_BATCHER_H_

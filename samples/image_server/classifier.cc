@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image_server/classifier.h"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "image_server/resnet.h"
+#include "pitot/trace.h"
+
+namespace image_server {
+namespace {
+
+torch::Device ChooseDevice(const std::string& name) {
+  const bool has_cuda = torch::cuda::is_available();
+  if (name == "cuda" && !has_cuda) throw std::runtime_error("--device cuda: this LibTorch sees no CUDA device");
+  return name == "cuda" || (name == "auto" && has_cuda) ? torch::kCUDA : torch::kCPU;
+}
+
+// LibTorch's thread count is the calling thread's own, and OpenBLAS, which LibTorch may call, has a pool of its own
+// that only its own function limits. Several workers with one thread each beat one after another with all of them.
+void UseThreads(int count) {
+  thread_local int current = 0;
+  if (current == count) return;
+  current = count;
+  torch::set_num_threads(count);
+  using SetThreads = void (*)(int);
+  static const auto set_openblas_threads =
+      reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  if (set_openblas_threads != nullptr) set_openblas_threads(count);
+}
+
+}  // namespace
+
+struct Classifier::Network {
+  torch::Device device;
+  ResNet50 net;
+};
+
+Classifier::Classifier(const ClassifierOptions& options) : options_(options) {
+  torch::manual_seed(options.seed);
+  network_.reset(new Network{ChooseDevice(options.device), ResNet50(options.width, kClasses)});
+  network_->net->eval();
+  network_->net->to(network_->device);
+  name_ = "resnet50 width " + std::to_string(options.width) + " side " + std::to_string(options.side) + " " +
+          network_->device.str();
+}
+
+Classifier::~Classifier() = default;
+
+void Classifier::WarmUp(size_t max_batch) {
+  const Planes grey(size_t{3} * static_cast<size_t>(options_.side) * static_cast<size_t>(options_.side));
+  for (size_t size = 1; size <= max_batch; ++size) {
+    const std::vector<const Planes*> inputs(size, &grey);
+    pitot::Batch batch;
+    Run(inputs, batch);
+  }
+}
+
+std::vector<Prediction> Classifier::Run(std::span<const Planes* const> inputs, pitot::Batch& batch) {
+  UseThreads(options_.threads_per_forward);
+  const c10::InferenceMode inference;
+  const auto count = static_cast<int64_t>(inputs.size());
+
+  torch::Tensor pictures;
+  {
+    PITOT_SCOPE("pack", count);
+    pictures = torch::empty({count, 3, options_.side, options_.side});
+    float* to = pictures.data_ptr<float>();
+    for (const Planes* planes : inputs) {
+      std::memcpy(to, planes->data(), planes->size() * sizeof(float));
+      to += planes->size();
+    }
+    pictures = pictures.to(network_->device);
+  }
+
+  torch::Tensor scores;
+  {
+    PITOT_SCOPE("forward", count);
+    scores = network_->net->forward(pictures);
+  }
+  batch.Submitted();  // on a GPU the work has only been launched: what follows waits for it
+
+  PITOT_SCOPE("softmax and top 5", count);
+  const auto [probabilities, classes] = scores.softmax(1).topk(kTop);
+  const torch::Tensor host_probabilities = probabilities.cpu(), host_classes = classes.cpu();
+  std::vector<Prediction> predictions(inputs.size());
+  const float* probability = host_probabilities.data_ptr<float>();
+  const int64_t* class_index = host_classes.data_ptr<int64_t>();
+  for (Prediction& prediction : predictions) {
+    for (size_t i = 0; i < kTop; ++i) prediction.push_back({*class_index++, *probability++});
+  }
+  return predictions;
+}
+
+}  // namespace image_server

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image_server/classify.h"
+
+#include <chrono>
+#include <exception>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "pitot/trace.h"
+#include "pitot/wait.h"
+
+namespace image_server {
+namespace {
+
+std::string ToJson(const Prediction& prediction, uint64_t id) {
+  PITOT_SCOPE("write json");
+  nlohmann::json top = nlohmann::json::array();
+  for (const ClassScore& score : prediction) {
+    top.push_back({{"class", "class " + std::to_string(score.class_index)},
+                   {"index", score.class_index},
+                   {"probability", score.probability}});
+  }
+  return nlohmann::json{{"id", RequestIdText(id)}, {"top", std::move(top)}}.dump();
+}
+
+}  // namespace
+
+Reply ErrorReply(int status, std::string_view message) {
+  pitot::Outcome outcome = pitot::Outcome::kFailed;
+  if (status < 500) outcome = pitot::Outcome::kCancelled;
+  if (status == 503) outcome = pitot::Outcome::kShed;
+  if (status == 504) outcome = pitot::Outcome::kTimedOut;
+  return {status, nlohmann::json{{"error", message}}.dump(), outcome};
+}
+
+ClassifyHandler::ClassifyHandler(const ClassifyOptions& options, Batcher* batcher, Faults* faults)
+    : options_(options), batcher_(batcher), faults_(faults) {}
+
+Image ClassifyHandler::Decode(std::string_view jpeg, uint64_t id) {
+  PITOT_SCOPE("decode", jpeg.size());
+  Image image = DecodeJpeg(jpeg, options_.max_pixels);
+  faults_->InDecode(id);
+  return image;
+}
+
+Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, uint64_t id) try {
+  request.Stage("decode");
+  const Image image = Decode(jpeg, id);
+  // Requests are compared with requests of their size: the first size divides the route.
+  request.SetSize("pixels", static_cast<double>(image.width) * image.height);
+  request.SetSize("bytes", static_cast<double>(jpeg.size()));
+  Planes input = Normalise(Resize(image, options_.side));
+
+  request.Stage("look up");
+  faults_->InCache(id);
+  faults_->InHandler(id);
+
+  // The batcher's workers go on with the stages "queue", "batch" and "forward".
+  std::optional<std::future<Prediction>> result = batcher_->Submit(std::move(input), request, id);
+  if (!result) return ErrorReply(503, "the server is busy");
+  {
+    PITOT_WAIT(pitot::WaitKind::kFuture, "prediction", pitot::Owner{});
+    if (result->wait_for(std::chrono::nanoseconds(options_.timeout_ns)) != std::future_status::ready) {
+      return ErrorReply(504, "the network did not answer in time");
+    }
+  }
+  const Prediction prediction = result->get();  // throws what the network threw
+
+  request.Stage("respond");
+  return {200, ToJson(prediction, id), pitot::Outcome::kOk};
+} catch (const ImageError& error) {
+  return ErrorReply(400, error.what());
+} catch (const std::exception& error) {
+  return ErrorReply(500, error.what());
+}
+
+}  // namespace image_server

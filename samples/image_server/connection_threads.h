@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The threads on which cpp-httplib serves connections, one connection each for as long as it is open. Unlike its own
+// pool this one knows when a connection was accepted, so that the time it waited for a thread is not lost.
+#ifndef SAMPLES_IMAGE_SERVER_CONNECTION_THREADS_H_
+#define SAMPLES_IMAGE_SERVER_CONNECTION_THREADS_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <httplib.h>
+
+#include "pitot/request.h"
+
+namespace image_server {
+
+class ConnectionThreads : public httplib::TaskQueue {
+ public:
+  // `on_closed` is called on the connection's thread when it has ended.
+  ConnectionThreads(size_t count, std::function<void()> on_closed);
+
+  void enqueue(std::function<void()> serve) override;
+  void shutdown() override;
+
+  // When the request whose headers this thread has just read arrived: now, less what its connection waited for a thread
+  // if it is the connection's first.
+  static pitot::Timestamp ArrivalOfThisRequest();
+
+ private:
+  struct Connection {
+    std::function<void()> serve;
+    pitot::Timestamp accepted;
+  };
+  void Work(size_t number);
+
+  const std::function<void()> on_closed_;
+  std::mutex mutex_;
+  std::condition_variable connection_arrived_;
+  std::deque<Connection> waiting_;
+  bool is_stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace image_server
+
+#endif  // SAMPLES_IMAGE_SERVER_CONNECTION_THREADS_H_

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was really injected, one JSON object a line:
+//   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234}
+// time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it.
+#ifndef SAMPLES_IMAGE_SERVER_FAULT_LOG_H_
+#define SAMPLES_IMAGE_SERVER_FAULT_LOG_H_
+
+#include <cstdint>
+#include <string>
+
+namespace image_server {
+
+// 16 hexadecimal digits, as in the header x-request-id.
+std::string RequestIdText(uint64_t id);
+
+// Threads: any; a line is one write to a file opened for appending.
+class FaultLog {
+ public:
+  // "" logs nothing. Throws std::runtime_error when the file cannot be opened.
+  explicit FaultLog(const std::string& file);
+  ~FaultLog();
+  FaultLog(const FaultLog&) = delete;
+  FaultLog& operator=(const FaultLog&) = delete;
+
+  // `more` is appended inside the object: R"(,"role":"waiter")".
+  void Write(uint64_t time_ns, uint64_t request, const char* fault, uint64_t injected_ns, const std::string& more = {});
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace image_server
+
+#endif  // SAMPLES_IMAGE_SERVER_FAULT_LOG_H_

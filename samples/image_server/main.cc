@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// image_server: classifies JPEGs over HTTP with a ResNet-50, and records itself with Pitot. What a server does to be
+// recorded is in three places: here (start the recorder, say what is worth an incident), http_server.cc and classify.cc
+// (a request from arrival to response), batcher.cc (queue, batch, workers).
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "image_server/batcher.h"
+#include "image_server/classifier.h"
+#include "image_server/classify.h"
+#include "image_server/faults.h"
+#include "image_server/http_server.h"
+#include "image_server/options.h"
+#include "pitot/pitot.h"
+
+namespace image_server {
+namespace {
+
+// Recording never decides whether the server runs: what goes wrong with it is said and lived with.
+void Warn(const pitot::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "recorder: %s\n", status.message());
+}
+
+pitot::Recorder StartRecorder(const Options& options) {
+  pitot::Options recording = pitot::Options::FromEnvironment();
+  if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
+  recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
+
+  pitot::Recorder recorder = pitot::Recorder::Start(recording);
+  Warn(recorder.status());
+  if (!recorder.status().ok()) return recorder;
+
+  // What is worth an incident: any request above the objective; several within a short time that are slow for their
+  // size, although the objective is met; a failure; a request that does not end.
+  pitot::LatencyTriggerOptions objective;
+  objective.route = "/classify";
+  objective.above_ms = options.slo_ms;
+  Warn(recorder.Add(pitot::MakeLatencyTrigger(objective)));
+
+  pitot::LatencyTriggerOptions unusual;
+  unusual.route = "/classify";
+  unusual.or_above_quantile = 0.995;
+  unusual.k = 3;
+  unusual.n = 32;
+  unusual.cool_down_ms = 10'000;
+  Warn(recorder.Add(pitot::MakeLatencyTrigger(unusual)));
+
+  Warn(recorder.Add(pitot::MakeFailureTrigger({})));
+
+  pitot::StallTriggerOptions stall;
+  stall.request_open_ms = std::max(1000.0, 20 * options.slo_ms);
+  Warn(recorder.Add(pitot::MakeStallTrigger(stall)));
+
+  pitot::Hooks hooks;
+  hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
+    std::fprintf(stderr, "incident %llu: %s: %s\n", static_cast<unsigned long long>(incident.number), incident.cause,
+                 incident.directory != nullptr ? incident.directory : incident.status.message());
+  };
+  Warn(recorder.SetHooks(hooks));
+  return recorder;
+}
+
+// The file is complete whenever it is there.
+void WritePortFile(const std::string& name, int port) {
+  const std::string temporary = name + ".tmp";
+  std::FILE* const file = std::fopen(temporary.c_str(), "w");
+  const bool is_written = file != nullptr && std::fprintf(file, "%d\n", port) > 0;
+  if (file == nullptr || std::fclose(file) != 0 || !is_written || std::rename(temporary.c_str(), name.c_str()) != 0) {
+    throw std::runtime_error("cannot write --port-file " + name);
+  }
+}
+
+Batcher::Stretch StretchOf(Faults* faults, uint64_t normal_ns) {
+  return {[faults](uint64_t delay_ns) { return faults->BatchDelayNs(delay_ns); },
+          [faults, normal_ns](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
+            if (delay_ns == normal_ns) return;
+            const uint64_t should_close_ns = jobs.front().enqueued_ns + normal_ns;
+            for (const Job& job : jobs) {
+              faults->BatchWaited(job.request_id, std::max(should_close_ns, job.enqueued_ns), closed_ns);
+            }
+          }};
+}
+
+int Main(int argc, char** argv) {
+  Options options = ParseOptions(argc, argv);
+
+  // Every thread leaves these to the sigwait below. Blocked before the first thread, Pitot's included, is started.
+  sigset_t stop_signals;
+  sigemptyset(&stop_signals);
+  sigaddset(&stop_signals, SIGTERM);
+  sigaddset(&stop_signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+
+  pitot::Recorder recorder = options.record ? StartRecorder(options) : pitot::Recorder();
+
+  Classifier classifier(options.classifier);
+  classifier.WarmUp(options.batcher.max_batch);
+  std::printf("model: %s\n", classifier.name().c_str());
+
+  Faults faults(options.faults);
+  Batcher batcher(
+      options.batcher,
+      [&](std::span<const Planes* const> inputs, pitot::Batch& batch) { return classifier.Run(inputs, batch); },
+      StretchOf(&faults, options.batcher.max_delay_ns));
+  ClassifyHandler handler(options.classify, &batcher, &faults);
+  options.http.model = classifier.name();
+  HttpServer server(options.http, &handler, &faults, &recorder);
+
+  const int port = server.Bind();  // from here on connections are kept for Run
+  if (!options.port_file.empty()) WritePortFile(options.port_file, port);
+  std::printf("listening on 127.0.0.1:%d\n", port);
+  std::fflush(stdout);
+  faults.Start();
+  std::thread serving([&] { server.Run(); });
+
+  int signal = 0;
+  sigwait(&stop_signals, &signal);
+  std::printf("stopping\n");
+  std::fflush(stdout);
+  server.Stop();
+  serving.join();
+  batcher.Stop();
+  recorder.Stop();
+  return 0;
+}
+
+}  // namespace
+}  // namespace image_server
+
+int main(int argc, char** argv) {
+  try {
+    return image_server::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "image_server: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// CLOCK_MONOTONIC in ns: the clock of the fault log and of the load generator's results.
+#ifndef SAMPLES_IMAGE_SERVER_MONOTONIC_H_
+#define SAMPLES_IMAGE_SERVER_MONOTONIC_H_
+
+#include <time.h>
+
+#include <cstdint>
+
+namespace image_server {
+
+inline uint64_t MonotonicNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace image_server
+
+#endif  // SAMPLES_IMAGE_SERVER_MONOTONIC_H_

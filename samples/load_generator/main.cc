@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// load_generator: loads an image server on this machine and says how long its requests took, seen from outside.
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+
+#include "load_generator/load.h"
+#include "load_generator/options.h"
+#include "load_generator/results.h"
+
+namespace load_generator {
+namespace {
+
+void WriteFile(const std::string& name, const std::string& text) {
+  std::FILE* const file = name == "-" ? stdout : std::fopen(name.c_str(), "w");
+  if (file == nullptr) throw std::runtime_error("cannot write --json " + name);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fputc('\n', file) > 0;
+  const bool is_closed = file == stdout ? std::fflush(file) == 0 : std::fclose(file) == 0;
+  if (!is_written || !is_closed) throw std::runtime_error("cannot write --json " + name);
+}
+
+// Fails when no request was answered as it should be.
+int Main(int argc, char** argv) {
+  const Options options = ParseOptions(argc, argv);
+  const Run run = SendLoad(options);
+  if (!options.json_file.empty()) WriteFile(options.json_file, ToJson(options, run));
+  std::fputs(ToText(run).c_str(), options.json_file == "-" ? stderr : stdout);
+  for (const Sample& sample : run.samples) {
+    if (sample.status == 200) return 0;
+  }
+  throw std::runtime_error("no request was answered with 200");
+}
+
+}  // namespace
+}  // namespace load_generator
+
+int main(int argc, char** argv) {
+  try {
+    return load_generator::Main(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "load_generator: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The load generator's command line.
+#ifndef SAMPLES_LOAD_GENERATOR_OPTIONS_H_
+#define SAMPLES_LOAD_GENERATOR_OPTIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "load_generator/arrivals.h"
+
+namespace load_generator {
+
+struct Options {
+  std::string host = "127.0.0.1";  // a loopback address
+  int port = 0;
+  bool is_closed_loop = false;
+  // Connections. Open loop: how many requests can be under way; an arrival that finds none free goes out late, and its
+  // latency counts from when it should have.
+  size_t concurrency = 32;
+  ArrivalOptions arrivals;  // duration_s includes the warm-up
+  double warm_up_s = 2;     // not in the statistics
+  int image_size = 224;
+  int big_size = 1024;
+  size_t slowest = 20;
+  bool list_latencies = false;
+  std::string json_file;
+};
+
+// Exits the process for --help and for what it does not understand, a host that is not this machine included.
+Options ParseOptions(int argc, char** argv);
+
+}  // namespace load_generator
+
+#endif  // SAMPLES_LOAD_GENERATOR_OPTIONS_H_

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exact percentiles: no histogram, no interpolation.
+#ifndef SAMPLES_LOAD_GENERATOR_PERCENTILE_H_
+#define SAMPLES_LOAD_GENERATOR_PERCENTILE_H_
+
+#include <cstdint>
+#include <span>
+
+namespace load_generator {
+
+// The smallest value that at least `quantile` of all values do not exceed (nearest rank); 0 when there are none.
+// REQUIRES: `sorted` ascending, 0 <= quantile <= 1.
+uint64_t Percentile(std::span<const uint64_t> sorted, double quantile);
+
+}  // namespace load_generator
+
+#endif  // SAMPLES_LOAD_GENERATOR_PERCENTILE_H_

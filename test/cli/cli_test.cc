@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built program on small dumps: what it prints and how it exits.
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "golden.h"
+#include "pitot/serialize/dump.h"
+#include "report/incident_trace.h"
+
+using nlohmann::json;
+
+namespace {
+
+struct Result {
+  int exit_code;
+  std::string out;
+  std::string err;
+};
+
+std::string Read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// A directory of its own, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    char path[] = "/tmp/pitot-cli-test-XXXXXX";
+    REQUIRE(mkdtemp(path) != nullptr);
+    path_ = path;
+  }
+  ~Folder() { (void)!system(("rm -rf " + path_).c_str()); }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(*this / name, std::ios::binary) << bytes;
+    return *this / name;
+  }
+  // Runs `pitot` with the arguments in this folder.
+  Result Run(const std::string& arguments) const {
+    const std::string command = "cd " + path_ + " && " PITOT_PROGRAM " " + arguments + " >out 2>err </dev/null";
+    const int status = system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Read(*this / "out"), Read(*this / "err")};
+  }
+
+ private:
+  std::string path_;
+};
+
+std::string Dump(const pitot::model::Trace& trace = incident::MakeTrace()) {
+  return incident::Serialize(*pitot::MakeDumpSerializer(), trace);
+}
+
+void CheckColumns(const std::string& text) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
+}
+
+}  // namespace
+
+TEST_CASE("info says what is in a dump", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result result = folder.Run("info dump.pitot");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.err == "");
+  CheckColumns(result.out);
+  CheckGolden("cli_info.txt", result.out);
+}
+
+TEST_CASE("info speaks JSON", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result result = folder.Run("info --json dump.pitot");
+
+  REQUIRE(result.exit_code == 0);
+  const json info = json::parse(result.out);
+  CHECK(info["complete"] == true);
+  CHECK(info["process"]["pid"] == 4242);
+  CHECK(info["counts"]["requests"] == 14);
+  CHECK(info["threads"].size() == 4);
+  CHECK(info["losses"][0]["events"] == 1203);
+  CHECK(info["firings"][0]["request"] == "0000000000008f0c");
+  CHECK(info["routes"][0]["route"] == "/classify");
+  CHECK(info["routes"][0]["max_ms"] == Approx(41.3));
+  CHECK(info["attributes"]["version"] == "0.1.0");
+}
+
+TEST_CASE("requests come slowest first with their stages", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result result = folder.Run("requests dump.pitot --limit 4");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.err == "");
+  CheckColumns(result.out);
+  CheckGolden("cli_requests.txt", result.out);
+}
+
+TEST_CASE("requests speak JSON", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result result = folder.Run("requests dump.pitot --json --route /classify --sort latency");
+
+  REQUIRE(result.exit_code == 0);
+  const json requests = json::parse(result.out)["requests"];
+  REQUIRE(requests.size() == 13);
+  const json& slow = requests[0];
+  CHECK(slow["id"] == "0000000000008f0c");
+  CHECK(slow["trace_id"].get<std::string>().size() == 32);
+  CHECK(slow["route"] == "/classify");
+  CHECK(slow["outcome"] == "ok");
+  CHECK(slow["begin_ns"] == 1000610000000);
+  CHECK(slow["latency_ms"] == Approx(41.3));
+  CHECK(slow["queue_ms"] == Approx(6.0005));
+  CHECK(slow["batch_ids"] == json::array({"0000000000000077"}));
+  CHECK(slow["sizes"]["pixels"] == 50176);
+  CHECK(slow["labels"]["model"] == "resnet50");
+  CHECK(slow["stages"][1]["name"] == "queue");
+  CHECK(slow["stages"][1]["ms"] == Approx(21.3));
+  CHECK(slow["complete"] == true);
+}
+
+TEST_CASE("requests can be sorted, limited and filtered", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+  const auto ids = [&](const std::string& arguments) {
+    const json document = json::parse(folder.Run("requests --json dump.pitot " + arguments).out);
+    std::vector<std::string> found;
+    for (const json& request : document["requests"]) found.push_back(request["id"].get<std::string>().substr(12));
+    return found;
+  };
+
+  CHECK(ids("--sort begin --limit 2") == std::vector<std::string>{"0100", "0101"});
+  CHECK(ids("--sort queue --limit 2") == std::vector<std::string>{"0200", "8f0c"});
+  CHECK(ids("--limit 0").size() == 14);
+  CHECK(ids("--route /segment") == std::vector<std::string>{"0200"});
+  CHECK(ids("--outcome failed").empty());
+}
+
+TEST_CASE("an empty answer exits with 1", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result text = folder.Run("requests dump.pitot --route /none");
+  const Result program = folder.Run("requests dump.pitot --route /none --json");
+
+  CHECK(text.exit_code == 1);
+  CHECK(text.err.find("none of the 14 requests") != std::string::npos);
+  CHECK(program.exit_code == 1);
+  CHECK(json::parse(program.out)["requests"].empty());
+}
+
+TEST_CASE("report prints the report", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result result = folder.Run("report dump.pitot");
+
+  CHECK(result.exit_code == 0);
+  CheckGolden("report_incident.txt", result.out);
+  CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
+  CHECK(Read(folder / "report.txt") == result.out);
+}
+
+TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on request", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result plain = folder.Run("convert --to perfetto dump.pitot");
+  const Result compressed = folder.Run("convert dump.pitot --compress -o small.pftrace");
+
+  CHECK(plain.exit_code == 0);
+  CHECK(plain.out.find("wrote dump.pftrace") == 0);
+  CHECK(compressed.exit_code == 0);
+  CHECK(Read(folder / "dump.pftrace").size() > 500);
+  CHECK(Read(folder / "small.pftrace").size() < Read(folder / "dump.pftrace").size());
+  struct stat file = {};
+  REQUIRE(stat((folder / "dump.pftrace").c_str(), &file) == 0);
+  CHECK((file.st_mode & 0777) == 0600);
+  CHECK(folder.Run("convert dump.pitot -o -").out == Read(folder / "dump.pftrace"));
+}
+
+TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be recovered", "[cli]") {
+  Folder folder;
+  const std::string dump = Dump();
+  folder.Write("dump.pitot", dump.substr(0, dump.size() - 10));
+
+  const Result info = folder.Run("info --json dump.pitot");
+  CHECK(info.exit_code == 4);
+  CHECK(json::parse(info.out)["complete"] == false);
+  CHECK(info.err.find("pitot recover") != std::string::npos);
+  CHECK(folder.Run("requests dump.pitot").exit_code == 4);
+  CHECK(folder.Run("convert dump.pitot").exit_code == 4);
+  CHECK(folder.Run("report dump.pitot").exit_code == 4);
+
+  const Result recovered = folder.Run("recover dump.pitot");
+  CHECK(recovered.exit_code == 0);
+  const Result whole = folder.Run("info --json dump.recovered.pitot");
+  CHECK(whole.exit_code == 0);
+  CHECK(json::parse(whole.out)["complete"] == true);
+  CHECK(json::parse(whole.out)["attributes"]["recovered"].get<std::string>().find("damaged dump") != std::string::npos);
+  CHECK(json::parse(whole.out)["counts"]["requests"] == 14);
+}
+
+TEST_CASE("recovering a whole dump copies it and says so", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result result = folder.Run("recover dump.pitot -o copy.pitot");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.find("was whole") != std::string::npos);
+  CHECK(folder.Run("info copy.pitot").exit_code == 0);
+}
+
+TEST_CASE("an incident's directory stands for the dump in it", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  CHECK(folder.Run("requests .").out == folder.Run("requests dump.pitot").out);
+  CHECK(folder.Run("convert .").exit_code == 0);
+  CHECK(Read(folder / "dump.pftrace").size() > 500);
+}
+
+TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
+  Folder folder;
+  folder.Write("empty", "");
+  folder.Write("garbage", std::string(10000, 'x'));
+
+  for (const std::string command : {"info", "requests", "report", "convert", "recover"}) {
+    CAPTURE(command);
+    const Result missing = folder.Run(command + " none.pitot");
+    CHECK(missing.exit_code == 3);
+    CHECK(missing.err.find("none.pitot") != std::string::npos);
+    CHECK(missing.out == "");
+    CHECK(folder.Run(command + " .").exit_code == 3);
+    CHECK(folder.Run(command + " garbage").exit_code == 5);
+    CHECK(folder.Run(command + " empty").exit_code == 5);
+  }
+}
+
+TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const Result nowhere = folder.Run("convert dump.pitot -o nowhere/x.pftrace");
+  CHECK(nowhere.exit_code == 6);
+  CHECK(nowhere.err.find("nowhere/x.pftrace") != std::string::npos);
+  CHECK(folder.Run("convert dump.pitot -o /dev/full").exit_code == 6);
+  CHECK(folder.Run("convert dump.pitot -o dump.pitot").exit_code == 2);
+  CHECK(Read(folder / "dump.pitot") == Dump());
+}
+
+TEST_CASE("wrong usage exits with 2 and points at the help", "[cli]") {
+  Folder folder;
+
+  for (const std::string arguments : {"", "fly", "info", "requests x --sort color", "requests x --limit -1",
+                                      "convert x --to ascii", "info a b", "--nonsense"}) {
+    CAPTURE(arguments);
+    const Result result = folder.Run(arguments);
+    CHECK(result.exit_code == 2);
+    CHECK(result.err.find("--help") != std::string::npos);
+    CHECK(result.out == "");
+  }
+}
+
+TEST_CASE("help documents the exit codes", "[cli]") {
+  Folder folder;
+
+  const Result help = folder.Run("--help");
+
+  CHECK(help.exit_code == 0);
+  CHECK(help.out.find("Exit codes:") != std::string::npos);
+  for (const std::string command : {"info", "requests", "report", "convert", "recover", "doctor"}) {
+    CHECK(help.out.find(command) != std::string::npos);
+    CHECK(folder.Run(command + " --help").exit_code == 0);
+  }
+  CHECK(folder.Run("--version").out.find("pitot 0.") == 0);
+}
+
+TEST_CASE("doctor says what the machine allows", "[cli]") {
+  Folder folder;
+
+  const Result text = folder.Run("doctor");
+  const Result program = folder.Run("doctor --json --incident-dir .");
+
+  CHECK(text.exit_code == 0);
+  CheckColumns(text.out);
+  REQUIRE(program.exit_code == 0);
+  const json document = json::parse(program.out);
+  CHECK(document["healthy"] == true);
+  std::vector<std::string> topics;
+  for (const json& finding : document["findings"]) topics.push_back(finding["topic"]);
+  CHECK(topics == std::vector<std::string>{"switch", "cycle_counter", "clock_cost", "memory", "cpu", "threads",
+                                           "locked_memory", "unloaded_sites", "idle_priority", "incident_directory",
+                                           "collector_host", "collector_driver", "collector_cupti", "collector_nvml"});
+}
+
+TEST_CASE("doctor finds a problem and exits with 1", "[cli]") {
+  Folder folder;
+  folder.Write("file", "");
+
+  CHECK(folder.Run("doctor --incident-dir file").exit_code == 1);
+  CHECK(folder.Run("doctor --incident-dir none/none/none").exit_code == 1);
+  CHECK(folder.Run("doctor --incident-dir new").exit_code == 0);
+  setenv("PITOT_OFF", "1", 1);
+  const Result off = folder.Run("doctor");
+  unsetenv("PITOT_OFF");
+  CHECK(off.exit_code == 1);
+  CHECK(off.out.find("PITOT_OFF=1") != std::string::npos);
+}

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the machine code of the macros: codegen.py disabled|off COMPILER OBJDUMP WORK_FOLDER [SOURCE]
+
+disabled: with PITOT_DISABLED a function full of macros is the same, instruction by instruction, as one without them.
+off:      while recording is off a macro is the load of the gate, a test and a branch, and the path behind the branch calls
+          nothing but what the user wrote.
+"""
+
+import os
+import platform
+import re
+import sys
+
+import common
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SKIPPED = 77
+
+
+def compile_object(compiler, source, path, *flags):
+    common.must_run([compiler, "-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function",
+                     "-Wno-undefined-internal", f"-I{common.INCLUDE}", "-c", source, "-o", path, *flags])
+    return path
+
+
+def functions(objdump, path):
+    """{name: [(address, instruction, relocation or None)]}"""
+    result, current = {}, None
+    for line in common.must_run([objdump, "-dr", "-C", "--no-show-raw-insn", path]).splitlines():
+        if match := re.match(r"[0-9a-f]+ <(.*)>:$", line):
+            current = result.setdefault(match[1], [])
+        elif match := re.match(r"\s+[0-9a-f]+: R_\w+\s+(.*)$", line):
+            address, instruction, _ = current[-1]
+            current[-1] = (address, instruction, match[1])
+        elif match := re.match(r"\s+([0-9a-f]+):\s+(.*\S)\s*$", line):
+            current.append((int(match[1], 16), match[2], None))
+    return result
+
+
+def check_disabled(compiler, objdump, work, source):
+    with_macros = compile_object(compiler, source, os.path.join(work, "disabled.o"))
+    without = compile_object(compiler, source, os.path.join(work, "bare.o"), "-DBARE")
+    listings = [["%x %s %s" % line for line in [(a, i, r or "") for a, i, r in functions(objdump, path)["Handle"]]]
+                for path in (with_macros, without)]
+    failures = []
+    if listings[0] != listings[1]:
+        failures.append("compiled out, the macros leave code:\n" + "\n".join(listings[0]) + "\nagainst\n" + "\n".join(listings[1]))
+    left = [line for line in common.must_run(["nm", "-C", with_macros]).splitlines() if re.search(r"pitot", line)]
+    if left:
+        failures.append("compiled out, the macros leave symbols:\n" + "\n".join(left))
+    common.finish(failures, f"{len(listings[1])} instructions, the same with and without macros")
+
+
+def off_path(code, tests_allowed):
+    """What is wrong with the path that a function takes while the gate is 0, or None."""
+    index = {address: at for at, (address, _, _) in enumerate(code)}
+    at, calls, branches, saw_gate = 0, [], 0, False
+    for _ in range(10000):
+        address, instruction, relocation = code[at]
+        operation = instruction.split()[0]
+        target = re.match(r"j\w+\s+([0-9a-f]+)", instruction)
+        if relocation and "g_gate" in relocation:
+            saw_gate = True
+        if operation == "call":
+            if branches == 0:
+                return f"calls before the branch on the gate: {instruction} {relocation}"
+            calls.append(relocation or instruction)
+        elif operation.startswith("ret"):
+            break
+        elif operation == "jmp":
+            if relocation:  # a tail call
+                calls.append(relocation)
+                break
+            at = index[int(target[1], 16)]
+            continue
+        elif operation.startswith("j"):
+            branches += 1
+            before = code[at - 1][1].split()[0]
+            if operation not in ("je", "jne") or before not in ("test", "cmp", "cmpl", "testl"):
+                return f"not load, test, branch: {code[at - 1][1]}; {instruction}"
+            if branches == 1 and not saw_gate:
+                return f"branches before it has read the gate: {instruction}"
+            if branches > 1 + tests_allowed:
+                return f"branches again: {instruction}"
+            if operation == "je":  # of a zero
+                at = index[int(target[1], 16)]
+                continue
+        at += 1
+    others = [call for call in calls if not call.startswith("Work(int)")]
+    if others:
+        return f"calls {others}"
+    return None if branches else "no branch on the gate"
+
+
+def check_off(compiler, objdump, work, source):
+    path = compile_object(compiler, source, os.path.join(work, "off.o"))
+    # clang keeps the destructor's test of the null ring on this path; g++ drops it.
+    is_clang = "clang" in common.must_run([compiler, "--version"])
+    code = functions(objdump, path)
+    failures = []
+    checked = []
+    for name in sorted(code):
+        if name.startswith("With") and "." not in name and "[clone" not in name:
+            wrong = off_path(code[name], 1 if is_clang else 0)
+            if wrong:
+                listing = "\n".join("%x %s %s" % (a, i, r or "") for a, i, r in code[name])
+                failures.append(f"{name}: {wrong}\n{listing}")
+            checked.append(name)
+    common.finish(failures, ", ".join(checked))
+
+
+def main():
+    what, compiler, objdump, work = sys.argv[1:5]
+    if platform.machine() != "x86_64":
+        print("skipped: reads x86-64 code")
+        sys.exit(SKIPPED)
+    os.makedirs(work, exist_ok=True)
+    default = {"disabled": "codegen_disabled.cc", "off": "codegen_off.cc"}[what]
+    source = sys.argv[5] if len(sys.argv) > 5 else os.path.join(HERE, default)
+    {"disabled": check_disabled, "off": check_off}[what](compiler, objdump, work, source)
+
+
+if __name__ == "__main__":
+    main()

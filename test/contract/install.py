@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Uses the package as a stranger does: install.py package|shared --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
+
+package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace
+         and core, pkg-config, a component that is not there.
+shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
+         package and runs a program on that too; looks at what the libraries export.
+"""
+
+import argparse
+import glob
+import os
+import shutil
+import sys
+
+import common
+
+CONSUMER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
+
+
+class Test:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.checked = []
+        # What the developer's shell says must not help the package to be found.
+        self.environment = {name: value for name, value in os.environ.items()
+                            if name not in ("CMAKE_PREFIX_PATH", "pitot_DIR", "PKG_CONFIG_PATH", "LD_LIBRARY_PATH", "CXXFLAGS")}
+        # A cache for what is the same every time; the launcher is the caller's choice, not the package's.
+        self.launcher = [f"-DCMAKE_CXX_COMPILER_LAUNCHER={shutil.which('ccache')}"] if shutil.which("ccache") else []
+
+    def must_run(self, command, **options):
+        return common.must_run(command, env={**self.environment, **options.pop("env", {})}, **options)
+
+    def configure(self, name, *definitions, must=True):
+        folder = os.path.join(self.arguments.work, name)
+        command = [self.arguments.cmake, "-S", CONSUMER, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                   f"-DCMAKE_CXX_COMPILER={self.arguments.compiler}", *self.launcher, *definitions]
+        if must:
+            self.must_run(command)
+            return folder
+        return common.run(command, env=self.environment)
+
+    def build_and_run(self, name, *definitions):
+        folder = self.configure(name, *definitions)
+        self.must_run([self.arguments.cmake, "--build", folder, "-j", str(os.cpu_count())])
+        output = self.must_run([os.path.join(folder, "consumer")])
+        self.checked.append(f"{name} ({output.strip()})")
+        return folder
+
+    def install(self, build, name):
+        """Installs, moves what was installed, and returns where it went."""
+        staged = os.path.join(self.arguments.work, "staged")
+        moved = os.path.join(self.arguments.work, "moved", name)
+        shutil.rmtree(staged, ignore_errors=True)
+        shutil.rmtree(moved, ignore_errors=True)
+        self.must_run([self.arguments.cmake, "--install", build, "--prefix", staged])
+        os.makedirs(os.path.dirname(moved), exist_ok=True)
+        os.rename(staged, moved)
+        for folder, _, names in os.walk(moved):
+            for file_name in names:
+                if file_name.endswith((".cmake", ".pc", ".h")):
+                    with open(os.path.join(folder, file_name), encoding="utf-8") as file:
+                        text = file.read()
+                    for place in (common.ROOT, staged):
+                        if place in text:
+                            common.fail(f"{file_name} names a folder of the machine that built it: {place}")
+        return moved
+
+    def check_missing_component(self, prefix):
+        status, output = self.configure("missing", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=cupti", must=False)
+        message = " ".join(output.split())
+        if status == 0 or "pitot was built without component cupti; this package has: trace, core" not in message:
+            common.fail(f"COMPONENTS cupti gave status {status} and\n{output}")
+        self.checked.append("a component that is not there")
+
+    def check_pkg_config(self, prefix, name, run_path):
+        folder = glob.glob(os.path.join(prefix, "lib*", "**", "pkgconfig"), recursive=True)
+        if len(folder) != 1:
+            common.fail(f"pitot.pc lies in {folder}")
+        flags = self.must_run(["pkg-config", "--cflags", "--libs", "pitot"], env={"PKG_CONFIG_PATH": folder[0]}).split()
+        program = os.path.join(self.arguments.work, name)
+        run_path = [f"-Wl,-rpath,{os.path.dirname(folder[0])}"] if run_path else []
+        self.must_run([self.arguments.compiler, "-std=c++17", os.path.join(CONSUMER, "core.cc"), "-o", program, *flags, *run_path])
+        self.checked.append(f"{name} ({self.must_run([program]).strip()})")
+
+    def package(self):
+        prefix = self.install(self.arguments.build, "static")
+        shutil.rmtree(os.path.join(self.arguments.work, "missing"), ignore_errors=True)
+        self.build_and_run("find_package_trace", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=trace")
+        self.build_and_run("find_package_core", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
+        self.check_missing_component(prefix)
+        self.check_pkg_config(prefix, "pkg_config", False)
+        program = os.path.join(prefix, "bin", "pitot")
+        if os.path.exists(program):
+            self.must_run([program, "--help"])
+            self.checked.append("bin/pitot")
+
+    def shared(self):
+        folder = self.build_and_run("add_subdirectory", f"-DCONSUMER_SOURCES={common.ROOT}", "-DBUILD_SHARED_LIBS=ON",
+                                    "-DPITOT_INSTALL=ON")
+        libraries = [path for name in ("trace", "core") for path in glob.glob(os.path.join(folder, "pitot", "lib", f"libpitot_{name}.so"))]
+        if len(libraries) != 2:
+            common.fail(f"shared libraries: {libraries}")
+        self.must_run([sys.executable, os.path.join(os.path.dirname(CONSUMER), "symbols.py"), "shared", *libraries])
+        self.checked.append("what the shared libraries export")
+        prefix = self.install(os.path.join(folder, "pitot"), "shared")
+        self.build_and_run("find_package_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
+        self.check_pkg_config(prefix, "pkg_config_shared", True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["package", "shared"])
+    parser.add_argument("--build", required=True, help="a finished build of pitot")
+    parser.add_argument("--work", required=True, help="a folder of this test's own")
+    parser.add_argument("--cmake", default="cmake")
+    parser.add_argument("--compiler", default="g++")
+    test = Test(parser.parse_args())
+    os.makedirs(test.arguments.work, exist_ok=True)
+    getattr(test, test.arguments.what)()
+    common.finish([], "\n    ".join([""] + test.checked))
+
+
+if __name__ == "__main__":
+    main()

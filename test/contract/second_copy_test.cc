@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "contract/second_copy_plugin.h"
+#include "pitot/recorder.h"
+#include "pitot/trace.h"
+
+namespace {
+
+struct Plugin {
+  explicit Plugin(const char* path) : library(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+    INFO(dlerror());
+    REQUIRE(library != nullptr);
+    start = reinterpret_cast<decltype(&PluginStart)>(dlsym(library, "PluginStart"));
+    record = reinterpret_cast<decltype(&PluginRecord)>(dlsym(library, "PluginRecord"));
+    stop = reinterpret_cast<decltype(&PluginStop)>(dlsym(library, "PluginStop"));
+  }
+
+  pitot::StatusCode Start() { return static_cast<pitot::StatusCode>(start(message, sizeof message)); }
+
+  void* library;
+  decltype(&PluginStart) start;
+  decltype(&PluginRecord) record;
+  decltype(&PluginStop) stop;
+  char message[1024] = "";
+};
+
+}  // namespace
+
+TEST_CASE("of two copies of the library in a process one records at a time", "[contract]") {
+  Plugin plugin(PITOT_TEST_PLUGIN);
+
+  SECTION("the plug-in's copy is refused while the host's records, and told where that is") {
+    pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
+    REQUIRE(host.status().ok());
+
+    CHECK(plugin.Start() == pitot::StatusCode::kAlreadyRunning);
+    INFO(plugin.message);
+    CHECK(std::string(plugin.message).find("second_copy_test") != std::string::npos);
+
+    host.Stop();
+    CHECK(plugin.Start() == pitot::StatusCode::kOk);
+    CHECK(plugin.record() >= 10);
+    plugin.stop();
+  }
+
+  SECTION("the host's copy is refused while the plug-in's records, and told where that is") {
+    REQUIRE(plugin.Start() == pitot::StatusCode::kOk);
+
+    pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
+    CHECK(host.status().code() == pitot::StatusCode::kAlreadyRunning);
+    INFO(host.status().message());
+    CHECK(std::string(host.status().message()).find("second_copy_plugin") != std::string::npos);
+
+    plugin.stop();
+    host = pitot::Recorder::Start(pitot::Options());
+    CHECK(host.status().ok());
+  }
+}
+
+TEST_CASE("a copy that does not record records nothing of the other's", "[contract]") {
+  Plugin plugin(PITOT_TEST_PLUGIN);
+  pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
+  REQUIRE(host.status().ok());
+  REQUIRE(plugin.Start() == pitot::StatusCode::kAlreadyRunning);
+
+  CHECK(plugin.record() == 0);
+}

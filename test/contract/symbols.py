@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Reads what the libraries import, export and run by themselves: symbols.py archive|shared FILE...
+
+imports   Nothing that ends the process or prints. `std::terminate` and `__cxa_*` are there because every noexcept function
+          that calls one which may throw refers to them; `std::__throw_*` because libstdc++'s containers do, and what they
+          throw is caught at the border (DESIGN: the host always survives).
+exports   Only pitot::v1 and pitot_process. In an archive, instantiations of libstdc++'s templates are visible (weak); the
+          shared libraries' version script hides those too. What the shared libraries take from each other is exported with
+          the version PITOT_PRIVATE.
+by itself Nothing: no constructor runs when the program is loaded, no destructor when it exits.
+"""
+
+import re
+import sys
+
+import common
+
+# kill() stays out: with signal 0 it asks whether a process lives.
+FORBIDDEN = re.compile(
+    r"^(abort|_?exit|_Exit|quick_exit|at_quick_exit|atexit|__cxa_atexit|__assert_fail|__assert_perror_fail|raise|"
+    r"system|setenv|putenv|unsetenv|signal|sigaction|"
+    r"(__)?v?f?printf(_chk)?|v?dprintf|__v?dprintf_chk|f?puts(_unlocked)?|f?putc(har)?(_unlocked)?|fwrite|perror|psignal|"
+    r"syslog|stdout|stderr|"
+    r"std::(cout|cerr|clog|wcout|wcerr|ios_base::Init::.*|__glibcxx_assert_fail.*|__ioinit)|"
+    r"std::(basic_ostream|ostream|basic_ofstream|basic_filebuf|basic_fstream|basic_istream|istream|basic_ostringstream|"
+    r"__cxx11::basic_o?stringstream)\b.*)$")
+EXPORTED = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?(pitot::v1::.*|pitot_process)$")
+PRIVATE = re.compile(r"^(vtable for |typeinfo for |typeinfo name for )?pitot::\w+::.*@@PITOT_PRIVATE$")
+AT_LOAD = re.compile(r"^\.(preinit_array|init_array|ctors|fini_array|dtors|init|fini)\b")
+
+
+def demangled(*command):
+    return common.must_run(list(command)).splitlines()
+
+
+def imports(path, dynamic):
+    """Names that the file takes from elsewhere."""
+    names = set()
+    for line in demangled("nm", "-C", "--undefined-only", *(["-D"] if dynamic else []), path):
+        match = re.match(r"\s+[Uw] (.*)$", line)
+        if match:
+            names.add(re.sub(r"@.*$", "", match[1]))
+    return names
+
+
+def archive(path):
+    failures, symbols, member = [], 0, ""
+    defined = set()
+    for line in demangled("readelf", "-sWC", path):
+        if line.startswith("File:"):
+            member = re.sub(r".*\((.*)\)", r"\1", line)
+        match = re.match(r"\s+\d+: [0-9a-f]+\s+\S+\s+(\w+)\s+(GLOBAL|WEAK|UNIQUE)\s+(\w+)\s+(\S+) (.*)$", line)
+        if not match or match[4] == "UND":
+            continue
+        symbols += 1
+        defined.add(match[5])
+        name = re.sub(r"\s+\[\w+\]$", "", match[5])
+        if match[2] == "GLOBAL" and match[3] == "DEFAULT" and not EXPORTED.match(name):
+            failures.append(f"{path}({member}) exports {name}")
+    for name in sorted(imports(path, False)):
+        if FORBIDDEN.match(name):
+            failures.append(f"{path} imports {name}")
+    member = ""
+    for line in demangled("readelf", "-SW", path):
+        if line.startswith("File:"):
+            member = re.sub(r".*\((.*)\)", r"\1", line)
+        match = re.match(r"\s*\[\s*\d+\] (\S+)\s", line)
+        if match and AT_LOAD.match(match[1]):
+            failures.append(f"{path}({member}) has a section {match[1]}: something runs when the program is loaded or ends")
+    return failures, symbols
+
+
+def shared(path):
+    failures = []
+    exported = [re.match(r"[0-9a-f]+ (\w) (.*)$", line) for line in demangled("nm", "-DC", "--defined-only", path)]
+    # Absolute symbols are the names of the versions.
+    names = [match[2] for match in exported if match and match[1] != "A"]
+    failures += [f"{path} exports {name}" for name in names
+                 if not EXPORTED.match(name.replace("@@PITOT_v1", "")) and not PRIVATE.match(name)]
+    failures += [f"{path} imports {name}" for name in sorted(imports(path, True))
+                 if FORBIDDEN.match(name) and name != "__cxa_atexit"]  # in every shared object's start files
+    dynamic = "\n".join(demangled("readelf", "-dW", path))
+    if "SONAME" not in dynamic:
+        failures.append(f"{path} has no SONAME")
+    if "pitot_trace" in path and "NODELETE" not in dynamic:
+        failures.append(f"{path} could be unloaded under the threads that hold pointers into it (-z nodelete)")
+    return failures, len(names)
+
+
+def main():
+    check = {"archive": archive, "shared": shared}[sys.argv[1]]
+    failures, symbols = [], 0
+    for path in sys.argv[2:]:
+        found, count = check(path)
+        failures += found
+        symbols += count
+        if not count:
+            failures.append(f"{path} defines nothing")
+    common.finish(failures, f"{len(sys.argv) - 2} files, {symbols} symbols" if sys.argv[2:] else "")
+
+
+if __name__ == "__main__":
+    main()

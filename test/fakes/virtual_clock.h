@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A clock that stands still until it is told otherwise. Exists before the recorder starts, so that it uses it.
+#ifndef PITOT_TEST_FAKES_VIRTUAL_CLOCK_H_
+#define PITOT_TEST_FAKES_VIRTUAL_CLOCK_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "trace/clock.h"
+
+namespace fakes {
+
+class VirtualClock {
+ public:
+  explicit VirtualClock(uint64_t now_ns = 1'000'000'000) {
+    now_ns_.store(now_ns);
+    pitot::trace::SetClockForTesting([]() -> uint64_t { return now_ns_.load(std::memory_order_relaxed); });
+  }
+  ~VirtualClock() { pitot::trace::SetClockForTesting(nullptr); }
+  VirtualClock(const VirtualClock&) = delete;
+  VirtualClock& operator=(const VirtualClock&) = delete;
+
+  uint64_t now_ns() const { return now_ns_.load(); }
+  void Set(uint64_t now_ns) { now_ns_.store(now_ns); }
+  void Advance(uint64_t ns) { now_ns_.fetch_add(ns); }
+
+ private:
+  static inline std::atomic<uint64_t> now_ns_{0};
+};
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_FAKES_VIRTUAL_CLOCK_H_

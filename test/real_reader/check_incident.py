@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds an incident's trace.pftrace against its dump.pitot through Perfetto's own trace processor.
+
+Exactly the threads, slices, instants, counters, requests, stages, batches and arrows that were recorded must come out of SQL,
+and the import must report no error. Exit: 0 equal, 1 different, 2 it could not be tried.
+"""
+
+import argparse
+import collections
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools/perfetto_reader"))
+from perfetto_query import PerfettoReader  # noqa: E402
+
+THREAD_SLICES = """
+select t.tid, s.ts, s.dur, s.depth, s.name from slice s join thread_track tt on s.track_id = tt.id join thread t using (utid)"""
+# A request's lane hangs below a track named after its route; so does a batch's below one named after its executor.
+GROUPED = """
+select p.name, s.ts, s.dur, s.depth, s.name, s.id, extract_arg(s.arg_set_id, 'debug.id'),
+  extract_arg(s.arg_set_id, 'debug.outcome'), extract_arg(s.arg_set_id, 'debug.batch_id'),
+  extract_arg(s.arg_set_id, 'debug.members'), extract_arg(s.arg_set_id, 'debug.request'), s.parent_id
+from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id"""
+ARROWS = "select slice_out, slice_in from flow"
+COUNTERS = "select c.ts, t.name from counter c join counter_track t on c.track_id = t.id"
+THREADS = "select tid, name from thread where upid is not null and tid != 0"
+
+
+class Differences:
+    def __init__(self):
+        self.count = 0
+
+    def compare(self, what, expected, found):
+        expected, found = collections.Counter(expected), collections.Counter(found)
+        print(f"{what:22} {sum(expected.values()):8,} recorded {sum(found.values()):8,} found", end="")
+        missing, extra = expected - found, found - expected
+        print("" if not missing and not extra else "   DIFFERENT")
+        for title, rows in (("missing", missing), ("not recorded", extra)):
+            for row in list(rows)[:5]:
+                print(f"    {title}: {row}")
+        self.count += bool(missing) + bool(extra)
+
+
+def expected_rows(program, dump):
+    rows = collections.defaultdict(list)
+    output = subprocess.run([program, dump], check=True, capture_output=True, text=True).stdout
+    for line in output.splitlines():
+        kind, *fields = line.split("\t")
+        rows[kind].append(fields)
+    return rows
+
+
+def check(incident, program):
+    expected = expected_rows(program, incident / "dump.pitot")
+    differences = Differences()
+    with PerfettoReader(incident / "trace.pftrace") as reader:
+        problems = reader.stats()
+        print(f"import problems: {problems or 'none'}")
+        differences.count += bool(problems)
+
+        # Besides the process's threads the reader may know its main thread, which need not have recorded anything.
+        found_threads = {(tid, name) for tid, name in reader.query(THREADS)}
+        recorded_threads = {(int(tid), name) for tid, name in expected["thread"]}
+        differences.compare("threads", recorded_threads, found_threads & recorded_threads | {
+            t for t in found_threads - recorded_threads if t[1] is not None and t[0] in {r[0] for r in recorded_threads}})
+
+        slices = [tuple(row) for row in reader.query(THREAD_SLICES)]
+        found_instants = {r for r in slices if r[2] == 0 and (r[0], r[1], r[4]) in
+                          {(int(tid), int(ts), name) for tid, ts, name in expected["instant"]}}
+        lost_marks = {r for r in slices if r[2] == 0 and r[4].startswith("lost: ")}
+        differences.compare("instants", {(int(tid), int(ts), name) for tid, ts, name in expected["instant"]},
+                            {(r[0], r[1], r[4]) for r in found_instants})
+        differences.compare(
+            "slices of threads",
+            [(int(tid), int(ts), int(dur), int(depth), name) for tid, ts, dur, depth, name in expected["slice"]],
+            [r for r in slices if r not in found_instants and r not in lost_marks])
+        differences.compare("counter samples", [(int(ts), name) for ts, name in expected["counter"]],
+                            [tuple(row) for row in reader.query(COUNTERS)])
+
+        grouped = reader.query(GROUPED)
+        requests = {row[5]: row for row in grouped if row[0].startswith("requests ") and row[6] is not None}
+        differences.compare("requests",
+                            [(f"requests {route}", int(ts), int(dur), id_, outcome or None)
+                             for route, ts, dur, id_, outcome in expected["request"]],
+                            [(r[0], r[1], r[2], r[6], r[7] if r[7] not in ("open", "unknown") else None)
+                             for r in requests.values()])
+        # A stage lies in its request's slice, perhaps inside another (a wait in a queue across stages).
+        by_id = {row[5]: row for row in grouped}
+
+        def request_of(row):
+            while row is not None and row[5] not in requests:
+                row = by_id.get(row[11])
+            return requests[row[5]][6] if row is not None else None
+
+        differences.compare(
+            "stages", [(id_, int(ts), int(dur), name) for id_, ts, dur, name in expected["stage"]],
+            [(request_of(r), r[1], r[2], r[4]) for r in grouped
+             if r[0].startswith("requests ") and r[5] not in requests and r[3] > 0 and r[10] is None
+             and r[4] != "tokens" and not r[4].startswith("trigger: ")])
+        batches = {row[5]: row for row in grouped if row[8] is not None}
+        differences.compare("batches", [(id_, int(ts), int(dur), int(n)) for id_, ts, dur, n in expected["batch"]],
+                            [(r[8], r[1], r[2], r[9]) for r in batches.values()])
+
+        # From the wait in the queue to the batch that took it, or to the mark where it joined one that ran already.
+        def batch_of(row):
+            while row is not None and row[5] not in batches:
+                row = by_id.get(row[11])
+            return batches[row[5]][8] if row is not None else None
+
+        found_arrows = []
+        for out, into in reader.query(ARROWS):
+            source, target = by_id.get(out), by_id.get(into)
+            if source is not None and target is not None and source[4].startswith("queued ") and batch_of(target):
+                found_arrows.append((source[10], batch_of(target), source[1]))
+        differences.compare("arrows to batches", [(r, b, int(ts)) for r, b, ts in expected["arrow"]], found_arrows)
+    return differences.count
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("incidents", nargs="+", type=pathlib.Path, help="incident directories")
+    parser.add_argument("--expected-rows", type=pathlib.Path, default=ROOT / "build/release/bin/pitot_expected_rows",
+                        help="the program built from expected_rows.cc")
+    args = parser.parse_args()
+    if not args.expected_rows.exists():
+        print(f"{args.expected_rows} is missing: build the release preset", file=sys.stderr)
+        return 2
+    different = 0
+    for incident in args.incidents:
+        print(f"-- {incident.name}")
+        different += check(incident, args.expected_rows)
+    print("equal" if different == 0 else f"{different} kinds of rows differ")
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/serialize/report.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "base/columns.h"
+#include "golden.h"
+#include "report/incident_trace.h"
+
+using namespace pitot;
+using model::Trace;
+
+namespace {
+
+std::string Report(const Trace& trace) {
+  REQUIRE(model::FindInconsistency(trace) == "");
+  const std::string text = incident::Serialize(*MakeReportSerializer(), trace);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    CHECK(base::Width(text.substr(at, end - at)) <= 100);
+    at = end + 1;
+  }
+  return text;
+}
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an incident's report shows the slow request and what ran meanwhile", "[report]") {
+  CheckGolden("report_incident.txt", Report(incident::MakeTrace()));
+}
+
+TEST_CASE("a report without a firing shows the slowest requests", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.firings.clear();
+
+  CheckGolden("report_manual.txt", Report(trace));
+}
+
+TEST_CASE("a report of nothing says so", "[report]") { CheckGolden("report_empty.txt", Report(Trace())); }
+
+TEST_CASE("a report says that nothing was lost", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.losses.clear();
+
+  CHECK(Has(Report(trace), "nothing was lost"));
+}
+
+TEST_CASE("typical times fall back to the route and then to none", "[report]") {
+  Trace trace = incident::MakeTrace();
+  model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
+                                          [](const auto& r) { return r.id == incident::kSlowRequest; });
+  slow.size_bucket = 20;
+  CHECK(Has(Report(trace), "the 12 ok requests of the same route, any size, in this trace"));
+
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id != 0x100) request.outcome = Outcome::kFailed;
+  }
+  CHECK(Has(Report(trace), "typical: unknown, only 1 ok request of the same route"));
+}
+
+TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.firings.push_back(trace.firings[0]);
+  trace.firings.back().request_id = 0xabc;
+
+  CHECK(Has(Report(trace), "request 0000000000000abc fired, but nothing of it is in the trace"));
+}
+
+TEST_CASE("a firing on no request reports the slowest and what is still open", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.firings[0].request_id = 0;
+  trace.firings[0].cause = trace.strings.Add("stall scope forward");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "Pitot incident: stall scope forward"));
+  CHECK(Has(text, "SLOWEST REQUESTS of the window"));
+  CHECK(Has(text, "STILL OPEN when the snapshot was taken: 1 scope"));
+}
+
+TEST_CASE("requests as slow as one that fired are listed though a cool-down kept them quiet", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id == 0x102) request.duration_ns = request.stages[2].duration_ns = 50 * incident::kMs;
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "AS SLOW, but did not fire (cool-down): 1 request"));
+  CHECK(Has(text, "0000000000000102"));
+}
+
+TEST_CASE("an open request and a request without stages or beginning are reported", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (model::RequestRow& request : trace.requests) {
+    if (request.id != incident::kSlowRequest) continue;
+    request.duration_ns = model::kOpen;
+    request.end_known = false;
+    request.stages.back().duration_ns = model::kOpen;
+    request.end_thread = model::kNone;
+  }
+  CHECK(Has(Report(trace), "390.0 ms so far  /classify  open"));
+
+  for (model::RequestRow& request : trace.requests) request.stages.clear();
+  CHECK(Has(Report(trace), "whole request"));
+}
+
+TEST_CASE("names of any length and many threads keep the report within its columns", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const model::StringId name = trace.strings.Add(std::string(3000, 'n'));
+  for (model::SiteRow& site : trace.sites) site.name = name;
+  for (model::RequestRow& request : trace.requests)
+    request.route = request.labels[0].value = request.stages[0].name = name;
+  for (model::ThreadRow& thread : trace.threads) thread.name = name;
+  trace.process_name = trace.attributes[0].key = trace.attributes[0].value = trace.firings[0].cause = name;
+  for (uint32_t i = 0; i < 500; ++i) {
+    trace.threads.push_back(trace.threads[3]);
+    trace.threads.back().number = 10 + i;
+    trace.threads.back().first_event = trace.events.size();
+  }
+
+  CHECK(Report(trace).size() < 20000);
+}

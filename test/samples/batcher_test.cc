@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image_server/batcher.h"
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+namespace image_server {
+namespace {
+
+constexpr uint64_t kForEverNs = 3'600'000'000'000;
+
+// A network that answers with the first number of its input, and waits for its gate.
+class FakeNetwork {
+ public:
+  std::vector<Prediction> operator()(std::span<const Planes* const> inputs, pitot::Batch& batch) {
+    {
+      std::lock_guard lock(mutex_);
+      sizes_.push_back(inputs.size());
+    }
+    gate_.wait();
+    batch.Submitted();
+    std::vector<Prediction> predictions;
+    for (const Planes* input : inputs) predictions.push_back({{static_cast<int64_t>(input->at(0)), 1.0f}});
+    return predictions;
+  }
+  void Open() { open_.set_value(); }
+  std::vector<size_t> sizes() {
+    std::lock_guard lock(mutex_);
+    return sizes_;
+  }
+
+ private:
+  std::promise<void> open_;
+  std::shared_future<void> gate_ = open_.get_future().share();
+  std::mutex mutex_;
+  std::vector<size_t> sizes_;
+};
+
+Batcher::Model ModelOf(FakeNetwork* network) {
+  return [network](std::span<const Planes* const> inputs, pitot::Batch& batch) { return (*network)(inputs, batch); };
+}
+
+std::future<Prediction> Submit(Batcher* batcher, float value) {
+  pitot::Request request;  // inert
+  std::optional<std::future<Prediction>> result = batcher->Submit({value}, request, 1);
+  REQUIRE(result.has_value());
+  return std::move(*result);
+}
+
+TEST_CASE("a full batch does not wait for its delay", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  Batcher batcher({.workers = 1, .max_batch = 3, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network));
+
+  std::vector<std::future<Prediction>> results;
+  for (int i = 0; i < 3; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
+
+  for (size_t i = 0; i < 3; ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
+  CHECK(network.sizes() == std::vector<size_t>{3});
+}
+
+TEST_CASE("a batch that is not full runs when the first member has waited its delay", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  Batcher batcher({.workers = 2, .max_batch = 100, .max_delay_ns = 1'000'000, .max_queue = 10}, ModelOf(&network));
+
+  CHECK(Submit(&batcher, 5).get().at(0).class_index == 5);
+}
+
+TEST_CASE("members that arrive while one worker gathers join its batch, whoever else is idle", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  Batcher batcher({.workers = 4, .max_batch = 6, .max_delay_ns = kForEverNs, .max_queue = 100}, ModelOf(&network));
+
+  std::vector<std::future<Prediction>> results;
+  for (int i = 0; i < 12; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
+  for (std::future<Prediction>& result : results) result.wait();
+
+  CHECK(network.sizes() == std::vector<size_t>{6, 6});
+}
+
+TEST_CASE("a full queue refuses", "[batcher]") {
+  FakeNetwork network;
+  Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 2}, ModelOf(&network));
+  std::vector<std::future<Prediction>> results;
+  results.push_back(Submit(&batcher, 0));
+  while (network.sizes().empty()) std::this_thread::yield();  // the worker has taken it and waits at the gate
+  results.push_back(Submit(&batcher, 1));
+  results.push_back(Submit(&batcher, 2));
+
+  pitot::Request request;
+  CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
+
+  network.Open();
+  for (size_t i = 0; i < results.size(); ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
+}
+
+TEST_CASE("stopping runs what is queued and refuses what comes later", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  Batcher batcher({.workers = 2, .max_batch = 4, .max_delay_ns = kForEverNs, .max_queue = 100}, ModelOf(&network));
+  std::vector<std::future<Prediction>> results;
+  for (int i = 0; i < 7; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
+
+  batcher.Stop();
+  batcher.Stop();
+
+  for (size_t i = 0; i < results.size(); ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
+  pitot::Request request;
+  CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
+}
+
+TEST_CASE("an exception of the network reaches every member, and the next batch runs", "[batcher]") {
+  bool fails = true;
+  Batcher batcher({.workers = 1, .max_batch = 2, .max_delay_ns = kForEverNs, .max_queue = 10},
+                  [&](std::span<const Planes* const> inputs, pitot::Batch&) {
+                    if (fails) throw std::runtime_error("out of memory");
+                    return std::vector<Prediction>(inputs.size());
+                  });
+
+  std::future<Prediction> first = Submit(&batcher, 1), second = Submit(&batcher, 2);
+  CHECK_THROWS_AS(first.get(), std::runtime_error);
+  CHECK_THROWS_AS(second.get(), std::runtime_error);
+
+  fails = false;
+  std::future<Prediction> third = Submit(&batcher, 3), fourth = Submit(&batcher, 4);
+  CHECK(third.get().empty());
+  CHECK(fourth.get().empty());
+}
+
+TEST_CASE("a network that answers for another number of pictures is an error", "[batcher]") {
+  Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10},
+                  [](std::span<const Planes* const>, pitot::Batch&) { return std::vector<Prediction>(7); });
+
+  CHECK_THROWS_AS(Submit(&batcher, 1).get(), std::logic_error);
+}
+
+TEST_CASE("an experiment can stretch a batch's delay and is told its members", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  std::promise<std::vector<uint64_t>> closed;
+  Batcher batcher({.workers = 1, .max_batch = 100, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network),
+                  {.delay_ns = [](uint64_t normal_ns) { return normal_ns == kForEverNs ? 1'000'000u : 0u; },
+                   .on_closed =
+                       [&](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
+                         closed.set_value({jobs.size(), delay_ns, closed_ns - jobs[0].enqueued_ns});
+                       }});
+
+  Submit(&batcher, 5).get();
+
+  const std::vector<uint64_t> seen = closed.get_future().get();
+  CHECK(seen[0] == 1);
+  CHECK(seen[1] == 1'000'000);
+  CHECK(seen[2] >= 1'000'000);
+}
+
+}  // namespace
+}  // namespace image_server

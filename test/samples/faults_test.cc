@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image_server/faults.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace image_server {
+namespace {
+
+class TemporaryFile {
+ public:
+  TemporaryFile() { close(mkstemp(name_)); }
+  ~TemporaryFile() { unlink(name_); }
+  std::string name() const { return name_; }
+  std::vector<nlohmann::json> lines() const {
+    std::ifstream file(name_);
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+ private:
+  char name_[32] = "/tmp/pitot_faults_XXXXXX";
+};
+
+std::string ErrorOf(const char* text) {
+  try {
+    ParseFault(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool Contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+TEST_CASE("a fault has defaults and takes rate and dose", "[faults]") {
+  const Fault plain = ParseFault("slow_decode_spin");
+  CHECK(plain.kind == FaultKind::kSlowDecodeSpin);
+  CHECK(plain.rate == 0.1);
+  CHECK(plain.dose_ns == 40'000'000);
+
+  const Fault dosed = ParseFault("lock_held:rate=0.25,dose_ms=1.5");
+  CHECK(dosed.kind == FaultKind::kLockHeld);
+  CHECK(dosed.rate == 0.25);
+  CHECK(dosed.dose_ns == 1'500'000);
+
+  CHECK(ParseFault("fsync:dose_bytes=4096").dose_bytes == 4096);
+  CHECK(ParseFault("page_faults:dose_mib=2").dose_bytes == 2 << 20);
+  CHECK(ParseFault("cpu_spinners:threads=3,dose_ms=5").threads == 3);
+}
+
+TEST_CASE("every fault is found by its name", "[faults]") {
+  for (size_t i = 0; i < kFaultKinds; ++i) {
+    const auto kind = static_cast<FaultKind>(i);
+    CHECK(ParseFault(FaultName(kind)).kind == kind);
+  }
+}
+
+TEST_CASE("a fault that does not parse says what is wrong", "[faults]") {
+  CHECK(Contains(ErrorOf("slow"), "unknown fault \"slow\"; there are slow_decode_spin, "));
+  CHECK(Contains(ErrorOf(""), "unknown fault"));
+  CHECK(Contains(ErrorOf("bursts"), "load generator"));
+  CHECK(Contains(ErrorOf("fsync:dose_ms=4"), "fsync takes rate, dose_bytes; not \"dose_ms\""));
+  CHECK(Contains(ErrorOf("fsync:rate=1.5"), "0 to 1"));
+  CHECK(Contains(ErrorOf("fsync:rate"), "not a number"));
+  CHECK(Contains(ErrorOf("fsync:rate=x"), "not a number"));
+  CHECK(Contains(ErrorOf("fsync:rate=0.5x"), "not a number"));
+  CHECK(Contains(ErrorOf("fsync:rate=-1"), "not a number"));
+  CHECK(Contains(ErrorOf("fsync:rate=nan"), "not a number"));
+  CHECK(Contains(ErrorOf("fsync:dose_bytes=1e30"), "not a number"));
+  CHECK(ErrorOf("fsync:=1") != "");
+}
+
+TEST_CASE("a kind is given once", "[faults]") {
+  CHECK_THROWS_AS(Faults({.faults = {ParseFault("fsync"), ParseFault("fsync")}}), std::invalid_argument);
+}
+
+TEST_CASE("a fault log that cannot be opened is an error", "[faults]") {
+  CHECK_THROWS_WITH(Faults({.log_file = "/nowhere/log"}), Catch::Contains("/nowhere/log"));
+}
+
+TEST_CASE("an injected fault is logged with what it took", "[faults]") {
+  TemporaryFile log;
+  Faults faults({.faults = {ParseFault("slow_decode_sleep:rate=1,dose_ms=2")}, .log_file = log.name()});
+  faults.Start();
+
+  faults.InDecode(0x1234);
+
+  const std::vector<nlohmann::json> lines = log.lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["request"] == "0000000000001234");
+  CHECK(lines[0]["fault"] == "slow_decode_sleep");
+  CHECK(lines[0]["injected_ns"].get<uint64_t>() >= 2'000'000);
+  CHECK(lines[0]["time_ns"].get<uint64_t>() > 0);
+}
+
+TEST_CASE("nothing is injected before the schedule, after it, or when switched off", "[faults]") {
+  TemporaryFile log;
+  Faults faults({.faults = {ParseFault("slow_decode_spin:rate=1,dose_ms=0")}, .after_s = 1000, .log_file = log.name()});
+  faults.InDecode(1);
+  faults.Start();
+  faults.InDecode(2);
+  CHECK(log.lines().empty());
+
+  faults.SetActive(true);
+  faults.InDecode(3);
+  faults.SetActive(false);
+  faults.InDecode(4);
+
+  const std::vector<nlohmann::json> lines = log.lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["request"] == "0000000000000003");
+}
+
+std::set<std::string> Victims(uint64_t seed, double rate) {
+  TemporaryFile log;
+  Fault fault = ParseFault("slow_decode_spin:dose_ms=0");
+  fault.rate = rate;
+  Faults faults({.faults = {fault}, .seed = seed, .log_file = log.name()});
+  faults.Start();
+  for (uint64_t request = 1; request <= 2000; ++request) faults.InDecode(request);
+  std::set<std::string> victims;
+  for (const nlohmann::json& line : log.lines()) victims.insert(line["request"]);
+  return victims;
+}
+
+TEST_CASE("the seed decides the victims, the rate their number", "[faults]") {
+  CHECK(Victims(1, 0.1) == Victims(1, 0.1));
+  CHECK(Victims(1, 0.1) != Victims(2, 0.1));
+  CHECK(Victims(1, 0).empty());
+  CHECK(Victims(1, 1).size() == 2000);
+  const size_t tenth = Victims(1, 0.1).size();
+  CHECK(tenth > 150);
+  CHECK(tenth < 250);
+}
+
+TEST_CASE("a request that waits for the lock is logged with its holder", "[faults]") {
+  TemporaryFile log;
+  Faults faults({.faults = {ParseFault("lock_held:rate=1,dose_ms=20")}, .log_file = log.name()});
+  faults.Start();
+
+  std::vector<std::thread> threads;
+  for (uint64_t request : {1, 2}) threads.emplace_back([&, request] { faults.InCache(request); });
+  for (std::thread& thread : threads) thread.join();
+
+  size_t holders = 0, waiters = 0;
+  for (const nlohmann::json& line : log.lines()) {
+    holders += line["role"] == "holder";
+    if (line["role"] == "waiter") {
+      ++waiters;
+      CHECK(line["holder"] != line["request"]);
+    }
+  }
+  CHECK(holders == 2);
+  CHECK(waiters <= 1);  // none if the threads missed each other
+}
+
+TEST_CASE("every other fault strikes and is logged", "[faults]") {
+  TemporaryFile log;
+  {
+    Faults faults({.faults = {ParseFault("fsync:rate=1,dose_bytes=100000"), ParseFault("page_faults:rate=1,dose_mib=1"),
+                              ParseFault("cpu_spinners:rate=1,dose_ms=1,threads=2"),
+                              ParseFault("batch_timeout:rate=1,dose_ms=30")},
+                   .log_file = log.name()});
+    faults.Start();
+    faults.InDecode(1);
+    faults.InHandler(1);
+    CHECK(faults.BatchDelayNs(2'000'000) == 30'000'000);
+    faults.BatchWaited(1, 100, 350);
+    faults.BatchWaited(1, 100, 90);  // it was full in time
+  }
+
+  std::multiset<std::string> names;
+  for (const nlohmann::json& line : log.lines()) names.insert(line["fault"]);
+  CHECK(names == std::multiset<std::string>{"batch_timeout", "cpu_spinners", "fsync", "page_faults"});
+}
+
+}  // namespace
+}  // namespace image_server

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "simulator/reconstruct.h"
+
+#include <algorithm>
+#include <map>
+
+#include "pitot/model/index.h"
+
+namespace simulator {
+namespace {
+
+using namespace pitot::model;
+using pitot::SiteKind;
+using pitot::WaitKind;
+
+// A part of a request's way: on a thread, or in the queue that the thread took it from.
+struct Leg {
+  enum class Kind { kStay, kQueue, kWakeUp } kind;
+  uint32_t thread;  // row
+  int64_t begin_ns, end_ns;
+  std::string name;  // of the queue
+};
+struct Tenure {
+  int64_t begin_ns, end_ns;
+  uint32_t row;  // of the request or batch
+};
+struct LockGrant {
+  int64_t at_ns;
+  Culprit holder;
+};
+
+class Reconstruction {
+ public:
+  explicit Reconstruction(const Trace& trace)
+      : trace_(trace), flat_(trace), index_(trace), batches_(trace.threads.size()), requests_(trace.threads.size()) {
+    for (uint32_t row = 0; row < trace.batches.size(); ++row) {
+      const BatchRow& batch = trace.batches[row];
+      batches_[batch.thread].push_back({batch.begin_ns, BatchEnd(batch), row});
+    }
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (!IsWait(event, WaitKind::kLock)) continue;
+      const uint32_t thread = trace.events.thread[event];
+      locks_[Resource(event)].push_back({trace.EventEnd(event), HolderOn(thread, IdOf(trace.events.request[event]),
+                                                                        trace.EventEnd(event))});
+    }
+    for (auto& [name, grants] : locks_)
+      std::sort(grants.begin(), grants.end(), [](auto& a, auto& b) { return a.at_ns < b.at_ns; });
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) legs_.push_back(Legs(row));
+  }
+
+  std::vector<Segment> Path(uint32_t row) const {
+    std::vector<Segment> path;
+    if (!trace_.requests[row].end_known) return path;
+    for (const Leg& leg : legs_[row]) {
+      if (leg.kind == Leg::Kind::kStay) Stay(row, leg, &path);
+      if (leg.kind == Leg::Kind::kQueue) InQueue(leg, &path);
+      if (leg.kind == Leg::Kind::kWakeUp)
+        AppendSegment({leg.begin_ns, leg.end_ns, Cause::kHandoff, Number(leg.thread), leg.name, {}, {}}, &path);
+    }
+    return path;
+  }
+
+ private:
+  // ---- Small questions.
+  SiteKind KindOf(uint32_t event) const { return trace_.sites[trace_.events.site[event]].kind; }
+  uint64_t Arg(uint32_t event, uint32_t i) const { return trace_.arg_values[trace_.events.args[event] + i]; }
+  bool IsWait(uint32_t event) const {
+    return KindOf(event) == SiteKind::kWait && trace_.events.args[event] != kNone;
+  }
+  bool IsWait(uint32_t event, WaitKind kind) const {
+    return IsWait(event) && Arg(event, 0) == static_cast<uint64_t>(kind);
+  }
+  std::string Resource(uint32_t event) const {
+    return std::string(trace_.strings[static_cast<StringId>(Arg(event, 1))]);
+  }
+  uint32_t Number(uint32_t thread) const { return trace_.threads[thread].number; }
+  uint64_t IdOf(uint32_t request) const { return request != kNone ? trace_.requests[request].id : 0; }
+  int64_t BatchEnd(const BatchRow& batch) const {
+    return batch.duration_ns == kOpen ? trace_.window_end_ns : batch.begin_ns + batch.duration_ns;
+  }
+  int64_t LeaveNs(const MemberRow& member) const {
+    return member.leave_ns != 0 ? member.leave_ns : BatchEnd(trace_.batches[member.batch]);
+  }
+  static const Tenure* At(const std::vector<Tenure>& tenures, int64_t ns) {
+    const auto in = [ns](const Tenure& t) { return t.begin_ns <= ns && ns < t.end_ns; };
+    const auto at = std::find_if(tenures.begin(), tenures.end(), in);
+    return at != tenures.end() ? &*at : nullptr;
+  }
+  // Of a lock, and the batch its thread served then.
+  Culprit HolderOn(uint32_t thread, uint64_t request, int64_t ns) const {
+    const Tenure* batch = At(batches_[thread], ns);
+    return {Number(thread), request, batch != nullptr ? trace_.batches[batch->row].id : 0, {}};
+  }
+  // Calls visit(begin, end, event or kNone) for every piece of [begin, end) on the thread.
+  template <class Visit> void Walk(uint32_t thread, int64_t begin_ns, int64_t end_ns, Visit visit) const {
+    const auto& segments = flat_.Thread(thread);
+    uint32_t at = flat_.Find(thread, begin_ns);
+    if (at == kNone) at = 0;
+    for (; at < segments.size() && segments[at].begin_ns < end_ns; ++at) {
+      const auto& segment = segments[at];
+      if (segment.end_ns <= begin_ns) continue;
+      if (segment.begin_ns > begin_ns) visit(begin_ns, segment.begin_ns, kNone);
+      begin_ns = std::max(begin_ns, segment.begin_ns);
+      visit(begin_ns, std::min(segment.end_ns, end_ns), segment.event);
+      begin_ns = std::min(segment.end_ns, end_ns);
+    }
+    if (begin_ns < end_ns) visit(begin_ns, end_ns, kNone);
+  }
+
+  // ---- Where a request was. Notes, too, which threads it kept busy.
+  std::vector<Leg> Legs(uint32_t row) {
+    const RequestRow& request = trace_.requests[row];
+    const bool is_child = index_.Row(request.parent_id) != kNone;
+    const int64_t end_ns = trace_.RequestEnd(request);
+    std::vector<Leg> legs;
+    const auto stay = [&](uint32_t thread, int64_t begin_ns, int64_t until_ns) {
+      legs.push_back({Leg::Kind::kStay, thread, begin_ns, until_ns, {}});
+      if (!is_child) requests_[thread].push_back({begin_ns, until_ns, row});
+    };
+    uint32_t thread = request.begin_thread;
+    int64_t at_ns = is_child ? request.begin_ns : AcceptedNs(row);
+    legs.push_back({Leg::Kind::kQueue, thread, request.begin_ns, at_ns, "accept"});
+    const auto handoffs = index_.Handoffs(row);
+    for (const uint32_t* h = handoffs.begin(); h != handoffs.end(); ++h) {
+      const HandoffRow& handoff = trace_.handoffs[*h];
+      stay(thread, at_ns, handoff.enqueue_ns);
+      if (handoff.take_ns == 0) return legs;  // still there
+      legs.push_back({Leg::Kind::kQueue, handoff.to_thread, handoff.enqueue_ns, handoff.take_ns,
+                      std::string(trace_.strings[handoff.queue])});
+      thread = handoff.to_thread;
+      at_ns = handoff.take_ns;
+
+      const bool is_last = h + 1 == handoffs.end();
+      const uint32_t next = is_last ? request.end_thread : trace_.handoffs[h[1]].from_thread;
+      if (next == thread || next == kNone) continue;
+      // It left with its batch, and a thread that had sent it goes on. If that did not wait, its way was the longer one.
+      const uint32_t* sent = h;
+      while (trace_.handoffs[*sent].from_thread != next) --sent;
+      const int64_t sent_ns = trace_.handoffs[*sent].enqueue_ns;
+      const int64_t result_ns = ResultNs(row, thread, at_ns, is_last ? end_ns : trace_.handoffs[h[1]].enqueue_ns);
+      stay(thread, at_ns, result_ns);
+      thread = next;
+      at_ns = sent_ns;
+      if (const uint32_t wait = FutureWait(thread, sent_ns, result_ns); wait != kNone) {
+        at_ns = trace_.EventEnd(wait);
+        legs.push_back({Leg::Kind::kWakeUp, thread, result_ns, at_ns, Resource(wait)});
+        requests_[thread].push_back({sent_ns, at_ns, row});
+      } else {
+        std::erase_if(legs, [&](const Leg& leg) { return leg.begin_ns >= sent_ns; });
+      }
+    }
+    stay(thread, at_ns, end_ns);
+    return legs;
+  }
+
+  // The model does not say when a request was accepted: its first scope on that thread begins then.
+  int64_t AcceptedNs(uint32_t row) const {
+    const RequestRow& request = trace_.requests[row];
+    int64_t accepted_ns = trace_.RequestEnd(request);
+    for (const uint32_t event : index_.Events(row)) {
+      if (trace_.events.thread[event] == request.begin_thread && IsScope(KindOf(event)))
+        accepted_ns = std::min(accepted_ns, trace_.events.begin_ns[event]);
+    }
+    return accepted_ns;
+  }
+
+  // When the request left the last batch on that thread that it joined in [from, until].
+  int64_t ResultNs(uint32_t row, uint32_t thread, int64_t from_ns, int64_t until_ns) const {
+    int64_t result_ns = from_ns;
+    for (const MemberRow& member : trace_.members) {
+      if (member.request == row && trace_.batches[member.batch].thread == thread && member.join_ns >= from_ns &&
+          member.join_ns <= until_ns)
+        result_ns = std::max(result_ns, LeaveNs(member));
+    }
+    return result_ns;
+  }
+
+  // The wait for a result on that thread that began after `from_ns` and lasted until the result was there.
+  uint32_t FutureWait(uint32_t thread, int64_t from_ns, int64_t result_ns) const {
+    const ThreadRow& row = trace_.threads[thread];
+    for (uint32_t event = row.first_event; event < row.first_event + row.event_count; ++event) {
+      const int64_t begin_ns = trace_.events.begin_ns[event];
+      if (begin_ns > result_ns) break;
+      if (begin_ns >= from_ns && trace_.EventEnd(event) >= result_ns && IsWait(event, WaitKind::kFuture)) return event;
+    }
+    return kNone;
+  }
+
+  // ---- What that was spent on.
+  void Stay(uint32_t row, const Leg& leg, std::vector<Segment>* path) const {
+    Walk(leg.thread, leg.begin_ns, leg.end_ns, [&](int64_t begin_ns, int64_t end_ns, uint32_t event) {
+      Segment segment{begin_ns, end_ns, Cause::kOnCpu, Number(leg.thread), {}, {}, {}};
+      if (event != kNone) segment.name = trace_.EventName(event);
+      if (event == kNone || !IsWait(event)) return AppendSegment(segment, path);
+      segment.name = Resource(event);
+      switch (static_cast<WaitKind>(Arg(event, 0))) {
+        case WaitKind::kIo: segment.cause = Cause::kIoWait; break;
+        case WaitKind::kSleep: segment.cause = Cause::kSleep; break;
+        case WaitKind::kLock: return InLock(event, segment, path);
+        case WaitKind::kQueue: {  // the thread waits for others to join
+          segment.cause = Cause::kBatchWindow;
+          const uint32_t batch = BatchAfter(row, begin_ns);
+          if (batch == kNone) break;
+          segment.culprit.batch = trace_.batches[batch].id;
+          segment.close = static_cast<pitot::BatchClose>(trace_.batches[batch].close);
+          break;
+        }
+        default: segment.cause = Cause::kHandoff; break;
+      }
+      AppendSegment(segment, path);
+    });
+  }
+
+  // The batch that the request was in, or joined next.
+  uint32_t BatchAfter(uint32_t row, int64_t ns) const {
+    const MemberRow* first = nullptr;
+    for (const MemberRow& member : trace_.members) {
+      if (member.request == row && LeaveNs(member) > ns && (first == nullptr || member.join_ns < first->join_ns))
+        first = &member;
+    }
+    return first != nullptr ? first->batch : kNone;
+  }
+
+  // The holder is known at the beginning; the next ones end a wait of their own when they get the lock.
+  void InLock(uint32_t event, Segment segment, std::vector<Segment>* path) const {
+    const int64_t end_ns = segment.end_ns;
+    const auto holder = std::find_if(trace_.threads.begin(), trace_.threads.end(),
+                                     [&](const ThreadRow& thread) { return thread.number == Arg(event, 2); });
+    segment.cause = Cause::kLockWait;
+    segment.culprit = HolderOn(static_cast<uint32_t>(holder - trace_.threads.begin()), Arg(event, 3), segment.begin_ns);
+    for (const LockGrant& grant : locks_.at(segment.name)) {
+      if (grant.at_ns < segment.begin_ns || grant.at_ns >= end_ns) continue;
+      segment.end_ns = grant.at_ns;
+      AppendSegment(segment, path);
+      segment.begin_ns = grant.at_ns;
+      segment.culprit = grant.holder;
+    }
+    segment.end_ns = end_ns;
+    AppendSegment(segment, path);
+  }
+
+  void InQueue(const Leg& leg, std::vector<Segment>* path) const {
+    Walk(leg.thread, leg.begin_ns, leg.end_ns, [&](int64_t begin_ns, int64_t end_ns, uint32_t event) {
+      Segment segment{begin_ns, end_ns, Cause::kHandoff, Number(leg.thread), leg.name, {}, {}};
+      if (event != kNone && IsWait(event, WaitKind::kQueue)) return AppendSegment(segment, path);  // it was idle
+      const uint32_t batch = event != kNone ? trace_.events.batch[event] : kNone;
+      const uint32_t request = event != kNone ? trace_.events.request[event] : kNone;
+      if (batch != kNone || request != kNone) return Blame(segment, batch, request, {}, path);
+      // The event does not say for whom that was: it may be the one that kept the thread.
+      std::vector<int64_t> cuts = {begin_ns, end_ns};
+      for (const auto* tenures : {&batches_[leg.thread], &requests_[leg.thread]}) {
+        for (const Tenure& tenure : *tenures) {
+          for (const int64_t cut : {tenure.begin_ns, tenure.end_ns}) {
+            if (cut > begin_ns && cut < end_ns) cuts.push_back(cut);
+          }
+        }
+      }
+      std::sort(cuts.begin(), cuts.end());
+      for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+        segment.begin_ns = cuts[i], segment.end_ns = cuts[i + 1];
+        const Tenure* in_batch = At(batches_[leg.thread], cuts[i]);
+        const Tenure* by_request = At(requests_[leg.thread], cuts[i]);
+        const std::string doing = event == kNone   ? std::string()
+                                  : IsWait(event) ? Resource(event)
+                                                  : std::string(trace_.EventName(event));
+        Blame(segment, in_batch != nullptr ? in_batch->row : kNone, by_request != nullptr ? by_request->row : kNone, doing,
+              path);
+      }
+    });
+  }
+
+  // Appends the part of a time in a queue for which the thread was busy with a batch or a request, or with something of its
+  // own, or free.
+  void Blame(Segment segment, uint32_t batch, uint32_t request, const std::string& doing, std::vector<Segment>* path) const {
+    while (request != kNone && index_.Row(trace_.requests[request].parent_id) != kNone)
+      request = index_.Row(trace_.requests[request].parent_id);
+    if (batch != kNone) {
+      segment.culprit.batch = trace_.batches[batch].id;
+    } else if (request != kNone) {
+      segment.culprit.request = trace_.requests[request].id;
+    } else {
+      segment.culprit.doing = doing;
+    }
+    if (batch != kNone || request != kNone || !doing.empty()) {
+      segment.cause = Cause::kQueueWait;
+      segment.culprit.thread = segment.thread;
+    }
+    AppendSegment(segment, path);
+  }
+
+  const Trace& trace_;
+  ThreadFlatten flat_;
+  RequestIndex index_;
+  std::vector<std::vector<Tenure>> batches_, requests_;  // by thread
+  std::map<std::string, std::vector<LockGrant>> locks_;
+  std::vector<std::vector<Leg>> legs_;
+};
+
+}  // namespace
+
+std::vector<std::vector<Segment>> Reconstruct(const Trace& trace) {
+  const Reconstruction reconstruction(trace);
+  std::vector<std::vector<Segment>> paths;
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) paths.push_back(reconstruction.Path(row));
+  return paths;
+}
+
+}  // namespace simulator

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A discrete-event simulator of an inference server, for tests: it plays threads, queues, batchers and locks in virtual
+// time on one real thread, records through Pitot's public API as a real server would, and keeps the truth beside it: for
+// every request, what each nanosecond between its arrival and its end was spent on, and whose fault that was.
+//
+//   const simulator::Run run = simulator::Simulate(simulator::RandomServer(seed));
+//   run.trace   // what the recorder holds at the end, assembled
+//   run.truth   // what really happened, kept without looking at any event; the same ids
+//
+// A server is data (ServerSpec): pools of threads fed by queues, models whose executors form batches, locks, and routes
+// whose requests walk through them step by step. To play something new (a stream, a GPU), add a step or a thread's
+// program in server.cc, and its cause here. One simulation at a time; no recorder may run in the process meanwhile.
+#ifndef PITOT_TEST_SIMULATOR_SIMULATOR_H_
+#define PITOT_TEST_SIMULATOR_SIMULATOR_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pitot/model/trace.h"
+#include "pitot/request.h"
+#include "pitot/wait.h"
+
+namespace simulator {
+
+inline constexpr int64_t kForever = int64_t{1} << 62;
+inline constexpr uint32_t kNobody = 0xffffffff;
+
+// ---- The server. -----------------------------------------------------------------------------------------------------
+
+// A random time: `least_ns` and an exponential part of that mean. Always at least 1 ns.
+struct Time {
+  int64_t least_ns = 1;
+  int64_t mean_ns = 0;
+};
+
+// One thing that is done for a request (or, in a model, for a batch).
+struct Step {
+  enum class Kind : uint8_t {
+    kCompute,   // a scope `name` of `time`, and `inner` within it
+    kUntraced,  // computing without a scope
+    kIo,        // waits for the resource `name`
+    kSleep,     // sleeps
+    kLock,      // holds lock `target` while doing `inner` (to avoid deadlock: further locks have higher numbers)
+    kStage,     // the request's stage `name` begins
+    kCall,      // a child request of route `name` that does `inner`
+    kSubmitted, // models only: all of the batch is launched
+    // These move the request to other threads: only in Route::steps itself.
+    kSend,          // goes on in pool `target`
+    kInfer,         // is served by model `target`, then goes on in pool `reply`
+    kInferAndWait,  // is served by model `target`, while the thread does `inner` and then waits for the result
+  };
+  Kind kind = Kind::kCompute;
+  std::string name;
+  Time time;
+  int64_t each_ns = 0;  // more, for every member of the batch
+  uint32_t target = 0;
+  uint32_t reply = 0;
+  std::vector<Step> inner;
+};
+
+struct Route {
+  std::string name;
+  uint32_t weight = 1;       // how often, against other routes
+  int64_t deadline_ns = 0;   // 0: none; late requests end as timed out when next looked at
+  int64_t patience_ns = 0;   // mean time until the client gives up; 0: never
+  std::string size_name;     // "": no size
+  int64_t size_most = 1;     // sizes are uniform in [1, size_most]
+  uint32_t percent_failed = 0;     // end as failed somewhere on their way
+  uint32_t percent_abandoned = 0;  // whose handle is dropped there
+  std::vector<Step> steps;
+};
+
+struct QueueSpec {
+  std::string name;
+  uint32_t capacity = 0;     // 0: unbounded
+  bool sheds = false;        // when full: turns requests away; else those who push wait for room
+};
+
+// Threads that take requests from a queue and do their steps. Pool 0 takes them from the network.
+struct Pool {
+  std::string name;
+  uint32_t threads = 1;
+  QueueSpec queue;
+  uint32_t percent_maintenance = 0;  // how often a thread does something of its own after a request
+  std::string after_sending;         // scope after a request was handed on, in its context; "": none
+  std::string after_finishing;       // scope after a request ended, in no context; "": none
+};
+
+// Serves requests in batches.
+struct Model {
+  enum class Batcher : uint8_t {
+    kExecutor,    // the executor waits for members itself
+    kOwnThread,   // a thread forms groups and hands them to the executors
+    kContinuous,  // one batch a step; members come and go: language models
+  };
+  std::string name;  // of the executor
+  Batcher batcher = Batcher::kExecutor;
+  uint32_t executors = 1;
+  QueueSpec queue;
+  QueueSpec groups;  // between batcher and executors (kOwnThread)
+  uint32_t max_batch = 8;
+  int64_t max_delay_ns = 0;
+  std::vector<Step> steps;       // for a batch, or for each step of continuous batching
+  Time scatter;                  // a scope "scatter" for each member, before its result is handed out
+  bool leave_early = false;      // members leave when they are scattered, else at the end of the batch
+  uint32_t most_tokens = 0;      // kContinuous: members stay for 1 to as many steps
+  uint32_t percent_maintenance = 0;
+};
+
+struct ServerSpec {
+  uint64_t seed = 1;
+  uint32_t requests = 200;           // that arrive
+  int64_t mean_interval_ns = 100'000;
+  uint32_t burst_factor = 1;         // arrivals are so many times as dense in bursts
+  int64_t mean_burst_ns = 2'000'000; // length of bursts, and of the time between them
+  int64_t cut_ns = kForever;         // the snapshot is taken so long after the start, with whatever is open
+  bool stamps_arrivals = true;       // requests begin when they arrived, else when a thread took them
+  Time wake_up{500, 4'000};          // from when a thread is woken to when it runs
+  Time lock_wake_up{0, 0};           // the same for who gets a lock; least_ns 0 and no mean: at once
+  std::vector<Pool> pools;
+  std::vector<Model> models;
+  std::vector<std::string> locks;    // first come, first served
+  std::vector<Route> routes;
+};
+
+// A server made by chance: topologies, loads and routes of all kinds.
+ServerSpec RandomServer(uint64_t seed);
+
+// ---- The truth. ------------------------------------------------------------------------------------------------------
+// Threads by Pitot's number, requests and batches by the ids the recorder gave them, times in ns of the virtual clock.
+
+enum class Cause : uint8_t {
+  kOnCpu,        // its thread computed, in scope `name` ("": in none)
+  kQueueWait,    // was in queue `name` while the thread that took it later was busy: culprit
+  kHandoff,      // in queue `name` (or its result, or a lock, was there), and the thread that it needed was being woken
+  kBatchWindow,  // was taken, but its batch waited for more members
+  kLockWait,     // its thread waited for lock `name`, held by the culprit
+  kIoWait,
+  kSleep,
+};
+const char* CauseName(Cause cause);
+
+// Whom a thread worked for: a batch or a request; or only what it did.
+struct Culprit {
+  uint32_t thread = 0;
+  uint64_t request = 0;
+  uint64_t batch = 0;
+  std::string doing;  // scope or resource, where it is neither for a request nor for a batch
+  bool operator==(const Culprit&) const = default;
+};
+
+struct Segment {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  Cause cause = Cause::kOnCpu;
+  uint32_t thread = 0;  // on which it was, or that took it
+  std::string name;     // scope, queue, lock or resource
+  Culprit culprit;      // of kQueueWait and kLockWait; of kBatchWindow the batch
+  pitot::BatchClose close = pitot::BatchClose::kUnknown;  // of kBatchWindow
+  bool operator==(const Segment&) const = default;
+};
+
+// Appends `segment`, joined to the last one if it goes on with the same; nothing if it is empty.
+void AppendSegment(const Segment& segment, std::vector<Segment>* to);
+// One line, for messages.
+std::string ToString(const Segment& segment);
+
+struct TrueRequest {
+  uint64_t id = 0;
+  uint64_t parent_id = 0;
+  uint64_t trace_id_high = 0, trace_id_low = 0;
+  std::string route;
+  int64_t begin_ns = 0;     // arrival
+  int64_t accepted_ns = 0;  // when a thread took it from the network
+  int64_t end_ns = pitot::model::kOpen;
+  pitot::Outcome outcome = pitot::Outcome::kOk;
+  uint32_t begin_thread = 0, end_thread = 0;
+  int64_t deadline_ns = 0;
+  std::string label;  // of the key "tenant"
+  std::string size_name;
+  double size = 0;
+  std::vector<std::pair<std::string, int64_t>> stages;  // and when they began
+  std::vector<Segment> path;  // of finished ones: tiles [begin_ns, end_ns)
+};
+
+struct TrueMember {
+  uint64_t request = 0;
+  int64_t join_ns = 0;
+  int64_t leave_ns = 0;  // 0: at the end
+};
+struct TrueBatch {
+  uint64_t id = 0;
+  std::string executor;
+  uint32_t thread = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = pitot::model::kOpen;
+  int64_t submitted_ns = 0;  // 0: not said
+  pitot::BatchClose close = pitot::BatchClose::kUnknown;
+  std::vector<TrueMember> members;
+};
+
+struct TrueHandoff {
+  uint64_t request = 0;
+  std::string queue;
+  uint32_t from_thread = 0;
+  uint32_t to_thread = 0;  // 0: not taken yet
+  int64_t enqueue_ns = 0;
+  int64_t take_ns = 0;
+  uint64_t batch = 0;  // that took it
+};
+
+// A scope, wait, instant or counter.
+struct TrueEvent {
+  uint32_t thread = 0;
+  pitot::SiteKind kind = pitot::SiteKind::kScope;
+  std::string name;  // of a wait: the resource
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;  // kOpen
+  uint64_t request = 0, batch = 0;  // the context when it was recorded
+  uint64_t value = 0;               // of a counter
+  pitot::WaitKind wait = pitot::WaitKind::kOther;
+  pitot::Owner owner;
+};
+
+struct TrueToken {
+  uint64_t request = 0;
+  uint32_t thread = 0;
+  int64_t at_ns = 0;
+  uint32_t count = 0;
+};
+
+struct TrueAsync {
+  uint64_t request = 0;
+  uint32_t begin_thread = 0, end_thread = 0;
+  int64_t begin_ns = 0;
+  int64_t end_ns = pitot::model::kOpen;
+};
+
+struct Truth {
+  int64_t begin_ns = 0, end_ns = 0;
+  std::vector<std::string> threads;  // names; number 1 first
+  std::vector<TrueRequest> requests;
+  std::vector<TrueBatch> batches;
+  std::vector<TrueHandoff> handoffs;
+  std::vector<TrueEvent> events;
+  std::vector<TrueToken> tokens;
+  std::vector<TrueAsync> asyncs;
+};
+
+// ---- Both. -----------------------------------------------------------------------------------------------------------
+
+// How it is recorded. The rings hold everything unless told otherwise.
+struct Recording {
+  uint64_t ring_bytes = 1 << 20;       // of every thread
+  uint64_t reserve_bytes = 32 << 20;   // for the snapshot
+  int64_t window_ns = kForever;        // before the end
+};
+
+struct Run {
+  Truth truth;
+  pitot::model::Trace trace;
+};
+
+// Plays the server from the first arrival until nothing is left to do, or the cut. The same arguments give the same
+// result, to the last byte. Errors: throws std::runtime_error if the recorder cannot be opened.
+Run Simulate(const ServerSpec& server, const Recording& recording = {});
+
+}  // namespace simulator
+
+#endif  // PITOT_TEST_SIMULATOR_SIMULATOR_H_

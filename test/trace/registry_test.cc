@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Who gets a ring, of what size, and what becomes of it.
+#include <pthread.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fakes/recording.h"
+#include "fakes/scale.h"
+#include "fakes/trace_text.h"
+#include "fakes/virtual_clock.h"
+#include "fakes/wait_until.h"
+#include "pitot/trace.h"
+
+namespace {
+
+using fakes::Events;
+using fakes::EventsNamed;
+using fakes::Recording;
+using pitot::trace::CountRings;
+
+void InThread(auto body) { std::thread(body).join(); }
+
+// Threads that have recorded something and wait.
+class LivingThreads {
+ public:
+  explicit LivingThreads(int count) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, i] {
+        PITOT_INSTANT("alive", i);
+        std::unique_lock lock(mutex_);
+        ++recorded_;
+        changed_.notify_all();
+        changed_.wait(lock, [this] { return over_; });
+      });
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return recorded_ == count; });
+  }
+  ~LivingThreads() {
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+      changed_.notify_all();
+    }
+    for (auto& thread : threads_) thread.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int recorded_ = 0;
+  bool over_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// Pages of the process: resident, and mapped.
+struct Memory {
+  uint64_t resident_bytes = 0, mapped_bytes = 0;
+};
+Memory MemoryNow() {
+  std::ifstream statm("/proc/self/statm");
+  Memory memory;
+  statm >> memory.mapped_bytes >> memory.resident_bytes;
+  memory.mapped_bytes *= 4096;
+  memory.resident_bytes *= 4096;
+  return memory;
+}
+
+}  // namespace
+
+TEST_CASE("the first threads get large rings, later ones smaller, and the budget is kept", "[registry]") {
+  const Recording recording({.budget_bytes = 2 << 20, .max_ring_bytes = 1 << 18, .min_ring_bytes = 1 << 14});
+  const LivingThreads threads(60);
+
+  const auto snapshot = recording.Snapshot();
+  const auto counts = CountRings();
+
+  uint64_t largest = 0, smallest = ~uint64_t{0};
+  const pitot::trace::PinnedRings rings;
+  for (const auto* ring : rings) {
+    largest = std::max(largest, ring->bytes);
+    smallest = std::min(smallest, ring->bytes);
+  }
+  CHECK(largest == 1 << 16);  // 16 of the next larger and a quarter of the budget would not fit
+  CHECK(smallest == 1 << 14);
+  CHECK(counts.live == 60);
+  CHECK(counts.threads_refused == 0);
+  CHECK(counts.bytes_used <= 2 << 20);
+  CHECK(snapshot.rings.size() == 60);
+}
+
+TEST_CASE("a thread that finds no ring records nothing and is counted", "[registry]") {
+  const Recording recording({.budget_bytes = 100 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  const LivingThreads threads(5);  // 20 KiB each
+
+  InThread([] {
+    for (int i = 0; i < 10; ++i) PITOT_INSTANT("refused");
+  });
+
+  const auto counts = CountRings();
+  const auto trace = recording.Trace();
+  CHECK(counts.threads_refused == 1);
+  CHECK(counts.events_refused == 10);
+  CHECK(counts.bytes_used == 5 * (20 << 10));
+  CHECK(EventsNamed(trace, "refused").empty());
+  REQUIRE(trace.losses.size() == 1);
+  CHECK(trace.losses[0].reason == pitot::model::LossReason::kRefused);
+  CHECK(trace.losses[0].events == 10);
+}
+
+TEST_CASE("a refused thread records as soon as another gives its ring back", "[registry]") {
+  const Recording recording({.budget_bytes = 100 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  auto threads = std::make_unique<LivingThreads>(5);
+  std::atomic<int> step{0};
+  std::thread late([&] {
+    PITOT_INSTANT("before");
+    step = 1;
+    fakes::WaitUntil([&] { return step == 2; });
+    PITOT_INSTANT("after");
+    step = 3;
+    fakes::WaitUntil([&] { return step == 4; });
+  });
+  REQUIRE(fakes::WaitUntil([&] { return step == 1; }));
+  threads.reset();
+  step = 2;
+  REQUIRE(fakes::WaitUntil([&] { return step == 3; }));
+
+  const auto trace = recording.Trace();
+  step = 4;
+  late.join();
+
+  CHECK(EventsNamed(trace, "before").empty());
+  CHECK(EventsNamed(trace, "after").size() == 1);
+  CHECK(CountRings().threads_refused == 1);
+  CHECK(CountRings().events_refused == 1);
+}
+
+TEST_CASE("rings of exited threads stay readable until the budget needs them, the oldest first", "[registry]") {
+  const Recording recording({.budget_bytes = 100 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  for (int i = 0; i < 5; ++i) InThread([i] { PITOT_INSTANT("thread", i); });
+
+  const auto full = recording.Trace();
+  InThread([] { PITOT_INSTANT("thread", 5); });
+  InThread([] { PITOT_INSTANT("thread", 6); });
+  const auto recycled = recording.Trace();
+
+  CHECK(EventsNamed(full, "thread").size() == 5);
+  for (const auto& thread : full.threads) CHECK(thread.exited);
+  std::set<std::string> left;
+  for (const auto& event : EventsNamed(recycled, "thread")) left.insert(event.args[0].second);
+  CHECK(left == std::set<std::string>{"2", "3", "4", "5", "6"});
+  CHECK(CountRings().retired == 5);
+  CHECK(CountRings().live == 0);
+  CHECK(CountRings().threads_refused == 0);
+  CHECK(CountRings().events == 7);
+}
+
+TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  InThread([] {
+    pthread_setname_np(pthread_self(), "former");
+    for (int i = 0; i < 100; ++i) PITOT_INSTANT("former");
+  });
+  InThread([] {
+    pthread_setname_np(pthread_self(), "latter");
+    PITOT_INSTANT("latter");
+  });
+
+  const auto trace = recording.Trace();
+
+  REQUIRE(trace.threads.size() == 1);
+  CHECK(trace.threads[0].number == 2);
+  CHECK(trace.strings[trace.threads[0].name] == "latter");
+  REQUIRE(Events(trace).size() == 1);
+  CHECK(Events(trace)[0].name == "latter");
+  CHECK(trace.losses.empty());
+}
+
+TEST_CASE("10,000 threads one after another stay within the budget and none is refused", "[registry]") {
+  constexpr int kThreads = fakes::kThreadSanitizer ? 1500 : fakes::Scaled(10'000);
+  const Recording recording({.budget_bytes = 4 << 20, .max_ring_bytes = 1 << 16, .min_ring_bytes = 1 << 14});
+  uint64_t most_used = 0;
+  for (int i = 0; i < kThreads; ++i) {
+    InThread([i] {
+      PITOT_SCOPE("short lived", i);
+      PITOT_INSTANT("inside");
+    });
+    if (i % 100 == 0) most_used = std::max(most_used, CountRings().bytes_used);
+  }
+
+  const auto counts = CountRings();
+  const auto trace = recording.Trace();
+
+  CHECK(counts.threads_refused == 0);
+  CHECK(counts.live == 0);
+  CHECK(std::max(most_used, counts.bytes_used) <= 4 << 20);
+  CHECK(counts.events == 2 * kThreads);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  // The newest are there, without a gap.
+  const auto events = EventsNamed(trace, "short lived");
+  REQUIRE(events.size() >= 30);
+  for (size_t i = 0; i < events.size(); ++i) {
+    const int expected = kThreads - static_cast<int>(events.size()) + static_cast<int>(i);
+    if (events[i].args[0].second != std::to_string(expected)) FAIL("thread " << expected << " is missing");
+  }
+}
+
+TEST_CASE("2,000 threads alive at once record within the budget", "[registry]") {
+  constexpr int kThreads = fakes::kThreadSanitizer ? 500 : 2000;
+  const Recording recording({.budget_bytes = 64 << 20, .max_ring_bytes = 1 << 20, .min_ring_bytes = 4096});
+  const LivingThreads threads(kThreads);
+
+  const auto counts = CountRings();
+  const auto trace = recording.Trace();
+
+  CHECK(counts.live == kThreads);
+  CHECK(counts.threads_refused == 0);
+  CHECK(counts.bytes_used <= 64 << 20);
+  CHECK(EventsNamed(trace, "alive").size() == kThreads);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+}
+
+TEST_CASE("threads are named by the system, also when they are renamed after their first event", "[registry]") {
+  const Recording recording;
+  std::atomic<int> step{0};
+  std::thread living([&] {
+    PITOT_INSTANT("living");
+    pthread_setname_np(pthread_self(), "renamed late");
+    step = 1;
+    fakes::WaitUntil([&] { return step == 2; });
+  });
+  InThread([] {
+    PITOT_INSTANT("exited");
+    pthread_setname_np(pthread_self(), "exited late");
+  });
+  REQUIRE(fakes::WaitUntil([&] { return step == 1; }));
+
+  const auto trace = recording.Trace();
+  step = 2;
+  living.join();
+
+  REQUIRE(EventsNamed(trace, "living").size() == 1);
+  CHECK(EventsNamed(trace, "living")[0].thread == "renamed late");
+  CHECK(EventsNamed(trace, "exited")[0].thread == "exited late");
+}
+
+TEST_CASE("SetThreadName names a thread before and after its first event, cut at 63 bytes", "[registry]") {
+  const Recording recording;
+  InThread([] {
+    pitot::SetThreadName("before");
+    PITOT_INSTANT("one");
+  });
+  InThread([] {
+    PITOT_INSTANT("two");
+    pitot::SetThreadName("after");
+  });
+  InThread([] {
+    pitot::SetThreadName((std::string(62, 'x') + "yz").c_str());
+    PITOT_INSTANT("three");
+  });
+  InThread([] {
+    pthread_setname_np(pthread_self(), "system");
+    pitot::SetThreadName(nullptr);
+    PITOT_INSTANT("four");
+    pitot::SetThreadName("");
+  });
+  InThread([] {
+    pitot::SetThreadName("bad \xff");
+    PITOT_INSTANT("five");
+  });
+
+  const auto trace = recording.Trace();
+
+  CHECK(EventsNamed(trace, "one")[0].thread == "before");
+  CHECK(EventsNamed(trace, "two")[0].thread == "after");
+  CHECK(EventsNamed(trace, "three")[0].thread == std::string(62, 'x') + "y");
+  CHECK(EventsNamed(trace, "four")[0].thread == "system");
+  CHECK(EventsNamed(trace, "five")[0].thread == "bad \xef\xbf\xbd");
+}
+
+namespace {
+struct RecordsAtExit {
+  ~RecordsAtExit() { PITOT_SCOPE("thread_local destructor"); }
+  void Touch() {}
+};
+thread_local RecordsAtExit t_records_at_exit;
+pthread_key_t g_late_key;
+void RecordInKeyDestructor(void*) { PITOT_INSTANT("key destructor"); }
+}  // namespace
+
+TEST_CASE("thread_local destructors record, and what records even later harms nothing", "[registry]") {
+  REQUIRE(pthread_key_create(&g_late_key, RecordInKeyDestructor) == 0);
+  const Recording recording;
+  InThread([] {
+    t_records_at_exit.Touch();
+    PITOT_INSTANT("alive");
+    pthread_setspecific(g_late_key, &g_late_key);
+  });
+  // One whose very first event is in its destructor.
+  InThread([] { t_records_at_exit.Touch(); });
+
+  const auto trace = recording.Trace();
+  pthread_key_delete(g_late_key);
+
+  CHECK(EventsNamed(trace, "thread_local destructor").size() == 2);
+  CHECK(EventsNamed(trace, "key destructor").size() + CountRings().events_refused == 1);
+  CHECK(CountRings().live == 0);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+}
+
+TEST_CASE("opening and closing 1,000 times under threads that record leaks nothing", "[registry]") {
+  constexpr int kTimes = fakes::Scaled(1000);  // about 1 ms each, most of it the calibration
+  constexpr int kThreads = 4;
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&over] {
+      const pitot::Name name = pitot::Intern("named");
+      while (!over.load(std::memory_order_relaxed)) {
+        PITOT_SCOPE("outer", 1, "text");
+        PITOT_SCOPE_IF_SLOWER("rarely", 100'000);
+        PITOT_SCOPE_NAMED(name);
+        PITOT_LEAF("leaf");
+      }
+    });
+  }
+  Memory before;
+  uint64_t most_parked = 0;
+  bool all_opened = true;
+  for (int i = 0; i < kTimes; ++i) {
+    {
+      const Recording recording({.max_ring_bytes = 1 << 18});
+      all_opened = all_opened && recording.ok();
+      PITOT_INSTANT("main");
+      InThread([] { PITOT_INSTANT("short lived"); });
+      if (i % 10 == 0) (void)recording.Snapshot();
+    }
+    most_parked = std::max(most_parked, CountRings().bytes_parked);
+    if (i == kTimes / 10) before = MemoryNow();
+  }
+  const Memory after = MemoryNow();
+  over = true;
+  for (auto& thread : threads) thread.join();
+
+  CHECK(all_opened);
+  CHECK(most_parked <= (kThreads + 1) * (1 << 18));
+  if (!fakes::kThreadSanitizer && !fakes::kAddressSanitizer) {
+    CHECK(after.mapped_bytes <= before.mapped_bytes + (4 << 20));
+    CHECK(after.resident_bytes <= before.resident_bytes + (4 << 20));
+  }
+  CHECK(CountRings().bytes_parked <= 1 << 18);  // that of this thread
+}
+
+TEST_CASE("a parked ring is used again, and unmapped where it does not suit", "[registry]") {
+  const uint64_t parked_before = CountRings().bytes_parked;  // of this thread, from other tests
+  InThread([] {
+    for (const uint64_t max_bytes : {1 << 16, 1 << 16, 1 << 12}) {
+      const Recording recording({.budget_bytes = 4 << 20, .max_ring_bytes = max_bytes, .min_ring_bytes = 4096});
+      PITOT_INSTANT("event");
+    }
+  });
+
+  CHECK(CountRings().bytes_parked == parked_before);
+}
+
+TEST_CASE("events are counted across recycled rings", "[registry]") {
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  for (int i = 0; i < 20; ++i) {
+    InThread([] {
+      for (int n = 0; n < 7; ++n) PITOT_INSTANT("event");
+    });
+  }
+
+  CHECK(CountRings().events == 140);
+}
+
+TEST_CASE("busy threads share the snapshot reserve evenly", "[registry]") {
+  const Recording recording({.budget_bytes = 8 << 20, .max_ring_bytes = 1 << 18, .reserve_bytes = 1 << 18});
+  fakes::VirtualThreads threads;
+  for (size_t thread = 0; thread < 8; ++thread) {
+    REQUIRE(threads.Become(thread));
+    const int events = thread == 7 ? 10 : 20'000;
+    for (int i = 0; i < events; ++i) PITOT_INSTANT("event", i);
+  }
+
+  const auto trace = recording.Trace();
+
+  REQUIRE(trace.threads.size() == 8);
+  for (size_t thread = 0; thread < 7; ++thread) {
+    INFO("thread " << thread);
+    CHECK(trace.threads[thread].event_count > (1 << 18) / 24 / 8);
+  }
+  CHECK(trace.threads[7].event_count == 10);
+  CHECK(trace.losses.size() == 7);
+  for (const auto& loss : trace.losses) {
+    CHECK(loss.reason == pitot::model::LossReason::kReserve);
+    CHECK(loss.events > 0);
+  }
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "trigger/fakes.h"
+#include "trigger/make.h"
+
+using fakes::Advance;
+using fakes::Request;
+using pitot::trigger::MakeStall;
+
+namespace {
+
+pitot::RequestView Open(uint64_t id, double so_far_ms, const char* route = "/classify", uint32_t route_index = 1) {
+  pitot::RequestView request = Request(so_far_ms, route, route_index);
+  request.id = id;
+  return request;
+}
+constexpr uint64_t kMs = 1000000;
+
+}  // namespace
+
+TEST_CASE("a request open too long fires once although it stays open", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.request_open_ms = 500, .cool_down_ms = 10000}, fakes::Clock);
+
+  trigger->OnOpenRequest(Open(1, 500), sink);
+  CHECK(sink.fired.empty());
+  for (int tick = 1; tick < 5000; ++tick) {
+    trigger->OnOpenRequest(Open(1, 500 + tick * 10), sink);
+    Advance(10);
+  }
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].request == 1);
+  CHECK(sink.fired[0].cause == "stall request /classify");
+  CHECK(sink.fired[0].detail == "open for 510.0 ms, above 500.0 ms");
+}
+
+TEST_CASE("a second stalled request of a route fires after the cool-down", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.route = "/classify", .request_open_ms = 500, .cool_down_ms = 10000}, fakes::Clock);
+
+  trigger->OnOpenRequest(Open(1, 600), sink);
+  trigger->OnOpenRequest(Open(2, 600), sink);
+  trigger->OnOpenRequest(Open(3, 600, "/other", 2), sink);
+  CHECK(sink.fired.size() == 1);
+  Advance(10000);
+  trigger->OnOpenRequest(Open(1, 10600), sink);
+  trigger->OnOpenRequest(Open(2, 10600), sink);
+
+  REQUIRE(sink.fired.size() == 2);
+  CHECK(sink.fired[1].request == 2);
+}
+
+TEST_CASE("a scope open too long fires once per stall and thread", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.scope = "decode", .scope_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+  Advance(100000);
+
+  for (uint64_t open_ms = 90; open_ms < 500; open_ms += 10, Advance(10)) {
+    trigger->OnOpenScope("decode", 4, open_ms * kMs, sink);
+    trigger->OnOpenScope("other", 4, open_ms * kMs, sink);
+  }
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].request == 0);
+  CHECK(sink.fired[0].cause == "stall scope decode");
+  CHECK(sink.fired[0].detail == "open for 110.0 ms on thread 4, above 100.0 ms");
+  trigger->OnOpenScope("decode", 5, 150 * kMs, sink);  // another thread's
+  CHECK(sink.fired.size() == 2);
+  for (uint64_t open_ms = 10; open_ms < 300; open_ms += 10, Advance(10)) {  // the scope again
+    trigger->OnOpenScope("decode", 4, open_ms * kMs, sink);
+  }
+
+  CHECK(sink.fired.size() == 3);
+}
+
+TEST_CASE("recursive scopes of one stall fire once", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.scope_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+  Advance(100000);
+
+  for (uint64_t tick = 0; tick < 50; ++tick, Advance(10)) {
+    trigger->OnOpenScope("decode", 4, (150 + tick * 10) * kMs, sink);
+    trigger->OnOpenScope("decode", 4, (140 + tick * 10) * kMs, sink);
+  }
+
+  CHECK(sink.fired.size() == 1);
+}
+
+TEST_CASE("stalls that are over are forgotten", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.request_open_ms = 100, .cool_down_ms = 0}, fakes::Clock);
+
+  for (uint64_t id = 1; id <= 10000; ++id) {
+    trigger->OnOpenRequest(Open(id, 150), sink);
+    Advance(10);
+  }
+
+  CHECK(sink.fired.size() == 10000);
+  trigger->OnOpenRequest(Open(10000, 160), sink);
+  CHECK(sink.fired.size() == 10000);
+}
+
+TEST_CASE("what is not watched does not fire", "[trigger]") {
+  fakes::Sink sink;
+
+  MakeStall({.request_open_ms = 100}, fakes::Clock)->OnOpenScope("decode", 1, 5000 * kMs, sink);
+  MakeStall({.scope_open_ms = 100}, fakes::Clock)->OnOpenRequest(Open(1, 5000), sink);
+
+  CHECK(sink.fired.empty());
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+
+#include "trigger/fakes.h"
+#include "trigger/make.h"
+
+using fakes::Advance;
+using fakes::Request;
+using pitot::trigger::MakeTokens;
+
+namespace {
+
+pitot::RequestView Marked(double so_far_ms, double first_token_ms, uint32_t tokens) {
+  pitot::RequestView request = Request(so_far_ms, "/generate", 3);
+  request.first_token_ns = static_cast<uint64_t>(first_token_ms * 1e6);
+  request.output_tokens = tokens;
+  return request;
+}
+
+}  // namespace
+
+TEST_CASE("a late first token fires and a timely one does not", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeTokens({.first_token_above_ms = 200}, fakes::Clock);
+
+  trigger->OnTokens(Marked(200, 200, 1), 200000000, sink);
+  CHECK(sink.fired.empty());
+  trigger->OnTokens(Marked(250, 250, 1), 250000000, sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].cause == "first_token /generate");
+  CHECK(sink.fired[0].detail == "first token after 250.0 ms, above 200.0 ms");
+}
+
+TEST_CASE("a gap between tokens fires and the way to the first token is no gap", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeTokens({.gap_above_ms = 50}, fakes::Clock);
+
+  trigger->OnTokens(Marked(300, 300, 1), 300000000, sink);
+  trigger->OnTokens(Marked(350, 300, 2), 50000000, sink);
+  CHECK(sink.fired.empty());
+  trigger->OnTokens(Marked(410, 300, 3), 60000000, sink);
+
+  REQUIRE(sink.fired.size() == 1);
+  CHECK(sink.fired[0].cause == "token_gap /generate");
+  CHECK(sink.fired[0].detail == "60.0 ms between tokens, above 50.0 ms, 3 tokens into the request");
+}
+
+TEST_CASE("a tokens trigger keeps to its route and cools down", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeTokens({.route = "/generate", .gap_above_ms = 50}, fakes::Clock);
+  auto other = MakeTokens({.route = "/other", .gap_above_ms = 50}, fakes::Clock);
+
+  for (int i = 0; i < 3; ++i) trigger->OnTokens(Marked(410, 300, 3), 60000000, sink);
+  other->OnTokens(Marked(410, 300, 3), 60000000, sink);
+  CHECK(sink.fired.size() == 1);
+  Advance(1000);
+  trigger->OnTokens(Marked(410, 300, 3), 60000000, sink);
+
+  CHECK(sink.fired.size() == 2);
+}
