@@ -67,7 +67,8 @@ class Request {
   // Cost: about 0.2 us.
   PITOT_EXPORT static Request Begin(const char* route, const char* traceparent = nullptr,
                                     Timestamp arrival = {}) noexcept;
-  // Begins a part of this request (a retry, a model of an ensemble, a call): a request of its own with this as parent.
+  // Begins a part of this request (a retry, a model of an ensemble, a call): a request of its own with this as parent,
+  // which is the thread's context again when the child is finished there.
   PITOT_EXPORT Request BeginChild(const char* route) noexcept;
   // Begins a request of this process for a token that came from another (same trace, that request as parent).
   PITOT_EXPORT static Request BeginFrom(const Token& token, const char* route) noexcept;

@@ -35,6 +35,7 @@ struct alignas(64) Slot {
   Word begin_ticks;
   Word late_ticks;  // when it becomes late; ~0: never
   Word deadline_ns;
+  Word context_after;  // what the thread works for when this is finished: a child's parent
   Half route_name, route_index, begin_thread, size_bucket;
   Half label_count, size_count, stage_count;
   Half tokens;
@@ -116,11 +117,12 @@ void Emit(ThreadRing* ring, const Site& site, uint64_t begin, uint64_t end, std:
   detail::Append(ring, &site, begin, end, record);
 }
 
-Slot* SlotOf(uint32_t index, uint64_t id) {
+Slot* FindSlot(uint32_t index, uint64_t id) {
   Slot* slots = g_slots.load(kAcquire);
-  if (id == 0 || slots == nullptr || index >= kMostSlots || Gate() == 0) return nullptr;
+  if (id == 0 || slots == nullptr || index >= kMostSlots) return nullptr;
   return slots[index].id.load(kAcquire) == id ? &slots[index] : nullptr;
 }
+Slot* SlotOf(uint32_t index, uint64_t id) { return Gate() != 0 ? FindSlot(index, id) : nullptr; }
 Slot* SlotOf(const Token& token) {
   return token.process == g_process.load(kRelaxed) ? SlotOf(token.slot, token.request) : nullptr;
 }
@@ -293,6 +295,7 @@ void SetBatchContext(ThreadRing* ring, uint64_t batch, uint64_t now) {
 
 struct Ids {
   uint64_t trace_high, trace_low, parent;
+  uint64_t context_after = 0;
 };
 
 // Fills a free slot. The id, published last, makes it valid for tokens; the version, for readers.
@@ -308,6 +311,7 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   slot->trace_high.store(ids.trace_high, kRelaxed);
   slot->trace_low.store(ids.trace_low, kRelaxed);
   slot->parent.store(ids.parent, kRelaxed);
+  slot->context_after.store(ids.context_after, kRelaxed);
   slot->begin_ticks.store(begin, kRelaxed);
   slot->route_name.store(route_name, kRelaxed);
   slot->route_index.store(route_index, kRelaxed);
@@ -521,7 +525,7 @@ Request Request::BeginChild(const char* route) noexcept {
   Request child;
   if (const Slot* slot = SlotOf(slot_, id_))
     child.id_ =
-        BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_}, 0, &child.slot_);
+        BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_}, 0, &child.slot_);
   return child;
 }
 
@@ -580,9 +584,9 @@ void Request::SetSize(const char* name, double value) noexcept {
   slot->size_names[at].store(Intern(name).index, kRelaxed);
   slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelaxed);
   if (at == 0) {
-    // 1 + floor(log2), from the exponent; everything below 1 (and what is no number) is bucket 1.
-    const bool countable = value >= 1 && value < 9e18;
-    const uint32_t bucket = countable ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 1;
+    // 1 + floor(log2); everything below 1 (and what is no number) is bucket 1.
+    uint32_t bucket = 1;
+    if (value >= 1) bucket = value < 9e18 ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 63;
     slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelaxed);
   }
   slot->size_count.store(at + 1, kRelease);
@@ -628,10 +632,11 @@ Token Request::Enqueue(const char* queue) noexcept {
 }
 
 void Request::Finish(Outcome outcome) noexcept {
-  Slot* slot = SlotOf(slot_, id_);
+  Slot* slot = FindSlot(slot_, id_);
   const uint64_t id = id_;
   id_ = 0;
   if (slot == nullptr || !CloseSlot(slot)) return;
+  if (Gate() == 0) return FreeSlot(slot);  // begun while the recorder was stopping
   ThreadRing* ring = EnterThread();
   const uint64_t now = detail::Clock(Gate());
   const RequestView view = ViewOf(*slot, outcome, now);
@@ -639,7 +644,7 @@ void Request::Finish(Outcome outcome) noexcept {
     RecordWords words;
     CopyWords(*slot, outcome, &words);
     detail::Append(ring, &kRequestEndSite, slot->begin_ticks.load(kRelaxed), now, words);
-    if (ring->request == id) SetContext(ring, 0, now);
+    if (ring->request == id) SetContext(ring, slot->context_after.load(kRelaxed), now);
   }
   FreeSlot(slot);
   Count(g_finished);

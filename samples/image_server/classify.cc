@@ -55,8 +55,11 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
   Planes input = Normalise(Resize(image, options_.side));
 
   request.Stage("look up");
-  faults_->InCache(id);
-  faults_->InHandler(id);
+  {
+    PITOT_SCOPE("look up");
+    faults_->InCache(id);
+    faults_->InHandler(id);
+  }
 
   // The batcher's workers go on with the stages "queue", "batch" and "forward".
   std::optional<std::future<Prediction>> result = batcher_->Submit(std::move(input), request, id);

@@ -41,7 +41,7 @@ class Differences:
         for title, rows in (("missing", missing), ("not recorded", extra)):
             for row in list(rows)[:5]:
                 print(f"    {title}: {row}")
-        self.count += bool(missing) + bool(extra)
+        self.count += bool(missing or extra)
 
 
 def expected_rows(program, dump):

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prints the rows that a Perfetto reader must find for a dump, tab-separated, straight from the trace's columns: no code
-// is shared with the serializer that is being checked.
+// Prints the rows that a Perfetto reader must find for a dump, tab-separated, straight from the trace's columns: no
+// code is shared with the serializer that is being checked.
 #include <cinttypes>
 #include <cstdio>
 #include <string>
@@ -23,7 +23,8 @@ bool IsScope(SiteKind kind) {
 
 std::string EventName(const Trace& trace, uint32_t event) {
   const SiteRow& site = trace.sites[trace.events.site[event]];
-  if (site.kind == SiteKind::kWait)
+  // What a wait that is still open waits for is not known: arguments are recorded at the end.
+  if (site.kind == SiteKind::kWait && trace.events.args[event] != kNone)
     return "wait " + Text(trace.strings[static_cast<StringId>(trace.arg_values[trace.events.args[event] + 1])]);
   return Text(trace.EventName(event));
 }
@@ -57,8 +58,8 @@ void PrintRequests(const Trace& trace) {
     std::printf("request\t%s\t%" PRId64 "\t%" PRId64 "\t%016" PRIx64 "\t%s\n", route.c_str(), request.begin_ns,
                 request.duration_ns, request.id, request.end_known ? pitot::OutcomeName(request.outcome) : "");
     for (const Stage& stage : request.stages)
-      std::printf("stage\t%016" PRIx64 "\t%" PRId64 "\t%" PRId64 "\t%s\n", request.id, stage.begin_ns, stage.duration_ns,
-                  Text(trace.strings[stage.name]).c_str());
+      std::printf("stage\t%016" PRIx64 "\t%" PRId64 "\t%" PRId64 "\t%s\n", request.id, stage.begin_ns,
+                  stage.duration_ns, Text(trace.strings[stage.name]).c_str());
   }
 }
 

@@ -37,7 +37,8 @@ void AppendSegment(const Segment& segment, std::vector<Segment>* to) {
   to->push_back(segment);
 }
 
-// ---- Path ------------------------------------------------------------------------------------------------------------
+// ---- Path
+// ------------------------------------------------------------------------------------------------------------
 
 void Path::Go(int64_t now_ns, const Segment& next) {
   Stop(now_ns);
@@ -83,7 +84,8 @@ void Path::Replace(int64_t from_ns, const std::vector<Segment>& segments) {
   if (!segments_.empty()) now_.begin_ns = std::max(now_.begin_ns, segments_.back().end_ns);
 }
 
-// ---- Actor -----------------------------------------------------------------------------------------------------------
+// ---- Actor
+// -----------------------------------------------------------------------------------------------------------
 
 void Actor::WorkFor(uint64_t request, uint64_t batch) {
   culprit_.request = request;
@@ -108,7 +110,9 @@ Segment Actor::Here() const {
   const Activity& top = activities_.back();
   here.name = top.name;
   switch (top.doing) {
-    case Doing::kScope: here.cause = Cause::kOnCpu; break;
+    case Doing::kScope:
+      here.cause = Cause::kOnCpu;
+      break;
     case Doing::kAwaitWork:
       here.cause = Cause::kBatchWindow;
       here.culprit.batch = culprit_.batch;
@@ -116,9 +120,15 @@ Segment Actor::Here() const {
     // Not on the path in the end: the request itself is in a queue or in a batch meanwhile.
     case Doing::kAwaitRoom:
     case Doing::kAwaitResult:
-    case Doing::kGranted: here.cause = Cause::kHandoff; break;
-    case Doing::kIo: here.cause = Cause::kIoWait; break;
-    case Doing::kSleep: here.cause = Cause::kSleep; break;
+    case Doing::kGranted:
+      here.cause = Cause::kHandoff;
+      break;
+    case Doing::kIo:
+      here.cause = Cause::kIoWait;
+      break;
+    case Doing::kSleep:
+      here.cause = Cause::kSleep;
+      break;
     case Doing::kLock:
       here.cause = Cause::kLockWait;
       here.culprit = top.owner;
@@ -182,12 +192,24 @@ TrueEvent Actor::EventOf(const Activity& activity, int64_t end_ns) const {
   if (activity.doing == Doing::kScope) return event;
   event.kind = pitot::SiteKind::kWait;
   switch (activity.doing) {
-    case Doing::kAwaitWork: event.wait = pitot::WaitKind::kQueue; break;
-    case Doing::kAwaitRoom: event.wait = pitot::WaitKind::kCondition; break;
-    case Doing::kAwaitResult: event.wait = pitot::WaitKind::kFuture; break;
-    case Doing::kIo: event.wait = pitot::WaitKind::kIo; break;
-    case Doing::kSleep: event.wait = pitot::WaitKind::kSleep; break;
-    default: event.wait = pitot::WaitKind::kLock; break;
+    case Doing::kAwaitWork:
+      event.wait = pitot::WaitKind::kQueue;
+      break;
+    case Doing::kAwaitRoom:
+      event.wait = pitot::WaitKind::kCondition;
+      break;
+    case Doing::kAwaitResult:
+      event.wait = pitot::WaitKind::kFuture;
+      break;
+    case Doing::kIo:
+      event.wait = pitot::WaitKind::kIo;
+      break;
+    case Doing::kSleep:
+      event.wait = pitot::WaitKind::kSleep;
+      break;
+    default:
+      event.wait = pitot::WaitKind::kLock;
+      break;
   }
   event.owner = activity.said;
   return event;

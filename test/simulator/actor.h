@@ -77,8 +77,8 @@ class Actor : public Thread {
     Doing doing;
     std::string name;
     int64_t begin_ns;
-    Culprit owner;        // of the lock, now
-    pitot::Owner said;    // to the recorder
+    Culprit owner;      // of the lock, now
+    pitot::Owner said;  // to the recorder
   };
   // What it did from then on, as others see it.
   struct Spell {

@@ -76,26 +76,35 @@ std::vector<Fact> Facts(const Truth& truth) {
   }
   for (const TrueRequest& request : truth.requests) {
     const Fact::Record begin{request.begin_thread, request.accepted_ns}, end{request.end_thread, request.end_ns};
-    facts.Add(Line("request", request.id, request.route, "began", request.begin_ns, "child of", request.parent_id), {begin});
+    facts.Add(Line("request", request.id, request.route, "began", request.begin_ns, "child of", request.parent_id),
+              {begin});
     facts.Add(Line("request", request.id, "trace", request.trace_id_high, request.trace_id_low), {begin});
     facts.Add(Line("request", request.id, "began on", request.begin_thread), {begin});
     const bool is_open = request.end_ns == kOpen;
     const std::vector<Fact::Record> records = is_open ? std::vector<Fact::Record>{} : std::vector<Fact::Record>{end};
     if (!is_open)
-      facts.Add(Line("request", request.id, pitot::OutcomeName(request.outcome), request.end_ns, request.end_thread), records);
+      facts.Add(Line("request", request.id, pitot::OutcomeName(request.outcome), request.end_ns, request.end_thread),
+                records);
     const Tokens& of = tokens[request.id];
-    facts.Add(Line("request", request.id, "tokens", of.count, of.count != 0 ? of.first_ns - request.begin_ns : 0, of.max_gap_ns),
+    if (is_open && request.label.empty()) continue;  // a child: the trace cannot tell that it has nothing to say
+    facts.Add(Line("request", request.id, "tokens", of.count, of.count != 0 ? of.first_ns - request.begin_ns : 0,
+                   of.max_gap_ns),
               records);
-    const uint32_t bucket = request.size_name.empty() ? 0 : static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(request.size)));
-    facts.Add(Line("request", request.id, DetailLine(request.deadline_ns, request.label, request.size_name, request.size, bucket)),
+    const uint32_t bucket =
+        request.size_name.empty() ? 0 : static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(request.size)));
+    facts.Add(Line("request", request.id,
+                   DetailLine(request.deadline_ns, request.label, request.size_name, request.size, bucket)),
               records);
     for (size_t i = 0; i < request.stages.size(); ++i) {
       const int64_t stage_end_ns = i + 1 < request.stages.size() ? request.stages[i + 1].second : request.end_ns;
-      facts.Add(Line("request", request.id, "stage", i, request.stages[i].first, request.stages[i].second, stage_end_ns), records);
+      facts.Add(
+          Line("request", request.id, "stage", i, request.stages[i].first, request.stages[i].second, stage_end_ns),
+          records);
     }
   }
   for (const TrueBatch& batch : truth.batches) {
-    facts.Add(Line("batch", batch.id, batch.executor, "on", batch.thread, batch.begin_ns), {{batch.thread, batch.begin_ns}});
+    facts.Add(Line("batch", batch.id, batch.executor, "on", batch.thread, batch.begin_ns),
+              {{batch.thread, batch.begin_ns}});
     if (batch.end_ns != kOpen) {
       const int64_t submitted_ns = batch.submitted_ns != 0 ? batch.submitted_ns - batch.begin_ns : 0;
       facts.Add(Line("batch", batch.id, "ended", batch.end_ns, pitot::BatchCloseName(batch.close), submitted_ns),
@@ -105,15 +114,16 @@ std::vector<Fact> Facts(const Truth& truth) {
       facts.Add(Line("batch", batch.id, "joined by", member.request, member.join_ns), {{batch.thread, member.join_ns}});
       // Who left is known only where it joined.
       if (member.leave_ns != 0)
-        facts.Add(Line("batch", batch.id, "left by", member.request, member.leave_ns), {{batch.thread, member.join_ns}});
+        facts.Add(Line("batch", batch.id, "left by", member.request, member.leave_ns),
+                  {{batch.thread, member.join_ns}});
     }
   }
   for (const TrueHandoff& handoff : truth.handoffs) {
     facts.Add(Line("enqueued", handoff.request, handoff.queue, "from", handoff.from_thread, handoff.enqueue_ns),
               {{handoff.from_thread, handoff.enqueue_ns}});
     if (handoff.to_thread != 0)
-      facts.Add(Line("taken", handoff.request, handoff.queue, handoff.enqueue_ns, "by", handoff.to_thread, handoff.take_ns,
-                     handoff.batch),
+      facts.Add(Line("taken", handoff.request, handoff.queue, handoff.enqueue_ns, "by", handoff.to_thread,
+                     handoff.take_ns, handoff.batch),
                 {{handoff.to_thread, handoff.take_ns}});
   }
   for (const TrueEvent& event : truth.events) {
@@ -158,7 +168,8 @@ class Reader {
                                  End(trace_.events.begin_ns[event], trace_.events.duration_ns[event]));
     if (site.kind == SiteKind::kCounter) text += Line(" value", args[0]);
     if (site.kind == SiteKind::kWait && args != nullptr)
-      text += Line(" for", pitot::WaitKindName(static_cast<pitot::WaitKind>(args[0])), static_cast<uint32_t>(args[2]), args[3]);
+      text += Line(" for", pitot::WaitKindName(static_cast<pitot::WaitKind>(args[0])), static_cast<uint32_t>(args[2]),
+                   args[3]);
     return text;
   }
 
@@ -176,12 +187,18 @@ std::vector<Fact> Facts(const Trace& trace) {
   for (const pitot::model::RequestRow& request : trace.requests) {
     if (!request.begin_known) continue;
     const int64_t end_ns = read.End(request.begin_ns, request.duration_ns);
-    facts.Add(Line("request", request.id, read.Text(request.route), "began", request.begin_ns, "child of", request.parent_id));
+    facts.Add(Line("request", request.id, read.Text(request.route), "began", request.begin_ns, "child of",
+                   request.parent_id));
     facts.Add(Line("request", request.id, "trace", request.trace_id_high, request.trace_id_low));
-    if (request.begin_thread != kNone) facts.Add(Line("request", request.id, "began on", read.Number(request.begin_thread)));
+    if (request.begin_thread != kNone)
+      facts.Add(Line("request", request.id, "began on", read.Number(request.begin_thread)));
     if (request.end_known)
-      facts.Add(Line("request", request.id, pitot::OutcomeName(request.outcome), end_ns, read.Number(request.end_thread)));
-    facts.Add(Line("request", request.id, "tokens", request.output_tokens, request.first_token_ns, request.max_token_gap_ns));
+      facts.Add(
+          Line("request", request.id, pitot::OutcomeName(request.outcome), end_ns, read.Number(request.end_thread)));
+    // A request without its end, which is not open either: that end was lost, and the rest with it.
+    if (!request.end_known && request.labels.empty()) continue;
+    facts.Add(
+        Line("request", request.id, "tokens", request.output_tokens, request.first_token_ns, request.max_token_gap_ns));
     const bool has_size = !request.sizes.empty();
     facts.Add(Line("request", request.id,
                    DetailLine(request.deadline_ns, request.labels.empty() ? "" : read.Text(request.labels[0].value),
@@ -203,36 +220,55 @@ std::vector<Fact> Facts(const Trace& trace) {
     for (uint32_t m = batch.first_member; m < batch.first_member + batch.member_count; ++m) {
       const pitot::model::MemberRow& member = trace.members[m];
       facts.Add(Line("batch", batch.id, "joined by", read.Request(member.request), member.join_ns));
-      if (member.leave_ns != 0) facts.Add(Line("batch", batch.id, "left by", read.Request(member.request), member.leave_ns));
+      if (member.leave_ns != 0)
+        facts.Add(Line("batch", batch.id, "left by", read.Request(member.request), member.leave_ns));
     }
   }
   for (const pitot::model::HandoffRow& handoff : trace.handoffs) {
     const uint64_t request = read.Request(handoff.request);
-    facts.Add(Line("enqueued", request, read.Text(handoff.queue), "from", read.Number(handoff.from_thread), handoff.enqueue_ns));
+    facts.Add(Line("enqueued", request, read.Text(handoff.queue), "from", read.Number(handoff.from_thread),
+                   handoff.enqueue_ns));
     if (handoff.take_ns != 0)
-      facts.Add(Line("taken", request, read.Text(handoff.queue), handoff.enqueue_ns, "by", read.Number(handoff.to_thread),
-                     handoff.take_ns, read.Batch(handoff.batch)));
+      facts.Add(Line("taken", request, read.Text(handoff.queue), handoff.enqueue_ns, "by",
+                     read.Number(handoff.to_thread), handoff.take_ns, read.Batch(handoff.batch)));
   }
   for (uint32_t event = 0; event < trace.events.size(); ++event) facts.Add(read.Event(event));
   for (const pitot::model::AsyncRow& async : trace.asyncs) {
     const uint64_t request = read.Request(async.request);
     facts.Add(Line("async", request, read.Number(async.begin_thread), async.begin_ns));
     if (async.duration_ns != kOpen)
-      facts.Add(Line("async", request, read.Number(async.begin_thread), async.begin_ns, "to", read.Number(async.end_thread),
-                     async.begin_ns + async.duration_ns));
+      facts.Add(Line("async", request, read.Number(async.begin_thread), async.begin_ns, "to",
+                     read.Number(async.end_thread), async.begin_ns + async.duration_ns));
   }
   return facts.Sorted();
 }
+
+namespace {
+std::string ContextLine(uint32_t thread, int64_t begin_ns, int64_t end_ns, uint64_t request, uint64_t batch) {
+  return Line("context of", thread, begin_ns, end_ns, request, batch);
+}
+}  // namespace
 
 std::vector<Fact> Contexts(const Truth& truth) {
   Collector facts;
   std::unordered_map<uint64_t, int64_t> ends;
   for (const TrueRequest& request : truth.requests) ends[request.id] = request.end_ns;
   for (const TrueEvent& event : truth.events) {
-    // A thread's context does not outlive the request, though only the thread itself can change it.
+    // A thread's context does not outlive the request, though only the thread itself changes it.
     const auto end = ends.find(event.request);
     const bool is_over = end != ends.end() && end->second != kOpen && end->second < event.begin_ns;
-    facts.Add(Line("context of", event.thread, event.begin_ns, event.end_ns, is_over ? 0 : event.request, event.batch));
+    facts.Add(ContextLine(event.thread, event.begin_ns, event.end_ns, is_over ? 0 : event.request, event.batch));
+  }
+  return facts.Sorted();
+}
+
+std::vector<Fact> PossibleContexts(const Truth& truth) {
+  Collector facts;
+  for (const TrueEvent& event : truth.events) {
+    for (const uint64_t request : {uint64_t{0}, event.request}) {
+      for (const uint64_t batch : {uint64_t{0}, event.batch})
+        facts.Add(ContextLine(event.thread, event.begin_ns, event.end_ns, request, batch));
+    }
   }
   return facts.Sorted();
 }
@@ -241,9 +277,9 @@ std::vector<Fact> Contexts(const Trace& trace) {
   Collector facts;
   const Reader read(trace);
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    facts.Add(Line("context of", read.Number(trace.events.thread[event]), trace.events.begin_ns[event],
-                   read.End(trace.events.begin_ns[event], trace.events.duration_ns[event]),
-                   read.Request(trace.events.request[event]), read.Batch(trace.events.batch[event])));
+    facts.Add(ContextLine(read.Number(trace.events.thread[event]), trace.events.begin_ns[event],
+                          read.End(trace.events.begin_ns[event], trace.events.duration_ns[event]),
+                          read.Request(trace.events.request[event]), read.Batch(trace.events.batch[event])));
   }
   return facts.Sorted();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happened, as a list of facts that a trace and the truth can be compared by: one line for all that one record says.
+// What happened, as a list of facts that a trace and the truth can be compared by: one line for all that one record
+// says.
 #ifndef PITOT_TEST_SIMULATOR_FACTS_H_
 #define PITOT_TEST_SIMULATOR_FACTS_H_
 
@@ -23,12 +24,14 @@ struct Fact {
   std::vector<Record> records;
 };
 
-// In order of their text. Those of a trace have no records. `Contexts` are facts, too: which request and batch each event
-// was recorded for.
+// In order of their text. Those of a trace have no records.
 std::vector<Fact> Facts(const Truth& truth);
 std::vector<Fact> Facts(const pitot::model::Trace& trace);
+// Which request and batch each event was recorded for.
 std::vector<Fact> Contexts(const Truth& truth);
 std::vector<Fact> Contexts(const pitot::model::Trace& trace);
+// What a trace with losses may say of it: it may not know the request or the batch, or not that the request had ended.
+std::vector<Fact> PossibleContexts(const Truth& truth);
 
 // Those of `from` that are not in `in`; each as often as it is there more often.
 std::vector<Fact> Missing(const std::vector<Fact>& from, const std::vector<Fact>& in);

@@ -8,7 +8,6 @@ namespace simulator {
 namespace {
 
 constexpr int64_t kUs = 1'000;
-using Kind = Step::Kind;
 
 class Maker {
  public:
@@ -84,54 +83,62 @@ class Maker {
     model.scatter = {100, Log(100, 20 * kUs)};
     model.most_tokens = 1 + Below(25);
     model.percent_maintenance = Chance(30) ? Below(30) : 0;
-    if (Chance(50)) model.steps.push_back({Kind::kStage, model.name, {}, 0, 0, 0, {}});
-    if (Chance(40)) model.steps.push_back({Kind::kUntraced, "", {1, 3 * kUs}, 0, 0, 0, {}});
+    if (Chance(50)) model.steps.push_back(Step::Stage(model.name));
+    if (Chance(40)) model.steps.push_back(Step::Untraced({1, 3 * kUs}));
     if (Chance(30)) model.steps.push_back(MakeLocked(0, "copy weights"));
-    Step forward{Kind::kCompute, "forward", {10 * kUs, Log(10 * kUs, 700 * kUs)}, Log(1, 20 * kUs), 0, 0, {}};
-    if (Chance(50)) forward.inner.push_back({Kind::kCompute, "softmax", Work(), 0, 0, 0, {}});
-    model.steps.push_back(forward);
-    if (Chance(50)) model.steps.push_back({Kind::kSubmitted, "", {}, 0, 0, 0, {}});
-    if (Chance(20)) model.steps.push_back({Kind::kIo, "device", {kUs, 100 * kUs}, 0, 0, 0, {}});
+    std::vector<Step> inner;
+    if (Chance(50)) inner.push_back(Step::Compute("softmax", Work()));
+    const Time forward{10 * kUs, Log(10 * kUs, 700 * kUs)};
+    model.steps.push_back(Step::Compute("forward", forward, inner, Log(1, 20 * kUs)));
+    if (Chance(50)) model.steps.push_back(Step::Submitted());
+    if (Chance(20)) model.steps.push_back(Step::Io("device", {kUs, 100 * kUs}));
     spec_.models.push_back(model);
   }
 
   // A lock of a number from `least` on, or a computation if there is none.
   Step MakeLocked(uint32_t least, const std::string& name) {
-    Step held{Kind::kCompute, name, Work(), 0, 0, 0, {}};
+    const Step held = Step::Compute(name, Work());
     if (least >= spec_.locks.size()) return held;
-    Step lock{Kind::kLock, "", {}, 0, least + Below(static_cast<uint32_t>(spec_.locks.size()) - least), 0, {}};
-    lock.inner.push_back(held);
-    if (Chance(30)) lock.inner.push_back(MakeLocked(lock.target + 1, name + " again"));
-    if (Chance(30)) lock.inner.push_back({Kind::kIo, "disk", Work(), 0, 0, 0, {}});
-    return lock;
+    const uint32_t lock = least + Below(static_cast<uint32_t>(spec_.locks.size()) - least);
+    std::vector<Step> inner = {held};
+    if (Chance(30)) inner.push_back(MakeLocked(lock + 1, name + " again"));
+    if (Chance(30)) inner.push_back(Step::Io("disk", Work()));
+    return Step::Lock(lock, inner);
   }
 
-  void AddWork(std::vector<Step>* steps) {
+  std::vector<Step> SomeWork() {
+    std::vector<Step> steps;
     for (uint32_t i = 0, n = Below(4); i < n; ++i) {
       switch (Below(8)) {
-        case 0: steps->push_back({Kind::kUntraced, "", {1, 5 * kUs}, 0, 0, 0, {}}); break;
-        case 1: steps->push_back({Kind::kIo, Pick({"disk", "redis"}, Below(2)), Work(), 0, 0, 0, {}}); break;
-        case 2: steps->push_back({Kind::kSleep, "", Work(), 0, 0, 0, {}}); break;
+        case 0:
+          steps.push_back(Step::Untraced({1, 5 * kUs}));
+          break;
+        case 1:
+          steps.push_back(Step::Io(Pick({"disk", "redis"}, Below(2)), Work()));
+          break;
+        case 2:
+          steps.push_back(Step::Sleep(Work()));
+          break;
         case 3:
-        case 4: steps->push_back(MakeLocked(0, "look up")); break;
-        case 5: {
-          Step outer{Kind::kCompute, "decode", {1, 0}, 0, 0, 0, {}};
-          AddWork(&outer.inner);
-          steps->push_back(outer);
+        case 4:
+          steps.push_back(MakeLocked(0, "look up"));
           break;
-        }
-        case 6: {
-          Step call{Kind::kCall, "/embed", {}, 0, 0, 0, {}};
-          call.inner.push_back({Kind::kCompute, "embed", Work(), 0, 0, 0, {}});
-          steps->push_back(call);
+        case 5:
+          steps.push_back(Step::Compute("decode", {1, 0}, SomeWork()));
           break;
-        }
-        default: steps->push_back({Kind::kCompute, Pick({"resize", "parse", "tokenize"}, Below(3)), Work(), 0, 0, 0, {}});
+        case 6:
+          steps.push_back(Step::Call("/embed", {Step::Compute("embed", Work())}));
+          break;
+        default:
+          steps.push_back(Step::Compute(Pick({"resize", "parse", "tokenize"}, Below(3)), Work()));
       }
     }
+    return steps;
   }
-  void AddStage(std::vector<Step>* steps, const char* name) {
-    if (Chance(60)) steps->push_back({Kind::kStage, name, {}, 0, 0, 0, {}});
+  void AddWork(const char* stage, const char* first, std::vector<Step>* steps) {
+    if (Chance(60)) steps->push_back(Step::Stage(stage));
+    steps->push_back(Step::Compute(first, Work()));
+    for (const Step& step : SomeWork()) steps->push_back(step);
   }
 
   void MakeRoute(uint32_t i) {
@@ -143,31 +150,24 @@ class Maker {
     if (Chance(70)) route.size_name = "pixels", route.size_most = Log(1, 1 << 20);
     route.percent_failed = Chance(30) ? Below(15) : 0;
     route.percent_abandoned = Chance(20) ? Below(10) : 0;
-    AddStage(&route.steps, "read");
-    route.steps.push_back({Kind::kCompute, "read", Work(), 0, 0, 0, {}});
-    AddWork(&route.steps);
+    AddWork("read", "read", &route.steps);
     if (Chance(40)) {
-      route.steps.push_back({Kind::kSend, "", {}, 0, 1, 0, {}});
-      AddStage(&route.steps, "preprocess");
-      route.steps.push_back({Kind::kCompute, "preprocess", Work(), 0, 0, 0, {}});
-      AddWork(&route.steps);
+      route.steps.push_back(Step::Send(1));
+      AddWork("preprocess", "preprocess", &route.steps);
     }
     for (uint32_t n = Below(3); n > 0; --n) {
       const uint32_t model = Below(static_cast<uint32_t>(spec_.models.size()));
-      AddStage(&route.steps, "queue");
+      if (Chance(60)) route.steps.push_back(Step::Stage("queue"));
       if (Chance(50)) {
-        Step wait{Kind::kInferAndWait, "", {}, 0, model, 0, {}};
-        for (uint32_t m = Below(3); m > 0; --m) wait.inner.push_back({Kind::kCompute, "audit", Work(), 0, 0, 0, {}});
-        route.steps.push_back(wait);
+        const std::vector<Step> meanwhile(Below(3), Step::Compute("audit", Work()));
+        route.steps.push_back(Step::InferAndWait(model, meanwhile));
       } else {
-        route.steps.push_back({Kind::kInfer, "", {}, 0, model, 2, {}});
+        route.steps.push_back(Step::Infer(model, 2));
       }
-      AddStage(&route.steps, "postprocess");
-      route.steps.push_back({Kind::kCompute, "postprocess", Work(), 0, 0, 0, {}});
-      AddWork(&route.steps);
+      AddWork("postprocess", "postprocess", &route.steps);
     }
-    AddStage(&route.steps, "respond");
-    route.steps.push_back({Kind::kIo, "socket", {kUs, 20 * kUs}, 0, 0, 0, {}});
+    if (Chance(60)) route.steps.push_back(Step::Stage("respond"));
+    route.steps.push_back(Step::Io("socket", {kUs, 20 * kUs}));
     spec_.routes.push_back(route);
   }
 

@@ -24,6 +24,10 @@ struct Tenure {
   int64_t begin_ns, end_ns;
   uint32_t row;  // of the request or batch
 };
+struct Membership {
+  int64_t join_ns, leave_ns;
+  uint32_t batch;
+};
 struct LockGrant {
   int64_t at_ns;
   Culprit holder;
@@ -32,16 +36,26 @@ struct LockGrant {
 class Reconstruction {
  public:
   explicit Reconstruction(const Trace& trace)
-      : trace_(trace), flat_(trace), index_(trace), batches_(trace.threads.size()), requests_(trace.threads.size()) {
+      : trace_(trace),
+        flat_(trace),
+        index_(trace),
+        batches_(trace.threads.size()),
+        requests_(trace.threads.size()),
+        memberships_(trace.requests.size()) {
     for (uint32_t row = 0; row < trace.batches.size(); ++row) {
       const BatchRow& batch = trace.batches[row];
-      batches_[batch.thread].push_back({batch.begin_ns, BatchEnd(batch), row});
+      const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
+      batches_[batch.thread].push_back({batch.begin_ns, end_ns, row});
+      for (uint32_t m = batch.first_member; m < batch.first_member + batch.member_count; ++m) {
+        const MemberRow& member = trace.members[m];
+        memberships_[member.request].push_back({member.join_ns, member.leave_ns != 0 ? member.leave_ns : end_ns, row});
+      }
     }
     for (uint32_t event = 0; event < trace.events.size(); ++event) {
       if (!IsWait(event, WaitKind::kLock)) continue;
-      const uint32_t thread = trace.events.thread[event];
-      locks_[Resource(event)].push_back({trace.EventEnd(event), HolderOn(thread, IdOf(trace.events.request[event]),
-                                                                        trace.EventEnd(event))});
+      const uint32_t thread = trace.events.thread[event], row = trace.events.request[event];
+      const uint64_t request = row != kNone ? trace.requests[row].id : 0;
+      locks_[Resource(event)].push_back({trace.EventEnd(event), Holder(thread, request, trace.EventEnd(event))});
     }
     for (auto& [name, grants] : locks_)
       std::sort(grants.begin(), grants.end(), [](auto& a, auto& b) { return a.at_ns < b.at_ns; });
@@ -64,32 +78,26 @@ class Reconstruction {
   // ---- Small questions.
   SiteKind KindOf(uint32_t event) const { return trace_.sites[trace_.events.site[event]].kind; }
   uint64_t Arg(uint32_t event, uint32_t i) const { return trace_.arg_values[trace_.events.args[event] + i]; }
-  bool IsWait(uint32_t event) const {
-    return KindOf(event) == SiteKind::kWait && trace_.events.args[event] != kNone;
-  }
-  bool IsWait(uint32_t event, WaitKind kind) const {
-    return IsWait(event) && Arg(event, 0) == static_cast<uint64_t>(kind);
-  }
-  std::string Resource(uint32_t event) const {
-    return std::string(trace_.strings[static_cast<StringId>(Arg(event, 1))]);
-  }
+  bool IsWait(uint32_t event) const { return KindOf(event) == SiteKind::kWait && trace_.events.args[event] != kNone; }
+  bool IsWait(uint32_t event, WaitKind kind) const { return IsWait(event) && Arg(event, 0) == uint64_t(kind); }
+  std::string Text(uint64_t id) const { return std::string(trace_.strings[static_cast<StringId>(id)]); }
+  std::string Resource(uint32_t event) const { return Text(Arg(event, 1)); }
   uint32_t Number(uint32_t thread) const { return trace_.threads[thread].number; }
-  uint64_t IdOf(uint32_t request) const { return request != kNone ? trace_.requests[request].id : 0; }
-  int64_t BatchEnd(const BatchRow& batch) const {
-    return batch.duration_ns == kOpen ? trace_.window_end_ns : batch.begin_ns + batch.duration_ns;
-  }
-  int64_t LeaveNs(const MemberRow& member) const {
-    return member.leave_ns != 0 ? member.leave_ns : BatchEnd(trace_.batches[member.batch]);
-  }
-  static const Tenure* At(const std::vector<Tenure>& tenures, int64_t ns) {
-    const auto in = [ns](const Tenure& t) { return t.begin_ns <= ns && ns < t.end_ns; };
-    const auto at = std::find_if(tenures.begin(), tenures.end(), in);
-    return at != tenures.end() ? &*at : nullptr;
+  // The row that has the thread then, or kNone; until when at most.
+  static uint32_t RowAt(const std::vector<Tenure>& tenures, int64_t ns, int64_t* until_ns) {
+    uint32_t row = kNone;
+    for (const Tenure& tenure : tenures) {
+      if (tenure.end_ns <= ns) continue;
+      if (tenure.begin_ns <= ns && row == kNone) row = tenure.row;
+      *until_ns = std::min(*until_ns, tenure.begin_ns <= ns ? tenure.end_ns : tenure.begin_ns);
+    }
+    return row;
   }
   // Of a lock, and the batch its thread served then.
-  Culprit HolderOn(uint32_t thread, uint64_t request, int64_t ns) const {
-    const Tenure* batch = At(batches_[thread], ns);
-    return {Number(thread), request, batch != nullptr ? trace_.batches[batch->row].id : 0, {}};
+  Culprit Holder(uint32_t thread, uint64_t request, int64_t ns) const {
+    int64_t until_ns = kForever;
+    const uint32_t batch = RowAt(batches_[thread], ns, &until_ns);
+    return {Number(thread), request, batch != kNone ? trace_.batches[batch].id : 0, {}};
   }
   // Calls visit(begin, end, event or kNone) for every piece of [begin, end) on the thread.
   template <class Visit> void Walk(uint32_t thread, int64_t begin_ns, int64_t end_ns, Visit visit) const {
@@ -110,30 +118,29 @@ class Reconstruction {
   // ---- Where a request was. Notes, too, which threads it kept busy.
   std::vector<Leg> Legs(uint32_t row) {
     const RequestRow& request = trace_.requests[row];
-    const bool is_child = index_.Row(request.parent_id) != kNone;
     const int64_t end_ns = trace_.RequestEnd(request);
     std::vector<Leg> legs;
     const auto stay = [&](uint32_t thread, int64_t begin_ns, int64_t until_ns) {
       legs.push_back({Leg::Kind::kStay, thread, begin_ns, until_ns, {}});
-      if (!is_child) requests_[thread].push_back({begin_ns, until_ns, row});
+      requests_[thread].push_back({begin_ns, until_ns, row});
     };
     uint32_t thread = request.begin_thread;
-    int64_t at_ns = is_child ? request.begin_ns : AcceptedNs(row);
+    int64_t at_ns = AcceptedNs(row);
     legs.push_back({Leg::Kind::kQueue, thread, request.begin_ns, at_ns, "accept"});
     const auto handoffs = index_.Handoffs(row);
     for (const uint32_t* h = handoffs.begin(); h != handoffs.end(); ++h) {
       const HandoffRow& handoff = trace_.handoffs[*h];
       stay(thread, at_ns, handoff.enqueue_ns);
       if (handoff.take_ns == 0) return legs;  // still there
-      legs.push_back({Leg::Kind::kQueue, handoff.to_thread, handoff.enqueue_ns, handoff.take_ns,
-                      std::string(trace_.strings[handoff.queue])});
+      legs.push_back({Leg::Kind::kQueue, handoff.to_thread, handoff.enqueue_ns, handoff.take_ns, Text(handoff.queue)});
       thread = handoff.to_thread;
       at_ns = handoff.take_ns;
 
       const bool is_last = h + 1 == handoffs.end();
       const uint32_t next = is_last ? request.end_thread : trace_.handoffs[h[1]].from_thread;
       if (next == thread || next == kNone) continue;
-      // It left with its batch, and a thread that had sent it goes on. If that did not wait, its way was the longer one.
+      // It left with its batch, and a thread that had sent it goes on; had that no need to wait, its way was the
+      // longer.
       const uint32_t* sent = h;
       while (trace_.handoffs[*sent].from_thread != next) --sent;
       const int64_t sent_ns = trace_.handoffs[*sent].enqueue_ns;
@@ -141,7 +148,7 @@ class Reconstruction {
       stay(thread, at_ns, result_ns);
       thread = next;
       at_ns = sent_ns;
-      if (const uint32_t wait = FutureWait(thread, sent_ns, result_ns); wait != kNone) {
+      if (const uint32_t wait = FutureWait(thread, result_ns); wait != kNone) {
         at_ns = trace_.EventEnd(wait);
         legs.push_back({Leg::Kind::kWakeUp, thread, result_ns, at_ns, Resource(wait)});
         requests_[thread].push_back({sent_ns, at_ns, row});
@@ -167,23 +174,20 @@ class Reconstruction {
   // When the request left the last batch on that thread that it joined in [from, until].
   int64_t ResultNs(uint32_t row, uint32_t thread, int64_t from_ns, int64_t until_ns) const {
     int64_t result_ns = from_ns;
-    for (const MemberRow& member : trace_.members) {
-      if (member.request == row && trace_.batches[member.batch].thread == thread && member.join_ns >= from_ns &&
-          member.join_ns <= until_ns)
-        result_ns = std::max(result_ns, LeaveNs(member));
+    for (const Membership& in : memberships_[row]) {
+      const bool is_there =
+          trace_.batches[in.batch].thread == thread && in.join_ns >= from_ns && in.join_ns <= until_ns;
+      if (is_there) result_ns = std::max(result_ns, in.leave_ns);
     }
     return result_ns;
   }
 
-  // The wait for a result on that thread that began after `from_ns` and lasted until the result was there.
-  uint32_t FutureWait(uint32_t thread, int64_t from_ns, int64_t result_ns) const {
-    const ThreadRow& row = trace_.threads[thread];
-    for (uint32_t event = row.first_event; event < row.first_event + row.event_count; ++event) {
-      const int64_t begin_ns = trace_.events.begin_ns[event];
-      if (begin_ns > result_ns) break;
-      if (begin_ns >= from_ns && trace_.EventEnd(event) >= result_ns && IsWait(event, WaitKind::kFuture)) return event;
-    }
-    return kNone;
+  // The wait for a result that the thread was in when it was there.
+  uint32_t FutureWait(uint32_t thread, int64_t result_ns) const {
+    const uint32_t at = flat_.Find(thread, result_ns);
+    if (at == kNone || flat_.Thread(thread)[at].end_ns <= result_ns) return kNone;
+    const uint32_t event = flat_.Thread(thread)[at].event;
+    return IsWait(event, WaitKind::kFuture) ? event : kNone;
   }
 
   // ---- What that was spent on.
@@ -193,19 +197,17 @@ class Reconstruction {
       if (event != kNone) segment.name = trace_.EventName(event);
       if (event == kNone || !IsWait(event)) return AppendSegment(segment, path);
       segment.name = Resource(event);
-      switch (static_cast<WaitKind>(Arg(event, 0))) {
-        case WaitKind::kIo: segment.cause = Cause::kIoWait; break;
-        case WaitKind::kSleep: segment.cause = Cause::kSleep; break;
-        case WaitKind::kLock: return InLock(event, segment, path);
-        case WaitKind::kQueue: {  // the thread waits for others to join
-          segment.cause = Cause::kBatchWindow;
-          const uint32_t batch = BatchAfter(row, begin_ns);
-          if (batch == kNone) break;
+      const auto kind = static_cast<WaitKind>(Arg(event, 0));
+      if (kind == WaitKind::kLock) return InLock(event, segment, path);
+      segment.cause = kind == WaitKind::kIo      ? Cause::kIoWait
+                      : kind == WaitKind::kSleep ? Cause::kSleep
+                                                 : Cause::kHandoff;
+      if (kind == WaitKind::kQueue) {  // the thread waits for others to join
+        segment.cause = Cause::kBatchWindow;
+        if (const uint32_t batch = BatchAfter(row, begin_ns); batch != kNone) {
           segment.culprit.batch = trace_.batches[batch].id;
           segment.close = static_cast<pitot::BatchClose>(trace_.batches[batch].close);
-          break;
         }
-        default: segment.cause = Cause::kHandoff; break;
       }
       AppendSegment(segment, path);
     });
@@ -213,12 +215,11 @@ class Reconstruction {
 
   // The batch that the request was in, or joined next.
   uint32_t BatchAfter(uint32_t row, int64_t ns) const {
-    const MemberRow* first = nullptr;
-    for (const MemberRow& member : trace_.members) {
-      if (member.request == row && LeaveNs(member) > ns && (first == nullptr || member.join_ns < first->join_ns))
-        first = &member;
+    Membership next{kForever, 0, kNone};
+    for (const Membership& in : memberships_[row]) {
+      if (in.leave_ns > ns && in.join_ns < next.join_ns) next = in;
     }
-    return first != nullptr ? first->batch : kNone;
+    return next.batch;
   }
 
   // The holder is known at the beginning; the next ones end a wait of their own when they get the lock.
@@ -227,7 +228,7 @@ class Reconstruction {
     const auto holder = std::find_if(trace_.threads.begin(), trace_.threads.end(),
                                      [&](const ThreadRow& thread) { return thread.number == Arg(event, 2); });
     segment.cause = Cause::kLockWait;
-    segment.culprit = HolderOn(static_cast<uint32_t>(holder - trace_.threads.begin()), Arg(event, 3), segment.begin_ns);
+    segment.culprit = Holder(static_cast<uint32_t>(holder - trace_.threads.begin()), Arg(event, 3), segment.begin_ns);
     for (const LockGrant& grant : locks_.at(segment.name)) {
       if (grant.at_ns < segment.begin_ns || grant.at_ns >= end_ns) continue;
       segment.end_ns = grant.at_ns;
@@ -239,59 +240,41 @@ class Reconstruction {
     AppendSegment(segment, path);
   }
 
+  // What the thread that took it did meanwhile: was idle, worked for a batch or a request, or for itself.
   void InQueue(const Leg& leg, std::vector<Segment>* path) const {
     Walk(leg.thread, leg.begin_ns, leg.end_ns, [&](int64_t begin_ns, int64_t end_ns, uint32_t event) {
       Segment segment{begin_ns, end_ns, Cause::kHandoff, Number(leg.thread), leg.name, {}, {}};
-      if (event != kNone && IsWait(event, WaitKind::kQueue)) return AppendSegment(segment, path);  // it was idle
-      const uint32_t batch = event != kNone ? trace_.events.batch[event] : kNone;
-      const uint32_t request = event != kNone ? trace_.events.request[event] : kNone;
-      if (batch != kNone || request != kNone) return Blame(segment, batch, request, {}, path);
-      // The event does not say for whom that was: it may be the one that kept the thread.
-      std::vector<int64_t> cuts = {begin_ns, end_ns};
-      for (const auto* tenures : {&batches_[leg.thread], &requests_[leg.thread]}) {
-        for (const Tenure& tenure : *tenures) {
-          for (const int64_t cut : {tenure.begin_ns, tenure.end_ns}) {
-            if (cut > begin_ns && cut < end_ns) cuts.push_back(cut);
-          }
+      if (event != kNone && IsWait(event, WaitKind::kQueue)) return AppendSegment(segment, path);
+      for (; segment.begin_ns < end_ns; segment.begin_ns = segment.end_ns) {
+        segment.end_ns = end_ns;
+        uint32_t batch = event != kNone ? trace_.events.batch[event] : kNone;
+        uint32_t request = event != kNone ? trace_.events.request[event] : kNone;
+        if (batch == kNone && request == kNone) {  // the event does not say, but one may have had the thread
+          batch = RowAt(batches_[leg.thread], segment.begin_ns, &segment.end_ns);
+          request = RowAt(requests_[leg.thread], segment.begin_ns, &segment.end_ns);
         }
-      }
-      std::sort(cuts.begin(), cuts.end());
-      for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-        segment.begin_ns = cuts[i], segment.end_ns = cuts[i + 1];
-        const Tenure* in_batch = At(batches_[leg.thread], cuts[i]);
-        const Tenure* by_request = At(requests_[leg.thread], cuts[i]);
-        const std::string doing = event == kNone   ? std::string()
-                                  : IsWait(event) ? Resource(event)
-                                                  : std::string(trace_.EventName(event));
-        Blame(segment, in_batch != nullptr ? in_batch->row : kNone, by_request != nullptr ? by_request->row : kNone, doing,
-              path);
+        while (request != kNone && index_.Row(trace_.requests[request].parent_id) != kNone)
+          request = index_.Row(trace_.requests[request].parent_id);
+        segment.culprit = {};
+        if (batch != kNone)
+          segment.culprit.batch = trace_.batches[batch].id;
+        else if (request != kNone)
+          segment.culprit.request = trace_.requests[request].id;
+        else if (event != kNone)
+          segment.culprit.doing = IsWait(event) ? Resource(event) : std::string(trace_.EventName(event));
+        const bool was_busy = !(segment.culprit == Culprit{});
+        segment.cause = was_busy ? Cause::kQueueWait : Cause::kHandoff;
+        if (was_busy) segment.culprit.thread = segment.thread;
+        AppendSegment(segment, path);
       }
     });
-  }
-
-  // Appends the part of a time in a queue for which the thread was busy with a batch or a request, or with something of its
-  // own, or free.
-  void Blame(Segment segment, uint32_t batch, uint32_t request, const std::string& doing, std::vector<Segment>* path) const {
-    while (request != kNone && index_.Row(trace_.requests[request].parent_id) != kNone)
-      request = index_.Row(trace_.requests[request].parent_id);
-    if (batch != kNone) {
-      segment.culprit.batch = trace_.batches[batch].id;
-    } else if (request != kNone) {
-      segment.culprit.request = trace_.requests[request].id;
-    } else {
-      segment.culprit.doing = doing;
-    }
-    if (batch != kNone || request != kNone || !doing.empty()) {
-      segment.cause = Cause::kQueueWait;
-      segment.culprit.thread = segment.thread;
-    }
-    AppendSegment(segment, path);
   }
 
   const Trace& trace_;
   ThreadFlatten flat_;
   RequestIndex index_;
   std::vector<std::vector<Tenure>> batches_, requests_;  // by thread
+  std::vector<std::vector<Membership>> memberships_;     // by request
   std::map<std::string, std::vector<LockGrant>> locks_;
   std::vector<std::vector<Leg>> legs_;
 };

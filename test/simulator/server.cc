@@ -26,9 +26,15 @@ using Doing = Actor::Doing;
 
 // PITOT_WAIT takes literals only, this server's resources have names made at run time.
 using WaitArgs = pitot::detail::ArgList<uint64_t, pitot::Name, uint64_t, uint64_t>;
-constexpr pitot::Site kWaitSite{pitot::kSiteMagic, SiteKind::kWait,   WaitArgs::kCount,
-                                0,                 __LINE__,          WaitArgs::Types(),
-                                "wait",            "simulator/server.cc", "wait",
+constexpr pitot::Site kWaitSite{pitot::kSiteMagic,
+                                SiteKind::kWait,
+                                WaitArgs::kCount,
+                                0,
+                                __LINE__,
+                                WaitArgs::Types(),
+                                "wait",
+                                "simulator/server.cc",
+                                "wait",
                                 "\"\", kind, resource, owner_thread, owner_request"};
 
 // A request on its way.
@@ -46,6 +52,7 @@ struct Job {
   pitot::Token token;  // of the queue it is in
   pitot::AsyncScope inference;
   uint64_t id = 0;
+  uint64_t parent_id = 0;  // of a child: the context again when it is finished
   bool is_finished = false;
 
   // Its rows in the truth.
@@ -162,8 +169,7 @@ class Server {
   // Makes a request an actor's context, for a block.
   class Adopted {
    public:
-    Adopted(Actor* actor, const pitot::Token& token)
-        : actor_(actor), before_(actor->context_request), adopt_(token) {
+    Adopted(Actor* actor, const pitot::Token& token) : actor_(actor), before_(actor->context_request), adopt_(token) {
       actor->context_request = token.request;
     }
     ~Adopted() { actor_->context_request = before_; }
@@ -187,7 +193,8 @@ class Server {
   World world_;  // goes first, while all that its threads use is still there
 };
 
-// ---- Chance and set-up. ----------------------------------------------------------------------------------------------
+// ---- Chance and set-up.
+// ----------------------------------------------------------------------------------------------
 
 int64_t Server::Exponential(double mean_ns) {
   const double uniform = (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53;
@@ -215,9 +222,8 @@ Server::Server(const ServerSpec& spec, const Recording& recording)
   for (ModelState& model : models_) {
     const bool is_continuous = model.spec->batcher == Model::Batcher::kContinuous;
     for (uint32_t i = 1; i <= model.spec->executors; ++i)
-      start(model.spec->name + "-" + std::to_string(i), [&](Actor* self) {
-        return is_continuous ? ContinuousExecutor(self, &model) : Executor(self, &model);
-      });
+      start(model.spec->name + "-" + std::to_string(i),
+            [&](Actor* self) { return is_continuous ? ContinuousExecutor(self, &model) : Executor(self, &model); });
     if (model.spec->batcher == Model::Batcher::kOwnThread)
       start(model.spec->name + "-batcher", [&](Actor* self) { return Batcher(self, &model); });
   }
@@ -277,7 +283,8 @@ Task<> Server::Arrivals(Actor* self) {
   }
 }
 
-// ---- Threads that serve requests. ------------------------------------------------------------------------------------
+// ---- Threads that serve requests.
+// ------------------------------------------------------------------------------------
 
 Task<> Server::Worker(Actor* self, PoolState* pool) {
   const bool is_first = pool == &pools_[0];
@@ -312,7 +319,8 @@ void Server::Accept(Actor* self, const std::string& queue, Job* job) {
   }
   const int64_t begin_ns = spec_.stamps_arrivals ? job->arrival_ns : now_ns();
   const pitot::Timestamp arrival{spec_.stamps_arrivals ? static_cast<uint64_t>(job->arrival_ns) : 0};
-  job->request = pitot::Request::Begin(job->route->name.c_str(), traceparent[0] != '\0' ? traceparent : nullptr, arrival);
+  job->request =
+      pitot::Request::Begin(job->route->name.c_str(), traceparent[0] != '\0' ? traceparent : nullptr, arrival);
   job->id = job->request.id();
   if (row.parent_id == 0) {  // the recorder made up a trace
     job->request.WriteTraceparent(traceparent);
@@ -402,7 +410,8 @@ Task<> Server::InferAndWait(Actor* self, const Step& step, Job* job) {
   if (job->is_finished) self->Leave(&job->path);
 }
 
-// ---- Steps. ----------------------------------------------------------------------------------------------------------
+// ---- Steps.
+// ----------------------------------------------------------------------------------------------------------
 
 Task<> Server::Compute(Actor* self, const std::string& name, int64_t ns) {
   PITOT_SCOPE_NAMED(Intern(name.c_str()));
@@ -421,7 +430,9 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
       for (const Step& inner : step.inner) co_await Do(self, inner, job, serving);
       break;
     }
-    case Step::Kind::kUntraced: co_await world_.Delay(self, ns); break;
+    case Step::Kind::kUntraced:
+      co_await world_.Delay(self, ns);
+      break;
     case Step::Kind::kIo: {
       const pitot::Wait wait(&kWaitSite, WaitKind::kIo, Intern(step.name.c_str()), {});
       const Actor::Block block(self, Doing::kIo, step.name);
@@ -447,28 +458,30 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
         for (Job* member : serving->members) MarkStage(member, step.name);
       }
       break;
-    case Step::Kind::kCall: co_await Call(self, step, job); break;
+    case Step::Kind::kCall:
+      co_await Call(self, step, job);
+      break;
     case Step::Kind::kSubmitted:
       serving->batch.Submitted();
       truth_.batches[serving->row].submitted_ns = now_ns();
       break;
     case Step::Kind::kSend:
     case Step::Kind::kInfer:
-    case Step::Kind::kInferAndWait: break;  // Serve does them
+    case Step::Kind::kInferAndWait:
+      break;  // Serve does them
   }
 }
 
 Task<> Server::Call(Actor* self, const Step& step, Job* parent) {
-  // A child's end leaves the thread without a context: this puts back the parent's.
-  const Adopted keep(self, parent->request.token());
   Job child;
+  child.parent_id = parent->id;
   child.request = parent->request.BeginChild(step.name.c_str());
   child.id = child.request.id();
   self->context_request = child.id;
   child.row = truth_.requests.size();
   TrueRequest row;
   row.id = child.id;
-  row.parent_id = parent->id;
+  row.parent_id = child.parent_id;
   row.trace_id_high = RowOf(*parent).trace_id_high, row.trace_id_low = RowOf(*parent).trace_id_low;
   row.route = step.name;
   row.begin_ns = row.accepted_ns = now_ns();
@@ -521,7 +534,8 @@ void Server::MarkStage(Job* job, const std::string& name) {
     job->request.Stage(name.c_str());
 }
 
-// ---- Queues. ---------------------------------------------------------------------------------------------------------
+// ---- Queues.
+// ---------------------------------------------------------------------------------------------------------
 
 // Work, or none if the time is up.
 Task<Work> Server::Pop(Actor* self, Queue* queue, int64_t until_ns) {
@@ -598,7 +612,8 @@ void Server::Take(Actor* self, Job* job, uint64_t batch) {
   self->Board(job->MovingPath());
 }
 
-// ---- Ends. -----------------------------------------------------------------------------------------------------------
+// ---- Ends.
+// -----------------------------------------------------------------------------------------------------------
 
 bool Server::IsOver(const Job& job, Outcome* outcome) const {
   const TrueRequest& row = truth_.requests[job.row];
@@ -637,7 +652,7 @@ void Server::Finish(Actor* self, Job* job, Outcome outcome) {
     job->request = pitot::Request();
   else
     job->request.Finish(outcome);
-  if (self->context_request == job->id) self->context_request = 0;
+  if (self->context_request == job->id) self->context_request = job->parent_id;
   if (self->worked_for_request() == job->id) self->WorkFor(0, 0);
   job->is_finished = true;
   self->Leave(job->MovingPath());
@@ -671,7 +686,8 @@ void Server::Reply(Actor* self, Job* job) {
   }
 }
 
-// ---- Batches. --------------------------------------------------------------------------------------------------------
+// ---- Batches.
+// --------------------------------------------------------------------------------------------------------
 
 Serving Server::Begin(Actor* self, const Model& model) {
   Serving serving;

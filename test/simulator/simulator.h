@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A discrete-event simulator of an inference server, for tests: it plays threads, queues, batchers and locks in virtual
-// time on one real thread, records through Pitot's public API as a real server would, and keeps the truth beside it: for
-// every request, what each nanosecond between its arrival and its end was spent on, and whose fault that was.
+// time on one real thread, records through Pitot's public API as a real server would, and keeps the truth beside it:
+// for every request, what each nanosecond between its arrival and its end was spent on, and whose fault that was.
 //
 //   const simulator::Run run = simulator::Simulate(simulator::RandomServer(seed));
 //   run.trace   // what the recorder holds at the end, assembled
@@ -28,7 +28,8 @@ namespace simulator {
 inline constexpr int64_t kForever = int64_t{1} << 62;
 inline constexpr uint32_t kNobody = 0xffffffff;
 
-// ---- The server. -----------------------------------------------------------------------------------------------------
+// ---- The server.
+// -----------------------------------------------------------------------------------------------------
 
 // A random time: `least_ns` and an exponential part of that mean. Always at least 1 ns.
 struct Time {
@@ -39,35 +40,68 @@ struct Time {
 // One thing that is done for a request (or, in a model, for a batch).
 struct Step {
   enum class Kind : uint8_t {
-    kCompute,   // a scope `name` of `time`, and `inner` within it
-    kUntraced,  // computing without a scope
-    kIo,        // waits for the resource `name`
-    kSleep,     // sleeps
-    kLock,      // holds lock `target` while doing `inner` (to avoid deadlock: further locks have higher numbers)
-    kStage,     // the request's stage `name` begins
-    kCall,      // a child request of route `name` that does `inner`
-    kSubmitted, // models only: all of the batch is launched
-    // These move the request to other threads: only in Route::steps itself.
-    kSend,          // goes on in pool `target`
-    kInfer,         // is served by model `target`, then goes on in pool `reply`
-    kInferAndWait,  // is served by model `target`, while the thread does `inner` and then waits for the result
+    kCompute,
+    kUntraced,
+    kIo,
+    kSleep,
+    kLock,
+    kStage,
+    kCall,
+    kSubmitted,
+    kSend,
+    kInfer,
+    kInferAndWait
   };
+
+  // A scope of that name, and `inner` at the end of it. `each_ns`: more for every member of a batch.
+  static Step Compute(std::string name, Time time, std::vector<Step> inner = {}, int64_t each_ns = 0) {
+    return {
+        .kind = Kind::kCompute, .name = std::move(name), .time = time, .each_ns = each_ns, .inner = std::move(inner)};
+  }
+  // Computing outside every scope.
+  static Step Untraced(Time time) { return {.kind = Kind::kUntraced, .time = time}; }
+  // Waits for a resource.
+  static Step Io(std::string name, Time time) { return {.kind = Kind::kIo, .name = std::move(name), .time = time}; }
+  static Step Sleep(Time time) { return {.kind = Kind::kSleep, .time = time}; }
+  // Holds a lock while doing `inner`. Locks within it must have higher numbers.
+  static Step Lock(uint32_t lock, std::vector<Step> inner) {
+    return {.kind = Kind::kLock, .target = lock, .inner = std::move(inner)};
+  }
+  // Begins a stage of the request, or of all members.
+  static Step Stage(std::string name) { return {.kind = Kind::kStage, .name = std::move(name)}; }
+  // A child request that does `inner`. Routes only.
+  static Step Call(std::string route, std::vector<Step> inner) {
+    return {.kind = Kind::kCall, .name = std::move(route), .inner = std::move(inner)};
+  }
+  // All of the batch is launched. Models only.
+  static Step Submitted() { return {.kind = Kind::kSubmitted}; }
+
+  // These move the request to other threads; they stand in Route::steps itself, not within other steps.
+  // Goes on in that pool.
+  static Step Send(uint32_t pool) { return {.kind = Kind::kSend, .target = pool}; }
+  // Is served by the model, then goes on in pool `reply` (whose queue must be unbounded).
+  static Step Infer(uint32_t model, uint32_t reply) { return {.kind = Kind::kInfer, .target = model, .reply = reply}; }
+  // Is served by the model, while the thread does `meanwhile` (computations) and then waits for the result.
+  static Step InferAndWait(uint32_t model, std::vector<Step> meanwhile = {}) {
+    return {.kind = Kind::kInferAndWait, .target = model, .inner = std::move(meanwhile)};
+  }
+
   Kind kind = Kind::kCompute;
-  std::string name;
-  Time time;
-  int64_t each_ns = 0;  // more, for every member of the batch
+  std::string name = {};
+  Time time = {};
+  int64_t each_ns = 0;
   uint32_t target = 0;
   uint32_t reply = 0;
-  std::vector<Step> inner;
+  std::vector<Step> inner = {};
 };
 
 struct Route {
   std::string name;
-  uint32_t weight = 1;       // how often, against other routes
-  int64_t deadline_ns = 0;   // 0: none; late requests end as timed out when next looked at
-  int64_t patience_ns = 0;   // mean time until the client gives up; 0: never
-  std::string size_name;     // "": no size
-  int64_t size_most = 1;     // sizes are uniform in [1, size_most]
+  uint32_t weight = 1;             // how often, against other routes
+  int64_t deadline_ns = 0;         // 0: none; late requests end as timed out when next looked at
+  int64_t patience_ns = 0;         // mean time until the client gives up; 0: never
+  std::string size_name;           // "": no size
+  int64_t size_most = 1;           // sizes are uniform in [1, size_most]
   uint32_t percent_failed = 0;     // end as failed somewhere on their way
   uint32_t percent_abandoned = 0;  // whose handle is dropped there
   std::vector<Step> steps;
@@ -75,8 +109,8 @@ struct Route {
 
 struct QueueSpec {
   std::string name;
-  uint32_t capacity = 0;     // 0: unbounded
-  bool sheds = false;        // when full: turns requests away; else those who push wait for room
+  uint32_t capacity = 0;  // 0: unbounded
+  bool sheds = false;     // when full: turns requests away; else those who push wait for room
 };
 
 // Threads that take requests from a queue and do their steps. Pool 0 takes them from the network.
@@ -103,34 +137,35 @@ struct Model {
   QueueSpec groups;  // between batcher and executors (kOwnThread)
   uint32_t max_batch = 8;
   int64_t max_delay_ns = 0;
-  std::vector<Step> steps;       // for a batch, or for each step of continuous batching
-  Time scatter;                  // a scope "scatter" for each member, before its result is handed out
-  bool leave_early = false;      // members leave when they are scattered, else at the end of the batch
-  uint32_t most_tokens = 0;      // kContinuous: members stay for 1 to as many steps
+  std::vector<Step> steps;   // for a batch, or for each step of continuous batching
+  Time scatter;              // a scope "scatter" for each member, before its result is handed out
+  bool leave_early = false;  // members leave when they are scattered, else at the end of the batch
+  uint32_t most_tokens = 0;  // kContinuous: members stay for 1 to as many steps
   uint32_t percent_maintenance = 0;
 };
 
 struct ServerSpec {
   uint64_t seed = 1;
-  uint32_t requests = 200;           // that arrive
+  uint32_t requests = 200;  // that arrive
   int64_t mean_interval_ns = 100'000;
-  uint32_t burst_factor = 1;         // arrivals are so many times as dense in bursts
-  int64_t mean_burst_ns = 2'000'000; // length of bursts, and of the time between them
-  int64_t cut_ns = kForever;         // the snapshot is taken so long after the start, with whatever is open
-  bool stamps_arrivals = true;       // requests begin when they arrived, else when a thread took them
-  Time wake_up{500, 4'000};          // from when a thread is woken to when it runs
-  Time lock_wake_up{0, 0};           // the same for who gets a lock; least_ns 0 and no mean: at once
+  uint32_t burst_factor = 1;          // arrivals are so many times as dense in bursts
+  int64_t mean_burst_ns = 2'000'000;  // length of bursts, and of the time between them
+  int64_t cut_ns = kForever;          // the snapshot is taken so long after the start, with whatever is open
+  bool stamps_arrivals = true;        // requests begin when they arrived, else when a thread took them
+  Time wake_up{500, 4'000};           // from when a thread is woken to when it runs
+  Time lock_wake_up{0, 0};            // the same for who gets a lock; least_ns 0 and no mean: at once
   std::vector<Pool> pools;
   std::vector<Model> models;
-  std::vector<std::string> locks;    // first come, first served
+  std::vector<std::string> locks;  // first come, first served
   std::vector<Route> routes;
 };
 
 // A server made by chance: topologies, loads and routes of all kinds.
 ServerSpec RandomServer(uint64_t seed);
 
-// ---- The truth. ------------------------------------------------------------------------------------------------------
-// Threads by Pitot's number, requests and batches by the ids the recorder gave them, times in ns of the virtual clock.
+// ---- The truth.
+// ------------------------------------------------------------------------------------------------------ Threads by
+// Pitot's number, requests and batches by the ids the recorder gave them, times in ns of the virtual clock.
 
 enum class Cause : uint8_t {
   kOnCpu,        // its thread computed, in scope `name` ("": in none)
@@ -156,9 +191,9 @@ struct Segment {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   Cause cause = Cause::kOnCpu;
-  uint32_t thread = 0;  // on which it was, or that took it
-  std::string name;     // scope, queue, lock or resource
-  Culprit culprit;      // of kQueueWait and kLockWait; of kBatchWindow the batch
+  uint32_t thread = 0;                                    // on which it was, or that took it
+  std::string name;                                       // scope, queue, lock or resource
+  Culprit culprit;                                        // of kQueueWait and kLockWait; of kBatchWindow the batch
   pitot::BatchClose close = pitot::BatchClose::kUnknown;  // of kBatchWindow
   bool operator==(const Segment&) const = default;
 };
@@ -183,7 +218,7 @@ struct TrueRequest {
   std::string size_name;
   double size = 0;
   std::vector<std::pair<std::string, int64_t>> stages;  // and when they began
-  std::vector<Segment> path;  // of finished ones: tiles [begin_ns, end_ns)
+  std::vector<Segment> path;                            // of finished ones: tiles [begin_ns, end_ns)
 };
 
 struct TrueMember {
@@ -218,7 +253,7 @@ struct TrueEvent {
   pitot::SiteKind kind = pitot::SiteKind::kScope;
   std::string name;  // of a wait: the resource
   int64_t begin_ns = 0;
-  int64_t end_ns = 0;  // kOpen
+  int64_t end_ns = 0;               // kOpen
   uint64_t request = 0, batch = 0;  // the context when it was recorded
   uint64_t value = 0;               // of a counter
   pitot::WaitKind wait = pitot::WaitKind::kOther;
@@ -250,13 +285,14 @@ struct Truth {
   std::vector<TrueAsync> asyncs;
 };
 
-// ---- Both. -----------------------------------------------------------------------------------------------------------
+// ---- Both.
+// -----------------------------------------------------------------------------------------------------------
 
 // How it is recorded. The rings hold everything unless told otherwise.
 struct Recording {
-  uint64_t ring_bytes = 1 << 20;       // of every thread
-  uint64_t reserve_bytes = 32 << 20;   // for the snapshot
-  int64_t window_ns = kForever;        // before the end
+  uint64_t ring_bytes = 1 << 20;      // of every thread
+  uint64_t reserve_bytes = 32 << 20;  // for the snapshot
+  int64_t window_ns = kForever;       // before the end
 };
 
 struct Run {

@@ -48,9 +48,7 @@ World::~World() {
 
 int64_t World::now_ns() { return g_now_ns; }
 
-void World::Become(Thread* thread) const {
-  pitot::detail::t_ring = thread->ring_ != nullptr ? thread->ring_ : home_;
-}
+void World::Become(Thread* thread) const { pitot::detail::t_ring = thread->ring_ != nullptr ? thread->ring_ : home_; }
 
 void World::Start(Thread* thread, const char* name, Task<> program) {
   threads_.push_back(thread);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Virtual time and simulated threads. A thread is a coroutine; the world resumes one at a time, each as the owner of its
-// own ring, so that scopes live in its frames and close on the thread that opened them.
+// Virtual time and simulated threads. A thread is a coroutine; the world resumes one at a time, each as the owner of
+// its own ring, so that scopes live in its frames and close on the thread that opened them.
 #ifndef PITOT_TEST_SIMULATOR_WORLD_H_
 #define PITOT_TEST_SIMULATOR_WORLD_H_
 

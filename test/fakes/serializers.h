@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Serializers for tests of the session: one that runs what the test wants, and one that lists the events.
+#ifndef PITOT_TEST_FAKES_SERIALIZERS_H_
+#define PITOT_TEST_FAKES_SERIALIZERS_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "fakes/trace_text.h"
+#include "pitot/extend/serializer.h"
+#include "pitot/model/trace.h"
+
+namespace fakes {
+
+class CallSerializer final : public pitot::Serializer {
+ public:
+  using Call = std::function<pitot::Status(const pitot::model::Trace&, pitot::ByteSink&)>;
+  CallSerializer(std::string file_name, Call call) : file_name_(std::move(file_name)), call_(std::move(call)) {}
+  const char* FileName() const noexcept override { return file_name_.c_str(); }
+  pitot::Status Serialize(const pitot::model::Trace& trace, pitot::ByteSink& sink) override {
+    return call_(trace, sink);
+  }
+
+ private:
+  std::string file_name_;
+  Call call_;
+};
+
+inline std::unique_ptr<pitot::Serializer> MakeCallSerializer(std::string file_name, CallSerializer::Call call) {
+  return std::make_unique<CallSerializer>(std::move(file_name), std::move(call));
+}
+
+// "events.txt": what the trace finds wrong with itself, if anything, and then the names of its events.
+inline std::unique_ptr<pitot::Serializer> MakeEventsSerializer() {
+  return MakeCallSerializer("events.txt", [](const pitot::model::Trace& trace, pitot::ByteSink& sink) {
+    std::string text = pitot::model::FindInconsistency(trace) + "\n";
+    for (const EventText& event : Events(trace)) text += event.name + "\n";
+    sink.Write(text.data(), text.size());
+    return pitot::Status();
+  });
+}
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_FAKES_SERIALIZERS_H_

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Batches, asynchronous scopes and waits.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "fakes/recording.h"
+#include "fakes/trace_text.h"
+#include "fakes/virtual_clock.h"
+#include "fakes/wait_until.h"
+#include "pitot/request.h"
+#include "pitot/wait.h"
+
+namespace {
+
+using fakes::EventsNamed;
+using pitot::Batch;
+using pitot::Outcome;
+using pitot::Request;
+using pitot::Token;
+using pitot::model::kNone;
+using pitot::model::kOpen;
+
+constexpr int64_t kStartNs = 1'000'000'000;
+
+struct Server {
+  Server() { threads.Become(0); }
+  pitot::model::Trace Trace() const {
+    pitot::model::Trace trace = recording.Trace();
+    CHECK(pitot::model::FindInconsistency(trace) == "");
+    return trace;
+  }
+  fakes::VirtualClock clock;
+  fakes::Recording recording;
+  fakes::VirtualThreads threads;
+};
+
+std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) {
+  return std::string(trace.strings[id]);
+}
+
+}  // namespace
+
+TEST_CASE("a batch says who was in it, when, why it was closed and when it was submitted", "[batch]") {
+  Server server;
+  Request a = Request::Begin("/a"), b = Request::Begin("/b");
+  const Token token_a = a.Enqueue("images");
+  server.clock.Advance(5);
+  const Token token_b = b.Enqueue("images");
+  server.clock.Advance(10);
+  server.threads.Become(1);
+  Batch batch = Batch::Begin("resnet50");
+  const uint64_t id = batch.id();
+  server.clock.Advance(1);
+  batch.Join(token_a);
+  server.clock.Advance(1);
+  batch.Join(token_b);
+  batch.Close(pitot::BatchClose::kFull);
+  {
+    PITOT_SCOPE("forward");
+    server.clock.Advance(100);
+  }
+  batch.Submitted();
+  batch.Leave(token_a);
+  server.clock.Advance(50);
+  batch.Finish();
+  PITOT_INSTANT("after");
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.batches.size() == 1);
+  const auto& row = trace.batches[0];
+  CHECK(row.id == id);
+  CHECK(Text(trace, row.executor) == "resnet50");
+  CHECK(row.thread == 1);
+  CHECK(row.begin_ns == kStartNs + 15);
+  CHECK(row.duration_ns == 152);
+  CHECK(row.submitted_ns == 102);
+  CHECK(row.close == static_cast<uint8_t>(pitot::BatchClose::kFull));
+  REQUIRE(row.member_count == 2);
+  CHECK(trace.requests[trace.members[0].request].id == a.id());
+  CHECK(trace.members[0].join_ns == kStartNs + 16);
+  CHECK(trace.members[0].leave_ns == kStartNs + 117);
+  CHECK(trace.requests[trace.members[1].request].id == b.id());
+  CHECK(trace.members[1].leave_ns == 0);
+  REQUIRE(trace.handoffs.size() == 2);
+  CHECK(trace.handoffs[0].enqueue_ns == kStartNs);
+  CHECK(trace.handoffs[0].take_ns == kStartNs + 16);
+  CHECK(trace.handoffs[0].batch == 0);
+  CHECK(trace.handoffs[0].from_thread == 0);
+  CHECK(trace.handoffs[0].to_thread == 1);
+  CHECK(trace.handoffs[1].enqueue_ns == kStartNs + 5);
+  CHECK(EventsNamed(trace, "forward")[0].batch_id == id);
+  CHECK(EventsNamed(trace, "after")[0].batch_id == 0);
+  CHECK(batch.id() == 0);
+}
+
+TEST_CASE("members come and go at every step of a continuous batch", "[batch]") {
+  Server server;
+  Request a = Request::Begin("/a"), b = Request::Begin("/b");
+  std::vector<uint64_t> ids;
+  for (int step = 0; step < 3; ++step) {
+    Batch batch = Batch::Begin("decode");
+    ids.push_back(batch.id());
+    batch.Close(pitot::BatchClose::kStep);
+    if (step < 2) batch.Join(a.token());
+    if (step > 0) batch.Join(b.token());
+    server.clock.Advance(10);
+    if (step == 1) {
+      batch.Leave(a.token());
+      server.clock.Advance(1);
+      batch.Join(a.token());
+      server.clock.Advance(1);
+      batch.Leave(a.token());
+    }
+    server.clock.Advance(10);
+  }
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.batches.size() == 3);
+  CHECK(trace.batches[0].member_count == 1);
+  CHECK(trace.batches[1].member_count == 3);
+  CHECK(trace.batches[2].member_count == 1);
+  for (size_t i = 0; i < 3; ++i) CHECK(trace.batches[i].id == ids[i]);
+  std::vector<std::pair<int64_t, int64_t>> stays_of_a;
+  for (uint32_t i = 0; i < 3; ++i) {
+    const auto& member = trace.members[trace.batches[1].first_member + i];
+    if (trace.requests[member.request].id == a.id()) stays_of_a.emplace_back(member.join_ns, member.leave_ns);
+  }
+  REQUIRE(stays_of_a.size() == 2);
+  CHECK(stays_of_a[0].second == stays_of_a[0].first + 10);
+  CHECK(stays_of_a[1].second == stays_of_a[1].first + 1);
+}
+
+TEST_CASE("a batch that joins and leaves a member at one moment keeps it", "[batch]") {
+  Server server;
+  Request request = Request::Begin("/r");
+  Batch batch = Batch::Begin("x");
+  batch.Join(request.token());
+  batch.Leave(request.token());
+  batch.Finish();
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.members.size() == 1);
+  CHECK(trace.members[0].leave_ns == trace.members[0].join_ns);
+}
+
+TEST_CASE("a dropped batch is finished, a moved one is finished once, and one in the making is open", "[batch]") {
+  Server server;
+  {
+    Batch dropped = Batch::Begin("dropped");
+    server.clock.Advance(7);
+  }
+  Batch first = Batch::Begin("moved");
+  Batch second = std::move(first);
+  first.Join(Token{});
+  first.Finish();
+  server.clock.Advance(3);
+  second = Batch::Begin("assigned over");  // finishes "moved"
+  server.clock.Advance(3);
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.batches.size() == 3);
+  CHECK(Text(trace, trace.batches[0].executor) == "dropped");
+  CHECK(trace.batches[0].duration_ns == 7);
+  CHECK(trace.batches[0].close == 0);
+  CHECK(trace.batches[1].duration_ns == 3);
+  CHECK(trace.batches[2].duration_ns == kOpen);
+}
+
+TEST_CASE("a batch may serve a request whose beginning and whose enqueuing thread are not in the window", "[batch]") {
+  Server server;
+  Request request = Request::Begin("/r");
+  const Token token = request.Enqueue("queue");
+  server.clock.Advance(1000);
+  server.threads.Become(1);
+  const uint64_t window_begin = server.recording.Now();
+  Batch batch = Batch::Begin("x");
+  batch.Join(token);
+  batch.Finish();
+
+  const auto trace = server.recording.Trace(window_begin);
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  REQUIRE(trace.members.size() == 1);
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.handoffs[0].enqueue_ns == kStartNs);
+  CHECK(trace.handoffs[0].take_ns == kStartNs + 1000);
+  CHECK(trace.requests[trace.members[0].request].begin_ns == kStartNs);
+}
+
+TEST_CASE("a batch without a request is a batch, and every reason to close one has a name", "[batch]") {
+  Server server;
+  {
+    Batch batch = Batch::Begin(nullptr);
+    batch.Leave(Token{});
+  }
+
+  CHECK(server.Trace().batches.size() == 1);
+  CHECK(std::string(pitot::BatchCloseName(pitot::BatchClose::kUnknown)) == "unknown");
+  CHECK(std::string(pitot::BatchCloseName(pitot::BatchClose::kTimeout)) == "timeout");
+  CHECK(std::string(pitot::BatchCloseName(static_cast<pitot::BatchClose>(200))) == "unknown");
+}
+
+TEST_CASE("a request that nobody took is a handoff that waits", "[batch]") {
+  Server server;
+  Request request = Request::Begin("/r");
+  (void)request.Enqueue("one");
+  server.clock.Advance(5);
+  const Token token = request.Enqueue("two");
+  server.clock.Advance(5);
+  { const pitot::Adopt adopt(token); }
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.handoffs.size() == 2);
+  CHECK(Text(trace, trace.handoffs[0].queue) == "one");
+  CHECK(trace.handoffs[0].take_ns == 0);
+  CHECK(trace.handoffs[0].to_thread == kNone);
+  CHECK(Text(trace, trace.handoffs[1].queue) == "two");
+  CHECK(trace.handoffs[1].take_ns == kStartNs + 10);
+}
+
+TEST_CASE("an asynchronous scope belongs to its request and may end on another thread", "[async]") {
+  Server server;
+  Request request = Request::Begin("/r");
+  auto call = PITOT_ASYNC_SCOPE("embed call", request.token());
+  server.clock.Advance(100);
+  server.threads.Become(1);
+  pitot::AsyncScope moved = std::move(call);
+  call.End();
+  server.clock.Advance(50);
+  moved.End();
+  moved.End();
+  auto open = PITOT_ASYNC_SCOPE("still open", request.token());
+  server.clock.Advance(5);
+  { auto dropped = PITOT_ASYNC_SCOPE("dropped", request.token()); }
+  auto none = PITOT_ASYNC_SCOPE("of no request", Token{});
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.asyncs.size() == 3);
+  CHECK(Text(trace, trace.sites[trace.asyncs[0].site].name) == "embed call");
+  CHECK(trace.asyncs[0].begin_ns == kStartNs);
+  CHECK(trace.asyncs[0].duration_ns == 150);
+  CHECK(trace.asyncs[0].begin_thread == 0);
+  CHECK(trace.asyncs[0].end_thread == 1);
+  CHECK(trace.requests[trace.asyncs[0].request].id == request.id());
+  CHECK(trace.asyncs[1].duration_ns == kOpen);
+  CHECK(trace.asyncs[1].end_thread == kNone);
+  CHECK(trace.asyncs[2].duration_ns == 0);
+}
+
+TEST_CASE("a wait says for what, of which kind, and who held it", "[wait]") {
+  Server server;
+  {
+    PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{});
+    server.clock.Advance(30);
+  }
+  const pitot::Owner owner{7, 0x1234};
+  {
+    PITOT_WAIT(pitot::WaitKind::kFuture, "reply", owner);
+    server.clock.Advance(40);
+  }
+  static constexpr pitot::Site site{pitot::kSiteMagic, pitot::SiteKind::kWait, 0, 0, 1, 0, "by hand", "", "", ""};
+  {
+    pitot::Wait wait(&site, pitot::WaitKind::kOther, pitot::Intern("r"), {});
+    const auto inside = EventsNamed(server.Trace(), "by hand");
+    REQUIRE(inside.size() == 1);
+    CHECK(inside[0].duration_ns == kOpen);
+    wait.SetOwner({3, 9});
+  }
+
+  const auto trace = server.Trace();
+
+  const auto waits = EventsNamed(trace, "wait");
+  REQUIRE(waits.size() == 2);
+  using Args = std::vector<std::pair<std::string, std::string>>;
+  CHECK(waits[0].duration_ns == 30);
+  CHECK(waits[0].args == Args{{"kind", "4"}, {"resource", "journal"}, {"owner_thread", "0"}, {"owner_request", "0"}});
+  CHECK(waits[1].args ==
+        Args{{"kind", "5"}, {"resource", "reply"}, {"owner_thread", "7"}, {"owner_request", "4660"}});
+  CHECK(std::string(pitot::WaitKindName(pitot::WaitKind::kDevice)) == "device");
+  CHECK(std::string(pitot::WaitKindName(static_cast<pitot::WaitKind>(99))) == "other");
+}
+
+TEST_CASE("a contended mutex records who held it and for which request", "[wait]") {
+  const fakes::Recording recording;
+  pitot::Mutex mutex("the lock");
+  Request holding = Request::Begin("/holds");
+  const uint64_t holder = holding.id();
+  const uint32_t holder_thread = pitot::ThisOwner().thread;
+  std::atomic<bool> locked{false};
+  mutex.lock();
+  std::thread waiter([&] {
+    const std::lock_guard lock(mutex);
+    locked = true;
+  });
+  // It waits once its wait is open.
+  const bool waited = fakes::WaitUntil([&] { return EventsNamed(recording.Trace(), "wait").size() == 1; });
+  const bool was_locked = locked;
+  mutex.unlock();
+  waiter.join();
+
+  const auto trace = recording.Trace();
+
+  CHECK(waited);
+  CHECK(!was_locked);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  const auto waits = EventsNamed(trace, "wait");
+  REQUIRE(waits.size() == 1);
+  REQUIRE(waits[0].args.size() == 4);
+  CHECK(waits[0].args[0].second == "1");
+  CHECK(waits[0].args[1].second == "the lock");
+  CHECK(waits[0].args[2].second == std::to_string(holder_thread));
+  CHECK(waits[0].args[3].second == std::to_string(holder));
+  CHECK(waits[0].duration_ns > 0);
+}
+
+TEST_CASE("an uncontended mutex records nothing", "[wait]") {
+  const fakes::Recording recording;
+  pitot::Mutex mutex("free");
+  {
+    const std::lock_guard lock(mutex);
+    std::thread([&] { (void)mutex.try_lock(); }).join();
+  }
+  CHECK(mutex.try_lock());
+  mutex.unlock();
+
+  CHECK(EventsNamed(recording.Trace(), "wait").empty());
+}
+
+TEST_CASE("a condition variable records each wait and who notified", "[wait]") {
+  const fakes::Recording recording;
+  pitot::Mutex mutex("the lock");
+  pitot::ConditionVariable ready("ready");
+  bool is_ready = false;
+  uint32_t notifier = 0;
+  std::thread waiter([&] {
+    std::unique_lock lock(mutex);
+    ready.wait(lock, [&] { return is_ready; });
+  });
+  const bool waited = fakes::WaitUntil([&] {
+    const auto waits = EventsNamed(recording.Trace(), "wait");
+    return !waits.empty() && waits.back().duration_ns == kOpen;
+  });
+  {
+    const std::lock_guard lock(mutex);
+    is_ready = true;
+  }
+  notifier = pitot::ThisOwner().thread;
+  ready.notify_one();
+  waiter.join();
+
+  const auto waits = EventsNamed(recording.Trace(), "wait");
+
+  CHECK(waited);
+  REQUIRE(!waits.empty());
+  bool found = false;
+  for (const auto& wait : waits) {
+    found = found || (wait.args[0].second == "2" && wait.args[1].second == "ready" &&
+                      wait.args[2].second == std::to_string(notifier));
+  }
+  CHECK(found);
+}
+
+TEST_CASE("waiting with a timeout ends at the timeout and has no notifier", "[wait]") {
+  const fakes::Recording recording;
+  pitot::Mutex mutex("the lock");
+  pitot::ConditionVariable never("never");
+  std::unique_lock lock(mutex);
+
+  CHECK(!never.wait_for(lock, 1'000'000));
+  CHECK(!never.wait_for(lock, 2'000'000, [] { return false; }));
+  CHECK(never.wait_for(lock, 1, [] { return true; }));
+  CHECK(lock.owns_lock());
+
+  const auto waits = EventsNamed(recording.Trace(), "wait");
+  REQUIRE(waits.size() >= 2);
+  for (const auto& wait : waits) CHECK(wait.args[2].second == "0");
+}

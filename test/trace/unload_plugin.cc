@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A library of a host that is opened, used and closed again. Its sites are hidden and go with it.
+#include "pitot/trace.h"
+
+extern "C" [[gnu::visibility("default")]] void RecordInPlugin(int value) {
+  PITOT_SCOPE("scope of the plug-in", value);
+  PITOT_INSTANT("instant of the plug-in", PITOT_LITERAL("a literal of the plug-in"));
+}
+
+// Calls back while a scope of the plug-in is open.
+extern "C" [[gnu::visibility("default")]] void CallFromPlugin(void (*call)(void*), void* context) {
+  PITOT_SCOPE("around the call");
+  call(context);
+}
+
+extern "C" [[gnu::visibility("default")]] const char* LiteralOfPlugin() { return "text that lives in the plug-in"; }

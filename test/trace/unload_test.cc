@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Records whose sites are gone because their library was closed.
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/mman.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "fakes/recording.h"
+#include "fakes/trace_text.h"
+#include "pitot/trace.h"
+#include "snapshot/site_reader.h"
+
+namespace {
+
+using fakes::EventsNamed;
+
+// The plug-in, and where it is mapped.
+class Plugin {
+ public:
+  Plugin() : handle_(dlopen(PITOT_TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL)) {
+    if (handle_ == nullptr) return;
+    record = reinterpret_cast<void (*)(int)>(dlsym(handle_, "RecordInPlugin"));
+    call = reinterpret_cast<void (*)(void (*)(void*), void*)>(dlsym(handle_, "CallFromPlugin"));
+    literal = reinterpret_cast<const char* (*)()>(dlsym(handle_, "LiteralOfPlugin"));
+    dl_iterate_phdr(
+        [](dl_phdr_info* info, size_t, void* context) {
+          auto* plugin = static_cast<Plugin*>(context);
+          if (info->dlpi_name == nullptr || std::strcmp(info->dlpi_name, PITOT_TEST_PLUGIN) != 0) return 0;
+          for (int i = 0; i < info->dlpi_phnum; ++i) {
+            if (info->dlpi_phdr[i].p_type != PT_LOAD) continue;
+            const uint64_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+            plugin->begin = std::min(plugin->begin, at / 4096 * 4096);
+            plugin->end = std::max(plugin->end, (at + info->dlpi_phdr[i].p_memsz + 4095) / 4096 * 4096);
+          }
+          return 1;
+        },
+        this);
+  }
+  ~Plugin() { Close(); }
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+  bool ok() const { return handle_ != nullptr && record != nullptr && call != nullptr && begin < end; }
+  // Whether its memory is really gone.
+  bool Close() {
+    if (handle_ != nullptr) dlclose(handle_);
+    handle_ = nullptr;
+    uint64_t word;
+    return !pitot::snapshot::ReadMemory(begin, &word, sizeof word);
+  }
+
+  void (*record)(int) = nullptr;
+  void (*call)(void (*)(void*), void*) = nullptr;
+  const char* (*literal)() = nullptr;
+  uint64_t begin = ~uint64_t{0}, end = 0;
+
+ private:
+  void* handle_;
+};
+
+}  // namespace
+
+TEST_CASE("a plug-in's events have their names while it is there", "[unload]") {
+  const fakes::Recording recording;
+  const Plugin plugin;
+  REQUIRE(plugin.ok());
+  plugin.record(5);
+
+  const auto trace = recording.Trace();
+
+  REQUIRE(EventsNamed(trace, "scope of the plug-in").size() == 1);
+  CHECK(EventsNamed(trace, "scope of the plug-in")[0].args[0].second == "5");
+  REQUIRE(EventsNamed(trace, "instant of the plug-in").size() == 1);
+  CHECK(EventsNamed(trace, "instant of the plug-in")[0].args[0].second == "a literal of the plug-in");
+}
+
+TEST_CASE("events of a plug-in that was closed are reported as unloaded and keep their times", "[unload]") {
+  const fakes::Recording recording;
+  Plugin plugin;
+  REQUIRE(plugin.ok());
+  PITOT_INSTANT("before");
+  plugin.record(5);
+  PITOT_INSTANT("after");
+  REQUIRE(plugin.Close());
+
+  const auto trace = recording.Trace();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(EventsNamed(trace, "before").size() == 1);
+  CHECK(EventsNamed(trace, "after").size() == 1);
+  const auto unloaded = EventsNamed(trace, "(unloaded)");
+  REQUIRE(unloaded.size() == 2);
+  for (const auto& event : unloaded) {
+    CHECK(event.begin_ns >= EventsNamed(trace, "before")[0].begin_ns);
+    CHECK(event.begin_ns <= EventsNamed(trace, "after")[0].begin_ns);
+    CHECK(event.args.empty());
+  }
+  for (const auto& site : trace.sites)
+    CHECK(site.unloaded == (trace.strings[site.name] == "(unloaded)"));
+}
+
+TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload]") {
+  const fakes::Recording recording;
+  Plugin plugin;
+  REQUIRE(plugin.ok());
+  const pitot::detail::Literal literal{plugin.literal()};
+  PITOT_INSTANT("with a literal", literal, 7);
+  REQUIRE(plugin.Close());
+
+  const auto events = EventsNamed(recording.Trace(), "with a literal");
+
+  REQUIRE(events.size() == 1);
+  REQUIRE(events[0].args.size() == 2);
+  CHECK(events[0].args[0].second == "(unloaded)");
+  CHECK(events[0].args[1].second == "7");
+}
+
+TEST_CASE("an open scope of a plug-in shows, and so it does in a snapshot read after the plug-in is gone", "[unload]") {
+  const fakes::Recording recording;
+  Plugin plugin;
+  REQUIRE(plugin.ok());
+  struct Inside {
+    const fakes::Recording* recording;
+    pitot::model::Trace trace;
+    pitot::snapshot::Snapshot snapshot;
+  } inside{&recording, {}, {}};
+  plugin.call(
+      [](void* context) {
+        auto* in = static_cast<Inside*>(context);
+        in->trace = in->recording->Trace();
+        in->snapshot = in->recording->Snapshot();
+      },
+      &inside);
+  REQUIRE(plugin.Close());
+
+  const auto later = pitot::assemble::Assemble(inside.snapshot);
+
+  REQUIRE(EventsNamed(inside.trace, "around the call").size() == 1);
+  CHECK(EventsNamed(inside.trace, "around the call")[0].duration_ns == pitot::model::kOpen);
+  REQUIRE(EventsNamed(later, "(unloaded)").size() == 1);
+  CHECK(EventsNamed(later, "(unloaded)")[0].duration_ns == pitot::model::kOpen);
+}
+
+TEST_CASE("what something else maps over a closed plug-in is not taken for its sites", "[unload]") {
+  for (const int fill : {0x00, 0xff, 0x41}) {
+    INFO("filled with " << fill);
+    const fakes::Recording recording;
+    Plugin plugin;
+    REQUIRE(plugin.ok());
+    plugin.record(5);
+    const pitot::detail::Literal literal{plugin.literal()};
+    PITOT_INSTANT("with a literal", literal);
+    REQUIRE(plugin.Close());
+    void* other = mmap(reinterpret_cast<void*>(plugin.begin), plugin.end - plugin.begin, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    REQUIRE(other != MAP_FAILED);
+    std::memset(other, fill, plugin.end - plugin.begin);
+
+    const auto trace = recording.Trace();
+    munmap(other, plugin.end - plugin.begin);
+
+    CHECK(pitot::model::FindInconsistency(trace) == "");
+    CHECK(EventsNamed(trace, "(unloaded)").size() == 2);
+    CHECK(EventsNamed(trace, "with a literal").size() == 1);
+  }
+}
+
+TEST_CASE("a site with a right magic but pointers to nowhere is no site", "[unload]") {
+  const fakes::Recording recording;
+  // As if the memory of one library were that of another one now.
+  static pitot::Site site{pitot::kSiteMagic, pitot::SiteKind::kInstant, 0, 0, 1, 0, "name", "file", "function", "text"};
+  pitot::detail::EmitNow(&site, "");
+  const pitot::Site right = site;
+  std::vector<pitot::Site> wrong(4, right);
+  wrong[0].name = reinterpret_cast<const char*>(16);
+  wrong[1].kind = static_cast<pitot::SiteKind>(77);
+  wrong[2].arg_count = 8;
+  wrong[3].arg_text = reinterpret_cast<const char*>(~uint64_t{0} - 4);
+  for (const pitot::Site& each : wrong) {
+    site = each;
+    const auto trace = recording.Trace();
+    CHECK(EventsNamed(trace, "(unloaded)").size() == 1);
+    CHECK(pitot::model::FindInconsistency(trace) == "");
+  }
+  site = right;
+  CHECK(EventsNamed(recording.Trace(), "name").size() == 1);
+}
+
+TEST_CASE("memory is read where it is mapped, up to the last byte, and nowhere else", "[unload]") {
+  char* pages = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  REQUIRE(munmap(pages + 4096, 4096) == 0);
+  std::memset(pages, 'x', 4096);
+  const auto address = reinterpret_cast<uint64_t>(pages);
+  char out[64];
+  std::string text;
+
+  CHECK(pitot::snapshot::CanReadMemory());
+  CHECK(pitot::snapshot::ReadMemory(address + 4096 - 64, out, 64));
+  CHECK(!pitot::snapshot::ReadMemory(address + 4096 - 63, out, 64));
+  CHECK(!pitot::snapshot::ReadMemory(address + 4096, out, 1));
+  CHECK(!pitot::snapshot::ReadMemory(0, out, 1));
+  CHECK(!pitot::snapshot::ReadMemory(~uint64_t{0} - 8, out, 64));
+  // A string without an end before the unmapped page is no string; one with an end is.
+  CHECK(!pitot::snapshot::ReadString(address + 4000, 512, &text));
+  CHECK(pitot::snapshot::ReadString(address + 4000, 96, &text));
+  CHECK(text == std::string(96, 'x'));
+  pages[4095] = '\0';
+  CHECK(pitot::snapshot::ReadString(address + 4000, 512, &text));
+  CHECK(text == std::string(95, 'x'));
+  CHECK(pitot::snapshot::ReadString(address + 4095, 512, &text));
+  CHECK(text.empty());
+  munmap(pages, 4096);
+}
