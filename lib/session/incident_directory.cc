@@ -162,7 +162,8 @@ Status IncidentDirectory::Open(const std::string& path) {
     // Its writer, while it lives, holds the lock. Where the file system knows no locks, age has to do.
     struct stat info {};
     const bool is_locked = flock(fd, LOCK_EX | LOCK_NB) != 0;
-    const bool is_dead = !is_locked || (errno != EWOULDBLOCK && fstat(fd, &info) == 0 && info.st_mtime < time(nullptr) - 3600);
+    const bool is_dead =
+        !is_locked || (errno != EWOULDBLOCK && fstat(fd, &info) == 0 && info.st_mtime < time(nullptr) - 3600);
     if (is_dead) RemoveFlat(fd_, name);
     close(fd);
   }
@@ -174,8 +175,7 @@ Status IncidentDirectory::Reopen() {
   const std::string& path = real_path_.empty() ? path_ : real_path_;
   if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
     return SystemError("create Options::incident_directory", path_, errno);
-  const int fd =
-      open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (real_path_.empty() ? 0 : O_NOFOLLOW));
+  const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | (real_path_.empty() ? 0 : O_NOFOLLOW));
   if (fd < 0) return SystemError("open Options::incident_directory", path_, errno);
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
@@ -205,8 +205,7 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   return {};
 }
 
-Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle,
-                                  Status* said) {
+Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle, Status* said) {
   const std::string name = serializer->FileName();
   const int fd = openat(partial_fd_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError("create", path_ + "/" + partial_ + "/" + name, errno);

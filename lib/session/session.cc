@@ -593,9 +593,10 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
     any = any || said.ok();
     if (said.ok()) continue;
     // The rest of the incident is worth having.
-    Log(LogLevel::kError, Error(said.code(), "incident %llu is without %s: %s",
-                                static_cast<unsigned long long>(incident.number), serializer->FileName(), said.message())
-                              .message());
+    Log(LogLevel::kError,
+        Error(said.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
+              serializer->FileName(), said.message())
+            .message());
     refused = std::move(said);
   }
   if (!any) {
@@ -622,10 +623,10 @@ void Session::WriteIncident(const Incident& incident) noexcept {
   }
   if (!written.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
-    Log(LogLevel::kError, Error(written.code(), "incident %llu, %s: %s",
-                                static_cast<unsigned long long>(incident.number), incident.cause.c_str(),
-                                written.message())
-                              .message());
+    Log(LogLevel::kError,
+        Error(written.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
+              incident.cause.c_str(), written.message())
+            .message());
   } else if (directory_.IsOpen()) {
     incidents_written_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
@@ -739,8 +740,8 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   }
 }
 
-// Waits for the threads to see that it is over. One that is inside the host's code (a serializer, a hook, a trigger) and
-// does not come back is left alone, with what it works on.
+// Waits for the threads to see that it is over. One that is inside the host's code (a serializer, a hook, a trigger)
+// and does not come back is left alone, with what it works on.
 void Session::JoinThreads() noexcept {
   bool is_over;
   {

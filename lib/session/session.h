@@ -129,7 +129,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   snapshot::ReserveMemory reserve_;
 
   std::mutex budget_mutex_;
-  IncidentBudget budget_;             // guarded by budget_mutex_
+  IncidentBudget budget_;                // guarded by budget_mutex_
   std::atomic<bool> is_pending_{false};  // pending_ is there
 
   std::mutex mutex_;  // guards what follows
@@ -145,9 +145,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
   std::atomic<bool> give_up_{false};
-  std::atomic<bool> is_silent_{false};  // the host's log and hooks may be gone
+  std::atomic<bool> is_silent_{false};            // the host's log and hooks may be gone
   mutable std::atomic<uint32_t> inside_host_{0};  // calls of them at this moment
-  bool is_claimed_ = false;  // the process, for this session
+  bool is_claimed_ = false;                       // the process, for this session
   uint64_t names_refused_before_ = 0;
 
   // The worker's own.

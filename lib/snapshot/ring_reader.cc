@@ -24,9 +24,9 @@ void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* o
   }
 }
 
-// Makes the closed and the open scopes of a copy agree, whose `fresh_words` newest words were written while the open stack
-// was read. A scope is recorded before it leaves the stack: one that was found there may be recorded, too, in those words
-// or just before them. One that began after the last record before them may miss the scope around it.
+// Makes the closed and the open scopes of a copy agree, whose `fresh_words` newest words were written while the open
+// stack was read. A scope is recorded before it leaves the stack: one that was found there may be recorded, too, in
+// those words or just before them. One that began after the last record before them may miss the scope around it.
 void Settle(RingCopy* copy, uint64_t fresh_words) {
   RecordCursor cursor(copy->first, copy->last, copy->now_ticks);
   Record record;
@@ -50,8 +50,8 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->exited = ring.state != trace::RingState::kLive;
   copy->attach_ticks = ring.attach_ticks;
 
-  // In an order that leaves nothing out: the context first, so that a change that is not seen is in the copy; then what is
-  // open; and last the head, so that what was closed meanwhile is in the copy.
+  // In an order that leaves nothing out: the context first, so that a change that is not seen is in the copy; then what
+  // is open; and last the head, so that what was closed meanwhile is in the copy.
   const uint64_t capacity = ring.mask + 1;
   copy->request = Acquire(&ring.request);
   copy->batch = Acquire(&ring.batch);

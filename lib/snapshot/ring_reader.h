@@ -51,9 +51,9 @@ struct Reserve {
   uint64_t* last = nullptr;
 };
 
-// Copies all but the thread's name: what `ring` recorded since `window_begin_ticks` to the end of `reserve` and takes it off it. Never waits for
-// the writer. May throw bad_alloc (before anything is copied). Cost: about 0.1 ns a byte when the ring is in no cache;
-// the writer pays for taking the lines back.
+// Copies all but the thread's name: what `ring` recorded since `window_begin_ticks` to the end of `reserve` and takes
+// it off it. Never waits for the writer. May throw bad_alloc (before anything is copied). Cost: about 0.1 ns a byte
+// when the ring is in no cache; the writer pays for taking the lines back.
 void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy);
 
 }  // namespace pitot::snapshot

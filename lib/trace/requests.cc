@@ -524,8 +524,8 @@ Request Request::Begin(const char* route, const char* traceparent, Timestamp arr
 Request Request::BeginChild(const char* route) noexcept {
   Request child;
   if (const Slot* slot = SlotOf(slot_, id_))
-    child.id_ =
-        BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_}, 0, &child.slot_);
+    child.id_ = BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_}, 0,
+                             &child.slot_);
   return child;
 }
 

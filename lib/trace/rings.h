@@ -22,10 +22,10 @@ enum class RingState : uint8_t { kLive, kRetired, kParked };
 
 // A thread's ring with what only the library touches. Lives in the first page of its mapping; the words follow.
 struct ThreadRing : detail::Ring {
-  ThreadRing* next;  // in the registry
-  uint64_t bytes;    // of the words
+  ThreadRing* next;              // in the registry
+  uint64_t bytes;                // of the words
   std::atomic<RingState> state;  // written under the registry's lock
-  uint32_t pins;  // snapshots that read it: not recycled meanwhile
+  uint32_t pins;                 // snapshots that read it: not recycled meanwhile
   uint32_t number;
   int64_t tid;
   uint64_t retired_order;
@@ -57,8 +57,8 @@ void CloseRings() noexcept;
 // In the child of a fork, on its only thread: unmaps every ring.
 void ForgetRingsAfterFork() noexcept;
 
-// The rings worth reading, by thread number. While this lives they are neither recycled nor unmapped, and CloseRings waits:
-// keep it short. May throw bad_alloc.
+// The rings worth reading, by thread number. While this lives they are neither recycled nor unmapped, and CloseRings
+// waits: keep it short. May throw bad_alloc.
 class PinnedRings {
  public:
   PinnedRings();

@@ -29,11 +29,21 @@ struct EventText {
 inline std::string ArgText(const pitot::model::Trace& trace, pitot::ArgType type, uint64_t value) {
   std::ostringstream text;
   switch (type) {
-    case pitot::ArgType::kInt: text << static_cast<int64_t>(value); break;
-    case pitot::ArgType::kUint: text << value; break;
-    case pitot::ArgType::kDouble: text << std::bit_cast<double>(value); break;
-    case pitot::ArgType::kBool: text << (value != 0 ? "true" : "false"); break;
-    default: text << trace.strings[static_cast<pitot::model::StringId>(value)]; break;
+    case pitot::ArgType::kInt:
+      text << static_cast<int64_t>(value);
+      break;
+    case pitot::ArgType::kUint:
+      text << value;
+      break;
+    case pitot::ArgType::kDouble:
+      text << std::bit_cast<double>(value);
+      break;
+    case pitot::ArgType::kBool:
+      text << (value != 0 ? "true" : "false");
+      break;
+    default:
+      text << trace.strings[static_cast<pitot::model::StringId>(value)];
+      break;
   }
   return text.str();
 }

@@ -14,6 +14,7 @@
 #include "pitot/serialize/dump.h"
 #include "simulator/facts.h"
 #include "simulator/reconstruct.h"
+#include "simulator/world.h"
 
 using namespace simulator;
 using pitot::model::kOpen;
@@ -170,6 +171,38 @@ TEST_CASE("with a snapshot reserve of 64 KiB all that is in the trace is true, a
       losses += loss.reason == pitot::model::LossReason::kReserve;
   }
   REQUIRE(losses > kServers / 6);
+}
+
+TEST_CASE("a part of a request of which all else was lost is of a request in the trace", "[simulator]") {
+  struct Programs {
+    static Task<> Serve(World* world, Thread* self, pitot::Request* request) {
+      *request = pitot::Request::Begin("/classify");
+      co_await world->Delay(self, 100);
+      request->Finish(pitot::Outcome::kOk);
+      for (int i = 0; i < 1000; ++i) {
+        PITOT_SCOPE("later");
+        co_await world->Delay(self, 10);
+      }
+    }
+    static Task<> CallOther(World* world, Thread* self, const pitot::Request* request) {
+      co_await world->Delay(self, 50);
+      const auto call = PITOT_ASYNC_SCOPE("call", request->token());
+      co_await world->Delay(self, 10);
+    }
+  };
+  pitot::Request request;
+  Thread server, caller;
+  World world({.ring_bytes = 4096}, 1);
+  world.Start(&server, "server", Programs::Serve(&world, &server, &request));
+  world.Start(&caller, "caller", Programs::CallOther(&world, &caller, &request));
+  world.RunUntil(kForever);
+
+  const pitot::model::Trace trace = world.TakeTrace();
+
+  REQUIRE(FindInconsistency(trace) == "");
+  REQUIRE(trace.asyncs.size() == 1);
+  REQUIRE(trace.requests.size() == 1);
+  REQUIRE_FALSE(trace.requests[0].begin_known);
 }
 
 TEST_CASE("a short window holds exactly what was recorded in it", "[simulator]") {

@@ -38,9 +38,7 @@ struct Server {
   fakes::VirtualThreads threads;
 };
 
-std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) {
-  return std::string(trace.strings[id]);
-}
+std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) { return std::string(trace.strings[id]); }
 
 }  // namespace
 
@@ -284,8 +282,7 @@ TEST_CASE("a wait says for what, of which kind, and who held it", "[wait]") {
   using Args = std::vector<std::pair<std::string, std::string>>;
   CHECK(waits[0].duration_ns == 30);
   CHECK(waits[0].args == Args{{"kind", "4"}, {"resource", "journal"}, {"owner_thread", "0"}, {"owner_request", "0"}});
-  CHECK(waits[1].args ==
-        Args{{"kind", "5"}, {"resource", "reply"}, {"owner_thread", "7"}, {"owner_request", "4660"}});
+  CHECK(waits[1].args == Args{{"kind", "5"}, {"resource", "reply"}, {"owner_thread", "7"}, {"owner_request", "4660"}});
   CHECK(std::string(pitot::WaitKindName(pitot::WaitKind::kDevice)) == "device");
   CHECK(std::string(pitot::WaitKindName(static_cast<pitot::WaitKind>(99))) == "other");
 }

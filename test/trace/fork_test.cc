@@ -174,7 +174,8 @@ TEST_CASE("forks while other threads attach, intern, finish and trigger never de
   for (int i = 0; i < fakes::Scaled(60); ++i) {
     results.push_back(fakes::InChild([&] {
       RecordEverything(i);
-      if (pitot::Intern(("child " + std::to_string(i)).c_str()).index == 0 && pitot::trace::NamesRefused() == 0) return 1;
+      if (pitot::Intern(("child " + std::to_string(i)).c_str()).index == 0 && pitot::trace::NamesRefused() == 0)
+        return 1;
       if (fakes::kThreadSanitizer) return 0;
       Recorder mine = Recorder::Start(SmallOptions());
       if (!mine.status().ok()) return 2;

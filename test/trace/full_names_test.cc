@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tables of the process that are bounded: routes, label values, names. Each test fills one for good, so the order matters.
+// Tables of the process that are bounded: routes, label values, names. Each test fills one for good, so the order
+// matters.
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>

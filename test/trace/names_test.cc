@@ -68,7 +68,8 @@ TEST_CASE("threads that intern the same names at once agree on them", "[names]")
     for (const auto& of_thread : indices) {
       if (of_thread[n] != indices[0][n]) FAIL("name " << n << " has two indices");
     }
-    if (NameText(indices[0][n]) != "name " + std::to_string(n)) FAIL("name " << n << " reads " << NameText(indices[0][n]));
+    if (NameText(indices[0][n]) != "name " + std::to_string(n))
+      FAIL("name " << n << " reads " << NameText(indices[0][n]));
   }
   CHECK(distinct.size() == kNames);
 }

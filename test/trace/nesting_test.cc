@@ -119,7 +119,8 @@ TEST_CASE("random orders of closing never corrupt the open stack", "[nesting]") 
         had_hole = false;
       }
     }
-    while (!program.open.empty()) program.Close(wildness == 0 ? program.open.size() - 1 : random() % program.open.size());
+    while (!program.open.empty())
+      program.Close(wildness == 0 ? program.open.size() - 1 : random() % program.open.size());
     REQUIRE(program.threads.ring(0)->depth == 0);
     REQUIRE(program.Shown().empty());
     const auto trace = program.recording.Trace();

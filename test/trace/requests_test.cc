@@ -52,9 +52,7 @@ struct Server {
   fakes::VirtualThreads threads;
 };
 
-std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) {
-  return std::string(trace.strings[id]);
-}
+std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) { return std::string(trace.strings[id]); }
 
 }  // namespace
 
@@ -90,9 +88,12 @@ TEST_CASE("a request is known from its beginning to its end", "[requests]") {
 
 TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
   Server server;
-  const std::vector<std::pair<Outcome, std::string>> outcomes = {
-      {Outcome::kOk, "ok"},           {Outcome::kFailed, "failed"}, {Outcome::kCancelled, "cancelled"},
-      {Outcome::kTimedOut, "timed_out"}, {Outcome::kShed, "shed"},     {Outcome::kAbandoned, "abandoned"}};
+  const std::vector<std::pair<Outcome, std::string>> outcomes = {{Outcome::kOk, "ok"},
+                                                                 {Outcome::kFailed, "failed"},
+                                                                 {Outcome::kCancelled, "cancelled"},
+                                                                 {Outcome::kTimedOut, "timed_out"},
+                                                                 {Outcome::kShed, "shed"},
+                                                                 {Outcome::kAbandoned, "abandoned"}};
   std::vector<uint64_t> ids;
   for (const auto& [outcome, name] : outcomes) {
     Request request = Request::Begin("/r");
@@ -152,9 +153,7 @@ TEST_CASE("a valid traceparent is taken over and given on", "[requests]") {
 
 TEST_CASE("an invalid traceparent gives a trace of its own", "[requests]") {
   Server server;
-  for (const char* header : {"",
-                             "00",
-                             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
+  for (const char* header : {"", "00", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 ",
                              "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
@@ -255,8 +254,9 @@ TEST_CASE("labels and sizes arrive, and the first size makes the bucket", "[requ
   REQUIRE(row->labels.size() == 2);
   CHECK(Text(trace, row->labels[0].key) == "model");
   CHECK(Text(trace, row->labels[0].value) == "resnet50");
-  CHECK(Text(trace, row->labels[1].value) == "a\xef\xbf\xbd"
-                                             "b");
+  CHECK(Text(trace, row->labels[1].value) ==
+        "a\xef\xbf\xbd"
+        "b");
   REQUIRE(row->sizes.size() == 2);
   CHECK(Text(trace, row->sizes[0].name) == "pixels");
   CHECK(row->sizes[0].value == 307200.0);
@@ -268,9 +268,8 @@ TEST_CASE("every size has a bucket from 1 to 63", "[requests]") {
   Server server;
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<std::pair<double, uint32_t>> buckets = {
-      {0, 1},       {-5, 1},  {0.5, 1},   {1, 1},          {1.99, 1},        {2, 2},        {3.99, 2},
-      {4, 3},       {1e9, 30}, {1e18, 60}, {9.3e18, 63}, {1e300, 63}, {infinity, 63}, {-infinity, 1},
-      {std::nan(""), 1}};
+      {0, 1},    {-5, 1},    {0.5, 1},     {1, 1},      {1.99, 1},      {2, 2},         {3.99, 2},        {4, 3},
+      {1e9, 30}, {1e18, 60}, {9.3e18, 63}, {1e300, 63}, {infinity, 63}, {-infinity, 1}, {std::nan(""), 1}};
   for (const auto& [size, bucket] : buckets) {
     INFO("size " << size);
     Request request = Request::Begin("/r");
@@ -375,7 +374,8 @@ TEST_CASE("an open request shows what is known of it", "[requests]") {
   request.Finish(Outcome::kOk);
 }
 
-TEST_CASE("a child is a request with its parent's trace, and the thread goes on for the parent after it", "[requests]") {
+TEST_CASE("a child is a request with its parent's trace, and the thread goes on for the parent after it",
+          "[requests]") {
   Server server;
   Request parent = Request::Begin("/ensemble");
   PITOT_INSTANT("before");
@@ -404,7 +404,8 @@ TEST_CASE("a child is a request with its parent's trace, and the thread goes on 
   CHECK(EventsNamed(trace, "outside")[0].request_id == 0);
 }
 
-TEST_CASE("a token from another process begins a request with that one as parent, and means nothing else", "[requests]") {
+TEST_CASE("a token from another process begins a request with that one as parent, and means nothing else",
+          "[requests]") {
   Server server;
   Request own = Request::Begin("/own");
   Token foreign = own.Enqueue("queue");

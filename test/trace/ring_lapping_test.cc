@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A reader copies rings while their writer laps them as fast as it can: what it gets must be whole, in order and without
-// gaps. Every record says its serial number, and all else in it follows from that.
+// A reader copies rings while their writer laps them as fast as it can: what it gets must be whole, in order and
+// without gaps. Every record says its serial number, and all else in it follows from that.
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -26,8 +26,8 @@ using pitot::trace::ThreadRing;
 constexpr int kKinds = 8;
 
 template <class... Args> constexpr pitot::Site SiteOf(const char* name) {
-  return {pitot::kSiteMagic, pitot::SiteKind::kScope, sizeof...(Args), 0, 0, ArgList<Args...>::Types(), name, "", "",
-          ""};
+  return {
+      pitot::kSiteMagic, pitot::SiteKind::kScope, sizeof...(Args), 0, 0, ArgList<Args...>::Types(), name, "", "", ""};
 }
 constexpr pitot::Site kSites[kKinds] = {
     SiteOf<uint64_t>("0"), SiteOf<uint64_t>("1"), SiteOf<uint64_t>("2"), SiteOf<uint64_t>("3"),
@@ -81,13 +81,20 @@ void AppendSerial(pitot::detail::Ring* ring, uint64_t serial) {
   const Expected e = Expect(serial);
   const uint64_t end = pitot::detail::Clock(ring->gate);
   switch (e.words) {
-    case 1: return AppendFixed<1>(ring, e, end);
-    case 2: return AppendFixed<2>(ring, e, end);
-    case 3: return AppendFixed<3>(ring, e, end);
-    case 4: return AppendFixed<4>(ring, e, end);
-    case 5: return AppendFixed<5>(ring, e, end);
-    case 6: return AppendFixed<6>(ring, e, end);
-    default: break;
+    case 1:
+      return AppendFixed<1>(ring, e, end);
+    case 2:
+      return AppendFixed<2>(ring, e, end);
+    case 3:
+      return AppendFixed<3>(ring, e, end);
+    case 4:
+      return AppendFixed<4>(ring, e, end);
+    case 5:
+      return AppendFixed<5>(ring, e, end);
+    case 6:
+      return AppendFixed<6>(ring, e, end);
+    default:
+      break;
   }
   VariableWords words;
   words.count = e.words;
@@ -207,7 +214,8 @@ TEST_CASE("a scope that closes while its ring is copied is there once, closed or
       if (record.begin_ticks > copy.cut_ticks) continue;
       if (record.site == reinterpret_cast<uintptr_t>(&kInner) && inner_serial == 0)
         inner_serial = record.args[0], outer_begin = record.args[1];
-      if (record.site == reinterpret_cast<uintptr_t>(&kOuter) && inner_serial != 0 && record.args[0] > inner_serial) ++beyond;
+      if (record.site == reinterpret_cast<uintptr_t>(&kOuter) && inner_serial != 0 && record.args[0] > inner_serial)
+        ++beyond;
       if (record.site == reinterpret_cast<uintptr_t>(&kOuter)) closed_begins.push_back(record.begin_ticks);
     }
     if (outer_begin == 0) continue;

@@ -237,9 +237,10 @@ TEST_CASE("strings of every length arrive whole up to 48 bytes and cut beyond", 
 TEST_CASE("a string of 1 MiB, an invalid one and one with control characters are harmless", "[ring]") {
   CHECK(TextArg(std::string(1 << 20, 'x')) == std::string(48, 'x'));
   CHECK(TextArg("bad \xff\xfe end") == "bad \xef\xbf\xbd\xef\xbf\xbd end");
-  CHECK(TextArg(std::string_view("a\0b\nc", 5)) == "a\xef\xbf\xbd"
-                                                   "b\xef\xbf\xbd"
-                                                   "c");
+  CHECK(TextArg(std::string_view("a\0b\nc", 5)) ==
+        "a\xef\xbf\xbd"
+        "b\xef\xbf\xbd"
+        "c");
   // A character that the cut falls into.
   CHECK(TextArg(std::string(47, 'x') + "\xc3\xa4") == std::string(47, 'x') + "\xef\xbf\xbd");
 }

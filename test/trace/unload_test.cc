@@ -99,8 +99,7 @@ TEST_CASE("events of a plug-in that was closed are reported as unloaded and keep
     CHECK(event.begin_ns <= EventsNamed(trace, "after")[0].begin_ns);
     CHECK(event.args.empty());
   }
-  for (const auto& site : trace.sites)
-    CHECK(site.unloaded == (trace.strings[site.name] == "(unloaded)"));
+  for (const auto& site : trace.sites) CHECK(site.unloaded == (trace.strings[site.name] == "(unloaded)"));
 }
 
 TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload]") {

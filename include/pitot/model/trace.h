@@ -93,7 +93,8 @@ struct ThreadRow {
   int64_t history_begin_ns = 0;  // what it recorded from here on is complete but for `losses`
 };
 
-// Events of scopes, instants and counters, sorted by (thread, begin ascending, end descending, where what is open ends latest).
+// Events of scopes, instants and counters, sorted by (thread, begin ascending, end descending, where what is open ends
+// latest).
 struct EventColumns {
   std::vector<int64_t> begin_ns;
   std::vector<int64_t> duration_ns;  // kOpen: still open; 0: instants and counters
