@@ -183,7 +183,7 @@ class AsyncScope {
 
 namespace detail {
 // What PITOT_ASYNC_SCOPE is under PITOT_DISABLED: nothing, with the same members.
-struct NoAsyncScope {
+struct [[maybe_unused]] NoAsyncScope {
   void End() noexcept {}
   operator AsyncScope() const noexcept { return {}; }
 };

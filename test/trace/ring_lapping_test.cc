@@ -142,7 +142,9 @@ void Judge(const RingCopy& copy, Verdict* verdict) {
                        record.end_ticks - record.begin_ticks == e.duration;
     if (!whole) ++verdict->torn, verdict->worst_serial = serial;
     if (records > 0 && serial + 1 != newer_serial) ++verdict->missing;
-    if (record.end_ticks > newer_end) ++verdict->reordered;
+    // (The reader's own clock read may be a moment before the newest record's: another CPU, and not ordered with
+    // loads.)
+    if (records > 0 && record.end_ticks > newer_end) ++verdict->reordered;
     newer_serial = serial;
     newer_end = record.end_ticks;
     ++records;
