@@ -29,7 +29,8 @@ function(pitot_configure_target target)
   if(PITOT_SANITIZE)
     # Instrumented code makes g++ see uninitialised reads that are not there.
     target_compile_options(${target} PRIVATE -fsanitize=${PITOT_SANITIZE} -fno-omit-frame-pointer
-                                             -fno-sanitize-recover=all -Wno-maybe-uninitialized)
+                                             -fno-sanitize-recover=all
+                                             $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
     # Installed packages never carry it: a sanitized build is for our own tests.
     target_link_options(${target} PUBLIC $<BUILD_INTERFACE:-fsanitize=${PITOT_SANITIZE}>)
   endif()

@@ -148,7 +148,7 @@ PITOT_DETAIL_INLINE uint32_t StoreString(uint64_t* out, const char* data, uint64
   const uint64_t kept = size < kMaxStringBytes ? size : kMaxStringBytes, words = (kept + 7) / 8;
   out[0] = size;
   out[words] = 0;  // the last word's unused bytes (of an empty string: the size itself)
-  __builtin_memcpy(out + 1, data, kept);
+  if (kept != 0) __builtin_memcpy(out + 1, data, kept);  // of no bytes `data` may be null
   return static_cast<uint32_t>(words + 1);
 }
 template <class T> PITOT_DETAIL_INLINE uint32_t Store(uint64_t* out, const T& value) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 #include "assemble/sites.h"
 #include "pitot/request.h"
@@ -81,7 +82,7 @@ class Assembler {
   int64_t Ns(uint64_t ticks) const { return std::clamp<int64_t>(snapshot_.clock.Ns(ticks), 0, model::kMaxTimeNs / 2); }
   // A length in ticks from a moment on.
   int64_t NsBetween(uint64_t from_ticks, uint64_t length_ticks) const {
-    return Ns(from_ticks + length_ticks) - Ns(from_ticks);
+    return length_ticks < uint64_t{1} << 62 ? Ns(from_ticks + length_ticks) - Ns(from_ticks) : 0;
   }
   model::StringId NameOf(uint64_t index) { return trace_.strings.Add(trace::NameText(static_cast<uint32_t>(index))); }
   uint32_t ThreadRow(uint64_t number) const {
@@ -144,6 +145,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
   const uint32_t labels = words[4] >> 48 & 15, sizes = words[4] >> 52 & 15, stages = words[4] >> 56 & 31;
   row->deadline_ns = static_cast<int64_t>(words[5]);
   row->output_tokens = static_cast<uint32_t>(words[6]);
+  if (row->begin_thread == kNone) row->begin_thread = ThreadRow(words[6] >> 32);
   const double ns_per_tick = 1.0 / snapshot_.clock.TicksPerNs();
   const auto ns = [&](uint64_t ticks) { return static_cast<int64_t>(static_cast<double>(ticks) * ns_per_tick); };
   row->first_token_ns = ns(words[7]);
@@ -176,7 +178,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
-  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2};
+  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2};
   if (static_cast<size_t>(kind) >= std::size(kArgs) || record.arg_words < kArgs[static_cast<size_t>(kind)]) return;
   const uint64_t* args = record.args;
   const int64_t at_ns = Ns(record.end_ticks);
@@ -266,6 +268,16 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       row.executor = NameOf(args[1] & 0xffffffff);
       row.close = static_cast<uint8_t>(args[1] >> 32);
       row.submitted_ns = args[2] != 0 ? NsBetween(record.begin_ticks, args[2]) : 0;
+      row.thread = thread;
+      break;
+    }
+    case InternalRecord::kSubmitted: {
+      model::BatchRow& row = Batch(args[0]);
+      if (row.duration_ns != kOpen) break;  // the end says it
+      row.begin_ns = Ns(record.begin_ticks);
+      row.executor = NameOf(args[1] & 0xffffffff);
+      row.close = static_cast<uint8_t>(args[1] >> 32);
+      row.submitted_ns = at_ns - row.begin_ns;
       row.thread = thread;
       break;
     }
@@ -458,16 +470,21 @@ void Assembler::AddOpenRequests() {
 
 // An enqueue is also said by the take that belongs to it: the pair becomes one row.
 void Assembler::JoinEnqueues() {
-  std::sort(handoffs_.begin(), handoffs_.end(), [](const RawHandoff& a, const RawHandoff& b) {
-    if (a.request != b.request) return a.request < b.request;
-    if (a.row.enqueue_ns != b.row.enqueue_ns) return a.row.enqueue_ns < b.row.enqueue_ns;
+  const auto enqueue_of = [](const RawHandoff& h) { return std::tuple(h.request, h.row.enqueue_ns, h.row.queue); };
+  std::sort(handoffs_.begin(), handoffs_.end(), [&](const RawHandoff& a, const RawHandoff& b) {
+    if (enqueue_of(a) != enqueue_of(b)) return enqueue_of(a) < enqueue_of(b);
     return a.row.take_ns > b.row.take_ns;  // the take first
   });
   std::vector<RawHandoff> joined;
+  size_t unpaired_takes = 0;
   for (const RawHandoff& handoff : handoffs_) {
-    if (!joined.empty() && handoff.row.take_ns == 0 && joined.back().request == handoff.request &&
-        joined.back().row.enqueue_ns == handoff.row.enqueue_ns && joined.back().row.queue == handoff.row.queue)
+    if (joined.empty() || enqueue_of(joined.back()) != enqueue_of(handoff)) unpaired_takes = 0;
+    if (handoff.row.take_ns != 0) {
+      ++unpaired_takes;
+    } else if (unpaired_takes > 0) {
+      --unpaired_takes;
       continue;
+    }
     joined.push_back(handoff);
   }
   handoffs_ = std::move(joined);
@@ -533,8 +550,10 @@ void Assembler::SortRows() {
     row.batch = handoff.batch != 0 ? batch_row(handoff.batch) : kNone;
     trace_.handoffs.push_back(row);
   }
-  std::stable_sort(trace_.handoffs.begin(), trace_.handoffs.end(),
-                   [](const auto& a, const auto& b) { return a.enqueue_ns < b.enqueue_ns; });
+  std::stable_sort(trace_.handoffs.begin(), trace_.handoffs.end(), [](const auto& a, const auto& b) {
+    if (a.enqueue_ns != b.enqueue_ns) return a.enqueue_ns < b.enqueue_ns;
+    return a.take_ns != 0 && (b.take_ns == 0 || a.take_ns < b.take_ns);  // taken at once and handed on: in that order
+  });
 
   std::unordered_map<uint64_t, uint32_t> begun;
   std::stable_sort(asyncs_.begin(), asyncs_.end(), [](const auto& a, const auto& b) {

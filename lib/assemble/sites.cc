@@ -12,9 +12,28 @@ std::string_view Trim(std::string_view text) {
   return text;
 }
 
+bool IsWord(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '\'';
+}
+
+// What stands right before `at`: a literal's prefix (u8, LR), or a number whose digits a quote separates (0xff'ff).
+std::string_view WordBefore(std::string_view text, size_t at) {
+  size_t begin = at;
+  while (begin > 0 && IsWord(text[begin - 1])) --begin;
+  return text.substr(begin, at - begin);
+}
+
 // The end of the string or character literal that begins at `at`.
 size_t SkipLiteral(std::string_view text, size_t at) {
   const char quote = text[at];
+  const std::string_view prefix = WordBefore(text, at);
+  if (quote == '"' && !prefix.empty() && prefix.back() == 'R') {
+    const size_t open = text.find('(', at);
+    if (open == std::string_view::npos) return text.size();
+    const std::string close = ")" + std::string(text.substr(at + 1, open - at - 1)) + "\"";
+    const size_t end = text.find(close, open);
+    return end == std::string_view::npos ? text.size() : end + close.size() - 1;
+  }
   for (++at; at < text.size() && text[at] != quote; ++at) {
     if (text[at] == '\\') ++at;
   }
@@ -46,9 +65,9 @@ std::vector<std::string_view> SplitArgText(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    // A quote after a digit or letter separates digits (1'000).
-    const bool separator = c == '\'' && i > 0 && text[i - 1] >= '0' && text[i - 1] <= '9';
-    if ((c == '"' || c == '\'') && !separator) {
+    const std::string_view before = c == '\'' ? WordBefore(text, i) : std::string_view();
+    const bool separates_digits = !before.empty() && before[0] >= '0' && before[0] <= '9';
+    if ((c == '"' || c == '\'') && !separates_digits) {
       i = SkipLiteral(text, i);
     } else if (c == '(' || c == '[' || c == '{') {
       ++depth;

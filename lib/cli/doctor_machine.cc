@@ -228,7 +228,7 @@ Finding IdlePriority() {
 // Which of `names` can be loaded; "" with the loader's words in `why_not` if none.
 std::string Loadable(const std::vector<std::string>& names, std::string* why_not) {
   for (const std::string& name : names) {
-    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE)) {
       dlclose(library);
       return name;
     }

@@ -55,9 +55,10 @@ Status CheckValues(const Options& o) {
     return Error(StatusCode::kInvalidArgument, "Options::max_ring_bytes must be a power of two");
   if (!IsPowerOfTwo(o.min_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::min_ring_bytes must be a power of two");
-  if (o.max_open_requests * kBytesPerRequest + kNamesBytes > o.memory_budget_bytes / 4)
+  // Rings take half; an eighth at least is left to write incidents with.
+  if (o.max_open_requests * kBytesPerRequest + kNamesBytes > o.memory_budget_bytes / 8 * 3)
     return Error(StatusCode::kInvalidArgument,
-                 "Options::max_open_requests needs more than a quarter of Options::memory_budget_bytes");
+                 "Options::max_open_requests needs more than three eighths of Options::memory_budget_bytes");
   if (o.max_ring_bytes > o.memory_budget_bytes / 4)
     return Error(StatusCode::kInvalidArgument,
                  "Options::max_ring_bytes is more than a quarter of Options::memory_budget_bytes");

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,7 +34,8 @@ using base::Error;
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // where nothing watches open work: firings wake the watcher themselves
 constexpr uint64_t kStallNoticedNs = 10'000'000;
-constexpr uint64_t kGraceNs = 1'000'000'000;  // for code of the host's to return once it is over
+constexpr int64_t kPatienceNs = 2'000'000'000;  // for the worker to write an incident at idle priority
+constexpr uint64_t kGraceNs = 1'000'000'000;    // for code of the host's to return once it is over
 // How much CPU time the worker may use at once before its share is enforced.
 constexpr double kWorkerBurstNs = 100e6;
 
@@ -201,7 +203,11 @@ void Session::LeaveHost() const noexcept { inside_host_.fetch_sub(1); }
 
 void Session::Log(LogLevel level, const char* message) const noexcept {
   if (options_.values.log == nullptr || !EnterHost()) return;
-  options_.values.log(options_.values.log_context, level, message);
+  try {
+    options_.values.log(options_.values.log_context, level, message);
+  } catch (...) {
+    // The host's; its own threads would have ended here.
+  }
   LeaveHost();
 }
 
@@ -364,6 +370,7 @@ void Session::Watch() noexcept {
         CollectFirings();
       }
       CopyIfDue(stopping);
+      HurryWorker();
     } catch (const std::exception& e) {
       Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
       incidents_failed_.fetch_add(1, std::memory_order_relaxed);
@@ -377,6 +384,16 @@ void Session::Watch() noexcept {
       return;
     }
   }
+}
+
+// Where the CPU is full of other work an idle thread may never run: after a while the worker goes on at normal
+// priority, in its share of the CPU.
+void Session::HurryWorker() {
+  const std::lock_guard lock(mutex_);
+  if (!worker_busy_ || worker_is_hurried_ || CpuNs(CLOCK_MONOTONIC) - worker_began_ns_ < kPatienceNs) return;
+  worker_is_hurried_ = true;
+  const sched_param param{};
+  sched_setscheduler(worker_tid_, SCHED_OTHER, &param);
 }
 
 // What the last line of each thread calls.
@@ -508,8 +525,11 @@ bool Session::Proceed() noexcept {
 
 void Session::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
-  sched_param param{};
-  pthread_setschedparam(pthread_self(), SCHED_IDLE, &param);  // where it is refused, normal priority has to do
+  const auto be_idle = [] {
+    const sched_param param{};
+    pthread_setschedparam(pthread_self(), SCHED_IDLE, &param);  // where it is refused, normal priority has to do
+  };
+  be_idle();
   worker_refilled_ns_ = CpuNs(CLOCK_MONOTONIC);
   worker_cpu_ns_ = CpuNs(CLOCK_THREAD_CPUTIME_ID);
   std::unique_lock lock(mutex_);
@@ -518,10 +538,14 @@ void Session::Work() noexcept {
     if (copied_ == nullptr) return;
     const std::unique_ptr<Incident> incident = std::move(copied_);
     worker_busy_ = true;
+    worker_is_hurried_ = false;
+    worker_tid_ = static_cast<pid_t>(syscall(SYS_gettid));
+    worker_began_ns_ = CpuNs(CLOCK_MONOTONIC);
     lock.unlock();
     WriteIncident(*incident);
     lock.lock();
     worker_busy_ = false;
+    if (worker_is_hurried_ && !stopping_) be_idle();
     changed_.notify_all();
     sem_post(&wake_);  // the watcher may have waited for the reserve
   }
@@ -648,8 +672,13 @@ void Session::TellHost(const Incident& incident, const std::string& path, const 
   info.first_request = incident.firings.front().request;
   info.status = written;
   if (!EnterHost()) return;
-  if (hooks.on_incident != nullptr) hooks.on_incident(hooks.context, info);
-  if (hooks.on_verdict != nullptr) hooks.on_verdict(hooks.context, info);
+  for (const auto hook : {hooks.on_incident, hooks.on_verdict}) {
+    try {
+      if (hook != nullptr) hook(hooks.context, info);
+    } catch (...) {
+      Log(LogLevel::kError, "a hook threw an exception");
+    }
+  }
   LeaveHost();
 }
 

@@ -99,6 +99,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void TakeFiring(const QueuedFiring& firing);
   void LookForStalls() noexcept;
   void CopyIfDue(bool at_once);
+  void HurryWorker();
 
   // The worker.
   void Work() noexcept;
@@ -135,7 +136,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::unique_ptr<Incident> copied_;  // handed from the watcher to the worker
-  bool worker_busy_ = false;
+  bool worker_busy_ = false, worker_is_hurried_ = false;
+  pid_t worker_tid_ = 0;
+  int64_t worker_began_ns_ = 0;  // to write the incident it is at
   bool stopping_ = false;
   bool watcher_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;

@@ -31,4 +31,5 @@ constexpr Site kBatchEndSite = Internal(Record::kBatchEnd, "batch end");
 constexpr Site kJoinSite = Internal(Record::kJoin, "join");
 constexpr Site kLeaveSite = Internal(Record::kLeave, "leave");
 constexpr Site kTokensSite = Internal(Record::kTokens, "tokens");
+constexpr Site kSubmittedSite = Internal(Record::kSubmitted, "submitted");
 }  // namespace pitot::trace

@@ -22,18 +22,19 @@ enum class Record : uint16_t {
   kLeave = 10,        // [batch, request]
   kTokens = 11,       // [request, count]
   kUnreadable = 12,   // (never written) what a reader calls a record without a valid site
+  kSubmitted = 13,    // [batch, executor name | close << 32]; begins with the batch
 };
 
 // The words of kRequestEnd and, of an open request, of its slot.
 //   0 id   1 parent   2 trace high   3 trace low
 //   4 route name | outcome << 32 | size bucket << 40 | labels << 48 | sizes << 52 | stages << 56
-//   5 deadline ns   6 output tokens   7 first token ticks after arrival   8 longest token gap, ticks
-//   then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
+//   5 deadline ns   6 output tokens | thread that began it << 32   7 first token ticks after arrival   8 longest token
+//   gap, ticks then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
 inline constexpr uint32_t kRequestFixedWords = 9;
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
-    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite;
+    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite;
 
 // Argument words of an internal record, in the form detail::Append takes.
 struct RecordWords {

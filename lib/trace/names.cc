@@ -9,8 +9,8 @@ namespace pitot::trace {
 namespace {
 
 struct Entry {
-  std::atomic<const char*> text;  // size byte, then the bytes
-  uint64_t hash;                  // written before `text` is published
+  std::atomic<const char*> text{nullptr};  // size byte, then the bytes
+  uint64_t hash = 0;                       // written before `text` is published
 };
 
 constexpr uint32_t kBuckets = kMaxNames * 2;
@@ -18,7 +18,7 @@ constexpr size_t kBlockBytes = 16384;
 constexpr uint32_t kMaxBlocks = kMaxNameTextBytes / kBlockBytes;
 
 // All zero until used: pages of it that no name needs cost nothing.
-constinit Entry g_entries[kMaxNames];
+constinit Entry g_entries[kMaxNames]{};
 constinit std::atomic<uint32_t> g_buckets[kBuckets];
 constinit std::atomic<uint32_t> g_count{1};  // 0 is "(other)"
 constinit std::atomic<uint64_t> g_refused{0};

@@ -182,7 +182,7 @@ void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
            static_cast<uint64_t>(slot.size_bucket.load(kRelaxed)) << 40 | static_cast<uint64_t>(labels) << 48 |
            static_cast<uint64_t>(sizes) << 52 | static_cast<uint64_t>(stages) << 56);
   out->Add(slot.deadline_ns.load(kRelaxed));
-  out->Add(slot.tokens.load(kRelaxed));
+  out->Add(slot.tokens.load(kRelaxed) | static_cast<uint64_t>(slot.begin_thread.load(kRelaxed)) << 32);
   out->Add(slot.first_token_ticks.load(kRelaxed));
   out->Add(slot.max_gap_ticks.load(kRelaxed));
   for (uint32_t i = 0; i < labels; ++i) out->Add(slot.labels[i].load(kRelaxed));
@@ -713,8 +713,11 @@ void Batch::Leave(const Token& token) noexcept {
 void Batch::Close(BatchClose why) noexcept { info_ = (info_ & 0xffffffff) | static_cast<uint64_t>(why) << 32; }
 
 void Batch::Submitted() noexcept {
-  const uint32_t gate = Gate();
-  if (id_ != 0 && gate != 0) submitted_ = detail::Clock(gate);
+  ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
+  if (ring == nullptr) return;
+  submitted_ = detail::Clock(ring->gate);
+  // The end says it, too; but a batch may hang before its end.
+  trace::Emit(ring, kSubmittedSite, begin_, submitted_, {id_, info_});
 }
 
 void Batch::Finish() noexcept {

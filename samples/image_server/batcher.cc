@@ -112,6 +112,7 @@ void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
   }
   batch.Finish();
   for (size_t i = 0; i < jobs.size(); ++i) {
+    pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
     if (error) {
       jobs[i].result.set_exception(error);
     } else {

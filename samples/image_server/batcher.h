@@ -4,7 +4,7 @@
 // the workers runs the network on the batch. One worker at a time gathers members; the others run batches or idle.
 //
 // What Pitot learns here: the queue (Enqueue, Join), who shares a batch and why it was closed (Batch), each request's
-// stages "queue", "batch" and "forward", and the waits of the workers (Mutex, ConditionVariable).
+// stages "queue", "batch", "forward" and "return", and the waits of the workers (Mutex, ConditionVariable).
 #ifndef SAMPLES_IMAGE_SERVER_BATCHER_H_
 #define SAMPLES_IMAGE_SERVER_BATCHER_H_
 
@@ -26,7 +26,7 @@
 namespace image_server {
 
 struct BatcherOptions {
-  size_t workers = 1;
+  size_t workers = 2;
   size_t max_batch = 8;
   uint64_t max_delay_ns = 2'000'000;
   size_t max_queue = 256;

@@ -18,8 +18,8 @@ torch::Device ChooseDevice(const std::string& name) {
   return name == "cuda" || (name == "auto" && has_cuda) ? torch::kCUDA : torch::kCPU;
 }
 
-// LibTorch's thread count is the calling thread's own, and OpenBLAS, which LibTorch may call, has a pool of its own
-// that only its own function limits. Several workers with one thread each beat one after another with all of them.
+// LibTorch's thread count is the calling thread's own; OpenBLAS, which LibTorch may call, has a pool of its own that
+// only its own function limits.
 void UseThreads(int count) {
   thread_local int current = 0;
   if (current == count) return;
@@ -59,7 +59,7 @@ void Classifier::WarmUp(size_t max_batch) {
 }
 
 std::vector<Prediction> Classifier::Run(std::span<const Planes* const> inputs, pitot::Batch& batch) {
-  UseThreads(options_.threads_per_forward);
+  UseThreads(options_.threads);
   const c10::InferenceMode inference;
   const auto count = static_cast<int64_t>(inputs.size());
 

@@ -23,7 +23,8 @@ struct ClassifierOptions {
   int side = 64;                // pictures are scaled to side x side
   uint64_t seed = 1;            // of the weights
   std::string device = "auto";  // auto, cpu, cuda
-  int threads_per_forward = 1;
+  // CPU threads of one forward pass. Several workers with one thread each beat one after another with all of them.
+  int threads = 1;
 };
 
 class Classifier {

@@ -61,7 +61,7 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
     faults_->InHandler(id);
   }
 
-  // The batcher's workers go on with the stages "queue", "batch" and "forward".
+  // The batcher goes on with the stages "queue", "batch", "forward" and "return".
   std::optional<std::future<Prediction>> result = batcher_->Submit(std::move(input), request, id);
   if (!result) return ErrorReply(503, "the server is busy");
   {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_server/options.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <stdexcept>
-#include <thread>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -40,6 +38,10 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--seed", options.classifier.seed, "Of the random weights")->group(model);
   app.add_option("--device", options.classifier.device, "Where it runs")
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
+      ->group(model);
+
+  app.add_option("--threads", options.classifier.threads, "CPU threads of one forward pass")
+      ->check(CLI::Range(1, 256))
       ->group(model);
 
   auto* const batching = "Batching";
@@ -101,9 +103,6 @@ Options ParseOptions(int argc, char** argv) {
   options.batcher.max_delay_ns = FromMs(max_delay_ms);
   options.classify.timeout_ns = FromMs(timeout_ms);
   options.classify.side = options.classifier.side;
-  // With several workers each forward pass has one thread; a single one has all CPUs.
-  const unsigned cpus = std::max(1u, std::thread::hardware_concurrency());
-  options.classifier.threads_per_forward = options.batcher.workers > 1 ? 1 : static_cast<int>(cpus);
   return options;
 }
 

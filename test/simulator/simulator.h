@@ -290,8 +290,8 @@ struct Truth {
 
 // How it is recorded. The rings hold everything unless told otherwise.
 struct Recording {
-  uint64_t ring_bytes = 1 << 20;      // of every thread
-  uint64_t reserve_bytes = 32 << 20;  // for the snapshot
+  uint64_t ring_bytes = 16 << 20;     // of every thread
+  uint64_t reserve_bytes = 64 << 20;  // for the snapshot
   int64_t window_ns = kForever;       // before the end
 };
 

@@ -205,6 +205,53 @@ TEST_CASE("a part of a request of which all else was lost is of a request in the
   REQUIRE_FALSE(trace.requests[0].begin_known);
 }
 
+TEST_CASE("a request that is taken and handed on in the nanosecond of its enqueueing has each handoff once",
+          "[simulator]") {
+  struct Programs {
+    static Task<> Serve(World* world, Thread* self) {
+      auto request = pitot::Request::Begin("/classify");
+      const pitot::Token first = request.Enqueue("second alphabetically");
+      const pitot::Adopt taken(first);
+      const pitot::Token second = request.Enqueue("first alphabetically");
+      co_await world->Delay(self, 10);
+      const pitot::Adopt taken_again(second);
+    }
+  };
+  Thread server;
+  World world({}, 1);
+  world.Start(&server, "server", Programs::Serve(&world, &server));
+  world.RunUntil(kForever);
+
+  const pitot::model::Trace trace = world.TakeTrace();
+
+  REQUIRE(trace.handoffs.size() == 2);
+  REQUIRE(trace.strings[trace.handoffs[0].queue] == "second alphabetically");
+  REQUIRE(trace.handoffs[0].take_ns == trace.handoffs[0].enqueue_ns);
+  REQUIRE(trace.strings[trace.handoffs[1].queue] == "first alphabetically");
+  REQUIRE(trace.handoffs[1].take_ns == trace.handoffs[1].enqueue_ns + 10);
+}
+
+TEST_CASE("of parts enqueued in one nanosecond those not taken are still there", "[simulator]") {
+  struct Programs {
+    static Task<> Serve(World* world, Thread* self, pitot::Request* request) {
+      *request = pitot::Request::Begin("/classify");
+      const pitot::Token parts[] = {request->Enqueue("parts"), request->Enqueue("parts"), request->Enqueue("parts")};
+      co_await world->Delay(self, 10);
+      const pitot::Adopt taken(parts[0]);
+    }
+  };
+  pitot::Request request;
+  Thread server;
+  World world({}, 1);
+  world.Start(&server, "server", Programs::Serve(&world, &server, &request));
+  world.RunUntil(kForever);
+
+  const pitot::model::Trace trace = world.TakeTrace();
+
+  REQUIRE(trace.handoffs.size() == 3);
+  REQUIRE(std::count_if(trace.handoffs.begin(), trace.handoffs.end(), [](auto& h) { return h.take_ns == 0; }) == 2);
+}
+
 TEST_CASE("a short window holds exactly what was recorded in it", "[simulator]") {
   for (uint64_t seed = 0; seed < kServers / 6; ++seed) {
     const Run run = Simulate(RandomServer(seed), {.window_ns = 2'000'000});

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Snapshots made by hand: what the window cut off, what was lost, and what makes no sense.
+#include "assemble/assemble.h"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "fakes/trace_text.h"
+#include "pitot/request.h"
+#include "trace/internal_sites.h"
+#include "trace/names.h"
+
+namespace {
+
+using fakes::Events;
+using pitot::Outcome;
+using pitot::model::kNone;
+using pitot::model::kOpen;
+using pitot::model::LossReason;
+using pitot::model::Trace;
+using pitot::snapshot::Oldest;
+using pitot::snapshot::RingCopy;
+using pitot::snapshot::Snapshot;
+
+constexpr pitot::Site kInstant{pitot::kSiteMagic, pitot::SiteKind::kInstant, 0, 0, 1, 0, "instant", "file", "function",
+                               "\"instant\""};
+constexpr pitot::Site kScope{pitot::kSiteMagic, pitot::SiteKind::kScope, 0, 0, 2, 0, "scope", "file", "function",
+                             "\"scope\""};
+
+// A ring's words, written by the writer's own code into a ring that never wraps.
+class Ring {
+ public:
+  Ring() : words_(4096) {
+    ring_.words = words_.data();
+    ring_.mask = words_.size() - 1;
+  }
+  Ring& Add(const pitot::Site& site, uint64_t begin, uint64_t end, std::initializer_list<uint64_t> args = {}) {
+    pitot::trace::RecordWords words;
+    for (const uint64_t arg : args) words.Add(arg);
+    pitot::detail::Append(&ring_, &site, begin, end, words);
+    return *this;
+  }
+  Ring& AddWord(uint64_t word) {
+    words_[ring_.head++] = word;
+    return *this;
+  }
+  RingCopy Copy(uint32_t number, uint64_t now = 1000) const {
+    RingCopy copy;
+    copy.number = number;
+    copy.tid = 100 + number;
+    copy.first = words_.data();
+    copy.last = words_.data() + ring_.head;
+    copy.now_ticks = copy.cut_ticks = now;
+    copy.attach_ticks = 1;
+    copy.events = ring_.events;
+    copy.oldest = Oldest::kAttach;
+    return copy;
+  }
+
+ private:
+  std::vector<uint64_t> words_;
+  pitot::detail::Ring ring_{};
+};
+
+Snapshot Of(std::vector<RingCopy> rings, uint64_t window_begin = 0) {
+  Snapshot snapshot;
+  snapshot.clock.first.ticks = snapshot.clock.first.monotonic_ns = 0;
+  snapshot.clock.last.ticks = 1000;
+  snapshot.clock.last.monotonic_ns = 1000;
+  snapshot.window_begin_ticks = window_begin;
+  snapshot.window_end_ticks = 1000;
+  snapshot.rings = std::move(rings);
+  return snapshot;
+}
+
+Trace Assembled(const Snapshot& snapshot) {
+  Trace trace = pitot::assemble::Assemble(snapshot);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  return trace;
+}
+
+uint64_t NameWord(const char* name) { return pitot::Intern(name).index; }
+
+}  // namespace
+
+TEST_CASE("a snapshot of nothing is an empty trace", "[assemble]") {
+  const Trace trace = Assembled(Of({}));
+
+  CHECK(trace.threads.empty());
+  CHECK(trace.events.size() == 0);
+  CHECK(trace.window_end_ns == 1000);
+}
+
+TEST_CASE("context from before the window holds until a record in it says otherwise", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")})
+      .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
+      .Add(kInstant, 20, 20)
+      .Add(kInstant, 120, 120)
+      .Add(pitot::trace::kRequestEndSite, 10, 130, {7, 0, 1, 2, NameWord("/r") | uint64_t{1} << 32, 0, 0, 0, 0})
+      .Add(pitot::trace::kContextSite, 130, 130, {7, 0})
+      .Add(kInstant, 140, 140);
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}, 100));
+
+  REQUIRE(trace.events.size() == 2);
+  CHECK(Events(trace)[0].request_id == 7);
+  CHECK(Events(trace)[1].request_id == 0);
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(trace.requests[0].begin_ns == 10);
+  CHECK(trace.requests[0].duration_ns == 120);
+}
+
+TEST_CASE("context that no record in the copy sets is the thread's at the time of the copy", "[assemble]") {
+  Ring ring;
+  ring.Add(kInstant, 20, 20);
+  RingCopy copy = ring.Copy(1);
+  copy.request = 7;
+  copy.batch = 9;
+  Snapshot snapshot = Of({copy});
+  pitot::trace::OpenRequest open;
+  for (const uint64_t word : {uint64_t{7}, uint64_t{0}, uint64_t{0}, uint64_t{1}, NameWord("/open"), uint64_t{0},
+                              uint64_t{0}, uint64_t{0}, uint64_t{0}})
+    open.words.Add(word);
+  open.begin_ticks = 5;
+  open.begin_thread = 1;
+  snapshot.open_requests.push_back(open);
+
+  const Trace trace = Assembled(snapshot);
+
+  CHECK(Events(trace)[0].request_id == 7);
+  CHECK(Events(trace)[0].batch_id == 0);  // nothing is known of batch 9
+  CHECK(trace.requests[0].begin_ns == 5);
+  CHECK(trace.requests[0].duration_ns == kOpen);
+}
+
+TEST_CASE("a context word that is older than the newest context record does not count", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 1, 2, NameWord("/r")})
+      .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
+      .Add(kInstant, 20, 20);
+  RingCopy copy = ring.Copy(1);
+  copy.request = 0;  // read before the record was written
+
+  CHECK(Events(Assembled(Of({copy})))[0].request_id == 7);
+}
+
+TEST_CASE("scopes that were begun after the copy's cut are left out, open ones are not", "[assemble]") {
+  Ring ring;
+  ring.Add(kScope, 10, 60).Add(kInstant, 70, 70).Add(kScope, 40, 80);
+  RingCopy copy = ring.Copy(1);
+  copy.cut_ticks = 60;
+  copy.open.push_back({reinterpret_cast<uintptr_t>(&kScope), 75});
+
+  const auto events = Events(Assembled(Of({copy})));
+
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].begin_ns == 10);
+  CHECK(events[1].begin_ns == 40);
+  CHECK(events[2].duration_ns == kOpen);
+}
+
+TEST_CASE("every reason for a loss is said, with its interval", "[assemble]") {
+  for (const auto& [oldest, reason] :
+       std::vector<std::pair<Oldest, LossReason>>{{Oldest::kOverwritten, LossReason::kOverwritten},
+                                                  {Oldest::kCopying, LossReason::kCopying},
+                                                  {Oldest::kReserve, LossReason::kReserve},
+                                                  {Oldest::kBroken, LossReason::kUnreadable}}) {
+    Ring ring;
+    ring.Add(kInstant, 400, 400).Add(kInstant, 500, 500);
+    RingCopy copy = ring.Copy(3);
+    copy.oldest = oldest;
+    copy.attach_ticks = 50;
+    copy.events = 12;
+    copy.lapped_words = oldest == Oldest::kCopying ? 8 : 0;
+
+    const Trace of_all = Assembled(Of({copy}));
+    const Trace of_window = Assembled(Of({copy}, 100));
+
+    INFO(pitot::model::LossReasonName(reason));
+    REQUIRE(of_all.losses.size() == 1);
+    CHECK(of_all.losses[0].reason == reason);
+    CHECK(of_all.losses[0].thread == 0);
+    CHECK(of_all.losses[0].begin_ns == 50);
+    CHECK(of_all.losses[0].end_ns == 400);
+    CHECK(of_all.losses[0].events == 10);
+    CHECK(of_all.losses[0].bytes == copy.lapped_words * 8);
+    CHECK(of_all.threads[0].history_begin_ns == 400);
+    REQUIRE(of_window.losses.size() == 1);
+    CHECK(of_window.losses[0].begin_ns == 100);
+    CHECK(of_window.losses[0].events == 0);  // how many of the ten were in the window is not known
+  }
+}
+
+TEST_CASE("a thread of which nothing could be copied lost its whole window", "[assemble]") {
+  Ring ring;
+  RingCopy copy = ring.Copy(1);
+  copy.oldest = Oldest::kCopying;
+  copy.events = 1000;
+
+  const Trace trace = Assembled(Of({copy}, 100));
+
+  REQUIRE(trace.losses.size() == 1);
+  CHECK(trace.losses[0].begin_ns == 100);
+  CHECK(trace.losses[0].end_ns == 1000);
+}
+
+TEST_CASE("a record that makes no sense ends the thread's history there", "[assemble]") {
+  Ring ring;
+  ring.Add(kInstant, 10, 10).AddWord(0).AddWord(0).Add(kInstant, 500, 500);
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}));
+
+  CHECK(trace.events.size() == 1);
+  REQUIRE(trace.losses.size() == 1);
+  CHECK(trace.losses[0].reason == LossReason::kUnreadable);
+  CHECK(trace.losses[0].end_ns == 500);
+}
+
+TEST_CASE("words of any value are read without harm", "[assemble]") {
+  uint64_t random = 88172645463325252ull;
+  for (int i = 0; i < 2000; ++i) {
+    Ring ring;
+    ring.Add(kInstant, 10, 10);
+    for (int n = 0; n < 40; ++n) {
+      random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+      // Every other header points at a real site, so that what follows is decoded.
+      const uint64_t site = reinterpret_cast<uintptr_t>(n % 3 == 0 ? &kScope : &pitot::trace::kRequestEndSite);
+      ring.AddWord(random % 2 == 0 ? site << 16 | (random & 0xffff) : random >> (random % 60));
+    }
+    const std::string wrong = pitot::model::FindInconsistency(pitot::assemble::Assemble(Of({ring.Copy(1)})));
+    if (!wrong.empty()) FAIL("round " << i << ": " << wrong);
+  }
+}
+
+TEST_CASE("internal records that are too short or say impossible things are left out", "[assemble]") {
+  Ring ring;
+  const uint64_t many = ~uint64_t{0};
+  ring.Add(pitot::trace::kRequestBeginSite, 1, 1, {7})
+      .Add(pitot::trace::kTokensSite, 2, 2, {})
+      .Add(pitot::trace::kJoinSite, 3, 3, {1, 2})
+      // Counts of labels, sizes and stages that the record does not hold.
+      .Add(pitot::trace::kRequestEndSite, 4, 5, {8, 0, 0, 1, many << 40, 0, 0, 0, 0})
+      .Add(pitot::trace::kTakeSite, 6, 6, {8, 900, many, many})  // enqueued after it was taken
+      .Add(pitot::trace::kBatchEndSite, 7, 8, {9, many, many})
+      .Add(pitot::trace::kLeaveSite, 9, 9, {77, 78});
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}));
+
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(trace.requests[0].id == 8);
+  CHECK(trace.requests[0].stages.empty());
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.handoffs[0].take_ns >= trace.handoffs[0].enqueue_ns);
+  CHECK(trace.batches.size() == 1);
+  CHECK(trace.members.empty());
+}
+
+TEST_CASE("stages whose stamps of two threads disagree stay in order and inside the request", "[assemble]") {
+  Ring ring;
+  const uint64_t stages = uint64_t{4} << 56;
+  const auto stage = [](const char* name, uint64_t after) { return NameWord(name) << 48 | after; };
+  ring.Add(pitot::trace::kRequestEndSite, 100, 200,
+           {8, 0, 0, 1, NameWord("/r") | uint64_t{1} << 32 | stages, 0, 0, 0, 0, stage("a", 20), stage("b", 50),
+            stage("c", 40), stage("d", 500)});
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}));
+
+  const auto& row = trace.requests[0];
+  REQUIRE(row.stages.size() == 4);
+  CHECK(row.stages[0].begin_ns == 120);
+  CHECK(row.stages[0].duration_ns == 30);
+  CHECK(row.stages[1].duration_ns == 0);
+  CHECK(row.stages[2].begin_ns == 150);
+  CHECK(row.stages[2].duration_ns == 50);
+  CHECK(row.stages[3].begin_ns == 200);
+  CHECK(row.stages[3].duration_ns == 0);
+}
+
+TEST_CASE("a request of which only its mention is in the window was open in it", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kTokensSite, 150, 150, {42, 3}).Add(pitot::trace::kEnqueueSite, 160, 160, {43, NameWord("q")});
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}, 100));
+
+  REQUIRE(trace.requests.size() == 2);
+  for (const auto& row : trace.requests) {
+    CHECK(!row.begin_known);
+    CHECK(!row.end_known);
+    CHECK(row.begin_ns == 100);
+    CHECK(row.duration_ns == kOpen);
+  }
+}
+
+TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});
+  Snapshot snapshot = Of({ring.Copy(1)});
+  pitot::trace::OpenRequest open;
+  for (uint32_t i = 0; i < pitot::trace::kRequestFixedWords; ++i) open.words.Add(i == 0 ? 8 : 0);
+  open.begin_ticks = 100;
+  snapshot.open_requests.push_back(open);
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(trace.requests[0].end_known);
+  CHECK(trace.requests[0].duration_ns == 100);
+  CHECK(trace.requests[0].outcome == Outcome::kFailed);
+}
+
+TEST_CASE("threads that are not in the snapshot are no rows", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kTakeSite, 160, 160, {43, 100, NameWord("q"), 777});
+
+  const Trace trace = Assembled(Of({ring.Copy(5)}));
+
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.handoffs[0].from_thread == kNone);
+  CHECK(trace.handoffs[0].to_thread == 0);
+  CHECK(trace.threads[0].number == 5);
+  CHECK(trace.threads[0].tid == 105);
+}
+
+TEST_CASE("an asynchronous scope whose beginning is not in the window is left out", "[assemble]") {
+  static constexpr pitot::Site begin{pitot::kSiteMagic, pitot::SiteKind::kAsyncBegin, 2, 0, 1, 0x22, "a", "", "", ""};
+  static constexpr pitot::Site end{pitot::kSiteMagic, pitot::SiteKind::kAsyncEnd, 2, 0, 1, 0x22, "a", "", "", ""};
+  Ring ring;
+  ring.Add(begin, 50, 50, {7, 1}).Add(begin, 150, 150, {7, 2}).Add(end, 160, 160, {7, 1}).Add(end, 170, 170, {7, 2});
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}, 100));
+
+  REQUIRE(trace.asyncs.size() == 1);
+  CHECK(trace.asyncs[0].begin_ns == 150);
+  CHECK(trace.asyncs[0].duration_ns == 20);
+}
+
+TEST_CASE("refused events and scopes closed elsewhere are losses of the process", "[assemble]") {
+  Snapshot snapshot = Of({}, 100);
+  snapshot.ring_counts.events_refused = 5;
+  snapshot.ring_counts.closed_elsewhere = 6;
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.losses.size() == 2);
+  CHECK(trace.losses[0].reason == LossReason::kRefused);
+  CHECK(trace.losses[0].events == 5);
+  CHECK(trace.losses[0].thread == kNone);
+  CHECK(trace.losses[1].reason == LossReason::kClosedElsewhere);
+  CHECK(trace.losses[1].events == 6);
+}

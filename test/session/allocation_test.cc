@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocations that fail: of Start, of an incident, of a thread's first event. Its own operator new fails at the n-th
+// call.
+#include <pthread.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "fakes/scale.h"
+#include "fakes/temp_directory.h"
+#include "pitot/pitot.h"
+#include "session/host.h"
+#include "trace/rings.h"
+
+namespace {
+
+// Fails from the n-th allocation on, for `failures` of them; by all threads or by those that are not the test's.
+std::atomic<int64_t> g_until_failure{-1};
+std::atomic<int64_t> g_failures{0};
+std::atomic<bool> g_spares_this_thread{false};
+std::atomic<uint64_t> g_failed{0};
+thread_local bool t_is_test = false;
+
+bool Fails() {
+  if (g_until_failure.load(std::memory_order_relaxed) < 0) return false;
+  if (g_spares_this_thread.load(std::memory_order_relaxed) && t_is_test) return false;
+  if (g_until_failure.fetch_sub(1) > 0) return false;
+  g_until_failure.store(0);
+  if (g_failures.fetch_sub(1) <= 0) {
+    g_until_failure.store(-1);
+    return false;
+  }
+  ++g_failed;
+  return true;
+}
+
+void FailFrom(int64_t n, int64_t failures, bool spares_this_thread) {
+  t_is_test = true;
+  g_failed = 0;
+  g_spares_this_thread = spares_this_thread;
+  g_failures = failures;
+  g_until_failure = n;
+}
+uint64_t StopFailing() {
+  g_until_failure = -1;
+  return g_failed;
+}
+
+void* Allocate(std::size_t size, std::size_t alignment) {
+  if (Fails()) return nullptr;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size != 0 ? size : 1);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  if (void* p = Allocate(size, 1)) return p;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  if (void* p = Allocate(size, static_cast<std::size_t>(alignment))) return p;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 1); }
+void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return Allocate(size, 1); }
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { std::free(p); }
+
+namespace {
+
+using pitot::Recorder;
+using pitot::StatusCode;
+using session_test::SmallOptions;
+
+TEST_CASE("whichever allocation of Start fails, it works or says that memory is short, and the next start works",
+          "[allocation]") {
+  const fakes::TempDirectory directory;
+  pitot::Options options = SmallOptions();
+  options.incident_directory = directory.path().c_str();
+  int refused = 0, n = 0;
+  for (bool reached = true; reached && n < 500; ++n) {
+    FailFrom(n, 1, false);
+    Recorder recorder = Recorder::Start(options);
+    reached = StopFailing() != 0;
+    const pitot::Status status = recorder.status();
+    INFO("allocation " << n << ": " << status.message());
+    if (!status.ok()) {
+      ++refused;
+      CHECK(status.code() == StatusCode::kResourceExhausted);
+      PITOT_INSTANT("not recorded");
+      CHECK(pitot::Now().ticks == 0);
+    } else {
+      PITOT_INSTANT("recorded");
+      pitot::Request::Begin("/r").Finish(pitot::Outcome::kOk);
+    }
+    recorder.Stop();
+    CHECK(Recorder::Start(options).status().ok());
+  }
+
+  INFO(n << " allocations, " << refused << " refused");
+  CHECK(n > 5);
+  CHECK(n < 500);
+  CHECK(refused > 3);
+}
+
+TEST_CASE("when every allocation fails Start says so", "[allocation]") {
+  FailFrom(0, 1 << 30, false);
+  Recorder recorder = Recorder::Start(SmallOptions());
+  const bool failed = StopFailing() != 0;
+
+  CHECK(failed);
+  CHECK(recorder.status().code() == StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("whichever allocation of an incident fails, it is written or fails alone, and the host is told",
+          "[allocation]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  pitot::Request open = pitot::Request::Begin("/open");
+  for (int i = 0; i < 20; ++i) {
+    PITOT_SCOPE("scope", i, "text");
+    pitot::Request request = pitot::Request::Begin("/r");
+    request.SetLabel("key", "value");
+    request.Finish(pitot::Outcome::kOk);
+  }
+  uint64_t failed = 0;
+  int n = 0;
+  bool reached = true;
+  // The first ones each, then in larger steps: a trace takes thousands.
+  for (; reached && n < 20'000; n += n < fakes::Scaled(200) ? 1 : n / 8) {
+    const pitot::Stats before = host.recorder.Stats();
+    const size_t told_before = host.told().size();
+    REQUIRE(host.recorder.Trigger("memory is short").ok());
+    FailFrom(n, 3, true);
+    const pitot::Status flushed = host.recorder.Flush(60'000);
+    reached = StopFailing() != 0;
+    INFO("allocation " << n);
+    REQUIRE(flushed.ok());
+    const pitot::Stats after = host.recorder.Stats();
+    const uint64_t ended = after.incidents_written + after.incidents_failed;
+    // One that failed before it was copied is only logged.
+    CHECK(ended == before.incidents_written + before.incidents_failed + 1);
+    CHECK(host.told().size() <= told_before + 2);
+    failed += after.incidents_failed - before.incidents_failed;
+    for (const auto& name : host.incidents()) {
+      if (name[0] == '.') FAIL("a half incident is left");
+    }
+  }
+  REQUIRE(host.recorder.Trigger("memory is back").ok());
+  REQUIRE(host.Flush());
+
+  INFO(n << " allocations, " << failed << " incidents failed");
+  CHECK(failed > 10);
+  CHECK(host.log.lines().size() >= failed);
+  CHECK(!fakes::NamesIn(host.directory / host.incidents().back()).empty());
+}
+
+TEST_CASE("threads record and requests are served while every allocation fails", "[allocation]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  uint64_t served = 0;
+  const pitot::trace::RingCounts before = pitot::trace::CountRings();
+  std::atomic<bool> go{false}, done{false};
+  std::thread thread([&] {
+    while (!go) {}
+    for (int i = 0; i < 10; ++i) {
+      PITOT_SCOPE("without memory", i, "text");
+      pitot::Request request = pitot::Request::Begin("/without memory");
+      request.SetLabel("without", "memory");
+      request.Stage("without memory");
+      request.Finish(pitot::Outcome::kOk);
+      served += request.id() == 0;
+    }
+    done = true;
+  });
+  FailFrom(0, 1 << 30, false);
+  go = true;
+  while (!done) {}
+  StopFailing();
+  thread.join();
+
+  CHECK(served == 10);
+  CHECK(pitot::trace::CountRings().events > before.events);
+  CHECK(host.recorder.Stats().requests_finished == 10);
+}
+
+TEST_CASE("an error whose message finds no memory keeps its code", "[allocation]") {
+  FailFrom(0, 1 << 30, false);
+  const pitot::Status status(StatusCode::kIoError, "a message");
+  const pitot::Status copy = status;
+  StopFailing();
+
+  CHECK(copy.code() == StatusCode::kIoError);
+  CHECK(!std::string(copy.message()).empty());
+  CHECK(std::string(copy.message()) != "a message");
+}
+
+}  // namespace

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host with a recorder, as small as tests like it, that remembers what it was told.
+#ifndef PITOT_TEST_SESSION_HOST_H_
+#define PITOT_TEST_SESSION_HOST_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "fakes/log.h"
+#include "fakes/serializers.h"
+#include "fakes/temp_directory.h"
+#include "pitot/pitot.h"
+
+namespace session_test {
+
+inline pitot::Options SmallOptions() {
+  pitot::Options options;
+  options.memory_budget_bytes = 16 << 20;
+  options.max_ring_bytes = 1 << 18;
+  options.max_open_requests = 1024;
+  options.post_window_ms = 0;
+  options.worker_cpu_percent = 100;
+  options.max_incidents_per_cause_and_hour = 1000;
+  return options;
+}
+
+// What a hook was told.
+struct Told {
+  std::string hook;
+  uint64_t number;
+  std::string cause;
+  std::string directory;  // "" for none
+  uint64_t slow_requests, first_request;
+  pitot::StatusCode code;
+  std::string message;
+};
+
+class Host {
+ public:
+  Host() : options(SmallOptions()) {
+    options.incident_directory = directory.path().c_str();
+    options.process_name = "test host";
+    log.Listen(&options);
+  }
+  ~Host() { recorder.Stop(); }
+  // Starts with `options`, hooks and a serializer that keeps the trace. False if it does not.
+  bool Start() {
+    recorder = pitot::Recorder::Start(options);
+    pitot::Hooks hooks;
+    hooks.context = this;
+    hooks.on_incident = [](void* context, const pitot::IncidentInfo& info) { Tell(context, "incident", info); };
+    hooks.on_verdict = [](void* context, const pitot::IncidentInfo& info) { Tell(context, "verdict", info); };
+    return recorder.status().ok() && recorder.SetHooks(hooks).ok() &&
+           recorder
+               .Add(fakes::MakeCallSerializer("keep",
+                                              [this](const pitot::model::Trace& trace, pitot::ByteSink&) {
+                                                const std::lock_guard lock(mutex_);
+                                                traces_.push_back(trace);
+                                                return pitot::Status();
+                                              }))
+               .ok();
+  }
+  // Asks for an incident and waits for it.
+  bool TriggerAndFlush(const char* reason = "because") {
+    return recorder.Trigger(reason).ok() && recorder.Flush(60'000).ok();
+  }
+  bool Flush() { return recorder.Flush(60'000).ok(); }
+
+  // Of all incidents so far.
+  std::vector<Told> told() const {
+    const std::lock_guard lock(mutex_);
+    return told_;
+  }
+  std::vector<pitot::model::Trace> traces() const {
+    const std::lock_guard lock(mutex_);
+    return traces_;
+  }
+  std::vector<std::string> incidents() const { return fakes::NamesIn(directory.path()); }
+
+  fakes::TempDirectory directory;
+  fakes::Log log;
+  pitot::Options options;
+  pitot::Recorder recorder;
+
+ private:
+  static void Tell(void* context, const char* hook, const pitot::IncidentInfo& info) {
+    auto* host = static_cast<Host*>(context);
+    const std::lock_guard lock(host->mutex_);
+    host->told_.push_back({hook, info.number, info.cause, info.directory != nullptr ? info.directory : "",
+                           info.slow_requests, info.first_request, info.status.code(), info.status.message()});
+  }
+
+  mutable std::mutex mutex_;
+  std::vector<Told> told_;
+  std::vector<pitot::model::Trace> traces_;
+};
+
+inline bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace session_test
+
+#endif  // PITOT_TEST_SESSION_HOST_H_

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a trigger to an incident on disk, and what the host is told of it.
+#include <sys/stat.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "fakes/trace_text.h"
+#include "fakes/virtual_clock.h"
+#include "fakes/wait_until.h"
+#include "session/host.h"
+
+namespace {
+
+using fakes::EventsNamed;
+using fakes::VirtualClock;
+using pitot::Outcome;
+using pitot::Request;
+using pitot::StatusCode;
+using session_test::Contains;
+using session_test::Host;
+
+constexpr uint64_t kMs = 1'000'000;
+
+std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) { return std::string(trace.strings[id]); }
+
+// The value of an attribute; "" if there is none.
+std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return Text(trace, attribute.value);
+  }
+  return "";
+}
+
+unsigned Mode(const std::string& path) {
+  struct stat info {};
+  return stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
+}
+
+// One incident, of that cause, about that request; its trace.
+pitot::model::Trace OnlyIncident(Host& host, const std::string& cause, uint64_t request) {
+  REQUIRE(host.Flush());
+  REQUIRE(host.traces().size() == 1);
+  pitot::model::Trace trace = host.traces()[0];
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  REQUIRE(trace.firings.size() == 1);
+  CHECK(Text(trace, trace.firings[0].cause) == cause);
+  CHECK(trace.firings[0].request_id == request);
+  CHECK(!Text(trace, trace.firings[0].detail).empty());
+  CHECK(Attribute(trace, "incident.cause") == cause);
+  REQUIRE(host.incidents().size() == 1);
+  return trace;
+}
+
+}  // namespace
+
+TEST_CASE("a call leaves an incident with its reason, three files and nothing else in the directory", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  PITOT_INSTANT("before the call");
+  REQUIRE(host.TriggerAndFlush("the operator wanted it"));
+
+  const auto trace = OnlyIncident(host, "manual", 0);
+
+  CHECK(Text(trace, trace.firings[0].detail) == "the operator wanted it");
+  CHECK(EventsNamed(trace, "before the call").size() == 1);
+  CHECK(Text(trace, trace.process_name) == "test host");
+  CHECK(trace.pid == getpid());
+  CHECK(Attribute(trace, "pitot.version") == pitot::Version());
+  CHECK(Attribute(trace, "incident.number") == "1");
+  const std::string incident = host.directory / host.incidents()[0];
+  CHECK(Contains(incident, "Z-0001-manual"));
+  CHECK(fakes::NamesIn(incident) == std::vector<std::string>{"dump.pitot", "keep", "report.txt", "trace.pftrace"});
+  for (const char* file : {"dump.pitot", "report.txt", "trace.pftrace"}) {
+    CHECK(Mode(incident + "/" + file) == 0600);
+    CHECK(!fakes::ReadFile(incident + "/" + file).empty());
+  }
+  CHECK(Mode(incident) == 0700);
+  CHECK(host.log.Has(pitot::LogLevel::kInfo, incident));
+}
+
+TEST_CASE("a slow request leaves an incident about it", "[incident]") {
+  VirtualClock clock;
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.route = "/classify", .above_ms = 50})).ok());
+  Request::Begin("/classify").Finish(Outcome::kOk);
+  Request slow = Request::Begin("/classify");
+  const uint64_t id = slow.id();
+  clock.Advance(51 * kMs);
+  slow.Finish(Outcome::kOk);
+
+  const auto trace = OnlyIncident(host, "latency /classify", id);
+
+  REQUIRE(fakes::RequestOf(trace, id) != nullptr);
+  CHECK(fakes::RequestOf(trace, id)->duration_ns == 51 * static_cast<int64_t>(kMs));
+  CHECK(Contains(host.incidents()[0], "latency-classify"));
+  CHECK(host.told()[0].slow_requests == 1);
+  CHECK(host.told()[0].first_request == id);
+}
+
+TEST_CASE("a failed and a timed out request leave an incident, an ok one does not", "[incident]") {
+  for (const Outcome outcome : {Outcome::kFailed, Outcome::kTimedOut}) {
+    Host host;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({})).ok());
+    Request::Begin("/r").Finish(Outcome::kOk);
+    Request request = Request::Begin("/r");
+    const uint64_t id = request.id();
+    request.Finish(outcome);
+    REQUIRE(host.Flush());
+
+    REQUIRE(host.traces().size() == 1);
+    const auto trace = OnlyIncident(host, Text(host.traces()[0], host.traces()[0].firings[0].cause), id);
+    CHECK(fakes::RequestOf(trace, id)->outcome == outcome);
+  }
+}
+
+TEST_CASE("the host's own predicate leaves an incident under the name it gave", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  uint64_t wanted = 0;
+  REQUIRE(host.recorder
+              .Add(pitot::MakePredicateTrigger({.predicate =
+                                                    [](void* context, const pitot::RequestView& request) {
+                                                      return request.id == *static_cast<uint64_t*>(context);
+                                                    },
+                                                .context = &wanted,
+                                                .cause = "my own reason"}))
+              .ok());
+  Request::Begin("/r").Finish(Outcome::kOk);
+  Request request = Request::Begin("/r");
+  wanted = request.id();
+  request.Finish(Outcome::kOk);
+
+  OnlyIncident(host, "my own reason", wanted);
+}
+
+TEST_CASE("a late first token and a long gap between tokens leave incidents while the request is open", "[incident]") {
+  VirtualClock clock;
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(
+      host.recorder.Add(pitot::MakeTokensTrigger({.first_token_above_ms = 100, .gap_above_ms = 20, .cool_down_ms = 0}))
+          .ok());
+  Request request = Request::Begin("/generate");
+  clock.Advance(150 * kMs);
+  request.Emit();
+  REQUIRE(host.Flush());
+  CHECK(host.traces().size() == 1);
+  clock.Advance(10 * kMs);
+  request.Emit();
+  REQUIRE(host.Flush());
+  CHECK(host.traces().size() == 1);
+  clock.Advance(21 * kMs);
+  request.Emit();
+  REQUIRE(host.Flush());
+
+  const auto traces = host.traces();
+
+  REQUIRE(traces.size() == 2);
+  for (const auto& trace : traces) {
+    CHECK(trace.firings[0].request_id == request.id());
+    CHECK(fakes::RequestOf(trace, request.id())->duration_ns == pitot::model::kOpen);
+  }
+  CHECK(traces[0].firings[0].cause != 0);
+  CHECK(Text(traces[0], traces[0].firings[0].cause) != Text(traces[1], traces[1].firings[0].cause));
+  request.Finish(Outcome::kOk);
+}
+
+TEST_CASE("a request and a scope that hang leave incidents that show them open", "[incident]") {
+  VirtualClock clock;
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeStallTrigger({.request_open_ms = 500})).ok());
+  REQUIRE(host.recorder.Add(pitot::MakeStallTrigger({.scope = "stuck", .scope_open_ms = 3000})).ok());
+  Request request = Request::Begin("/hangs");
+  PITOT_SCOPE("not watched");
+  PITOT_SCOPE("stuck");
+  clock.Advance(501 * kMs);
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == 1; }));
+  clock.Advance(2500 * kMs);
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == 2; }));
+
+  const auto traces = host.traces();
+
+  REQUIRE(traces.size() == 2);
+  CHECK(Contains(Text(traces[0], traces[0].firings[0].cause), "/hangs"));
+  CHECK(traces[0].firings[0].request_id == request.id());
+  CHECK(fakes::RequestOf(traces[0], request.id())->duration_ns == pitot::model::kOpen);
+  REQUIRE(EventsNamed(traces[0], "stuck").size() == 1);
+  CHECK(EventsNamed(traces[0], "stuck")[0].duration_ns == pitot::model::kOpen);
+  CHECK(Contains(Text(traces[1], traces[1].firings[0].cause), "stuck"));
+  request.Finish(Outcome::kOk);
+}
+
+TEST_CASE("a trigger added while another's incident is written works", "[incident]") {
+  VirtualClock clock;
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({})).ok());
+  Request::Begin("/r").Finish(Outcome::kFailed);
+  REQUIRE(host.Flush());
+
+  size_t firings = 0;
+  for (const auto& trace : host.traces()) firings += trace.firings.size();
+  CHECK(firings == 2);
+}
+
+TEST_CASE("hooks are called in order with what is on disk", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.TriggerAndFlush("one"));
+  REQUIRE(host.TriggerAndFlush("two"));
+
+  const auto told = host.told();
+  const auto incidents = host.incidents();
+
+  REQUIRE(incidents.size() == 2);
+  REQUIRE(told.size() == 4);
+  for (size_t i = 0; i < 4; ++i) {
+    CHECK(told[i].hook == (i % 2 == 0 ? "incident" : "verdict"));
+    CHECK(told[i].number == 1 + i / 2);
+    CHECK(told[i].cause == "manual");
+    CHECK(told[i].directory == host.directory / incidents[i / 2]);
+    CHECK(told[i].slow_requests == 0);
+    CHECK(told[i].first_request == 0);
+    CHECK(told[i].code == StatusCode::kOk);
+  }
+}
+
+TEST_CASE("hooks may be missing, and may be replaced", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.SetHooks({}).ok());
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(host.told().empty());
+  std::atomic<int> called{0};
+  pitot::Hooks hooks;
+  hooks.context = &called;
+  hooks.on_verdict = [](void* context, const pitot::IncidentInfo&) { ++*static_cast<std::atomic<int>*>(context); };
+  REQUIRE(host.recorder.SetHooks(hooks).ok());
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(called == 1);
+}
+
+TEST_CASE("without a directory triggers fire and hooks are called without files", "[incident]") {
+  for (const char* none : {static_cast<const char*>(nullptr), ""}) {
+    Host host;
+    host.options.incident_directory = none;
+    REQUIRE(host.Start());
+    REQUIRE(host.TriggerAndFlush());
+
+    REQUIRE(host.told().size() == 2);
+    CHECK(host.told()[0].directory.empty());
+    CHECK(host.told()[0].code == StatusCode::kOk);
+    CHECK(host.recorder.Stats().incidents_failed == 0);
+    CHECK(host.recorder.Stats().triggers_fired == 1);
+  }
+}
+
+TEST_CASE("a serializer with the name of a file that is there replaces it", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto write = [](const std::string& text) {
+    return [text](const pitot::model::Trace&, pitot::ByteSink& sink) {
+      return sink.Write(text.data(), text.size()) ? pitot::Status() : pitot::Status(StatusCode::kIoError, "?");
+    };
+  };
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("report.txt", write("mine"))).ok());
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("extra.json", write("{}"))).ok());
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("extra.json", write("{1}"))).ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.incidents().size() == 1);
+  const std::string incident = host.directory / host.incidents()[0];
+  CHECK(fakes::ReadFile(incident + "/report.txt") == "mine");
+  CHECK(fakes::ReadFile(incident + "/extra.json") == "{1}");
+  CHECK(fakes::NamesIn(incident).size() == 5);
+}
+
+TEST_CASE("a serializer that throws or fails costs its own file only, and the log says so", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("throws.txt",
+                                             [](const auto&, pitot::ByteSink& sink) -> pitot::Status {
+                                               sink.Write("half", 4);
+                                               throw std::runtime_error("the host's bug");
+                                             }))
+              .ok());
+  REQUIRE(
+      host.recorder
+          .Add(fakes::MakeCallSerializer("odd.txt", [](const auto&, pitot::ByteSink&) -> pitot::Status { throw 7; }))
+          .ok());
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer(
+                  "fails.txt",
+                  [](const auto&, pitot::ByteSink&) { return pitot::Status(StatusCode::kDataLoss, "nothing to say"); }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(host.recorder.Stats().incidents_written == 2);
+  CHECK(host.recorder.Stats().incidents_failed == 0);
+  REQUIRE(host.incidents().size() == 2);
+  for (const auto& name : host.incidents())
+    CHECK(fakes::NamesIn(host.directory / name) ==
+          std::vector<std::string>{"dump.pitot", "keep", "report.txt", "trace.pftrace"});
+  CHECK(host.log.Has(pitot::LogLevel::kError, "throws.txt"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "the host's bug"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "odd.txt"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "fails.txt: nothing to say"));
+}
+
+TEST_CASE("when every serializer fails the incident does, and the next one may work", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  std::atomic<bool> fails{true};
+  for (const char* name : {"trace.pftrace", "dump.pitot", "report.txt", "keep"}) {
+    REQUIRE(host.recorder
+                .Add(fakes::MakeCallSerializer(name,
+                                               [&](const auto&, pitot::ByteSink&) {
+                                                 return fails ? pitot::Status(StatusCode::kInternal, "no luck")
+                                                              : pitot::Status();
+                                               }))
+                .ok());
+  }
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(host.incidents().empty());
+  CHECK(host.recorder.Stats().incidents_failed == 1);
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[0].directory.empty());
+  CHECK(host.told()[0].code == StatusCode::kInternal);
+  fails = false;
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(host.incidents().size() == 1);
+  CHECK(host.told()[2].number == 2);
+}
+
+TEST_CASE("Flush waits for what was asked for before it, and gives up in time", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  CHECK(host.recorder.Flush(10'000).ok());  // nothing to wait for
+  std::atomic<bool> inside{false}, open{false};
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("slow.txt",
+                                             [&](const auto&, pitot::ByteSink&) {
+                                               inside = true;
+                                               fakes::WaitUntil([&] { return open.load(); });
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("slow").ok());
+  REQUIRE(fakes::WaitUntil([&] { return inside.load(); }));
+
+  CHECK(host.recorder.Flush(20).code() == StatusCode::kUnavailable);
+  CHECK(host.incidents()[0].substr(0, 1) == ".");
+  open = true;
+  CHECK(host.recorder.Flush(60'000).ok());
+  CHECK(host.recorder.Stats().incidents_written == 1);
+}
+
+TEST_CASE("host threads record, finish, trigger and ask while the worker is blocked for good", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 1000, .cool_down_ms = 0})).ok());
+  std::atomic<bool> inside{false}, open{false};
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("blocked.txt",
+                                             [&](const auto&, pitot::ByteSink&) {
+                                               inside = true;
+                                               fakes::WaitUntil([&] { return open.load(); });
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("blocks").ok());
+  REQUIRE(fakes::WaitUntil([&] { return inside.load(); }));
+
+  // None of this waits for the worker: it would for ever.
+  for (int i = 0; i < 1000; ++i) {
+    PITOT_SCOPE("goes on");
+    Request request = Request::Begin("/r");
+    request.Finish(Outcome::kOk);
+    (void)host.recorder.Trigger("more");
+  }
+  (void)host.recorder.Stats();
+  CHECK(host.recorder.Add(fakes::MakeEventsSerializer()).ok());
+  CHECK(host.recorder.Add(pitot::MakeFailureTrigger({})).ok());
+  CHECK(host.recorder.SetHooks({}).ok());
+  CHECK(inside);
+  CHECK(!open);
+  open = true;
+  CHECK(host.Flush());
+  CHECK(host.recorder.Stats().incidents_written == 2);  // the one that blocked, and one of all that fired meanwhile
+}
+
+TEST_CASE("a due incident that waits for the worker costs no CPU", "[incident]") {
+  Host host;
+  REQUIRE(host.Start());
+  std::atomic<bool> inside{false}, open{false};
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("blocked.txt",
+                                             [&](const auto&, pitot::ByteSink&) {
+                                               inside = true;
+                                               fakes::WaitUntil([&] { return open.load(); });
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("blocks").ok());
+  REQUIRE(fakes::WaitUntil([&] { return inside.load(); }));
+  REQUIRE(host.recorder.Trigger("waits").ok());
+  const auto process_cpu_ms = [] {
+    timespec t{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1'000'000;
+  };
+
+  const auto before = process_cpu_ms();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // to let it spin, if it does
+  const auto spent = process_cpu_ms() - before;
+  open = true;
+
+  CHECK(spent < 100 * fakes::kSlower);
+  CHECK(host.Flush());
+}

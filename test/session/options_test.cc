@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Options: each wrong one is named, the right ones start, and the environment speaks.
+#include "session/options.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "pitot/recorder.h"
+#include "pitot/request.h"
+#include "session/host.h"
+#include "trace/names.h"
+#include "trace/requests.h"
+
+namespace {
+
+using pitot::Options;
+using pitot::Recorder;
+using pitot::StatusCode;
+using session_test::Contains;
+using session_test::SmallOptions;
+
+// A variable of the environment for a while.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+};
+
+}  // namespace
+
+TEST_CASE("each wrong option is refused and named, and nothing runs afterwards", "[options]") {
+  const std::string long_path = "/" + std::string(4000, 'x');
+  const std::vector<std::pair<std::string, std::function<void(Options&)>>> wrong = {
+      {"memory_budget_bytes", [](Options& o) { o.memory_budget_bytes = (4 << 20) - 1; }},
+      {"memory_budget_bytes", [](Options& o) { o.memory_budget_bytes = ~uint64_t{0}; }},
+      {"max_ring_bytes", [](Options& o) { o.max_ring_bytes = 0; }},
+      {"max_ring_bytes", [](Options& o) { o.max_ring_bytes = 100'000; }},
+      {"max_ring_bytes", [](Options& o) { o.max_ring_bytes = 128 << 20; }},
+      {"max_ring_bytes", [](Options& o) { o.max_ring_bytes = 8 << 20; }},  // more than a quarter
+      {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = 2048; }},
+      {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = 5000; }},
+      {"min_ring_bytes", [](Options& o) { o.min_ring_bytes = o.max_ring_bytes * 2; }},
+      {"max_open_requests", [](Options& o) { o.max_open_requests = 15; }},
+      {"max_open_requests", [](Options& o) { o.max_open_requests = 65'537; }},
+      {"max_open_requests", [](Options& o) { o.max_open_requests = 65'536; }},  // more than the budget has
+      {"clock", [](Options& o) { o.clock = static_cast<pitot::ClockSource>(3); }},
+      {"pre_window_ms", [](Options& o) { o.pre_window_ms = 0; }},
+      {"pre_window_ms", [](Options& o) { o.pre_window_ms = 3'600'001; }},
+      {"post_window_ms", [](Options& o) { o.post_window_ms = 60'001; }},
+      {"max_incidents_per_cause_and_hour", [](Options& o) { o.max_incidents_per_cause_and_hour = 0; }},
+      {"max_incidents_kept", [](Options& o) { o.max_incidents_kept = 0; }},
+      {"max_incident_directory_bytes", [](Options& o) { o.max_incident_directory_bytes = 0; }},
+      {"worker_cpu_percent", [](Options& o) { o.worker_cpu_percent = 0; }},
+      {"worker_cpu_percent", [](Options& o) { o.worker_cpu_percent = 101; }},
+      {"incident_directory", [&](Options& o) { o.incident_directory = long_path.c_str(); }},
+      {"incident_directory", [](Options& o) { o.incident_directory = "/tmp/../tmp/x"; }},
+  };
+  for (const auto& [field, spoil] : wrong) {
+    Options options = SmallOptions();
+    spoil(options);
+
+    const Recorder recorder = Recorder::Start(options);
+
+    const pitot::Status status = recorder.status();
+    INFO(field << ": " << status.message());
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK(Contains(status.message(), "Options::" + field));
+    CHECK(pitot::Now().ticks == 0);
+  }
+}
+
+TEST_CASE("the least and the most of each option start", "[options]") {
+  const std::vector<std::function<void(Options&)>> right = {
+      [](Options& o) {
+        o.memory_budget_bytes = 4 << 20;
+        o.max_ring_bytes = o.min_ring_bytes = 4096;
+        o.max_open_requests = 16;
+      },
+      [](Options& o) { o.memory_budget_bytes = 256 << 20, o.max_ring_bytes = 64 << 20; },
+      [](Options& o) { o.memory_budget_bytes = 256 << 20, o.max_open_requests = 65'536; },
+      [](Options& o) { o.pre_window_ms = 1, o.post_window_ms = 60'000; },
+      [](Options& o) { o.pre_window_ms = 3'600'000; },
+      [](Options& o) { o.worker_cpu_percent = 1; },
+      [](Options& o) { o.max_incidents_kept = ~0u, o.max_incident_directory_bytes = ~uint64_t{0}; },
+      [](Options& o) { o.clock = pitot::ClockSource::kOperatingSystem; },
+      [](Options& o) { o.incident_directory = "", o.process_name = ""; },
+  };
+  for (const auto& change : right) {
+    Options options = SmallOptions();
+    change(options);
+    const Recorder recorder = Recorder::Start(options);
+    INFO(recorder.status().message());
+    CHECK(recorder.status().ok());
+  }
+}
+
+TEST_CASE("the parts of the memory budget add up to it, whatever the options", "[options]") {
+  for (const uint64_t budget : {4ull << 20, 5'000'001ull, 64ull << 20, 128ull << 20, 1ull << 40}) {
+    Options options;
+    options.memory_budget_bytes = budget;
+    options.max_open_requests = 16;
+    const pitot::MemorySplit split = pitot::session::Split(options);
+    CHECK(split.rings + split.requests_and_names + split.snapshot_reserve + split.analysis_arena == budget);
+    CHECK(split.rings == budget / 2);
+    CHECK(split.snapshot_reserve > 0);
+    CHECK(split.snapshot_reserve % 4096 == 0);
+  }
+}
+
+TEST_CASE("the tables of requests and names keep to their part of the budget when they are full", "[options]") {
+  Options options = SmallOptions();
+  const Recorder recorder = Recorder::Start(options);
+  REQUIRE(recorder.status().ok());
+  std::vector<pitot::Request> requests;
+  for (uint32_t i = 0; i < options.max_open_requests; ++i) requests.push_back(pitot::Request::Begin("/r"));
+
+  CHECK(requests.back().id() != 0);
+  CHECK(pitot::trace::RequestBytes() + pitot::trace::MostNameBytes() <= recorder.Stats().memory.requests_and_names);
+}
+
+TEST_CASE("the environment overlays the options", "[options]") {
+  const Environment directory("PITOT_INCIDENT_DIRECTORY", "/var/lib/x"), name("PITOT_PROCESS_NAME", "y"),
+      budget("PITOT_MEMORY_BUDGET_BYTES", "8388608"), pre("PITOT_PRE_WINDOW_MS", "123"),
+      post("PITOT_POST_WINDOW_MS", "0"), clock("PITOT_CLOCK", "operating_system");
+
+  const Options options = Options::FromEnvironment();
+
+  CHECK(std::string(options.incident_directory) == "/var/lib/x");
+  CHECK(std::string(options.process_name) == "y");
+  CHECK(options.memory_budget_bytes == 8 << 20);
+  CHECK(options.pre_window_ms == 123);
+  CHECK(options.post_window_ms == 0);
+  CHECK(options.clock == pitot::ClockSource::kOperatingSystem);
+}
+
+TEST_CASE("an empty environment leaves the defaults", "[options]") {
+  const Options options = Options::FromEnvironment(), defaults;
+
+  CHECK(options.incident_directory == nullptr);
+  CHECK(options.memory_budget_bytes == defaults.memory_budget_bytes);
+  CHECK(options.pre_window_ms == defaults.pre_window_ms);
+  CHECK(options.clock == pitot::ClockSource::kAuto);
+}
+
+TEST_CASE("a value in the environment that does not parse is refused by name", "[options]") {
+  const std::vector<std::vector<const char*>> wrong = {
+      {"PITOT_MEMORY_BUDGET_BYTES", "much", "memory_budget_bytes"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "", "memory_budget_bytes"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "64M", "memory_budget_bytes"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "-1", "memory_budget_bytes"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "99999999999999999999999", "memory_budget_bytes"},
+      {"PITOT_PRE_WINDOW_MS", "5s", "pre_window_ms"},
+      {"PITOT_PRE_WINDOW_MS", "4294967297", "pre_window_ms"},  // 1 beyond 32 bits
+      {"PITOT_POST_WINDOW_MS", "x", "post_window_ms"},
+      {"PITOT_CLOCK", "sundial", "clock"},
+  };
+  for (const auto& each : wrong) {
+    const Environment variable(each[0], each[1]);
+    const Recorder recorder = Recorder::Start(Options::FromEnvironment());
+    const pitot::Status status = recorder.status();
+    INFO(each[0] << "=" << each[1] << ": " << status.message());
+    CHECK(status.code() == StatusCode::kInvalidArgument);
+    CHECK(Contains(status.message(), std::string("Options::") + each[2]));
+  }
+}
+
+TEST_CASE("PITOT_OFF switches the recorder off, whatever the options say", "[options]") {
+  {
+    const Environment off("PITOT_OFF", "1");
+    Options wrong = SmallOptions();
+    wrong.pre_window_ms = 0;
+    CHECK(Recorder::Start(SmallOptions()).status().code() == StatusCode::kDisabled);
+    CHECK(Recorder::Start(wrong).status().code() == StatusCode::kDisabled);
+    CHECK(pitot::Now().ticks == 0);
+  }
+  for (const char* value : {"", "0"}) {
+    const Environment off("PITOT_OFF", value);
+    CHECK(Recorder::Start(SmallOptions()).status().ok());
+  }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Stop, at the worst moments.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "fakes/trace_text.h"
+#include "fakes/virtual_clock.h"
+#include "fakes/wait_until.h"
+#include "session/host.h"
+
+namespace {
+
+using pitot::Outcome;
+using pitot::Recorder;
+using pitot::Request;
+using session_test::Host;
+using session_test::SmallOptions;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A serializer that waits in the middle of a file until it is let go. Outlives recorders that could not wait for it.
+struct Gate {
+  std::atomic<bool> inside{false}, open{false}, left{false};
+};
+std::unique_ptr<pitot::Serializer> MakeGate(std::shared_ptr<Gate> gate) {
+  return fakes::MakeCallSerializer("gate.txt", [gate](const auto&, pitot::ByteSink& sink) {
+    sink.Write("half", 4);
+    gate->inside = true;
+    fakes::WaitUntil([&] { return gate->open.load(); });
+    sink.Write("whole", 5);
+    gate->left = true;
+    return pitot::Status();
+  });
+}
+
+int64_t MillisecondsOf(auto call) {
+  const auto begin = steady_clock::now();
+  call();
+  return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+TEST_CASE("Stop finishes an incident that is being written", "[stop]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder.Add(MakeGate(gate)).ok());
+  REQUIRE(host.recorder.Trigger("slow").ok());
+  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(milliseconds(50));
+    gate->open = true;
+  });
+  host.recorder.Stop(60'000);
+  opener.join();
+
+  REQUIRE(host.incidents().size() == 1);
+  CHECK(host.incidents()[0][0] != '.');
+  CHECK(fakes::ReadFile(host.directory / host.incidents()[0] + "/gate.txt") == "halfwhole");
+  CHECK(host.told().size() == 2);
+}
+
+TEST_CASE("Stop writes an incident that waits for its post window with what there is", "[stop]") {
+  Host host;
+  host.options.post_window_ms = 60'000;
+  REQUIRE(host.Start());
+  PITOT_INSTANT("before Stop");
+  REQUIRE(host.recorder.Trigger("waits").ok());
+  const int64_t took_ms = MillisecondsOf([&] { host.recorder.Stop(60'000); });
+
+  CHECK(took_ms < 30'000);
+  REQUIRE(host.incidents().size() == 1);
+  REQUIRE(host.traces().size() == 1);
+  CHECK(fakes::EventsNamed(host.traces()[0], "before Stop").size() == 1);
+}
+
+TEST_CASE("Stop cuts off an incident that takes too long, and leaves nothing of it", "[stop]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("endless.txt",
+                                             [gate](const auto&, pitot::ByteSink& sink) {
+                                               gate->inside = true;
+                                               while (sink.Write("more", 4)) {}
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("endless").ok());
+  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  const int64_t took_ms = MillisecondsOf([&] { host.recorder.Stop(100); });
+
+  CHECK(took_ms >= 90);
+  CHECK(took_ms < 5000 * fakes::kSlower);
+  CHECK(host.incidents().empty());
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[0].code == pitot::StatusCode::kUnavailable);
+}
+
+TEST_CASE("Stop does not wait for ever for a serializer that does not return, nor is the host called afterwards",
+          "[stop]") {
+  const auto gate = std::make_shared<Gate>();
+  auto host = std::make_unique<Host>();
+  REQUIRE(host->Start());
+  REQUIRE(host->recorder.Add(MakeGate(gate)).ok());
+  REQUIRE(host->recorder.Trigger("stuck").ok());
+  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  REQUIRE(host->recorder.Trigger("another").ok());
+
+  const int64_t took_ms = MillisecondsOf([&] { host->recorder.Stop(50); });
+  const bool left = gate->left;
+  CHECK(took_ms < 15'000);
+  CHECK(!left);
+  CHECK(host->log.Has(pitot::LogLevel::kWarning, "did not return"));
+  CHECK(host->told().empty());
+  host.reset();  // with the log and the hooks' context
+
+  // The next recorder is not disturbed by the thread that is left.
+  Host next;
+  REQUIRE(next.Start());
+  REQUIRE(next.TriggerAndFlush());
+  gate->open = true;
+  CHECK(fakes::WaitUntil([&] { return gate->left.load(); }));
+  REQUIRE(next.TriggerAndFlush());
+  CHECK(next.incidents().size() == 2);
+}
+
+TEST_CASE("Stop does not wait for ever for a trigger that looks at open work and does not return", "[stop]") {
+  struct StuckTrigger final : pitot::Trigger {
+    explicit StuckTrigger(std::shared_ptr<Gate> g) : gate(std::move(g)) {}
+    bool WatchesOpenWork() const noexcept override { return true; }
+    void OnOpenRequest(const pitot::RequestView&, pitot::FiringSink&) noexcept override {
+      gate->inside = true;
+      fakes::WaitUntil([&] { return gate->open.load(); });
+      gate->left = true;
+    }
+    std::shared_ptr<Gate> gate;
+  };
+  const auto gate = std::make_shared<Gate>();
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<StuckTrigger>(gate)).ok());
+  Request request = Request::Begin("/r");
+  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+
+  const int64_t took_ms = MillisecondsOf([&] { host.recorder.Stop(50); });
+  CHECK(took_ms < 15'000);
+  CHECK(Recorder::Start(SmallOptions()).status().ok());
+  gate->open = true;
+  CHECK(fakes::WaitUntil([&] { return gate->left.load(); }));
+}
+
+TEST_CASE("Stop does not wait for ever for a predicate on a host's thread, which then returns unharmed", "[stop]") {
+  static std::shared_ptr<Gate> gate;
+  gate = std::make_shared<Gate>();
+  auto host = std::make_unique<Host>();
+  REQUIRE(host->Start());
+  REQUIRE(host->recorder
+              .Add(pitot::MakePredicateTrigger({.predicate =
+                                                    [](void*, const pitot::RequestView&) {
+                                                      gate->inside = true;
+                                                      fakes::WaitUntil([] { return gate->open.load(); });
+                                                      return true;
+                                                    }}))
+              .ok());
+  REQUIRE(host->recorder.Add(pitot::MakeFailureTrigger({})).ok());  // asked after it
+  std::thread finisher([] {
+    Request::Begin("/r").Finish(Outcome::kFailed);
+    gate->left = true;
+  });
+  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+
+  const int64_t took_ms = MillisecondsOf([&] { host->recorder.Stop(50); });
+  CHECK(took_ms < 15'000);
+  CHECK(host->log.Has(pitot::LogLevel::kWarning, "trigger did not return"));
+  host.reset();
+  gate->open = true;
+  finisher.join();
+  CHECK(gate->left);
+}
+
+TEST_CASE("a handle that goes out of scope in mid-incident stops cleanly", "[stop]") {
+  for (int i = 0; i < 20; ++i) {
+    Host host;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder.Trigger("and gone").ok());
+    if (i % 2 == 0) std::this_thread::yield();
+    host.recorder = Recorder();
+    for (const auto& name : host.incidents()) CHECK(name[0] != '.');
+    CHECK(host.incidents().size() == 1);
+  }
+}
+
+TEST_CASE("Stop from several threads at once, while others trigger and flush, stops once", "[stop]") {
+  for (int i = 0; i < fakes::Scaled(20); ++i) {
+    Host host;
+    REQUIRE(host.Start());
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&host] {
+        for (int n = 0; n < 20; ++n) (void)host.recorder.Trigger("storm");
+        (void)host.recorder.Flush(10);
+        host.recorder.Stop(60'000);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK(!host.recorder.status().ok());
+    for (const auto& name : host.incidents()) CHECK(name[0] != '.');
+  }
+}
+
+TEST_CASE("a Flush that waits ends when the recorder is stopped", "[stop]") {
+  Host host;
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(MakeGate(gate)).ok());
+  REQUIRE(host.recorder.Trigger("slow").ok());
+  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  std::atomic<bool> flushed{false};
+  std::thread flusher([&] {
+    (void)host.recorder.Flush(600'000);
+    flushed = true;
+  });
+  std::thread stopper([&] { host.recorder.Stop(60'000); });
+  CHECK(fakes::WaitUntil([&] { return flushed.load(); }));
+  gate->open = true;
+  flusher.join();
+  stopper.join();
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What belongs into one incident, and how many there may be.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "fakes/trace_text.h"
+#include "fakes/virtual_clock.h"
+#include "fakes/wait_until.h"
+#include "session/host.h"
+#include "session/incident_budget.h"
+
+namespace {
+
+using fakes::EventsNamed;
+using fakes::VirtualClock;
+using pitot::Outcome;
+using pitot::Request;
+using pitot::StatusCode;
+using session_test::Host;
+
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kMinute = 60'000 * kMs;
+
+}  // namespace
+
+TEST_CASE("an incident holds the window before its trigger and the one after it", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.pre_window_ms = 1000;
+  host.options.post_window_ms = 100;
+  REQUIRE(host.Start());
+  PITOT_INSTANT("long before");
+  clock.Advance(5000 * kMs);
+  PITOT_INSTANT("before");
+  clock.Advance(900 * kMs);
+  REQUIRE(host.recorder.Trigger("now").ok());
+  const auto at_ns = static_cast<int64_t>(clock.now_ns());
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().triggers_fired == 1; }));
+  // The watcher has seen it once Flush would wait for it.
+  REQUIRE(host.recorder.Flush(100).code() == StatusCode::kUnavailable);
+  clock.Advance(50 * kMs);
+  PITOT_INSTANT("after");
+  CHECK(host.traces().empty());
+  clock.Advance(50 * kMs);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  CHECK(trace.window_begin_ns == at_ns - 1000 * static_cast<int64_t>(kMs));
+  CHECK(trace.window_end_ns == at_ns + 100 * static_cast<int64_t>(kMs));
+  CHECK(trace.firings[0].at_ns == at_ns);
+  CHECK(EventsNamed(trace, "long before").empty());
+  CHECK(EventsNamed(trace, "before").size() == 1);
+  CHECK(EventsNamed(trace, "after").size() == 1);
+}
+
+TEST_CASE("a trigger's own windows take the place of the recorder's", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.post_window_ms = 60'000;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.pre_window_ms = 200, .post_window_ms = 1})).ok());
+  PITOT_INSTANT("outside");
+  clock.Advance(1000 * kMs);
+  Request::Begin("/r").Finish(Outcome::kFailed);
+  REQUIRE(host.recorder.Flush(100).code() == StatusCode::kUnavailable);
+  clock.Advance(1 * kMs);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  CHECK(host.traces()[0].window_end_ns - host.traces()[0].window_begin_ns == 201 * static_cast<int64_t>(kMs));
+  CHECK(EventsNamed(host.traces()[0], "outside").empty());
+}
+
+TEST_CASE("the window reaches back to the beginning of the slow request, however slow it was", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.pre_window_ms = 1000;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 50})).ok());
+  Request slow = Request::Begin("/slow");
+  const uint64_t id = slow.id();
+  PITOT_INSTANT("at its beginning");
+  clock.Advance(30'000 * kMs);
+  slow.Finish(Outcome::kOk);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  CHECK(EventsNamed(trace, "at its beginning").size() == 1);
+  CHECK(EventsNamed(trace, "at its beginning")[0].request_id == id);
+  CHECK(trace.window_begin_ns == 100'000 * static_cast<int64_t>(kMs));
+  CHECK(fakes::RequestOf(trace, id)->begin_thread == 0);
+}
+
+TEST_CASE("spikes that fall into one window join one incident, which reaches back for all of them", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.pre_window_ms = 1000;
+  host.options.post_window_ms = 100;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 50, .cool_down_ms = 0})).ok());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 0, .pre_window_ms = 90'000})).ok());
+  PITOT_INSTANT("long ago");
+  clock.Advance(60'000 * kMs);
+  std::vector<uint64_t> ids;
+  for (int i = 0; i < 3; ++i) {
+    Request slow = Request::Begin("/slow");
+    ids.push_back(slow.id());
+    clock.Advance(60 * kMs);
+    slow.Finish(Outcome::kOk);
+    clock.Set(clock.now_ns() - 40 * kMs);  // so that all three end in the post window of the first
+  }
+  Request failed = Request::Begin("/failed");
+  ids.push_back(failed.id());
+  failed.Finish(Outcome::kFailed);
+  REQUIRE(host.recorder.Flush(100).code() == StatusCode::kUnavailable);
+  clock.Advance(200 * kMs);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  REQUIRE(trace.firings.size() == 4);
+  std::vector<uint64_t> fired;
+  for (const auto& firing : trace.firings) fired.push_back(firing.request_id);
+  std::sort(fired.begin(), fired.end());
+  std::sort(ids.begin(), ids.end());
+  CHECK(fired == ids);
+  CHECK(EventsNamed(trace, "long ago").size() == 1);
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[0].slow_requests == 4);
+  CHECK(host.told()[0].cause == "latency /slow");
+}
+
+TEST_CASE("more firings than an incident lists are counted in it", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.post_window_ms = 1000;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 0})).ok());
+  uint64_t fired = 0;
+  for (int i = 0; i < 400; ++i) {
+    Request::Begin("/r").Finish(Outcome::kFailed);
+    // Let the watcher empty the queue.
+    if (i % 32 == 31) (void)host.recorder.Flush(5);
+  }
+  (void)host.recorder.Flush(100);
+  fired = host.recorder.Stats().triggers_fired - host.recorder.Stats().incidents_suppressed;
+  clock.Advance(1000 * kMs);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const auto trace = host.traces()[0];
+  uint64_t unlisted = 0;
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == "incident.firings_unlisted")
+      unlisted = std::stoull(std::string(trace.strings[attribute.value]));
+  }
+  CHECK(trace.firings.size() <= 256);
+  CHECK(trace.firings.size() + unlisted == fired);
+}
+
+TEST_CASE("a cause has a budget an hour, which refills, and another cause has its own", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.max_incidents_per_cause_and_hour = 2;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 0})).ok());
+
+  CHECK(host.TriggerAndFlush());
+  CHECK(host.TriggerAndFlush());
+  CHECK(host.recorder.Trigger("too many").code() == StatusCode::kResourceExhausted);
+  CHECK(host.recorder.Stats().incidents_suppressed == 1);
+  for (int i = 0; i < 3; ++i) {
+    Request::Begin("/r").Finish(Outcome::kFailed);
+    REQUIRE(host.Flush());
+  }
+  CHECK(host.recorder.Stats().incidents_written == 4);
+  CHECK(host.recorder.Stats().incidents_suppressed == 2);
+  clock.Advance(29 * kMinute);
+  CHECK(host.recorder.Trigger("still too many").code() == StatusCode::kResourceExhausted);
+  clock.Advance(1 * kMinute + kMs);
+  CHECK(host.TriggerAndFlush());
+  CHECK(host.recorder.Trigger("again too many").code() == StatusCode::kResourceExhausted);
+  clock.Advance(600 * kMinute);
+  CHECK(host.TriggerAndFlush());
+  CHECK(host.TriggerAndFlush());
+  CHECK(host.recorder.Trigger("not saved up for ever").code() == StatusCode::kResourceExhausted);
+}
+
+TEST_CASE("causes beyond the first 256 share one budget", "[window]") {
+  pitot::session::IncidentBudget budget(1);
+  int taken = 0;
+  for (int i = 0; i < 1000; ++i) taken += budget.Take("cause " + std::to_string(i), 0);
+
+  CHECK(taken == 257);
+  CHECK(!budget.Take("cause 7", 0));
+  CHECK(budget.Take("cause 7", 3'600'000'000'000));
+}
+
+TEST_CASE("the directory keeps a number of incidents, the oldest go first", "[window]") {
+  Host host;
+  host.options.max_incidents_kept = 3;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 5; ++i) REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.incidents().size() == 3);
+  CHECK(host.told().size() == 10);
+  for (size_t i = 0; i < 3; ++i) CHECK(host.told()[4 + 2 * i].directory == host.directory / host.incidents()[i]);
+}
+
+TEST_CASE("the directory keeps a number of bytes, but never less than the newest incident", "[window]") {
+  Host host;
+  host.options.max_incident_directory_bytes = 1;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 3; ++i) REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.incidents().size() == 1);
+  CHECK(host.told()[4].directory == host.directory / host.incidents()[0]);
+}
