@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the incident that holds a request that was made slow on purpose.
 
-Compares what the recorder says about requests (`pitot requests DUMP --json`) with what the server's fault log says was
-injected. Prints the incident's directory and, on a second line, the request. Exit status: 0 found, 1 not, 2 bad usage.
+Compares what the recorder says about requests (`pitot requests DUMP --json`, and which of them its report lists as slow)
+with what the server's fault log says was injected. Prints the incident's directory and, on a second line, the request.
+Exit status: 0 found, 1 not, 2 bad usage.
 """
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Set
 
 
 class Found(NamedTuple):
@@ -43,14 +45,21 @@ def read_requests(pitot: str, dump: Path) -> List[dict]:
     return json.loads(run.stdout)['requests']
 
 
+def listed_as_slow(report: Path) -> Set[str]:
+    """Ids of the numbered requests: `1) 71.3 ms  /classify  ok  request 96b37ebb202f6a7b`."""
+    return set(re.findall(r'^ *\d+\) .* request ([0-9a-f]{16})$', report.read_text(encoding='utf-8'), re.MULTILINE))
+
+
 def find(pitot: str, incidents: Path, injected: Dict[str, float], above_ms: float) -> Optional[Found]:
     """The slowest injected request of the first incident that holds one."""
     dumps = sorted(incidents.glob('*/dump.pitot'))
     for dump in dumps:
         if not (dump.parent / 'report.txt').exists() or not (dump.parent / 'trace.pftrace').exists():
             continue
+        listed = listed_as_slow(dump.parent / 'report.txt')
         slow = [r for r in read_requests(pitot, dump)
-                if r['latency_ms'] is not None and r['latency_ms'] >= max(above_ms, injected.get(r['id'], float('inf')))]
+                if r['id'] in listed and r['id'] in injected
+                and r['latency_ms'] is not None and r['latency_ms'] >= max(above_ms, injected[r['id']])]
         if slow:
             request = max(slow, key=lambda r: r['latency_ms'])
             return Found(dump.parent, request, injected[request['id']])

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <tuple>
+#include <unordered_set>
 
 #include "assemble/sites.h"
 #include "pitot/request.h"
@@ -104,6 +105,7 @@ class Assembler {
   std::vector<uint64_t> event_requests_, event_batches_;
 
   std::unordered_map<uint64_t, uint32_t> request_rows_, batch_rows_;
+  std::unordered_set<uint64_t> alive_;  // requests that did something: a context or a token may be of one that ended
   std::vector<RawMember> members_;
   std::vector<RawHandoff> handoffs_;
   std::vector<RawAsync> asyncs_;
@@ -230,6 +232,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       handoff.row.from_thread = thread;
       handoff.row.enqueue_ns = at_ns;
       Request(args[0]);
+      alive_.insert(args[0]);
       handoffs_.push_back(handoff);
       break;
     }
@@ -286,6 +289,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       break;
     case InternalRecord::kTokens: {
       Request(args[0]);
+      alive_.insert(args[0]);
       RawToken token{};
       token.request = args[0];
       token.row.thread = thread;
@@ -509,8 +513,10 @@ template <class Row> void Reorder(std::vector<Row>* rows, std::unordered_map<uin
 
 void Assembler::SortRows() {
   for (model::RequestRow& row : trace_.requests) {
-    // Nothing but mentions: it was open in the window, and that is all that is known.
-    if (row.begin_ns == INT64_MAX) row.begin_ns = trace_.window_begin_ns;
+    if (row.begin_ns != INT64_MAX) continue;
+    // Nothing but mentions. It was open in the window if it did something there; else it had ended before.
+    row.begin_ns = trace_.window_begin_ns;
+    if (!alive_.contains(row.id)) row.duration_ns = 0;
   }
   const auto earlier = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
   Reorder(&trace_.requests, &request_rows_, OrderBy(trace_.requests, earlier));

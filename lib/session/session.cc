@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -386,14 +385,10 @@ void Session::Watch() noexcept {
   }
 }
 
-// Where the CPU is full of other work an idle thread may never run: after a while the worker goes on at normal
-// priority, in its share of the CPU.
-void Session::HurryWorker() {
-  const std::lock_guard lock(mutex_);
-  if (!worker_busy_ || worker_is_hurried_ || CpuNs(CLOCK_MONOTONIC) - worker_began_ns_ < kPatienceNs) return;
-  worker_is_hurried_ = true;
-  const sched_param param{};
-  sched_setscheduler(worker_tid_, SCHED_OTHER, &param);
+// An incident that is not written after a while goes on at normal priority, in its share of the CPU.
+void Session::HurryWorker() noexcept {
+  const int64_t since_ns = handed_over_ns_.load();
+  if (since_ns != 0 && CpuNs(CLOCK_MONOTONIC) - since_ns > kPatienceNs) priority_.Hurry();
 }
 
 // What the last line of each thread calls.
@@ -500,6 +495,7 @@ void Session::CopyIfDue(bool at_once) {
   is_pending_.store(false);
   const std::lock_guard lock(mutex_);
   copied_ = std::move(pending_);
+  handed_over_ns_.store(CpuNs(CLOCK_MONOTONIC));
   changed_.notify_all();
 }
 
@@ -517,6 +513,7 @@ bool Session::Proceed() noexcept {
     worker_refilled_ns_ = now_ns;
     worker_cpu_ns_ = cpu_ns;
     if (worker_tokens_ns_ >= 0) return true;
+    const Awake awake(&priority_);
     std::unique_lock lock(mutex_);
     if (stopping_) return !give_up_.load();  // the host waits: finish
     changed_.wait_for(lock, std::chrono::nanoseconds(static_cast<int64_t>(-worker_tokens_ns_ / share)));
@@ -525,11 +522,7 @@ bool Session::Proceed() noexcept {
 
 void Session::Work() noexcept {
   pthread_setname_np(pthread_self(), "pitot-work");
-  const auto be_idle = [] {
-    const sched_param param{};
-    pthread_setschedparam(pthread_self(), SCHED_IDLE, &param);  // where it is refused, normal priority has to do
-  };
-  be_idle();
+  priority_.Enter();
   worker_refilled_ns_ = CpuNs(CLOCK_MONOTONIC);
   worker_cpu_ns_ = CpuNs(CLOCK_THREAD_CPUTIME_ID);
   std::unique_lock lock(mutex_);
@@ -538,14 +531,12 @@ void Session::Work() noexcept {
     if (copied_ == nullptr) return;
     const std::unique_ptr<Incident> incident = std::move(copied_);
     worker_busy_ = true;
-    worker_is_hurried_ = false;
-    worker_tid_ = static_cast<pid_t>(syscall(SYS_gettid));
-    worker_began_ns_ = CpuNs(CLOCK_MONOTONIC);
     lock.unlock();
     WriteIncident(*incident);
     lock.lock();
     worker_busy_ = false;
-    if (worker_is_hurried_ && !stopping_) be_idle();
+    handed_over_ns_.store(0);
+    if (!stopping_) priority_.Calm();
     changed_.notify_all();
     sem_post(&wake_);  // the watcher may have waited for the reserve
   }
@@ -571,7 +562,7 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   const auto add = [trace](const char* key, const std::string& value) {
     trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
   };
-  const Stats stats = GetStats();
+  const Stats stats = StatsAwake();
   char host[256] = "";
   gethostname(host, sizeof host - 1);
   add("pitot.version", Version());
@@ -603,6 +594,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   if (Status s = directory_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
   std::vector<std::shared_ptr<Serializer>> serializers;
   {
+    const Awake awake(&priority_);
     const std::lock_guard lock(mutex_);
     serializers = serializers_;
   }
@@ -635,6 +627,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
 void Session::WriteIncident(const Incident& incident) noexcept {
   std::string path;
   Status written;
+  priority_.BeIdle();
   try {
     Proceed();
     const model::Trace trace = MakeTrace(incident);
@@ -645,6 +638,7 @@ void Session::WriteIncident(const Incident& incident) noexcept {
     directory_.Abandon();
     written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
   }
+  priority_.BeNormal();
   if (!written.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kError,
@@ -683,6 +677,12 @@ void Session::TellHost(const Incident& incident, const std::string& path, const 
 }
 
 // ---- Stats and the end. ---------------------------------------------------------------------------------------------
+
+// On the worker: asks for locks that the host's threads need, too.
+Stats Session::StatsAwake() noexcept {
+  const Awake awake(&priority_);
+  return GetStats();
+}
 
 Stats Session::GetStats() noexcept {
   Stats stats{};
@@ -743,10 +743,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     stopping_ = true;
     changed_.notify_all();
   }
-  if (worker_.joinable()) {
-    sched_param param{};
-    pthread_setschedparam(worker_.native_handle(), SCHED_OTHER, &param);  // the host waits now
-  }
+  priority_.Hurry();  // the host waits now
   sem_post(&wake_);
   {
     std::unique_lock lock(mutex_);

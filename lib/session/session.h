@@ -25,6 +25,7 @@
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
 #include "session/options.h"
+#include "session/worker_priority.h"
 #include "snapshot/snapshot.h"
 #include "trace/requests.h"
 
@@ -99,12 +100,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void TakeFiring(const QueuedFiring& firing);
   void LookForStalls() noexcept;
   void CopyIfDue(bool at_once);
-  void HurryWorker();
+  void HurryWorker() noexcept;
 
   // The worker.
   void Work() noexcept;
   void WriteIncident(const Incident& incident) noexcept;
   model::Trace MakeTrace(const Incident& incident);
+  Stats StatsAwake() noexcept;
   void AddAttributes(const Incident& incident, model::Trace* trace);
   Status WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path);
 
@@ -136,9 +138,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::unique_ptr<Incident> copied_;  // handed from the watcher to the worker
-  bool worker_busy_ = false, worker_is_hurried_ = false;
-  pid_t worker_tid_ = 0;
-  int64_t worker_began_ns_ = 0;  // to write the incident it is at
+  bool worker_busy_ = false;
   bool stopping_ = false;
   bool watcher_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
@@ -148,6 +148,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
   std::atomic<bool> give_up_{false};
+  std::atomic<int64_t> handed_over_ns_{0};  // when the worker got the incident it is at; 0: none
+  WorkerPriority priority_;
   std::atomic<bool> is_silent_{false};            // the host's log and hooks may be gone
   mutable std::atomic<uint32_t> inside_host_{0};  // calls of them at this moment
   bool is_claimed_ = false;                       // the process, for this session

@@ -11,6 +11,10 @@ namespace {
 // Words copied between looks at how old they are: a few pages, so that little is copied in vain.
 constexpr uint64_t kBlockWords = 4096;
 
+// A reader that loses the CPU between two looks at the head looks again: this many words at most, or this many looks.
+constexpr uint64_t kFreshWords = 1024;
+constexpr int kLooks = 16;
+
 uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
 void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
@@ -24,13 +28,11 @@ void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* o
   }
 }
 
-// Makes the closed and the open scopes of a copy agree, whose `fresh_words` newest words were written while the open
-// stack was read. A scope is recorded before it leaves the stack: one that was found there may be recorded, too, in
-// those words or just before them. One that began after the last record before them may miss the scope around it.
-void Settle(RingCopy* copy, uint64_t fresh_words) {
+}  // namespace
+
+void Settle(uint64_t fresh_words, RingCopy* copy) {
   RecordCursor cursor(copy->first, copy->last, copy->now_ticks);
   Record record;
-  copy->cut_ticks = copy->now_ticks;
   while (cursor.Next(&record)) {
     std::erase_if(copy->open, [&](const OpenScopeCopy& open) {
       return open.site == record.site && open.begin_ticks == record.begin_ticks;
@@ -39,9 +41,14 @@ void Settle(RingCopy* copy, uint64_t fresh_words) {
     copy->cut_ticks = record.end_ticks;
     return;
   }
+  if (fresh_words == 0) {
+    copy->cut_ticks = copy->now_ticks;
+    return;
+  }
+  // All of it was written while the open stack was read.
+  copy->cut_ticks = 0;
+  if (static_cast<uint64_t>(copy->last - copy->first) < fresh_words) copy->open.clear();
 }
-
-}  // namespace
 
 void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy) {
   copy->open.reserve(detail::kMaxOpen);
@@ -53,13 +60,17 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   // In an order that leaves nothing out: the context first, so that a change that is not seen is in the copy; then what
   // is open; and last the head, so that what was closed meanwhile is in the copy.
   const uint64_t capacity = ring.mask + 1;
-  copy->request = Acquire(&ring.request);
-  copy->batch = Acquire(&ring.batch);
-  const uint64_t before_open = Acquire(&ring.head);
-  CopyOpenScopes(ring, &copy->open);
-  copy->events = Acquire(&ring.events);
-  copy->misnested = ring.misnested.load(std::memory_order_relaxed);
-  const uint64_t newest = Acquire(&ring.head);
+  uint64_t before_open = 0, newest = 0;
+  for (int looks = 0; looks == 0 || (newest - before_open > kFreshWords && looks < kLooks); ++looks) {
+    copy->request = Acquire(&ring.request);
+    copy->batch = Acquire(&ring.batch);
+    before_open = Acquire(&ring.head);
+    copy->open.clear();
+    CopyOpenScopes(ring, &copy->open);
+    copy->events = Acquire(&ring.events);
+    copy->misnested = ring.misnested.load(std::memory_order_relaxed);
+    newest = Acquire(&ring.head);
+  }
   copy->now_ticks = detail::Clock(ring.gate);
 
   // The writer may be in the middle of a record of at most kMaxRecordWords beyond `newest`.
@@ -119,7 +130,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->first = first;
   copy->last = last;
   reserve->last = first;
-  Settle(copy, newest - before_open);
+  Settle(newest - before_open, copy);
 }
 
 }  // namespace pitot::snapshot

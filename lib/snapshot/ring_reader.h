@@ -56,6 +56,12 @@ struct Reserve {
 // when the ring is in no cache; the writer pays for taking the lines back.
 void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserve* reserve, RingCopy* copy);
 
+// What CopyRing does last: makes the closed and the open scopes of a copy agree, whose `fresh_words` newest words were
+// written while the open stack was read. A scope is recorded before it leaves the stack: one that was found there may
+// be recorded, too, in those words or just before them. One that began after the last record before them may miss the
+// scope around it: `cut_ticks` is that record's end, 0 if the copy does not reach back to it.
+void Settle(uint64_t fresh_words, RingCopy* copy);
+
 }  // namespace pitot::snapshot
 
 #endif  // PITOT_LIB_SNAPSHOT_RING_READER_H_

@@ -295,6 +295,21 @@ TEST_CASE("a request of which only its mention is in the window was open in it",
   }
 }
 
+TEST_CASE("a request that is mentioned by a stale token or context only had ended before the window", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kTakeSite, 150, 150, {42, 50, NameWord("q"), 1})
+      .Add(pitot::trace::kContextSite, 150, 150, {0, 42})
+      .Add(kInstant, 160, 160);
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}, 100));
+
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(!trace.requests[0].end_known);
+  CHECK(trace.requests[0].duration_ns == 0);
+  CHECK(Events(trace)[0].request_id == 0);
+  CHECK(trace.handoffs.size() == 1);
+}
+
 TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});

@@ -12,7 +12,7 @@
 namespace fakes {
 
 // True as soon as `condition` holds, false if it does not within `seconds` (longer under a sanitizer).
-template <class Condition> bool WaitUntil(Condition condition, int seconds = 20) {
+template <class Condition> bool WaitUntil(Condition condition, int seconds = 60) {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(seconds * (kSlower > 1 ? 3 : 1));
   while (!condition()) {
     if (std::chrono::steady_clock::now() > deadline) return condition();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A recorder under pressure: storms of triggers, a CPU full of other work, snapshots of rings that fill meanwhile.
-#include <sys/resource.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "fakes/child.h"
 #include "fakes/scale.h"
 #include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
@@ -147,6 +148,7 @@ TEST_CASE("incidents while eight threads record flat out are consistent", "[pres
     }
     request.Finish(Outcome::kOk);
   });
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().requests_finished > 100; }));
   for (int i = 0; i < 2; ++i) REQUIRE(host.TriggerAndFlush());
 
   for (const auto& trace : host.traces()) {
@@ -187,4 +189,26 @@ TEST_CASE("the worker keeps to its share of the CPU", "[pressure]") {
   // 200 ms at 10 %, of which the first 100 and the last 20 are free.
   CHECK(burnt_ms == 200);
   CHECK(took_ms >= 700);
+}
+
+TEST_CASE("an incident is on disk in time although the CPU is full of other work, whoever the process runs as",
+          "[pressure]") {
+  const auto write_one = [] {
+    Host host;
+    if (!host.Start()) return 1;
+    std::atomic<uint64_t> work{0};
+    const Threads other(static_cast<int>(std::thread::hardware_concurrency()) * 3,
+                        [&work] { work.fetch_add(1, std::memory_order_relaxed); });
+    PITOT_INSTANT("event");
+    if (!host.recorder.Trigger("busy").ok()) return 2;
+    if (!host.recorder.Flush(60'000).ok()) return 3;
+    return host.incidents().size() == 1 ? 0 : 4;
+  };
+  CHECK(write_one() == 0);
+  if (fakes::kThreadSanitizer || getuid() != 0) return;
+  // A thread of an ordinary user cannot come back from idle priority.
+  CHECK(fakes::InChild([&] {
+          if (setgid(65534) != 0 || setuid(65534) != 0) return 10;
+          return write_one();
+        }) == 0);
 }

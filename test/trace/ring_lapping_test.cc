@@ -237,6 +237,46 @@ TEST_CASE("a scope that closes while its ring is copied is there once, closed or
   CHECK(beyond == 0);
 }
 
+// Scope 1 (10 to 20) closed before the open stack was read, scope 2 (30 to 40) meanwhile, scope 3 (50) not at all.
+TEST_CASE("a copy keeps what was whole when its open scopes were read, and nothing newer", "[ring]") {
+  constexpr uint64_t kRecordWords = 3;
+  std::vector<uint64_t> words(64);
+  pitot::detail::Ring ring{};
+  ring.words = words.data();
+  ring.mask = words.size() - 1;
+  FixedWords<1> args{};
+  pitot::detail::Append(&ring, &kSites[1], 10, 20, args);
+  pitot::detail::Append(&ring, &kSites[2], 30, 40, args);
+  const auto settled = [&](uint64_t fresh_words, uint64_t held_words) {
+    RingCopy copy;
+    copy.last = words.data() + ring.head;
+    copy.first = copy.last - held_words;
+    copy.now_ticks = 60;
+    copy.open = {{reinterpret_cast<uintptr_t>(&kSites[2]), 30}, {reinterpret_cast<uintptr_t>(&kSites[3]), 50}};
+    pitot::snapshot::Settle(fresh_words, &copy);
+    return copy;
+  };
+
+  SECTION("one that closed meanwhile is closed, and what began later is left out") {
+    const RingCopy copy = settled(kRecordWords, 2 * kRecordWords);
+    CHECK(copy.cut_ticks == 20);
+    REQUIRE(copy.open.size() == 1);
+    CHECK(copy.open[0].begin_ticks == 50);
+  }
+  SECTION("if nothing was written meanwhile all is kept") { CHECK(settled(0, 2 * kRecordWords).cut_ticks == 40); }
+  SECTION("an empty copy leaves nothing out") { CHECK(settled(0, 0).cut_ticks == 60); }
+  SECTION("of a thread that began meanwhile nothing was whole but what is open") {
+    const RingCopy copy = settled(2 * kRecordWords, 2 * kRecordWords);
+    CHECK(copy.cut_ticks == 0);
+    CHECK(copy.open.size() == 1);
+  }
+  SECTION("if more was written meanwhile than the copy holds, a scope that was open may have closed in what is lost") {
+    const RingCopy copy = settled(20 * kRecordWords, 2 * kRecordWords);
+    CHECK(copy.cut_ticks == 0);
+    CHECK(copy.open.empty());
+  }
+}
+
 TEST_CASE("snapshots of many threads that record flat out are consistent", "[ring][stress]") {
   fakes::Recording recording({.max_ring_bytes = 64 << 10});
   std::vector<std::unique_ptr<Lapper>> lappers;
