@@ -32,7 +32,7 @@ struct Owner {
 // The calling thread and its request; zeros while no recorder runs.
 PITOT_EXPORT Owner ThisOwner() noexcept;
 
-// Records the block as a wait. `owner` may be found out only afterwards: SetOwner.
+// Records the block as a wait. While it is open, incidents show what it waits for. `owner` may be found out only afterwards: SetOwner.
 class Wait {
  public:
   PITOT_EXPORT Wait(const Site* site, WaitKind kind, Name resource, Owner owner) noexcept;

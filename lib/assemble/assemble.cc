@@ -353,9 +353,12 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
 
 void Assembler::AddOpenScopes(const RingCopy& ring) {
   for (const snapshot::OpenScopeCopy& open : ring.open) {
-    const KnownSite& site = sites_.At(open.site);
+    const KnownSite site = sites_.At(open.site);
     if (site.kind == SiteKind::kInternal) continue;
-    raw_.push_back({Ns(open.begin_ticks), kOpen, request_, batch_, site.row, kNone});
+    const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
+    const bool knows_args = site.kind == SiteKind::kWait && open.arg_words != 0;
+    raw_.push_back(
+        {Ns(open.begin_ticks), kOpen, request_, batch_, site.row, knows_args ? AddArgs(record, site) : kNone});
   }
 }
 

@@ -463,7 +463,9 @@ class Writer {
     }
     text.clear();
     for (const uint32_t event : work.open) {
-      text += (text.empty() ? "" : ", ") + Cut(trace_.EventName(event), 40) + " for " +
+      const bool is_wait = trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait;
+      text += (text.empty() ? "" : ", ") +
+              (is_wait ? "waits for " + WaitText(event) : Cut(trace_.EventName(event), 40)) + " for " +
               Duration(trace_.EventEnd(event) - trace_.events.begin_ns[event]);
     }
     if (!text.empty()) lines_.AddWrapped(7, "still open ", text);

@@ -18,13 +18,21 @@ constexpr int kLooks = 16;
 uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
 void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
-  for (const detail::OpenScope& open : ring.open) {
+  for (uint32_t depth = 0; depth < detail::kMaxOpen; ++depth) {
+    const detail::OpenScope& open = ring.open[depth];
     // The writer stores the site, then the beginning, and zeroes the beginning at the end: equal beginnings around the
     // site mean that the site is theirs. Otherwise it was closed meanwhile, and what took its place began later.
     const uint64_t before = Acquire(&open.begin);
     if (before == 0) continue;
     const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
-    if (Acquire(&open.begin) == before) out->push_back({reinterpret_cast<uintptr_t>(site), before});
+    if (Acquire(&open.begin) != before) continue;
+    OpenScopeCopy copy{reinterpret_cast<uintptr_t>(site), before};
+    const trace::OpenWait& wait = ring.waits[depth];
+    if (Acquire(&wait.begin) == before) {
+      for (uint32_t i = 0; i < trace::kWaitArgs; ++i) copy.args[i] = Acquire(&wait.args[i]);
+      if (Acquire(&wait.begin) == before) copy.arg_words = trace::kWaitArgs;
+    }
+    out->push_back(copy);
   }
 }
 

@@ -24,6 +24,8 @@ enum class Oldest : uint8_t {
 struct OpenScopeCopy {
   uint64_t site;
   uint64_t begin_ticks;
+  uint32_t arg_words = 0;  // of a wait
+  uint64_t args[trace::kWaitArgs] = {};
 };
 
 // A copy of one ring. Holds words [first, last), whole records but possibly the oldest.

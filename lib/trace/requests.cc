@@ -27,7 +27,8 @@ using Word = std::atomic<uint64_t>;
 using Half = std::atomic<uint32_t>;
 
 // An open request. Its handle's thread and holders of its tokens write; snapshots and the watchdog read. `version` is
-// odd while the slot is in use; readers copy and check that it did not change.
+// odd while the slot is in use; readers copy and check that it did not change. All that they copy is stored with
+// release and loaded with acquire: who saw a word of the next use sees the next version, too.
 struct alignas(64) Slot {
   Half version;
   Half next_free;  // index + 1
@@ -170,43 +171,43 @@ void FreeSlot(Slot* slot) {
 
 // The words of internal_sites.h.
 void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
-  const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kRelaxed), Request::kMaxLabels);
-  const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kRelaxed), Request::kMaxSizes);
+  const uint32_t labels = std::min<uint32_t>(slot.label_count.load(kAcquire), Request::kMaxLabels);
+  const uint32_t sizes = std::min<uint32_t>(slot.size_count.load(kAcquire), Request::kMaxSizes);
   const uint32_t stages = std::min<uint32_t>(slot.stage_count.load(kAcquire), Request::kMaxStages);
   out->count = 0;
-  out->Add(slot.id.load(kRelaxed));
-  out->Add(slot.parent.load(kRelaxed));
-  out->Add(slot.trace_high.load(kRelaxed));
-  out->Add(slot.trace_low.load(kRelaxed));
-  out->Add(slot.route_name.load(kRelaxed) | static_cast<uint64_t>(outcome) << 32 |
-           static_cast<uint64_t>(slot.size_bucket.load(kRelaxed)) << 40 | static_cast<uint64_t>(labels) << 48 |
+  out->Add(slot.id.load(kAcquire));
+  out->Add(slot.parent.load(kAcquire));
+  out->Add(slot.trace_high.load(kAcquire));
+  out->Add(slot.trace_low.load(kAcquire));
+  out->Add(slot.route_name.load(kAcquire) | static_cast<uint64_t>(outcome) << 32 |
+           static_cast<uint64_t>(slot.size_bucket.load(kAcquire)) << 40 | static_cast<uint64_t>(labels) << 48 |
            static_cast<uint64_t>(sizes) << 52 | static_cast<uint64_t>(stages) << 56);
-  out->Add(slot.deadline_ns.load(kRelaxed));
-  out->Add(slot.tokens.load(kRelaxed) | static_cast<uint64_t>(slot.begin_thread.load(kRelaxed)) << 32);
-  out->Add(slot.first_token_ticks.load(kRelaxed));
-  out->Add(slot.max_gap_ticks.load(kRelaxed));
-  for (uint32_t i = 0; i < labels; ++i) out->Add(slot.labels[i].load(kRelaxed));
+  out->Add(slot.deadline_ns.load(kAcquire));
+  out->Add(slot.tokens.load(kAcquire) | static_cast<uint64_t>(slot.begin_thread.load(kAcquire)) << 32);
+  out->Add(slot.first_token_ticks.load(kAcquire));
+  out->Add(slot.max_gap_ticks.load(kAcquire));
+  for (uint32_t i = 0; i < labels; ++i) out->Add(slot.labels[i].load(kAcquire));
   for (uint32_t i = 0; i < sizes; ++i) {
-    out->Add(slot.size_names[i].load(kRelaxed));
-    out->Add(slot.size_values[i].load(kRelaxed));
+    out->Add(slot.size_names[i].load(kAcquire));
+    out->Add(slot.size_values[i].load(kAcquire));
   }
-  for (uint32_t i = 0; i < stages; ++i) out->Add(slot.stages[i].load(kRelaxed));
+  for (uint32_t i = 0; i < stages; ++i) out->Add(slot.stages[i].load(kAcquire));
 }
 
 RequestView ViewOf(const Slot& slot, Outcome outcome, uint64_t now) {
   RequestView view{};
-  view.id = slot.id.load(kRelaxed);
-  view.route_index = slot.route_index.load(kRelaxed);
+  view.id = slot.id.load(kAcquire);
+  view.route_index = slot.route_index.load(kAcquire);
   view.route = g_routes[view.route_index].name.load(kAcquire);
-  view.size_bucket = slot.size_bucket.load(kRelaxed);
+  view.size_bucket = slot.size_bucket.load(kAcquire);
   view.outcome = outcome;
-  const uint64_t begin = slot.begin_ticks.load(kRelaxed);
+  const uint64_t begin = slot.begin_ticks.load(kAcquire);
   view.latency_ns = NsOfTicks(now > begin ? now - begin : 0);
-  view.deadline_ns = slot.deadline_ns.load(kRelaxed);
-  view.output_tokens = slot.tokens.load(kRelaxed);
+  view.deadline_ns = slot.deadline_ns.load(kAcquire);
+  view.output_tokens = slot.tokens.load(kAcquire);
   if (view.output_tokens != 0) {
-    view.first_token_ns = NsOfTicks(slot.first_token_ticks.load(kRelaxed));
-    view.max_token_gap_ns = NsOfTicks(slot.max_gap_ticks.load(kRelaxed));
+    view.first_token_ns = NsOfTicks(slot.first_token_ticks.load(kAcquire));
+    view.max_token_gap_ns = NsOfTicks(slot.max_gap_ticks.load(kAcquire));
   }
   return view;
 }
@@ -305,19 +306,19 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   const uint32_t route_index = RouteIndex(name);
   const uint32_t route_name = route_index == 0 ? 0 : name.index;
   for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
-    half->store(0, kRelaxed);
+    half->store(0, kRelease);
   for (Word* word : {&slot->deadline_ns, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
-    word->store(0, kRelaxed);
-  slot->trace_high.store(ids.trace_high, kRelaxed);
-  slot->trace_low.store(ids.trace_low, kRelaxed);
-  slot->parent.store(ids.parent, kRelaxed);
-  slot->context_after.store(ids.context_after, kRelaxed);
-  slot->begin_ticks.store(begin, kRelaxed);
-  slot->route_name.store(route_name, kRelaxed);
-  slot->route_index.store(route_index, kRelaxed);
-  slot->begin_thread.store(ring != nullptr ? ring->number : 0, kRelaxed);
+    word->store(0, kRelease);
+  slot->trace_high.store(ids.trace_high, kRelease);
+  slot->trace_low.store(ids.trace_low, kRelease);
+  slot->parent.store(ids.parent, kRelease);
+  slot->context_after.store(ids.context_after, kRelease);
+  slot->begin_ticks.store(begin, kRelease);
+  slot->route_name.store(route_name, kRelease);
+  slot->route_index.store(route_index, kRelease);
+  slot->begin_thread.store(ring != nullptr ? ring->number : 0, kRelease);
   const uint64_t late_after = g_routes[route_index].late_after_ticks.load(kRelaxed);
-  slot->late_ticks.store(late_after != 0 ? begin + late_after : ~uint64_t{0}, kRelaxed);
+  slot->late_ticks.store(late_after != 0 ? begin + late_after : ~uint64_t{0}, kRelease);
   slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
   slot->id.store(id, kRelease);
   Count(g_begun);
@@ -331,7 +332,7 @@ void StampStage(Slot* slot, const char* name) {
   const uint64_t at = slot->stage_count.load(kRelaxed);
   if (at >= Request::kMaxStages) return Count(g_details_refused);
   const uint64_t ticks = now > begin ? now - begin : 0;
-  slot->stages[at].store(static_cast<uint64_t>(Intern(name).index) << 48 | (ticks & kStageTicksMask), kRelaxed);
+  slot->stages[at].store(static_cast<uint64_t>(Intern(name).index) << 48 | (ticks & kStageTicksMask), kRelease);
   slot->stage_count.store(static_cast<uint32_t>(at) + 1, kRelease);
 }
 
@@ -342,10 +343,10 @@ void MarkTokens(Slot* slot, uint32_t count) {
   const bool first = slot->tokens.load(kRelaxed) == 0;
   const uint64_t before = first ? begin : slot->last_token_ticks.load(kRelaxed);
   const uint64_t gap = now > before ? now - before : 0;
-  if (first) slot->first_token_ticks.store(gap, kRelaxed);
-  if (!first && gap > slot->max_gap_ticks.load(kRelaxed)) slot->max_gap_ticks.store(gap, kRelaxed);
-  slot->last_token_ticks.store(now, kRelaxed);
-  slot->tokens.store(slot->tokens.load(kRelaxed) + count, kRelaxed);
+  if (first) slot->first_token_ticks.store(gap, kRelease);
+  if (!first && gap > slot->max_gap_ticks.load(kRelaxed)) slot->max_gap_ticks.store(gap, kRelease);
+  slot->last_token_ticks.store(now, kRelease);
+  slot->tokens.store(slot->tokens.load(kRelaxed) + count, kRelease);
   Emit(ring, kTokensSite, now, now, {slot->id.load(kRelaxed), count});
   Tell([&](RequestObserver* observer) { observer->OnTokens(ViewOf(*slot, Outcome::kOk, now), NsOfTicks(gap)); });
 }
@@ -430,8 +431,8 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
       const uint64_t id = slot.id.load(kAcquire);
       if (id == 0 || (version & 1) == 0) break;
       CopyWords(slot, Outcome{}, &copy.words);
-      copy.begin_ticks = slot.begin_ticks.load(kRelaxed);
-      copy.begin_thread = slot.begin_thread.load(kRelaxed);
+      copy.begin_ticks = slot.begin_ticks.load(kAcquire);
+      copy.begin_thread = slot.begin_thread.load(kAcquire);
       copy.view = ViewOf(slot, Outcome{}, detail::Clock(gate));
       if (slot.id.load(kAcquire) != id || slot.version.load(kAcquire) != version) continue;
       visit(context, copy);
@@ -572,7 +573,7 @@ void Request::SetLabel(const char* key, const char* value) noexcept {
     Count(g_labels_folded);
     name = {0};
   }
-  slot->labels[at].store(Intern(key).index | static_cast<uint64_t>(name.index) << 32, kRelaxed);
+  slot->labels[at].store(Intern(key).index | static_cast<uint64_t>(name.index) << 32, kRelease);
   slot->label_count.store(at + 1, kRelease);
 }
 
@@ -581,13 +582,13 @@ void Request::SetSize(const char* name, double value) noexcept {
   if (slot == nullptr) return;
   const uint32_t at = slot->size_count.load(kRelaxed);
   if (at >= kMaxSizes) return Count(g_details_refused);
-  slot->size_names[at].store(Intern(name).index, kRelaxed);
-  slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelaxed);
+  slot->size_names[at].store(Intern(name).index, kRelease);
+  slot->size_values[at].store(std::bit_cast<uint64_t>(value), kRelease);
   if (at == 0) {
     // 1 + floor(log2); everything below 1 (and what is no number) is bucket 1.
     uint32_t bucket = 1;
     if (value >= 1) bucket = value < 9e18 ? static_cast<uint32_t>(std::bit_width(static_cast<uint64_t>(value))) : 63;
-    slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelaxed);
+    slot->size_bucket.store(std::min<uint32_t>(bucket, 63), kRelease);
   }
   slot->size_count.store(at + 1, kRelease);
 }
@@ -595,9 +596,9 @@ void Request::SetSize(const char* name, double value) noexcept {
 void Request::SetDeadline(uint64_t ns) noexcept {
   Slot* slot = SlotOf(slot_, id_);
   if (slot == nullptr || ns == 0) return;
-  slot->deadline_ns.store(ns, kRelaxed);
+  slot->deadline_ns.store(ns, kRelease);
   const uint64_t at = slot->begin_ticks.load(kRelaxed) + TicksOfNs(ns);
-  if (at < slot->late_ticks.load(kRelaxed)) slot->late_ticks.store(at, kRelaxed);
+  if (at < slot->late_ticks.load(kRelaxed)) slot->late_ticks.store(at, kRelease);
 }
 
 void Request::Stage(const char* name) noexcept {

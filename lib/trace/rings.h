@@ -20,6 +20,15 @@ inline constexpr uint32_t kThreadNameBytes = 64;
 
 enum class RingState : uint8_t { kLive, kRetired, kParked };
 
+inline constexpr uint32_t kWaitArgs = 4;  // kind, resource, the owner's thread and request
+
+// What an open wait waits for, which its record says only at its end. Holds for the open scope of its depth if both
+// began at the same tick.
+struct OpenWait {
+  uint64_t begin;
+  uint64_t args[kWaitArgs];
+};
+
 // A thread's ring with what only the library touches. Lives in the first page of its mapping; the words follow.
 struct ThreadRing : detail::Ring {
   ThreadRing* next;              // in the registry
@@ -34,6 +43,7 @@ struct ThreadRing : detail::Ring {
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
   std::atomic<bool> named;  // by SetThreadName
+  OpenWait waits[detail::kMaxOpen];
 };
 
 struct RingLimits {

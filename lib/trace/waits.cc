@@ -21,6 +21,15 @@ constexpr Site kConditionSite{
 
 uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
 
+void Announce(detail::Ring* ring, uint64_t begin, const WaitArgs& args) {
+  if (ring->depth >= detail::kMaxOpen) return;
+  trace::OpenWait& wait = static_cast<trace::ThreadRing*>(ring)->waits[ring->depth];
+  const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
+  put(&wait.begin, 0);
+  for (uint32_t i = 0; i < trace::kWaitArgs; ++i) put(&wait.args[i], args.words[i]);
+  put(&wait.begin, begin);
+}
+
 // Who holds or notifies is a hint read without a lock: relaxed words, never torn, possibly of two moments.
 void Publish(uint32_t* thread, uint64_t* request, Owner owner) {
   __atomic_store_n(thread, owner.thread, __ATOMIC_RELAXED);
@@ -49,6 +58,9 @@ Wait::Wait(const Site* site, WaitKind kind, Name resource, Owner owner) noexcept
   if (ring_ == nullptr) return;
   begin_ = detail::Clock(ring_->gate);
   depth_ = ring_->depth;
+  WaitArgs args;
+  args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
+  Announce(ring_, begin_, args);
   detail::Push(ring_, site, begin_);
 }
 

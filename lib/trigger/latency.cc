@@ -12,6 +12,13 @@ PITOT_NAMESPACE_BEGIN
 namespace trigger {
 namespace {
 
+// Of fewer requests than one in which such a quantile is expected to be passed, the quantile is the maximum.
+uint32_t WarmUp(const LatencyTriggerOptions& options) noexcept {
+  const double beyond = 1 - options.or_above_quantile;
+  const uint32_t least = beyond > 1e-6 ? static_cast<uint32_t>(1 / beyond + 0.5) : 1000000;
+  return options.warm_up_requests > least ? options.warm_up_requests : least;
+}
+
 class LatencyTrigger final : public Trigger {
  public:
   LatencyTrigger(const LatencyTriggerOptions& options, base::ClockFunction clock) noexcept
@@ -21,7 +28,7 @@ class LatencyTrigger final : public Trigger {
         route_(options.route),
         cool_down_(options.cool_down_ms, clock) {
     if (options.or_above_quantile > 0 && options.memory > 0) {
-      cells_.emplace(options.or_above_quantile, options.memory, options.warm_up_requests, !route_.matches_all());
+      cells_.emplace(options.or_above_quantile, options.memory, WarmUp(options), !route_.matches_all());
     }
   }
 

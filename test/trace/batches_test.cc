@@ -287,6 +287,29 @@ TEST_CASE("a wait says for what, of which kind, and who held it", "[wait]") {
   CHECK(std::string(pitot::WaitKindName(static_cast<pitot::WaitKind>(99))) == "other");
 }
 
+TEST_CASE("a wait that is still open says for what already", "[wait]") {
+  Server server;
+  using Args = std::vector<std::pair<std::string, std::string>>;
+  const auto open_args = [&](size_t i) {
+    const auto waits = EventsNamed(server.Trace(), "wait");
+    return waits.size() > i && waits[i].duration_ns == kOpen ? waits[i].args : Args{};
+  };
+  server.clock.Advance(10);
+  PITOT_WAIT(pitot::WaitKind::kFuture, "reply", (pitot::Owner{7, 0x1234}));
+  const Args reply{{"kind", "5"}, {"resource", "reply"}, {"owner_thread", "7"}, {"owner_request", "4660"}};
+  CHECK(open_args(0) == reply);
+  {
+    server.clock.Advance(10);
+    PITOT_SCOPE("between");
+    server.clock.Advance(10);
+    PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{});
+    CHECK(open_args(0) == reply);
+    CHECK(open_args(1) == Args{{"kind", "4"}, {"resource", "journal"}, {"owner_thread", "0"}, {"owner_request", "0"}});
+  }
+  server.clock.Advance(10);
+  CHECK(open_args(0) == reply);
+}
+
 TEST_CASE("a contended mutex records who held it and for which request", "[wait]") {
   const fakes::Recording recording;
   pitot::Mutex mutex("the lock");

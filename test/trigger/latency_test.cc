@@ -151,6 +151,19 @@ TEST_CASE("a quantile decides nothing before its warm-up", "[trigger]") {
   CHECK(sink.fired[0].detail == "5000.0 ms, above p99 = 20.0 ms of 200 requests of its route");
 }
 
+TEST_CASE("a quantile decides nothing while it is no more than the maximum", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeLatency({.or_above_quantile = 0.999, .warm_up_requests = 200}, fakes::Clock);
+
+  for (int i = 0; i < 998; ++i) trigger->OnFinish(Request(20), sink);
+  trigger->OnFinish(Request(5000), sink);
+  CHECK(sink.fired.empty());
+  trigger->OnFinish(Request(20), sink);  // the 1,000th
+  trigger->OnFinish(Request(6000), sink);
+
+  CHECK(sink.fired.size() == 1);
+}
+
 TEST_CASE("a quantile is within 3 % of the exact one on lognormal latencies", "[trigger]") {
   for (const double quantile : {0.5, 0.9, 0.99, 0.999}) {
     fakes::Sink sink;
@@ -305,7 +318,9 @@ TEST_CASE("numbers beyond the tables do no harm", "[trigger]") {
   auto trigger = MakeLatency({.or_above_quantile = 0.9, .warm_up_requests = 0, .cool_down_ms = 0}, fakes::Clock);
 
   pitot::RequestView request = Request(1, "/x", 4000000000u, 4000000000u);
-  for (uint64_t latency_ns : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 42, (uint64_t{1} << 42) - 1}) {
+  for (int i = 0; i < 5; ++i) trigger->OnFinish(request, sink);
+  for (uint64_t latency_ns :
+       {uint64_t{0}, uint64_t{1}, ~uint64_t{0}, uint64_t{1} << 42, (uint64_t{1} << 42) - 1, uint64_t{1} << 43}) {
     request.latency_ns = latency_ns;
     trigger->OnFinish(request, sink);
   }

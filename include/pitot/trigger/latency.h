@@ -11,16 +11,17 @@
 PITOT_NAMESPACE_BEGIN
 
 struct LatencyTriggerOptions {
-  // The route to watch; null: every route, each with statistics of its own.
+  // The route to watch, not empty; null: every route, each with statistics of its own.
   const char* route = nullptr;
   // Fires above this latency, ms; 0: no fixed threshold. One of above_ms and or_above_quantile must be set.
   double above_ms = 0;
   // Fires above this quantile of finished ok requests of the same route and size bucket, 0.5 to 0.9999; 0: not. The
   // quantile is kept in a histogram with buckets of at most 3 % width that forgets: counts halve every `memory`
-  // requests.
+  // requests (64 to 1,000,000,000).
   double or_above_quantile = 0;
   uint32_t memory = 10000;
-  // The quantile decides nothing before so many requests of a route and size bucket have finished.
+  // The quantile decides nothing before so many requests of a route and size bucket have finished, nor before
+  // 1 / (1 - quantile) have: of fewer it would be their maximum.
   uint32_t warm_up_requests = 200;
   // Fires only when `k` of the last `n` finished requests of the route were above, 1 <= k <= n <= 64.
   uint32_t k = 1;
@@ -32,6 +33,7 @@ struct LatencyTriggerOptions {
   uint32_t post_window_ms = 0;
 };
 
+// Memory: 4.7 KB for each route and size bucket whose quantile is watched, at most 1.2 MB, beside the recorder's budget.
 PITOT_EXPORT std::unique_ptr<Trigger> MakeLatencyTrigger(const LatencyTriggerOptions& options) noexcept;
 
 PITOT_NAMESPACE_END
