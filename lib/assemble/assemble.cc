@@ -73,9 +73,14 @@ class Assembler {
   void OrderMoments();
 
   model::RequestRow& Request(uint64_t id);
+  void SawAlive(uint64_t request, int64_t at_ns) {
+    int64_t& last_ns = alive_ns_.try_emplace(request, at_ns).first->second;
+    last_ns = std::max(last_ns, at_ns);
+  }
   void ReadRequestWords(const uint64_t* words, uint32_t count, model::RequestRow* row);
   model::BatchRow& Batch(uint64_t id);
   void JoinEnqueues();
+  void EndRequests();
   void SortRows();
   void ResolveEvents();
 
@@ -105,7 +110,9 @@ class Assembler {
   std::vector<uint64_t> event_requests_, event_batches_;
 
   std::unordered_map<uint64_t, uint32_t> request_rows_, batch_rows_;
-  std::unordered_set<uint64_t> alive_;  // requests that did something: a context or a token may be of one that ended
+  // When requests last did something: a context or a token may be of one that had ended.
+  std::unordered_map<uint64_t, int64_t> alive_ns_;
+  std::unordered_set<uint64_t> open_;
   std::vector<RawMember> members_;
   std::vector<RawHandoff> handoffs_;
   std::vector<RawAsync> asyncs_;
@@ -190,6 +197,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       row.begin_ns = Ns(record.begin_ticks);
       row.begin_known = true;
       row.begin_thread = thread;
+      SawAlive(args[0], row.begin_ns);
       if (row.end_known) break;  // the end says the rest
       row.parent_id = args[1];
       row.trace_id_high = args[2];
@@ -232,7 +240,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       handoff.row.from_thread = thread;
       handoff.row.enqueue_ns = at_ns;
       Request(args[0]);
-      alive_.insert(args[0]);
+      SawAlive(args[0], at_ns);
       handoffs_.push_back(handoff);
       break;
     }
@@ -289,7 +297,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       break;
     case InternalRecord::kTokens: {
       Request(args[0]);
-      alive_.insert(args[0]);
+      SawAlive(args[0], at_ns);
       RawToken token{};
       token.request = args[0];
       token.row.thread = thread;
@@ -466,6 +474,7 @@ void Assembler::FlushEvents(uint32_t thread) {
 void Assembler::AddOpenRequests() {
   for (const trace::OpenRequest& open : snapshot_.open_requests) {
     model::RequestRow& row = Request(open.words.words[0]);
+    open_.insert(row.id);
     if (row.end_known) continue;  // it ended while the snapshot was taken
     row.begin_ns = Ns(open.begin_ticks);
     row.begin_known = true;
@@ -514,13 +523,24 @@ template <class Row> void Reorder(std::vector<Row>* rows, std::unordered_map<uin
   for (uint32_t i = 0; i < rows->size(); ++i) (*index)[(*rows)[i].id] = i;
 }
 
-void Assembler::SortRows() {
+// Requests whose end is not recorded are open if they are in the table of open ones, or began after it was read. All
+// others ended, and when is lost.
+void Assembler::EndRequests() {
+  const int64_t table_ns = Ns(snapshot_.requests_ticks);
   for (model::RequestRow& row : trace_.requests) {
-    if (row.begin_ns != INT64_MAX) continue;
-    // Nothing but mentions. It was open in the window if it did something there; else it had ended before.
-    row.begin_ns = trace_.window_begin_ns;
-    if (!alive_.contains(row.id)) row.duration_ns = 0;
+    const bool is_mentioned_only = row.begin_ns == INT64_MAX;
+    if (is_mentioned_only) row.begin_ns = trace_.window_begin_ns;
+    if (row.end_known || open_.contains(row.id)) continue;
+    const auto alive = alive_ns_.find(row.id);
+    if (alive == alive_ns_.end()) {
+      row.duration_ns = 0;
+    } else if (row.begin_ns < table_ns && (!is_mentioned_only || alive->second < table_ns)) {
+      row.duration_ns = std::max<int64_t>(alive->second - row.begin_ns, 0);
+    }
   }
+}
+
+void Assembler::SortRows() {
   const auto earlier = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
   Reorder(&trace_.requests, &request_rows_, OrderBy(trace_.requests, earlier));
   Reorder(&trace_.batches, &batch_rows_, OrderBy(trace_.batches, earlier));
@@ -610,7 +630,9 @@ void Assembler::ResolveEvents() {
     events.batch[i] = batch;
     if (request == kNone) continue;
     const model::RequestRow& row = trace_.requests[request];
-    if (events.begin_ns[i] <= trace_.RequestEnd(row) && trace_.EventEnd(i) >= row.begin_ns) events.request[i] = request;
+    const bool is_over = row.end_known || !alive_ns_.contains(row.id);
+    const bool is_after = is_over && events.begin_ns[i] > trace_.RequestEnd(row);
+    if (!is_after && trace_.EventEnd(i) >= row.begin_ns) events.request[i] = request;
   }
 }
 
@@ -643,6 +665,7 @@ model::Trace Assembler::Run() {
   if (snapshot_.ring_counts.closed_elsewhere != 0)
     trace_.losses.push_back({kNone, model::LossReason::kClosedElsewhere, trace_.window_begin_ns, trace_.window_end_ns,
                              snapshot_.ring_counts.closed_elsewhere, 0});
+  EndRequests();
   SortRows();
   ResolveEvents();
   return std::move(trace_);

@@ -267,7 +267,8 @@ StringId StringTable::Add(std::string_view text) {
   if (const auto found = index_.find(text); found != index_.end()) return found->second;
   if (!IsSaneText(text)) return Add(SanitizeText(text));
   if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < text.size()) {
-    blocks_.emplace_back().reserve(std::max(std::min(kStringBlockBytes, size_t{256} << blocks_.size()), text.size()));
+    const size_t doubled = size_t{256} << std::min<size_t>(blocks_.size(), 16);
+    blocks_.emplace_back().reserve(std::max(std::min(kStringBlockBytes, doubled), text.size()));
   }
   // Never grows beyond its capacity, so that views stay valid.
   std::vector<char>& block = blocks_.back();

@@ -322,7 +322,7 @@ class PerfettoWriter {
   uint64_t NewFlow() { return Mix(Uuid(Of::kFlow, flows_made_++)); }
 
   // An arrow from each hand-over to what took it: a batch, or the first scope in the request's context on the thread
-  // that took it. From a request to each batch that it joined without a queue.
+  // that took it. From a request to each batch that it joined without a queue. From each batch to its first scope.
   void FindFlows() {
     const model::RequestIndex index(trace_);
     std::map<std::pair<uint32_t, uint32_t>, uint32_t> unhanded;  // request and batch, to the row of members
@@ -348,6 +348,15 @@ class PerfettoWriter {
     for (const auto& [request_and_batch, row] : unhanded) {
       const uint32_t request = request_and_batch.first;
       AddBatchFlow(request_and_batch.second, row, trace_.requests[request].begin_ns, request, &request_flows_);
+    }
+    for (uint32_t row = 0; row < trace_.batches.size(); ++row) {
+      const model::BatchRow& batch = trace_.batches[row];
+      const uint32_t event =
+          batch.thread == kNone ? kNone : FirstScope(index.BatchEvents(row), batch.thread, batch.begin_ns);
+      if (event == kNone) continue;
+      const uint64_t id = NewFlow();
+      batch_flows_.Add(row, id);
+      event_flows_.Add(event, id);
     }
     handoff_flows_.Sort();
     batch_flows_.Sort();

@@ -138,6 +138,11 @@ class Writer {
     return request.duration_ns == kOpen ? "open" : "end unknown";
   }
 
+  // So far, of an open one.
+  bool IsLatencyKnown(uint32_t row) const {
+    return trace_.requests[row].end_known || trace_.requests[row].duration_ns == kOpen;
+  }
+
   // The requests that fired, or else the slowest.
   void FindSlow() {
     for (const model::FiringRow& firing : trace_.firings) {
@@ -152,7 +157,7 @@ class Writer {
     is_fired_ = !slow_.empty();
     if (!is_fired_) {
       for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
-        if (trace_.requests[row].begin_known) slow_.push_back(row);
+        if (trace_.requests[row].begin_known && IsLatencyKnown(row)) slow_.push_back(row);
       }
     }
     const size_t all = slow_.size(), kept = std::min(all, is_fired_ ? kMaxSlow : kMaxSlowest);
@@ -362,7 +367,7 @@ class Writer {
     }
   }
 
-  ThreadWork WorkOf(uint32_t thread, uint32_t row) const {
+  ThreadWork WorkOf(uint32_t thread, uint32_t row, const std::vector<bool>& is_its_batch) const {
     ThreadWork work;
     work.thread = thread;
     const RequestRow& request = trace_.requests[row];
@@ -402,22 +407,20 @@ class Writer {
       if (ns <= 0) continue;
       (kind == SiteKind::kWait ? work.waits : work.scopes).emplace_back(ns, event);
       if (trace_.events.duration_ns[event] == kOpen) work.open.push_back(event);
-      work.is_own |= trace_.events.request[event] == row || IsInItsBatch(event, row);
+      const uint32_t batch = trace_.events.batch[event];
+      work.is_own |= trace_.events.request[event] == row || (batch != kNone && is_its_batch[batch]);
     }
     KeepLargest(&work.scopes, kMaxScopes);
     KeepLargest(&work.waits, kMaxWaits);
     return work;
   }
-  bool IsInItsBatch(uint32_t event, uint32_t row) const {
-    const uint32_t batch = trace_.events.batch[event];
-    const auto batches = index_.Batches(row);
-    return batch != kNone && std::find(batches.begin(), batches.end(), batch) != batches.end();
-  }
 
   void Threads(uint32_t row) {
     std::vector<ThreadWork> works;
+    std::vector<bool> is_its_batch(trace_.batches.size());
+    for (const uint32_t batch : index_.Batches(row)) is_its_batch[batch] = true;
     for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
-      ThreadWork work = WorkOf(thread, row);
+      ThreadWork work = WorkOf(thread, row, is_its_batch);
       if (work.busy_ns + work.waiting_ns > 0 || !work.open.empty()) works.push_back(std::move(work));
     }
     std::stable_sort(works.begin(), works.end(), [](const ThreadWork& a, const ThreadWork& b) {
@@ -509,7 +512,8 @@ class Writer {
     std::vector<uint32_t> others;
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
       const auto found = fastest.find(trace_.requests[row].route);
-      if (found != fastest.end() && Latency(row) >= found->second && trace_.requests[row].begin_known && !IsSlow(row)) {
+      if (found != fastest.end() && Latency(row) >= found->second && trace_.requests[row].begin_known &&
+          IsLatencyKnown(row) && !IsSlow(row)) {
         others.push_back(row);
       }
     }

@@ -60,6 +60,7 @@ void ReserveMemory::GiveBackPages() noexcept { madvise(words_, bytes_, MADV_DONT
 void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks, Reserve reserve,
                   Snapshot* out) {
   // Before the rings: a request that ends meanwhile is known from here or from its end's record.
+  out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
   Open open{&out->open_requests};
   trace::VisitOpenRequests(
       [](void* context, const trace::OpenRequest& request) {

@@ -20,6 +20,7 @@ struct Snapshot {
   uint64_t window_end_ticks = 0;
   std::vector<RingCopy> rings;
   std::vector<trace::OpenRequest> open_requests;
+  uint64_t requests_ticks = 0;  // before they were read: what began earlier and is not among them had ended
   trace::RingCounts ring_counts;
   trace::RequestCounts request_counts;
 };

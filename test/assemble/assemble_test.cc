@@ -310,6 +310,30 @@ TEST_CASE("a request that is mentioned by a stale token or context only had ende
   CHECK(trace.handoffs.size() == 1);
 }
 
+TEST_CASE("a request whose end was lost is not taken for an open one", "[assemble]") {
+  Ring ring;
+  // Three began and say no end: the first was gone when the table of open ones was read, the second was in it, the
+  // third began later.
+  ring.Add(pitot::trace::kRequestBeginSite, 100, 100, {1, 0, 0, 0, NameWord("/r")})
+      .Add(pitot::trace::kRequestBeginSite, 110, 110, {2, 0, 0, 0, NameWord("/r")})
+      .Add(pitot::trace::kTokensSite, 300, 300, {1, 1})
+      .Add(pitot::trace::kRequestBeginSite, 600, 600, {3, 0, 0, 0, NameWord("/r")});
+  Snapshot snapshot = Of({ring.Copy(1)});
+  snapshot.requests_ticks = 500;
+  pitot::trace::OpenRequest open;
+  for (const uint64_t word : {2, 0, 0, 0, 0, 0, 0, 0, 0}) open.words.Add(word);
+  open.begin_ticks = 110;
+  snapshot.open_requests.push_back(open);
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.requests.size() == 3);
+  CHECK(!trace.requests[0].end_known);
+  CHECK(trace.requests[0].duration_ns == 200);  // when it last did something
+  CHECK(trace.requests[1].duration_ns == kOpen);
+  CHECK(trace.requests[2].duration_ns == kOpen);
+}
+
 TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});

@@ -552,7 +552,7 @@ TEST_CASE("random programs leave exactly what they did", "[program]") {
     batches += recorded.batches.size(), handoffs += recorded.handoffs.size();
   }
   // Or this would have tested little.
-  CHECK(events > kPrograms * 10);
+  CHECK(events > kPrograms * 8);
   CHECK(requests > kPrograms * 5);
   CHECK(batches > kPrograms);
   CHECK(handoffs > kPrograms);

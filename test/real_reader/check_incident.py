@@ -24,8 +24,9 @@ select p.name, s.ts, s.dur, s.depth, s.name, s.id, extract_arg(s.arg_set_id, 'de
   extract_arg(s.arg_set_id, 'debug.outcome'), extract_arg(s.arg_set_id, 'debug.batch_id'),
   extract_arg(s.arg_set_id, 'debug.members'), extract_arg(s.arg_set_id, 'debug.request'), s.parent_id
 from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id"""
+SLICES_BY_ID = "select s.id, s.ts, s.name from slice s join thread_track tt on s.track_id = tt.id"
 ARROWS = "select slice_out, slice_in from flow"
-COUNTERS = "select c.ts, t.name from counter c join counter_track t on c.track_id = t.id"
+COUNTERS = "select c.ts, t.name, c.value from counter c join counter_track t on c.track_id = t.id"
 THREADS = "select tid, name from thread where upid is not null and tid != 0"
 
 
@@ -35,7 +36,7 @@ class Differences:
 
     def compare(self, what, expected, found):
         expected, found = collections.Counter(expected), collections.Counter(found)
-        print(f"{what:22} {sum(expected.values()):8,} recorded {sum(found.values()):8,} found", end="")
+        print(f"{what:24} {sum(expected.values()):8,} recorded {sum(found.values()):8,} found", end="")
         missing, extra = expected - found, found - expected
         print("" if not missing and not extra else "   DIFFERENT")
         for title, rows in (("missing", missing), ("not recorded", extra)):
@@ -77,7 +78,7 @@ def check(incident, program):
             "slices of threads",
             [(int(tid), int(ts), int(dur), int(depth), name) for tid, ts, dur, depth, name in expected["slice"]],
             [r for r in slices if r not in found_instants and r not in lost_marks])
-        differences.compare("counter samples", [(int(ts), name) for ts, name in expected["counter"]],
+        differences.compare("counter samples", [(int(ts), name, float(value)) for ts, name, value in expected["counter"]],
                             [tuple(row) for row in reader.query(COUNTERS)])
 
         grouped = reader.query(GROUPED)
@@ -104,18 +105,35 @@ def check(incident, program):
         differences.compare("batches", [(id_, int(ts), int(dur), int(n)) for id_, ts, dur, n in expected["batch"]],
                             [(r[8], r[1], r[2], r[9]) for r in batches.values()])
 
-        # From the wait in the queue to the batch that took it, or to the mark where it joined one that ran already.
+        # Each arrow: from the wait in the queue to the batch that took it (or to the mark where it joined one that ran
+        # already) or to the first scope of the thread that did; from a request to a batch it joined without a queue; from a
+        # batch to its first scope.
         def batch_of(row):
             while row is not None and row[5] not in batches:
                 row = by_id.get(row[11])
             return batches[row[5]][8] if row is not None else None
 
-        found_arrows = []
+        on_thread = {row[0]: row[1:] for row in reader.query(SLICES_BY_ID)}
+        found = collections.defaultdict(list)
         for out, into in reader.query(ARROWS):
-            source, target = by_id.get(out), by_id.get(into)
-            if source is not None and target is not None and source[4].startswith("queued ") and batch_of(target):
-                found_arrows.append((source[10], batch_of(target), source[1]))
-        differences.compare("arrows to batches", [(r, b, int(ts)) for r, b, ts in expected["arrow"]], found_arrows)
+            source, target, scope = by_id.get(out), by_id.get(into), on_thread.get(into)
+            if source is not None and source[4].startswith("queued ") and target is not None:
+                found["queue to batch"].append((source[10], batch_of(target), source[1]))
+            elif source is not None and source[4].startswith("queued ") and scope is not None:
+                found["queue to scope"].append((source[10], source[1], scope[0]))
+            elif source is not None and source[5] in batches and scope is not None:
+                found["batch to scope"].append((source[8], scope[0], scope[1]))
+            elif source is not None and source[5] in requests and target is not None:
+                found["request to batch"].append((source[6], batch_of(target)))
+            else:
+                found["none of these"].append((out, into))
+        for what, arrows in (
+                ("queue to batch", [(r, b, int(ts)) for r, b, ts in expected["arrow"]]),
+                ("queue to scope", [(r, int(ts), int(to)) for r, ts, to in expected["adopted"]]),
+                ("request to batch", [tuple(row) for row in expected["joined"]]),
+                ("batch to scope", [(b, int(ts), name) for b, ts, name in expected["to_scope"]]),
+                ("none of these", [])):
+            differences.compare("arrows " + what, arrows, found[what])
     return differences.count
 
 

@@ -2,11 +2,14 @@
 //
 // Prints the rows that a Perfetto reader must find for a dump, tab-separated, straight from the trace's columns: no
 // code is shared with the serializer that is being checked.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "pitot/model/index.h"
 #include "pitot/read/dump.h"
 #include "pitot/request.h"
 
@@ -23,10 +26,23 @@ bool IsScope(SiteKind kind) {
 
 std::string EventName(const Trace& trace, uint32_t event) {
   const SiteRow& site = trace.sites[trace.events.site[event]];
-  // What a wait that is still open waits for is not known: arguments are recorded at the end.
   if (site.kind == SiteKind::kWait && trace.events.args[event] != kNone)
     return "wait " + Text(trace.strings[static_cast<StringId>(trace.arg_values[trace.events.args[event] + 1])]);
   return Text(trace.EventName(event));
+}
+
+// The last argument, as a number.
+double CounterValue(const Trace& trace, uint32_t event) {
+  const SiteRow& site = trace.sites[trace.events.site[event]];
+  const size_t last = site.arg_types.size() - 1;
+  const uint64_t word = trace.arg_values[trace.events.args[event] + last];
+  double value = 0;
+  if (site.arg_types[last] == pitot::ArgType::kDouble)
+    std::memcpy(&value, &word, sizeof value);
+  else
+    value = site.arg_types[last] == pitot::ArgType::kInt ? static_cast<double>(static_cast<int64_t>(word))
+                                                         : static_cast<double>(word);
+  return value;
 }
 
 void PrintThreads(const Trace& trace) {
@@ -41,7 +57,8 @@ void PrintThreads(const Trace& trace) {
       if (kind == SiteKind::kInstant) {
         std::printf("instant\t%" PRId64 "\t%" PRId64 "\t%s\n", thread.tid, begin, EventName(trace, event).c_str());
       } else if (kind == SiteKind::kCounter) {
-        std::printf("counter\t%" PRId64 "\t%s\n", begin, EventName(trace, event).c_str());
+        std::printf("counter\t%" PRId64 "\t%s\t%.17g\n", begin, EventName(trace, event).c_str(),
+                    CounterValue(trace, event));
       } else if (IsScope(kind)) {
         while (!ends.empty() && ends.back() <= begin) ends.pop_back();
         std::printf("slice\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%zu\t%s\n", thread.tid, begin, duration, ends.size(),
@@ -67,8 +84,37 @@ void PrintBatches(const Trace& trace) {
   for (const BatchRow& batch : trace.batches)
     std::printf("batch\t%016" PRIx64 "\t%" PRId64 "\t%" PRId64 "\t%u\n", batch.id, batch.begin_ns, batch.duration_ns,
                 batch.member_count);
+  const RequestIndex index(trace);
+  const auto is_scope = [&](uint32_t event) { return ::IsScope(trace.sites[trace.events.site[event]].kind); };
+  const auto begin = [&](uint32_t event) { return trace.events.begin_ns[event]; };
+  for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
+    const BatchRow& row = trace.batches[batch];
+    for (const uint32_t event : index.BatchEvents(batch)) {
+      if (trace.events.thread[event] != row.thread || !is_scope(event) || begin(event) < row.begin_ns) continue;
+      std::printf("to_scope\t%016" PRIx64 "\t%" PRId64 "\t%s\n", row.id, begin(event), EventName(trace, event).c_str());
+      break;
+    }
+  }
+  for (const MemberRow& member : trace.members) {
+    const bool was_queued = std::any_of(trace.handoffs.begin(), trace.handoffs.end(), [&](const HandoffRow& handoff) {
+      return handoff.request == member.request && handoff.batch == member.batch;
+    });
+    if (!was_queued)
+      std::printf("joined\t%016" PRIx64 "\t%016" PRIx64 "\n", trace.requests[member.request].id,
+                  trace.batches[member.batch].id);
+  }
   for (const HandoffRow& handoff : trace.handoffs) {
-    if (handoff.batch == kNone) continue;
+    if (handoff.batch == kNone) {
+      for (const uint32_t event : index.Events(handoff.request)) {
+        if (handoff.to_thread == kNone || handoff.take_ns == 0 || trace.events.thread[event] != handoff.to_thread ||
+            !is_scope(event) || begin(event) < handoff.take_ns)
+          continue;
+        std::printf("adopted\t%016" PRIx64 "\t%" PRId64 "\t%" PRId64 "\n", trace.requests[handoff.request].id,
+                    handoff.enqueue_ns, begin(event));
+        break;
+      }
+      continue;
+    }
     std::printf("arrow\t%016" PRIx64 "\t%016" PRIx64 "\t%" PRId64 "\n", trace.requests[handoff.request].id,
                 trace.batches[handoff.batch].id, handoff.enqueue_ns);
   }

@@ -349,6 +349,15 @@ TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perf
   CHECK(queued.track == fast.track);
   REQUIRE(queued.event.flow_ids_size() == 1);
   CHECK(std::count(batch.event.flow_ids().begin(), batch.event.flow_ids().end(), queued.event.flow_ids(0)) == 1);
+  // And from the batch to the first scope on its thread.
+  const auto first = std::find_if(replayed.slices.begin(), replayed.slices.end(), [&](const Replayed::Slice& slice) {
+    return &slice != &batch && slice.name != "join" && !slice.name.starts_with("queued ") &&
+           std::any_of(slice.event.flow_ids().begin(), slice.event.flow_ids().end(), [&](uint64_t id) {
+             return std::count(batch.event.flow_ids().begin(), batch.event.flow_ids().end(), id) == 1;
+           });
+  });
+  REQUIRE(first != replayed.slices.end());
+  CHECK(first->begin_ns >= batch.begin_ns);
   const Replayed::Slice& join = replayed.Find("join");  // the slow one was enqueued after the batch had begun
   CHECK(join.args.at("request") == "1111222233338f0c");
   CHECK(join.event.flow_ids_size() == 1);

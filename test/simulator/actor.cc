@@ -138,6 +138,7 @@ Segment Actor::Here() const {
 }
 
 void Actor::Changed() {
+  if (World::is_over()) return;
   const int64_t now_ns = World::now_ns();
   const Segment here = Here();
   for (Path* path : aboard_) path->Go(now_ns, here);
@@ -237,6 +238,7 @@ Actor::Block::Block(Actor* actor, Doing doing, const std::string& name, const Cu
 }
 
 Actor::Block::~Block() {
+  if (World::is_over()) return;
   actor_->truth_->events.push_back(actor_->EventOf(actor_->activities_.back(), World::now_ns()));
   actor_->activities_.pop_back();
   actor_->Changed();

@@ -127,11 +127,11 @@ std::vector<Fact> Facts(const Truth& truth) {
                 {{handoff.to_thread, handoff.take_ns}});
   }
   for (const TrueEvent& event : truth.events) {
-    // The name given at run time, and what a wait is for, are recorded at the end.
-    const std::string name = event.end_ns != kOpen ? event.name : event.kind == SiteKind::kWait ? "wait" : "";
+    // A name given at run time is recorded at the end; what a wait is for is known before.
+    const std::string name = event.end_ns != kOpen || event.kind == SiteKind::kWait ? event.name : "";
     std::string text = EventLine(event.thread, event.kind, name, event.begin_ns, event.end_ns);
     if (event.kind == SiteKind::kCounter) text += Line(" value", event.value);
-    if (event.kind == SiteKind::kWait && event.end_ns != kOpen)
+    if (event.kind == SiteKind::kWait)
       text += Line(" for", pitot::WaitKindName(event.wait), event.owner.thread, event.owner.request);
     facts.Add(text, event.end_ns == kOpen ? std::vector<Fact::Record>{}
                                           : std::vector<Fact::Record>{{event.thread, event.end_ns}});

@@ -15,12 +15,14 @@ constexpr int64_t kBeginNs = 1'000'000'000;
 constexpr uint32_t kMaxOpenRequests = 4096;
 
 int64_t g_now_ns = 0;
+bool g_is_over = false;
 uint64_t Clock() { return static_cast<uint64_t>(g_now_ns); }
 
 }  // namespace
 
 World::World(const Recording& recording, uint64_t seed) : recording_(recording), home_(pitot::detail::t_ring) {
   g_now_ns = kBeginNs;
+  g_is_over = false;
   trace::SetClockForTesting(Clock);
   __atomic_store_n(&pitot::detail::g_ticks_per_ns_q32, uint64_t{1} << 32, __ATOMIC_RELAXED);
   start_ = trace::ReadClocks(true);
@@ -32,6 +34,7 @@ World::World(const Recording& recording, uint64_t seed) : recording_(recording),
 }
 
 World::~World() {
+  g_is_over = true;
   for (Thread* thread : threads_) {
     Become(thread);  // what its frames hold closes on their thread
     thread->program_ = {};
@@ -47,6 +50,7 @@ World::~World() {
 }
 
 int64_t World::now_ns() { return g_now_ns; }
+bool World::is_over() { return g_is_over; }
 
 void World::Become(Thread* thread) const { pitot::detail::t_ring = thread->ring_ != nullptr ? thread->ring_ : home_; }
 

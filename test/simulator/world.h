@@ -121,6 +121,8 @@ class World {
   World& operator=(const World&) = delete;
 
   static int64_t now_ns();
+  // At the end what the threads were in the middle of is torn down, in no order of theirs.
+  static bool is_over();
 
   // Gives the thread a ring, and lets its program begin now. Without a name it has none: it must not record.
   void Start(Thread* thread, const char* name, Task<> program);

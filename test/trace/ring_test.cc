@@ -345,6 +345,24 @@ TEST_CASE("an event recorded many turns of 40 bits ago keeps its time", "[ring]"
   CHECK(EventsNamed(trace, "now")[0].begin_ns == kStartNs + (int64_t{7} << 40));
 }
 
+TEST_CASE("an event up to a whole turn of the stored time stamp old keeps its time", "[ring]") {
+  constexpr uint64_t kTurn = uint64_t{1} << 52;
+  for (const uint64_t begin : {uint64_t{3} << 50, kTurn - 1, kTurn, kTurn + 5}) {
+    for (const uint64_t age : {kTurn / 2 - 1, kTurn / 2, kTurn / 2 + 1, kTurn * 3 / 4, kTurn - (uint64_t{2} << 30)}) {
+      INFO("recorded at " << begin << ", " << age << " ago");
+      VirtualClock clock(begin);
+      Recording recording;
+      VirtualThreads threads;
+      threads.Become(0);
+      PITOT_INSTANT("long ago");
+      clock.Advance(age);
+
+      CHECK(EventsNamed(recording.Trace(), "long ago")[0].begin_ns == static_cast<int64_t>(begin));
+      CHECK(EventsNamed(recording.Trace(begin + age - 1000), "long ago").empty());
+    }
+  }
+}
+
 TEST_CASE("a scope to be recorded only if slow is recorded only if slow", "[ring]") {
   OneThread one;
   for (const uint64_t duration : {uint64_t{999}, uint64_t{1000}, uint64_t{1001}}) {

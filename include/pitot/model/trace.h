@@ -132,7 +132,7 @@ struct RequestRow {
   StringId route = 0;
   uint32_t size_bucket = 0;
   int64_t begin_ns = 0;
-  int64_t duration_ns = 0;  // kOpen: still open; see `end_known`
+  int64_t duration_ns = 0;  // kOpen: still open; if its end was lost, from its beginning to its last sign of life
   bool begin_known = true;  // false: only its end, or what others said of it, is in the window
   bool end_known = false;   // false: open, or its end was lost
   Outcome outcome = Outcome::kOk;
