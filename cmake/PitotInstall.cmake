@@ -61,7 +61,7 @@ if(BUILD_SHARED_LIBS)
   set(pitot_pc_libs "")
   set(pitot_pc_private " ${pitot_pc_needs}")
 else()
-  set(pitot_pc_libs " ${pitot_pc_needs} -Wl,--export-dynamic-symbol=pitot_process")
+  set(pitot_pc_libs " ${pitot_pc_needs} -Wl,--export-dynamic-symbol=pitot_process -Wl,-z,nodelete")
   set(pitot_pc_private "")
 endif()
 # The way from pitot.pc back to the prefix.

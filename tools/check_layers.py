@@ -167,6 +167,9 @@ def main():
         for path in files:
             print(f"{path}: {rules.layer_of(path)}")
     offences = [offence for path in files for offence in check_file(arguments.root, rules, path)]
+    used = {rules.layer_of(path) for path in files}
+    offences += [f"{arguments.rules}: no file belongs to layer {layer}: remove its line"
+                 for layer in rules.allowed if files and layer not in used]
     for offence in offences:
         print(offence)
     if not files:

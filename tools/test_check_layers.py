@@ -26,6 +26,8 @@ class CheckLayers(unittest.TestCase):
         self.write("include/pitot/extend/foo.h", '#include "pitot/trace.h"\n')
         self.write("lib/trace/own.h", '#include <sys/mman.h>\n#include <atomic>\n')
         self.write("lib/trace/a.cc", '#include "trace/own.h"\n#include "pitot/trace.h"\n')
+        self.write("lib/read/deep/d.cc", '#include "read/r0.h"\n')
+        self.write("lib/read/r0.h", "")
         self.write("lib/read/r.cc", '#include "dump.pb.h"\n#include <google/protobuf/message.h>\n#include "trace/own.h"\n')
 
     def tearDown(self):
@@ -52,7 +54,7 @@ class CheckLayers(unittest.TestCase):
 
     def test_accepts_what_the_table_allows(self):
         status, output = self.check()
-        self.assertEqual((status, output), (0, "ok: 5 files, 5 layers\n"))
+        self.assertEqual((status, output), (0, "ok: 7 files, 5 layers\n"))
 
     def test_refuses_an_upward_include(self):
         self.refused("lib/trace/b.cc", '\n#include "pitot/extend/foo.h"\n', "lib/trace/b.cc:2:", "of layer pitot/extend")
@@ -74,6 +76,11 @@ class CheckLayers(unittest.TestCase):
 
     def test_refuses_a_file_of_no_layer(self):
         self.refused("lib/unknown/b.cc", "\n", "belongs to no layer")
+
+    def test_refuses_a_layer_without_files(self):
+        status, output = self.check(RULES + "lib/gone: lib/trace\n")
+        self.assertEqual(status, 1, output)
+        self.assertIn("no file belongs to layer lib/gone", output)
 
     def test_a_folder_inside_a_layer_may_have_rules_of_its_own(self):
         self.refused("lib/read/deep/b.cc", '#include "trace/own.h"\n', "of layer lib/trace; lib/read/deep may include")

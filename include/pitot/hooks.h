@@ -16,13 +16,14 @@ struct IncidentInfo {
   uint64_t number;         // counts from 1 in this recorder
   const char* cause;       // of the firing that began it
   const char* directory;   // absolute; null if incidents are not kept on disk or writing failed
-  uint64_t slow_requests;  // that joined it
+  uint64_t slow_requests;  // that joined it, each once; those of the first 256 firings
   uint64_t first_request;  // id of the one that began it; 0: none
   Status status;           // ok, or why nothing is on disk
 };
 
-// Called on Pitot's worker thread, one call at a time. They may take their time (later incidents wait), must not throw
-// and must not call Recorder::Stop. Null: not called.
+// Called on Pitot's worker thread, one call at a time. They may take their time (the next incident is copied
+// meanwhile and waits; what fires after it becomes one more), must not throw and must not call Recorder::Stop. Null:
+// not called.
 struct Hooks {
   // The incident's files are on disk.
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;

@@ -33,14 +33,15 @@ struct Options {
   const char* process_name = nullptr;
 
   // Everything Pitot may hold, bytes. Split as Recorder::Stats says: half for rings, the rest for requests and names,
-  // the snapshot reserve and the analysis arena. At least 4 MiB.
+  // the snapshot reserve (the events of one incident, 16 bytes each and 8 for each argument) and the analysis arena
+  // (what the worker needs to write those, seven times as much). At least 4 MiB.
   uint64_t memory_budget_bytes = 64ull << 20;
-  // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB. A thread gets the largest
-  // that leaves room for 15 more such and a quarter of the rings' budget for the smallest; when it is spent, the ring
-  // of the thread that exited first is reused; a thread that finds none is counted and records nothing until one is
-  // free.
+  // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB; each takes 4 KiB more for
+  // its header. A thread gets the largest that leaves room for 11 more such and half of the rings' budget for the
+  // smallest: by default 2,000 threads at once have one. When the budget is spent, the ring of the thread that exited
+  // first is reused; a thread that finds none is counted and records nothing until one is free.
   uint64_t max_ring_bytes = 1ull << 20;
-  uint64_t min_ring_bytes = 16ull << 10;
+  uint64_t min_ring_bytes = 4096;
   // Requests that may be open at once, 16 to 65,536. One more is served unrecorded and counted.
   uint32_t max_open_requests = 4096;
 

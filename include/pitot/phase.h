@@ -23,6 +23,8 @@ class Phases {
   PITOT_DETAIL_INLINE void Next(const Site* site) {
     Ring* ring = ring_;
     if (ring == nullptr || ring != t_ring || ring->depth != depth_ + 1) return Begin(site);
+    // A block may outlive its recorder: then the next phase looks for a ring anew, or records nothing.
+    if (__builtin_expect(ring->gate != __atomic_load_n(&g_gate, __ATOMIC_RELAXED), 0)) return Begin(site);
     const uint64_t now = Clock(ring->gate);
     Append(ring, site_, begin_, now, ArgList<>{});
     if (__builtin_expect(depth_ < kMaxOpen, 1)) {

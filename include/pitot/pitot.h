@@ -4,6 +4,7 @@
 #ifndef PITOT_PITOT_H_
 #define PITOT_PITOT_H_
 
+#include "pitot/manual.h"
 #include "pitot/phase.h"
 #include "pitot/recorder.h"
 #include "pitot/request.h"

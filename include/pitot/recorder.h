@@ -55,7 +55,7 @@ class PITOT_EXPORT Recorder {
   // Asks for an incident now. Errors: kNotRunning; kResourceExhausted (budget; cause "manual").
   Status Trigger(const char* reason) noexcept;
   // Waits until every incident asked for before the call is on disk (or failed), at most `timeout_ms`.
-  // Errors: kNotRunning; kUnavailable when the time was up.
+  // Errors: kNotRunning; kUnavailable when the time was up or the recorder was stopped meanwhile.
   Status Flush(uint32_t timeout_ms) noexcept;
 
   pitot::Stats Stats() const noexcept;

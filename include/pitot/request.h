@@ -32,7 +32,8 @@ struct Timestamp {
 PITOT_EXPORT Timestamp Now() noexcept;  // zero while no recorder runs
 
 // Stands for a request in a queue, on another thread, or in another process of this machine; plain bytes, copy at will.
-// Valid for as long as its request is open; a token whose request has ended is known as stale and does nothing.
+// Valid for as long as its request is open; a token whose request has ended is known as stale and does nothing. In
+// another process it joins, adopts and begins children by the request's id; queue and thread mean nothing there.
 struct Token {
   uint64_t request = 0;         // id; 0: of no request
   uint64_t enqueued_ticks = 0;  // 0: was never enqueued
@@ -49,6 +50,7 @@ PITOT_EXPORT bool IsLate(const Token& token) noexcept;
 // Begins the stage `name` of the token's request, which ends the stage before it. Threads: any, one at a time.
 PITOT_EXPORT void Stage(const Token& token, const char* name) noexcept;
 // Marks `count` output tokens of the request: time to first token and gaps between tokens are measured on these.
+// Threads: any.
 PITOT_EXPORT void Emit(const Token& token, uint32_t count = 1) noexcept;
 
 // A unit of service. Movable handle; used by one thread at a time (its tokens by any). Dropped without Finish it is
@@ -61,7 +63,7 @@ class Request {
   Request() noexcept = default;
   // Begins a request and makes it this thread's context: events recorded here from now on belong to it, until it is
   // finished, or another is begun or adopted here. `route` is the template ("/classify", never a path with ids): the
-  // first 64 routes are kept apart, the rest become "(other)". `traceparent` is W3C's header, null or invalid for a new
+  // first 63 routes are kept apart, the rest become "(other)". `traceparent` is W3C's header, null or invalid for a new
   // trace id. `arrival` is when it arrived if that is earlier than now. When max_open_requests are open the result is
   // inert and counted.
   // Cost: about 0.2 us.
@@ -70,7 +72,9 @@ class Request {
   // Begins a part of this request (a retry, a model of an ensemble, a call): a request of its own with this as parent,
   // which is the thread's context again when the child is finished there.
   PITOT_EXPORT Request BeginChild(const char* route) noexcept;
-  // Begins a request of this process for a token that came from another (same trace, that request as parent).
+  // Begins a request with the token's as parent, arrived when that was enqueued. For a token of another process: a
+  // trace id has no room in a token, so the trace is a new one. To stay in the trace send WriteTraceparent's text along
+  // and begin with Begin(route, traceparent, Timestamp{token.enqueued_ticks}); the parent is then the same.
   PITOT_EXPORT static Request BeginFrom(const Token& token, const char* route) noexcept;
 
   Request(Request&& other) noexcept : slot_(other.slot_), id_(other.id_) { other.id_ = 0; }
@@ -84,13 +88,13 @@ class Request {
   // Writes the W3C traceparent to send to services called for this request: 55 characters and a zero; "" when inert.
   PITOT_EXPORT void WriteTraceparent(char (&out)[56]) const noexcept;
 
-  // A bounded dimension: model, version, tenant. The first 256 distinct values of a process are kept, the rest become
+  // A bounded dimension: model, version, tenant. The first 255 distinct values of a process are kept, the rest become
   // "(other)".
   PITOT_EXPORT void SetLabel(const char* key, const char* value) noexcept;
   // How much work it is: pixels, prompt tokens, bytes. The first one set divides a route into size buckets, one per
   // power of two: set it before other threads see the request.
   PITOT_EXPORT void SetSize(const char* name, double value) noexcept;
-  // When it must be done, ns after its arrival.
+  // When it must be done, ns after its arrival; 0 changes nothing, more than 2^62 is 2^62.
   PITOT_EXPORT void SetDeadline(uint64_t ns) noexcept;
   // As the functions of the same names that take tokens.
   PITOT_EXPORT void Stage(const char* name) noexcept;

@@ -14,8 +14,8 @@ PITOT_NAMESPACE_BEGIN
 struct MemorySplit {
   uint64_t rings;
   uint64_t requests_and_names;
-  uint64_t snapshot_reserve;
-  uint64_t analysis_arena;
+  uint64_t snapshot_reserve;  // the most that one incident holds of the rings
+  uint64_t analysis_arena;    // what turning a full reserve into files may take; the size of the reserve bounds it
 };
 
 struct Stats {
@@ -24,7 +24,8 @@ struct Stats {
   uint64_t address_bytes_parked;  // mapped but empty: rings of a former recorder that their threads may still touch
   uint32_t threads_recording;
   uint32_t threads_retired;  // exited, their rings still readable
-  // The shortest and the median history that a living thread's ring holds at its present rate, ms; 0: no data yet.
+  // The shortest and the median history that a living thread's ring holds, ms: how long ago it wrote the oldest event
+  // that is still there (to about a sixth). 0: no data yet.
   uint64_t history_shortest_ms;
   uint64_t history_median_ms;
 
@@ -46,7 +47,7 @@ struct Stats {
 
   uint64_t triggers_fired;
   uint64_t incidents_written;
-  uint64_t incidents_suppressed;  // by a budget or a cool-down
+  uint64_t incidents_suppressed;  // firings that began or joined none: no budget, or too many at once
   uint64_t incidents_failed;      // could not be written; the log callback says why
 
   // Cost of recording since Start: events times their calibrated cost, against the process's CPU time; and the CPU time

@@ -69,6 +69,8 @@ class Assembler {
   uint32_t AddArgs(const Record& record, const KnownSite& site);
   void AddOpenScopes(const RingCopy& ring);
   void AddOpenRequests();
+  void AddRecycled();
+  void AddCountedLosses();
   void FlushEvents(uint32_t thread);
   void OrderMoments();
 
@@ -364,7 +366,9 @@ void Assembler::AddOpenScopes(const RingCopy& ring) {
     const KnownSite site = sites_.At(open.site);
     if (site.kind == SiteKind::kInternal) continue;
     const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
-    const bool knows_args = site.kind == SiteKind::kWait && open.arg_words != 0;
+    const bool says_args =
+        site.kind == SiteKind::kWait || open.site == reinterpret_cast<uintptr_t>(&trace::kNamedScopeSite);
+    const bool knows_args = says_args && open.arg_words != 0;
     raw_.push_back(
         {Ns(open.begin_ticks), kOpen, request_, batch_, site.row, knows_args ? AddArgs(record, site) : kNone});
   }
@@ -482,6 +486,43 @@ void Assembler::AddOpenRequests() {
     row.duration_ns = kOpen;
     ReadRequestWords(open.words.words, open.words.count, &row);
   }
+}
+
+// Threads that exited inside the window and whose rings were given to others.
+void Assembler::AddRecycled() {
+  const std::vector<trace::RecycledRing>& recycled = snapshot_.recycled;
+  for (const trace::RecycledRing& ring : recycled) {
+    if (ring.exit_ticks < snapshot_.window_begin_ticks || thread_rows_.contains(ring.number)) continue;
+    const auto thread = static_cast<uint32_t>(trace_.threads.size());
+    thread_rows_[ring.number] = thread;
+    model::ThreadRow row;
+    row.number = ring.number;
+    row.tid = ring.tid;
+    row.name = trace_.strings.Add(ring.name);
+    row.exited = true;
+    row.first_event = trace_.events.size();
+    row.history_begin_ns = Ns(ring.exit_ticks);
+    trace_.threads.push_back(row);
+    trace_.losses.push_back({thread, model::LossReason::kRecycled,
+                             std::max(Ns(ring.attach_ticks), trace_.window_begin_ns), Ns(ring.exit_ticks), ring.events,
+                             0});
+  }
+  // There may have been more than are remembered.
+  if (snapshot_.ring_counts.rings_recycled > recycled.size() && !recycled.empty() &&
+      recycled.front().exit_ticks >= snapshot_.window_begin_ticks) {
+    trace_.losses.push_back(
+        {kNone, model::LossReason::kRecycled, trace_.window_begin_ns, Ns(recycled.front().exit_ticks), 0, 0});
+  }
+}
+
+// What is counted for the process, since its recorder started.
+void Assembler::AddCountedLosses() {
+  const auto add = [&](model::LossReason reason, uint64_t events) {
+    if (events == 0) return;
+    trace_.losses.push_back({kNone, reason, snapshot_.clock.first.monotonic_ns, trace_.window_end_ns, events, 0});
+  };
+  add(model::LossReason::kRefused, snapshot_.ring_counts.events_refused);
+  add(model::LossReason::kClosedElsewhere, snapshot_.ring_counts.closed_elsewhere);
 }
 
 // An enqueue is also said by the take that belongs to it: the pair becomes one row.
@@ -658,13 +699,9 @@ model::Trace Assembler::Run() {
   event_requests_.reserve(words / 2);
   event_batches_.reserve(words / 2);
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
+  AddRecycled();
+  AddCountedLosses();
   AddOpenRequests();
-  if (snapshot_.ring_counts.events_refused != 0)
-    trace_.losses.push_back({kNone, model::LossReason::kRefused, trace_.window_begin_ns, trace_.window_end_ns,
-                             snapshot_.ring_counts.events_refused, 0});
-  if (snapshot_.ring_counts.closed_elsewhere != 0)
-    trace_.losses.push_back({kNone, model::LossReason::kClosedElsewhere, trace_.window_begin_ns, trace_.window_end_ns,
-                             snapshot_.ring_counts.closed_elsewhere, 0});
   EndRequests();
   SortRows();
   ResolveEvents();

@@ -7,10 +7,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
-namespace base {
+namespace pitot::base {
 
 // Now, ns. Cost: about 20 ns.
 inline uint64_t MonotonicNs() noexcept {
@@ -22,7 +19,6 @@ inline uint64_t MonotonicNs() noexcept {
 // Where a clock comes through a constructor, so that tests bring their own.
 using ClockFunction = uint64_t (*)() noexcept;
 
-}  // namespace base
-PITOT_NAMESPACE_END
+}  // namespace pitot::base
 
 #endif  // PITOT_LIB_BASE_CLOCK_H_

@@ -13,10 +13,7 @@
 #include <string>
 #include <string_view>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
-namespace base {
+namespace pitot::base {
 
 inline constexpr size_t kColumns = 100;
 
@@ -133,7 +130,6 @@ class Lines {
   std::string text_;
 };
 
-}  // namespace base
-PITOT_NAMESPACE_END
+}  // namespace pitot::base
 
 #endif  // PITOT_LIB_BASE_COLUMNS_H_

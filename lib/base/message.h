@@ -9,8 +9,7 @@
 
 #include "pitot/status.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace base {
+namespace pitot::base {
 
 // As snprintf; messages are cut at 1,023 bytes.
 [[gnu::format(printf, 2, 3)]] inline Status Error(StatusCode code, const char* format, ...) noexcept {
@@ -22,7 +21,6 @@ namespace base {
   return Status(code, message);
 }
 
-}  // namespace base
-PITOT_NAMESPACE_END
+}  // namespace pitot::base
 
 #endif  // PITOT_LIB_BASE_MESSAGE_H_

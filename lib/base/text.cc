@@ -3,7 +3,7 @@
 
 #include <stdint.h>
 
-PITOT_NAMESPACE_BEGIN
+namespace pitot::base {
 namespace {
 
 constexpr char kReplacement[] = "\xef\xbf\xbd";  // U+FFFD
@@ -48,4 +48,4 @@ std::string SanitizeText(std::string_view text) {
   return sane;
 }
 
-PITOT_NAMESPACE_END
+}  // namespace pitot::base

@@ -7,9 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
+namespace pitot::base {
 
 // True for valid UTF-8 without control characters (U+0000 to U+001F, U+007F to U+009F).
 bool IsSaneText(std::string_view text);
@@ -17,6 +15,6 @@ bool IsSaneText(std::string_view text);
 // Returns `text` with each control character and each byte that is not part of valid UTF-8 replaced by U+FFFD.
 std::string SanitizeText(std::string_view text);
 
-PITOT_NAMESPACE_END
+}  // namespace pitot::base
 
 #endif  // PITOT_LIB_BASE_TEXT_H_

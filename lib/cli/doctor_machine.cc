@@ -25,6 +25,8 @@
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/columns.h"
+#include "session/worker_priority.h"
+#include "trace/clock.h"
 
 namespace pitot::cli {
 namespace {
@@ -48,37 +50,14 @@ Finding Switch() {
           "unset PITOT_OFF"};
 }
 
-bool HasFlag(const std::string& flags, const std::string& flag) {
-  for (absl::string_view word : absl::StrSplit(flags, ' ')) {
-    if (word == flag) return true;
-  }
-  return false;
-}
-
 Finding CycleCounter() {
   const std::string source = FirstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   const std::string kernel = source.empty() ? "" : "; the kernel keeps time by " + source;
-#if defined(__x86_64__)
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string line, flags;
-  while (flags.empty() && std::getline(cpuinfo, line)) {
-    if (line.rfind("flags", 0) == 0) flags = line;
-  }
-  std::string missing;
-  for (const char* flag : {"constant_tsc", "nonstop_tsc"}) {
-    if (!HasFlag(flags, flag)) missing += (missing.empty() ? "" : " and ") + std::string(flag);
-  }
-  if (missing.empty()) {
-    return {"cycle_counter", Health::kGood, "the TSC is invariant (constant_tsc, nonstop_tsc)" + kernel, ""};
-  }
-  return {"cycle_counter", Health::kNote,
-          "the TSC is not known to be invariant: the CPU does not say " + missing + kernel,
+  const char* why_not = "";
+  if (trace::CycleCounterIsInvariant(&why_not))
+    return {"cycle_counter", Health::kGood, "recorders stamp events with the CPU's cycle counter" + kernel, ""};
+  return {"cycle_counter", Health::kNote, "the CPU's cycle counter is not used: " + std::string(why_not) + kernel,
           "nothing: recorders use the operating system's clock here, at about 1.7 times the cost per event"};
-#elif defined(__aarch64__)
-  return {"cycle_counter", Health::kGood, "the generic timer (cntvct) is invariant by design" + kernel, ""};
-#else
-  return {"cycle_counter", Health::kNote, "this CPU's cycle counter is not used" + kernel, ""};
-#endif
 }
 
 // ns per call, the least of several rounds.
@@ -217,12 +196,18 @@ Finding IdlePriority() {
     const sched_param param = {};
     if (sched_setscheduler(0, SCHED_IDLE, &param) != 0) error = errno;
   }).join();
+  const bool may_return = session::MayReturnFromIdle();
+  const std::string nice = absl::StrCat("incidents are written at nice ", session::kWorkerNice);
+  if (error == 0 && may_return)
+    return {"idle_priority", Health::kGood, "SCHED_IDLE and the way back are allowed: idle CPUs write incidents", ""};
   if (error == 0)
-    return {"idle_priority", Health::kGood, "SCHED_IDLE is allowed: incidents are written by idle CPUs", ""};
+    return {"idle_priority", Health::kNote, "SCHED_IDLE is allowed, the way back is not: " + nice,
+            "give the server CAP_SYS_NICE or RLIMIT_NICE 20 (systemd: LimitNICE=20)"};
   return {
-      "idle_priority", Health::kNote, absl::StrCat("SCHED_IDLE is refused (", strerror(error), ")"),
-      "allow sched_setscheduler in the container's seccomp profile; until then Options::worker_cpu_percent alone holds "
-      "the writer back"};
+      "idle_priority", Health::kNote,
+      absl::StrCat("SCHED_IDLE is refused (", strerror(error),
+                   "): ", may_return ? "incidents are written at normal priority" : nice),
+      "allow sched_setscheduler in the container's seccomp profile; Options::worker_cpu_percent holds the writer back"};
 }
 
 // Which of `names` can be loaded; "" with the loader's words in `why_not` if none.

@@ -265,7 +265,7 @@ StringTable& StringTable::operator=(const StringTable& other) {
 
 StringId StringTable::Add(std::string_view text) {
   if (const auto found = index_.find(text); found != index_.end()) return found->second;
-  if (!IsSaneText(text)) return Add(SanitizeText(text));
+  if (!base::IsSaneText(text)) return Add(base::SanitizeText(text));
   if (blocks_.empty() || blocks_.back().capacity() - blocks_.back().size() < text.size()) {
     const size_t doubled = size_t{256} << std::min<size_t>(blocks_.size(), 16);
     blocks_.emplace_back().reserve(std::max(std::min(kStringBlockBytes, doubled), text.size()));
@@ -294,6 +294,8 @@ const char* LossReasonName(LossReason reason) {
       return "too deep";
     case LossReason::kClosedElsewhere:
       return "closed on another thread";
+    case LossReason::kRecycled:
+      return "ring reused after its thread exited";
     case LossReason::kRefused:
       return "no ring";
   }

@@ -545,8 +545,8 @@ class DumpParser {
     // Where magics abound, each claiming a long chunk, trying all would take for ever.
     bytes_tried_ += payload_size_;
     if (bytes_tried_ > kMaxTries * size_) return false;
-    const uint32_t crc =
-        ExtendCrc32c(ExtendCrc32c(0, data_ + at, 16), data_ + at + dump_format::kChunkHeaderBytes, payload_size_);
+    const uint32_t crc = serialize::ExtendCrc32c(serialize::ExtendCrc32c(0, data_ + at, 16),
+                                                 data_ + at + dump_format::kChunkHeaderBytes, payload_size_);
     return crc == Load(at + 16, 4);
   }
 

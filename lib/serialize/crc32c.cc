@@ -3,7 +3,7 @@
 
 #include <array>
 
-PITOT_NAMESPACE_BEGIN
+namespace pitot::serialize {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78;  // bits reversed
@@ -43,4 +43,4 @@ uint32_t ExtendCrc32c(uint32_t crc, const void* data, uint64_t size) {
   return ~crc;
 }
 
-PITOT_NAMESPACE_END
+}  // namespace pitot::serialize

@@ -40,8 +40,8 @@ class ChunkWriter {
     head_.RawFixed32(static_cast<uint32_t>(type));  // type and, above it, no flags
     head_.RawFixed32(static_cast<uint32_t>(payload.size()));
     head_.RawFixed32(chunks_++);
-    const uint32_t crc = ExtendCrc32c(0, head_.data(), head_.size());
-    head_.RawFixed32(ExtendCrc32c(crc, payload.data(), payload.size()));
+    const uint32_t crc = serialize::ExtendCrc32c(0, head_.data(), head_.size());
+    head_.RawFixed32(serialize::ExtendCrc32c(crc, payload.data(), payload.size()));
     ok_ = ok_ && sink_->Write(head_.data(), head_.size()) && sink_->Write(payload.data(), payload.size());
   }
 

@@ -7,10 +7,7 @@
 
 #include <stdint.h>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
-namespace dump_format {
+namespace pitot::dump_format {
 
 inline constexpr uint32_t kVersionMajor = 1;
 inline constexpr uint32_t kVersionMinor = 0;
@@ -134,7 +131,6 @@ namespace trailer {
 enum : uint32_t { kChunks = 1, kRows = 2 };
 }
 
-}  // namespace dump_format
-PITOT_NAMESPACE_END
+}  // namespace pitot::dump_format
 
 #endif  // PITOT_LIB_SERIALIZE_DUMP_FORMAT_H_

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serialize/packet_writer.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace serialize {
+namespace pitot::serialize {
 
 const char* WordText(Word word) {
   switch (word) {
@@ -173,5 +172,4 @@ void PacketWriter::AddInterned() {
   interned_.Clear();
 }
 
-}  // namespace serialize
-PITOT_NAMESPACE_END
+}  // namespace pitot::serialize

@@ -15,8 +15,7 @@
 #include "serialize/perfetto_fields.h"
 #include "serialize/wire.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace serialize {
+namespace pitot::serialize {
 
 // Names of annotations that are Pitot's rather than the host's.
 enum class Word : uint32_t {
@@ -171,7 +170,6 @@ class PacketWriter {
   uint64_t word_iids_[static_cast<size_t>(Word::kWordCount)] = {};
 };
 
-}  // namespace serialize
-PITOT_NAMESPACE_END
+}  // namespace pitot::serialize
 
 #endif  // PITOT_LIB_SERIALIZE_PACKET_WRITER_H_

@@ -7,10 +7,7 @@
 
 #include <stdint.h>
 
-#include "pitot/export.h"
-
-PITOT_NAMESPACE_BEGIN
-namespace perfetto {
+namespace pitot::perfetto {
 
 inline constexpr uint32_t kTracePacket = 1;
 
@@ -91,7 +88,6 @@ enum : uint32_t { kAttribute = 1 };
 enum : uint32_t { kKey = 1, kLong = 2, kString = 3 };
 }  // namespace trace_attributes
 
-}  // namespace perfetto
-PITOT_NAMESPACE_END
+}  // namespace pitot::perfetto
 
 #endif  // PITOT_LIB_SERIALIZE_PERFETTO_FIELDS_H_

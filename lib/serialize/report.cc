@@ -12,8 +12,7 @@
 #include "pitot/request.h"
 #include "pitot/wait.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace report {
+namespace pitot::report {
 namespace {
 
 using base::Bytes;
@@ -628,7 +627,9 @@ class ReportSerializer final : public Serializer {
 };
 
 }  // namespace
-}  // namespace report
+}  // namespace pitot::report
+
+PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name) noexcept {
   try {

@@ -15,8 +15,7 @@
 
 #include "pitot/extend/serializer.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace serialize {
+namespace pitot::serialize {
 
 inline uint64_t ZigZag(int64_t value) { return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63); }
 inline int64_t UnZigZag(uint64_t value) { return static_cast<int64_t>(value >> 1 ^ (0 - (value & 1))); }
@@ -119,7 +118,6 @@ class WireBuffer {
   size_t capacity_ = 0;
 };
 
-}  // namespace serialize
-PITOT_NAMESPACE_END
+}  // namespace pitot::serialize
 
 #endif  // PITOT_LIB_SERIALIZE_WIRE_H_

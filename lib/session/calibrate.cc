@@ -52,26 +52,4 @@ double CalibrateScopeCost(bool slow_clock) {
   return runs[kRuns / 2];
 }
 
-void AddHistory(bool slow_clock, uint64_t* shortest_ms, uint64_t* median_ms) noexcept {
-  *shortest_ms = *median_ms = 0;
-  const uint64_t now = detail::Clock(slow_clock ? 1 : 0);
-  const double ticks_per_ms =
-      static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0 * 1e6;
-  try {
-    const trace::PinnedRings rings;
-    std::vector<uint64_t> each;
-    for (const trace::ThreadRing* ring : rings) {
-      const uint64_t written = __atomic_load_n(&ring->head, __ATOMIC_RELAXED) - ring->floor;
-      if (ring->state != trace::RingState::kLive || written == 0 || now <= ring->attach_ticks) continue;
-      const double lived_ms = static_cast<double>(now - ring->attach_ticks) / ticks_per_ms;
-      const double turns = static_cast<double>(written) / static_cast<double>(ring->mask + 1);
-      each.push_back(static_cast<uint64_t>(turns > 1 ? lived_ms / turns : lived_ms));
-    }
-    std::sort(each.begin(), each.end());
-    if (!each.empty()) *shortest_ms = each.front(), *median_ms = each[each.size() / 2];
-  } catch (const std::bad_alloc&) {
-    // Zero says that it is not known.
-  }
-}
-
 }  // namespace pitot::session

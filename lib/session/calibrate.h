@@ -17,9 +17,6 @@ trace::ClockReading CalibrateTicks(bool slow_clock);
 // The cost of one scope on this machine, ns: the median of several runs on a ring of its own. Takes about 0.1 ms.
 double CalibrateScopeCost(bool slow_clock);
 
-// How much history living threads' rings hold at the rate they were filled so far, ms; 0 where there is none.
-void AddHistory(bool slow_clock, uint64_t* shortest_ms, uint64_t* median_ms) noexcept;
-
 }  // namespace pitot::session
 
 #endif  // PITOT_LIB_SESSION_CALIBRATE_H_

@@ -17,8 +17,20 @@ struct QueuedFiring {
   uint64_t begin_ticks;  // of the request or scope it is about; `at_ticks` if it is about none
   uint64_t request;
   uint32_t pre_window_ms, post_window_ms;
+  bool joins_only;
   char cause[96];
   char detail[192];
+
+  void Set(const Firing& firing, uint64_t at, uint64_t begin) noexcept {
+    at_ticks = at;
+    begin_ticks = begin;
+    request = firing.request;
+    pre_window_ms = firing.pre_window_ms;
+    post_window_ms = firing.post_window_ms;
+    joins_only = firing.joins_only;
+    std::snprintf(cause, sizeof cause, "%s", firing.cause != nullptr ? firing.cause : "");
+    std::snprintf(detail, sizeof detail, "%s", firing.detail != nullptr ? firing.detail : "");
+  }
 };
 
 // Many producers, one consumer. A cell is free, then claimed by a producer, then full, then free again.
@@ -29,13 +41,7 @@ class FiringQueue {
     for (Cell& cell : cells_) {
       uint8_t state = kFree;
       if (!cell.state.compare_exchange_strong(state, kClaimed, std::memory_order_acquire)) continue;
-      cell.firing.at_ticks = at_ticks;
-      cell.firing.begin_ticks = begin_ticks;
-      cell.firing.request = firing.request;
-      cell.firing.pre_window_ms = firing.pre_window_ms;
-      cell.firing.post_window_ms = firing.post_window_ms;
-      std::snprintf(cell.firing.cause, sizeof cell.firing.cause, "%s", firing.cause != nullptr ? firing.cause : "");
-      std::snprintf(cell.firing.detail, sizeof cell.firing.detail, "%s", firing.detail != nullptr ? firing.detail : "");
+      cell.firing.Set(firing, at_ticks, begin_ticks);
       cell.state.store(kFull, std::memory_order_release);
       return true;
     }

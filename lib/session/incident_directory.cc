@@ -14,12 +14,19 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/message.h"
 
 namespace pitot::session {
 namespace {
+
+// Text that the C library allocated.
+struct Free {
+  void operator()(char* text) const noexcept { free(text); }
+};
+using Freed = std::unique_ptr<char, Free>;
 
 using base::Error;
 
@@ -139,16 +146,14 @@ Status IncidentDirectory::Open(const std::string& path) {
   path_ = path;
   if (path.empty()) return {};
   if (path[0] != '/') {
-    char* cwd = getcwd(nullptr, 0);  // the host may change its directory later
-    if (cwd != nullptr) path_ = std::string(cwd) + "/" + path;
-    free(cwd);
+    const Freed cwd(getcwd(nullptr, 0));  // the host may change its directory later
+    if (cwd != nullptr) path_ = std::string(cwd.get()) + "/" + path;
   }
   real_path_.clear();
   if (Status s = Reopen(); !s.ok()) return s;
-  char* real_path = realpath(path_.c_str(), nullptr);
+  const Freed real_path(realpath(path_.c_str(), nullptr));
   if (real_path == nullptr) return SystemError("open Options::incident_directory", path_, errno);
-  real_path_ = real_path;
-  free(real_path);
+  real_path_ = real_path.get();
   if (faccessat(fd_, ".", W_OK | X_OK, AT_EACCESS) != 0)
     return SystemError("write to Options::incident_directory", path_, errno);
   // What a killed process left half-written. (A process id would not tell: those of two containers may be the same.)

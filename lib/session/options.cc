@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,8 +18,10 @@ using base::Error;
 // Open requests cost this much each; names and routes, once full, this much. Checked against the tables by a test.
 constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
-// An event takes 16 bytes in the snapshot reserve and about six times as many while it is assembled.
+// What the worker holds at most, for each byte of the reserve and, while it sorts the events of one ring, for each byte
+// of the largest. Measured where it is most, nested scopes without arguments: 5.6 and 3.8. A test holds it.
 constexpr uint64_t kArenaPerReserve = 6;
+constexpr uint64_t kArenaPerRing = 4;
 
 bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
@@ -95,7 +98,11 @@ MemorySplit Split(const Options& options) {
   split.rings = options.memory_budget_bytes / 2;
   split.requests_and_names = options.max_open_requests * kBytesPerRequest + kNamesBytes;
   const uint64_t rest = options.memory_budget_bytes - split.rings - split.requests_and_names;
-  split.snapshot_reserve = rest / (kArenaPerReserve + 1) / 4096 * 4096;
+  // The largest ring may be larger than the reserve; no more of it than fits is sorted.
+  const uint64_t of_ring = kArenaPerRing * options.max_ring_bytes;
+  const uint64_t beside_ring = rest > of_ring ? (rest - of_ring) / (1 + kArenaPerReserve) : 0;
+  const uint64_t reserve = std::max(beside_ring, rest / (1 + kArenaPerReserve + kArenaPerRing));
+  split.snapshot_reserve = reserve / 4096 * 4096;
   split.analysis_arena = rest - split.snapshot_reserve;
   return split;
 }

@@ -21,20 +21,30 @@
 #include "pitot/serialize/report.h"
 #include "session/calibrate.h"
 #include "snapshot/site_reader.h"
+#include "trace/internal_sites.h"
 #include "trace/names.h"
 #include "trace/process.h"
 #include "trace/rings.h"
+#include "trigger/firing_rules.h"
 
 namespace pitot::session {
 namespace {
 
+// Sessions that live for ever: a list, so that a leak checker finds them.
+constinit std::atomic<Session*> g_kept{nullptr};
+
 using base::Error;
+
+// The triggers keep a slot for each route and copies of names.
+static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes == trace::kMaxNameBytes);
 
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
 constexpr int64_t kIdleTickNs = 50'000'000;  // where nothing watches open work: firings wake the watcher themselves
 constexpr uint64_t kStallNoticedNs = 10'000'000;
-constexpr int64_t kPatienceNs = 2'000'000'000;  // for the worker to write an incident at idle priority
-constexpr uint64_t kGraceNs = 1'000'000'000;    // for code of the host's to return once it is over
+constexpr uint64_t kAgesNs = 1'000'000'000;         // between notes on how far rings have been written
+constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
+constexpr int64_t kPatienceNs = 2'000'000'000;      // for the worker to write an incident at idle priority
+constexpr uint64_t kGraceNs = 1'000'000'000;        // for code of the host's to return once it is over
 // How much CPU time the worker may use at once before its share is enforced.
 constexpr double kWorkerBurstNs = 100e6;
 
@@ -44,10 +54,16 @@ int64_t CpuNs(clockid_t clock) {
   return static_cast<int64_t>(t.tv_sec) * 1'000'000'000 + t.tv_nsec;
 }
 
+double TicksPerNs() {
+  return static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0;
+}
+
 // A scope that is open for long.
 struct LongOpen {
-  uint64_t site, begin_ticks;
+  const Site* site;
+  uint64_t begin_ticks;
   uint32_t thread;
+  uint32_t name;  // if the site is kNamedScopeSite
 };
 
 std::vector<LongOpen> FindLongOpen(uint64_t now) {
@@ -56,12 +72,15 @@ std::vector<LongOpen> FindLongOpen(uint64_t now) {
   const trace::PinnedRings rings;
   for (const trace::ThreadRing* ring : rings) {
     if (ring->state != trace::RingState::kLive) continue;
-    for (const detail::OpenScope& open : ring->open) {
+    for (uint32_t depth = 0; depth < detail::kMaxOpen; ++depth) {
+      const detail::OpenScope& open = ring->open[depth];
       const uint64_t begin = __atomic_load_n(&open.begin, __ATOMIC_ACQUIRE);
       if (begin == 0 || now < begin + long_ago) continue;
       const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
+      // Read before the scope is seen to be open still: its own.
+      const uint64_t name = __atomic_load_n(&ring->waits[depth].args[0], __ATOMIC_ACQUIRE);
       if (__atomic_load_n(&open.begin, __ATOMIC_ACQUIRE) != begin) continue;
-      found.push_back({reinterpret_cast<uintptr_t>(site), begin, ring->number});
+      found.push_back({site, begin, ring->number, static_cast<uint32_t>(name)});
     }
   }
   return found;
@@ -84,6 +103,16 @@ class SignalsBlocked {
  private:
   sigset_t before_;
 };
+
+// How many requests they are about.
+uint64_t SlowRequests(const std::vector<QueuedFiring>& firings) {
+  uint64_t requests = 0;
+  for (auto firing = firings.begin(); firing != firings.end(); ++firing) {
+    const auto is_it = [&](auto& other) { return other.request == firing->request; };
+    requests += firing->request != 0 && std::none_of(firings.begin(), firing, is_it);
+  }
+  return requests;
+}
 
 std::string Format(const char* format, double value) {
   char text[64];
@@ -155,6 +184,7 @@ Status Session::StartThreads() {
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
   start_ = CalibrateTicks(slow_clock_);
   scope_cost_ns_ = CalibrateScopeCost(slow_clock_);
+  collected_.reserve(kMaxFirings);
   start_cpu_ns_ = CpuNs(CLOCK_PROCESS_CPUTIME_ID);
   names_refused_before_ = trace::NamesRefused();
   running_.store(true);
@@ -294,23 +324,23 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
   std::unique_lock lock(mutex_);
   const uint64_t asked = ++flush_asked_;
   sem_post(&wake_);
-  const bool done =
-      changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return flush_done_ >= asked || stopping_; });
-  if (!done) return Status(StatusCode::kUnavailable, "incidents are still being written; the time is up");
-  return {};
+  changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return flush_done_ >= asked || stopping_; });
+  if (flush_done_ >= asked) return {};
+  if (stopping_) return Status(StatusCode::kUnavailable, "incidents may be missing; the recorder is being stopped");
+  return Status(StatusCode::kUnavailable, "incidents are still being written; the time is up");
 }
 
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
 
 void Session::OnFinish(const RequestView& request) noexcept {
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-  OpenedSink sink(this, request.latency_ns);
+  OpenedSink sink(this, &Session::FireOn, request.latency_ns);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, sink);
 }
 
 void Session::OnTokens(const RequestView& request, uint64_t gap_ns) noexcept {
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-  OpenedSink sink(this, request.latency_ns);
+  OpenedSink sink(this, &Session::FireOn, request.latency_ns);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnTokens(request, gap_ns, sink);
 }
 
@@ -328,8 +358,11 @@ bool Session::Fire(const Firing& firing) noexcept { return FireOn(firing, 0); }
 
 bool Session::FireOn(const Firing& firing, uint64_t open_ns) noexcept {
   triggers_fired_.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0), open_ticks = detail::TicksOf(open_ns);
-  if (!firing_queue_.Push(firing, now, now > open_ticks ? now - open_ticks : 0)) {
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  // Before it can be taken: what may join it is welcome from now on.
+  if (!firing.joins_only) beginnings_.fetch_add(1);
+  if (!firing_queue_.Push(firing, now, BeginTicks(now, open_ns))) {
+    if (!firing.joins_only) beginnings_.fetch_sub(1);
     incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
@@ -337,18 +370,28 @@ bool Session::FireOn(const Firing& firing, uint64_t open_ns) noexcept {
   return true;
 }
 
+uint64_t Session::BeginTicks(uint64_t now_ticks, uint64_t open_ns) const noexcept {
+  const uint64_t open_ticks = detail::TicksOf(open_ns);
+  return now_ticks > open_ticks ? now_ticks - open_ticks : 0;
+}
+
+// In this order: a firing counts as a beginning until its incident is pending.
+bool Session::MayJoin() noexcept { return beginnings_.load() != 0 || is_pending_.load(); }
+
 // ---- The watcher. ---------------------------------------------------------------------------------------------------
 
 void Session::Watch() noexcept {
   pthread_setname_np(pthread_self(), "pitot-watch");
   for (;;) {
     const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-    const bool watches = std::any_of(triggers_, triggers_ + count, [](auto& t) { return t->WatchesOpenWork(); });
+    const auto any = [&](auto asks) { return std::any_of(triggers_, triggers_ + count, asks); };
+    const bool watches_requests = any([](auto& trigger) { return trigger->WatchesOpenRequests(); });
+    const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
     timespec until{};
     clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t sleep_ns = watches ? kTickNs : kIdleTickNs;
+    int64_t sleep_ns = watches_requests || watches_scopes ? kTickNs : kIdleTickNs;
     if (pending_ != nullptr) {
-      // One that is due already waits for the worker, who wakes this thread.
+      // One that is due already waits for the reserve: who frees it wakes this thread.
       const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
       if (left_ns > 0) sleep_ns = std::min(left_ns, sleep_ns);
     }
@@ -364,12 +407,11 @@ void Session::Watch() noexcept {
     }
     try {
       CollectFirings();
-      if (watches && !stopping) {
-        LookForStalls();
-        CollectFirings();
-      }
+      if (watches_requests && !stopping) LookForStalledRequests();
+      if (watches_scopes && !stopping) LookForStalledScopes();
       CopyIfDue(stopping);
       HurryWorker();
+      NoteRingAges();
     } catch (const std::exception& e) {
       Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
       incidents_failed_.fetch_add(1, std::memory_order_relaxed);
@@ -405,12 +447,30 @@ void Session::CollectFirings() {
     const std::lock_guard lock(mutex_);
     asked = flush_asked_;
   }
-  std::vector<QueuedFiring> firings;
-  QueuedFiring firing;
-  while (firing_queue_.Pop(&firing)) firings.push_back(firing);
-  std::sort(firings.begin(), firings.end(), [](auto& a, auto& b) { return a.at_ticks < b.at_ticks; });
-  for (const QueuedFiring& each : firings) TakeFiring(each);
-  if (pending_ != nullptr) return;
+  bool is_more = true;
+  while (is_more && collected_.size() < kMaxFirings) {
+    collected_.emplace_back();  // its room was reserved at the start
+    is_more = firing_queue_.Pop(&collected_.back());
+    if (!is_more) collected_.pop_back();
+  }
+  // Those that may begin an incident, then those that only join, each in their order of time; taken from the back.
+  std::stable_sort(collected_.begin(), collected_.end(), [](auto& a, auto& b) {
+    return a.joins_only != b.joins_only ? b.joins_only : a.at_ticks < b.at_ticks;
+  });
+  std::reverse(collected_.begin(), collected_.end());
+  while (!collected_.empty()) {
+    const QueuedFiring firing = collected_.back();
+    // What it joins may be on its way still.
+    if (firing.joins_only && pending_ == nullptr && beginnings_.load() != 0) break;
+    collected_.pop_back();
+    const struct Taken {
+      ~Taken() { *beginnings -= begins; }
+      std::atomic<uint64_t>* beginnings;
+      uint64_t begins;
+    } taken{&beginnings_, firing.joins_only ? 0u : 1u};
+    TakeFiring(firing);
+  }
+  if (pending_ != nullptr || is_more || !collected_.empty()) return;
   const std::lock_guard lock(mutex_);
   if (copied_ == nullptr && !worker_busy_ && flush_done_ < asked) {
     flush_done_ = asked;
@@ -420,59 +480,108 @@ void Session::CollectFirings() {
 
 void Session::TakeFiring(const QueuedFiring& firing) {
   const Options& o = options_.values;
+  const int64_t now_ns = trace::MonotonicNs();
   const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
   const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
   const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
   // The window reaches back to the beginning of the slow request, however slow it was.
   const uint64_t window_begin_ticks =
       std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks);
+  const int64_t due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
   if (pending_ != nullptr) {
     // One incident lists every slow request of its window.
-    pending_->window_begin_ticks = std::min(pending_->window_begin_ticks, window_begin_ticks);
-    if (pending_->firings.size() < kMaxFirings)
-      pending_->firings.push_back(firing);
+    Incident& incident = *pending_;
+    incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
+    const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
+    // Each cause gets its post window once: if every firing did, a storm would last until the rings forget its start.
+    if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
+      incident.due_ns = std::max(incident.due_ns, std::min(due_ns, incident.latest_due_ns));
+    if (incident.firings.size() < kMaxFirings)
+      incident.firings.push_back(firing);
     else
-      ++pending_->firings_unlisted;
+      ++incident.firings_unlisted;
     return;
   }
-  const int64_t now_ns = trace::MonotonicNs();
+  const auto suppress = [this] { incidents_suppressed_.fetch_add(1, std::memory_order_relaxed); };
+  if (firing.joins_only) return suppress();
   auto incident = std::make_unique<Incident>();
   incident->cause = firing.cause;
   incident->firings.push_back(firing);
   incident->window_begin_ticks = window_begin_ticks;
-  incident->due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
+  incident->latest_due_ns = now_ns + kLongestPostNs;
+  incident->due_ns = due_ns;
   const std::lock_guard lock(budget_mutex_);
-  if (!budget_.Take(incident->cause, now_ns)) {
-    incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
+  if (!budget_.Take(incident->cause, now_ns)) return suppress();
   incident->number = next_number_++;
   pending_ = std::move(incident);
   is_pending_.store(true);
 }
 
-void Session::LookForStalls() noexcept {
+// As FireOn, on the watcher and past the queue: all that stalls at one moment is one incident.
+bool Session::TakeStall(const Firing& firing, uint64_t open_ns) noexcept {
+  triggers_fired_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  QueuedFiring queued;
+  queued.Set(firing, now, BeginTicks(now, open_ns));
+  try {
+    TakeFiring(queued);
+    return true;
+  } catch (const std::bad_alloc&) {
+    incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+}
+
+void Session::LookForStalledRequests() noexcept {
   trace::VisitOpenRequests(
       [](void* context, const trace::OpenRequest& open) {
         auto* session = static_cast<Session*>(context);
         const uint32_t count = session->trigger_count_.load(std::memory_order_acquire);
-        OpenedSink sink(session, open.view.latency_ns);
+        OpenedSink sink(session, &Session::TakeStall, open.view.latency_ns);
         for (uint32_t i = 0; i < count; ++i) session->triggers_[i]->OnOpenRequest(open.view, sink);
       },
       this);
+}
+
+void Session::LookForStalledScopes() noexcept {
   try {
     const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-    const double ticks_per_ns =
-        static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0;
+    const double ticks_per_ns = TicksPerNs();
     for (const LongOpen& open : FindLongOpen(now)) {
-      const snapshot::SiteText text = snapshot::ReadSite(open.site);
+      const SiteNames::Site& site = site_names_.At(reinterpret_cast<uintptr_t>(open.site), trace::MonotonicNs());
+      const std::string name(open.site == &trace::kNamedScopeSite ? trace::NameText(open.name) : site.name);
       const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.begin_ticks) / ticks_per_ns);
-      OpenedSink sink(this, open_ns);
+      const OpenScopeView view{name.c_str(), open.thread, open_ns, site.is_wait};
+      OpenedSink sink(this, &Session::TakeStall, open_ns);
       const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-      for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(text.name.c_str(), open.thread, open_ns, sink);
+      for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(view, sink);
     }
   } catch (const std::bad_alloc&) {
     // The next tick looks again.
+  }
+}
+
+std::vector<RingAt> Session::LiveRings() const {
+  const trace::PinnedRings pinned;
+  std::vector<RingAt> rings;
+  for (const trace::ThreadRing* ring : pinned) {
+    if (ring->state != trace::RingState::kLive) continue;
+    const uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+    rings.push_back({ring->number, ring->attach_ticks, ring->floor, head, ring->mask + 1});
+  }
+  return rings;
+}
+
+void Session::NoteRingAges() noexcept {
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;
+  ages_noted_ticks_ = now;
+  try {
+    const std::vector<RingAt> rings = LiveRings();
+    const std::lock_guard lock(ages_mutex_);
+    ages_.Note(rings, now);
+  } catch (const std::bad_alloc&) {
+    // The next note fills the gap.
   }
 }
 
@@ -480,10 +589,10 @@ void Session::CopyIfDue(bool at_once) {
   if (pending_ == nullptr || (!at_once && trace::MonotonicNs() < pending_->due_ns)) return;
   {
     std::unique_lock lock(mutex_);
-    // The reserve still holds the incident before: this one waits, and takes in what fires meanwhile.
-    if (copied_ != nullptr || worker_busy_) {
+    // The reserve still holds an incident before: this one waits, and takes in what fires meanwhile.
+    if (reserve_in_use_) {
       if (!at_once) return;
-      changed_.wait(lock, [this] { return (copied_ == nullptr && !worker_busy_) || give_up_.load(); });
+      changed_.wait(lock, [this] { return !reserve_in_use_ || give_up_.load(); });
       if (give_up_.load()) {
         pending_.reset();
         is_pending_.store(false);
@@ -495,7 +604,7 @@ void Session::CopyIfDue(bool at_once) {
   is_pending_.store(false);
   const std::lock_guard lock(mutex_);
   copied_ = std::move(pending_);
-  handed_over_ns_.store(CpuNs(CLOCK_MONOTONIC));
+  reserve_in_use_ = true;
   changed_.notify_all();
 }
 
@@ -532,14 +641,31 @@ void Session::Work() noexcept {
     const std::unique_ptr<Incident> incident = std::move(copied_);
     worker_busy_ = true;
     lock.unlock();
-    WriteIncident(*incident);
+    WriteIncident(incident.get());
     lock.lock();
     worker_busy_ = false;
-    handed_over_ns_.store(0);
     if (!stopping_) priority_.Calm();
     changed_.notify_all();
-    sem_post(&wake_);  // the watcher may have waited for the reserve
+    sem_post(&wake_);  // for a Flush, which the watcher answers
   }
+}
+
+// The trace of what was copied, whose room is then free: the next incident may be copied while this one is written.
+model::Trace Session::TakeTrace(Incident* incident) {
+  const struct Room {
+    ~Room() {
+      incident->snapshot = {};
+      session->reserve_.GiveBackPages();
+      const Awake awake(&session->priority_);
+      const std::lock_guard lock(session->mutex_);
+      session->reserve_in_use_ = false;
+      session->changed_.notify_all();
+      sem_post(&session->wake_);
+    }
+    Session* session;
+    Incident* incident;
+  } room{this, incident};
+  return MakeTrace(*incident);
 }
 
 model::Trace Session::MakeTrace(const Incident& incident) {
@@ -601,6 +727,11 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   bool any = false;
   Status refused;
   for (const auto& serializer : serializers) {
+    // Pays for what was used since the last write: the trace, or what a serializer did after its own.
+    if (!Proceed()) {
+      directory_.Abandon();
+      return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+    }
     Status said;
     if (Status s = directory_.AddFile(serializer.get(), trace, this, &said); !s.ok()) {
       directory_.Abandon();
@@ -624,21 +755,22 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   return {};
 }
 
-void Session::WriteIncident(const Incident& incident) noexcept {
+void Session::WriteIncident(Incident* taken) noexcept {
+  const Incident& incident = *taken;
   std::string path;
   Status written;
+  handed_over_ns_.store(CpuNs(CLOCK_MONOTONIC));
   priority_.BeIdle();
   try {
     Proceed();
-    const model::Trace trace = MakeTrace(incident);
-    reserve_.GiveBackPages();
+    const model::Trace trace = TakeTrace(taken);
     if (directory_.IsOpen()) written = WriteFiles(incident, trace, &path);
   } catch (const std::exception& e) {
-    reserve_.GiveBackPages();
     directory_.Abandon();
     written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
   }
   priority_.BeNormal();
+  handed_over_ns_.store(0);
   if (!written.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kError,
@@ -662,7 +794,7 @@ void Session::TellHost(const Incident& incident, const std::string& path, const 
   info.number = incident.number;
   info.cause = incident.cause.c_str();
   info.directory = path.empty() ? nullptr : path.c_str();
-  for (const QueuedFiring& firing : incident.firings) info.slow_requests += firing.request != 0;
+  info.slow_requests = SlowRequests(incident.firings);
   info.first_request = incident.firings.front().request;
   info.status = written;
   if (!EnterHost()) return;
@@ -714,7 +846,7 @@ Stats Session::GetStats() noexcept {
   stats.labels_folded = requests.labels_folded;
   stats.details_refused = requests.details_refused;
   stats.names_refused = trace::NamesRefused() - names_refused_before_;
-  AddHistory(slow_clock_, &stats.history_shortest_ms, &stats.history_median_ms);
+  AddHistory(&stats);
 
   const auto process_ns = static_cast<double>(CpuNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {
@@ -722,6 +854,26 @@ Stats Session::GetStats() noexcept {
     stats.own_threads_cpu_percent = 100 * static_cast<double>(OwnThreadsCpuNs()) / process_ns;
   }
   return stats;
+}
+
+void Session::AddHistory(Stats* stats) noexcept {
+  try {
+    const std::vector<RingAt> rings = LiveRings();
+    const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+    const double ticks_per_ms = TicksPerNs() * 1e6;
+    std::vector<uint64_t> each;
+    const std::lock_guard lock(ages_mutex_);
+    for (const RingAt& ring : rings) {
+      if (ring.head == ring.floor) continue;
+      each.push_back(static_cast<uint64_t>(static_cast<double>(ages_.Age(ring, now)) / ticks_per_ms));
+    }
+    if (each.empty()) return;
+    std::sort(each.begin(), each.end());
+    stats->history_shortest_ms = each.front();
+    stats->history_median_ms = each[each.size() / 2];
+  } catch (const std::bad_alloc&) {
+    // Zero says that it is not known.
+  }
 }
 
 int64_t Session::OwnThreadsCpuNs() noexcept {
@@ -763,6 +915,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     const std::lock_guard lock(mutex_);
     ++threads_running_;
     keep_alive_ = weak_from_this().lock();
+    next_kept_ = g_kept.exchange(this);
   }
 }
 

@@ -25,6 +25,8 @@
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
 #include "session/options.h"
+#include "session/ring_ages.h"
+#include "session/site_names.h"
 #include "session/worker_priority.h"
 #include "snapshot/snapshot.h"
 #include "trace/requests.h"
@@ -58,18 +60,22 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     std::vector<QueuedFiring> firings;
     uint64_t firings_unlisted = 0;
     uint64_t window_begin_ticks = 0;
-    int64_t due_ns = 0;  // end of the post window
+    int64_t latest_due_ns = 0;  // the longest that a post window may be
+    int64_t due_ns = 0;         // end of the post window
     snapshot::Snapshot snapshot;
   };
 
   // Hands on what fires on a request or a scope, with when that began.
   class OpenedSink final : public FiringSink {
    public:
-    OpenedSink(Session* session, uint64_t open_ns) : session_(session), open_ns_(open_ns) {}
-    bool Fire(const Firing& firing) noexcept override { return session_->FireOn(firing, open_ns_); }
+    using FireOn = bool (Session::*)(const Firing& firing, uint64_t open_ns) noexcept;
+    OpenedSink(Session* session, FireOn fire, uint64_t open_ns) : session_(session), fire_(fire), open_ns_(open_ns) {}
+    bool Fire(const Firing& firing) noexcept override { return (session_->*fire_)(firing, open_ns_); }
+    bool MayJoin() noexcept override { return session_->MayJoin(); }
 
    private:
     Session* session_;
+    FireOn fire_;
     uint64_t open_ns_;
   };
 
@@ -79,7 +85,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   uint64_t LateAfterNs(const char* route) noexcept override;
   // FiringSink, on any thread.
   bool Fire(const Firing& firing) noexcept override;
+  bool MayJoin() noexcept override;
   bool FireOn(const Firing& firing, uint64_t open_ns) noexcept;
+  uint64_t BeginTicks(uint64_t now_ticks, uint64_t open_ns) const noexcept;
   // Throttle, on the worker.
   bool Proceed() noexcept override;
 
@@ -87,6 +95,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status Said(Status status) const noexcept;
   bool IsOfThisProcess() const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
+  void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
   void TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept;
   bool EnterHost() const noexcept;
@@ -98,13 +107,18 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void Watch() noexcept;
   void CollectFirings();
   void TakeFiring(const QueuedFiring& firing);
-  void LookForStalls() noexcept;
+  bool TakeStall(const Firing& firing, uint64_t open_ns) noexcept;
+  void LookForStalledRequests() noexcept;
+  void LookForStalledScopes() noexcept;
+  std::vector<RingAt> LiveRings() const;
+  void NoteRingAges() noexcept;
   void CopyIfDue(bool at_once);
   void HurryWorker() noexcept;
 
   // The worker.
   void Work() noexcept;
-  void WriteIncident(const Incident& incident) noexcept;
+  void WriteIncident(Incident* incident) noexcept;
+  model::Trace TakeTrace(Incident* incident);
   model::Trace MakeTrace(const Incident& incident);
   Stats StatsAwake() noexcept;
   void AddAttributes(const Incident& incident, model::Trace* trace);
@@ -128,16 +142,24 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // The watcher's own.
   std::unique_ptr<Incident> pending_;
+  std::vector<QueuedFiring> collected_;
   uint64_t next_number_ = 1;
   snapshot::ReserveMemory reserve_;
+  SiteNames site_names_;
+  uint64_t ages_noted_ticks_ = 0;
+
+  std::mutex ages_mutex_;
+  RingAges ages_;  // guarded by ages_mutex_
 
   std::mutex budget_mutex_;
   IncidentBudget budget_;                // guarded by budget_mutex_
   std::atomic<bool> is_pending_{false};  // pending_ is there
+  std::atomic<uint64_t> beginnings_{0};  // firings on their way that may begin an incident
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::unique_ptr<Incident> copied_;  // handed from the watcher to the worker
+  bool reserve_in_use_ = false;       // from the copy until the worker has made a trace of it
   bool worker_busy_ = false;
   bool stopping_ = false;
   bool watcher_done_ = false;
@@ -145,10 +167,11 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Hooks hooks_;
   std::vector<std::shared_ptr<Serializer>> serializers_;
   uint32_t threads_running_ = 0;
+  Session* next_kept_ = nullptr;
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
 
   std::atomic<bool> give_up_{false};
-  std::atomic<int64_t> handed_over_ns_{0};  // when the worker got the incident it is at; 0: none
+  std::atomic<int64_t> handed_over_ns_{0};  // when the worker began to write; 0: it does not
   WorkerPriority priority_;
   std::atomic<bool> is_silent_{false};            // the host's log and hooks may be gone
   mutable std::atomic<uint32_t> inside_host_{0};  // calls of them at this moment

@@ -10,14 +10,6 @@
 namespace pitot::session {
 namespace {
 
-bool MayRaisePriority() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= 20) return true;
-  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct data[2]{};
-  return syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> CAP_SYS_NICE & 1) != 0;
-}
-
 void SetPolicy(pid_t tid, int policy) {
   const sched_param param{};
   sched_setscheduler(tid, policy, &param);
@@ -25,11 +17,19 @@ void SetPolicy(pid_t tid, int policy) {
 
 }  // namespace
 
+bool MayReturnFromIdle() noexcept {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NICE, &limit) == 0 && limit.rlim_cur >= 20) return true;
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  return syscall(SYS_capget, &header, data) == 0 && (data[0].effective >> CAP_SYS_NICE & 1) != 0;
+}
+
 void WorkerPriority::Enter() noexcept {
   tid_.store(static_cast<pid_t>(syscall(SYS_gettid)));
-  can_return_ = MayRaisePriority();
-  constexpr int kNice = 10;
-  if (!can_return_ && getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);  // of this thread only
+  can_return_ = MayReturnFromIdle();
+  // Of this thread only.
+  if (!can_return_ && getpriority(PRIO_PROCESS, 0) < kWorkerNice) setpriority(PRIO_PROCESS, 0, kWorkerNice);
 }
 
 void WorkerPriority::BeIdle() noexcept {

@@ -12,10 +12,14 @@
 
 namespace pitot::session {
 
+// Whether the system lets a thread of this process come back from SCHED_IDLE: CAP_SYS_NICE or RLIMIT_NICE does.
+bool MayReturnFromIdle() noexcept;
+// The nice value of a worker that may not.
+inline constexpr int kWorkerNice = 10;
+
 class WorkerPriority {
  public:
-  // By the worker, first. Where the system does not let a thread come back from SCHED_IDLE (it takes CAP_SYS_NICE or
-  // RLIMIT_NICE) the thread gets a nice value of 10 instead, for good.
+  // By the worker, first. Where it may not come back from SCHED_IDLE it gets kWorkerNice instead, for good.
   void Enter() noexcept;
   // By the worker.
   void BeIdle() noexcept;

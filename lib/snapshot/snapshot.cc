@@ -80,6 +80,7 @@ void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t wi
   CopyRings(rings, window_begin_ticks, reserve, &out->rings);
   out->clock = {start, trace::ReadClocks(slow_clock)};
   out->ring_counts = trace::CountRings();
+  out->recycled = trace::RecentlyRecycled();
   out->request_counts = trace::CountRequests();
 }
 

@@ -22,6 +22,7 @@ struct Snapshot {
   std::vector<trace::OpenRequest> open_requests;
   uint64_t requests_ticks = 0;  // before they were read: what began earlier and is not among them had ended
   trace::RingCounts ring_counts;
+  std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
 };
 

@@ -79,16 +79,27 @@ Name InternText(std::string_view text) noexcept {
   return {index};
 }
 
+Name FindName(std::string_view text) noexcept {
+  text = text.substr(0, kMaxNameBytes);
+  uint32_t bucket;
+  return {Find(text, Hash(text), &bucket)};
+}
+
 std::string_view NameText(uint32_t index) noexcept {
   if (index == 0 || index >= g_count.load(std::memory_order_acquire)) return "(other)";
   return TextOf(g_entries[index].text.load(std::memory_order_acquire));
 }
 
+uint32_t CountNames() noexcept { return g_count.load(std::memory_order_relaxed); }
+
 uint64_t NamesRefused() noexcept { return g_refused.load(std::memory_order_relaxed); }
 
 uint64_t MostNameBytes() noexcept { return sizeof g_entries + sizeof g_buckets + kMaxNameTextBytes; }
 
-void ResetNamesLockAfterFork() noexcept { new (&g_mutex) std::mutex; }
+void ResetNamesAfterFork() noexcept {
+  new (&g_mutex) std::mutex;
+  g_block_left = 0;  // it may say more than there is
+}
 
 }  // namespace pitot::trace
 

@@ -18,27 +18,37 @@ inline constexpr uint32_t kMaxNameBytes = 120;
 inline constexpr uint32_t kMaxNameTextBytes = 640 << 10;  // of all together
 
 Name InternText(std::string_view text) noexcept;
+// The name equal to `text` if there is one, else Name{0}. No lock.
+Name FindName(std::string_view text) noexcept;
 // Its text; "(other)" for index 0 and for what is no index.
 std::string_view NameText(uint32_t index) noexcept;
+uint32_t CountNames() noexcept;  // with the one that is (other)
 uint64_t NamesRefused() noexcept;
 uint64_t MostNameBytes() noexcept;  // memory of the table when it is full
-// In the child of a fork: a lock another thread held would stay held.
-void ResetNamesLockAfterFork() noexcept;
+// In the child of a fork: another thread may have held the lock, and have been half way through taking memory.
+void ResetNamesAfterFork() noexcept;
 
-// A bounded set of names: the first `kCapacity` keep their identity, the rest are folded into index 0, "(other)".
+// A bounded set of names: the first `kCapacity - 1` keep their identity, the rest are folded into "(other)". What is
+// folded is never interned: values without bound leave the table of names alone and take no lock.
 template <uint32_t kCapacity> class BoundedNames {
  public:
-  // Returns its position from 1 on, or 0 once the set is full.
-  uint32_t Position(Name name) noexcept {
-    if (name.index == 0) return 0;
+  struct Place {
+    uint32_t position = 0;  // from 1 on; 0: folded
+    Name name{0};
+  };
+  Place Put(const char* text) noexcept {
+    if (text == nullptr) text = "";
+    const bool is_full = names_[kCapacity - 1].load(std::memory_order_acquire) != 0;  // they fill in order
+    const Name name = is_full ? FindName(text) : InternText(text);
+    if (name.index == 0) return {};
     for (uint32_t i = 1; i < kCapacity; ++i) {
       uint32_t there = names_[i].load(std::memory_order_acquire);
-      if (there == 0 && names_[i].compare_exchange_strong(there, name.index, std::memory_order_acq_rel)) return i;
-      if (there == name.index) return i;
+      if (there == 0 && names_[i].compare_exchange_strong(there, name.index, std::memory_order_acq_rel))
+        return {i, name};
+      if (there == name.index) return {i, name};
     }
-    return 0;
+    return {};
   }
-  Name At(uint32_t position) const noexcept { return {names_[position].load(std::memory_order_acquire)}; }
 
  private:
   std::atomic<uint32_t> names_[kCapacity]{};

@@ -76,7 +76,7 @@ void AfterForkInChild() {
   __atomic_store_n(&pitot_process.recording, 0, __ATOMIC_RELAXED);
   g_claimed = false;
   new (&g_mutex) std::mutex;
-  ResetNamesLockAfterFork();
+  ResetNamesAfterFork();
   ForgetRequestsAfterFork();
   ForgetRingsAfterFork();
 }

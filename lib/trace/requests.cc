@@ -26,11 +26,12 @@ constexpr auto kRelease = std::memory_order_release;
 using Word = std::atomic<uint64_t>;
 using Half = std::atomic<uint32_t>;
 
-// An open request. Its handle's thread and holders of its tokens write; snapshots and the watchdog read. `version` is
-// odd while the slot is in use; readers copy and check that it did not change. All that they copy is stored with
-// release and loaded with acquire: who saw a word of the next use sees the next version, too.
+// An open request. Its handle's thread and holders of its tokens write, each as a user of the slot; it is given back by
+// the last of them, so that who is late writes into no other request. Snapshots and the watchdog read without that:
+// they copy and check that the version did not change. All that they copy is stored with release and loaded with
+// acquire: who saw a word of the next use sees the next version, too.
 struct alignas(64) Slot {
-  Half version;
+  Word state;      // version << 32 | users; the version is odd from Begin to Finish, which is a user
   Half next_free;  // index + 1
   Word id, parent, trace_high, trace_low;
   Word begin_ticks;
@@ -54,7 +55,7 @@ constexpr uint32_t kMostSlots = 65536;
 
 struct Route {
   std::atomic<const char*> name;  // ends with a zero
-  Word late_after_ticks;          // 0: never
+  Word late_after_ns;             // 0: never
 };
 
 // Threads that are telling an observer, by a shard of theirs so that they do not share a cache line.
@@ -76,7 +77,8 @@ constinit std::atomic<RequestObserver*> g_observer{nullptr};
 constinit Shard g_shards[kShards];
 constinit Word g_next_id{0};
 constinit Word g_id_seed{0};
-constinit Half g_process{0};  // tells tokens of this process from others'
+constinit Half g_process{0};         // tells tokens of this process from others'
+constinit Half g_lateness_asked{0};  // how often all routes were asked for
 
 constinit Word g_begun{0}, g_finished{0}, g_abandoned{0}, g_refused{0}, g_labels_folded{0}, g_details_refused{0};
 
@@ -104,9 +106,15 @@ void SeedIds() {
 
 uint32_t Gate() { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED); }
 
-uint64_t TicksOfNs(uint64_t ns) { return detail::TicksOf(ns); }
+__extension__ typedef unsigned __int128 Wide;
+
+// ~0, which never comes, for what lies beyond the clock.
+uint64_t TicksAfter(uint64_t begin, uint64_t ns) {
+  const Wide at =
+      begin + (static_cast<Wide>(ns) * __atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED) >> 32);
+  return at < ~uint64_t{0} ? static_cast<uint64_t>(at) : ~uint64_t{0};
+}
 uint64_t NsOfTicks(uint64_t ticks) {
-  __extension__ typedef unsigned __int128 Wide;
   const uint64_t scale = __atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED);
   return static_cast<uint64_t>((static_cast<Wide>(ticks) << 32) / (scale != 0 ? scale : 1));
 }
@@ -124,9 +132,8 @@ Slot* FindSlot(uint32_t index, uint64_t id) {
   return slots[index].id.load(kAcquire) == id ? &slots[index] : nullptr;
 }
 Slot* SlotOf(uint32_t index, uint64_t id) { return Gate() != 0 ? FindSlot(index, id) : nullptr; }
-Slot* SlotOf(const Token& token) {
-  return token.process == g_process.load(kRelaxed) ? SlotOf(token.slot, token.request) : nullptr;
-}
+
+bool IsForeign(const Token& token) { return token.process != g_process.load(kRelaxed); }
 
 Slot* TakeSlot(Slot* slots, uint32_t* index) {
   if (g_open.fetch_add(1, kRelaxed) >= g_max_open.load(kRelaxed)) {
@@ -152,15 +159,29 @@ Slot* TakeSlot(Slot* slots, uint32_t* index) {
   return &slots[fresh];
 }
 
-// Ends the slot's use, once: false for all but the first of those who try (its handle, or the end of the recorder). The
-// winner reads it and gives it back with FreeSlot.
-bool CloseSlot(Slot* slot) {
-  uint32_t version = slot->version.load(kAcquire);
-  return (version & 1) != 0 && slot->version.compare_exchange_strong(version, version + 1, std::memory_order_acq_rel);
+constexpr uint64_t kOneVersion = uint64_t{1} << 32;
+constexpr uint64_t kUsers = kOneVersion - 1;
+
+uint32_t VersionOf(uint64_t state) { return static_cast<uint32_t>(state >> 32); }
+bool IsOpen(uint64_t state) { return (state & kOneVersion) != 0; }
+
+// Adds to the state while the slot is that of the open request `id`; false if it is not. The id is looked at between
+// two looks at the state: it is that of this version.
+bool AddToState(Slot* slot, uint64_t id, uint64_t what) {
+  uint64_t state = slot->state.load(kAcquire);
+  while (IsOpen(state) && slot->id.load(kAcquire) == id) {
+    if (slot->state.compare_exchange_weak(state, state + what, std::memory_order_acq_rel, kAcquire)) return true;
+  }
+  return false;
 }
 
-void FreeSlot(Slot* slot) {
-  slot->id.store(0, kRelease);
+// Ends the request, once: false for all but the first of those who try (its handle, or the end of the recorder). The
+// winner is the user that the slot had from the beginning: it reads and then leaves the slot.
+bool CloseSlot(Slot* slot, uint64_t id) { return AddToState(slot, id, kOneVersion); }
+
+// The last user gives the slot back.
+void LeaveSlot(Slot* slot) {
+  if ((slot->state.fetch_sub(1, std::memory_order_acq_rel) & kUsers) != 1) return;
   const auto index = static_cast<uint32_t>(slot - g_slots.load(kRelaxed)) + 1;
   uint64_t head = g_free.load(kRelaxed);
   do {
@@ -168,6 +189,31 @@ void FreeSlot(Slot* slot) {
   } while (!g_free.compare_exchange_weak(head, ((head >> 32) + 1) << 32 | index, kRelease, kRelaxed));
   g_open.fetch_sub(1, kRelaxed);
 }
+
+void LeaveClosed(Slot* slot) {
+  slot->id.store(0, kRelease);  // no token finds it
+  LeaveSlot(slot);
+}
+
+// The slot of an open request, which is of no other request as long as this lives; null if the request has ended.
+class SlotUse {
+ public:
+  SlotUse(uint32_t index, uint64_t id) : slot_(SlotOf(index, id)) {
+    if (slot_ != nullptr && !AddToState(slot_, id, 1)) slot_ = nullptr;
+  }
+  explicit SlotUse(const Token& token) : SlotUse(token.slot, IsForeign(token) ? 0 : token.request) {}
+  ~SlotUse() {
+    if (slot_ != nullptr) LeaveSlot(slot_);
+  }
+  SlotUse(const SlotUse&) = delete;
+  SlotUse& operator=(const SlotUse&) = delete;
+  explicit operator bool() const { return slot_ != nullptr; }
+  Slot* operator->() const { return slot_; }
+  Slot& operator*() const { return *slot_; }
+
+ private:
+  Slot* slot_;
+};
 
 // The words of internal_sites.h.
 void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
@@ -194,9 +240,9 @@ void CopyWords(const Slot& slot, Outcome outcome, RecordWords* out) {
   for (uint32_t i = 0; i < stages; ++i) out->Add(slot.stages[i].load(kAcquire));
 }
 
-RequestView ViewOf(const Slot& slot, Outcome outcome, uint64_t now) {
+RequestView ViewOf(const Slot& slot, uint64_t id, Outcome outcome, uint64_t now) {
   RequestView view{};
-  view.id = slot.id.load(kAcquire);
+  view.id = id;
   view.route_index = slot.route_index.load(kAcquire);
   view.route = g_routes[view.route_index].name.load(kAcquire);
   view.size_bucket = slot.size_bucket.load(kAcquire);
@@ -233,24 +279,35 @@ const char* CopyText(std::string_view text) {
   return copy;
 }
 
+// Without a lock: the observer is the host's triggers, which may begin requests. Once more if all were asked meanwhile,
+// so that no answer of before replaces one of after.
 void AskLateness(Route& route) {
-  RequestObserver* observer = g_observer.load();
-  const uint64_t ns = observer != nullptr ? observer->LateAfterNs(route.name.load(kRelaxed)) : 0;
-  route.late_after_ticks.store(TicksOfNs(ns), kRelaxed);
+  uint32_t asked;
+  do {
+    asked = g_lateness_asked.load();
+    RequestObserver* observer = g_observer.load();
+    const uint64_t ns = observer != nullptr ? observer->LateAfterNs(route.name.load(kRelaxed)) : 0;
+    route.late_after_ns.store(ns);
+  } while (asked != g_lateness_asked.load());
 }
 
-uint32_t RouteIndex(Name name) {
-  const uint32_t index = g_route_names.Position(name);
-  Route& route = g_routes[index];
-  if (index == 0) Count(g_labels_folded);
-  if (route.name.load(kAcquire) == nullptr) {
-    const std::lock_guard lock(g_mutex);
-    if (route.name.load(kAcquire) == nullptr) {
-      route.name.store(CopyText(index == 0 ? "(other)" : NameText(name.index)), kRelease);
-      Tell([&](RequestObserver*) { AskLateness(route); });
-    }
-  }
-  return index;
+// True for the one who named it.
+bool NameRoute(Route& route, Name name) {
+  const std::lock_guard lock(g_mutex);
+  if (route.name.load(kAcquire) != nullptr) return false;
+  route.name.store(CopyText(NameText(name.index)), kRelease);
+  return true;
+}
+
+using RoutePlace = BoundedNames<kMaxRoutes>::Place;
+
+RoutePlace PlaceOf(const char* text) {
+  const RoutePlace place = g_route_names.Put(text);
+  if (place.position == 0) Count(g_labels_folded);
+  Route& route = g_routes[place.position];
+  if (route.name.load(kAcquire) == nullptr && NameRoute(route, place.name))
+    Tell([&](RequestObserver*) { AskLateness(route); });
+  return place;
 }
 
 int HexDigit(char c) {
@@ -302,9 +359,7 @@ struct Ids {
 // Fills a free slot. The id, published last, makes it valid for tokens; the version, for readers.
 uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint64_t now, ThreadRing* ring) {
   const uint64_t id = NewId();
-  const Name name = Intern(route);
-  const uint32_t route_index = RouteIndex(name);
-  const uint32_t route_name = route_index == 0 ? 0 : name.index;
+  const auto [route_index, route_name] = PlaceOf(route);
   for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
     half->store(0, kRelease);
   for (Word* word : {&slot->deadline_ns, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
@@ -314,19 +369,20 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   slot->parent.store(ids.parent, kRelease);
   slot->context_after.store(ids.context_after, kRelease);
   slot->begin_ticks.store(begin, kRelease);
-  slot->route_name.store(route_name, kRelease);
+  slot->route_name.store(route_name.index, kRelease);
   slot->route_index.store(route_index, kRelease);
   slot->begin_thread.store(ring != nullptr ? ring->number : 0, kRelease);
-  const uint64_t late_after = g_routes[route_index].late_after_ticks.load(kRelaxed);
-  slot->late_ticks.store(late_after != 0 ? begin + late_after : ~uint64_t{0}, kRelease);
-  slot->version.store(slot->version.load(kRelaxed) + 1, kRelease);
+  const uint64_t late_after_ns = g_routes[route_index].late_after_ns.load(kRelaxed);
+  slot->late_ticks.store(late_after_ns != 0 ? TicksAfter(begin, late_after_ns) : ~uint64_t{0}, kRelease);
+  slot->state.store(((slot->state.load(kRelaxed) + kOneVersion) & ~kUsers) + 1, kRelease);
   slot->id.store(id, kRelease);
   Count(g_begun);
-  Emit(ring, kRequestBeginSite, begin, now, {id, ids.parent, ids.trace_high, ids.trace_low, route_name});
+  Emit(ring, kRequestBeginSite, begin, now, {id, ids.parent, ids.trace_high, ids.trace_low, route_name.index});
   return id;
 }
 
-void StampStage(Slot* slot, const char* name) {
+void StampStage(const SlotUse& slot, const char* name) {
+  if (!slot) return;
   const uint64_t now = detail::Clock(Gate());
   const uint64_t begin = slot->begin_ticks.load(kRelaxed);
   const uint64_t at = slot->stage_count.load(kRelaxed);
@@ -336,26 +392,46 @@ void StampStage(Slot* slot, const char* name) {
   slot->stage_count.store(static_cast<uint32_t>(at) + 1, kRelease);
 }
 
-void MarkTokens(Slot* slot, uint32_t count) {
-  ThreadRing* ring = EnterThread();
-  const uint64_t now = detail::Clock(Gate());
-  const uint64_t begin = slot->begin_ticks.load(kRelaxed);
-  const bool first = slot->tokens.load(kRelaxed) == 0;
-  const uint64_t before = first ? begin : slot->last_token_ticks.load(kRelaxed);
-  const uint64_t gap = now > before ? now - before : 0;
-  if (first) slot->first_token_ticks.store(gap, kRelease);
-  if (!first && gap > slot->max_gap_ticks.load(kRelaxed)) slot->max_gap_ticks.store(gap, kRelease);
-  slot->last_token_ticks.store(now, kRelease);
-  slot->tokens.store(slot->tokens.load(kRelaxed) + count, kRelease);
-  Emit(ring, kTokensSite, now, now, {slot->id.load(kRelaxed), count});
-  Tell([&](RequestObserver* observer) { observer->OnTokens(ViewOf(*slot, Outcome::kOk, now), NsOfTicks(gap)); });
+// Returns what it was; it is at least `value` afterwards.
+uint64_t Raise(Word& word, uint64_t value) {
+  uint64_t before = word.load(kRelaxed);
+  while (before < value && !word.compare_exchange_weak(before, value, kRelease, kRelaxed)) {}
+  return before;
 }
 
-bool SlotIsLate(const Slot* slot) { return detail::Clock(Gate()) > slot->late_ticks.load(kRelaxed); }
+// Several threads may be here for one request.
+void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
+  if (!slot || count == 0) return;
+  ThreadRing* ring = EnterThread();
+  const uint64_t now = detail::Clock(Gate());
+  const uint64_t last = Raise(slot->last_token_ticks, now);
+  const uint64_t before = last != 0 ? last : slot->begin_ticks.load(kRelaxed);
+  const uint64_t gap = now > before ? now - before : 0;
+  if (last == 0) {
+    slot->first_token_ticks.store(gap, kRelease);
+  } else {
+    Raise(slot->max_gap_ticks, gap);
+  }
+  slot->tokens.fetch_add(count, kRelease);
+  Emit(ring, kTokensSite, now, now, {id, count});
+  Tell([&](RequestObserver* observer) { observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), NsOfTicks(gap)); });
+}
+
+bool SlotIsLate(uint32_t index, uint64_t id) {
+  const Slot* slot = SlotOf(index, id);
+  if (slot == nullptr) return false;
+  const uint64_t late = slot->late_ticks.load(kAcquire);
+  // Read of a later request, it came with that one's beginning: then the id is another.
+  return detail::Clock(Gate()) > late && slot->id.load(kRelaxed) == id;
+}
+
+// Queue and thread as a token says them, 0 where they are another process's numbers.
+uint32_t QueueOf(const Token& token) { return IsForeign(token) ? 0 : token.queue; }
+uint32_t EnqueuerOf(const Token& token) { return IsForeign(token) ? 0 : token.thread; }
 
 void StampTake(ThreadRing* ring, const Token& token, uint64_t now) {
   if (token.enqueued_ticks == 0) return;
-  Emit(ring, kTakeSite, now, now, {token.request, token.enqueued_ticks, token.queue, token.thread});
+  Emit(ring, kTakeSite, now, now, {token.request, token.enqueued_ticks, QueueOf(token), EnqueuerOf(token)});
 }
 
 }  // namespace
@@ -381,7 +457,8 @@ void CloseRequests() noexcept {
   g_max_open.store(0, kRelaxed);
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
-    if (CloseSlot(&slots[i])) FreeSlot(&slots[i]);
+    const uint64_t id = slots[i].id.load(kAcquire);
+    if (id != 0 && CloseSlot(&slots[i], id)) LeaveClosed(&slots[i]);  // one that is being begun is its handle's to end
   }
 }
 
@@ -393,7 +470,8 @@ void ForgetRequestsAfterFork() noexcept {
   Slot* slots = g_slots.load(kRelaxed);
   for (uint32_t i = 0, used = g_fresh.load(kRelaxed); i < used; ++i) {
     slots[i].id.store(0, kRelaxed);
-    slots[i].version.store((slots[i].version.load(kRelaxed) + 1) & ~1u, kRelaxed);
+    const uint64_t state = slots[i].state.load(kRelaxed);
+    slots[i].state.store((state + (state & kOneVersion)) & ~kUsers, kRelaxed);  // its users may not exist here
   }
   g_free.store(0, kRelaxed);
   for (Half* count : {&g_fresh, &g_open, &g_max_open}) count->store(0, kRelaxed);
@@ -413,7 +491,7 @@ bool SetRequestObserver(RequestObserver* observer, uint64_t timeout_ns) noexcept
 }
 
 void RefreshLateness() noexcept {
-  const std::lock_guard lock(g_mutex);
+  g_lateness_asked.fetch_add(1);
   for (Route& route : g_routes) {
     if (route.name.load(kAcquire) != nullptr) AskLateness(route);
   }
@@ -427,14 +505,14 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
   for (uint32_t i = 0, used = g_fresh.load(kAcquire); i < used; ++i) {
     Slot& slot = slots[i];
     for (int attempt = 0; attempt < 3; ++attempt) {
-      const uint32_t version = slot.version.load(kAcquire);
+      const uint64_t state = slot.state.load(kAcquire);
       const uint64_t id = slot.id.load(kAcquire);
-      if (id == 0 || (version & 1) == 0) break;
+      if (id == 0 || !IsOpen(state)) break;
       CopyWords(slot, Outcome{}, &copy.words);
       copy.begin_ticks = slot.begin_ticks.load(kAcquire);
       copy.begin_thread = slot.begin_thread.load(kAcquire);
-      copy.view = ViewOf(slot, Outcome{}, detail::Clock(gate));
-      if (slot.id.load(kAcquire) != id || slot.version.load(kAcquire) != version) continue;
+      copy.view = ViewOf(slot, id, Outcome{}, detail::Clock(gate));
+      if (slot.id.load(kAcquire) != id || VersionOf(slot.state.load(kAcquire)) != VersionOf(state)) continue;
       visit(context, copy);
       break;
     }
@@ -483,16 +561,9 @@ Timestamp Now() noexcept {
   return {gate != 0 ? detail::Clock(gate) : 0};
 }
 
-bool IsLate(const Token& token) noexcept {
-  const Slot* slot = SlotOf(token);
-  return slot != nullptr && SlotIsLate(slot);
-}
-void Stage(const Token& token, const char* name) noexcept {
-  if (Slot* slot = SlotOf(token)) StampStage(slot, name);
-}
-void Emit(const Token& token, uint32_t count) noexcept {
-  if (Slot* slot = SlotOf(token)) MarkTokens(slot, count);
-}
+bool IsLate(const Token& token) noexcept { return !IsForeign(token) && SlotIsLate(token.slot, token.request); }
+void Stage(const Token& token, const char* name) noexcept { StampStage(SlotUse(token), name); }
+void Emit(const Token& token, uint32_t count) noexcept { MarkTokens(SlotUse(token), token.request, count); }
 
 namespace {
 uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* slot_index) {
@@ -524,7 +595,7 @@ Request Request::Begin(const char* route, const char* traceparent, Timestamp arr
 
 Request Request::BeginChild(const char* route) noexcept {
   Request child;
-  if (const Slot* slot = SlotOf(slot_, id_))
+  if (const SlotUse slot{slot_, id_})
     child.id_ = BeginRequest(route, {slot->trace_high.load(kRelaxed), slot->trace_low.load(kRelaxed), id_, id_}, 0,
                              &child.slot_);
   return child;
@@ -532,7 +603,7 @@ Request Request::BeginChild(const char* route) noexcept {
 
 Request Request::BeginFrom(const Token& token, const char* route) noexcept {
   Ids ids{0, 0, token.request};
-  if (const Slot* slot = SlotOf(token))
+  if (const SlotUse slot{token})
     ids.trace_high = slot->trace_high.load(kRelaxed), ids.trace_low = slot->trace_low.load(kRelaxed);
   Request request;
   request.id_ = BeginRequest(route, ids, token.enqueued_ticks, &request.slot_);
@@ -550,8 +621,8 @@ Request& Request::operator=(Request&& other) noexcept {
 
 void Request::WriteTraceparent(char (&out)[56]) const noexcept {
   out[0] = '\0';
-  const Slot* slot = SlotOf(slot_, id_);
-  if (slot == nullptr) return;
+  const SlotUse slot(slot_, id_);
+  if (!slot) return;
   const auto put = [&out](int at, uint64_t value) {
     for (int i = 0; i < 16; ++i) out[at + i] = "0123456789abcdef"[value >> (60 - 4 * i) & 15];
   };
@@ -564,22 +635,19 @@ void Request::WriteTraceparent(char (&out)[56]) const noexcept {
 }
 
 void Request::SetLabel(const char* key, const char* value) noexcept {
-  Slot* slot = SlotOf(slot_, id_);
-  if (slot == nullptr) return;
+  const SlotUse slot(slot_, id_);
+  if (!slot) return;
   const uint32_t at = slot->label_count.load(kRelaxed);
   if (at >= kMaxLabels) return Count(g_details_refused);
-  Name name = Intern(value);
-  if (g_label_values.Position(name) == 0) {
-    Count(g_labels_folded);
-    name = {0};
-  }
+  const auto [position, name] = g_label_values.Put(value);
+  if (position == 0) Count(g_labels_folded);
   slot->labels[at].store(Intern(key).index | static_cast<uint64_t>(name.index) << 32, kRelease);
   slot->label_count.store(at + 1, kRelease);
 }
 
 void Request::SetSize(const char* name, double value) noexcept {
-  Slot* slot = SlotOf(slot_, id_);
-  if (slot == nullptr) return;
+  const SlotUse slot(slot_, id_);
+  if (!slot) return;
   const uint32_t at = slot->size_count.load(kRelaxed);
   if (at >= kMaxSizes) return Count(g_details_refused);
   slot->size_names[at].store(Intern(name).index, kRelease);
@@ -594,23 +662,17 @@ void Request::SetSize(const char* name, double value) noexcept {
 }
 
 void Request::SetDeadline(uint64_t ns) noexcept {
-  Slot* slot = SlotOf(slot_, id_);
-  if (slot == nullptr || ns == 0) return;
-  slot->deadline_ns.store(ns, kRelease);
-  const uint64_t at = slot->begin_ticks.load(kRelaxed) + TicksOfNs(ns);
+  const SlotUse slot(slot_, id_);
+  if (!slot || ns == 0) return;
+  constexpr uint64_t kMaxNs = uint64_t{1} << 62;  // model::kMaxTimeNs: 146 years
+  slot->deadline_ns.store(std::min(ns, kMaxNs), kRelease);
+  const uint64_t at = TicksAfter(slot->begin_ticks.load(kRelaxed), ns);
   if (at < slot->late_ticks.load(kRelaxed)) slot->late_ticks.store(at, kRelease);
 }
 
-void Request::Stage(const char* name) noexcept {
-  if (Slot* slot = SlotOf(slot_, id_)) StampStage(slot, name);
-}
-void Request::Emit(uint32_t count) noexcept {
-  if (Slot* slot = SlotOf(slot_, id_)) MarkTokens(slot, count);
-}
-bool Request::IsLate() const noexcept {
-  const Slot* slot = SlotOf(slot_, id_);
-  return slot != nullptr && SlotIsLate(slot);
-}
+void Request::Stage(const char* name) noexcept { StampStage(SlotUse(slot_, id_), name); }
+void Request::Emit(uint32_t count) noexcept { MarkTokens(SlotUse(slot_, id_), id_, count); }
+bool Request::IsLate() const noexcept { return SlotIsLate(slot_, id_); }
 
 Token Request::token() const noexcept {
   Token token;
@@ -636,18 +698,18 @@ void Request::Finish(Outcome outcome) noexcept {
   Slot* slot = FindSlot(slot_, id_);
   const uint64_t id = id_;
   id_ = 0;
-  if (slot == nullptr || !CloseSlot(slot)) return;
-  if (Gate() == 0) return FreeSlot(slot);  // begun while the recorder was stopping
+  if (slot == nullptr || !CloseSlot(slot, id)) return;
+  if (Gate() == 0) return LeaveClosed(slot);  // begun while the recorder was stopping
   ThreadRing* ring = EnterThread();
   const uint64_t now = detail::Clock(Gate());
-  const RequestView view = ViewOf(*slot, outcome, now);
+  const RequestView view = ViewOf(*slot, id, outcome, now);
   if (ring != nullptr) {
     RecordWords words;
     CopyWords(*slot, outcome, &words);
     detail::Append(ring, &kRequestEndSite, slot->begin_ticks.load(kRelaxed), now, words);
     if (ring->request == id) SetContext(ring, slot->context_after.load(kRelaxed), now);
   }
-  FreeSlot(slot);
+  LeaveClosed(slot);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);
   Tell([&](RequestObserver* observer) { observer->OnFinish(view); });
@@ -700,8 +762,9 @@ void Batch::Join(const Token& token) noexcept {
   ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
   if (ring == nullptr || token.request == 0) return;
   const uint64_t now = detail::Clock(ring->gate);
-  trace::Emit(ring, kJoinSite, now, now,
-              {id_, token.request, token.enqueued_ticks, token.queue | static_cast<uint64_t>(token.thread) << 32});
+  trace::Emit(
+      ring, kJoinSite, now, now,
+      {id_, token.request, token.enqueued_ticks, QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32});
 }
 
 void Batch::Leave(const Token& token) noexcept {

@@ -20,22 +20,27 @@ namespace {
 constexpr uint64_t kHeaderBytes = 4096;
 static_assert(sizeof(ThreadRing) <= kHeaderBytes);
 // How many rings of a size must remain possible before a thread gets a smaller one.
-constexpr uint64_t kRoomForMore = 16;
+constexpr uint64_t kRoomForMore = 12;
 // The part of the budget that only the smallest rings may take: a server of many threads has all of them recorded, if
-// briefly.
-constexpr uint64_t kPartForSmallest = 4;
+// briefly. By default 2,000 threads.
+constexpr uint64_t kPartForSmallest = 2;
 
 // A ring whose gate is never that of a recorder: what t_ring points at before a thread's first event.
 constinit detail::Ring g_no_ring{};
 
 constinit std::mutex g_mutex;  // guards everything down to the atomics
 constinit ThreadRing* g_rings = nullptr;
+constinit ThreadRing* g_oldest_retired = nullptr;  // from here by next_retired
+constinit ThreadRing* g_newest_retired = nullptr;
 constinit RingLimits g_limits;
 constinit uint64_t g_bytes_used = 0;
 constinit uint64_t g_bytes_parked = 0;
 constinit uint32_t g_next_number = 1;
-constinit uint64_t g_next_retired_order = 1;
-constinit uint64_t g_events_before = 0;  // of rings that were recycled or unmapped
+constinit uint64_t g_searches = 0;
+constinit uint64_t g_rings_recycled = 0;
+constinit uint64_t g_events_recycled = 0;
+constinit uint64_t g_recycled_exit_ticks = 0;
+constinit RecycledRing g_recycled[kMaxRecycledKept];  // the n-th at n modulo its size
 constinit uint32_t g_generation = 0;
 constinit bool g_has_key = false;
 constinit pthread_key_t g_key = 0;
@@ -93,13 +98,27 @@ uint64_t WantedBytes(uint64_t left) {
   return kHeaderBytes + bytes <= left ? bytes : 0;
 }
 
-ThreadRing* OldestRetired(uint64_t at_least_bytes) {
-  ThreadRing* oldest = nullptr;
-  for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
-    if (ring->state != RingState::kRetired || ring->pins != 0 || ring->bytes < at_least_bytes) continue;
-    if (oldest == nullptr || ring->retired_order < oldest->retired_order) oldest = ring;
-  }
-  return oldest;
+void Retire(ThreadRing* ring) {
+  ring->state = RingState::kRetired;
+  ring->exit_ticks = detail::Clock(ring->gate);
+  ring->next_retired = nullptr;
+  (g_newest_retired != nullptr ? g_newest_retired->next_retired : g_oldest_retired) = ring;
+  g_newest_retired = ring;
+}
+
+// The ring of the thread that exited first, of those that nobody reads. Its events are lost, and that is kept.
+ThreadRing* Recycle() {
+  ThreadRing *before = nullptr, *ring = g_oldest_retired;
+  while (ring != nullptr && ring->pins != 0) before = ring, ring = ring->next_retired;
+  if (ring == nullptr) return nullptr;
+  (before != nullptr ? before->next_retired : g_oldest_retired) = ring->next_retired;
+  if (g_newest_retired == ring) g_newest_retired = before;
+  RecycledRing& lost = g_recycled[g_rings_recycled++ % kMaxRecycledKept];
+  lost = {ring->number, ring->tid, ring->events, ring->attach_ticks, ring->exit_ticks, {}};
+  CopyThreadName(*ring, lost.name);
+  g_events_recycled += ring->events;
+  g_recycled_exit_ticks = std::max(g_recycled_exit_ticks, ring->exit_ticks);
+  return ring;
 }
 
 bool AnyPinned() {
@@ -109,22 +128,14 @@ bool AnyPinned() {
   return false;
 }
 
-// A ring for a new thread: fresh while there is room for many of the full size, else that of the thread that exited
-// first, else a smaller fresh one.
+// A ring for a new thread: a fresh one while there is room for any, else a recycled one.
 ThreadRing* TakeRing() {
+  ++g_searches;
   const uint64_t left = g_limits.budget_bytes > g_bytes_used ? g_limits.budget_bytes - g_bytes_used : 0;
   const uint64_t wanted = WantedBytes(left);
-  if (wanted < g_limits.max_bytes) {
-    ThreadRing* retired = OldestRetired(wanted * 2);
-    if (retired == nullptr && wanted == 0) retired = OldestRetired(0);
-    if (retired != nullptr) {
-      g_events_before += retired->events;
-      return retired;
-    }
-  }
-  if (wanted == 0) return nullptr;
-  ThreadRing* ring = Map(wanted);
-  if (ring != nullptr) g_bytes_used += kHeaderBytes + wanted;
+  ThreadRing* ring = wanted != 0 ? Map(wanted) : nullptr;
+  if (ring == nullptr) return Recycle();
+  g_bytes_used += kHeaderBytes + wanted;
   return ring;
 }
 
@@ -146,6 +157,7 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->events = 0;
   ring->depth = 0;
   ring->request = ring->batch = 0;
+  ring->begun = ring->begun_unrecorded = 0;
   ring->misnested.store(0, std::memory_order_relaxed);
   ring->state = RingState::kLive;
   ring->number = g_next_number++;
@@ -179,8 +191,7 @@ void DetachLocked(ThreadRing* ring) {
     return;
   }
   if (!ring->named) StoreSystemName(ring);  // it may have been named after its first event
-  ring->state = RingState::kRetired;
-  ring->retired_order = g_next_retired_order++;
+  Retire(ring);
   g_given_back.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -202,7 +213,7 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
   if (!g_has_key) return false;
   g_limits = limits;
   g_bytes_used = 0;
-  g_events_before = 0;
+  g_searches = g_rings_recycled = g_events_recycled = g_recycled_exit_ticks = 0;
   g_next_number = 1;
   for (auto* counter : {&g_threads_refused, &g_events_refused, &g_closed_elsewhere, &g_misnested})
     counter->store(0, std::memory_order_relaxed);
@@ -229,6 +240,7 @@ void CloseRings() noexcept {
       madvise(ring->words, ring->bytes, MADV_DONTNEED);
     }
   }
+  g_oldest_retired = g_newest_retired = nullptr;
   g_bytes_used = 0;
 }
 
@@ -238,7 +250,7 @@ void ForgetRingsAfterFork() noexcept {
     next = ring->next;
     munmap(ring, kHeaderBytes + ring->bytes);
   }
-  g_rings = nullptr;
+  g_rings = g_oldest_retired = g_newest_retired = nullptr;
   g_bytes_used = g_bytes_parked = 0;
   detail::t_ring = &g_no_ring;
   if (g_has_key) pthread_setspecific(g_key, nullptr);
@@ -259,9 +271,12 @@ PinnedRings::PinnedRings() {
 
 PinnedRings::~PinnedRings() {
   const std::lock_guard lock(g_mutex);
-  for (ThreadRing* ring : rings_) --ring->pins;
-  g_given_back.fetch_add(1, std::memory_order_relaxed);
+  bool is_any_free = false;
+  for (ThreadRing* ring : rings_) is_any_free |= --ring->pins == 0 && ring->state == RingState::kRetired;
+  if (is_any_free) g_given_back.fetch_add(1, std::memory_order_relaxed);
 }
+
+void CountRefusedEvent() noexcept { g_events_refused.fetch_add(1, std::memory_order_relaxed); }
 
 RingCounts CountRings() noexcept {
   RingCounts counts;
@@ -272,13 +287,26 @@ RingCounts CountRings() noexcept {
   const std::lock_guard lock(g_mutex);
   counts.bytes_used = g_bytes_used;
   counts.bytes_parked = g_bytes_parked;
-  counts.events = g_events_before;
+  counts.searches = g_searches;
+  counts.rings_recycled = g_rings_recycled;
+  counts.events_recycled = counts.events = g_events_recycled;
+  counts.recycled_exit_ticks = g_recycled_exit_ticks;
   for (ThreadRing* ring = g_rings; ring != nullptr; ring = ring->next) {
     if (ring->state == RingState::kParked) continue;
     ++(ring->state == RingState::kLive ? counts.live : counts.retired);
     counts.events += __atomic_load_n(&ring->events, __ATOMIC_RELAXED);
   }
   return counts;
+}
+
+std::vector<RecycledRing> RecentlyRecycled() {
+  const std::lock_guard lock(g_mutex);
+  std::vector<RecycledRing> rings;
+  const uint64_t kept = std::min<uint64_t>(g_rings_recycled, kMaxRecycledKept);
+  rings.reserve(kept);
+  for (uint64_t n = g_rings_recycled - kept; n != g_rings_recycled; ++n)
+    rings.push_back(g_recycled[n % kMaxRecycledKept]);
+  return rings;
 }
 
 void CopyThreadName(const ThreadRing& ring, char (&out)[kThreadNameBytes]) noexcept {
@@ -334,7 +362,7 @@ Ring* Attach(uint32_t gate) noexcept {
   trace::ThreadRing* ring = trace::AttachLocked(gate);
   if (ring != nullptr && pthread_setspecific(trace::g_key, ring) != 0) {
     // Without a word at its exit the ring would never be given back.
-    ring->state = trace::RingState::kRetired;
+    trace::Retire(ring);
     ring = nullptr;
   }
   if (ring == nullptr) {

@@ -3,8 +3,9 @@
 // The rings of all threads: who has one, of what size, and what becomes of it. Locks are taken at a thread's first
 // event, at its end, and by the recorder; never per event.
 //
-// A ring is live (a thread writes it), retired (its thread exited; readable until the budget needs it) or parked (its
-// recorder stopped; its pages are given back, its addresses stay because the thread may be in the middle of a write).
+// A ring is live (a thread writes it), retired (its thread exited; readable until the budget has no room for another
+// thread's: then the one retired first is recycled) or parked (its recorder stopped; its pages are given back, its
+// addresses stay because the thread may be in the middle of a write).
 #ifndef PITOT_LIB_TRACE_RINGS_H_
 #define PITOT_LIB_TRACE_RINGS_H_
 
@@ -23,11 +24,18 @@ enum class RingState : uint8_t { kLive, kRetired, kParked };
 inline constexpr uint32_t kWaitArgs = 4;  // kind, resource, the owner's thread and request
 
 // What an open wait waits for, which its record says only at its end. Holds for the open scope of its depth if both
-// began at the same tick.
+// began at the same tick. Of a scope begun by BeginScope: its name if its site is kNamedScopeSite, its site, and what
+// ThreadRing::begun was.
 struct OpenWait {
   uint64_t begin;
   uint64_t args[kWaitArgs];
 };
+inline void StoreOpenWait(OpenWait* wait, uint64_t begin, const uint64_t (&args)[kWaitArgs]) noexcept {
+  const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
+  put(&wait->begin, 0);
+  for (uint32_t i = 0; i < kWaitArgs; ++i) put(&wait->args[i], args[i]);
+  put(&wait->begin, begin);
+}
 
 // A thread's ring with what only the library touches. Lives in the first page of its mapping; the words follow.
 struct ThreadRing : detail::Ring {
@@ -37,17 +45,20 @@ struct ThreadRing : detail::Ring {
   uint32_t pins;                 // snapshots that read it: not recycled meanwhile
   uint32_t number;
   int64_t tid;
-  uint64_t retired_order;
+  ThreadRing* next_retired;  // retired after this one
   uint64_t attach_ticks;
+  uint64_t exit_ticks;                               // of a retired one
   uint64_t floor;                                    // words before this one are of a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
-  std::atomic<bool> named;  // by SetThreadName
+  std::atomic<bool> named;    // by SetThreadName
+  uint32_t begun;             // depth of the newest scope open by BeginScope, plus one
+  uint32_t begun_unrecorded;  // how many were begun since that found no room
   OpenWait waits[detail::kMaxOpen];
 };
 
 struct RingLimits {
-  uint64_t budget_bytes = 0;
+  uint64_t budget_bytes = 0;  // of the words and of a page for each ring's header
   uint64_t max_bytes = 0;
   uint64_t min_bytes = 0;
 };
@@ -56,8 +67,22 @@ struct RingCounts {
   uint64_t bytes_used = 0, bytes_parked = 0;
   uint32_t live = 0, retired = 0;
   uint64_t threads_refused = 0, events_refused = 0, closed_elsewhere = 0, misnested = 0;
-  uint64_t events = 0;  // by all threads since the gate was opened
+  uint64_t events = 0;    // by all threads since the gate was opened
+  uint64_t searches = 0;  // how often a thread without a ring looked for one
+  // What recycling took from the incidents to come, since the gate was opened: rings, the events recorded in them, and
+  // when the last of their threads exited.
+  uint64_t rings_recycled = 0, events_recycled = 0, recycled_exit_ticks = 0;
 };
+
+// A ring of a thread that exited, taken over by another: its events are gone.
+struct RecycledRing {
+  uint32_t number = 0;
+  int64_t tid = 0;
+  uint64_t events = 0;
+  uint64_t attach_ticks = 0, exit_ticks = 0;
+  char name[kThreadNameBytes] = {};
+};
+inline constexpr uint32_t kMaxRecycledKept = 64;
 
 // Opens the gate: threads attach from now on. `slow_clock` as NeedsSlowClock said. False if thread-exit keys are
 // exhausted.
@@ -85,6 +110,9 @@ class PinnedRings {
 };
 
 RingCounts CountRings() noexcept;
+void CountRefusedEvent() noexcept;
+// The last kMaxRecycledKept that were recycled, the newest last. May throw bad_alloc.
+std::vector<RecycledRing> RecentlyRecycled();
 
 // The calling thread's ring while the gate is open, else null.
 inline ThreadRing* EnterThread() noexcept { return static_cast<ThreadRing*>(detail::Enter()); }

@@ -19,15 +19,17 @@ constexpr Site kConditionSite{
     kSiteMagic,        SiteKind::kWait, WaitArgs::kCount, 0,      __LINE__,
     WaitArgs::Types(), "wait",          "pitot/wait.h",   "wait", "\"\", kind, resource, owner_thread, owner_request"};
 
+using ReleaseArgs = detail::ArgList<uint64_t, Name>;
+constexpr Site kReleaseSite{kSiteMagic, SiteKind::kInstant,    ReleaseArgs::kCount, 0,
+                            __LINE__,   ReleaseArgs::Types(),  "release",           "pitot/wait.h",
+                            "unlock",   "\"\", kind, resource"};
+
 uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
 
 void Announce(detail::Ring* ring, uint64_t begin, const WaitArgs& args) {
   if (ring->depth >= detail::kMaxOpen) return;
-  trace::OpenWait& wait = static_cast<trace::ThreadRing*>(ring)->waits[ring->depth];
-  const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
-  put(&wait.begin, 0);
-  for (uint32_t i = 0; i < trace::kWaitArgs; ++i) put(&wait.args[i], args.words[i]);
-  put(&wait.begin, begin);
+  trace::StoreOpenWait(&static_cast<trace::ThreadRing*>(ring)->waits[ring->depth], begin,
+                       {args.words[0], args.words[1], args.words[2], args.words[3]});
 }
 
 // Who holds or notifies is a hint read without a lock: relaxed words, never torn, possibly of two moments.
@@ -55,13 +57,23 @@ Owner ThisOwner() noexcept {
 
 Wait::Wait(const Site* site, WaitKind kind, Name resource, Owner owner) noexcept
     : ring_(detail::Enter()), site_(site), begin_(0), depth_(0), kind_(kind), resource_(resource), owner_(owner) {
+  if (ring_ != nullptr) Open();
+}
+
+Wait::Wait(const Site* site, WaitKind kind, const char* resource, Owner owner) noexcept
+    : ring_(detail::Enter()), site_(site), begin_(0), depth_(0), kind_(kind), resource_{0}, owner_(owner) {
   if (ring_ == nullptr) return;
+  resource_ = Intern(resource);
+  Open();
+}
+
+void Wait::Open() noexcept {
   begin_ = detail::Clock(ring_->gate);
   depth_ = ring_->depth;
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
   Announce(ring_, begin_, args);
-  detail::Push(ring_, site, begin_);
+  detail::Push(ring_, site_, begin_);
 }
 
 Wait::~Wait() {
@@ -79,8 +91,10 @@ Wait::~Wait() {
 
 void Mutex::lock() {
   if (!mutex_.try_lock()) {
+    __atomic_fetch_add(&waiters_, 1, __ATOMIC_RELAXED);
     const Wait wait(&kLockSite, WaitKind::kLock, name_, Look(&owner_thread_, &owner_request_));
     mutex_.lock();
+    __atomic_fetch_sub(&waiters_, 1, __ATOMIC_RELAXED);
   }
   Publish(&owner_thread_, &owner_request_, ThisOwner());
 }
@@ -93,7 +107,16 @@ bool Mutex::try_lock() {
 
 void Mutex::unlock() {
   Publish(&owner_thread_, &owner_request_, {});
+  const bool is_awaited = __atomic_load_n(&waiters_, __ATOMIC_RELAXED) != 0;
+  detail::Ring* ring = is_awaited ? detail::Enter() : nullptr;
+  if (ring == nullptr) return mutex_.unlock();
+  // Stamped before the next owner can have it, recorded when nobody waits for that any more. That one may destroy it.
+  const Name name = name_;
+  const uint64_t now = detail::Clock(ring->gate);
   mutex_.unlock();
+  ReleaseArgs args;
+  args.Set(static_cast<uint64_t>(WaitKind::kLock), name);
+  detail::Append(ring, &kReleaseSite, now, now, args);
 }
 
 void ConditionVariable::notify_one() noexcept {

@@ -6,8 +6,7 @@
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 namespace {
 
 class FailureTrigger final : public Trigger {
@@ -29,7 +28,9 @@ class FailureTrigger final : public Trigger {
     if (request.outcome == Outcome::kFailed && options_.on_failed) what = "failed";
     if (request.outcome == Outcome::kTimedOut && options_.on_timed_out) what = "timed_out";
     if (request.outcome == Outcome::kAbandoned && options_.on_abandoned) what = "abandoned";
-    if (what == nullptr || !route_.Matches(request.route) || !cool_down_.Pass(request.route_index)) return;
+    bool joins_only = false;
+    if (what == nullptr || !route_.Matches(request.route)) return;
+    if (!cool_down_.Allows(request.route_index, sink, &joins_only)) return;
 
     Cause cause;
     cause.Add("%s %s", what, request.route);
@@ -37,7 +38,7 @@ class FailureTrigger final : public Trigger {
     detail.Add("%s after %.1f ms", request.outcome == Outcome::kTimedOut ? "timed out" : what,
                Milliseconds(request.latency_ns));
     if (request.deadline_ns != 0) detail.Add(", deadline %.1f ms", Milliseconds(request.deadline_ns));
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms});
+    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only});
   }
 
  private:
@@ -52,7 +53,9 @@ std::unique_ptr<Trigger> MakeFailure(const FailureTriggerOptions& options, base:
   return std::unique_ptr<Trigger>(new (std::nothrow) FailureTrigger(options, clock));
 }
 
-}  // namespace trigger
+}  // namespace pitot::trigger
+
+PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Trigger> MakeFailureTrigger(const FailureTriggerOptions& options) noexcept {
   return trigger::MakeFailure(options, base::MonotonicNs);

@@ -16,8 +16,7 @@
 #include "base/clock.h"
 #include "pitot/extend/trigger.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 
 inline constexpr uint32_t kMaxRoutes = 64;
 inline constexpr uint32_t kMaxSizeBuckets = 64;
@@ -77,11 +76,19 @@ class NameFilter {
   char name_[kMaxNameBytes + 1] = {};
 };
 
-// After a firing, quiet for a while: 64 slots, a route each. Threads: any; of several that ask at once one passes.
+// After a firing, no other that begins an incident for a while: 64 slots, a route each. Threads: any; of several that
+// ask at once one passes.
 class CoolDown {
  public:
   CoolDown(uint32_t cool_down_ms, base::ClockFunction clock) noexcept
       : cool_down_ns_(uint64_t{cool_down_ms} * 1000000), clock_(clock) {}
+  // Whether a trigger may fire, and whether only to join what is pending.
+  bool Allows(uint32_t slot, FiringSink& sink, bool* joins_only) noexcept {
+    *joins_only = !Pass(slot);
+    return !*joins_only || sink.MayJoin();
+  }
+
+ private:
   bool Pass(uint32_t slot) noexcept {
     if (cool_down_ns_ == 0) return true;
     std::atomic<uint64_t>& quiet_until_ns = quiet_until_ns_[slot % kMaxRoutes];
@@ -91,7 +98,6 @@ class CoolDown {
            quiet_until_ns.compare_exchange_strong(until_ns, now_ns + cool_down_ns_, std::memory_order_relaxed);
   }
 
- private:
   const uint64_t cool_down_ns_;
   const base::ClockFunction clock_;
   std::atomic<uint64_t> quiet_until_ns_[kMaxRoutes] = {};
@@ -127,7 +133,6 @@ class OptionsCheck {
   const char* rule_ = nullptr;
 };
 
-}  // namespace trigger
-PITOT_NAMESPACE_END
+}  // namespace pitot::trigger
 
 #endif  // PITOT_LIB_TRIGGER_FIRING_RULES_H_

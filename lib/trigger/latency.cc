@@ -8,8 +8,7 @@
 #include "trigger/make.h"
 #include "trigger/quantile_cells.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 namespace {
 
 // Of fewer requests than one in which such a quantile is expected to be passed, the quantile is the maximum.
@@ -67,8 +66,9 @@ class LatencyTrigger final : public Trigger {
     uint32_t above_of_last = 1;
     if (n_ > 1) above_of_last = Remember(request.route_index, is_above);
     if (__builtin_expect(!is_above, 1)) return;
-    if (above_of_last < options_.k || !cool_down_.Pass(request.route_index)) return;
-    Say(request, like, above_of_last, sink);
+    bool joins_only = false;
+    if (above_of_last < options_.k || !cool_down_.Allows(request.route_index, sink, &joins_only)) return;
+    Say(request, like, above_of_last, joins_only, sink);
   }
 
   uint64_t LateAfterNs(const char* route) noexcept override { return route_.Matches(route) ? above_ns_ : 0; }
@@ -91,7 +91,7 @@ class LatencyTrigger final : public Trigger {
     return static_cast<uint32_t>(__builtin_popcountll(after << (64 - n_)));
   }
 
-  [[gnu::noinline]] void Say(const RequestView& request, const Like& like, uint32_t above_of_last,
+  [[gnu::noinline]] void Say(const RequestView& request, const Like& like, uint32_t above_of_last, bool joins_only,
                              FiringSink& sink) noexcept {
     Cause cause;
     cause.Add("latency %s", request.route);
@@ -105,7 +105,7 @@ class LatencyTrigger final : public Trigger {
       detail.Add(like.is_of_its_size ? " requests of its size" : " requests of its route");
     }
     if (n_ > 1) detail.Add(", %u of the last %u requests were", above_of_last, n_);
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms});
+    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only});
   }
 
   const LatencyTriggerOptions options_;  // its strings are the host's: route_ holds the copy
@@ -123,7 +123,9 @@ std::unique_ptr<Trigger> MakeLatency(const LatencyTriggerOptions& options, base:
   return std::unique_ptr<Trigger>(new (std::nothrow) LatencyTrigger(options, clock));
 }
 
-}  // namespace trigger
+}  // namespace pitot::trigger
+
+PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Trigger> MakeLatencyTrigger(const LatencyTriggerOptions& options) noexcept {
   return trigger::MakeLatency(options, base::MonotonicNs);

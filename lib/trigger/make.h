@@ -13,8 +13,7 @@
 #include "pitot/trigger/stall.h"
 #include "pitot/trigger/tokens.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 
 std::unique_ptr<Trigger> MakeLatency(const LatencyTriggerOptions& options, base::ClockFunction clock) noexcept;
 std::unique_ptr<Trigger> MakeFailure(const FailureTriggerOptions& options, base::ClockFunction clock) noexcept;
@@ -22,7 +21,6 @@ std::unique_ptr<Trigger> MakeTokens(const TokensTriggerOptions& options, base::C
 std::unique_ptr<Trigger> MakeStall(const StallTriggerOptions& options, base::ClockFunction clock) noexcept;
 std::unique_ptr<Trigger> MakePredicate(const PredicateTriggerOptions& options, base::ClockFunction clock) noexcept;
 
-}  // namespace trigger
-PITOT_NAMESPACE_END
+}  // namespace pitot::trigger
 
 #endif  // PITOT_LIB_TRIGGER_MAKE_H_

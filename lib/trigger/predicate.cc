@@ -7,8 +7,7 @@
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 namespace {
 
 class PredicateTrigger final : public Trigger {
@@ -30,11 +29,12 @@ class PredicateTrigger final : public Trigger {
 
   void OnFinish(const RequestView& request, FiringSink& sink) noexcept override {
     if (options_.predicate == nullptr || !Ask(request)) return;
-    if (!cool_down_.Pass(0)) return;  // one cause for all routes, so one cool-down
+    bool joins_only = false;
+    if (!cool_down_.Allows(0, sink, &joins_only)) return;  // one cause for all routes, so one cool-down
 
     Detail detail;
     detail.Add("%s, %s after %.1f ms", request.route, OutcomeName(request.outcome), Milliseconds(request.latency_ns));
-    sink.Fire({request.id, cause_.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms});
+    sink.Fire({request.id, cause_.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only});
   }
 
  private:
@@ -62,7 +62,9 @@ std::unique_ptr<Trigger> MakePredicate(const PredicateTriggerOptions& options, b
   return std::unique_ptr<Trigger>(new (std::nothrow) PredicateTrigger(options, clock));
 }
 
-}  // namespace trigger
+}  // namespace pitot::trigger
+
+PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Trigger> MakePredicateTrigger(const PredicateTriggerOptions& options) noexcept {
   return trigger::MakePredicate(options, base::MonotonicNs);

@@ -13,8 +13,7 @@
 
 #include "trigger/firing_rules.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 
 // Buckets of one width within each power of two, at most 2.8 % of the value: 1 us (less counts as that) to 73 minutes
 // (more counts as that).
@@ -161,7 +160,6 @@ class QuantileCells {
   std::atomic<uint16_t> entries_[kMaxRoutes * kMaxSizeBuckets] = {};
 };
 
-}  // namespace trigger
-PITOT_NAMESPACE_END
+}  // namespace pitot::trigger
 
 #endif  // PITOT_LIB_TRIGGER_QUANTILE_CELLS_H_

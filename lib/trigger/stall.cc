@@ -7,8 +7,7 @@
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 namespace {
 
 constexpr uint64_t kSameStallNs = 20000000;  // two ticks: how far two looks may disagree on when a scope began
@@ -78,33 +77,41 @@ class StallTrigger final : public Trigger {
     return check.Take();
   }
 
-  bool WatchesOpenWork() const noexcept override { return true; }
+  bool WatchesOpenRequests() const noexcept override { return request_open_ns_ != 0; }
   void OnOpenRequest(const RequestView& request, FiringSink& sink) noexcept override {
     if (request_open_ns_ == 0 || request.latency_ns <= request_open_ns_ || !route_.Matches(request.route)) return;
     const uint64_t now_ns = clock_();
-    if (!requests_.IsNew(request.id, 0, now_ns) || !request_cool_down_.Pass(request.route_index)) return;
-    requests_.Add(request.id, 0, now_ns);
+    bool joins_only = false;
+    if (!requests_.IsNew(request.id, 0, now_ns)) return;
+    if (!request_cool_down_.Allows(request.route_index, sink, &joins_only)) return;
 
     Cause cause;
     cause.Add("stall request %s", request.route);
     Detail detail;
     detail.Add("open for %.1f ms, above %.1f ms", Milliseconds(request.latency_ns), Milliseconds(request_open_ns_));
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms});
+    if (sink.Fire(
+            {request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}))
+      requests_.Add(request.id, 0, now_ns);
   }
 
-  void OnOpenScope(const char* name, uint32_t thread, uint64_t open_ns, FiringSink& sink) noexcept override {
-    if (scope_open_ns_ == 0 || open_ns <= scope_open_ns_ || !scope_.Matches(name)) return;
-    const uint64_t key = HashOf(name, thread), now_ns = clock_();
-    const uint64_t begin_ns = now_ns > open_ns ? now_ns - open_ns : 0;
-    if (!scopes_.IsNew(key, begin_ns, now_ns) || !scope_cool_down_.Pass(static_cast<uint32_t>(HashOf(name, 0)))) return;
-    scopes_.Add(key, begin_ns, now_ns);
+  bool WatchesOpenScopes() const noexcept override { return scope_open_ns_ != 0; }
+  void OnOpenScope(const OpenScopeView& scope, FiringSink& sink) noexcept override {
+    if (scope_open_ns_ == 0 || scope.open_ns <= scope_open_ns_ || !scope_.Matches(scope.name)) return;
+    // An idle thread waits for hours: a wait counts only by its name.
+    if (scope.is_wait && scope_.matches_all()) return;
+    const uint64_t key = HashOf(scope.name, scope.thread), now_ns = clock_();
+    const uint64_t begin_ns = now_ns > scope.open_ns ? now_ns - scope.open_ns : 0;
+    bool joins_only = false;
+    if (!scopes_.IsNew(key, begin_ns, now_ns)) return;
+    if (!scope_cool_down_.Allows(static_cast<uint32_t>(HashOf(scope.name, 0)), sink, &joins_only)) return;
 
     Cause cause;
-    cause.Add("stall scope %.*s", static_cast<int>(kMaxNameBytes), name);
+    cause.Add("stall scope %.*s", static_cast<int>(kMaxNameBytes), scope.name);
     Detail detail;
-    detail.Add("open for %.1f ms on thread %u, above %.1f ms", Milliseconds(open_ns), thread,
+    detail.Add("open for %.1f ms on thread %u, above %.1f ms", Milliseconds(scope.open_ns), scope.thread,
                Milliseconds(scope_open_ns_));
-    sink.Fire({0, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms});
+    if (sink.Fire({0, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}))
+      scopes_.Add(key, begin_ns, now_ns);
   }
 
  private:
@@ -123,7 +130,9 @@ std::unique_ptr<Trigger> MakeStall(const StallTriggerOptions& options, base::Clo
   return std::unique_ptr<Trigger>(new (std::nothrow) StallTrigger(options, clock));
 }
 
-}  // namespace trigger
+}  // namespace pitot::trigger
+
+PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Trigger> MakeStallTrigger(const StallTriggerOptions& options) noexcept {
   return trigger::MakeStall(options, base::MonotonicNs);

@@ -6,8 +6,7 @@
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
-PITOT_NAMESPACE_BEGIN
-namespace trigger {
+namespace pitot::trigger {
 namespace {
 
 class TokensTrigger final : public Trigger {
@@ -34,7 +33,8 @@ class TokensTrigger final : public Trigger {
     const bool is_first = gap_ns == request.first_token_ns;  // the first mark's gap counts from arrival
     const uint64_t above_ns = is_first ? first_token_above_ns_ : gap_above_ns_;
     if (above_ns == 0 || gap_ns <= above_ns) return;
-    if (!route_.Matches(request.route) || !cool_down_.Pass(request.route_index)) return;
+    bool joins_only = false;
+    if (!route_.Matches(request.route) || !cool_down_.Allows(request.route_index, sink, &joins_only)) return;
 
     Cause cause;
     cause.Add("%s %s", is_first ? "first_token" : "token_gap", request.route);
@@ -45,7 +45,7 @@ class TokensTrigger final : public Trigger {
       detail.Add("%.1f ms between tokens, above %.1f ms, %u tokens into the request", Milliseconds(gap_ns),
                  Milliseconds(above_ns), request.output_tokens);
     }
-    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms});
+    sink.Fire({request.id, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only});
   }
 
  private:
@@ -61,7 +61,9 @@ std::unique_ptr<Trigger> MakeTokens(const TokensTriggerOptions& options, base::C
   return std::unique_ptr<Trigger>(new (std::nothrow) TokensTrigger(options, clock));
 }
 
-}  // namespace trigger
+}  // namespace pitot::trigger
+
+PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Trigger> MakeTokensTrigger(const TokensTriggerOptions& options) noexcept {
   return trigger::MakeTokens(options, base::MonotonicNs);

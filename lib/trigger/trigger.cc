@@ -7,9 +7,10 @@ Trigger::~Trigger() = default;
 Status Trigger::Check() const noexcept { return Status(); }
 void Trigger::OnFinish(const RequestView&, FiringSink&) noexcept {}
 void Trigger::OnTokens(const RequestView&, uint64_t, FiringSink&) noexcept {}
-bool Trigger::WatchesOpenWork() const noexcept { return false; }
+bool Trigger::WatchesOpenRequests() const noexcept { return false; }
 void Trigger::OnOpenRequest(const RequestView&, FiringSink&) noexcept {}
-void Trigger::OnOpenScope(const char*, uint32_t, uint64_t, FiringSink&) noexcept {}
+bool Trigger::WatchesOpenScopes() const noexcept { return false; }
+void Trigger::OnOpenScope(const OpenScopeView&, FiringSink&) noexcept {}
 uint64_t Trigger::LateAfterNs(const char*) noexcept { return 0; }
 
 PITOT_NAMESPACE_END

@@ -4,6 +4,7 @@
 #include "assemble/assemble.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -390,4 +391,48 @@ TEST_CASE("refused events and scopes closed elsewhere are losses of the process"
   CHECK(trace.losses[0].thread == kNone);
   CHECK(trace.losses[1].reason == LossReason::kClosedElsewhere);
   CHECK(trace.losses[1].events == 6);
+  // Counted since the start, which may be long before the window.
+  CHECK(trace.losses[0].begin_ns == 0);
+  CHECK(trace.losses[0].end_ns == trace.window_end_ns);
+}
+
+TEST_CASE("what threads recorded that exited in the window and whose rings were reused is lost", "[assemble]") {
+  Snapshot snapshot = Of({}, 100);
+  const auto recycled = [](uint32_t number, uint64_t events, uint64_t attach, uint64_t exit) {
+    pitot::trace::RecycledRing ring{};
+    ring.number = number;
+    ring.tid = 100 + number;
+    ring.events = events;
+    ring.attach_ticks = attach;
+    ring.exit_ticks = exit;
+    std::strcpy(ring.name, "short-lived");
+    return ring;
+  };
+  SECTION("each with its thread and interval") {
+    snapshot.recycled = {recycled(1, 10, 20, 90), recycled(2, 11, 30, 110), recycled(3, 12, 120, 130)};
+    snapshot.ring_counts.rings_recycled = 3;
+
+    const Trace trace = Assembled(snapshot);
+
+    REQUIRE(trace.losses.size() == 2);
+    for (const auto& loss : trace.losses) CHECK(loss.reason == LossReason::kRecycled);
+    CHECK(trace.threads[trace.losses[0].thread].number == 2);
+    CHECK(trace.strings[trace.threads[trace.losses[0].thread].name] == "short-lived");
+    CHECK(trace.losses[0].begin_ns == 100);
+    CHECK(trace.losses[0].end_ns == 110);
+    CHECK(trace.losses[0].events == 11);
+    CHECK(trace.losses[1].begin_ns == 120);
+    CHECK(trace.losses[1].events == 12);
+  }
+  SECTION("and those before, if more were than are remembered") {
+    snapshot.recycled = {recycled(7, 10, 120, 130)};
+    snapshot.ring_counts.rings_recycled = 5;
+
+    const Trace trace = Assembled(snapshot);
+
+    REQUIRE(trace.losses.size() == 2);
+    CHECK(trace.losses[1].thread == kNone);
+    CHECK(trace.losses[1].end_ns == 130);
+    CHECK(trace.losses[1].events == 0);
+  }
 }

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 
 #include "contract/second_copy_plugin.h"
 #include "pitot/recorder.h"
@@ -17,6 +18,14 @@ struct Plugin {
     start = reinterpret_cast<decltype(&PluginStart)>(dlsym(library, "PluginStart"));
     record = reinterpret_cast<decltype(&PluginRecord)>(dlsym(library, "PluginRecord"));
     stop = reinterpret_cast<decltype(&PluginStop)>(dlsym(library, "PluginStop"));
+  }
+  ~Plugin() { Close(); }
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  void Close() {
+    if (library != nullptr) dlclose(library);
+    library = nullptr;
   }
 
   pitot::StatusCode Start() { return static_cast<pitot::StatusCode>(start(message, sizeof message)); }
@@ -59,6 +68,22 @@ TEST_CASE("of two copies of the library in a process one records at a time", "[c
     host = pitot::Recorder::Start(pitot::Options());
     CHECK(host.status().ok());
   }
+}
+
+TEST_CASE("a thread that recorded in a plug-in's copy may exit after the plug-in was closed", "[contract]") {
+  Plugin plugin(PITOT_TEST_PLUGIN);
+  REQUIRE(plugin.Start() == pitot::StatusCode::kOk);
+
+  unsigned long recorded = 0;
+  std::thread([&] {
+    recorded = plugin.record();
+    plugin.stop();
+    plugin.Close();
+  }).join();  // runs the copy's exit callback
+
+  CHECK(recorded >= 10);
+  Dl_info info;
+  CHECK(dladdr(reinterpret_cast<void*>(plugin.record), &info) != 0);  // still there
 }
 
 TEST_CASE("a copy that does not record records nothing of the other's", "[contract]") {

@@ -53,8 +53,8 @@ void PutRight(std::string* bytes) {
     }
     memcpy(bytes->data() + at + 12, &sequence, sizeof sequence);
     ++sequence;
-    const uint32_t crc = pitot::ExtendCrc32c(pitot::ExtendCrc32c(0, bytes->data() + at, 16),
-                                             bytes->data() + at + format::kChunkHeaderBytes, size);
+    const uint32_t crc = pitot::serialize::ExtendCrc32c(pitot::serialize::ExtendCrc32c(0, bytes->data() + at, 16),
+                                                        bytes->data() + at + format::kChunkHeaderBytes, size);
     memcpy(bytes->data() + at + 16, &crc, sizeof crc);
     at += format::kChunkHeaderBytes + size;
   }

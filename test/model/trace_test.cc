@@ -16,23 +16,23 @@ using model::Trace;
 TEST_CASE("text that is valid UTF-8 without control characters is left alone", "[text]") {
   for (const std::string text :
        {"", "plain", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x9a\x80", "\xef\xbf\xbd", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
-    CHECK(IsSaneText(text));
-    CHECK(SanitizeText(text) == text);
+    CHECK(base::IsSaneText(text));
+    CHECK(base::SanitizeText(text) == text);
   }
 }
 
 TEST_CASE("control characters and invalid UTF-8 become U+FFFD", "[text]") {
   const std::string bad = "\xef\xbf\xbd";
-  CHECK(SanitizeText("a\nb") == "a" + bad + "b");
-  CHECK(SanitizeText(std::string_view("\0\x1f\x7f", 3)) == bad + bad + bad);
-  CHECK(SanitizeText("\xc2\x80") == bad + bad);                      // U+0080, a control character
-  CHECK(SanitizeText("\xc0\xaf") == bad + bad);                      // overlong
-  CHECK(SanitizeText("\xe0\x80\x80") == bad + bad + bad);            // overlong
-  CHECK(SanitizeText("\xed\xa0\x80") == bad + bad + bad);            // surrogate
-  CHECK(SanitizeText("\xf4\x90\x80\x80") == bad + bad + bad + bad);  // beyond U+10FFFF
-  CHECK(SanitizeText("\xff") == bad);
-  CHECK(SanitizeText("x\xe2\x82") == "x" + bad + bad);  // cut
-  CHECK(SanitizeText("\xe2(") == bad + "(");
+  CHECK(base::SanitizeText("a\nb") == "a" + bad + "b");
+  CHECK(base::SanitizeText(std::string_view("\0\x1f\x7f", 3)) == bad + bad + bad);
+  CHECK(base::SanitizeText("\xc2\x80") == bad + bad);                      // U+0080, a control character
+  CHECK(base::SanitizeText("\xc0\xaf") == bad + bad);                      // overlong
+  CHECK(base::SanitizeText("\xe0\x80\x80") == bad + bad + bad);            // overlong
+  CHECK(base::SanitizeText("\xed\xa0\x80") == bad + bad + bad);            // surrogate
+  CHECK(base::SanitizeText("\xf4\x90\x80\x80") == bad + bad + bad + bad);  // beyond U+10FFFF
+  CHECK(base::SanitizeText("\xff") == bad);
+  CHECK(base::SanitizeText("x\xe2\x82") == "x" + bad + bad);  // cut
+  CHECK(base::SanitizeText("\xe2(") == bad + "(");
 }
 
 TEST_CASE("a string table holds each string once and the empty one first", "[model]") {

@@ -56,7 +56,8 @@ std::string Frame(uint32_t type_and_flags, uint32_t sequence, const std::string&
   Store32(&chunk, 4, type_and_flags);
   Store32(&chunk, 8, static_cast<uint32_t>(payload.size()));
   Store32(&chunk, 12, sequence);
-  Store32(&chunk, 16, ExtendCrc32c(ExtendCrc32c(0, chunk.data(), 16), payload.data(), payload.size()));
+  Store32(&chunk, 16,
+          serialize::ExtendCrc32c(serialize::ExtendCrc32c(0, chunk.data(), 16), payload.data(), payload.size()));
   return chunk + payload;
 }
 uint32_t Type(dump_format::ChunkType type) { return static_cast<uint32_t>(type); }
@@ -90,9 +91,9 @@ template <class T> bool IsPrefix(const std::vector<T>& part, const std::vector<T
 }  // namespace
 
 TEST_CASE("the CRC-32C of known bytes is the published one", "[dump]") {
-  CHECK(ExtendCrc32c(0, "123456789", 9) == 0xe3069283);
-  CHECK(ExtendCrc32c(ExtendCrc32c(0, "1234", 4), "56789", 5) == 0xe3069283);
-  CHECK(ExtendCrc32c(0, std::string(32, 0).data(), 32) == 0x8a9136aa);
+  CHECK(serialize::ExtendCrc32c(0, "123456789", 9) == 0xe3069283);
+  CHECK(serialize::ExtendCrc32c(serialize::ExtendCrc32c(0, "1234", 4), "56789", 5) == 0xe3069283);
+  CHECK(serialize::ExtendCrc32c(0, std::string(32, 0).data(), 32) == 0x8a9136aa);
 }
 
 TEST_CASE("a dump reads back as the trace that was written", "[dump]") {

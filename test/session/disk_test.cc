@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder on bad disks: read-only, full, and taken away. What cannot be had here (mounts) is skipped and said.
+// A recorder on bad disks: read-only, full, and taken away. Where no disk can be mounted those tests say that they were
+// not run.
 #include <sched.h>
 #include <sys/mount.h>
-#include <sys/statvfs.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <memory>
 #include <string>
 
 #include "fakes/child.h"
@@ -26,98 +30,202 @@ using session_test::Host;
 using session_test::SmallOptions;
 namespace fs = std::filesystem;
 
-// A small tmpfs for as long as it lives.
+// In a child: says what does not hold and ends it.
+#define HOLDS(what)                                                                  \
+  do {                                                                               \
+    if (!(what)) {                                                                   \
+      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what); \
+      return 1;                                                                      \
+    }                                                                                \
+  } while (false)
+
+bool Write(const char* path, const std::string& text) {
+  std::ofstream file(path);
+  return static_cast<bool>(file << text << std::flush);
+}
+
+// Whether this process, which must have one thread, may mount from now on: in namespaces of its own.
+bool EnterOwnMounts() {
+  const std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
+  if (unshare(CLONE_NEWNS) != 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    (void)Write("/proc/self/setgroups", "deny");
+    if (!Write("/proc/self/uid_map", "0 " + uid + " 1") || !Write("/proc/self/gid_map", "0 " + gid + " 1"))
+      return false;
+  }
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+// A small disk, gone with the process that mounts it.
 class SmallDisk {
  public:
-  explicit SmallDisk(const char* size) {
-    mounted_ = mount("tmpfs", directory_.path().c_str(), "tmpfs", 0, size) == 0;
-    if (!mounted_) WARN("mounting is not allowed here: not tested");
-  }
-  ~SmallDisk() {
-    if (mounted_) umount2(directory_.path().c_str(), MNT_DETACH);
-  }
-  SmallDisk(const SmallDisk&) = delete;
-  SmallDisk& operator=(const SmallDisk&) = delete;
-  bool ok() const { return mounted_; }
-  bool MakeReadOnly() {
-    return mount(nullptr, directory_.path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0;
-  }
-  bool Resize(const char* size) { return mount(nullptr, directory_.path().c_str(), nullptr, MS_REMOUNT, size) == 0; }
+  explicit SmallDisk(const char* size) : ok_(mount("tmpfs", path().c_str(), "tmpfs", 0, size) == 0) {}
+  bool ok() const { return ok_; }
+  bool MakeReadOnly() { return mount(nullptr, path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0; }
   const std::string& path() const { return directory_.path(); }
 
  private:
   TempDirectory directory_;
-  bool mounted_ = false;
+  bool ok_;
 };
+
+// Runs `body` on a disk of this size, in a child; it returns 0 if all holds. Says so where that is not possible.
+void OnSmallDisk(const char* size, int (*body)(SmallDisk& disk)) {
+  if (fakes::kThreadSanitizer) {
+    WARN("not run: under ThreadSanitizer the child of a fork cannot start threads");
+    return;
+  }
+  constexpr int kNoMounts = 77;
+  const int result = fakes::InChild([&] {
+    if (!EnterOwnMounts()) return kNoMounts;
+    SmallDisk disk(size);
+    return disk.ok() ? body(disk) : kNoMounts;
+  });
+  if (result == kNoMounts) {
+    WARN("not run: neither this user nor a user namespace may mount here");
+    return;
+  }
+  CHECK(result == 0);
+}
+
+// Files of this process end at so many bytes for as long as it lives.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    former_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, former_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*former_)(int);
+};
+
+// 16 MiB while `is_large`, else a byte.
+std::unique_ptr<pitot::Serializer> MakeLarge(const bool* is_large) {
+  return fakes::MakeCallSerializer("large", [is_large](const auto&, pitot::ByteSink& sink) {
+    const std::string bytes(*is_large ? 16 << 20 : 1, 'x');
+    sink.Write(bytes.data(), bytes.size());
+    return pitot::Status();
+  });
+}
 
 }  // namespace
 
-TEST_CASE("a recorder does not start on a read-only directory, and says which", "[disk]") {
-  SmallDisk disk("size=1m");
-  if (!disk.ok()) return;
-  fs::create_directory(disk.path() + "/incidents");
-  REQUIRE(disk.MakeReadOnly());
-  for (const char* name : {"/incidents", "/missing"}) {
-    const std::string path = disk.path() + name;
-    pitot::Options options = SmallOptions();
-    options.incident_directory = path.c_str();
+TEST_CASE("a recorder does not start on a read-only disk, and says which", "[disk]") {
+  OnSmallDisk("size=1m", [](SmallDisk& disk) {
+    fs::create_directory(disk.path() + "/incidents");
+    HOLDS(disk.MakeReadOnly());
+    for (const char* name : {"/incidents", "/missing"}) {
+      const std::string path = disk.path() + name;
+      pitot::Options options = SmallOptions();
+      options.incident_directory = path.c_str();
 
-    const pitot::Status status = Recorder::Start(options).status();
+      const pitot::Status status = Recorder::Start(options).status();
 
-    INFO(status.message());
-    CHECK(status.code() == StatusCode::kIoError);
-    CHECK(Contains(status.message(), path));
-    CHECK(Contains(status.message(), "Read-only"));
-  }
+      HOLDS(status.code() == StatusCode::kIoError);
+      HOLDS(Contains(status.message(), path));
+      HOLDS(Contains(status.message(), "Read-only"));
+    }
+    return 0;
+  });
+}
+
+TEST_CASE("a recorder does not start where its user may not write, and says where", "[disk]") {
+  const TempDirectory parent;
+  fs::permissions(parent.path(), fs::perms{0755});
+  fs::create_directory(parent / "incidents");
+  fs::permissions(parent / "incidents", fs::perms{0555});
+  // Root may write everywhere: as somebody else.
+  const int result = fakes::InChild([&] {
+    if (getuid() == 0) HOLDS(setgid(65534) == 0 && setuid(65534) == 0);
+    for (const char* name : {"incidents", "incidents/missing"}) {
+      const std::string path = parent / name;
+      pitot::Options options = SmallOptions();
+      options.incident_directory = path.c_str();
+
+      const pitot::Status status = Recorder::Start(options).status();
+
+      HOLDS(status.code() == StatusCode::kIoError);
+      HOLDS(Contains(status.message(), path));
+      HOLDS(Contains(status.message(), "Permission denied"));
+    }
+    return 0;
+  });
+  CHECK(result == 0);
 }
 
 TEST_CASE("a disk that becomes read-only fails incidents, and the recorder goes on", "[disk]") {
-  SmallDisk disk("size=8m");
-  if (!disk.ok()) return;
-  Host host;
-  host.options.incident_directory = disk.path().c_str();
-  REQUIRE(host.Start());
-  REQUIRE(host.TriggerAndFlush());
-  REQUIRE(disk.MakeReadOnly());
-  REQUIRE(host.TriggerAndFlush());
+  OnSmallDisk("size=8m", [](SmallDisk& disk) {
+    Host host;
+    host.options.incident_directory = disk.path().c_str();
+    HOLDS(host.Start());
+    HOLDS(host.TriggerAndFlush());
+    HOLDS(disk.MakeReadOnly());
+    HOLDS(host.TriggerAndFlush());
 
-  CHECK(host.recorder.Stats().incidents_written == 1);
-  CHECK(host.recorder.Stats().incidents_failed == 1);
-  CHECK(host.recorder.status().ok());
-  CHECK(host.log.Has(pitot::LogLevel::kError, "Read-only"));
-  REQUIRE(host.told().size() == 4);
-  CHECK(host.told()[2].directory.empty());
-  CHECK(host.told()[2].code == StatusCode::kIoError);
+    HOLDS(host.recorder.Stats().incidents_written == 1);
+    HOLDS(host.recorder.Stats().incidents_failed == 1);
+    HOLDS(host.recorder.status().ok());
+    HOLDS(host.log.Has(pitot::LogLevel::kError, "Read-only"));
+    HOLDS(host.told().size() == 4);
+    HOLDS(host.told()[2].directory.empty());
+    HOLDS(host.told()[2].code == StatusCode::kIoError);
+    return 0;
+  });
 }
 
 TEST_CASE("a full disk fails the incident, leaves nothing of it, and those before it stay", "[disk]") {
-  SmallDisk disk("size=4m");
-  if (!disk.ok()) return;
+  OnSmallDisk("size=4m", [](SmallDisk& disk) {
+    Host host;
+    host.options.incident_directory = disk.path().c_str();
+    HOLDS(host.Start());
+    HOLDS(host.TriggerAndFlush());
+    const auto before = NamesIn(disk.path());
+    HOLDS(before.size() == 1);
+    bool is_large = true;
+    HOLDS(host.recorder.Add(MakeLarge(&is_large)).ok());
+    HOLDS(host.TriggerAndFlush());
+
+    HOLDS(NamesIn(disk.path()) == before);
+    HOLDS(NamesIn(disk.path() + "/" + before[0]).size() == 4);
+    HOLDS(host.recorder.Stats().incidents_failed == 1);
+    HOLDS(host.told()[2].code == StatusCode::kResourceExhausted);
+    HOLDS(host.log.Has(pitot::LogLevel::kError, "No space left"));
+    is_large = false;
+    HOLDS(host.TriggerAndFlush());
+    HOLDS(NamesIn(disk.path()).size() == 2);
+    return 0;
+  });
+}
+
+TEST_CASE("a file that cannot be written whole fails the incident, which leaves nothing", "[disk]") {
   Host host;
-  host.options.incident_directory = disk.path().c_str();
   REQUIRE(host.Start());
   REQUIRE(host.TriggerAndFlush());
-  const auto before = NamesIn(disk.path());
-  REQUIRE(before.size() == 1);
-  bool fill = true;
-  REQUIRE(host.recorder
-              .Add(fakes::MakeCallSerializer("large",
-                                             [&fill](const auto&, pitot::ByteSink& sink) {
-                                               const std::string bytes(fill ? 16 << 20 : 1, 'x');
-                                               sink.Write(bytes.data(), bytes.size());
-                                               return pitot::Status();
-                                             }))
-              .ok());
-  REQUIRE(host.TriggerAndFlush());
+  const auto before = host.incidents();
+  bool is_large = true;
+  REQUIRE(host.recorder.Add(MakeLarge(&is_large)).ok());
+  {
+    const FileSizeLimit limit(4 << 20);
+    REQUIRE(host.TriggerAndFlush());
+  }
 
-  CHECK(NamesIn(disk.path()) == before);
-  CHECK(NamesIn(disk.path() + "/" + before[0]).size() == 4);
+  CHECK(host.incidents() == before);
   CHECK(host.recorder.Stats().incidents_failed == 1);
-  CHECK(host.told()[2].code == StatusCode::kResourceExhausted);
-  CHECK(host.log.Has(pitot::LogLevel::kError, "No space left"));
-  fill = false;
+  CHECK(host.told()[2].code == StatusCode::kIoError);
+  CHECK(host.log.Has(pitot::LogLevel::kError, "File too large"));
+  is_large = false;
   REQUIRE(host.TriggerAndFlush());
-  CHECK(NamesIn(disk.path()).size() == 2);
+  CHECK(host.incidents().size() == 2);
 }
 
 TEST_CASE("a directory that is removed while an incident is written fails that one only", "[disk]") {

@@ -4,6 +4,7 @@
 #ifndef PITOT_TEST_SESSION_HOST_H_
 #define PITOT_TEST_SESSION_HOST_H_
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 #include "fakes/log.h"
 #include "fakes/serializers.h"
 #include "fakes/temp_directory.h"
+#include "fakes/wait_until.h"
 #include "pitot/pitot.h"
 
 namespace session_test {
@@ -96,6 +98,30 @@ class Host {
   mutable std::mutex mutex_;
   std::vector<Told> told_;
   std::vector<pitot::model::Trace> traces_;
+};
+
+// Counts the rounds of the watcher, which begins each by asking the triggers what they watch.
+class Rounds {
+ public:
+  explicit Rounds(Host* host) : added_(host->recorder.Add(std::make_unique<Counter>(count_)).ok()) {}
+  // When it returns the watcher has seen what fired before the call, and has copied the incident if it was due. False
+  // if that takes too long.
+  bool Pass() const {
+    const uint64_t seen = *count_;
+    return added_ && fakes::WaitUntil([&] { return *count_ >= seen + 2; });
+  }
+
+ private:
+  struct Counter final : pitot::Trigger {
+    explicit Counter(std::shared_ptr<std::atomic<uint64_t>> to) : count(std::move(to)) {}
+    bool WatchesOpenRequests() const noexcept override {
+      ++*count;
+      return false;
+    }
+    std::shared_ptr<std::atomic<uint64_t>> count;
+  };
+  std::shared_ptr<std::atomic<uint64_t>> count_ = std::make_shared<std::atomic<uint64_t>>(0);
+  bool added_;
 };
 
 inline bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

@@ -134,7 +134,7 @@ TEST_CASE("Stop does not wait for ever for a serializer that does not return, no
 TEST_CASE("Stop does not wait for ever for a trigger that looks at open work and does not return", "[stop]") {
   struct StuckTrigger final : pitot::Trigger {
     explicit StuckTrigger(std::shared_ptr<Gate> g) : gate(std::move(g)) {}
-    bool WatchesOpenWork() const noexcept override { return true; }
+    bool WatchesOpenRequests() const noexcept override { return true; }
     void OnOpenRequest(const pitot::RequestView&, pitot::FiringSink&) noexcept override {
       gate->inside = true;
       fakes::WaitUntil([&] { return gate->open.load(); });
@@ -216,7 +216,7 @@ TEST_CASE("Stop from several threads at once, while others trigger and flush, st
   }
 }
 
-TEST_CASE("a Flush that waits ends when the recorder is stopped", "[stop]") {
+TEST_CASE("a Flush that waits ends when the recorder is stopped, and does not say that all is written", "[stop]") {
   Host host;
   const auto gate = std::make_shared<Gate>();
   REQUIRE(host.Start());
@@ -224,13 +224,16 @@ TEST_CASE("a Flush that waits ends when the recorder is stopped", "[stop]") {
   REQUIRE(host.recorder.Trigger("slow").ok());
   REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
   std::atomic<bool> flushed{false};
+  pitot::Status status;
   std::thread flusher([&] {
-    (void)host.recorder.Flush(600'000);
+    status = host.recorder.Flush(600'000);
     flushed = true;
   });
   std::thread stopper([&] { host.recorder.Stop(60'000); });
   CHECK(fakes::WaitUntil([&] { return flushed.load(); }));
+  CHECK(host.incidents()[0][0] == '.');  // on disk it is not yet
   gate->open = true;
   flusher.join();
   stopper.join();
+  CHECK(!status.ok());
 }

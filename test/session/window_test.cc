@@ -18,6 +18,7 @@ using pitot::Outcome;
 using pitot::Request;
 using pitot::StatusCode;
 using session_test::Host;
+using session_test::Rounds;
 
 constexpr uint64_t kMs = 1'000'000;
 constexpr uint64_t kMinute = 60'000 * kMs;
@@ -132,6 +133,54 @@ TEST_CASE("spikes that fall into one window join one incident, which reaches bac
   REQUIRE(host.told().size() == 2);
   CHECK(host.told()[0].slow_requests == 4);
   CHECK(host.told()[0].cause == "latency /slow");
+}
+
+TEST_CASE("a cause that joins an incident gets its own post window, once", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.post_window_ms = 100;
+  REQUIRE(host.Start());
+  const Rounds rounds(&host);
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 0, .post_window_ms = 1000})).ok());
+  REQUIRE(host.recorder.Trigger("begins").ok());
+  const auto begin_ns = static_cast<int64_t>(clock.now_ns());
+  REQUIRE(rounds.Pass());
+  clock.Advance(50 * kMs);
+  Request::Begin("/r").Finish(Outcome::kFailed);
+  REQUIRE(rounds.Pass());
+  clock.Advance(500 * kMs);
+  Request::Begin("/r").Finish(Outcome::kFailed);
+  REQUIRE(rounds.Pass());
+  clock.Advance(499 * kMs);
+  REQUIRE(rounds.Pass());
+  CHECK(host.recorder.Flush(1).code() == StatusCode::kUnavailable);
+  clock.Advance(1 * kMs);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  CHECK(host.traces()[0].firings.size() == 3);
+  CHECK(host.traces()[0].window_end_ns - begin_ns == 1050 * static_cast<int64_t>(kMs));
+}
+
+TEST_CASE("an incident waits for at most a minute, whatever joins it", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.post_window_ms = 100;
+  REQUIRE(host.Start());
+  const Rounds rounds(&host);
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.post_window_ms = 60'000})).ok());
+  REQUIRE(host.recorder.Trigger("begins").ok());
+  REQUIRE(rounds.Pass());
+  clock.Advance(50 * kMs);
+  Request::Begin("/r").Finish(Outcome::kFailed);
+  REQUIRE(rounds.Pass());
+  clock.Advance(59'949 * kMs);
+  REQUIRE(rounds.Pass());
+  CHECK(host.recorder.Flush(1).code() == StatusCode::kUnavailable);
+  clock.Advance(1 * kMs);
+  REQUIRE(host.Flush());
+
+  CHECK(host.traces().size() == 1);
 }
 
 TEST_CASE("more firings than an incident lists are counted in it", "[window]") {

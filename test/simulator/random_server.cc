@@ -25,6 +25,7 @@ class Maker {
     MakePools();
     for (uint32_t i = 0, n = 1 + Below(3); i < n; ++i) MakeModel(i);
     for (uint32_t i = 0, n = 1 + Below(4); i < n; ++i) MakeRoute(i);
+    spec_.lock_wake_up = {Chance(50) ? 0 : 300, Chance(50) ? 0 : Log(kUs, 20 * kUs)};
     return spec_;
   }
 

@@ -52,10 +52,16 @@ class Reconstruction {
       }
     }
     for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (KindOf(event) == SiteKind::kInstant && trace.EventName(event) == "release")
+        releases_[Resource(event)].push_back(trace.events.begin_ns[event]);
+    }
+    for (auto& [name, times] : releases_) std::sort(times.begin(), times.end());
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
       if (!IsWait(event, WaitKind::kLock)) continue;
       const uint32_t thread = trace.events.thread[event], row = trace.events.request[event];
       const uint64_t request = row != kNone ? trace.requests[row].id : 0;
-      locks_[Resource(event)].push_back({trace.EventEnd(event), Holder(thread, request, trace.EventEnd(event))});
+      const int64_t granted_ns = Granted(event);
+      locks_[Resource(event)].push_back({granted_ns, Holder(thread, request, granted_ns)});
     }
     for (auto& [name, grants] : locks_)
       std::sort(grants.begin(), grants.end(), [](auto& a, auto& b) { return a.at_ns < b.at_ns; });
@@ -222,22 +228,33 @@ class Reconstruction {
     return next.batch;
   }
 
-  // The holder is known at the beginning; the next ones end a wait of their own when they get the lock.
+  // When the lock that was waited for became the waiter's: at its last release. Then it only had to wake up.
+  int64_t Granted(uint32_t event) const {
+    const int64_t end_ns = trace_.EventEnd(event);
+    const auto releases = releases_.find(Resource(event));
+    if (releases == releases_.end()) return end_ns;
+    const auto after = std::upper_bound(releases->second.begin(), releases->second.end(), end_ns);
+    if (after == releases->second.begin() || *(after - 1) < trace_.events.begin_ns[event]) return end_ns;
+    return *(after - 1);
+  }
+
+  // The holder is known at the beginning; the next ones had to wait, too, until they got the lock.
   void InLock(uint32_t event, Segment segment, std::vector<Segment>* path) const {
-    const int64_t end_ns = segment.end_ns;
+    const int64_t end_ns = segment.end_ns, granted_ns = std::clamp(Granted(event), segment.begin_ns, end_ns);
     const auto holder = std::find_if(trace_.threads.begin(), trace_.threads.end(),
                                      [&](const ThreadRow& thread) { return thread.number == Arg(event, 2); });
     segment.cause = Cause::kLockWait;
     segment.culprit = Holder(static_cast<uint32_t>(holder - trace_.threads.begin()), Arg(event, 3), segment.begin_ns);
     for (const LockGrant& grant : locks_.at(segment.name)) {
-      if (grant.at_ns < segment.begin_ns || grant.at_ns >= end_ns) continue;
+      if (grant.at_ns < segment.begin_ns || grant.at_ns >= granted_ns) continue;
       segment.end_ns = grant.at_ns;
       AppendSegment(segment, path);
       segment.begin_ns = grant.at_ns;
       segment.culprit = grant.holder;
     }
-    segment.end_ns = end_ns;
+    segment.end_ns = granted_ns;
     AppendSegment(segment, path);
+    AppendSegment({granted_ns, end_ns, Cause::kHandoff, segment.thread, segment.name, {}, {}}, path);
   }
 
   // What the thread that took it did meanwhile: was idle, worked for a batch or a request, or for itself.
@@ -276,6 +293,7 @@ class Reconstruction {
   std::vector<std::vector<Tenure>> batches_, requests_;  // by thread
   std::vector<std::vector<Membership>> memberships_;     // by request
   std::map<std::string, std::vector<LockGrant>> locks_;
+  std::map<std::string, std::vector<int64_t>> releases_;
   std::vector<std::vector<Leg>> legs_;
 };
 

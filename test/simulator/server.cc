@@ -141,7 +141,7 @@ class Server {
   Task<> Compute(Actor* self, const std::string& name, int64_t ns);
   Task<> Call(Actor* self, const Step& step, Job* parent);
   Task<> Acquire(Actor* self, Lock* lock);
-  void Release(Lock* lock);
+  void Release(Actor* self, Lock* lock);
   Task<Work> Pop(Actor* self, Queue* queue, int64_t until_ns);
   Task<> Put(Actor* self, Queue* queue, Work work);
   Task<bool> Send(Actor* self, Queue* queue, Job* job);
@@ -449,7 +449,7 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
       Lock* lock = &locks_[step.target];
       co_await Acquire(self, lock);
       for (const Step& inner : step.inner) co_await Do(self, inner, job, serving);
-      Release(lock);
+      Release(self, lock);
       break;
     }
     case Step::Kind::kStage:
@@ -506,9 +506,13 @@ Task<> Server::Acquire(Actor* self, Lock* lock) {
   lock->culprit = culprit;
 }
 
-void Server::Release(Lock* lock) {
+void Server::Release(Actor* self, Lock* lock) {
   lock->holder = nullptr;
   if (lock->waiters.empty()) return;
+  const auto kind = static_cast<uint64_t>(WaitKind::kLock);
+  const pitot::Name resource = Intern(lock->name.c_str());
+  PITOT_INSTANT("release", kind, resource);  // as pitot::Mutex does
+  self->Note(SiteKind::kInstant, "release");
   // Handed on at once, in order.
   Actor* next = lock->waiters.front();
   lock->waiters.pop_front();

@@ -13,6 +13,7 @@
 #include "fakes/wait_until.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
+#include "trace/names.h"
 
 namespace {
 
@@ -310,6 +311,17 @@ TEST_CASE("a wait that is still open says for what already", "[wait]") {
   CHECK(open_args(0) == reply);
 }
 
+TEST_CASE("a wait names its resource only where something records it", "[wait]") {
+  const auto wait = [] { PITOT_WAIT(pitot::WaitKind::kIo, "a resource that is waited for here only", pitot::Owner{}); };
+  const uint32_t names = pitot::trace::CountNames();
+  wait();
+  CHECK(pitot::trace::CountNames() == names);
+
+  const fakes::Recording recording;
+  wait();
+  CHECK(pitot::trace::CountNames() == names + 1);
+}
+
 TEST_CASE("a contended mutex records who held it and for which request", "[wait]") {
   const fakes::Recording recording;
   pitot::Mutex mutex("the lock");
@@ -319,6 +331,7 @@ TEST_CASE("a contended mutex records who held it and for which request", "[wait]
   std::atomic<bool> locked{false};
   mutex.lock();
   std::thread waiter([&] {
+    pitot::SetThreadName("waiter");
     const std::lock_guard lock(mutex);
     locked = true;
   });
@@ -341,6 +354,17 @@ TEST_CASE("a contended mutex records who held it and for which request", "[wait]
   CHECK(waits[0].args[2].second == std::to_string(holder_thread));
   CHECK(waits[0].args[3].second == std::to_string(holder));
   CHECK(waits[0].duration_ns > 0);
+  // And who let it go, when.
+  const auto releases = EventsNamed(trace, "release");
+  REQUIRE(releases.size() == 1);
+  using Args = std::vector<std::pair<std::string, std::string>>;
+  CHECK(releases[0].args == Args{{"kind", "1"}, {"resource", "the lock"}});
+  CHECK(releases[0].request_id == holder);
+  CHECK(waits[0].thread == "waiter");
+  CHECK(releases[0].thread != "waiter");
+  CHECK(releases[0].begin_ns > waits[0].begin_ns);
+  CHECK(releases[0].begin_ns < waits[0].begin_ns + waits[0].duration_ns);
+  CHECK(releases[0].duration_ns == 0);
 }
 
 TEST_CASE("an uncontended mutex records nothing", "[wait]") {
@@ -354,6 +378,7 @@ TEST_CASE("an uncontended mutex records nothing", "[wait]") {
   mutex.unlock();
 
   CHECK(EventsNamed(recording.Trace(), "wait").empty());
+  CHECK(EventsNamed(recording.Trace(), "release").empty());
 }
 
 TEST_CASE("a condition variable records each wait and who notified", "[wait]") {

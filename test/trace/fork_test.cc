@@ -173,6 +173,8 @@ TEST_CASE("forks while other threads attach, intern, finish and trigger never de
   std::vector<int> results;
   for (int i = 0; i < fakes::Scaled(60); ++i) {
     results.push_back(fakes::InChild([&] {
+      // AddressSanitizer's allocator may be locked in the child.
+      if (fakes::kAddressSanitizer) return 0;
       RecordEverything(i);
       if (pitot::Intern(("child " + std::to_string(i)).c_str()).index == 0 && pitot::trace::NamesRefused() == 0)
         return 1;
@@ -191,6 +193,19 @@ TEST_CASE("forks while other threads attach, intern, finish and trigger never de
 
   for (const int result : results) CHECK(result == 0);
   CHECK(recorder.status().ok());
+}
+
+TEST_CASE("the child of a fork begins its names in memory of its own", "[fork]") {
+  // Another thread may have taken memory half: what is left of it is not known.
+  const std::string_view last = pitot::trace::NameText(pitot::Intern("last name of the parent").index);
+
+  const int result = fakes::InChild([&] {
+    const std::string_view first = pitot::trace::NameText(pitot::Intern("first name of the child").index);
+    if (first != "first name of the child" || last != "last name of the parent") return 1;
+    return first.data() == last.data() + last.size() + 1 ? 2 : 0;  // a size byte between
+  });
+
+  CHECK(result == 0);
 }
 
 TEST_CASE("a child may drop its parent's handle, start anew through it, and fork again", "[fork]") {

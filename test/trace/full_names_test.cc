@@ -8,6 +8,7 @@
 
 #include "fakes/observer.h"
 #include "fakes/recording.h"
+#include "fakes/scale.h"
 #include "fakes/trace_text.h"
 #include "pitot/request.h"
 #include "trace/names.h"
@@ -63,6 +64,27 @@ TEST_CASE("the first 255 values of labels are kept apart, the rest become (other
   CHECK(values.size() == pitot::trace::kMaxLabelValues);
   CHECK(values.count("(other)") == 1);
   CHECK(CountRequests().labels_folded == 300 - 255 + 300);  // the routes are full since the test before
+}
+
+TEST_CASE("values and routes without bound take no room among the names", "[limits]") {
+  constexpr uint64_t kRequests = fakes::Scaled(100'000);
+  const fakes::Recording recording({.max_open_requests = 1024});
+  const uint32_t names = pitot::trace::CountNames();
+  const uint64_t refused = pitot::trace::NamesRefused();
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    Request request = Request::Begin(("/user/" + std::to_string(i)).c_str());
+    request.SetLabel("tenant", ("unbounded " + std::to_string(i)).c_str());
+    request.Finish(Outcome::kOk);
+  }
+
+  CHECK(pitot::trace::CountNames() == names);
+  CHECK(pitot::trace::NamesRefused() == refused);
+  CHECK(CountRequests().labels_folded == 2 * kRequests);
+  // What was among the first still has its name, and there is room for others.
+  Request request = Request::Begin("/route/7");
+  request.SetLabel("tenant", "tenant 7");
+  CHECK(CountRequests().labels_folded == 2 * kRequests);
+  CHECK(pitot::Intern("a name after all that").index == names);
 }
 
 TEST_CASE("the table holds 16,384 names, then everything new is (other)", "[limits]") {

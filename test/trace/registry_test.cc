@@ -19,7 +19,10 @@
 #include "fakes/trace_text.h"
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
+#include "pitot/options.h"
+#include "pitot/phase.h"
 #include "pitot/trace.h"
+#include "session/options.h"
 
 namespace {
 
@@ -63,6 +66,14 @@ class LivingThreads {
   std::vector<std::thread> threads_;
 };
 
+// What a recorder with default options gives to rings.
+fakes::RecordingOptions DefaultRings() {
+  const pitot::Options options;
+  return {.budget_bytes = pitot::session::Split(options).rings,
+          .max_ring_bytes = options.max_ring_bytes,
+          .min_ring_bytes = options.min_ring_bytes};
+}
+
 // Pages of the process: resident, and mapped.
 struct Memory {
   uint64_t resident_bytes = 0, mapped_bytes = 0;
@@ -91,7 +102,7 @@ TEST_CASE("the first threads get large rings, later ones smaller, and the budget
     largest = std::max(largest, ring->bytes);
     smallest = std::min(smallest, ring->bytes);
   }
-  CHECK(largest == 1 << 16);  // 16 of the next larger and a quarter of the budget would not fit
+  CHECK(largest == 1 << 16);  // 12 of the next larger and half of the budget would not fit
   CHECK(smallest == 1 << 14);
   CHECK(counts.live == 60);
   CHECK(counts.threads_refused == 0);
@@ -178,17 +189,112 @@ TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
 
   const auto trace = recording.Trace();
 
-  REQUIRE(trace.threads.size() == 1);
+  REQUIRE(trace.threads.size() == 2);
   CHECK(trace.threads[0].number == 2);
   CHECK(trace.strings[trace.threads[0].name] == "latter");
   REQUIRE(Events(trace).size() == 1);
   CHECK(Events(trace)[0].name == "latter");
-  CHECK(trace.losses.empty());
+  // But for what is missing.
+  CHECK(trace.threads[1].number == 1);
+  CHECK(trace.strings[trace.threads[1].name] == "former");
+  REQUIRE(trace.losses.size() == 1);
+  CHECK(trace.losses[0].reason == pitot::model::LossReason::kRecycled);
+  CHECK(trace.losses[0].thread == 1);
+  CHECK(trace.losses[0].events == 100);
 }
 
-TEST_CASE("10,000 threads one after another stay within the budget and none is refused", "[registry]") {
+TEST_CASE("what recycling takes away is known: whose, how much and when", "[registry]") {
+  const Recording recording({.budget_bytes = 40 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  const uint64_t begin = recording.Now();
+  for (int i = 0; i < 2; ++i) {
+    InThread([] {
+      pitot::SetThreadName("former");
+      for (int n = 0; n < 100; ++n) PITOT_INSTANT("former");
+    });
+  }
+  CHECK(CountRings().rings_recycled == 0);
+  CHECK(pitot::trace::RecentlyRecycled().empty());
+  const uint64_t middle = recording.Now();
+  InThread([] { PITOT_INSTANT("latter"); });
+
+  const auto counts = CountRings();
+  const auto recycled = pitot::trace::RecentlyRecycled();
+
+  CHECK(counts.rings_recycled == 1);
+  CHECK(counts.events_recycled == 100);
+  REQUIRE(recycled.size() == 1);
+  CHECK(recycled[0].number == 1);
+  CHECK(recycled[0].tid != 0);
+  CHECK(std::string(recycled[0].name) == "former");
+  CHECK(recycled[0].events == 100);
+  CHECK(recycled[0].attach_ticks >= begin);
+  CHECK(recycled[0].exit_ticks >= recycled[0].attach_ticks);
+  CHECK(recycled[0].exit_ticks <= middle);
+  CHECK(counts.recycled_exit_ticks == recycled[0].exit_ticks);
+}
+
+TEST_CASE("of many recycled rings the last are known one by one, all of them by number", "[registry]") {
+  constexpr uint32_t kThreads = 200;
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  for (uint32_t i = 0; i < kThreads; ++i) InThread([] { PITOT_INSTANT("event"); });
+
+  const auto recycled = pitot::trace::RecentlyRecycled();
+
+  CHECK(CountRings().rings_recycled == kThreads - 1);
+  CHECK(CountRings().events_recycled == kThreads - 1);
+  REQUIRE(recycled.size() == pitot::trace::kMaxRecycledKept);
+  for (uint32_t i = 0; i < recycled.size(); ++i)
+    CHECK(recycled[i].number == kThreads - pitot::trace::kMaxRecycledKept + i);
+}
+
+TEST_CASE("with default options the ring of an exited thread is not recycled while the budget has room", "[registry]") {
+  constexpr int kThreads = 500;
+  const Recording recording(DefaultRings());
+  for (int i = 0; i < kThreads; ++i) InThread([i] { PITOT_INSTANT("thread", i); });
+
+  CHECK(CountRings().rings_recycled == 0);
+  CHECK(EventsNamed(recording.Trace(), "thread").size() == kThreads);
+}
+
+TEST_CASE("a ring that is being read is not recycled, and a refused thread gets it afterwards", "[registry]") {
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  InThread([] { PITOT_INSTANT("former"); });
+  InThread([] {
+    {
+      const pitot::trace::PinnedRings rings;
+      PITOT_INSTANT("while it is read");
+    }
+    PITOT_INSTANT("afterwards");
+  });
+
+  const auto trace = recording.Trace();
+
+  CHECK(CountRings().events_refused == 1);
+  CHECK(EventsNamed(trace, "while it is read").empty());
+  CHECK(EventsNamed(trace, "afterwards").size() == 1);
+}
+
+TEST_CASE("a refused thread looks for a ring only when one has become free", "[registry]") {
+  const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
+  const LivingThreads thread(1);
+  uint64_t searches = 0;
+  InThread([&] {
+    PITOT_INSTANT("refused");
+    searches = CountRings().searches;
+    for (int i = 0; i < 100; ++i) {
+      const pitot::trace::PinnedRings watched;  // as a watchdog does all the time
+      PITOT_INSTANT("refused");
+    }
+  });
+
+  CHECK(CountRings().events_refused == 101);
+  CHECK(CountRings().searches == searches);
+}
+
+TEST_CASE("10,000 threads one after another stay within the default budget and none is refused", "[registry]") {
   constexpr int kThreads = fakes::kThreadSanitizer ? 1500 : fakes::Scaled(10'000);
-  const Recording recording({.budget_bytes = 4 << 20, .max_ring_bytes = 1 << 16, .min_ring_bytes = 1 << 14});
+  const auto limits = DefaultRings();
+  const Recording recording(limits);
   uint64_t most_used = 0;
   for (int i = 0; i < kThreads; ++i) {
     InThread([i] {
@@ -203,21 +309,24 @@ TEST_CASE("10,000 threads one after another stay within the budget and none is r
 
   CHECK(counts.threads_refused == 0);
   CHECK(counts.live == 0);
-  CHECK(std::max(most_used, counts.bytes_used) <= 4 << 20);
+  CHECK(std::max(most_used, counts.bytes_used) <= limits.budget_bytes);
   CHECK(counts.events == 2 * kThreads);
+  CHECK(counts.events_recycled == 2 * counts.rings_recycled);
+  CHECK(counts.retired + counts.rings_recycled == kThreads);
   CHECK(pitot::model::FindInconsistency(trace) == "");
   // The newest are there, without a gap.
   const auto events = EventsNamed(trace, "short lived");
-  REQUIRE(events.size() >= 30);
+  REQUIRE(events.size() >= 1000);
   for (size_t i = 0; i < events.size(); ++i) {
     const int expected = kThreads - static_cast<int>(events.size()) + static_cast<int>(i);
     if (events[i].args[0].second != std::to_string(expected)) FAIL("thread " << expected << " is missing");
   }
 }
 
-TEST_CASE("2,000 threads alive at once record within the budget", "[registry]") {
+TEST_CASE("2,000 threads alive at once record within the default budget", "[registry]") {
   constexpr int kThreads = fakes::kThreadSanitizer ? 500 : 2000;
-  const Recording recording({.budget_bytes = 64 << 20, .max_ring_bytes = 1 << 20, .min_ring_bytes = 4096});
+  const auto limits = DefaultRings();
+  const Recording recording(limits);
   const LivingThreads threads(kThreads);
 
   const auto counts = CountRings();
@@ -225,7 +334,7 @@ TEST_CASE("2,000 threads alive at once record within the budget", "[registry]") 
 
   CHECK(counts.live == kThreads);
   CHECK(counts.threads_refused == 0);
-  CHECK(counts.bytes_used <= 64 << 20);
+  CHECK(counts.bytes_used <= limits.budget_bytes);
   CHECK(EventsNamed(trace, "alive").size() == kThreads);
   CHECK(pitot::model::FindInconsistency(trace) == "");
 }
@@ -371,6 +480,35 @@ TEST_CASE("a parked ring is used again, and unmapped where it does not suit", "[
   });
 
   CHECK(CountRings().bytes_parked == parked_before);
+}
+
+TEST_CASE("a loop of phases that outlives its recorder leaves its parked ring alone, and is seen by the next",
+          "[registry]") {
+  uint64_t written = 0;
+  std::vector<fakes::EventText> seen;
+  InThread([&] {
+    auto recording = std::make_unique<Recording>();
+    PITOT_PHASES(phases);
+    PITOT_PHASE(phases, "recorded");
+    const pitot::detail::Ring* ring = pitot::detail::t_ring;
+    recording.reset();
+    PITOT_PHASE(phases, "the first to find it stopped");
+    const uint64_t head = ring->head;
+    for (int i = 0; i < 100; ++i) {
+      PITOT_PHASE(phases, "unrecorded");
+    }
+    written = ring->head - head;
+    recording = std::make_unique<Recording>();
+    PITOT_PHASE(phases, "seen");
+    PITOT_PHASE(phases, "seen, too");
+    PITOT_PHASES_END(phases);
+    seen = Events(recording->Trace());
+  });
+
+  CHECK(written == 0);
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0].name == "seen");
+  CHECK(seen[1].name == "seen, too");
 }
 
 TEST_CASE("events are counted across recycled rings", "[registry]") {

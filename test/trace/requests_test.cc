@@ -430,6 +430,53 @@ TEST_CASE("a token from another process begins a request with that one as parent
   own.Finish(Outcome::kOk);
 }
 
+TEST_CASE("of a token from another process neither the queue nor the thread is believed", "[requests]") {
+  Server server;
+  Request own = Request::Begin("/own");
+  Token foreign = own.Enqueue("queue");
+  foreign.process ^= 0x1234;
+  server.clock.Advance(25);
+  server.threads.Become(1);
+  { const Adopt adopt(foreign); }
+  pitot::Batch batch = pitot::Batch::Begin("executor");
+  batch.Join(foreign);
+  batch.Finish();
+
+  const auto trace = server.Trace();
+
+  int taken = 0;
+  for (const auto& handoff : trace.handoffs) {
+    if (handoff.to_thread == kNone) continue;  // the enqueuing itself
+    ++taken;
+    CHECK(trace.requests[handoff.request].id == own.id());
+    CHECK(handoff.enqueue_ns == kStartNs);
+    CHECK(handoff.take_ns == kStartNs + 25);
+    CHECK(Text(trace, handoff.queue) == "(other)");
+    CHECK(handoff.from_thread == kNone);
+    CHECK(handoff.to_thread == 1);
+  }
+  CHECK(taken == 2);
+}
+
+TEST_CASE("a traceparent that goes along with a token keeps another process in the trace", "[requests]") {
+  Server server;
+  Request there = Request::Begin("/there", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  Token token = there.Enqueue("to another process");
+  token.process ^= 0x1234;
+  char traceparent[56];
+  there.WriteTraceparent(traceparent);
+  server.clock.Advance(25);
+
+  Request here = Request::Begin("/here", traceparent, pitot::Timestamp{token.enqueued_ticks});
+
+  const auto trace = server.Trace();
+  const auto* row = RequestOf(trace, here.id());
+  CHECK(row->trace_id_high == 0x0af7651916cd43dd);
+  CHECK(row->trace_id_low == 0x8448eb211c80319c);
+  CHECK(row->parent_id == there.id());
+  CHECK(row->begin_ns == kStartNs);
+}
+
 TEST_CASE("a request begun for a token of this process has that one's trace", "[requests]") {
   Server server;
   Request first = Request::Begin("/first", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
@@ -502,6 +549,47 @@ TEST_CASE("a request is late once its deadline or its route's objective has pass
   CHECK(!pitot::IsLate(token));
 }
 
+TEST_CASE("a deadline beyond all times never passes and is recorded as the longest there is", "[requests]") {
+  Server server;
+  for (const uint64_t ns : {~uint64_t{0}, ~uint64_t{0} - kStartNs, uint64_t{1} << 63, (uint64_t{1} << 62) + 1}) {
+    INFO("deadline " << ns);
+    Request request = Request::Begin("/r");
+    request.SetDeadline(ns);
+    const uint64_t id = request.id();
+    server.clock.Advance(1'000'000);
+    CHECK(!request.IsLate());
+    request.Finish(Outcome::kOk);
+    CHECK(RequestOf(server.Trace(), id)->deadline_ns == pitot::model::kMaxTimeNs);
+  }
+  fakes::Observer observer;
+  observer.late_after_ns = ~uint64_t{0};
+  Request request = Request::Begin("/a route with an endless objective");
+  server.clock.Advance(1'000'000);
+  CHECK(!request.IsLate());
+}
+
+TEST_CASE("who answers how late a route may be may begin requests on new routes", "[requests]") {
+  struct Asks final : pitot::trace::RequestObserver {
+    Asks() { pitot::trace::SetRequestObserver(this, 0); }
+    ~Asks() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
+    void OnFinish(const pitot::RequestView&) noexcept override {}
+    void OnTokens(const pitot::RequestView&, uint64_t) noexcept override {}
+    uint64_t LateAfterNs(const char* route) noexcept override {
+      if (std::string(route) == "/asked") Request::Begin(("/asked" + std::to_string(++asked)).c_str());
+      return 1000;
+    }
+    int asked = 0;
+  };
+  Server server;
+  Asks asks;
+  Request request = Request::Begin("/asked");
+  pitot::trace::RefreshLateness();
+  server.clock.Advance(1001);
+
+  CHECK(asks.asked == 2);
+  CHECK(request.IsLate());
+}
+
 TEST_CASE("a route's objective is forgotten with the recorder that had it", "[requests]") {
   fakes::VirtualClock clock;
   {
@@ -560,6 +648,40 @@ TEST_CASE("output tokens are counted, timed and told to the triggers", "[request
   CHECK(observer.finished()[0].view.max_token_gap_ns == 30);
 }
 
+TEST_CASE("marks of two threads at once are all counted", "[requests]") {
+  constexpr uint32_t kMarks = fakes::Scaled(100'000);
+  const fakes::Recording recording;
+  fakes::Observer observer;
+  Request request = Request::Begin("/generate");
+  const Token token = request.token();
+  std::atomic<int> ready{0};
+  const auto mark = [&] {
+    ++ready;
+    while (ready < 2) {}
+    for (uint32_t i = 0; i < kMarks; ++i) pitot::Emit(token, 3);
+  };
+  std::thread other(mark);
+  mark();
+  other.join();
+  request.Finish(Outcome::kOk);
+
+  REQUIRE(observer.finished().size() == 1);
+  CHECK(observer.finished()[0].view.output_tokens == 2 * 3 * kMarks);
+}
+
+TEST_CASE("no tokens are no mark", "[requests]") {
+  Server server;
+  Request request = Request::Begin("/generate");
+  server.clock.Advance(10);
+  request.Emit(0);
+  server.clock.Advance(10);
+  request.Emit(1);
+
+  const auto trace = server.Trace();
+  CHECK(trace.tokens.size() == 1);
+  CHECK(RequestOf(trace, request.id())->first_token_ns == 20);
+}
+
 TEST_CASE("triggers are told of a finished request what it was", "[requests]") {
   Server server;
   fakes::Observer observer;
@@ -601,6 +723,75 @@ TEST_CASE("a token whose request has ended does nothing, even when its place is 
   const auto trace = server.Trace();
   CHECK(RequestOf(trace, second.id())->stages.empty());
   CHECK(trace.tokens.empty());
+}
+
+TEST_CASE("a request's place is not given to another before the last operation on it is over", "[requests]") {
+  // Ends the request and begins the next one while a mark of the first is still in progress.
+  struct Ends final : pitot::trace::RequestObserver {
+    Ends() { pitot::trace::SetRequestObserver(this, 0); }
+    ~Ends() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
+    void OnFinish(const pitot::RequestView&) noexcept override {}
+    void OnTokens(const pitot::RequestView&, uint64_t) noexcept override {
+      first.Finish(Outcome::kOk);
+      second = Request::Begin("/second");
+    }
+    uint64_t LateAfterNs(const char*) noexcept override { return 0; }
+    Request first, second;
+  };
+  Server server;
+  Ends ends;
+  ends.first = Request::Begin("/first");
+  const Token token = ends.first.token();
+
+  pitot::Emit(token);
+
+  CHECK(ends.second.id() != 0);
+  CHECK(ends.second.token().slot != token.slot);
+  CHECK(CountRequests().open == 1);
+  CHECK(Request::Begin("/third").token().slot == token.slot);
+}
+
+TEST_CASE("operations on a token that race with the end of its request reach no other request", "[requests]") {
+  const fakes::Recording recording;
+  struct Watches final : pitot::trace::RequestObserver {
+    Watches() { pitot::trace::SetRequestObserver(this, 0); }
+    ~Watches() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
+    void OnFinish(const pitot::RequestView& request) noexcept override {
+      if (std::string(request.route) == "/quiet" && request.output_tokens != 0) ++disturbed;
+    }
+    void OnTokens(const pitot::RequestView& request, uint64_t) noexcept override {
+      if (std::string(request.route) == "/quiet") ++disturbed;
+    }
+    uint64_t LateAfterNs(const char*) noexcept override { return 0; }
+    std::atomic<int> disturbed{0};
+  } watches;
+  std::atomic<uint64_t> id{0};
+  std::atomic<bool> over{false};
+  const Token of_this_process = Request::Begin("/quiet").token();
+  std::thread marks([&] {
+    Token token = of_this_process;
+    while (!over.load(std::memory_order_relaxed)) {
+      token.request = id.load(std::memory_order_relaxed);
+      pitot::Emit(token);
+      pitot::Stage(token, "stage");
+    }
+  });
+  uint64_t same_place = 0;
+  for (int i = 0; i < fakes::Scaled(600'000); ++i) {
+    Request loud = Request::Begin("/loud");
+    const uint32_t slot = loud.token().slot;
+    if (slot == of_this_process.slot) id.store(loud.id(), std::memory_order_relaxed);
+    loud.Finish(Outcome::kOk);
+    Request quiet = Request::Begin("/quiet");
+    if (quiet.token().slot == slot) ++same_place;
+    quiet.Finish(Outcome::kOk);
+  }
+  over = true;
+  marks.join();
+
+  CHECK(watches.disturbed == 0);
+  CHECK(same_place > 0);
+  CHECK(CountRequests().open == 0);
 }
 
 TEST_CASE("tokens made of nonsense do nothing", "[requests]") {

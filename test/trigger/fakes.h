@@ -20,15 +20,20 @@ struct Fired {
   std::string detail;
   uint32_t pre_window_ms;
   uint32_t post_window_ms;
+  bool joins_only;
 };
 
 class Sink final : public pitot::FiringSink {
  public:
   bool Fire(const pitot::Firing& firing) noexcept override {
-    fired.push_back({firing.request, firing.cause, firing.detail, firing.pre_window_ms, firing.post_window_ms});
-    return true;
+    fired.push_back(
+        {firing.request, firing.cause, firing.detail, firing.pre_window_ms, firing.post_window_ms, firing.joins_only});
+    return takes;
   }
+  bool MayJoin() noexcept override { return may_join; }
   std::vector<Fired> fired;
+  bool takes = true;
+  bool may_join = false;  // an incident is pending
 };
 
 // Counts only: for many threads.

@@ -114,7 +114,7 @@ TEST_CASE("what a trigger does not override does nothing", "[trigger]") {
   trigger.OnFinish(fakes::Request(5), sink);
   trigger.OnTokens(fakes::Request(5), 1, sink);
   trigger.OnOpenRequest(fakes::Request(5), sink);
-  trigger.OnOpenScope("x", 1, 1, sink);
+  trigger.OnOpenScope({"x", 1, 1, false}, sink);
 
   CHECK(trigger.Check().ok());
   CHECK(trigger.LateAfterNs("/a") == 0);

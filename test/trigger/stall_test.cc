@@ -58,17 +58,17 @@ TEST_CASE("a scope open too long fires once per stall and thread", "[trigger]") 
   Advance(100000);
 
   for (uint64_t open_ms = 90; open_ms < 500; open_ms += 10, Advance(10)) {
-    trigger->OnOpenScope("decode", 4, open_ms * kMs, sink);
-    trigger->OnOpenScope("other", 4, open_ms * kMs, sink);
+    trigger->OnOpenScope({"decode", 4, open_ms * kMs, false}, sink);
+    trigger->OnOpenScope({"other", 4, open_ms * kMs, false}, sink);
   }
   REQUIRE(sink.fired.size() == 1);
   CHECK(sink.fired[0].request == 0);
   CHECK(sink.fired[0].cause == "stall scope decode");
   CHECK(sink.fired[0].detail == "open for 110.0 ms on thread 4, above 100.0 ms");
-  trigger->OnOpenScope("decode", 5, 150 * kMs, sink);  // another thread's
+  trigger->OnOpenScope({"decode", 5, 150 * kMs, false}, sink);  // another thread's
   CHECK(sink.fired.size() == 2);
   for (uint64_t open_ms = 10; open_ms < 300; open_ms += 10, Advance(10)) {  // the scope again
-    trigger->OnOpenScope("decode", 4, open_ms * kMs, sink);
+    trigger->OnOpenScope({"decode", 4, open_ms * kMs, false}, sink);
   }
 
   CHECK(sink.fired.size() == 3);
@@ -80,8 +80,8 @@ TEST_CASE("recursive scopes of one stall fire once", "[trigger]") {
   Advance(100000);
 
   for (uint64_t tick = 0; tick < 50; ++tick, Advance(10)) {
-    trigger->OnOpenScope("decode", 4, (150 + tick * 10) * kMs, sink);
-    trigger->OnOpenScope("decode", 4, (140 + tick * 10) * kMs, sink);
+    trigger->OnOpenScope({"decode", 4, (150 + tick * 10) * kMs, false}, sink);
+    trigger->OnOpenScope({"decode", 4, (140 + tick * 10) * kMs, false}, sink);
   }
 
   CHECK(sink.fired.size() == 1);
@@ -101,10 +101,62 @@ TEST_CASE("stalls that are over are forgotten", "[trigger]") {
   CHECK(sink.fired.size() == 10000);
 }
 
+TEST_CASE("all requests that are stalled when one fires join it and do not fire again", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.request_open_ms = 500, .cool_down_ms = 10000}, fakes::Clock);
+
+  trigger->OnOpenRequest(Open(1, 600), sink);
+  sink.may_join = true;
+  trigger->OnOpenRequest(Open(2, 600), sink);
+  trigger->OnOpenRequest(Open(3, 400), sink);
+  REQUIRE(sink.fired.size() == 2);
+  CHECK(!sink.fired[0].joins_only);
+  CHECK(sink.fired[1].joins_only);
+  sink.may_join = false;
+  Advance(20000);
+  for (uint64_t id = 1; id <= 3; ++id) trigger->OnOpenRequest(Open(id, 20600), sink);
+
+  REQUIRE(sink.fired.size() == 3);
+  CHECK(sink.fired[2].request == 3);
+  CHECK(!sink.fired[2].joins_only);
+}
+
+TEST_CASE("a stall whose firing was not taken fires again", "[trigger]") {
+  fakes::Sink sink;
+  auto trigger = MakeStall({.request_open_ms = 500, .scope_open_ms = 500, .cool_down_ms = 0}, fakes::Clock);
+
+  for (const bool takes : {false, true, true}) {
+    sink.takes = takes;
+    trigger->OnOpenRequest(Open(1, 600), sink);
+    trigger->OnOpenScope({"decode", 4, 600 * kMs, false}, sink);
+  }
+
+  CHECK(sink.fired.size() == 4);
+}
+
+TEST_CASE("a wait counts as an open scope by its name only", "[trigger]") {
+  fakes::Sink sink;
+  auto any = MakeStall({.scope_open_ms = 100}, fakes::Clock);
+  auto waits = MakeStall({.scope = "wait", .scope_open_ms = 100}, fakes::Clock);
+
+  any->OnOpenScope({"wait", 1, 5000 * kMs, true}, sink);
+  CHECK(sink.fired.empty());
+  waits->OnOpenScope({"wait", 1, 5000 * kMs, true}, sink);
+
+  CHECK(sink.fired.size() == 1);
+}
+
+TEST_CASE("open work is watched if its threshold is set", "[trigger]") {
+  CHECK(MakeStall({.request_open_ms = 1}, fakes::Clock)->WatchesOpenRequests());
+  CHECK(!MakeStall({.request_open_ms = 1}, fakes::Clock)->WatchesOpenScopes());
+  CHECK(MakeStall({.scope_open_ms = 1}, fakes::Clock)->WatchesOpenScopes());
+  CHECK(!MakeStall({.scope_open_ms = 1}, fakes::Clock)->WatchesOpenRequests());
+}
+
 TEST_CASE("what is not watched does not fire", "[trigger]") {
   fakes::Sink sink;
 
-  MakeStall({.request_open_ms = 100}, fakes::Clock)->OnOpenScope("decode", 1, 5000 * kMs, sink);
+  MakeStall({.request_open_ms = 100}, fakes::Clock)->OnOpenScope({"decode", 1, 5000 * kMs, false}, sink);
   MakeStall({.scope_open_ms = 100}, fakes::Clock)->OnOpenRequest(Open(1, 5000), sink);
 
   CHECK(sink.fired.empty());

@@ -33,6 +33,15 @@ struct Firing {
   const char* detail = "";      // a sentence for the report; copied
   uint32_t pre_window_ms = 0;   // 0: the recorder's
   uint32_t post_window_ms = 0;  // 0: the recorder's
+  bool joins_only = false;      // joins an incident that is pending, but begins none: the trigger cools down
+};
+
+// A scope that is still open as triggers see it.
+struct OpenScopeView {
+  const char* name;  // lives for the call
+  uint32_t thread;   // Pitot's number for it
+  uint64_t open_ns;  // so far
+  bool is_wait;      // it waits (PITOT_WAIT, Mutex, ConditionVariable), as idle threads do for long
 };
 
 // Takes firings. Fire never blocks and never allocates; it returns false where the queue of firings is full. (Budgets
@@ -40,6 +49,8 @@ struct Firing {
 class FiringSink {
  public:
   virtual bool Fire(const Firing& firing) noexcept = 0;
+  // Whether an incident is pending, or about to be: a trigger that cools down asks before it fires with `joins_only`.
+  virtual bool MayJoin() noexcept { return false; }
 
  protected:
   ~FiringSink() = default;
@@ -56,12 +67,14 @@ class PITOT_EXPORT Trigger {
   // A request marked output tokens; as OnFinish. `gap_ns` is the time since the mark before it (since arrival for the
   // first).
   virtual void OnTokens(const RequestView& request, uint64_t gap_ns, FiringSink& sink) noexcept;
-  // Whether the next two are to be called.
-  virtual bool WatchesOpenWork() const noexcept;
+  // Whether the function after it is to be called.
+  virtual bool WatchesOpenRequests() const noexcept;
   // Every tick (10 ms) for each open request. On Pitot's own thread.
   virtual void OnOpenRequest(const RequestView& request, FiringSink& sink) noexcept;
-  // Every tick for each scope open for at least 10 ms. On Pitot's own thread. `name` lives for the call.
-  virtual void OnOpenScope(const char* name, uint32_t thread, uint64_t open_ns, FiringSink& sink) noexcept;
+  // Whether the function after it is to be called.
+  virtual bool WatchesOpenScopes() const noexcept;
+  // Every tick for each scope and wait open for at least 10 ms. On Pitot's own thread.
+  virtual void OnOpenScope(const OpenScopeView& scope, FiringSink& sink) noexcept;
   // The latency from which a request of `route` counts as late while it runs (Request::IsLate), ns; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept;
 };

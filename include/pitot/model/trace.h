@@ -202,6 +202,7 @@ enum class LossReason : uint8_t {
   kDepth = 5,            // a scope deeper than 62 was open: not shown while open
   kClosedElsewhere = 6,  // scopes closed on another thread than they began on
   kRefused = 7,          // events of threads that found no ring
+  kRecycled = 8,         // the ring of a thread that had exited was given to another: all that it recorded
 };
 PITOT_EXPORT const char* LossReasonName(LossReason reason);
 

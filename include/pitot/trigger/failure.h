@@ -16,8 +16,8 @@ struct FailureTriggerOptions {
   bool on_failed = true;
   bool on_timed_out = true;
   bool on_abandoned = false;
-  uint32_t cool_down_ms = 1000;
-  uint32_t pre_window_ms = 0;  // 0: the recorder's
+  uint32_t cool_down_ms = 1000;  // as LatencyTriggerOptions
+  uint32_t pre_window_ms = 0;    // 0: the recorder's
   uint32_t post_window_ms = 0;
 };
 

@@ -26,14 +26,16 @@ struct LatencyTriggerOptions {
   // Fires only when `k` of the last `n` finished requests of the route were above, 1 <= k <= n <= 64.
   uint32_t k = 1;
   uint32_t n = 1;
-  // After firing on a route, stays quiet there for so long, ms.
+  // After firing on a route, begins no other incident there for so long, ms. What is slow while one is pending joins
+  // it.
   uint32_t cool_down_ms = 1000;
   // Window of its incidents, ms; 0: the recorder's.
   uint32_t pre_window_ms = 0;
   uint32_t post_window_ms = 0;
 };
 
-// Memory: 4.7 KB for each route and size bucket whose quantile is watched, at most 1.2 MB, beside the recorder's budget.
+// Memory: 4.7 KB for each route and size bucket whose quantile is watched, at most 1.2 MB, beside the recorder's
+// budget.
 PITOT_EXPORT std::unique_ptr<Trigger> MakeLatencyTrigger(const LatencyTriggerOptions& options) noexcept;
 
 PITOT_NAMESPACE_END

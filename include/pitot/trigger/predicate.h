@@ -16,8 +16,8 @@ struct PredicateTriggerOptions {
   bool (*predicate)(void* context, const RequestView& request) = nullptr;
   void* context = nullptr;
   const char* cause = "predicate";  // names incidents and their budget
-  uint32_t cool_down_ms = 1000;
-  uint32_t pre_window_ms = 0;  // 0: the recorder's
+  uint32_t cool_down_ms = 1000;     // as LatencyTriggerOptions
+  uint32_t pre_window_ms = 0;       // 0: the recorder's
   uint32_t post_window_ms = 0;
 };
 

@@ -14,8 +14,8 @@ struct TokensTriggerOptions {
   const char* route = nullptr;      // null: every route
   double first_token_above_ms = 0;  // time to first token; 0: not watched
   double gap_above_ms = 0;          // between two marks of Emit; 0: not watched. One of the two must be set.
-  uint32_t cool_down_ms = 1000;
-  uint32_t pre_window_ms = 0;  // 0: the recorder's
+  uint32_t cool_down_ms = 1000;     // as LatencyTriggerOptions
+  uint32_t pre_window_ms = 0;       // 0: the recorder's
   uint32_t post_window_ms = 0;
 };
 

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the watcher remembers: names of sites, and how far back rings reach.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "session/ring_ages.h"
+#include "session/site_names.h"
+
+namespace {
+
+using pitot::session::RingAges;
+using pitot::session::RingAt;
+using pitot::session::SiteNames;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+int reads = 0;
+pitot::snapshot::SiteText CountedRead(uint64_t address) {
+  ++reads;
+  pitot::snapshot::SiteText text;
+  text.name = "site " + std::to_string(address);
+  text.kind = address % 2 == 0 ? pitot::SiteKind::kScope : pitot::SiteKind::kWait;
+  return text;
+}
+
+// A ring of 1,000 words that is noted each second; `words(i)` are written in second `i`. Ends after `seconds`.
+uint64_t AgeAfter(uint64_t seconds, auto words) {
+  RingAges ages;
+  RingAt ring{7, 0, 0, 0, 1000};
+  for (uint64_t i = 0; i < seconds; ++i) {
+    ages.Note({ring}, i * kSecond);
+    ring.head += words(i);
+  }
+  return ages.Age(ring, seconds * kSecond);
+}
+
+}  // namespace
+
+TEST_CASE("a site that is open for long is read once, not at every look", "[watcher]") {
+  reads = 0;
+  SiteNames names(CountedRead);
+  for (int64_t tick = 0; tick < 100; ++tick) {
+    CHECK(names.At(2, tick).name == "site 2");
+    CHECK(!names.At(2, tick).is_wait);
+    CHECK(names.At(3, tick).is_wait);
+  }
+  CHECK(reads == 2);
+
+  names.At(2, 60 * kSecond);  // another library may be there by now
+  CHECK(reads == 3);
+}
+
+TEST_CASE("names of many sites do not pile up", "[watcher]") {
+  reads = 0;
+  SiteNames names(CountedRead);
+  for (uint64_t site = 0; site < 1025; ++site) names.At(site, 0);
+  CHECK(reads == 1025);
+
+  names.At(1, 0);
+
+  CHECK(reads == 1026);  // it was forgotten
+}
+
+TEST_CASE("a ring that has not turned is as old as its thread", "[watcher]") {
+  RingAges ages;
+  const RingAt ring{7, 2 * kSecond, 100, 1100, 1000};
+
+  CHECK(ages.Age(ring, 5 * kSecond) == 3 * kSecond);
+}
+
+TEST_CASE("a ring is as old as its oldest word, whatever the rate was before", "[watcher]") {
+  // A hundred words a second hold ten seconds, although the first hour was much faster.
+  const uint64_t slower = AgeAfter(3700, [](uint64_t i) { return i < 3600 ? 5000u : 100u; });
+  CHECK(slower >= 9 * kSecond);
+  CHECK(slower <= 11 * kSecond);
+
+  // Two thousand a second hold half a second, although the first hour was idle.
+  const uint64_t faster = AgeAfter(3610, [](uint64_t i) { return i < 3600 ? 0u : 2000u; });
+  CHECK(faster >= kSecond * 4 / 10);
+  CHECK(faster <= kSecond * 6 / 10);
+}
+
+TEST_CASE("a ring that turns slowly is known to about a sixth", "[watcher]") {
+  const uint64_t day = AgeAfter(100'000, [](uint64_t i) { return i % 10 == 0 ? 1u : 0u; });  // 1,000 words in 10,000 s
+
+  CHECK(day >= 10'000 * kSecond * 5 / 6);
+  CHECK(day <= 10'000 * kSecond * 7 / 6);
+}
+
+TEST_CASE("a pause is part of a ring's history", "[watcher]") {
+  // 600 words, a pause of a thousand seconds, 500 words: 500 of those before the pause are still there.
+  const uint64_t age = AgeAfter(1200, [](uint64_t i) { return i < 6 || i >= 1195 ? 100u : 0u; });
+
+  CHECK(age >= 1194 * kSecond);
+  CHECK(age <= 1200 * kSecond);
+}
+
+TEST_CASE("rings that are gone are forgotten", "[watcher]") {
+  RingAges ages;
+  RingAt ring{7, 0, 0, 0, 1000};
+  ages.Note({ring}, 9 * kSecond);
+  ring.head = 10'000;
+  CHECK(ages.Age(ring, 10 * kSecond) == kSecond / 10);
+  ages.Note({}, 10 * kSecond);
+
+  CHECK(ages.Age(ring, 10 * kSecond) == kSecond);  // nothing but its thread's first event is known
+}
