@@ -4,8 +4,8 @@
 #include "assemble/assemble.h"
 
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
