@@ -696,6 +696,10 @@ model::Trace Assembler::Run() {
     // What the threads copied last recorded meanwhile belongs to the window, too.
     trace_.window_end_ns = std::max(trace_.window_end_ns, Ns(ring.now_ticks));
   }
+  model::EventColumns& events = trace_.events;
+  events.begin_ns.reserve(words / 2);
+  events.duration_ns.reserve(words / 2);
+  for (auto* column : {&events.site, &events.thread, &events.args}) column->reserve(words / 2);
   event_requests_.reserve(words / 2);
   event_batches_.reserve(words / 2);
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
