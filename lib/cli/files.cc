@@ -48,6 +48,11 @@ std::string WriteAndClose(Serializer& serializer, const model::Trace& trace, FIL
 void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
 void Print(const std::string& text) { fwrite(text.data(), 1, text.size(), stdout); }
 
+int FlushOutput() {
+  if (fflush(stdout) == 0 && ferror(stdout) == 0) return 0;
+  return errno != 0 ? errno : EIO;
+}
+
 std::string DumpPath(const std::string& path) {
   struct stat file = {};
   if (stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return path;

@@ -36,6 +36,8 @@ void Complain(const std::string& message);
 
 // To stdout.
 void Print(const std::string& text);
+// At the end: what standard output could not take, as errno; 0 if nothing.
+int FlushOutput();
 
 }  // namespace pitot::cli
 

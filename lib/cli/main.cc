@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pitot`: answers questions about incidents, converts them, and says what a machine allows.
+#include <cstring>
 #include <exception>
 
 #include "CLI/CLI.hpp"
@@ -45,6 +46,10 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     Complain(std::string("gave up: ") + error.what());
     return kUnreadable;
+  }
+  if (const int error = FlushOutput(); error != 0) {
+    Complain(std::string("cannot write the output: ") + strerror(error));
+    return kNotWritten;
   }
   return exit_code;
 }

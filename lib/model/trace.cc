@@ -296,6 +296,8 @@ const char* LossReasonName(LossReason reason) {
       return "closed on another thread";
     case LossReason::kRecycled:
       return "ring reused after its thread exited";
+    case LossReason::kDamaged:
+      return "the dump is damaged";
     case LossReason::kRefused:
       return "no ring";
   }

@@ -88,6 +88,12 @@ class TraceBuilder {
  public:
   explicit TraceBuilder(Trace* trace) : trace_(*trace) {}
 
+  // What is missing is of any kind, and how much is not known.
+  void AddDamage(uint64_t bytes) {
+    trace_.losses.push_back({model::kNone, model::LossReason::kDamaged, trace_.window_begin_ns,
+                             std::max(trace_.window_begin_ns, trace_.window_end_ns), 0, bytes});
+  }
+
   uint64_t rows_dropped() const { return rows_dropped_; }
   // Rows of each table in the chunks that were accepted, dropped ones included.
   const std::array<uint64_t, dump_format::kTableCount>& rows() const { return rows_; }
@@ -513,6 +519,7 @@ class DumpParser {
     report_.rows_dropped = builder_.rows_dropped();
     report_.complete = has_trailer_ && trailer_agrees_;
     if (report_.complete && report_.chunks_bad == 0 && report_.rows_dropped == 0) return Status();
+    builder_.AddDamage(report_.bytes_skipped);
     return Status(StatusCode::kDataLoss, !has_trailer_             ? "the dump is truncated"
                                          : report_.chunks_bad != 0 ? "the dump has bad chunks"
                                                                    : "the dump is incomplete");

@@ -100,14 +100,18 @@ void KeepLargest(std::vector<std::pair<int64_t, uint32_t>>* rows, size_t count) 
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace), flatten_(trace), index_(trace) { FindSlow(); }
+  explicit Writer(const Trace& trace) : trace_(trace), flatten_(trace), index_(trace) {
+    FindReleases();
+    FindSlow();
+  }
 
   std::string Write() {
     Header();
     if (!slow_.empty()) {
       lines_.Blank();
-      lines_.Add(0, is_fired_ ? "SLOW REQUESTS, slowest first"
-                              : "SLOWEST REQUESTS of the window (nothing fired on a request)");
+      lines_.Add(0, is_fired_          ? "SLOW REQUESTS, slowest first"
+                    : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
+                                       : "SLOWEST REQUESTS of the window (of those that fired nothing is left)");
       for (size_t i = 0; i < slow_.size(); ++i) SlowRequest(i);
     } else {
       lines_.Blank();
@@ -148,7 +152,8 @@ class Writer {
       if (firing.request_id == 0) continue;
       const uint32_t row = index_.Row(firing.request_id);
       if (row == kNone) {
-        missing_.push_back(firing.request_id);
+        if (std::find(missing_.begin(), missing_.end(), firing.request_id) == missing_.end())
+          missing_.push_back(firing.request_id);
       } else if (std::find(slow_.begin(), slow_.end(), row) == slow_.end()) {
         slow_.push_back(row);
       }
@@ -214,12 +219,17 @@ class Writer {
     lines_.Blank();
     Facts(request);
     Queues(row);
+    Asyncs(row);
     Batches(row);
     Stages(row);
     Threads(row);
   }
 
   void Facts(const RequestRow& request) {
+    for (const model::FiringRow& firing : trace_.firings) {
+      if (firing.request_id != request.id) continue;
+      lines_.AddWrapped(3, "fired      ", std::string(Str(firing.cause)) + ": " + std::string(Str(firing.detail)));
+    }
     std::string when = "arrived    " + TimeOfDay(Realtime(request.begin_ns));
     if (!request.begin_known) when += " or before (its beginning is not in the window)";
     if (request.begin_thread != kNone) when += " on " + ThreadName(request.begin_thread);
@@ -291,6 +301,22 @@ class Writer {
   }
   int64_t BatchEnd(const model::BatchRow& batch) const {
     return batch.duration_ns == kOpen ? trace_.window_end_ns : batch.begin_ns + batch.duration_ns;
+  }
+
+  // Parts of the request that belong to no thread, the longest.
+  void Asyncs(uint32_t row) {
+    std::vector<std::pair<int64_t, uint32_t>> longest;
+    for (const uint32_t async : index_.Asyncs(row)) {
+      const model::AsyncRow& of = trace_.asyncs[async];
+      longest.emplace_back((of.duration_ns == kOpen ? trace_.window_end_ns - of.begin_ns : of.duration_ns), async);
+    }
+    KeepLargest(&longest, kMaxScopes);
+    for (const auto& [ns, async] : longest) {
+      const model::AsyncRow& of = trace_.asyncs[async];
+      lines_.Add(3, "async      " + Cut(Str(trace_.sites[of.site].name), 40) + ": " + Duration(ns) +
+                        (of.duration_ns == kOpen ? " so far" : "") + " from +" +
+                        Duration(of.begin_ns - trace_.requests[row].begin_ns));
+    }
   }
 
   // Finished ok requests like it, without the slow ones; of the same size if there are enough.
@@ -461,7 +487,8 @@ class Writer {
     }
     if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
     for (const auto& [ns, event] : work.waits) {
-      lines_.AddWrapped(7, "waited     ", Duration(ns) + " for " + WaitText(event) + At(event, request));
+      lines_.AddWrapped(7, "waited     ",
+                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event));
     }
     text.clear();
     for (const uint32_t event : work.open) {
@@ -473,7 +500,40 @@ class Writer {
     if (!text.empty()) lines_.AddWrapped(7, "still open ", text);
   }
 
-  // "lock cache, held by worker #3 for request 00000000000008f0".
+  // Who gave a lock up while it was waited for, as "release" instants say: "; 10 ms of it held by A, then 30 ms by B".
+  std::string Holders(uint32_t event) const {
+    const uint32_t args = trace_.events.args[event];
+    if (args == kNone || trace_.sites[trace_.events.site[event]].arg_types.size() < 4) return {};
+    const auto releases = releases_.find(static_cast<StringId>(trace_.arg_values[args + 1]));
+    if (static_cast<WaitKind>(trace_.arg_values[args]) != WaitKind::kLock || releases == releases_.end()) return {};
+    const int64_t end_ns = trace_.EventEnd(event);
+    int64_t begin_ns = trace_.events.begin_ns[event];
+    std::string text;
+    size_t count = 0;
+    for (const auto& [at_ns, release] : releases->second) {
+      if (at_ns <= begin_ns || at_ns > end_ns) continue;
+      text += (count++ == 0 ? "; " : ", then ") + Duration(at_ns - begin_ns) + " of it held by " +
+              ThreadName(trace_.events.thread[release]);
+      if (const uint32_t row = trace_.events.request[release]; row != kNone)
+        text += " for request " + RequestId(trace_.requests[row].id);
+      begin_ns = at_ns;
+    }
+    return count > 1 ? text : "";
+  }
+  void FindReleases() {
+    for (uint32_t event = 0; event < trace_.events.size(); ++event) {
+      const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+      const uint32_t args = trace_.events.args[event];
+      if (site.kind != SiteKind::kInstant || site.arg_types.size() != 2 || args == kNone || Str(site.name) != "release")
+        continue;
+      if (site.arg_types[1] == ArgType::kName)
+        releases_[static_cast<StringId>(trace_.arg_values[args + 1])].emplace_back(trace_.events.begin_ns[event],
+                                                                                   event);
+    }
+    for (auto& [name, of_name] : releases_) std::sort(of_name.begin(), of_name.end());
+  }
+
+  // "lock cache, held by worker #3 for request 00000000000008f0": who held it when the wait began.
   std::string WaitText(uint32_t event) const {
     const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
     const uint32_t args = trace_.events.args[event];
@@ -561,13 +621,20 @@ class Writer {
       events += loss.events, bytes += loss.bytes;
       is_number_unknown |= loss.events == 0;
     }
-    lines_.Add(0, "LOST: " + std::string(is_number_unknown ? "at least " : "") + Plural(events, "event") +
-                      (bytes != 0 ? ", " + Bytes(bytes) : ""));
+    lines_.Add(
+        0, "LOST: " +
+               (is_number_unknown && events == 0 ? std::string("events, how many is not known")
+                                                 : (is_number_unknown ? "at least " : "") + Plural(events, "event")) +
+               (bytes != 0 ? ", " + Bytes(bytes) : ""));
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
                       PadRight("to", 12) + PadLeft("events", 12) + "  during");
-    for (size_t i = 0; i < trace_.losses.size() && i < kMaxLosses; ++i) {
-      const model::LossRow& loss = trace_.losses[i];
+    // The process's first: they are about all threads.
+    std::vector<model::LossRow> losses = trace_.losses;
+    std::stable_partition(losses.begin(), losses.end(),
+                          [](const model::LossRow& loss) { return loss.thread == kNone; });
+    for (size_t i = 0; i < losses.size() && i < kMaxLosses; ++i) {
+      const model::LossRow& loss = losses[i];
       std::string during;
       for (size_t slow = 0; slow < slow_.size(); ++slow) {
         const RequestRow& request = trace_.requests[slow_[slow]];
@@ -608,6 +675,7 @@ class Writer {
   Lines lines_;
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;
+  std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: when, event
   size_t left_out_ = 0;
   bool is_fired_ = false;
 };

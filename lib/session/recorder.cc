@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/recorder.h"
 
+#include <utility>
+
 #include "pitot/version.h"
 #include "session/session.h"
 
@@ -19,13 +21,13 @@ Recorder Recorder::Start(const Options& options) noexcept {
   return recorder;
 }
 
-Recorder::Recorder(Recorder&&) noexcept = default;
+Recorder::Recorder(Recorder&& other) noexcept : Recorder() { *this = std::move(other); }
 
 Recorder& Recorder::operator=(Recorder&& other) noexcept {
   if (this == &other) return *this;
   Stop();
   session_ = std::move(other.session_);
-  status_ = std::move(other.status_);
+  status_ = std::exchange(other.status_, Status(StatusCode::kNotRunning, "the recorder was moved away"));
   return *this;
 }
 

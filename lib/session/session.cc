@@ -484,9 +484,9 @@ void Session::TakeFiring(const QueuedFiring& firing) {
   const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
   const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
   const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
-  // The window reaches back to the beginning of the slow request, however slow it was.
-  const uint64_t window_begin_ticks =
-      std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks);
+  // The window reaches back to the beginning of the slow request, however slow it was; not to before the recorder.
+  const uint64_t window_begin_ticks = std::max(
+      start_.ticks, std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks));
   const int64_t due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
   if (pending_ != nullptr) {
     // One incident lists every slow request of its window.

@@ -41,6 +41,7 @@ struct alignas(64) Slot {
   Half route_name, route_index, begin_thread, size_bucket;
   Half label_count, size_count, stage_count;
   Half tokens;
+  Word taken;                                               // the enqueue that was taken last
   Word first_token_ticks, last_token_ticks, max_gap_ticks;  // first after arrival; last on the clock
   Word labels[Request::kMaxLabels];
   Half size_names[Request::kMaxSizes];
@@ -362,7 +363,8 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   const auto [route_index, route_name] = PlaceOf(route);
   for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
     half->store(0, kRelease);
-  for (Word* word : {&slot->deadline_ns, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
+  for (Word* word :
+       {&slot->deadline_ns, &slot->taken, &slot->first_token_ticks, &slot->last_token_ticks, &slot->max_gap_ticks})
     word->store(0, kRelease);
   slot->trace_high.store(ids.trace_high, kRelease);
   slot->trace_low.store(ids.trace_low, kRelease);
@@ -429,9 +431,18 @@ bool SlotIsLate(uint32_t index, uint64_t id) {
 uint32_t QueueOf(const Token& token) { return IsForeign(token) ? 0 : token.queue; }
 uint32_t EnqueuerOf(const Token& token) { return IsForeign(token) ? 0 : token.thread; }
 
-void StampTake(ThreadRing* ring, const Token& token, uint64_t now) {
-  if (token.enqueued_ticks == 0) return;
-  Emit(ring, kTakeSite, now, now, {token.request, token.enqueued_ticks, QueueOf(token), EnqueuerOf(token)});
+// What a token still says: nothing, if its request has ended; no enqueue, if that was the one taken last.
+struct Taken {
+  bool is_over;
+  uint64_t enqueued_ticks;
+};
+Taken Take(const Token& token) {
+  if (IsForeign(token)) return {false, token.enqueued_ticks};
+  const SlotUse slot(token.slot, token.request);
+  if (!slot) return {true, 0};
+  const uint64_t enqueue = token.enqueued_ticks ^ static_cast<uint64_t>(token.queue) << 48;
+  const bool is_again = token.enqueued_ticks != 0 && slot->taken.exchange(enqueue, kRelaxed) == enqueue;
+  return {false, is_again ? 0 : token.enqueued_ticks};
 }
 
 }  // namespace
@@ -720,7 +731,10 @@ Adopt::Adopt(const Token& token) noexcept : ring_(nullptr), before_(0) {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
-  StampTake(ring, token, now);
+  const Taken taken = Take(token);
+  if (taken.is_over) return;
+  if (taken.enqueued_ticks != 0)
+    trace::Emit(ring, kTakeSite, now, now, {token.request, taken.enqueued_ticks, QueueOf(token), EnqueuerOf(token)});
   before_ = ring->request;
   SetContext(ring, token.request, now);
   ring_ = ring;
@@ -761,10 +775,12 @@ Batch& Batch::operator=(Batch&& other) noexcept {
 void Batch::Join(const Token& token) noexcept {
   ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
   if (ring == nullptr || token.request == 0) return;
+  const Taken taken = Take(token);
+  if (taken.is_over) return;
   const uint64_t now = detail::Clock(ring->gate);
   trace::Emit(
       ring, kJoinSite, now, now,
-      {id_, token.request, token.enqueued_ticks, QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32});
+      {id_, token.request, taken.enqueued_ticks, QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32});
 }
 
 void Batch::Leave(const Token& token) noexcept {

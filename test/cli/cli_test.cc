@@ -48,8 +48,8 @@ class Folder {
     return *this / name;
   }
   // Runs `pitot` with the arguments in this folder.
-  Result Run(const std::string& arguments) const {
-    const std::string command = "cd " + path_ + " && " PITOT_PROGRAM " " + arguments + " >out 2>err </dev/null";
+  Result Run(const std::string& arguments, const char* out = "out") const {
+    const std::string command = "cd " + path_ + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
     const int status = system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Read(*this / "out"), Read(*this / "err")};
   }
@@ -217,6 +217,11 @@ TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be 
   CHECK(json::parse(whole.out)["complete"] == true);
   CHECK(json::parse(whole.out)["attributes"]["recovered"].get<std::string>().find("damaged dump") != std::string::npos);
   CHECK(json::parse(whole.out)["counts"]["requests"] == 14);
+  // What is missing stays missing.
+  bool says_damaged = false;
+  const json said = json::parse(whole.out);
+  for (const auto& loss : said["losses"]) says_damaged |= loss["reason"] == "the dump is damaged";
+  CHECK(says_damaged);
 }
 
 TEST_CASE("recovering a whole dump copies it and says so", "[cli]") {
@@ -264,6 +269,8 @@ TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind"
   CHECK(nowhere.exit_code == 6);
   CHECK(nowhere.err.find("nowhere/x.pftrace") != std::string::npos);
   CHECK(folder.Run("convert dump.pitot -o /dev/full").exit_code == 6);
+  for (const char* command : {"info dump.pitot", "info --json dump.pitot", "requests dump.pitot", "report dump.pitot"})
+    CHECK(folder.Run(command, "/dev/full").exit_code == 6);
   CHECK(folder.Run("convert dump.pitot -o dump.pitot").exit_code == 2);
   CHECK(Read(folder / "dump.pitot") == Dump());
 }

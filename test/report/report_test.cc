@@ -69,6 +69,41 @@ TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   CHECK(Has(Report(trace), "request 0000000000000abc fired, but nothing of it is in the trace"));
 }
 
+TEST_CASE("who held a lock that went through several hands while it was waited for is said in turn", "[report]") {
+  Trace trace = incident::MakeTrace();
+  // The slow request waits for "cache" from 614 to 626 ms; the last thread, which has no events, gives it up twice.
+  model::SiteRow site;
+  site.kind = SiteKind::kInstant;
+  site.name = trace.strings.Add("release");
+  site.arg_names = {trace.strings.Add("kind"), trace.strings.Add("resource")};
+  site.arg_types = {ArgType::kUint, ArgType::kName};
+  trace.sites.push_back(site);
+  for (const int64_t at_ms : {620, 625}) {
+    trace.events.begin_ns.push_back(trace.window_begin_ns + at_ms * incident::kMs);
+    trace.events.duration_ns.push_back(0);
+    trace.events.site.push_back(static_cast<uint32_t>(trace.sites.size()) - 1);
+    trace.events.thread.push_back(3);
+    trace.events.request.push_back(model::kNone);
+    trace.events.batch.push_back(model::kNone);
+    trace.events.args.push_back(static_cast<uint32_t>(trace.arg_values.size()));
+    trace.arg_values.insert(trace.arg_values.end(), {1, trace.strings.Add("cache")});
+  }
+  trace.threads[3].event_count = 2;
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "6.00 ms of it held by idle #4, then"));
+  CHECK(Has(text, "5.00 ms of it held by idle #4"));
+}
+
+TEST_CASE("losses of which no number is known are not called none", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (model::LossRow& loss : trace.losses) loss.events = 0;
+
+  CHECK(Has(Report(trace), "LOST: events, how many is not known"));
+}
+
 TEST_CASE("a firing on no request reports the slowest and what is still open", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings[0].request_id = 0;

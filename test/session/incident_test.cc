@@ -247,7 +247,7 @@ TEST_CASE("requests that are slow in one post window are in one incident, cool-d
   host.options.post_window_ms = pitot::Options().post_window_ms;
   REQUIRE(host.Start());
   const Rounds rounds(&host);
-  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 50})).ok());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 50, .cool_down_ms = 3'600'000})).ok());
   std::vector<Request> slow;
   for (int i = 0; i < 20; ++i) slow.push_back(Request::Begin("/r"));
   const uint64_t first = slow[0].id();

@@ -12,6 +12,7 @@
 
 #include "pitot/extend/serializer.h"
 #include "pitot/serialize/dump.h"
+#include "fakes/scale.h"
 #include "simulator/facts.h"
 #include "simulator/reconstruct.h"
 #include "simulator/world.h"
@@ -21,7 +22,7 @@ using pitot::model::kOpen;
 
 namespace {
 
-constexpr uint64_t kServers = 300;
+constexpr uint64_t kServers = fakes::kSlower > 1 ? 60 : 300;
 
 std::string DumpOf(const pitot::model::Trace& trace) {
   struct Sink final : pitot::ByteSink {

@@ -226,6 +226,50 @@ TEST_CASE("a request that nobody took is a handoff that waits", "[batch]") {
   CHECK(trace.handoffs[1].take_ns == kStartNs + 10);
 }
 
+TEST_CASE("a token whose request has ended joins and adopts nothing", "[batch]") {
+  Server server;
+  Request gone = Request::Begin("/gone"), here = Request::Begin("/here");
+  const Token stale = gone.Enqueue("images"), fresh = here.Enqueue("images");
+  server.clock.Advance(5);
+  gone.Finish(Outcome::kCancelled);
+  server.clock.Advance(30);
+  Batch batch = Batch::Begin("resnet50");
+  batch.Join(stale);
+  batch.Join(fresh);
+  {
+    const pitot::Adopt adopt(stale);
+    PITOT_INSTANT("for nobody");
+  }
+  batch.Finish();
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.members.size() == 1);
+  CHECK(trace.requests[trace.members[0].request].id == here.id());
+  for (const auto& handoff : trace.handoffs) {
+    if (trace.requests[handoff.request].id != here.id()) CHECK(handoff.take_ns == 0);
+  }
+  CHECK(EventsNamed(trace, "for nobody")[0].request_id != stale.request);
+}
+
+TEST_CASE("what was enqueued once waited once, whoever adopts and joins it then", "[batch]") {
+  Server server;
+  Request request = Request::Begin("/r");
+  const Token token = request.Enqueue("images");
+  server.clock.Advance(20);
+  { const pitot::Adopt adopt(token); }
+  server.clock.Advance(10);
+  Batch batch = Batch::Begin("resnet50");
+  batch.Join(token);
+  { const pitot::Adopt again(token); }
+
+  const auto trace = server.Trace();
+
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.handoffs[0].take_ns - trace.handoffs[0].enqueue_ns == 20);
+  CHECK(trace.members.size() == 1);
+}
+
 TEST_CASE("an asynchronous scope belongs to its request and may end on another thread", "[async]") {
   Server server;
   Request request = Request::Begin("/r");

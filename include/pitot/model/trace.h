@@ -203,6 +203,7 @@ enum class LossReason : uint8_t {
   kClosedElsewhere = 6,  // scopes closed on another thread than they began on
   kRefused = 7,          // events of threads that found no ring
   kRecycled = 8,         // the ring of a thread that had exited was given to another: all that it recorded
+  kDamaged = 9,          // a dump that is cut off or damaged: what is missing is of any kind
 };
 PITOT_EXPORT const char* LossReasonName(LossReason reason);
 
