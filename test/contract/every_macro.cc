@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Every macro as a user's file has it: compiled by strict_warnings.py with a user's warnings, at every level of optimisation.
+// Every macro as a user's file has it: compiled by strict_warnings.py with a user's warnings, at every level of
+// optimisation.
 #include <mutex>
 #include <string>
 #include <string_view>
