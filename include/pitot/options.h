@@ -34,7 +34,7 @@ struct Options {
 
   // Everything Pitot may hold, bytes. Split as Recorder::Stats says: half for rings, the rest for requests and names,
   // the snapshot reserve (the events of one incident, 16 bytes each and 8 for each argument) and the analysis arena
-  // (what the worker needs to write those, seven times as much). At least 4 MiB.
+  // (what the worker needs to write those, seven times as much). At least 4 MiB, and enough for max_open_requests (512 bytes each).
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB; each takes 4 KiB more for
   // its header. A thread gets the largest that leaves room for 11 more such and half of the rings' budget for the
@@ -54,7 +54,7 @@ struct Options {
   uint32_t post_window_ms = 100;
 
   // Budgets of incidents: per cause (a trigger on a route) and hour, and of the directory in number and bytes, where
-  // the oldest are removed first. Each at least 1.
+  // the oldest are removed first. Each at least 1. The newest incident stays, however large it is.
   uint32_t max_incidents_per_cause_and_hour = 12;
   uint32_t max_incidents_kept = 64;
   uint64_t max_incident_directory_bytes = 1ull << 30;
