@@ -10,9 +10,9 @@
 #include <set>
 #include <string>
 
+#include "fakes/scale.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/serialize/dump.h"
-#include "fakes/scale.h"
 #include "simulator/facts.h"
 #include "simulator/reconstruct.h"
 #include "simulator/world.h"
