@@ -173,7 +173,7 @@ class TraceBuilder {
       thread.name = Text(chunk.name(i));
       thread.exited = chunk.exited(i);
       thread.history_begin_ns = chunk.history_begin_ns(i);
-      AddRow(IsTime(thread.history_begin_ns), std::move(thread), &trace_.threads, &threads_);
+      AddRow(IsTime(thread.history_begin_ns), thread, &trace_.threads, &threads_);
     }
     return Accept(ChunkType::kThreads, size);
   }
@@ -261,7 +261,7 @@ class TraceBuilder {
       const bool makes_sense = IsInterval(batch.begin_ns, batch.duration_ns) && IsTime(batch.submitted_ns) &&
                                chunk.close(i) <= UINT8_MAX &&
                                (trace_.batches.empty() || trace_.batches.back().begin_ns <= batch.begin_ns);
-      AddRow(makes_sense, std::move(batch), &trace_.batches, &batches_);
+      AddRow(makes_sense, batch, &trace_.batches, &batches_);
     }
     return Accept(ChunkType::kBatches, size);
   }

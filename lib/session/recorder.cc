@@ -16,6 +16,9 @@ Recorder::Recorder(Status status) noexcept : status_(std::move(status)) {}
 Recorder Recorder::Start(const Options& options) noexcept {
   Status status;
   std::shared_ptr<session::Session> session = session::Session::Start(options, &status);
+  // A host that does not look at the status should see it somewhere.
+  if (!status.ok() && status.code() != StatusCode::kDisabled && options.log != nullptr)
+    options.log(options.log_context, LogLevel::kError, status.message());
   Recorder recorder(std::move(status));
   recorder.session_ = std::move(session);
   return recorder;

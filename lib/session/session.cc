@@ -744,6 +744,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
         Error(said.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
               serializer->FileName(), said.message())
             .message());
+    files_failed_.fetch_add(1, std::memory_order_relaxed);
     refused = std::move(said);
   }
   if (!any) {
@@ -823,6 +824,7 @@ Stats Session::GetStats() noexcept {
   stats.incidents_written = incidents_written_.load();
   stats.incidents_suppressed = incidents_suppressed_.load();
   stats.incidents_failed = incidents_failed_.load();
+  stats.files_failed = files_failed_.load();
   stats.scope_cost_ns = scope_cost_ns_;
   stats.recording_cpu_percent = stats.own_threads_cpu_percent = -1;
   if (!status().ok()) return stats;

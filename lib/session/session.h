@@ -138,7 +138,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   FiringQueue firing_queue_;
   sem_t wake_;  // of the watcher
 
-  std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0};
+  std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
+      files_failed_{0};
 
   // The watcher's own.
   std::unique_ptr<Incident> pending_;

@@ -522,6 +522,7 @@ TEST_CASE("a serializer that throws or fails costs its own file only, and the lo
   for (const auto& name : host.incidents())
     CHECK(fakes::NamesIn(host.directory / name) ==
           std::vector<std::string>{"dump.pitot", "keep", "report.txt", "trace.pftrace"});
+  CHECK(host.recorder.Stats().files_failed == 6);
   CHECK(host.log.Has(pitot::LogLevel::kError, "throws.txt"));
   CHECK(host.log.Has(pitot::LogLevel::kError, "the host's bug"));
   CHECK(host.log.Has(pitot::LogLevel::kError, "odd.txt"));

@@ -69,7 +69,10 @@ TEST_CASE("each wrong option is refused and named, and nothing runs afterwards",
     Options options = SmallOptions();
     spoil(options);
 
+    fakes::Log log;
+    log.Listen(&options);
     const Recorder recorder = Recorder::Start(options);
+    CHECK(log.Has(pitot::LogLevel::kError, recorder.status().message()));
 
     const pitot::Status status = recorder.status();
     INFO(field << ": " << status.message());
