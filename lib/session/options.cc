@@ -107,6 +107,15 @@ MemorySplit Split(const Options& options) {
   return split;
 }
 
+void CallLog(const Options& options, LogLevel level, const char* message) noexcept {
+  if (options.log == nullptr) return;
+  try {
+    options.log(options.log_context, level, message);
+  } catch (...) {
+    // The host's mistake; it must not end the host.
+  }
+}
+
 bool IsSwitchedOff() {
   const char* off = std::getenv("PITOT_OFF");
   return off != nullptr && off[0] != '\0' && std::strcmp(off, "0") != 0;

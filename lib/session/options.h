@@ -25,6 +25,9 @@ Status CheckAndCopy(const Options& options, OwnedOptions* out);
 // What each part of the budget gets; the parts add up to it.
 MemorySplit Split(const Options& options);
 
+// Calls the host's log if there is one. What that throws ends here.
+void CallLog(const Options& options, LogLevel level, const char* message) noexcept;
+
 // True if the environment switches the recorder off.
 bool IsSwitchedOff();
 

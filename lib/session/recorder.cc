@@ -17,8 +17,8 @@ Recorder Recorder::Start(const Options& options) noexcept {
   Status status;
   std::shared_ptr<session::Session> session = session::Session::Start(options, &status);
   // A host that does not look at the status should see it somewhere.
-  if (!status.ok() && status.code() != StatusCode::kDisabled && options.log != nullptr)
-    options.log(options.log_context, LogLevel::kError, status.message());
+  if (!status.ok() && status.code() != StatusCode::kDisabled)
+    session::CallLog(options, LogLevel::kError, status.message());
   Recorder recorder(std::move(status));
   recorder.session_ = std::move(session);
   return recorder;

@@ -232,11 +232,7 @@ void Session::LeaveHost() const noexcept { inside_host_.fetch_sub(1); }
 
 void Session::Log(LogLevel level, const char* message) const noexcept {
   if (options_.values.log == nullptr || !EnterHost()) return;
-  try {
-    options_.values.log(options_.values.log_context, level, message);
-  } catch (...) {
-    // The host's; its own threads would have ended here.
-  }
+  CallLog(options_.values, level, message);
   LeaveHost();
 }
 

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -230,6 +231,25 @@ TEST_CASE("starting does not change the signals of the thread that starts", "[re
   pthread_sigmask(SIG_SETMASK, nullptr, &after);
 
   for (int signal = 1; signal < 32; ++signal) CHECK(sigismember(&before, signal) == sigismember(&after, signal));
+}
+
+TEST_CASE("a log that throws harms neither a start that fails nor a recorder that runs", "[recorder]") {
+  int calls = 0;
+  pitot::Options options;
+  options.log_context = &calls;
+  options.log = [](void* context, pitot::LogLevel, const char*) {
+    ++*static_cast<int*>(context);
+    throw std::runtime_error("the host's bug");
+  };
+  options.worker_cpu_percent = 0;
+  CHECK(pitot::Recorder::Start(options).status().code() == pitot::StatusCode::kInvalidArgument);
+  CHECK(calls == 1);
+  options.worker_cpu_percent = 25;
+  auto recorder = pitot::Recorder::Start(options);
+  REQUIRE(recorder.status().ok());
+  CHECK_FALSE(recorder.Add(std::unique_ptr<pitot::Trigger>()).ok());
+  CHECK(calls == 2);
+  CHECK(recorder.status().ok());
 }
 
 TEST_CASE("triggers and serializers that cannot be are refused, and the log says so", "[recorder]") {
