@@ -95,6 +95,9 @@ PITOT_EXPORT extern uint64_t g_ticks_per_ns_q32;
 PITOT_EXPORT extern __thread Ring* t_ring __attribute__((tls_model("initial-exec")));
 PITOT_EXPORT Ring* Attach(uint32_t gate) noexcept;  // null: no ring for this thread
 PITOT_EXPORT uint64_t ClockSlow() noexcept;
+// Before Push, has dumps show the arguments while the scope is open, if they are at most 4 words; before Pop, `begin`
+// 0.
+PITOT_EXPORT void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept;
 PITOT_EXPORT void CloseElsewhere() noexcept;
 PITOT_EXPORT void CloseMisnested(Ring* ring, uint32_t depth) noexcept;
 
@@ -233,9 +236,9 @@ PITOT_DETAIL_INLINE uint64_t TicksOf(uint64_t ns) {
   return static_cast<uint64_t>(static_cast<Wide>(ns) * __atomic_load_n(&g_ticks_per_ns_q32, __ATOMIC_RELAXED) >> 32);
 }
 
-// kOpen shows in dumps while it is open; kSlow is one that is recorded only from as many ns on as its first argument
-// says.
-enum class Keep { kOpen, kLeaf, kSlow };
+// kOpen shows in dumps while it is open, kNamed with its name; kSlow is one that is recorded only from as many ns on as
+// its first argument says.
+enum class Keep { kOpen, kNamed, kLeaf, kSlow };
 
 template <Keep kKeep, class List> class Scope {
  public:
@@ -244,6 +247,7 @@ template <Keep kKeep, class List> class Scope {
     if (ring_ == nullptr) return;
     args_.Set(args...);
     site_ = site, begin_ = Clock(ring_->gate), depth_ = ring_->depth;
+    if constexpr (kKeep == Keep::kNamed) ShowArgs(ring_, depth_, begin_, args_.words, args_.Words());
     if constexpr (kKeep != Keep::kLeaf) Push(ring_, site, begin_);
   }
   Scope(const Scope&) = delete;
@@ -259,6 +263,7 @@ template <Keep kKeep, class List> class Scope {
     const uint64_t end = Clock(ring->gate);
     // Recorded before it leaves the open stack: a snapshot that looks between finds it in one of the two.
     if (kKeep != Keep::kSlow || end - begin_ >= TicksOf(args_.words[0])) Append(ring, site_, begin_, end, args_);
+    if constexpr (kKeep == Keep::kNamed) ShowArgs(ring, depth_, 0, nullptr, 0);
     if constexpr (kKeep != Keep::kLeaf) Pop(ring, depth_);
   }
 
@@ -313,8 +318,9 @@ PITOT_NAMESPACE_END
 // PITOT_SCOPE named by the enclosing function.
 #define PITOT_FUNCTION() PITOT_DETAIL_SCOPE(kOpen, kScope, 0, __func__, "", "")
 // PITOT_SCOPE named at run time by a pitot::Name, which takes one argument's place: PITOT_SCOPE_NAMED(name, args...).
+// While it is open dumps show its name if name and arguments are at most 4 words (a string is 1 and its bytes / 8).
 #define PITOT_SCOPE_NAMED(...) \
-  PITOT_DETAIL_SCOPE(kOpen, kScope, ::pitot::kNameIsFirstArg, "", "\"\", " #__VA_ARGS__, "", __VA_ARGS__)
+  PITOT_DETAIL_SCOPE(kNamed, kScope, ::pitot::kNameIsFirstArg, "", "\"\", " #__VA_ARGS__, "", __VA_ARGS__)
 // PITOT_SCOPE that leaves a record only when it took at least `ns` nanoseconds, which takes one argument's place:
 // PITOT_SCOPE_IF_SLOWER("name", ns, args...).
 #define PITOT_SCOPE_IF_SLOWER(...) \

@@ -366,11 +366,8 @@ void Assembler::AddOpenScopes(const RingCopy& ring) {
     const KnownSite site = sites_.At(open.site);
     if (site.kind == SiteKind::kInternal) continue;
     const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
-    const bool says_args =
-        site.kind == SiteKind::kWait || open.site == reinterpret_cast<uintptr_t>(&trace::kNamedScopeSite);
-    const bool knows_args = says_args && open.arg_words != 0;
-    raw_.push_back(
-        {Ns(open.begin_ticks), kOpen, request_, batch_, site.row, knows_args ? AddArgs(record, site) : kNone});
+    const uint32_t args = open.arg_words != 0 ? AddArgs(record, site) : kNone;
+    raw_.push_back({Ns(open.begin_ticks), kOpen, request_, batch_, site.row, args});
   }
 }
 

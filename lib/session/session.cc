@@ -20,8 +20,7 @@
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/report.h"
 #include "session/calibrate.h"
-#include "snapshot/site_reader.h"
-#include "trace/internal_sites.h"
+#include "snapshot/ring_reader.h"
 #include "trace/names.h"
 #include "trace/process.h"
 #include "trace/rings.h"
@@ -60,27 +59,21 @@ double TicksPerNs() {
 
 // A scope that is open for long.
 struct LongOpen {
-  const Site* site;
-  uint64_t begin_ticks;
+  snapshot::OpenScopeCopy scope;
   uint32_t thread;
-  uint32_t name;  // if the site is kNamedScopeSite
 };
 
 std::vector<LongOpen> FindLongOpen(uint64_t now) {
   std::vector<LongOpen> found;
+  std::vector<snapshot::OpenScopeCopy> open;
   const uint64_t long_ago = detail::TicksOf(kStallNoticedNs);
   const trace::PinnedRings rings;
   for (const trace::ThreadRing* ring : rings) {
     if (ring->state != trace::RingState::kLive) continue;
-    for (uint32_t depth = 0; depth < detail::kMaxOpen; ++depth) {
-      const detail::OpenScope& open = ring->open[depth];
-      const uint64_t begin = __atomic_load_n(&open.begin, __ATOMIC_ACQUIRE);
-      if (begin == 0 || now < begin + long_ago) continue;
-      const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
-      // Read before the scope is seen to be open still: its own.
-      const uint64_t name = __atomic_load_n(&ring->waits[depth].args[0], __ATOMIC_ACQUIRE);
-      if (__atomic_load_n(&open.begin, __ATOMIC_ACQUIRE) != begin) continue;
-      found.push_back({site, begin, ring->number, static_cast<uint32_t>(name)});
+    open.clear();
+    snapshot::CopyOpenScopes(*ring, &open);
+    for (const auto& scope : open) {
+      if (now >= scope.begin_ticks + long_ago) found.push_back({scope, ring->number});
     }
   }
   return found;
@@ -544,9 +537,10 @@ void Session::LookForStalledScopes() noexcept {
     const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
     const double ticks_per_ns = TicksPerNs();
     for (const LongOpen& open : FindLongOpen(now)) {
-      const SiteNames::Site& site = site_names_.At(reinterpret_cast<uintptr_t>(open.site), trace::MonotonicNs());
-      const std::string name(open.site == &trace::kNamedScopeSite ? trace::NameText(open.name) : site.name);
-      const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.begin_ticks) / ticks_per_ns);
+      const SiteNames::Site& site = site_names_.At(open.scope.site, trace::MonotonicNs());
+      const bool is_named = site.name_is_first_arg && open.scope.arg_words != 0;
+      const std::string name(is_named ? trace::NameText(static_cast<uint32_t>(open.scope.args[0])) : site.name);
+      const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.scope.begin_ticks) / ticks_per_ns);
       const OpenScopeView view{name.c_str(), open.thread, open_ns, site.is_wait};
       OpenedSink sink(this, &Session::TakeStall, open_ns);
       const uint32_t count = trigger_count_.load(std::memory_order_acquire);

@@ -18,6 +18,7 @@ class SiteNames {
   struct Site {
     std::string name;
     bool is_wait = false;
+    bool name_is_first_arg = false;
   };
   explicit SiteNames(snapshot::SiteText (*read)(uint64_t address) = snapshot::ReadSite) : read_(read) {}
 
@@ -30,7 +31,7 @@ class SiteNames {
     const auto found = sites_.find(address);
     if (found != sites_.end()) return found->second;
     const snapshot::SiteText text = read_(address);
-    return sites_[address] = {text.name, text.kind == SiteKind::kWait};
+    return sites_[address] = {text.name, text.kind == SiteKind::kWait, (text.flags & kNameIsFirstArg) != 0};
   }
 
  private:

@@ -17,6 +17,8 @@ constexpr int kLooks = 16;
 
 uint64_t Acquire(const uint64_t* word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
 
+}  // namespace
+
 void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out) {
   for (uint32_t depth = 0; depth < detail::kMaxOpen; ++depth) {
     const detail::OpenScope& open = ring.open[depth];
@@ -27,16 +29,14 @@ void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* o
     const Site* site = __atomic_load_n(&open.site, __ATOMIC_ACQUIRE);
     if (Acquire(&open.begin) != before) continue;
     OpenScopeCopy copy{reinterpret_cast<uintptr_t>(site), before};
-    const trace::OpenWait& wait = ring.waits[depth];
-    if (Acquire(&wait.begin) == before) {
-      for (uint32_t i = 0; i < trace::kWaitArgs; ++i) copy.args[i] = Acquire(&wait.args[i]);
-      if (Acquire(&wait.begin) == before) copy.arg_words = trace::kWaitArgs;
+    const trace::OpenArgs& args = ring.open_args[depth];
+    if (Acquire(&args.begin) == before) {
+      for (uint32_t i = 0; i < trace::kMaxOpenArgs; ++i) copy.args[i] = Acquire(&args.words[i]);
+      if (Acquire(&args.begin) == before) copy.arg_words = trace::kMaxOpenArgs;
     }
     out->push_back(copy);
   }
 }
-
-}  // namespace
 
 void Settle(uint64_t fresh_words, RingCopy* copy) {
   RecordCursor cursor(copy->first, copy->last, copy->now_ticks);

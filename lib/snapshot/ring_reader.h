@@ -24,9 +24,12 @@ enum class Oldest : uint8_t {
 struct OpenScopeCopy {
   uint64_t site;
   uint64_t begin_ticks;
-  uint32_t arg_words = 0;  // of a wait
-  uint64_t args[trace::kWaitArgs] = {};
+  uint32_t arg_words = 0;  // where it says arguments while it is open
+  uint64_t args[trace::kMaxOpenArgs] = {};
 };
+
+// Adds the open scopes of `ring`, outermost first. Never waits for the writer. May throw bad_alloc.
+void CopyOpenScopes(const trace::ThreadRing& ring, std::vector<OpenScopeCopy>* out);
 
 // A copy of one ring. Holds words [first, last), whole records but possibly the oldest.
 struct RingCopy {

@@ -36,7 +36,7 @@ inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
     kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite;
 
-// Of BeginScope(Name). While such a scope is open its ThreadRing::waits holds the name in its first word.
+// Of BeginScope(Name).
 extern const Site kNamedScopeSite;
 
 // Argument words of an internal record, in the form detail::Append takes.

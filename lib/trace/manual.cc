@@ -22,15 +22,11 @@ void Begin(const Site* site, Name name) {
     return;
   }
   const uint64_t begin = detail::Clock(ring->gate);
-  StoreOpenWait(&ring->waits[depth], begin, {name.index, reinterpret_cast<uintptr_t>(site), ring->begun});
+  const uint64_t arg = name.index;
+  detail::ShowArgs(ring, depth, begin, &arg, site->arg_count);
+  ring->begun_before[depth] = static_cast<uint8_t>(ring->begun);
   ring->begun = depth + 1;
   detail::Push(ring, site, begin);
-}
-
-template <class... Args> void End(ThreadRing* ring, const Site* site, uint64_t begin, Args... args) {
-  detail::ArgList<Args...> list;
-  list.Set(args...);
-  detail::Append(ring, site, begin, detail::Clock(ring->gate), list);
 }
 
 }  // namespace
@@ -52,14 +48,17 @@ void EndScope() noexcept {
   }
   if (ring->begun == 0) return;
   const uint32_t depth = ring->begun - 1;
-  const OpenWait& scope = ring->waits[depth];
-  ring->begun = static_cast<uint32_t>(scope.args[2]);
-  const auto* site = reinterpret_cast<const Site*>(scope.args[1]);
-  if (site == &kNamedScopeSite) {
-    End(ring, site, scope.begin, Name{static_cast<uint32_t>(scope.args[0])});
+  ring->begun = ring->begun_before[depth];
+  const detail::OpenScope& scope = ring->open[depth];
+  const uint64_t end = detail::Clock(ring->gate);
+  if (scope.site == &kNamedScopeSite) {
+    detail::ArgList<Name> args;
+    args.Set(Name{static_cast<uint32_t>(ring->open_args[depth].words[0])});
+    detail::Append(ring, scope.site, scope.begin, end, args);
   } else {
-    End(ring, site, scope.begin);
+    detail::Append(ring, scope.site, scope.begin, end, detail::ArgList<>{});
   }
+  detail::ShowArgs(ring, depth, 0, nullptr, 0);
   detail::Pop(ring, depth);
 }
 

@@ -381,6 +381,16 @@ void CloseElsewhere() noexcept { trace::g_closed_elsewhere.fetch_add(1, std::mem
 // The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a
 // high bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it
 // counts the scopes that are open.
+void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept {
+  if (depth >= kMaxOpen) return;
+  const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
+  trace::OpenArgs* args = &static_cast<trace::ThreadRing*>(ring)->open_args[depth];
+  put(&args->begin, 0);
+  if (count == 0 || count > trace::kMaxOpenArgs) return;
+  for (uint32_t i = 0; i < count; ++i) put(&args->words[i], words[i]);
+  put(&args->begin, begin);
+}
+
 void CloseMisnested(Ring* ring, uint32_t depth) noexcept {
   constexpr uint32_t kHoles = 0x80000000;
   const bool had_holes = (ring->depth & kHoles) != 0;

@@ -21,21 +21,14 @@ inline constexpr uint32_t kThreadNameBytes = 64;
 
 enum class RingState : uint8_t { kLive, kRetired, kParked };
 
-inline constexpr uint32_t kWaitArgs = 4;  // kind, resource, the owner's thread and request
+inline constexpr uint32_t kMaxOpenArgs = 4;
 
-// What an open wait waits for, which its record says only at its end. Holds for the open scope of its depth if both
-// began at the same tick. Of a scope begun by BeginScope: its name if its site is kNamedScopeSite, its site, and what
-// ThreadRing::begun was.
-struct OpenWait {
+// The arguments of an open scope, which its record says only at its end: what a wait waits for, how a scope is named at
+// run time. Holds for the open scope of its depth if both began at the same tick. detail::ShowArgs writes it.
+struct OpenArgs {
   uint64_t begin;
-  uint64_t args[kWaitArgs];
+  uint64_t words[kMaxOpenArgs];
 };
-inline void StoreOpenWait(OpenWait* wait, uint64_t begin, const uint64_t (&args)[kWaitArgs]) noexcept {
-  const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
-  put(&wait->begin, 0);
-  for (uint32_t i = 0; i < kWaitArgs; ++i) put(&wait->args[i], args[i]);
-  put(&wait->begin, begin);
-}
 
 // A thread's ring with what only the library touches. Lives in the first page of its mapping; the words follow.
 struct ThreadRing : detail::Ring {
@@ -51,10 +44,11 @@ struct ThreadRing : detail::Ring {
   uint64_t floor;                                    // words before this one are of a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
-  std::atomic<bool> named;    // by SetThreadName
-  uint32_t begun;             // depth of the newest scope open by BeginScope, plus one
-  uint32_t begun_unrecorded;  // how many were begun since that found no room
-  OpenWait waits[detail::kMaxOpen];
+  std::atomic<bool> named;                 // by SetThreadName
+  uint32_t begun;                          // depth of the newest scope open by BeginScope, plus one
+  uint32_t begun_unrecorded;               // how many were begun since that found no room
+  uint8_t begun_before[detail::kMaxOpen];  // of a scope begun at that depth: what `begun` was
+  OpenArgs open_args[detail::kMaxOpen];
 };
 
 struct RingLimits {

@@ -24,13 +24,9 @@ constexpr Site kReleaseSite{kSiteMagic, SiteKind::kInstant,    ReleaseArgs::kCou
                             __LINE__,   ReleaseArgs::Types(),  "release",           "pitot/wait.h",
                             "unlock",   "\"\", kind, resource"};
 
-uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
+static_assert(WaitArgs::kCount <= trace::kMaxOpenArgs);
 
-void Announce(detail::Ring* ring, uint64_t begin, const WaitArgs& args) {
-  if (ring->depth >= detail::kMaxOpen) return;
-  trace::StoreOpenWait(&static_cast<trace::ThreadRing*>(ring)->waits[ring->depth], begin,
-                       {args.words[0], args.words[1], args.words[2], args.words[3]});
-}
+uint32_t ThreadNumber(detail::Ring* ring) { return static_cast<trace::ThreadRing*>(ring)->number; }
 
 // Who holds or notifies is a hint read without a lock: relaxed words, never torn, possibly of two moments.
 void Publish(uint32_t* thread, uint64_t* request, Owner owner) {
@@ -72,7 +68,7 @@ void Wait::Open() noexcept {
   depth_ = ring_->depth;
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
-  Announce(ring_, begin_, args);
+  detail::ShowArgs(ring_, depth_, begin_, args.words, WaitArgs::kCount);
   detail::Push(ring_, site_, begin_);
 }
 
@@ -86,6 +82,7 @@ Wait::~Wait() {
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
   detail::Append(ring_, site_, begin_, end, args);
+  detail::ShowArgs(ring_, depth_, 0, nullptr, 0);
   detail::Pop(ring_, depth_);
 }
 

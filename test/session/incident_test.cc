@@ -370,6 +370,10 @@ TEST_CASE("a stalled scope that was named at run time goes by that name", "[inci
   REQUIRE(host.Flush());
 
   CHECK(host.told()[0].cause == "stall scope op 7");
+
+  PITOT_SCOPE_NAMED(pitot::Intern("op 7"));
+  clock.Advance(3001 * kMs);
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == 2; }, 20));
 }
 
 TEST_CASE("a trigger is shown the open work that it watches and no other", "[incident]") {
