@@ -27,6 +27,10 @@ trace::ClockReading CalibrateTicks(bool slow_clock) {
   return before;
 }
 
+double TicksPerNs() noexcept {
+  return static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0;
+}
+
 double CalibrateScopeCost(bool slow_clock) {
   constexpr int kRuns = 9, kScopes = 500;
   constexpr uint64_t kWords = 4096;

@@ -14,6 +14,9 @@ namespace pitot::session {
 // returns the clocks. Takes a millisecond.
 trace::ClockReading CalibrateTicks(bool slow_clock);
 
+// What CalibrateTicks found.
+double TicksPerNs() noexcept;
+
 // The cost of one scope on this machine, ns: the median of several runs on a ring of its own. Takes about 0.1 ms.
 double CalibrateScopeCost(bool slow_clock);
 

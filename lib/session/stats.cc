@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the session says of itself.
+#include <algorithm>
+
+#include "session/calibrate.h"
+#include "session/cpu_clock.h"
+#include "session/session.h"
+#include "trace/names.h"
+#include "trace/rings.h"
+
+namespace pitot::session {
+
+std::vector<RingAt> Session::LiveRings() const {
+  const trace::PinnedRings pinned;
+  std::vector<RingAt> rings;
+  for (const trace::ThreadRing* ring : pinned) {
+    if (ring->state != trace::RingState::kLive) continue;
+    const uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_RELAXED);
+    rings.push_back({ring->number, ring->attach_ticks, ring->floor, head, ring->mask + 1});
+  }
+  return rings;
+}
+
+Stats Session::GetStats() noexcept {
+  Stats stats{};
+  stats.memory = split_;
+  stats.triggers_fired = triggers_fired_.load();
+  stats.incidents_written = incidents_written_.load();
+  stats.incidents_suppressed = incidents_suppressed_.load();
+  stats.incidents_failed = incidents_failed_.load();
+  stats.files_failed = files_failed_.load();
+  stats.scope_cost_ns = scope_cost_ns_;
+  stats.recording_cpu_percent = stats.own_threads_cpu_percent = -1;
+  if (!status().ok()) return stats;
+
+  const trace::RingCounts rings = trace::CountRings();
+  stats.ring_bytes_used = rings.bytes_used;
+  stats.address_bytes_parked = rings.bytes_parked;
+  stats.threads_recording = rings.live;
+  stats.threads_retired = rings.retired;
+  stats.events_recorded = rings.events;
+  stats.threads_refused = rings.threads_refused;
+  stats.events_refused = rings.events_refused;
+  stats.scopes_closed_elsewhere = rings.closed_elsewhere;
+  stats.scopes_misnested = rings.misnested;
+  const trace::RequestCounts requests = trace::CountRequests();
+  stats.requests_begun = requests.begun;
+  stats.requests_finished = requests.finished;
+  stats.requests_abandoned = requests.abandoned;
+  stats.requests_open = requests.open;
+  stats.requests_refused = requests.refused;
+  stats.labels_folded = requests.labels_folded;
+  stats.details_refused = requests.details_refused;
+  stats.names_refused = trace::NamesRefused() - names_refused_before_;
+  AddHistory(&stats);
+
+  const auto process_ns = static_cast<double>(ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
+  if (process_ns > 0) {
+    stats.recording_cpu_percent = 100 * static_cast<double>(rings.events) * scope_cost_ns_ / process_ns;
+    stats.own_threads_cpu_percent = 100 * static_cast<double>(OwnThreadsCpuNs()) / process_ns;
+  }
+  return stats;
+}
+
+void Session::AddHistory(Stats* stats) noexcept {
+  try {
+    const std::vector<RingAt> rings = LiveRings();
+    const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+    const double ticks_per_ms = TicksPerNs() * 1e6;
+    std::vector<uint64_t> each;
+    const std::lock_guard lock(ages_mutex_);
+    for (const RingAt& ring : rings) {
+      if (ring.head == ring.floor) continue;
+      each.push_back(static_cast<uint64_t>(static_cast<double>(ages_.Age(ring, now)) / ticks_per_ms));
+    }
+    if (each.empty()) return;
+    std::sort(each.begin(), each.end());
+    stats->history_shortest_ms = each.front();
+    stats->history_median_ms = each[each.size() / 2];
+  } catch (const std::bad_alloc&) {
+    // Zero says that it is not known.
+  }
+}
+
+int64_t Session::OwnThreadsCpuNs() noexcept {
+  int64_t total = 0;
+  for (const auto& clock : own_clocks_) {
+    if (const clockid_t id = clock.load(); id != 0) total += ClockNs(id);
+  }
+  return total;
+}
+
+}  // namespace pitot::session

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Session on the watcher: collects firings, looks for stalls, copies rings.
+#include <pthread.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/message.h"
+#include "session/calibrate.h"
+#include "session/cpu_clock.h"
+#include "session/session.h"
+#include "snapshot/ring_reader.h"
+#include "trace/names.h"
+#include "trace/rings.h"
+
+namespace pitot::session {
+namespace {
+
+using base::Error;
+
+constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls
+constexpr int64_t kIdleTickNs = 50'000'000;  // where nothing watches open work: firings wake the watcher themselves
+constexpr uint64_t kStallNoticedNs = 10'000'000;
+constexpr uint64_t kAgesNs = 1'000'000'000;         // between notes on how far rings have been written
+constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
+constexpr int64_t kPatienceNs = 2'000'000'000;      // for the worker to write an incident at idle priority
+
+// A scope that is open for long.
+struct LongOpen {
+  snapshot::OpenScopeCopy scope;
+  uint32_t thread;
+};
+
+std::vector<LongOpen> FindLongOpen(uint64_t now) {
+  std::vector<LongOpen> found;
+  std::vector<snapshot::OpenScopeCopy> open;
+  const uint64_t long_ago = detail::TicksOf(kStallNoticedNs);
+  const trace::PinnedRings rings;
+  for (const trace::ThreadRing* ring : rings) {
+    if (ring->state != trace::RingState::kLive) continue;
+    open.clear();
+    snapshot::CopyOpenScopes(*ring, &open);
+    for (const auto& scope : open) {
+      if (now >= scope.begin_ticks + long_ago) found.push_back({scope, ring->number});
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+void Session::Watch() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-watch");
+  for (;;) {
+    const uint32_t count = trigger_count_.load(std::memory_order_acquire);
+    const auto any = [&](auto asks) { return std::any_of(triggers_, triggers_ + count, asks); };
+    const bool watches_requests = any([](auto& trigger) { return trigger->WatchesOpenRequests(); });
+    const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
+    timespec until{};
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t sleep_ns = watches_requests || watches_scopes ? kTickNs : kIdleTickNs;
+    if (pending_ != nullptr) {
+      // One that is due already waits for the reserve: who frees it wakes this thread.
+      const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
+      if (left_ns > 0) sleep_ns = std::min(left_ns, sleep_ns);
+    }
+    until.tv_nsec += sleep_ns;
+    if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
+    if (sem_clockwait(&wake_, CLOCK_MONOTONIC, &until) == 0) {
+      while (sem_trywait(&wake_) == 0) {}  // one look serves all who woke it
+    }
+    bool stopping;
+    {
+      const std::lock_guard lock(mutex_);
+      stopping = stopping_;
+    }
+    try {
+      CollectFirings();
+      if (watches_requests && !stopping) LookForStalledRequests();
+      if (watches_scopes && !stopping) LookForStalledScopes();
+      CopyIfDue(stopping);
+      HurryWorker();
+      NoteRingAges();
+    } catch (const std::exception& e) {
+      Log(LogLevel::kError, Error(StatusCode::kResourceExhausted, "no incident: %s", e.what()).message());
+      incidents_failed_.fetch_add(1, std::memory_order_relaxed);
+      pending_.reset();
+      is_pending_.store(false);
+    }
+    if (stopping && pending_ == nullptr) {
+      const std::lock_guard lock(mutex_);
+      watcher_done_ = true;
+      changed_.notify_all();
+      return;
+    }
+  }
+}
+
+// An incident that is not written after a while goes on at normal priority, in its share of the CPU.
+void Session::HurryWorker() noexcept {
+  const int64_t since_ns = handed_over_ns_.load();
+  if (since_ns != 0 && ClockNs(CLOCK_MONOTONIC) - since_ns > kPatienceNs) priority_.Hurry();
+}
+
+void Session::CollectFirings() {
+  uint64_t asked;
+  {
+    const std::lock_guard lock(mutex_);
+    asked = flush_asked_;
+  }
+  bool is_more = true;
+  while (is_more && collected_.size() < kMaxFirings) {
+    collected_.emplace_back();  // its room was reserved at the start
+    is_more = firing_queue_.Pop(&collected_.back());
+    if (!is_more) collected_.pop_back();
+  }
+  // Those that may begin an incident, then those that only join, each in their order of time; taken from the back.
+  std::stable_sort(collected_.begin(), collected_.end(), [](auto& a, auto& b) {
+    return a.joins_only != b.joins_only ? b.joins_only : a.at_ticks < b.at_ticks;
+  });
+  std::reverse(collected_.begin(), collected_.end());
+  while (!collected_.empty()) {
+    const QueuedFiring firing = collected_.back();
+    // What it joins may be on its way still.
+    if (firing.joins_only && pending_ == nullptr && beginnings_.load() != 0) break;
+    collected_.pop_back();
+    const struct Taken {
+      ~Taken() { *beginnings -= begins; }
+      std::atomic<uint64_t>* beginnings;
+      uint64_t begins;
+    } taken{&beginnings_, firing.joins_only ? 0u : 1u};
+    TakeFiring(firing);
+  }
+  if (pending_ != nullptr || is_more || !collected_.empty()) return;
+  const std::lock_guard lock(mutex_);
+  if (copied_ == nullptr && !worker_busy_ && flush_done_ < asked) {
+    flush_done_ = asked;
+    changed_.notify_all();
+  }
+}
+
+void Session::TakeFiring(const QueuedFiring& firing) {
+  const Options& o = options_.values;
+  const int64_t now_ns = trace::MonotonicNs();
+  const uint64_t pre_ms = firing.pre_window_ms != 0 ? firing.pre_window_ms : o.pre_window_ms;
+  const uint64_t post_ms = firing.post_window_ms != 0 ? firing.post_window_ms : o.post_window_ms;
+  const uint64_t pre_ticks = detail::TicksOf(pre_ms * 1'000'000);
+  // The window reaches back to the beginning of the slow request, however slow it was; not to before the recorder.
+  const uint64_t window_begin_ticks = std::max(
+      start_.ticks, std::min(firing.at_ticks > pre_ticks ? firing.at_ticks - pre_ticks : 0, firing.begin_ticks));
+  const int64_t due_ns = now_ns + static_cast<int64_t>(post_ms) * 1'000'000;
+  if (pending_ != nullptr) {
+    // One incident lists every slow request of its window.
+    Incident& incident = *pending_;
+    incident.window_begin_ticks = std::min(incident.window_begin_ticks, window_begin_ticks);
+    const auto has_its_cause = [&](auto& other) { return std::strcmp(other.cause, firing.cause) == 0; };
+    // Each cause gets its post window once: if every firing did, a storm would last until the rings forget its start.
+    if (std::none_of(incident.firings.begin(), incident.firings.end(), has_its_cause))
+      incident.due_ns = std::max(incident.due_ns, std::min(due_ns, incident.latest_due_ns));
+    if (incident.firings.size() < kMaxFirings)
+      incident.firings.push_back(firing);
+    else
+      ++incident.firings_unlisted;
+    return;
+  }
+  const auto suppress = [this] { incidents_suppressed_.fetch_add(1, std::memory_order_relaxed); };
+  if (firing.joins_only) return suppress();
+  auto incident = std::make_unique<Incident>();
+  incident->cause = firing.cause;
+  incident->firings.push_back(firing);
+  incident->window_begin_ticks = window_begin_ticks;
+  incident->latest_due_ns = now_ns + kLongestPostNs;
+  incident->due_ns = due_ns;
+  const std::lock_guard lock(budget_mutex_);
+  if (!budget_.Take(incident->cause, now_ns)) return suppress();
+  incident->number = next_number_++;
+  pending_ = std::move(incident);
+  is_pending_.store(true);
+}
+
+// As FireOn, on the watcher and past the queue: all that stalls at one moment is one incident.
+bool Session::TakeStall(const Firing& firing, uint64_t open_ns) noexcept {
+  triggers_fired_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  QueuedFiring queued;
+  queued.Set(firing, now, BeginTicks(now, open_ns));
+  try {
+    TakeFiring(queued);
+    return true;
+  } catch (const std::bad_alloc&) {
+    incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
+    return false;
+  }
+}
+
+void Session::LookForStalledRequests() noexcept {
+  trace::VisitOpenRequests(
+      [](void* context, const trace::OpenRequest& open) {
+        auto* session = static_cast<Session*>(context);
+        const uint32_t count = session->trigger_count_.load(std::memory_order_acquire);
+        OpenedSink sink(session, &Session::TakeStall, open.view.latency_ns);
+        for (uint32_t i = 0; i < count; ++i) session->triggers_[i]->OnOpenRequest(open.view, sink);
+      },
+      this);
+}
+
+void Session::LookForStalledScopes() noexcept {
+  try {
+    const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+    const double ticks_per_ns = TicksPerNs();
+    for (const LongOpen& open : FindLongOpen(now)) {
+      const SiteNames::Site& site = site_names_.At(open.scope.site, trace::MonotonicNs());
+      const bool is_named = site.name_is_first_arg && open.scope.arg_words != 0;
+      const std::string name(is_named ? trace::NameText(static_cast<uint32_t>(open.scope.args[0])) : site.name);
+      const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.scope.begin_ticks) / ticks_per_ns);
+      const OpenScopeView view{name.c_str(), open.thread, open_ns, site.is_wait};
+      OpenedSink sink(this, &Session::TakeStall, open_ns);
+      const uint32_t count = trigger_count_.load(std::memory_order_acquire);
+      for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(view, sink);
+    }
+  } catch (const std::bad_alloc&) {
+    // The next tick looks again.
+  }
+}
+
+void Session::NoteRingAges() noexcept {
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  if (now - ages_noted_ticks_ < detail::TicksOf(kAgesNs)) return;
+  ages_noted_ticks_ = now;
+  try {
+    const std::vector<RingAt> rings = LiveRings();
+    const std::lock_guard lock(ages_mutex_);
+    ages_.Note(rings, now);
+  } catch (const std::bad_alloc&) {
+    // The next note fills the gap.
+  }
+}
+
+void Session::CopyIfDue(bool at_once) {
+  if (pending_ == nullptr || (!at_once && trace::MonotonicNs() < pending_->due_ns)) return;
+  {
+    std::unique_lock lock(mutex_);
+    // The reserve still holds an incident before: this one waits, and takes in what fires meanwhile.
+    if (reserve_in_use_) {
+      if (!at_once) return;
+      changed_.wait(lock, [this] { return !reserve_in_use_ || give_up_.load(); });
+      if (give_up_.load()) {
+        pending_.reset();
+        is_pending_.store(false);
+        return;
+      }
+    }
+  }
+  snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, reserve_.Whole(), &pending_->snapshot);
+  is_pending_.store(false);
+  const std::lock_guard lock(mutex_);
+  copied_ = std::move(pending_);
+  reserve_in_use_ = true;
+  changed_.notify_all();
+}
+
+}  // namespace pitot::session

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Session on the worker: makes traces of what was copied, has them written, tells the host.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "assemble/assemble.h"
+#include "base/message.h"
+#include "pitot/recorder.h"
+#include "session/cpu_clock.h"
+#include "session/session.h"
+
+namespace pitot::session {
+namespace {
+
+using base::Error;
+
+// How much CPU time the worker may use at once before its share is enforced.
+constexpr double kWorkerBurstNs = 100e6;
+
+// How many requests they are about.
+uint64_t SlowRequests(const std::vector<QueuedFiring>& firings) {
+  uint64_t requests = 0;
+  for (auto firing = firings.begin(); firing != firings.end(); ++firing) {
+    const auto is_it = [&](auto& other) { return other.request == firing->request; };
+    requests += firing->request != 0 && std::none_of(firings.begin(), firing, is_it);
+  }
+  return requests;
+}
+
+std::string Format(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace
+
+bool Session::Proceed() noexcept {
+  const double share = options_.values.worker_cpu_percent / 100.0;
+  for (;;) {
+    if (give_up_.load(std::memory_order_relaxed)) return false;
+    const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+    const int64_t cpu_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+    worker_tokens_ns_ += static_cast<double>(now_ns - worker_refilled_ns_) * share;
+    worker_tokens_ns_ = std::min(worker_tokens_ns_, kWorkerBurstNs);
+    worker_tokens_ns_ -= static_cast<double>(cpu_ns - worker_cpu_ns_);
+    worker_refilled_ns_ = now_ns;
+    worker_cpu_ns_ = cpu_ns;
+    if (worker_tokens_ns_ >= 0) return true;
+    const Awake awake(&priority_);
+    std::unique_lock lock(mutex_);
+    if (stopping_) return !give_up_.load();  // the host waits: finish
+    changed_.wait_for(lock, std::chrono::nanoseconds(static_cast<int64_t>(-worker_tokens_ns_ / share)));
+  }
+}
+
+void Session::Work() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-work");
+  priority_.Enter();
+  worker_refilled_ns_ = ClockNs(CLOCK_MONOTONIC);
+  worker_cpu_ns_ = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return copied_ != nullptr || watcher_done_; });
+    if (copied_ == nullptr) return;
+    const std::unique_ptr<Incident> incident = std::move(copied_);
+    worker_busy_ = true;
+    lock.unlock();
+    WriteIncident(incident.get());
+    lock.lock();
+    worker_busy_ = false;
+    if (!stopping_) priority_.Calm();
+    changed_.notify_all();
+    sem_post(&wake_);  // for a Flush, which the watcher answers
+  }
+}
+
+// The trace of what was copied, whose room is then free: the next incident may be copied while this one is written.
+model::Trace Session::TakeTrace(Incident* incident) {
+  const struct Room {
+    ~Room() {
+      incident->snapshot = {};
+      session->reserve_.GiveBackPages();
+      const Awake awake(&session->priority_);
+      const std::lock_guard lock(session->mutex_);
+      session->reserve_in_use_ = false;
+      session->changed_.notify_all();
+      sem_post(&session->wake_);
+    }
+    Session* session;
+    Incident* incident;
+  } room{this, incident};
+  return MakeTrace(*incident);
+}
+
+model::Trace Session::MakeTrace(const Incident& incident) {
+  model::Trace trace = assemble::Assemble(incident.snapshot);
+  trace.process_name = trace.strings.Add(options_.process_name);
+  for (const QueuedFiring& firing : incident.firings) {
+    model::FiringRow row;
+    row.at_ns = incident.snapshot.clock.Ns(firing.at_ticks);
+    row.request_id = firing.request;
+    row.cause = trace.strings.Add(firing.cause);
+    row.detail = trace.strings.Add(firing.detail);
+    trace.firings.push_back(row);
+  }
+  std::stable_sort(trace.firings.begin(), trace.firings.end(), [](auto& a, auto& b) { return a.at_ns < b.at_ns; });
+  AddAttributes(incident, &trace);
+  return trace;
+}
+
+void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
+  const auto add = [trace](const char* key, const std::string& value) {
+    trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
+  };
+  const Stats stats = StatsAwake();
+  char host[256] = "";
+  gethostname(host, sizeof host - 1);
+  add("pitot.version", Version());
+  add("host", host);
+  add("incident.number", std::to_string(incident.number));
+  add("incident.cause", incident.cause);
+  if (incident.firings_unlisted != 0) add("incident.firings_unlisted", std::to_string(incident.firings_unlisted));
+  add("cost.recording", stats.recording_cpu_percent >= 0
+                            ? Format("%.3f", stats.recording_cpu_percent) + " % of the process's CPU time (" +
+                                  std::to_string(stats.events_recorded) + " events at " +
+                                  Format("%.1f", stats.scope_cost_ns) + " ns, calibrated at the start)"
+                            : "unknown");
+  add("cost.own_threads", stats.own_threads_cpu_percent >= 0
+                              ? Format("%.3f", stats.own_threads_cpu_percent) + " % of the process's CPU time"
+                              : "unknown");
+  add("memory.budget_bytes", std::to_string(options_.values.memory_budget_bytes));
+  add("memory.rings_bytes", std::to_string(stats.memory.rings));
+  add("threads.refused", std::to_string(stats.threads_refused));
+  add("requests.refused", std::to_string(stats.requests_refused));
+  add("requests.abandoned", std::to_string(stats.requests_abandoned));
+  add("names.refused", std::to_string(stats.names_refused));
+  add("labels.folded", std::to_string(stats.labels_folded));
+  add("details.refused", std::to_string(stats.details_refused));
+  add("scopes.misnested", std::to_string(stats.scopes_misnested));
+  add("incidents.suppressed", std::to_string(stats.incidents_suppressed));
+}
+
+Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path) {
+  if (Status s = directory_.Begin(incident.number, trace.clock.realtime_ns, incident.cause); !s.ok()) return s;
+  std::vector<std::shared_ptr<Serializer>> serializers;
+  {
+    const Awake awake(&priority_);
+    const std::lock_guard lock(mutex_);
+    serializers = serializers_;
+  }
+  bool any = false;
+  Status refused;
+  for (const auto& serializer : serializers) {
+    // Pays for what was used since the last write: the trace, or what a serializer did after its own.
+    if (!Proceed()) {
+      directory_.Abandon();
+      return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+    }
+    Status said;
+    if (Status s = directory_.AddFile(serializer.get(), trace, this, &said); !s.ok()) {
+      directory_.Abandon();
+      return s;
+    }
+    any = any || said.ok();
+    if (said.ok()) continue;
+    // The rest of the incident is worth having.
+    Log(LogLevel::kError,
+        Error(said.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
+              serializer->FileName(), said.message())
+            .message());
+    files_failed_.fetch_add(1, std::memory_order_relaxed);
+    refused = std::move(said);
+  }
+  if (!any) {
+    directory_.Abandon();
+    return refused;
+  }
+  if (Status s = directory_.Commit(path); !s.ok()) return s;
+  directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
+  return {};
+}
+
+void Session::WriteIncident(Incident* taken) noexcept {
+  const Incident& incident = *taken;
+  std::string path;
+  Status written;
+  handed_over_ns_.store(ClockNs(CLOCK_MONOTONIC));
+  priority_.BeIdle();
+  try {
+    Proceed();
+    const model::Trace trace = TakeTrace(taken);
+    if (directory_.IsOpen()) written = WriteFiles(incident, trace, &path);
+  } catch (const std::exception& e) {
+    directory_.Abandon();
+    written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
+  }
+  priority_.BeNormal();
+  handed_over_ns_.store(0);
+  if (!written.ok()) {
+    incidents_failed_.fetch_add(1, std::memory_order_relaxed);
+    Log(LogLevel::kError,
+        Error(written.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
+              incident.cause.c_str(), written.message())
+            .message());
+  } else if (directory_.IsOpen()) {
+    incidents_written_.fetch_add(1, std::memory_order_relaxed);
+    Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
+  }
+  TellHost(incident, path, written);
+}
+
+void Session::TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept {
+  Hooks hooks;
+  {
+    const std::lock_guard lock(mutex_);
+    hooks = hooks_;
+  }
+  IncidentInfo info{};
+  info.number = incident.number;
+  info.cause = incident.cause.c_str();
+  info.directory = path.empty() ? nullptr : path.c_str();
+  info.slow_requests = SlowRequests(incident.firings);
+  info.first_request = incident.firings.front().request;
+  info.status = written;
+  if (!EnterHost()) return;
+  for (const auto hook : {hooks.on_incident, hooks.on_verdict}) {
+    try {
+      if (hook != nullptr) hook(hooks.context, info);
+    } catch (...) {
+      Log(LogLevel::kError, "a hook threw an exception");
+    }
+  }
+  LeaveHost();
+}
+
+// On the worker: asks for locks that the host's threads need, too.
+Stats Session::StatsAwake() noexcept {
+  const Awake awake(&priority_);
+  return GetStats();
+}
+
+}  // namespace pitot::session
