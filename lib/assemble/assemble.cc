@@ -8,6 +8,7 @@
 #include <numeric>
 #include <tuple>
 #include <unordered_set>
+#include <utility>
 
 #include "assemble/sites.h"
 #include "pitot/request.h"
@@ -28,10 +29,36 @@ using InternalRecord = trace::Record;
 struct RawEvent {
   int64_t begin_ns;
   int64_t duration_ns;
-  uint64_t request;
-  uint64_t batch;
+  uint32_t request, batch;  // numbers
   uint32_t site;
   uint32_t args;
+};
+
+// Numbers ids as they are met, so that an event keeps 4 bytes of its context until rows are known. Number 0 is id 0.
+class IdNumbers {
+ public:
+  uint32_t Of(uint64_t id) {
+    if (id != ids_[last_]) {
+      const auto [at, is_new] = numbers_.try_emplace(id, static_cast<uint32_t>(ids_.size()));
+      if (is_new) ids_.push_back(id);
+      last_ = at->second;
+    }
+    return last_;
+  }
+  // What each number's id stands for in `rows`, or kNone.
+  std::vector<uint32_t> Rows(const std::unordered_map<uint64_t, uint32_t>& rows) const {
+    std::vector<uint32_t> found;
+    for (const uint64_t id : ids_) {
+      const auto at = rows.find(id);
+      found.push_back(at != rows.end() ? at->second : kNone);
+    }
+    return found;
+  }
+
+ private:
+  std::vector<uint64_t> ids_{0};
+  std::unordered_map<uint64_t, uint32_t> numbers_{{0, 0}};
+  uint32_t last_ = 0;
 };
 
 struct RawMember {
@@ -108,8 +135,8 @@ class Assembler {
   bool saw_context_ = false, saw_batch_context_ = false;
   std::vector<RawEvent> raw_;
   uint64_t raw_records_ = 0;
-  // Of all threads, beside the columns of trace_.events: ids.
-  std::vector<uint64_t> event_requests_, event_batches_;
+  // Until ResolveEvents the events' requests and batches are numbers of these.
+  IdNumbers requests_, batches_;
 
   std::unordered_map<uint64_t, uint32_t> request_rows_, batch_rows_;
   // When requests last did something: a context or a token may be of one that had ended.
@@ -222,7 +249,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       // Read backwards: what follows in time ran in the context after, what comes next here in the one before. The
       // ring's word may be a moment older than its newest record.
       if (!saw_context_ && request_ != args[1]) {
-        for (RawEvent& event : raw_) event.request = args[1];
+        for (RawEvent& event : raw_) event.request = requests_.Of(args[1]);
       }
       saw_context_ = true;
       if (args[1] != 0) Request(args[1]);
@@ -230,7 +257,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       break;
     case InternalRecord::kBatchContext:
       if (!saw_batch_context_ && batch_ != args[1]) {
-        for (RawEvent& event : raw_) event.batch = args[1];
+        for (RawEvent& event : raw_) event.batch = batches_.Of(args[1]);
       }
       saw_batch_context_ = true;
       batch_ = args[0];
@@ -354,8 +381,8 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
   RawEvent event;
   event.begin_ns = Ns(record.begin_ticks);
   event.duration_ns = Ns(record.end_ticks) - event.begin_ns;
-  event.request = request_;
-  event.batch = batch_;
+  event.request = requests_.Of(request_);
+  event.batch = batches_.Of(batch_);
   event.site = site.row;
   event.args = AddArgs(record, site);
   raw_.push_back(event);
@@ -367,7 +394,7 @@ void Assembler::AddOpenScopes(const RingCopy& ring) {
     if (site.kind == SiteKind::kInternal) continue;
     const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
     const uint32_t args = open.arg_words != 0 ? AddArgs(record, site) : kNone;
-    raw_.push_back({Ns(open.begin_ticks), kOpen, request_, batch_, site.row, args});
+    raw_.push_back({Ns(open.begin_ticks), kOpen, requests_.Of(request_), batches_.Of(batch_), site.row, args});
   }
 }
 
@@ -466,9 +493,9 @@ void Assembler::FlushEvents(uint32_t thread) {
     events.duration_ns.push_back(event.duration_ns);
     events.site.push_back(event.site);
     events.thread.push_back(thread);
+    events.request.push_back(event.request);
+    events.batch.push_back(event.batch);
     events.args.push_back(event.args);
-    event_requests_.push_back(event.request);
-    event_batches_.push_back(event.batch);
   }
 }
 
@@ -650,22 +677,10 @@ void Assembler::SortRows() {
 // Gives events the rows of their ids. A context that outlived its request (finished on another thread) does not count.
 void Assembler::ResolveEvents() {
   model::EventColumns& events = trace_.events;
-  events.request.assign(events.size(), kNone);
-  events.batch.assign(events.size(), kNone);
-  uint64_t last_request = 0, last_batch = 0;
-  uint32_t request = kNone, batch = kNone;
+  const std::vector<uint32_t> request_rows = requests_.Rows(request_rows_), batch_rows = batches_.Rows(batch_rows_);
   for (uint32_t i = 0; i < events.size(); ++i) {
-    if (event_requests_[i] != last_request) {
-      last_request = event_requests_[i];
-      const auto at = request_rows_.find(last_request);
-      request = at != request_rows_.end() ? at->second : kNone;
-    }
-    if (event_batches_[i] != last_batch) {
-      last_batch = event_batches_[i];
-      const auto at = batch_rows_.find(last_batch);
-      batch = at != batch_rows_.end() ? at->second : kNone;
-    }
-    events.batch[i] = batch;
+    events.batch[i] = batch_rows[events.batch[i]];
+    const uint32_t request = request_rows[std::exchange(events.request[i], kNone)];
     if (request == kNone) continue;
     const model::RequestRow& row = trace_.requests[request];
     const bool is_over = row.end_known || !alive_ns_.contains(row.id);
@@ -696,9 +711,8 @@ model::Trace Assembler::Run() {
   model::EventColumns& events = trace_.events;
   events.begin_ns.reserve(words / 2);
   events.duration_ns.reserve(words / 2);
-  for (auto* column : {&events.site, &events.thread, &events.args}) column->reserve(words / 2);
-  event_requests_.reserve(words / 2);
-  event_batches_.reserve(words / 2);
+  for (auto* column : {&events.site, &events.thread, &events.request, &events.batch, &events.args})
+    column->reserve(words / 2);
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
   AddRecycled();
   AddCountedLosses();

@@ -29,14 +29,16 @@ void Group(size_t size, size_t keys, const Key& key, std::vector<uint32_t>* rows
   }
 }
 
-// Those of one thread, outer before inner.
-std::vector<Scope> ScopesOf(const Trace& trace, const ThreadRow& thread) {
+// Those of one thread that ran between two moments, outer before inner.
+std::vector<Scope> ScopesOf(const Trace& trace, const ThreadRow& thread, int64_t begin_ns, int64_t end_ns) {
   std::vector<Scope> scopes;
+  scopes.reserve(thread.event_count);
   const uint32_t last = thread.first_event + thread.event_count;
   for (uint32_t event = thread.first_event; event < last; ++event) {
+    if (trace.events.begin_ns[event] >= end_ns) break;  // they are by begin
     if (!IsScope(trace.sites[trace.events.site[event]].kind)) continue;
     const Scope scope{trace.events.begin_ns[event], trace.EventEnd(event), event};
-    if (scope.end_ns > scope.begin_ns) scopes.push_back(scope);
+    if (scope.end_ns > std::max(scope.begin_ns, begin_ns)) scopes.push_back(scope);
   }
   const auto before = [](const Scope& a, const Scope& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
@@ -56,6 +58,7 @@ void Append(int64_t begin_ns, int64_t end_ns, uint32_t event, std::vector<Segmen
 
 std::vector<Segment> Flatten(const std::vector<Scope>& scopes) {
   std::vector<Segment> segments;
+  segments.reserve(2 * scopes.size());
   // Scopes that have begun, the last begun on top. One that is over stays until it is on top.
   std::vector<Scope> open;
   int64_t now_ns = 0;
@@ -81,9 +84,19 @@ std::vector<Segment> Flatten(const std::vector<Scope>& scopes) {
 
 }  // namespace
 
+std::vector<Segment> FlattenThread(const Trace& trace, uint32_t thread, int64_t begin_ns, int64_t end_ns) {
+  std::vector<Segment> segments = Flatten(ScopesOf(trace, trace.threads[thread], begin_ns, end_ns));
+  std::erase_if(segments, [&](const Segment& s) { return s.end_ns <= begin_ns || s.begin_ns >= end_ns; });
+  if (!segments.empty()) {
+    segments.front().begin_ns = std::max(segments.front().begin_ns, begin_ns);
+    segments.back().end_ns = std::min(segments.back().end_ns, end_ns);
+  }
+  return segments;
+}
+
 ThreadFlatten::ThreadFlatten(const Trace& trace) {
   threads_.reserve(trace.threads.size());
-  for (const ThreadRow& thread : trace.threads) threads_.push_back(Flatten(ScopesOf(trace, thread)));
+  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) threads_.push_back(FlattenThread(trace, thread));
 }
 
 uint32_t ThreadFlatten::Find(uint32_t thread, int64_t at_ns) const {

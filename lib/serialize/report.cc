@@ -37,12 +37,15 @@ using model::Trace;
 
 constexpr size_t kMaxSlow = 10;     // requests shown in full
 constexpr size_t kMaxSlowest = 3;   // of those where nothing fired on a request
-constexpr size_t kMaxThreads = 12;  // per request
-constexpr size_t kMaxSites = 5;     // per thread
-constexpr size_t kMaxScopes = 3;    // per thread
-constexpr size_t kMaxWaits = 4;     // per thread
-constexpr size_t kMaxBatches = 4;   // per request
-constexpr size_t kMaxOthers = 10;   // other slow requests
+constexpr size_t kMaxThreads = 12;  // per request, that worked for it
+constexpr size_t kMaxBeside = 6;    // per request, that did not, for the first kDetailed; of the others kMaxBesideLater
+constexpr size_t kMaxBesideLater = 1;
+constexpr size_t kDetailed = 3;
+constexpr size_t kMaxSites = 5;    // per thread
+constexpr size_t kMaxScopes = 3;   // per thread
+constexpr size_t kMaxWaits = 4;    // per thread
+constexpr size_t kMaxBatches = 4;  // per request
+constexpr size_t kMaxOthers = 10;  // other slow requests
 constexpr size_t kMaxLosses = 20;
 constexpr size_t kFewestTypical = 5;
 
@@ -77,30 +80,34 @@ int64_t Median(std::vector<int64_t> values) {
   return *middle;
 }
 
+// Times and the rows that took them.
+using Ranking = std::vector<std::pair<int64_t, uint32_t>>;
+
 // One thread's part of a request's time.
 struct ThreadWork {
   uint32_t thread = kNone;
   bool is_own = false;  // ran in the request's context or its batches'
   int64_t busy_ns = 0;
   int64_t waiting_ns = 0;
-  std::vector<std::pair<int64_t, uint32_t>> sites;   // self time, an event of the site
-  std::vector<std::pair<int64_t, uint32_t>> scopes;  // overlap, event
-  std::vector<std::pair<int64_t, uint32_t>> waits;   // overlap, event
+  Ranking sites;   // self time, an event of the site
+  Ranking scopes;  // overlap, event
+  Ranking waits;   // overlap, event
   std::vector<uint32_t> open;
 };
 
-void KeepLargest(std::vector<std::pair<int64_t, uint32_t>>* rows, size_t count) {
-  const auto larger = [](const auto& a, const auto& b) {
-    return a.first != b.first ? a.first > b.first : a.second < b.second;
-  };
-  const size_t kept = std::min(count, rows->size());
-  std::partial_sort(rows->begin(), rows->begin() + static_cast<std::ptrdiff_t>(kept), rows->end(), larger);
-  rows->resize(kept);
+// Adds to rows that are kept largest first, `most` at most.
+void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
+  const auto at = std::partition_point(rows->begin(), rows->end(), [&](const auto& other) {
+    return other.first != ns ? other.first > ns : other.second < row;
+  });
+  if (at == rows->end() && rows->size() == most) return;
+  rows->insert(at, {ns, row});
+  if (rows->size() > most) rows->pop_back();
 }
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace), flatten_(trace), index_(trace) {
+  explicit Writer(const Trace& trace) : trace_(trace), index_(trace) {
     FindReleases();
     FindSlow();
   }
@@ -112,6 +119,7 @@ class Writer {
       lines_.Add(0, is_fired_          ? "SLOW REQUESTS, slowest first"
                     : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
                                        : "SLOWEST REQUESTS of the window (of those that fired nothing is left)");
+      Summary();
       for (size_t i = 0; i < slow_.size(); ++i) SlowRequest(i);
     } else {
       lines_.Blank();
@@ -209,6 +217,27 @@ class Writer {
     }
   }
 
+  // One line for each.
+  void Summary() {
+    lines_.Blank();
+    lines_.Add(3, PadLeft("time", 10) + PadLeft("typical", 11) + "  " + PadRight("most of the difference", 32) + "  " +
+                      PadRight("outcome", 11) + "  route");
+    for (size_t i = 0; i < slow_.size(); ++i) {
+      const RequestRow& request = trace_.requests[slow_[i]];
+      const StageTable stages = StagesOf(slow_[i]);
+      const StageTable::Line& whole = stages.lines.back();
+      std::string most = "-";
+      if (stages.largest < stages.lines.size()) {
+        const StageTable::Line& stage = stages.lines[stages.largest];
+        const std::string difference = " +" + Duration(stage.ns - stage.typical_ns);
+        most = Cut(stage.name, 32 - difference.size()) + difference;
+      }
+      lines_.Add(0, PadRight(std::to_string(i + 1) + ")", 3) + PadLeft(Duration(whole.ns), 10) +
+                        PadLeft(whole.is_known ? Duration(whole.typical_ns) : "unknown", 11) + "  " +
+                        PadRight(most, 32) + "  " + PadRight(OutcomeOf(request), 11) + "  " + Cut(Route(request), 24));
+    }
+  }
+
   void SlowRequest(size_t number) {
     const uint32_t row = slow_[number];
     const RequestRow& request = trace_.requests[row];
@@ -222,7 +251,7 @@ class Writer {
     Asyncs(row);
     Batches(row);
     Stages(row);
-    Threads(row);
+    Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
 
   void Facts(const RequestRow& request) {
@@ -275,14 +304,13 @@ class Writer {
     const RequestRow& request = trace_.requests[row];
     const auto batches = index_.Batches(row);
     int64_t all_ns = 0;
-    std::vector<std::pair<int64_t, uint32_t>> longest;
+    Ranking longest;
     for (const uint32_t batch_row : batches) {
       const model::BatchRow& batch = trace_.batches[batch_row];
       const int64_t ns = BatchEnd(batch) - batch.begin_ns;
       all_ns += ns;
-      longest.emplace_back(ns, batch_row);
+      Keep(&longest, kMaxBatches, ns, batch_row);
     }
-    KeepLargest(&longest, kMaxBatches);
     for (const auto& [ns, batch_row] : longest) {
       const model::BatchRow& batch = trace_.batches[batch_row];
       std::string text = Cut(Name(batch.executor, "(unnamed)"), 24) + ": " + Plural(batch.member_count, "member") +
@@ -305,12 +333,11 @@ class Writer {
 
   // Parts of the request that belong to no thread, the longest.
   void Asyncs(uint32_t row) {
-    std::vector<std::pair<int64_t, uint32_t>> longest;
+    Ranking longest;
     for (const uint32_t async : index_.Asyncs(row)) {
       const model::AsyncRow& of = trace_.asyncs[async];
-      longest.emplace_back((of.duration_ns == kOpen ? trace_.window_end_ns - of.begin_ns : of.duration_ns), async);
+      Keep(&longest, kMaxScopes, of.duration_ns == kOpen ? trace_.window_end_ns - of.begin_ns : of.duration_ns, async);
     }
-    KeepLargest(&longest, kMaxScopes);
     for (const auto& [ns, async] : longest) {
       const model::AsyncRow& of = trace_.asyncs[async];
       lines_.Add(3, "async      " + Cut(Str(trace_.sites[of.site].name), 40) + ": " + Duration(ns) +
@@ -335,10 +362,25 @@ class Writer {
     return *is_of_its_size ? same_size : same_route;
   }
 
-  void Stages(uint32_t row) {
-    const RequestRow& request = trace_.requests[row];
+  // A request's stages beside those of its like. The last line is the whole request.
+  struct StageTable {
+    struct Line {
+      std::string name;
+      int64_t ns;
+      int64_t typical_ns;
+      bool is_known;
+    };
+    std::vector<Line> lines;
+    size_t largest = 0;  // line with the largest difference; lines.size(): none took longer
+    size_t typical = 0;  // how many requests `typical_ns` is the median of
     bool is_of_its_size = false;
-    const std::vector<uint32_t> typical = Typical(request, &is_of_its_size);
+  };
+
+  StageTable StagesOf(uint32_t row) const {
+    const RequestRow& request = trace_.requests[row];
+    StageTable stages;
+    const std::vector<uint32_t> typical = Typical(request, &stages.is_of_its_size);
+    stages.typical = typical.size();
     const bool is_known = typical.size() >= kFewestTypical;
     std::map<StringId, std::vector<int64_t>> typical_stages;
     std::vector<int64_t> typical_latencies;
@@ -348,47 +390,46 @@ class Writer {
         typical_stages[time.name].push_back(time.ns);
     }
 
-    struct Line {
-      std::string name;
-      int64_t ns;
-      int64_t typical_ns;
-      bool is_known;
-    };
-    std::vector<Line> table;
+    std::vector<StageTable::Line>& table = stages.lines;
     for (const StageTime& time : StageTimes(trace_, request)) {
       const std::vector<int64_t>& others = typical_stages[time.name];
       const bool has_typical = is_known && others.size() >= kFewestTypical;
       table.push_back({time.name == 0 ? "(before the first stage)" : std::string(Str(time.name)), time.ns,
                        has_typical ? Median(others) : 0, has_typical});
     }
-    size_t largest = table.size();
+    const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
+    size_t largest = table.size() + 1;
     for (size_t i = 0; i < table.size(); ++i) {
-      const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
-      if (table[i].is_known && excess(i) > 0 && (largest == table.size() || excess(i) > excess(largest))) largest = i;
+      if (table[i].is_known && excess(i) > 0 && (largest > table.size() || excess(i) > excess(largest))) largest = i;
     }
     table.push_back({"whole request", Latency(row), is_known ? Median(typical_latencies) : 0, is_known});
+    stages.largest = largest;
+    return stages;
+  }
 
+  void Stages(uint32_t row) {
+    const StageTable stages = StagesOf(row);
     lines_.Blank();
     lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("typical", 14) + PadLeft("difference", 14));
-    for (size_t i = 0; i < table.size(); ++i) {
-      const Line& line = table[i];
+    for (size_t i = 0; i < stages.lines.size(); ++i) {
+      const StageTable::Line& line = stages.lines[i];
       const int64_t difference_ns = line.ns - line.typical_ns;
       std::string text =
           PadRight(line.name, 34) + PadLeft(Milliseconds(line.ns), 14) +
           PadLeft(line.is_known ? Milliseconds(line.typical_ns) : "-", 14) +
           PadLeft(line.is_known ? (difference_ns >= 0 ? "+" : "") + Milliseconds(difference_ns) : "-", 14);
-      if (i == largest && i + 1 < table.size()) text += "  <-- largest";
+      if (i == stages.largest) text += "  <-- largest";
       lines_.Add(3, text);
     }
-    if (is_known) {
+    if (stages.lines.back().is_known) {
       lines_.Add(3, Format("typical: median of the %s ok requests of the same route%s in this trace",
-                           Count(typical.size()).c_str(),
-                           !is_of_its_size            ? ", any size,"
-                           : request.size_bucket != 0 ? " and size"
-                                                      : ""));
+                           Count(stages.typical).c_str(),
+                           !stages.is_of_its_size                  ? ", any size,"
+                           : trace_.requests[row].size_bucket != 0 ? " and size"
+                                                                   : ""));
     } else {
       lines_.Add(3,
-                 "typical: unknown, only " + Plural(typical.size(), "ok request") + " of the same route in this trace");
+                 "typical: unknown, only " + Plural(stages.typical, "ok request") + " of the same route in this trace");
     }
   }
 
@@ -402,26 +443,23 @@ class Writer {
     };
 
     std::map<std::pair<uint32_t, StringId>, std::pair<int64_t, uint32_t>> by_site;
-    const std::vector<model::Segment>& segments = flatten_.Thread(thread);
-    auto segment = std::partition_point(segments.begin(), segments.end(),
-                                        [&](const model::Segment& s) { return s.end_ns <= begin_ns; });
-    for (; segment != segments.end() && segment->begin_ns < end_ns; ++segment) {
-      const int64_t ns = overlap(segment->begin_ns, segment->end_ns);
-      const model::SiteRow& site = trace_.sites[trace_.events.site[segment->event]];
+    // One at a time: all threads flattened would be larger than the trace.
+    for (const model::Segment& segment : model::FlattenThread(trace_, thread, begin_ns, end_ns)) {
+      const int64_t ns = segment.end_ns - segment.begin_ns;
+      const model::SiteRow& site = trace_.sites[trace_.events.site[segment.event]];
       if (site.kind == SiteKind::kWait) {
         work.waiting_ns += ns;
         continue;
       }
       work.busy_ns += ns;
-      const uint32_t args = trace_.events.args[segment->event];
+      const uint32_t args = trace_.events.args[segment.event];
       const StringId named =
           site.name_is_first_arg && args != kNone ? static_cast<StringId>(trace_.arg_values[args]) : 0;
-      auto& self = by_site[{trace_.events.site[segment->event], named}];
+      auto& self = by_site[{trace_.events.site[segment.event], named}];
       self.first += ns;
-      self.second = segment->event;
+      self.second = segment.event;
     }
-    for (const auto& [site, self] : by_site) work.sites.push_back(self);
-    KeepLargest(&work.sites, kMaxSites);
+    for (const auto& [site, self] : by_site) Keep(&work.sites, kMaxSites, self.first, self.second);
 
     const model::ThreadRow& of = trace_.threads[thread];
     for (uint32_t event = of.first_event; event < of.first_event + of.event_count; ++event) {
@@ -430,17 +468,19 @@ class Writer {
       if (!model::IsScope(kind)) continue;
       const int64_t ns = overlap(trace_.events.begin_ns[event], trace_.EventEnd(event));
       if (ns <= 0) continue;
-      (kind == SiteKind::kWait ? work.waits : work.scopes).emplace_back(ns, event);
+      if (kind == SiteKind::kWait)
+        Keep(&work.waits, kMaxWaits, ns, event);
+      else
+        Keep(&work.scopes, kMaxScopes, ns, event);
       if (trace_.events.duration_ns[event] == kOpen) work.open.push_back(event);
       const uint32_t batch = trace_.events.batch[event];
       work.is_own |= trace_.events.request[event] == row || (batch != kNone && is_its_batch[batch]);
     }
-    KeepLargest(&work.scopes, kMaxScopes);
-    KeepLargest(&work.waits, kMaxWaits);
     return work;
   }
 
-  void Threads(uint32_t row) {
+  // Those that worked for it, and `most_beside` others.
+  void Threads(uint32_t row, size_t most_beside) {
     std::vector<ThreadWork> works;
     std::vector<bool> is_its_batch(trace_.batches.size());
     for (const uint32_t batch : index_.Batches(row)) is_its_batch[batch] = true;
@@ -454,12 +494,19 @@ class Writer {
     lines_.Blank();
     if (works.empty()) return lines_.Add(3, "no scope was recorded on any thread meanwhile");
     lines_.Add(3, "what ran on every thread meanwhile (those that worked for it first, marked *)");
-    for (size_t i = 0; i < works.size() && i < kMaxThreads; ++i) Thread(works[i], trace_.requests[row]);
-    if (works.size() > kMaxThreads) {
+    size_t own = 0, beside = 0;
+    std::vector<const ThreadWork*> left_out;
+    for (const ThreadWork& work : works) {
+      const bool is_shown = work.is_own ? own++ < kMaxThreads : beside++ < most_beside;
+      if (is_shown)
+        Thread(work, trace_.requests[row]);
+      else
+        left_out.push_back(&work);
+    }
+    if (!left_out.empty()) {
       int64_t busy_ns = 0, waiting_ns = 0;
-      for (size_t i = kMaxThreads; i < works.size(); ++i)
-        busy_ns += works[i].busy_ns, waiting_ns += works[i].waiting_ns;
-      lines_.Add(3, "  and " + Plural(works.size() - kMaxThreads, "thread") + " more, in scopes " + Duration(busy_ns) +
+      for (const ThreadWork* work : left_out) busy_ns += work->busy_ns, waiting_ns += work->waiting_ns;
+      lines_.Add(3, "  and " + Plural(left_out.size(), "thread") + " more, in scopes " + Duration(busy_ns) +
                         ", waiting " + Duration(waiting_ns));
     }
     const size_t idle = trace_.threads.size() - works.size();
@@ -590,16 +637,16 @@ class Writer {
   }
 
   void StillOpen() {
-    std::vector<std::pair<int64_t, uint32_t>> open;
+    Ranking open;
+    size_t all = 0;
     for (uint32_t event = 0; event < trace_.events.size(); ++event) {
-      if (trace_.events.duration_ns[event] == kOpen)
-        open.emplace_back(trace_.EventEnd(event) - trace_.events.begin_ns[event], event);
+      if (trace_.events.duration_ns[event] != kOpen) continue;
+      Keep(&open, kMaxOthers, trace_.EventEnd(event) - trace_.events.begin_ns[event], event);
+      ++all;
     }
     uint64_t requests = 0;
     for (const RequestRow& request : trace_.requests) requests += request.duration_ns == kOpen;
     if (open.empty() && requests == 0) return;
-    const size_t all = open.size();
-    KeepLargest(&open, kMaxOthers);
     lines_.Blank();
     lines_.Add(0,
                "STILL OPEN when the snapshot was taken: " + Plural(all, "scope") + ", " + Plural(requests, "request"));
@@ -670,7 +717,6 @@ class Writer {
   }
 
   const Trace& trace_;
-  const model::ThreadFlatten flatten_;
   const model::RequestIndex index_;
   Lines lines_;
   std::vector<uint32_t> slow_;

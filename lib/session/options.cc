@@ -19,9 +19,9 @@ using base::Error;
 constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
 // What the worker holds at most, for each byte of the reserve and, while it sorts the events of one ring, for each byte
-// of the largest. Measured where it is most, nested scopes without arguments: 5.6 and 3.8. A test holds it.
-constexpr uint64_t kArenaPerReserve = 6;
-constexpr uint64_t kArenaPerRing = 4;
+// of the largest. Measured where it is most, nested scopes without arguments: 2.8 and 4.5. A test holds it.
+constexpr uint64_t kArenaPerReserve = 3;
+constexpr uint64_t kArenaPerRing = 5;
 
 bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 

@@ -54,6 +54,29 @@ TEST_CASE("a flattened thread shows the innermost scope at every moment and noth
   }
 }
 
+TEST_CASE("a part of a flattened thread is the whole, cut", "[index]") {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    const Trace trace = RandomTrace(seed, 4 * seed);
+    const model::ThreadFlatten flatten(trace);
+    const int64_t quarter_ns = (trace.window_end_ns - trace.window_begin_ns) / 4;
+    const int64_t begin_ns = trace.window_begin_ns + quarter_ns, end_ns = trace.window_end_ns - quarter_ns;
+    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+      std::vector<Segment> expected;
+      for (const Segment& s : flatten.Thread(thread)) {
+        const Segment cut{std::max(s.begin_ns, begin_ns), std::min(s.end_ns, end_ns), s.event};
+        if (cut.begin_ns < cut.end_ns) expected.push_back(cut);
+      }
+      const std::vector<Segment> part = model::FlattenThread(trace, thread, begin_ns, end_ns);
+      REQUIRE(part.size() == expected.size());
+      for (size_t i = 0; i < part.size(); ++i) {
+        REQUIRE(part[i].begin_ns == expected[i].begin_ns);
+        REQUIRE(part[i].end_ns == expected[i].end_ns);
+        REQUIRE(part[i].event == expected[i].event);
+      }
+    }
+  }
+}
+
 TEST_CASE("find gives the segment at a moment, else the last before it", "[index]") {
   TraceMaker maker;
   maker.trace.window_end_ns = 1000;

@@ -97,6 +97,35 @@ TEST_CASE("who held a lock that went through several hands while it was waited f
   CHECK(Has(text, "5.00 ms of it held by idle #4"));
 }
 
+TEST_CASE("of the threads that did not work for a slow request the busiest six are shown, the others counted",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (uint32_t i = 0; i < 10; ++i) {
+    const uint32_t scope = trace.threads[0].first_event;
+    trace.threads.push_back(trace.threads[3]);
+    trace.threads.back().name = trace.strings.Add("beside");
+    trace.threads.back().number = 10 + i;
+    trace.threads.back().first_event = trace.events.size();
+    trace.threads.back().event_count = 1;
+    trace.events.begin_ns.push_back(trace.window_begin_ns + 615 * incident::kMs);
+    trace.events.duration_ns.push_back((i + 1) * 100'000);
+    trace.events.site.push_back(trace.events.site[scope]);
+    trace.events.thread.push_back(static_cast<uint32_t>(trace.threads.size()) - 1);
+    trace.events.request.push_back(model::kNone);
+    trace.events.batch.push_back(model::kNone);
+    trace.events.args.push_back(model::kNone);
+  }
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "* http-1 #1: in scopes"));
+  CHECK(Has(text, "  http-2 #2: in scopes"));
+  for (uint32_t i = 5; i < 10; ++i) CHECK(Has(text, "beside #" + std::to_string(10 + i)));
+  CHECK_FALSE(Has(text, "beside #14"));
+  CHECK(Has(text, "and 5 threads more, in scopes 1.50 ms, waiting 0 us"));
+}
+
 TEST_CASE("losses of which no number is known are not called none", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::LossRow& loss : trace.losses) loss.events = 0;

@@ -127,9 +127,7 @@ std::vector<Fact> Facts(const Truth& truth) {
                 {{handoff.to_thread, handoff.take_ns}});
   }
   for (const TrueEvent& event : truth.events) {
-    // A name given at run time is recorded at the end; what a wait is for is known before.
-    const std::string name = event.end_ns != kOpen || event.kind == SiteKind::kWait ? event.name : "";
-    std::string text = EventLine(event.thread, event.kind, name, event.begin_ns, event.end_ns);
+    std::string text = EventLine(event.thread, event.kind, event.name, event.begin_ns, event.end_ns);
     if (event.kind == SiteKind::kCounter) text += Line(" value", event.value);
     if (event.kind == SiteKind::kWait)
       text += Line(" for", pitot::WaitKindName(event.wait), event.owner.thread, event.owner.request);

@@ -4,6 +4,7 @@
 #ifndef PITOT_MODEL_INDEX_H_
 #define PITOT_MODEL_INDEX_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "pitot/model/trace.h"
@@ -19,6 +20,10 @@ struct Segment {
   int64_t end_ns = 0;
   uint32_t event = kNone;
 };
+// Of one thread from `begin_ns` to `end_ns`, cut there. Memory: by what ran then. O(events of the thread).
+PITOT_EXPORT std::vector<Segment> FlattenThread(const Trace& trace, uint32_t thread, int64_t begin_ns = INT64_MIN,
+                                                int64_t end_ns = INT64_MAX);
+// Of all threads.
 class PITOT_EXPORT ThreadFlatten {
  public:
   // O(n log n). The trace must outlive nothing: the index copies what it needs.
