@@ -18,7 +18,7 @@ struct IncidentInfo {
   const char* directory;   // absolute; null if incidents are not kept on disk or writing failed
   uint64_t slow_requests;  // that joined it, each once; those of the first 256 firings
   uint64_t first_request;  // id of the one that began it; 0: none
-  Status status;           // ok, or why nothing is on disk
+  Status status;           // ok; why nothing is on disk; or, beside a directory, why a file of it is missing
 };
 
 // Called on Pitot's worker thread, one call at a time. They may take their time (the next incident is copied

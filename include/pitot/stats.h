@@ -49,7 +49,8 @@ struct Stats {
   uint64_t incidents_written;
   uint64_t incidents_suppressed;  // firings that began or joined none: no budget, or too many at once
   uint64_t incidents_failed;      // could not be written; the log callback says why
-  uint64_t files_failed;          // that incidents are without, because a serializer refused; the log callback says why
+  uint64_t
+      files_failed;  // that incidents are without: a serializer refused, the disk was full; the log callback says why
 
   // Cost of recording since Start: events times their calibrated cost, against the process's CPU time; and the CPU time
   // of Pitot's own threads. Percent of the process's CPU time; negative: unknown.

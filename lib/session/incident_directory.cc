@@ -210,25 +210,28 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   return {};
 }
 
-Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle, Status* said) {
+Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle) {
   const std::string name = serializer->FileName();
   const int fd = openat(partial_fd_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError("create", path_ + "/" + partial_ + "/" + name, errno);
   FileSink sink(fd, throttle);
+  Status status;
   try {
-    *said = serializer->Serialize(trace, sink);
+    status = serializer->Serialize(trace, sink);
   } catch (const std::exception& e) {
-    *said = Error(StatusCode::kInternal, "the serializer threw an exception: %s", e.what());
+    status = Error(StatusCode::kInternal, "the serializer threw an exception: %s", e.what());
   } catch (...) {
-    *said = Status(StatusCode::kInternal, "the serializer threw an exception");
+    status = Status(StatusCode::kInternal, "the serializer threw an exception");
   }
   int error = sink.error();
-  if (error == 0 && said->ok() && fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+  if (error == 0 && status.ok() && fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
   if (close(fd) != 0 && error == 0) error = errno;
-  if (error == ECANCELED) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
-  if (error != 0) return SystemError("write", path_ + "/" + partial_ + "/" + name, error);
-  if (!said->ok()) unlinkat(partial_fd_, name.c_str(), 0);
-  return {};
+  if (error == ECANCELED)
+    status = Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+  else if (error != 0)
+    status = SystemError("write", path_ + "/" + partial_ + "/" + name, error);
+  if (!status.ok()) unlinkat(partial_fd_, name.c_str(), 0);
+  return status;
 }
 
 Status IncidentDirectory::Commit(std::string* path) {

@@ -39,8 +39,8 @@ class IncidentDirectory {
   // Begins an incident; files are added; Commit gives it its name "20261121T015359Z-0007-latency-classify" and returns
   // its whole path, Abandon removes it. At most one at a time.
   Status Begin(uint64_t number, int64_t realtime_ns, const std::string& cause);
-  // A failure of the serializer itself goes to `said` and leaves no file; what is returned is a failure to write.
-  Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle, Status* said);
+  // Writes one file whole or, if the serializer or the disk fails or the throttle says to stop, leaves none of it.
+  Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
   Status Commit(std::string* path);
   void Abandon() noexcept;
 

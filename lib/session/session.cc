@@ -101,9 +101,10 @@ std::shared_ptr<Session> Session::Start(const Options& options, Status* status) 
 }
 
 Status Session::StartThreads() {
-  serializers_.push_back(MakePerfettoSerializer());
-  serializers_.push_back(MakeDumpSerializer());
+  // The smallest first: on a full disk it may be all that is left.
   serializers_.push_back(MakeReportSerializer());
+  serializers_.push_back(MakeDumpSerializer());
+  serializers_.push_back(MakePerfettoSerializer());
   for (const auto& serializer : serializers_) {
     if (serializer == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the serializers");
   }

@@ -154,35 +154,29 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
     serializers = serializers_;
   }
   bool any = false;
-  Status refused;
+  Status missing;  // why a file is
   for (const auto& serializer : serializers) {
     // Pays for what was used since the last write: the trace, or what a serializer did after its own.
-    if (!Proceed()) {
+    Status file = Proceed() ? directory_.AddFile(serializer.get(), trace, this) : Status();
+    if (give_up_.load()) {
       directory_.Abandon();
       return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
     }
-    Status said;
-    if (Status s = directory_.AddFile(serializer.get(), trace, this, &said); !s.ok()) {
-      directory_.Abandon();
-      return s;
-    }
-    any = any || said.ok();
-    if (said.ok()) continue;
+    any = any || file.ok();
+    if (file.ok()) continue;
     // The rest of the incident is worth having.
-    Log(LogLevel::kError,
-        Error(said.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
-              serializer->FileName(), said.message())
-            .message());
+    missing = Error(file.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
+                    serializer->FileName(), file.message());
+    Log(LogLevel::kError, missing.message());
     files_failed_.fetch_add(1, std::memory_order_relaxed);
-    refused = std::move(said);
   }
   if (!any) {
     directory_.Abandon();
-    return refused;
+    return missing;
   }
   if (Status s = directory_.Commit(path); !s.ok()) return s;
   directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
-  return {};
+  return missing;
 }
 
 void Session::WriteIncident(Incident* taken) noexcept {
@@ -201,7 +195,7 @@ void Session::WriteIncident(Incident* taken) noexcept {
   }
   priority_.BeNormal();
   handed_over_ns_.store(0);
-  if (!written.ok()) {
+  if (path.empty() && !written.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kError,
         Error(written.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),

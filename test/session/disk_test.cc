@@ -183,7 +183,7 @@ TEST_CASE("a disk that becomes read-only fails incidents, and the recorder goes 
   });
 }
 
-TEST_CASE("a full disk fails the incident, leaves nothing of it, and those before it stay", "[disk]") {
+TEST_CASE("a full disk costs the files that do not fit, and those before stay", "[disk]") {
   OnSmallDisk("size=4m", [](SmallDisk& disk) {
     Host host;
     host.options.incident_directory = disk.path().c_str();
@@ -195,27 +195,39 @@ TEST_CASE("a full disk fails the incident, leaves nothing of it, and those befor
     HOLDS(host.recorder.Add(MakeLarge(&is_large)).ok());
     HOLDS(host.TriggerAndFlush());
 
-    HOLDS(NamesIn(disk.path()) == before);
-    HOLDS(NamesIn(disk.path() + "/" + before[0]).size() == 4);
-    HOLDS(host.recorder.Stats().incidents_failed == 1);
+    const auto after = NamesIn(disk.path());
+    HOLDS(after.size() == 2);
+    HOLDS(after[0] == before[0]);
+    HOLDS(NamesIn(disk.path() + "/" + after[0]).size() == 4);
+    const std::vector<std::string> kept{"dump.pitot", "keep", "report.txt", "trace.pftrace"};
+    HOLDS(NamesIn(disk.path() + "/" + after[1]) == kept);
+    HOLDS(host.recorder.Stats().incidents_failed == 0);
+    HOLDS(host.recorder.Stats().files_failed == 1);
     HOLDS(host.told()[2].code == StatusCode::kResourceExhausted);
+    HOLDS(!host.told()[2].directory.empty());
+    HOLDS(host.log.Has(pitot::LogLevel::kError, "is without large"));
     HOLDS(host.log.Has(pitot::LogLevel::kError, "No space left"));
     is_large = false;
     HOLDS(host.TriggerAndFlush());
-    HOLDS(NamesIn(disk.path()).size() == 2);
+    HOLDS(NamesIn(disk.path()).size() == 3);
     return 0;
   });
 }
 
-TEST_CASE("a file that cannot be written whole fails the incident, which leaves nothing", "[disk]") {
+TEST_CASE("a disk without room for any file fails the incident, which leaves nothing", "[disk]") {
   Host host;
   REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("keep",
+                                             [](const auto&, pitot::ByteSink& sink) {
+                                               sink.Write("two", 2);
+                                               return pitot::Status();
+                                             }))
+              .ok());
   REQUIRE(host.TriggerAndFlush());
   const auto before = host.incidents();
-  bool is_large = true;
-  REQUIRE(host.recorder.Add(MakeLarge(&is_large)).ok());
   {
-    const FileSizeLimit limit(4 << 20);
+    const FileSizeLimit limit(1);
     REQUIRE(host.TriggerAndFlush());
   }
 
@@ -223,7 +235,6 @@ TEST_CASE("a file that cannot be written whole fails the incident, which leaves 
   CHECK(host.recorder.Stats().incidents_failed == 1);
   CHECK(host.told()[2].code == StatusCode::kIoError);
   CHECK(host.log.Has(pitot::LogLevel::kError, "File too large"));
-  is_large = false;
   REQUIRE(host.TriggerAndFlush());
   CHECK(host.incidents().size() == 2);
 }

@@ -49,9 +49,8 @@ std::string AddIncident(IncidentDirectory* directory, uint64_t number, int64_t r
   Unthrottled throttle;
   fakes::CallSerializer serializer("file.txt", WriteBytes(bytes));
   std::string path;
-  Status said;
   Status status = directory->Begin(number, realtime_ns, cause);
-  if (status.ok()) status = directory->AddFile(&serializer, {}, &throttle, &said);
+  if (status.ok()) status = directory->AddFile(&serializer, {}, &throttle);
   if (status.ok()) status = directory->Commit(&path);
   return status.ok() ? path : status.message();
 }
@@ -84,10 +83,9 @@ TEST_CASE("nothing has an incident's name before it is whole, and nothing is lef
   REQUIRE(directory.Open(temp.path()).ok());
   Unthrottled throttle;
   fakes::CallSerializer serializer("file.txt", WriteBytes(10));
-  Status said;
 
   REQUIRE(directory.Begin(1, kMorning, "x").ok());
-  REQUIRE(directory.AddFile(&serializer, {}, &throttle, &said).ok());
+  REQUIRE(directory.AddFile(&serializer, {}, &throttle).ok());
   REQUIRE(NamesIn(temp.path()).size() == 1);
   CHECK(NamesIn(temp.path())[0][0] == '.');
   directory.Abandon();
@@ -99,7 +97,7 @@ TEST_CASE("nothing has an incident's name before it is whole, and nothing is lef
     const IncidentDirectory gone = [] { return IncidentDirectory(); }();
   }
   std::string path;
-  REQUIRE(directory.AddFile(&serializer, {}, &throttle, &said).ok());
+  REQUIRE(directory.AddFile(&serializer, {}, &throttle).ok());
   REQUIRE(directory.Commit(&path).ok());
   CHECK(NamesIn(temp.path()).size() == 1);
 }
@@ -211,9 +209,8 @@ TEST_CASE("a directory removed in mid-write fails that incident and the next one
     return Status();
   });
   std::string path;
-  Status said;
   REQUIRE(directory.Begin(1, kMorning, "x").ok());
-  REQUIRE(directory.AddFile(&removes, {}, &throttle, &said).ok());
+  REQUIRE(directory.AddFile(&removes, {}, &throttle).ok());
   const Status status = directory.Commit(&path);
 
   CHECK(!status.ok());
@@ -229,10 +226,9 @@ TEST_CASE("a writer that must stop leaves nothing", "[directory]") {
   Unthrottled throttle;
   throttle.left = 3;
   fakes::CallSerializer serializer("file.txt", WriteBytes(10 << 20));
-  Status said;
   REQUIRE(directory.Begin(1, kMorning, "x").ok());
 
-  const Status status = directory.AddFile(&serializer, {}, &throttle, &said);
+  const Status status = directory.AddFile(&serializer, {}, &throttle);
   directory.Abandon();
 
   CHECK(status.code() == StatusCode::kUnavailable);
@@ -251,7 +247,7 @@ TEST_CASE("what a killed writer left is removed at the next start, what a living
     Status said;
     std::string path;
     if (!directory.Open(temp.path()).ok() || !directory.Begin(1, kMorning, "x").ok()) return 1;
-    if (!directory.AddFile(&serializer, {}, &throttle, &said).ok()) return 2;
+    if (!directory.AddFile(&serializer, {}, &throttle).ok()) return 2;
     char byte = 'r';
     if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) != 1) return 3;
     return directory.Commit(&path).ok() ? 0 : 4;
