@@ -17,6 +17,7 @@
 namespace {
 
 using fakes::EventsNamed;
+using fakes::Text;
 using fakes::VirtualClock;
 using pitot::Outcome;
 using pitot::Request;
@@ -26,8 +27,6 @@ using session_test::Host;
 using session_test::Rounds;
 
 constexpr uint64_t kMs = 1'000'000;
-
-std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) { return std::string(trace.strings[id]); }
 
 // The value of an attribute; "" if there is none.
 std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
