@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "fakes/temp_directory.h"
 #include "golden.h"
 #include "pitot/serialize/dump.h"
 #include "report/incident_trace.h"
@@ -21,41 +22,32 @@ using nlohmann::json;
 
 namespace {
 
+using fakes::ReadFile;
+
 struct Result {
   int exit_code;
   std::string out;
   std::string err;
 };
 
-std::string Read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-// A directory of its own, removed at the end.
+// A directory of its own to run the program in.
 class Folder {
  public:
-  Folder() {
-    char path[] = "/tmp/pitot-cli-test-XXXXXX";
-    REQUIRE(mkdtemp(path) != nullptr);
-    path_ = path;
-  }
-  ~Folder() { (void)!system(("rm -rf " + path_).c_str()); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string operator/(const std::string& name) const { return directory_ / name; }
   std::string Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(*this / name, std::ios::binary) << bytes;
     return *this / name;
   }
   // Runs `pitot` with the arguments in this folder.
   Result Run(const std::string& arguments, const char* out = "out") const {
-    const std::string command = "cd " + path_ + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
+    const std::string command =
+        "cd " + directory_.path() + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
     const int status = system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Read(*this / "out"), Read(*this / "err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(*this / "out"), ReadFile(*this / "err")};
   }
 
  private:
-  std::string path_;
+  fakes::TempDirectory directory_;
 };
 
 std::string Dump(const pitot::model::Trace& trace = incident::MakeTrace()) {
@@ -176,7 +168,7 @@ TEST_CASE("report prints the report", "[cli]") {
   CHECK(result.exit_code == 0);
   CheckGolden("report_incident.txt", result.out);
   CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
-  CHECK(Read(folder / "report.txt") == result.out);
+  CHECK(ReadFile(folder / "report.txt") == result.out);
 }
 
 TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on request", "[cli]") {
@@ -189,12 +181,12 @@ TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on reques
   CHECK(plain.exit_code == 0);
   CHECK(plain.out.find("wrote dump.pftrace") == 0);
   CHECK(compressed.exit_code == 0);
-  CHECK(Read(folder / "dump.pftrace").size() > 500);
-  CHECK(Read(folder / "small.pftrace").size() < Read(folder / "dump.pftrace").size());
+  CHECK(ReadFile(folder / "dump.pftrace").size() > 500);
+  CHECK(ReadFile(folder / "small.pftrace").size() < ReadFile(folder / "dump.pftrace").size());
   struct stat file = {};
   REQUIRE(stat((folder / "dump.pftrace").c_str(), &file) == 0);
   CHECK((file.st_mode & 0777) == 0600);
-  CHECK(folder.Run("convert dump.pitot -o -").out == Read(folder / "dump.pftrace"));
+  CHECK(folder.Run("convert dump.pitot -o -").out == ReadFile(folder / "dump.pftrace"));
 }
 
 TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be recovered", "[cli]") {
@@ -241,7 +233,7 @@ TEST_CASE("an incident's directory stands for the dump in it", "[cli]") {
 
   CHECK(folder.Run("requests .").out == folder.Run("requests dump.pitot").out);
   CHECK(folder.Run("convert .").exit_code == 0);
-  CHECK(Read(folder / "dump.pftrace").size() > 500);
+  CHECK(ReadFile(folder / "dump.pftrace").size() > 500);
 }
 
 TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
@@ -272,7 +264,7 @@ TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind"
   for (const char* command : {"info dump.pitot", "info --json dump.pitot", "requests dump.pitot", "report dump.pitot"})
     CHECK(folder.Run(command, "/dev/full").exit_code == 6);
   CHECK(folder.Run("convert dump.pitot -o dump.pitot").exit_code == 2);
-  CHECK(Read(folder / "dump.pitot") == Dump());
+  CHECK(ReadFile(folder / "dump.pitot") == Dump());
 }
 
 TEST_CASE("wrong usage exits with 2 and points at the help", "[cli]") {
