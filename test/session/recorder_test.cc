@@ -39,6 +39,15 @@ size_t EntriesOf(const char* path) {
 size_t Threads() { return EntriesOf("/proc/self/task") - 2; }
 size_t Descriptors() { return EntriesOf("/proc/self/fd") - 2; }
 
+void CheckRefusesAll(Recorder& recorder) {
+  CHECK(recorder.status().code() == StatusCode::kNotRunning);
+  CHECK(recorder.Trigger("reason").code() == StatusCode::kNotRunning);
+  CHECK(recorder.Flush(1000).code() == StatusCode::kNotRunning);
+  CHECK(recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kNotRunning);
+  CHECK(recorder.Add(fakes::MakeEventsSerializer()).code() == StatusCode::kNotRunning);
+  CHECK(recorder.SetHooks({}).code() == StatusCode::kNotRunning);
+}
+
 uint64_t MappedBytes() {
   std::ifstream statm("/proc/self/statm");
   uint64_t pages = 0;
@@ -51,12 +60,7 @@ uint64_t MappedBytes() {
 TEST_CASE("a recorder that was never started says so to everything", "[recorder]") {
   Recorder recorder;
 
-  CHECK(recorder.status().code() == StatusCode::kNotRunning);
-  CHECK(recorder.Trigger("reason").code() == StatusCode::kNotRunning);
-  CHECK(recorder.Flush(1000).code() == StatusCode::kNotRunning);
-  CHECK(recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kNotRunning);
-  CHECK(recorder.Add(fakes::MakeEventsSerializer()).code() == StatusCode::kNotRunning);
-  CHECK(recorder.SetHooks({}).code() == StatusCode::kNotRunning);
+  CheckRefusesAll(recorder);
   CHECK(recorder.Stats().events_recorded == 0);
   recorder.Stop();
   CHECK(std::string(pitot::Version()) == PITOT_VERSION_STRING);
@@ -68,10 +72,7 @@ TEST_CASE("a stopped recorder says so, and stopping again does nothing", "[recor
   host.recorder.Stop();
   host.recorder.Stop();
 
-  CHECK(host.recorder.status().code() == StatusCode::kNotRunning);
-  CHECK(host.recorder.Trigger("late").code() == StatusCode::kNotRunning);
-  CHECK(host.recorder.Flush(1000).code() == StatusCode::kNotRunning);
-  CHECK(host.recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kNotRunning);
+  CheckRefusesAll(host.recorder);
   CHECK(host.incidents().empty());
 }
 
@@ -105,6 +106,32 @@ TEST_CASE("a handle can be moved, and one that is assigned over stops", "[record
   CHECK(second.status().code() == StatusCode::kNotRunning);
   CHECK(pitot::Now().ticks == 0);
   CHECK(Recorder::Start(SmallOptions()).status().ok());
+}
+
+TEST_CASE("a handle that was moved from is not running, and nothing asked of it reaches the recorder", "[recorder]") {
+  Host host;
+  REQUIRE(host.Start());
+  Recorder& first = host.recorder;
+  Recorder second = std::move(first);
+  PITOT_INSTANT("event");
+
+  CheckRefusesAll(first);
+  CHECK(session_test::Contains(first.status().message(), "moved"));
+  CHECK(first.Stats().events_recorded == 0);
+  first.Stop();
+  { const Recorder third = std::move(first); }
+
+  CHECK(second.status().ok());
+  CHECK(second.Stats().events_recorded == 1);
+  CHECK(second.Trigger("because").ok());
+  CHECK(second.Flush(60'000).ok());
+  CHECK(host.incidents().size() == 1);
+  CHECK(host.told().size() == 2);
+
+  // Nor is one that was assigned from; and it may be used again.
+  first = std::move(second);
+  CheckRefusesAll(second);
+  CHECK(first.status().ok());
 }
 
 TEST_CASE("starting and stopping a hundred times leaves no thread, descriptor or memory behind", "[recorder]") {
