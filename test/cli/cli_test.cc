@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The built program on small dumps: what it prints and how it exits.
+#include <linux/capability.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,11 +18,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 
+#include "fakes/child.h"
+#include "fakes/own_mounts.h"
 #include "fakes/temp_directory.h"
 #include "golden.h"
 #include "pitot/serialize/dump.h"
 #include "report/incident_trace.h"
+#include "session/host.h"
+#include "session/worker_priority.h"
 
 using nlohmann::json;
 
@@ -52,6 +63,76 @@ class Folder {
 
 std::string Dump(const pitot::model::Trace& trace = incident::MakeTrace()) {
   return incident::Serialize(*pitot::MakeDumpSerializer(), trace);
+}
+
+// What `pitot doctor` finds here.
+json FindingOf(const Folder& folder, const std::string& topic) {
+  const json document = json::parse(folder.Run("doctor --json").out, nullptr, false);
+  if (document.is_discarded()) return {};
+  for (const json& finding : document["findings"]) {
+    if (finding["topic"] == topic) return finding;
+  }
+  return {};
+}
+
+// Whether doctor says that recorders use the cycle counter; -1 if not the same as they do.
+int CycleCounterIsUsed(const Folder& folder) {
+  session_test::Host host;
+  if (!host.Start() || !host.TriggerAndFlush() || host.traces().size() != 1) return -1;
+  const bool is_used = host.traces()[0].clock.cycle_counter;
+  host.recorder.Stop();
+  host.options.clock = pitot::ClockSource::kCycleCounter;
+  const bool can_be_asked_for = pitot::Recorder::Start(host.options).status().ok();
+  const bool is_said = FindingOf(folder, "cycle_counter").value("health", "") == "good";
+  return is_used == can_be_asked_for && is_used == is_said ? is_used : -1;
+}
+
+// As a thread of this process finds it out: what a recorder's worker then is while it works, and whether a thread
+// that is idle may come back.
+struct Priority {
+  int policy, nice;
+  bool may_return;
+};
+Priority PriorityOfWorkers() {
+  Priority found{};
+  const sched_param param{};
+  std::thread([&] {
+    found.may_return =
+        sched_setscheduler(0, SCHED_IDLE, &param) == 0 && sched_setscheduler(0, SCHED_OTHER, &param) == 0;
+  }).join();
+  std::thread([&] {
+    pitot::session::WorkerPriority worker;
+    worker.Enter();
+    worker.BeIdle();
+    found.policy = sched_getscheduler(0);
+    found.nice = getpriority(PRIO_PROCESS, 0);
+  }).join();
+  return found;
+}
+
+// In a child: 0 if doctor and workers agree, and if they are idle where that is expected.
+int CheckPriority(const Folder& folder, bool is_idle) {
+  const Priority worker = PriorityOfWorkers();
+  const json finding = FindingOf(folder, "idle_priority");
+  HOLDS(worker.may_return == is_idle);
+  HOLDS(worker.policy == (is_idle ? SCHED_IDLE : SCHED_OTHER));
+  HOLDS(finding.value("health", "") == (is_idle ? "good" : "note"));
+  if (!is_idle)
+    HOLDS(session_test::Contains(finding.value("answer", ""), "written at nice " + std::to_string(worker.nice)));
+  return 0;
+}
+
+// This process and its children have no right to raise a priority but for that limit. False where it cannot be set.
+bool LimitNice(rlim_t limit) {
+  const rlimit both{limit, limit};
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (setrlimit(RLIMIT_NICE, &both) != 0 || syscall(SYS_capget, &header, data) != 0) return false;
+  if ((data[0].permitted >> CAP_SYS_NICE & 1) == 0) return true;
+  data[0].effective &= ~(1u << CAP_SYS_NICE);
+  data[0].permitted &= ~(1u << CAP_SYS_NICE);
+  data[0].inheritable &= ~(1u << CAP_SYS_NICE);
+  return prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0) == 0 && syscall(SYS_capset, &header, data) == 0;
 }
 
 void CheckColumns(const std::string& text) {
@@ -310,6 +391,42 @@ TEST_CASE("doctor says what the machine allows", "[cli]") {
   CHECK(topics == std::vector<std::string>{"switch", "cycle_counter", "clock_cost", "memory", "cpu", "threads",
                                            "locked_memory", "unloaded_sites", "idle_priority", "incident_directory",
                                            "collector_host", "collector_driver", "collector_cupti", "collector_nvml"});
+}
+
+TEST_CASE("doctor says of the cycle counter what recorders do", "[cli]") {
+  const Folder folder;
+  CHECK(CycleCounterIsUsed(folder) >= 0);
+
+  // And where the kernel has found that it is not to be trusted.
+  folder.Write("clock source", "hpet\n");
+  fakes::InOwnMounts([&] {
+    if (mount((folder / "clock source").c_str(), "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+              nullptr, MS_BIND, nullptr) != 0)
+      return fakes::kCannotRun;
+    HOLDS(FindingOf(folder, "cycle_counter").value("answer", "").find("by hpet") != std::string::npos);
+#if defined(__x86_64__)
+    HOLDS(CycleCounterIsUsed(folder) == 0);
+#else
+    HOLDS(CycleCounterIsUsed(folder) >= 0);
+#endif
+    return 0;
+  });
+}
+
+TEST_CASE("doctor says of the priority of those who write incidents what recorders do", "[cli]") {
+  const Folder folder;
+  CHECK(fakes::InChild([&] { return CheckPriority(folder, PriorityOfWorkers().may_return); }) == 0);
+  CHECK(fakes::InChild([&] {
+          HOLDS(LimitNice(0));
+          return CheckPriority(folder, false);
+        }) == 0);
+  const int with_limit =
+      fakes::InChild([&] { return LimitNice(20) ? CheckPriority(folder, true) : fakes::kCannotRun; });
+  if (with_limit == fakes::kCannotRun) {
+    WARN("not run: this user may not raise its limits");
+    return;
+  }
+  CHECK(with_limit == 0);
 }
 
 TEST_CASE("doctor finds a problem and exits with 1", "[cli]") {
