@@ -136,6 +136,7 @@ bool LimitNice(rlim_t limit) {
 }
 
 void CheckColumns(const std::string& text) {
+  CHECK(!text.empty());
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
 }
