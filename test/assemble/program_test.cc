@@ -97,6 +97,15 @@ struct Model {
   std::vector<HandoffModel> handoffs;
   std::vector<AsyncModel> asyncs;
   std::vector<TokenModel> tokens;
+
+  // Puts what has no id into one order.
+  void Sort() {
+    std::sort(events.begin(), events.end());
+    std::sort(members.begin(), members.end());
+    std::sort(handoffs.begin(), handoffs.end());
+    std::sort(asyncs.begin(), asyncs.end());
+    std::sort(tokens.begin(), tokens.end());
+  }
 };
 
 // ---- The program.
@@ -178,11 +187,7 @@ class Program {
         request.stages[i].duration = last && request.duration == kOpen ? kOpen : end - request.stages[i].begin;
       }
     }
-    std::sort(model.events.begin(), model.events.end());
-    std::sort(model.members.begin(), model.members.end());
-    std::sort(model.handoffs.begin(), model.handoffs.end());
-    std::sort(model.asyncs.begin(), model.asyncs.end());
-    std::sort(model.tokens.begin(), model.tokens.end());
+    model.Sort();
     return model;
   }
 
@@ -509,11 +514,7 @@ Model Recorded(const Trace& trace) {
     model.asyncs.emplace_back(request_id(row.request), row.begin_thread, row.end_thread, row.begin_ns, row.duration_ns);
   for (const auto& row : trace.tokens)
     model.tokens.emplace_back(request_id(row.request), row.thread, row.at_ns, row.count);
-  std::sort(model.events.begin(), model.events.end());
-  std::sort(model.members.begin(), model.members.end());
-  std::sort(model.handoffs.begin(), model.handoffs.end());
-  std::sort(model.asyncs.begin(), model.asyncs.end());
-  std::sort(model.tokens.begin(), model.tokens.end());
+  model.Sort();
   return model;
 }
 

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The built program on small dumps: what it prints and how it exits.
+#include <linux/capability.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,14 +18,22 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 
+#include "fakes/child.h"
+#include "fakes/own_mounts.h"
+#include "fakes/temp_directory.h"
 #include "golden.h"
 #include "pitot/serialize/dump.h"
 #include "report/incident_trace.h"
+#include "session/host.h"
+#include "session/worker_priority.h"
 
 using nlohmann::json;
 
 namespace {
+
+using fakes::ReadFile;
 
 struct Result {
   int exit_code;
@@ -27,42 +41,102 @@ struct Result {
   std::string err;
 };
 
-std::string Read(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-// A directory of its own, removed at the end.
+// A directory of its own to run the program in.
 class Folder {
  public:
-  Folder() {
-    char path[] = "/tmp/pitot-cli-test-XXXXXX";
-    REQUIRE(mkdtemp(path) != nullptr);
-    path_ = path;
-  }
-  ~Folder() { (void)!system(("rm -rf " + path_).c_str()); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  std::string operator/(const std::string& name) const { return directory_ / name; }
   std::string Write(const std::string& name, const std::string& bytes) const {
     std::ofstream(*this / name, std::ios::binary) << bytes;
     return *this / name;
   }
   // Runs `pitot` with the arguments in this folder.
   Result Run(const std::string& arguments, const char* out = "out") const {
-    const std::string command = "cd " + path_ + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
+    const std::string command =
+        "cd " + directory_.path() + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
     const int status = system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Read(*this / "out"), Read(*this / "err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(*this / "out"), ReadFile(*this / "err")};
   }
 
  private:
-  std::string path_;
+  fakes::TempDirectory directory_;
 };
 
 std::string Dump(const pitot::model::Trace& trace = incident::MakeTrace()) {
   return incident::Serialize(*pitot::MakeDumpSerializer(), trace);
 }
 
+// What `pitot doctor` finds here.
+json FindingOf(const Folder& folder, const std::string& topic) {
+  const json document = json::parse(folder.Run("doctor --json").out, nullptr, false);
+  if (document.is_discarded()) return {};
+  for (const json& finding : document["findings"]) {
+    if (finding["topic"] == topic) return finding;
+  }
+  return {};
+}
+
+// Whether doctor says that recorders use the cycle counter; -1 if not the same as they do.
+int CycleCounterIsUsed(const Folder& folder) {
+  session_test::Host host;
+  if (!host.Start() || !host.TriggerAndFlush() || host.traces().size() != 1) return -1;
+  const bool is_used = host.traces()[0].clock.cycle_counter;
+  host.recorder.Stop();
+  host.options.clock = pitot::ClockSource::kCycleCounter;
+  const bool can_be_asked_for = pitot::Recorder::Start(host.options).status().ok();
+  const bool is_said = FindingOf(folder, "cycle_counter").value("health", "") == "good";
+  return is_used == can_be_asked_for && is_used == is_said ? is_used : -1;
+}
+
+// As a thread of this process finds it out: what a recorder's worker then is while it works, and whether a thread
+// that is idle may come back.
+struct Priority {
+  int policy, nice;
+  bool may_return;
+};
+Priority PriorityOfWorkers() {
+  Priority found{};
+  const sched_param param{};
+  std::thread([&] {
+    found.may_return =
+        sched_setscheduler(0, SCHED_IDLE, &param) == 0 && sched_setscheduler(0, SCHED_OTHER, &param) == 0;
+  }).join();
+  std::thread([&] {
+    pitot::session::WorkerPriority worker;
+    worker.Enter();
+    worker.BeIdle();
+    found.policy = sched_getscheduler(0);
+    found.nice = getpriority(PRIO_PROCESS, 0);
+  }).join();
+  return found;
+}
+
+// In a child: 0 if doctor and workers agree, and if they are idle where that is expected.
+int CheckPriority(const Folder& folder, bool is_idle) {
+  const Priority worker = PriorityOfWorkers();
+  const json finding = FindingOf(folder, "idle_priority");
+  HOLDS(worker.may_return == is_idle);
+  HOLDS(worker.policy == (is_idle ? SCHED_IDLE : SCHED_OTHER));
+  HOLDS(finding.value("health", "") == (is_idle ? "good" : "note"));
+  if (!is_idle)
+    HOLDS(session_test::Contains(finding.value("answer", ""), "written at nice " + std::to_string(worker.nice)));
+  return 0;
+}
+
+// This process and its children have no right to raise a priority but for that limit. False where it cannot be set.
+bool LimitNice(rlim_t limit) {
+  const rlimit both{limit, limit};
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct data[2]{};
+  if (setrlimit(RLIMIT_NICE, &both) != 0 || syscall(SYS_capget, &header, data) != 0) return false;
+  if ((data[0].permitted >> CAP_SYS_NICE & 1) == 0) return true;
+  data[0].effective &= ~(1u << CAP_SYS_NICE);
+  data[0].permitted &= ~(1u << CAP_SYS_NICE);
+  data[0].inheritable &= ~(1u << CAP_SYS_NICE);
+  return prctl(PR_CAPBSET_DROP, CAP_SYS_NICE, 0, 0, 0) == 0 && syscall(SYS_capset, &header, data) == 0;
+}
+
 void CheckColumns(const std::string& text) {
+  CHECK(!text.empty());
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 100);
 }
@@ -176,7 +250,7 @@ TEST_CASE("report prints the report", "[cli]") {
   CHECK(result.exit_code == 0);
   CheckGolden("report_incident.txt", result.out);
   CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
-  CHECK(Read(folder / "report.txt") == result.out);
+  CHECK(ReadFile(folder / "report.txt") == result.out);
 }
 
 TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on request", "[cli]") {
@@ -189,12 +263,12 @@ TEST_CASE("convert writes a Perfetto trace beside the dump, compressed on reques
   CHECK(plain.exit_code == 0);
   CHECK(plain.out.find("wrote dump.pftrace") == 0);
   CHECK(compressed.exit_code == 0);
-  CHECK(Read(folder / "dump.pftrace").size() > 500);
-  CHECK(Read(folder / "small.pftrace").size() < Read(folder / "dump.pftrace").size());
+  CHECK(ReadFile(folder / "dump.pftrace").size() > 500);
+  CHECK(ReadFile(folder / "small.pftrace").size() < ReadFile(folder / "dump.pftrace").size());
   struct stat file = {};
   REQUIRE(stat((folder / "dump.pftrace").c_str(), &file) == 0);
   CHECK((file.st_mode & 0777) == 0600);
-  CHECK(folder.Run("convert dump.pitot -o -").out == Read(folder / "dump.pftrace"));
+  CHECK(folder.Run("convert dump.pitot -o -").out == ReadFile(folder / "dump.pftrace"));
 }
 
 TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be recovered", "[cli]") {
@@ -241,7 +315,7 @@ TEST_CASE("an incident's directory stands for the dump in it", "[cli]") {
 
   CHECK(folder.Run("requests .").out == folder.Run("requests dump.pitot").out);
   CHECK(folder.Run("convert .").exit_code == 0);
-  CHECK(Read(folder / "dump.pftrace").size() > 500);
+  CHECK(ReadFile(folder / "dump.pftrace").size() > 500);
 }
 
 TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
@@ -272,7 +346,7 @@ TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind"
   for (const char* command : {"info dump.pitot", "info --json dump.pitot", "requests dump.pitot", "report dump.pitot"})
     CHECK(folder.Run(command, "/dev/full").exit_code == 6);
   CHECK(folder.Run("convert dump.pitot -o dump.pitot").exit_code == 2);
-  CHECK(Read(folder / "dump.pitot") == Dump());
+  CHECK(ReadFile(folder / "dump.pitot") == Dump());
 }
 
 TEST_CASE("wrong usage exits with 2 and points at the help", "[cli]") {
@@ -318,6 +392,42 @@ TEST_CASE("doctor says what the machine allows", "[cli]") {
   CHECK(topics == std::vector<std::string>{"switch", "cycle_counter", "clock_cost", "memory", "cpu", "threads",
                                            "locked_memory", "unloaded_sites", "idle_priority", "incident_directory",
                                            "collector_host", "collector_driver", "collector_cupti", "collector_nvml"});
+}
+
+TEST_CASE("doctor says of the cycle counter what recorders do", "[cli]") {
+  const Folder folder;
+  CHECK(CycleCounterIsUsed(folder) >= 0);
+
+  // And where the kernel has found that it is not to be trusted.
+  folder.Write("clock source", "hpet\n");
+  fakes::InOwnMounts([&] {
+    if (mount((folder / "clock source").c_str(), "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+              nullptr, MS_BIND, nullptr) != 0)
+      return fakes::kCannotRun;
+    HOLDS(FindingOf(folder, "cycle_counter").value("answer", "").find("by hpet") != std::string::npos);
+#if defined(__x86_64__)
+    HOLDS(CycleCounterIsUsed(folder) == 0);
+#else
+    HOLDS(CycleCounterIsUsed(folder) >= 0);
+#endif
+    return 0;
+  });
+}
+
+TEST_CASE("doctor says of the priority of those who write incidents what recorders do", "[cli]") {
+  const Folder folder;
+  CHECK(fakes::InChild([&] { return CheckPriority(folder, PriorityOfWorkers().may_return); }) == 0);
+  CHECK(fakes::InChild([&] {
+          HOLDS(LimitNice(0));
+          return CheckPriority(folder, false);
+        }) == 0);
+  const int with_limit =
+      fakes::InChild([&] { return LimitNice(20) ? CheckPriority(folder, true) : fakes::kCannotRun; });
+  if (with_limit == fakes::kCannotRun) {
+    WARN("not run: this user may not raise its limits");
+    return;
+  }
+  CHECK(with_limit == 0);
 }
 
 TEST_CASE("doctor finds a problem and exits with 1", "[cli]") {

@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
+
 namespace fakes {
 
 // Forks and returns the child's process id. The child runs `body`, whose result is its exit status, and is killed by
@@ -26,6 +28,18 @@ inline int WaitForChild(pid_t pid) {
 }
 
 template <class Body> int InChild(Body body) { return WaitForChild(StartChild(body)); }
+
+// The exit status of a body that found that the machine does not let it run.
+inline constexpr int kCannotRun = 77;
+
+// In a child's body: says what does not hold and ends it.
+#define HOLDS(what)                                                                  \
+  do {                                                                               \
+    if (!(what)) {                                                                   \
+      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what); \
+      return 1;                                                                      \
+    }                                                                                \
+  } while (false)
 
 }  // namespace fakes
 

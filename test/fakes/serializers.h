@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Serializers for tests of the session: one that runs what the test wants, and one that lists the events.
+// Serializers for tests of the session: one that runs what the test wants, one that lists the events, and one that
+// waits for the test.
 #ifndef PITOT_TEST_FAKES_SERIALIZERS_H_
 #define PITOT_TEST_FAKES_SERIALIZERS_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "fakes/trace_text.h"
+#include "fakes/wait_until.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/model/trace.h"
 
@@ -39,6 +42,31 @@ inline std::unique_ptr<pitot::Serializer> MakeEventsSerializer() {
     std::string text = pitot::model::FindInconsistency(trace) + "\n";
     for (const EventText& event : Events(trace)) text += event.name + "\n";
     sink.Write(text.data(), text.size());
+    return pitot::Status();
+  });
+}
+
+// Where a thread of the recorder waits until the test opens it. Shared: it outlives recorders that could not wait.
+struct Gate {
+  // By who is to wait.
+  void Pass() {
+    inside = true;
+    WaitUntil([this] { return open.load(); });
+    left = true;
+  }
+  // By the test. False if nobody comes.
+  bool WaitUntilReached() const {
+    return WaitUntil([this] { return inside.load(); });
+  }
+  std::atomic<bool> inside{false}, open{false}, left{false};
+};
+
+// "gate.txt": waits in the middle of it.
+inline std::unique_ptr<pitot::Serializer> MakeGateSerializer(std::shared_ptr<Gate> gate) {
+  return MakeCallSerializer("gate.txt", [gate = std::move(gate)](const pitot::model::Trace&, pitot::ByteSink& sink) {
+    sink.Write("half", 4);
+    gate->Pass();
+    sink.Write("whole", 5);
     return pitot::Status();
   });
 }

@@ -15,6 +15,10 @@
 
 namespace fakes {
 
+inline std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) {
+  return std::string(trace.strings[id]);
+}
+
 struct EventText {
   std::string name;
   std::string thread;

@@ -80,6 +80,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 #ifdef PITOT_CORPUS_WRITER
+#include "fakes/string_sink.h"
 #include "serialize/sample_trace.h"
 
 namespace {
@@ -92,7 +93,7 @@ bool WriteFile(const std::string& path, char first, const std::string& bytes) {
 }
 
 std::string Dump(const pitot::model::Trace& trace) {
-  pitot::test::StringSink sink;
+  fakes::StringSink sink;
   Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");
   return sink.bytes;
 }

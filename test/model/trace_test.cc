@@ -66,6 +66,31 @@ TEST_CASE("a copied or moved string table stands on its own", "[model]") {
   CHECK(second.size() == moved.size());
 }
 
+TEST_CASE("a string table fills block after block, however many", "[model]") {
+  constexpr uint32_t kStringBytes = 256, kStrings = 6400;
+  const auto text = [](uint32_t i) {
+    const std::string number = std::to_string(i);
+    return std::string(kStringBytes - number.size(), '.') + number;
+  };
+  StringTable table;
+  for (uint32_t i = 1; i <= kStrings; ++i) REQUIRE(table.Add(text(i)) == i);
+
+  // What begins where the string before it ends is in the same block.
+  std::vector<uint32_t> blocks;
+  for (uint32_t i = 1; i <= kStrings; ++i) {
+    REQUIRE(table[i] == text(i));
+    if (i > 1 && table[i].data() == table[i - 1].data() + kStringBytes) {
+      ++blocks.back();
+    } else {
+      blocks.push_back(1);
+    }
+  }
+  REQUIRE(blocks.size() > 64);
+  // The first ones are small, so that small tables are.
+  CHECK(blocks.front() == 1);
+  for (size_t i = 10; i + 1 < blocks.size(); ++i) CHECK(blocks[i] == (16 << 10) / kStringBytes);
+}
+
 TEST_CASE("losses have names", "[model]") {
   CHECK(std::string(LossReasonName(model::LossReason::kDepth)) == "too deep");
   CHECK(std::string(LossReasonName(static_cast<model::LossReason>(99))) == "unknown");

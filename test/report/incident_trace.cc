@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "fakes/string_sink.h"
+
 namespace incident {
 namespace {
 
@@ -132,17 +134,9 @@ Trace MakeTrace() {
 }
 
 std::string Serialize(Serializer& serializer, const Trace& trace) {
-  class Sink final : public ByteSink {
-   public:
-    bool Write(const void* data, uint64_t size) noexcept override {
-      text.append(static_cast<const char*>(data), size);
-      return true;
-    }
-    std::string text;
-  };
-  Sink sink;
+  fakes::StringSink sink;
   const Status status = serializer.Serialize(trace, sink);
-  return status.ok() ? sink.text : std::string("failed: ") + status.message();
+  return status.ok() ? sink.bytes : std::string("failed: ") + status.message();
 }
 
 }  // namespace incident

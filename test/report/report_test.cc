@@ -69,6 +69,48 @@ TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   CHECK(Has(Report(trace), "request 0000000000000abc fired, but nothing of it is in the trace"));
 }
 
+TEST_CASE("a report of requests of which nothing is left says so, and shows the slowest that are there", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.firings[0].request_id = 0xabc;
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "SLOWEST REQUESTS of the window (of those that fired nothing is left)\n"));
+  CHECK(!Has(text, "nothing fired on a request"));
+  CHECK(Has(text, "missing    request 0000000000000abc fired, but nothing of it is in the trace"));
+  CHECK(Has(text, "\n1) 86.0 ms  /segment"));
+  CHECK(Has(text, "\n3) "));
+  CHECK(!Has(text, "\n4) "));
+}
+
+TEST_CASE("the longest asynchronous scopes of a slow request are in its report, open ones so far", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const auto slow = static_cast<uint32_t>(trace.requests.size()) - 1;
+  REQUIRE(trace.requests[slow].id == incident::kSlowRequest);
+  const auto add = [&](const std::string& name, uint32_t request, int64_t after_ms, int64_t duration_ns) {
+    model::SiteRow site;
+    site.kind = SiteKind::kAsyncBegin;
+    site.name = trace.strings.Add(name);
+    trace.sites.push_back(site);
+    trace.asyncs.push_back({static_cast<uint32_t>(trace.sites.size()) - 1, request, 0, 0,
+                            trace.requests[slow].begin_ns + after_ms * incident::kMs, duration_ns});
+  };
+  add("of another request", slow - 1, 0, 500 * incident::kMs);
+  add("fetch", slow, 1, 4 * incident::kMs);
+  add("short", slow, 2, 3 * incident::kMs);
+  add("embed call", slow, 3, 12 * incident::kMs);
+  add("push", slow, 5, model::kOpen);
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text,
+            "   async      push: 385.0 ms so far from +5.00 ms\n"
+            "   async      embed call: 12.0 ms from +3.00 ms\n"
+            "   async      fetch: 4.00 ms from +1.00 ms\n"));
+  CHECK(!Has(text, "short: "));
+  CHECK(!Has(text, "of another request"));
+}
+
 TEST_CASE("who held a lock that went through several hands while it was waited for is said in turn", "[report]") {
   Trace trace = incident::MakeTrace();
   // The slow request waits for "cache" from 614 to 626 ms; the last thread, which has no events, gives it up twice.
@@ -141,7 +183,7 @@ TEST_CASE("a firing on no request reports the slowest and what is still open", "
   const std::string text = Report(trace);
 
   CHECK(Has(text, "Pitot incident: stall scope forward"));
-  CHECK(Has(text, "SLOWEST REQUESTS of the window"));
+  CHECK(Has(text, "SLOWEST REQUESTS of the window (nothing fired on a request)"));
   CHECK(Has(text, "STILL OPEN when the snapshot was taken: 1 scope"));
 }
 

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "fakes/string_sink.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/dump.h"
 #include "pitot/serialize/perfetto.h"
@@ -19,6 +20,7 @@ namespace pitot::test {
 namespace {
 
 namespace proto = ::pitot::dump::v1;
+using fakes::StringSink;
 using model::Trace;
 
 std::string Dump(const Trace& trace) {

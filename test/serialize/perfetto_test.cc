@@ -12,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "fakes/string_sink.h"
 #include "golden.h"
 #include "pitot/model/trace.h"
 #include "serialize/proto/perfetto_trace.pb.h"
@@ -22,6 +23,7 @@ namespace pitot::test {
 namespace {
 
 namespace proto = ::perfetto::protos;
+using fakes::StringSink;
 using model::kNone;
 using model::kOpen;
 using model::Trace;

@@ -560,10 +560,4 @@ std::string FindDifference(const Trace& a, const Trace& b) {
   return "";
 }
 
-bool StringSink::Write(const void* data, uint64_t size) noexcept {
-  if (bytes.size() + size > limit_) return false;
-  bytes.append(static_cast<const char*>(data), size);
-  return true;
-}
-
 }  // namespace pitot::test

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "pitot/extend/serializer.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::test {
@@ -53,17 +52,6 @@ model::Trace LargeTrace(uint32_t events, uint32_t args_percent = 0);
 
 // The first difference between what two traces say, or "". Where argument values are stored is no difference.
 std::string FindDifference(const model::Trace& a, const model::Trace& b);
-
-// Keeps the bytes of a file; fails once `limit` bytes were written.
-class StringSink final : public ByteSink {
- public:
-  explicit StringSink(uint64_t limit = UINT64_MAX) : limit_(limit) {}
-  bool Write(const void* data, uint64_t size) noexcept override;
-  std::string bytes;
-
- private:
-  uint64_t limit_;
-};
 
 }  // namespace pitot::test
 

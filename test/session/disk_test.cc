@@ -2,20 +2,18 @@
 //
 // A recorder on bad disks: read-only, full, and taken away. Where no disk can be mounted those tests say that they were
 // not run.
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <csignal>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 
 #include "fakes/child.h"
+#include "fakes/own_mounts.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
 
@@ -30,32 +28,6 @@ using session_test::Host;
 using session_test::SmallOptions;
 namespace fs = std::filesystem;
 
-// In a child: says what does not hold and ends it.
-#define HOLDS(what)                                                                  \
-  do {                                                                               \
-    if (!(what)) {                                                                   \
-      std::fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #what); \
-      return 1;                                                                      \
-    }                                                                                \
-  } while (false)
-
-bool Write(const char* path, const std::string& text) {
-  std::ofstream file(path);
-  return static_cast<bool>(file << text << std::flush);
-}
-
-// Whether this process, which must have one thread, may mount from now on: in namespaces of its own.
-bool EnterOwnMounts() {
-  const std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
-  if (unshare(CLONE_NEWNS) != 0) {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
-    (void)Write("/proc/self/setgroups", "deny");
-    if (!Write("/proc/self/uid_map", "0 " + uid + " 1") || !Write("/proc/self/gid_map", "0 " + gid + " 1"))
-      return false;
-  }
-  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-}
-
 // A small disk, gone with the process that mounts it.
 class SmallDisk {
  public:
@@ -69,23 +41,12 @@ class SmallDisk {
   bool ok_;
 };
 
-// Runs `body` on a disk of this size, in a child; it returns 0 if all holds. Says so where that is not possible.
+// Runs `body` on a disk of this size, in a child; it returns 0 if all holds.
 void OnSmallDisk(const char* size, int (*body)(SmallDisk& disk)) {
-  if (fakes::kThreadSanitizer) {
-    WARN("not run: under ThreadSanitizer the child of a fork cannot start threads");
-    return;
-  }
-  constexpr int kNoMounts = 77;
-  const int result = fakes::InChild([&] {
-    if (!EnterOwnMounts()) return kNoMounts;
+  fakes::InOwnMounts([&] {
     SmallDisk disk(size);
-    return disk.ok() ? body(disk) : kNoMounts;
+    return disk.ok() ? body(disk) : fakes::kCannotRun;
   });
-  if (result == kNoMounts) {
-    WARN("not run: neither this user nor a user namespace may mount here");
-    return;
-  }
-  CHECK(result == 0);
 }
 
 // Files of this process end at so many bytes for as long as it lives.

@@ -17,6 +17,7 @@
 namespace {
 
 using fakes::EventsNamed;
+using fakes::Text;
 using fakes::VirtualClock;
 using pitot::Outcome;
 using pitot::Request;
@@ -26,8 +27,6 @@ using session_test::Host;
 using session_test::Rounds;
 
 constexpr uint64_t kMs = 1'000'000;
-
-std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) { return std::string(trace.strings[id]); }
 
 // The value of an attribute; "" if there is none.
 std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
@@ -201,36 +200,22 @@ TEST_CASE("a request and a scope that hang leave incidents that show them open",
 
 TEST_CASE("an incident keeps its window although the one before it is still being written or told", "[incident]") {
   for (const bool in_hook : {false, true}) {
-    static std::atomic<bool> inside, open;
-    inside = open = false;
-    const auto block = [] {
-      inside = true;
-      fakes::WaitUntil([] { return open.load(); });
-    };
+    const auto gate = std::make_shared<fakes::Gate>();
     Host host;
     REQUIRE(host.Start());
     const Rounds rounds(&host);
     pitot::Hooks hooks;
-    hooks.on_incident = [](void*, const pitot::IncidentInfo&) {
-      inside = true;
-      fakes::WaitUntil([] { return open.load(); });
-    };
-    if (in_hook) REQUIRE(host.recorder.SetHooks(hooks).ok());
-    REQUIRE(host.recorder
-                .Add(fakes::MakeCallSerializer("blocks",
-                                               [&](const auto&, pitot::ByteSink&) {
-                                                 if (!in_hook) block();
-                                                 return pitot::Status();
-                                               }))
-                .ok());
+    hooks.context = gate.get();
+    hooks.on_incident = [](void* context, const pitot::IncidentInfo&) { static_cast<fakes::Gate*>(context)->Pass(); };
+    REQUIRE((in_hook ? host.recorder.SetHooks(hooks) : host.recorder.Add(fakes::MakeGateSerializer(gate))).ok());
     REQUIRE(host.recorder.Trigger("first").ok());
-    REQUIRE(fakes::WaitUntil([] { return inside.load(); }));
+    REQUIRE(gate->WaitUntilReached());
 
     PITOT_INSTANT("before the second");
     REQUIRE(host.recorder.Trigger("second").ok());
     REQUIRE(rounds.Pass());
     for (uint64_t i = 0; i < host.options.max_ring_bytes / 16; ++i) PITOT_INSTANT("overwrites what was before");
-    open = true;
+    gate->open = true;
     REQUIRE(host.Flush());
 
     const auto traces = host.traces();
@@ -563,21 +548,14 @@ TEST_CASE("Flush waits for what was asked for before it, and gives up in time", 
   Host host;
   REQUIRE(host.Start());
   CHECK(host.recorder.Flush(10'000).ok());  // nothing to wait for
-  std::atomic<bool> inside{false}, open{false};
-  REQUIRE(host.recorder
-              .Add(fakes::MakeCallSerializer("slow.txt",
-                                             [&](const auto&, pitot::ByteSink&) {
-                                               inside = true;
-                                               fakes::WaitUntil([&] { return open.load(); });
-                                               return pitot::Status();
-                                             }))
-              .ok());
+  const auto gate = std::make_shared<fakes::Gate>();
+  REQUIRE(host.recorder.Add(fakes::MakeGateSerializer(gate)).ok());
   REQUIRE(host.recorder.Trigger("slow").ok());
-  REQUIRE(fakes::WaitUntil([&] { return inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
 
   CHECK(host.recorder.Flush(20).code() == StatusCode::kUnavailable);
   CHECK(host.incidents()[0].substr(0, 1) == ".");
-  open = true;
+  gate->open = true;
   CHECK(host.recorder.Flush(60'000).ok());
   CHECK(host.recorder.Stats().incidents_written == 1);
 }
@@ -586,17 +564,10 @@ TEST_CASE("host threads record, finish, trigger and ask while the worker is bloc
   Host host;
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 1000, .cool_down_ms = 0})).ok());
-  std::atomic<bool> inside{false}, open{false};
-  REQUIRE(host.recorder
-              .Add(fakes::MakeCallSerializer("blocked.txt",
-                                             [&](const auto&, pitot::ByteSink&) {
-                                               inside = true;
-                                               fakes::WaitUntil([&] { return open.load(); });
-                                               return pitot::Status();
-                                             }))
-              .ok());
+  const auto gate = std::make_shared<fakes::Gate>();
+  REQUIRE(host.recorder.Add(fakes::MakeGateSerializer(gate)).ok());
   REQUIRE(host.recorder.Trigger("blocks").ok());
-  REQUIRE(fakes::WaitUntil([&] { return inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
 
   // None of this waits for the worker: it would for ever.
   for (int i = 0; i < 1000; ++i) {
@@ -609,9 +580,8 @@ TEST_CASE("host threads record, finish, trigger and ask while the worker is bloc
   CHECK(host.recorder.Add(fakes::MakeEventsSerializer()).ok());
   CHECK(host.recorder.Add(pitot::MakeFailureTrigger({})).ok());
   CHECK(host.recorder.SetHooks({}).ok());
-  CHECK(inside);
-  CHECK(!open);
-  open = true;
+  CHECK(!gate->left);
+  gate->open = true;
   CHECK(host.Flush());
   // The one that blocked, one that was copied meanwhile, and one of all that fired while that one waited.
   CHECK(host.recorder.Stats().incidents_written >= 2);
@@ -621,17 +591,10 @@ TEST_CASE("host threads record, finish, trigger and ask while the worker is bloc
 TEST_CASE("a due incident that waits for the worker costs no CPU", "[incident]") {
   Host host;
   REQUIRE(host.Start());
-  std::atomic<bool> inside{false}, open{false};
-  REQUIRE(host.recorder
-              .Add(fakes::MakeCallSerializer("blocked.txt",
-                                             [&](const auto&, pitot::ByteSink&) {
-                                               inside = true;
-                                               fakes::WaitUntil([&] { return open.load(); });
-                                               return pitot::Status();
-                                             }))
-              .ok());
+  const auto gate = std::make_shared<fakes::Gate>();
+  REQUIRE(host.recorder.Add(fakes::MakeGateSerializer(gate)).ok());
   REQUIRE(host.recorder.Trigger("blocks").ok());
-  REQUIRE(fakes::WaitUntil([&] { return inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
   REQUIRE(host.recorder.Trigger("waits").ok());
   const auto process_cpu_ms = [] {
     timespec t{};
@@ -642,7 +605,7 @@ TEST_CASE("a due incident that waits for the worker costs no CPU", "[incident]")
   const auto before = process_cpu_ms();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // to let it spin, if it does
   const auto spent = process_cpu_ms() - before;
-  open = true;
+  gate->open = true;
 
   CHECK(spent < 100 * fakes::kSlower);
   CHECK(host.Flush());

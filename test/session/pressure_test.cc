@@ -222,6 +222,7 @@ TEST_CASE("incidents while eight threads record flat out are consistent", "[pres
   REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().requests_finished > 100; }));
   for (int i = 0; i < 2; ++i) REQUIRE(host.TriggerAndFlush());
 
+  REQUIRE(host.traces().size() == 2);
   for (const auto& trace : host.traces()) {
     CHECK(pitot::model::FindInconsistency(trace) == "");
     CHECK(trace.events.size() > 0);

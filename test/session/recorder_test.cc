@@ -40,6 +40,15 @@ size_t EntriesOf(const char* path) {
 size_t Threads() { return EntriesOf("/proc/self/task") - 2; }
 size_t Descriptors() { return EntriesOf("/proc/self/fd") - 2; }
 
+void CheckRefusesAll(Recorder& recorder) {
+  CHECK(recorder.status().code() == StatusCode::kNotRunning);
+  CHECK(recorder.Trigger("reason").code() == StatusCode::kNotRunning);
+  CHECK(recorder.Flush(1000).code() == StatusCode::kNotRunning);
+  CHECK(recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kNotRunning);
+  CHECK(recorder.Add(fakes::MakeEventsSerializer()).code() == StatusCode::kNotRunning);
+  CHECK(recorder.SetHooks({}).code() == StatusCode::kNotRunning);
+}
+
 uint64_t MappedBytes() {
   std::ifstream statm("/proc/self/statm");
   uint64_t pages = 0;
@@ -52,12 +61,7 @@ uint64_t MappedBytes() {
 TEST_CASE("a recorder that was never started says so to everything", "[recorder]") {
   Recorder recorder;
 
-  CHECK(recorder.status().code() == StatusCode::kNotRunning);
-  CHECK(recorder.Trigger("reason").code() == StatusCode::kNotRunning);
-  CHECK(recorder.Flush(1000).code() == StatusCode::kNotRunning);
-  CHECK(recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kNotRunning);
-  CHECK(recorder.Add(fakes::MakeEventsSerializer()).code() == StatusCode::kNotRunning);
-  CHECK(recorder.SetHooks({}).code() == StatusCode::kNotRunning);
+  CheckRefusesAll(recorder);
   CHECK(recorder.Stats().events_recorded == 0);
   recorder.Stop();
   CHECK(std::string(pitot::Version()) == PITOT_VERSION_STRING);
@@ -69,10 +73,7 @@ TEST_CASE("a stopped recorder says so, and stopping again does nothing", "[recor
   host.recorder.Stop();
   host.recorder.Stop();
 
-  CHECK(host.recorder.status().code() == StatusCode::kNotRunning);
-  CHECK(host.recorder.Trigger("late").code() == StatusCode::kNotRunning);
-  CHECK(host.recorder.Flush(1000).code() == StatusCode::kNotRunning);
-  CHECK(host.recorder.Add(pitot::MakeFailureTrigger({})).code() == StatusCode::kNotRunning);
+  CheckRefusesAll(host.recorder);
   CHECK(host.incidents().empty());
 }
 
@@ -108,6 +109,32 @@ TEST_CASE("a handle can be moved, and one that is assigned over stops", "[record
   CHECK(Recorder::Start(SmallOptions()).status().ok());
 }
 
+TEST_CASE("a handle that was moved from is not running, and nothing asked of it reaches the recorder", "[recorder]") {
+  Host host;
+  REQUIRE(host.Start());
+  Recorder& first = host.recorder;
+  Recorder second = std::move(first);
+  PITOT_INSTANT("event");
+
+  CheckRefusesAll(first);
+  CHECK(session_test::Contains(first.status().message(), "moved"));
+  CHECK(first.Stats().events_recorded == 0);
+  first.Stop();
+  { const Recorder third = std::move(first); }
+
+  CHECK(second.status().ok());
+  CHECK(second.Stats().events_recorded == 1);
+  CHECK(second.Trigger("because").ok());
+  CHECK(second.Flush(60'000).ok());
+  CHECK(host.incidents().size() == 1);
+  CHECK(host.told().size() == 2);
+
+  // Nor is one that was assigned from; and it may be used again.
+  first = std::move(second);
+  CheckRefusesAll(second);
+  CHECK(first.status().ok());
+}
+
 TEST_CASE("starting and stopping a hundred times leaves no thread, descriptor or memory behind", "[recorder]") {
   size_t threads = 0, descriptors = 0;
   uint64_t mapped = 0;
@@ -129,20 +156,24 @@ TEST_CASE("Stats may be asked while threads come and go and the recorder stops",
   std::atomic<bool> over{false};
   std::atomic<Recorder*> running{nullptr};
   std::atomic<int> asking{0};
+  std::atomic<uint64_t> answers{0};
   std::thread recording([&] {
     while (!over) std::thread([] { PITOT_INSTANT("short lived"); }).join();
   });
   std::thread asker([&] {
     while (!over) {
       ++asking;
-      if (const Recorder* recorder = running.load()) (void)recorder->Stats();
+      if (const Recorder* recorder = running.load()) answers += recorder->Stats().memory.rings != 0;
       --asking;
     }
   });
-  for (int i = 0; i < fakes::Scaled(60); ++i) {
+  bool always_answered = true;
+  for (int i = 0; always_answered && i < fakes::Scaled(60); ++i) {
     Recorder recorder = Recorder::Start(SmallOptions());
+    const uint64_t before = answers;
     running = &recorder;
     std::thread([] { PITOT_INSTANT("another"); }).join();
+    always_answered &= fakes::WaitUntil([&] { return answers > before; });
     recorder.Stop();  // while it is asked
     running = nullptr;
     fakes::WaitUntil([&] { return asking == 0; });
@@ -150,7 +181,7 @@ TEST_CASE("Stats may be asked while threads come and go and the recorder stops",
   over = true;
   recording.join();
   asker.join();
-  SUCCEED();
+  CHECK(always_answered);
 }
 
 TEST_CASE("Stats add up", "[recorder]") {
@@ -182,8 +213,20 @@ TEST_CASE("Stats add up", "[recorder]") {
   CHECK(stats.incidents_written == 1);
   CHECK(stats.incidents_failed == 0);
   CHECK(stats.history_shortest_ms == 2000);
-  CHECK(stats.recording_cpu_percent >= 0);
-  CHECK(stats.own_threads_cpu_percent >= 0);
+}
+
+TEST_CASE("Stats say which part of the process's CPU time recording and writing took", "[recorder]") {
+  Host host;
+  REQUIRE(host.Start());
+  for (int i = 0; i < 100'000; ++i) PITOT_INSTANT("event");
+  REQUIRE(host.TriggerAndFlush());
+
+  const pitot::Stats stats = host.recorder.Stats();
+
+  CHECK(stats.recording_cpu_percent > 0);
+  CHECK(stats.recording_cpu_percent < 100);
+  CHECK(stats.own_threads_cpu_percent > 0);
+  CHECK(stats.own_threads_cpu_percent < 100);
 }
 
 TEST_CASE("losses are counted from this recorder's start", "[recorder]") {

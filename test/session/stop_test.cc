@@ -15,6 +15,7 @@
 
 namespace {
 
+using fakes::Gate;
 using pitot::Outcome;
 using pitot::Recorder;
 using pitot::Request;
@@ -22,21 +23,6 @@ using session_test::Host;
 using session_test::SmallOptions;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-// A serializer that waits in the middle of a file until it is let go. Outlives recorders that could not wait for it.
-struct Gate {
-  std::atomic<bool> inside{false}, open{false}, left{false};
-};
-std::unique_ptr<pitot::Serializer> MakeGate(std::shared_ptr<Gate> gate) {
-  return fakes::MakeCallSerializer("gate.txt", [gate](const auto&, pitot::ByteSink& sink) {
-    sink.Write("half", 4);
-    gate->inside = true;
-    fakes::WaitUntil([&] { return gate->open.load(); });
-    sink.Write("whole", 5);
-    gate->left = true;
-    return pitot::Status();
-  });
-}
 
 int64_t MillisecondsOf(auto call) {
   const auto begin = steady_clock::now();
@@ -50,11 +36,11 @@ TEST_CASE("Stop finishes an incident that is being written", "[stop]") {
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
-  REQUIRE(host.recorder.Add(MakeGate(gate)).ok());
+  REQUIRE(host.recorder.Add(fakes::MakeGateSerializer(gate)).ok());
   REQUIRE(host.recorder.Trigger("slow").ok());
-  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
   std::thread opener([&] {
-    std::this_thread::sleep_for(milliseconds(50));
+    fakes::WaitUntil([&] { return !host.recorder.status().ok(); });
     gate->open = true;
   });
   host.recorder.Stop(60'000);
@@ -93,7 +79,7 @@ TEST_CASE("Stop cuts off an incident that takes too long, and leaves nothing of 
                                              }))
               .ok());
   REQUIRE(host.recorder.Trigger("endless").ok());
-  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
   const int64_t took_ms = MillisecondsOf([&] { host.recorder.Stop(100); });
 
   CHECK(took_ms >= 90);
@@ -108,9 +94,9 @@ TEST_CASE("Stop does not wait for ever for a serializer that does not return, no
   const auto gate = std::make_shared<Gate>();
   auto host = std::make_unique<Host>();
   REQUIRE(host->Start());
-  REQUIRE(host->recorder.Add(MakeGate(gate)).ok());
+  REQUIRE(host->recorder.Add(fakes::MakeGateSerializer(gate)).ok());
   REQUIRE(host->recorder.Trigger("stuck").ok());
-  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
   REQUIRE(host->recorder.Trigger("another").ok());
 
   const int64_t took_ms = MillisecondsOf([&] { host->recorder.Stop(50); });
@@ -135,11 +121,7 @@ TEST_CASE("Stop does not wait for ever for a trigger that looks at open work and
   struct StuckTrigger final : pitot::Trigger {
     explicit StuckTrigger(std::shared_ptr<Gate> g) : gate(std::move(g)) {}
     bool WatchesOpenRequests() const noexcept override { return true; }
-    void OnOpenRequest(const pitot::RequestView&, pitot::FiringSink&) noexcept override {
-      gate->inside = true;
-      fakes::WaitUntil([&] { return gate->open.load(); });
-      gate->left = true;
-    }
+    void OnOpenRequest(const pitot::RequestView&, pitot::FiringSink&) noexcept override { gate->Pass(); }
     std::shared_ptr<Gate> gate;
   };
   const auto gate = std::make_shared<Gate>();
@@ -147,7 +129,7 @@ TEST_CASE("Stop does not wait for ever for a trigger that looks at open work and
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<StuckTrigger>(gate)).ok());
   Request request = Request::Begin("/r");
-  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
 
   const int64_t took_ms = MillisecondsOf([&] { host.recorder.Stop(50); });
   CHECK(took_ms < 15'000);
@@ -164,17 +146,13 @@ TEST_CASE("Stop does not wait for ever for a predicate on a host's thread, which
   REQUIRE(host->recorder
               .Add(pitot::MakePredicateTrigger({.predicate =
                                                     [](void*, const pitot::RequestView&) {
-                                                      gate->inside = true;
-                                                      fakes::WaitUntil([] { return gate->open.load(); });
+                                                      gate->Pass();
                                                       return true;
                                                     }}))
               .ok());
   REQUIRE(host->recorder.Add(pitot::MakeFailureTrigger({})).ok());  // asked after it
-  std::thread finisher([] {
-    Request::Begin("/r").Finish(Outcome::kFailed);
-    gate->left = true;
-  });
-  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  std::thread finisher([] { Request::Begin("/r").Finish(Outcome::kFailed); });
+  REQUIRE(gate->WaitUntilReached());
 
   const int64_t took_ms = MillisecondsOf([&] { host->recorder.Stop(50); });
   CHECK(took_ms < 15'000);
@@ -182,10 +160,10 @@ TEST_CASE("Stop does not wait for ever for a predicate on a host's thread, which
   host.reset();
   gate->open = true;
   finisher.join();
-  CHECK(gate->left);
 }
 
 TEST_CASE("a handle that goes out of scope in mid-incident stops cleanly", "[stop]") {
+  size_t written = 0;
   for (int i = 0; i < 20; ++i) {
     Host host;
     REQUIRE(host.Start());
@@ -195,7 +173,9 @@ TEST_CASE("a handle that goes out of scope in mid-incident stops cleanly", "[sto
     // Written; or cut off, if this machine took longer than Stop waits by default.
     for (const auto& name : host.incidents()) CHECK(name[0] != '.');
     CHECK(host.incidents().size() <= 1);
+    written += host.incidents().size();
   }
+  CHECK(written > 0);
 }
 
 TEST_CASE("Stop from several threads at once, while others trigger and flush, stops once", "[stop]") {
@@ -212,6 +192,7 @@ TEST_CASE("Stop from several threads at once, while others trigger and flush, st
     }
     for (auto& thread : threads) thread.join();
     CHECK(!host.recorder.status().ok());
+    CHECK(!host.incidents().empty());
     for (const auto& name : host.incidents()) CHECK(name[0] != '.');
   }
 }
@@ -220,9 +201,9 @@ TEST_CASE("a Flush that waits ends when the recorder is stopped, and does not sa
   Host host;
   const auto gate = std::make_shared<Gate>();
   REQUIRE(host.Start());
-  REQUIRE(host.recorder.Add(MakeGate(gate)).ok());
+  REQUIRE(host.recorder.Add(fakes::MakeGateSerializer(gate)).ok());
   REQUIRE(host.recorder.Trigger("slow").ok());
-  REQUIRE(fakes::WaitUntil([&] { return gate->inside.load(); }));
+  REQUIRE(gate->WaitUntilReached());
   std::atomic<bool> flushed{false};
   pitot::Status status;
   std::thread flusher([&] {

@@ -95,6 +95,34 @@ TEST_CASE("the window reaches back to the beginning of the slow request, however
   CHECK(fakes::RequestOf(trace, id)->begin_thread == 0);
 }
 
+TEST_CASE("the window reaches back to the recorder's start at most", "[window]") {
+  // On a machine that is up for longer than the window, and on one that is not.
+  for (const uint64_t uptime_ns : {100'000 * kMs, 1 * kMs}) {
+    VirtualClock clock(uptime_ns);
+    Host host;
+    host.options.pre_window_ms = 5000;
+    host.options.post_window_ms = 100;
+    REQUIRE(host.Start());
+    const Rounds rounds(&host);
+    REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.pre_window_ms = 90'000})).ok());
+    PITOT_INSTANT("at the start");
+    clock.Advance(2000 * kMs);
+    REQUIRE(host.recorder.Trigger("soon").ok());
+    REQUIRE(rounds.Pass());
+    Request::Begin("/joins").Finish(Outcome::kFailed);
+    REQUIRE(rounds.Pass());
+    clock.Advance(100 * kMs);
+    REQUIRE(host.Flush());
+
+    REQUIRE(host.traces().size() == 1);
+    const auto trace = host.traces()[0];
+    CHECK(trace.firings.size() == 2);
+    CHECK(trace.window_begin_ns == static_cast<int64_t>(uptime_ns));
+    CHECK(trace.window_end_ns == static_cast<int64_t>(uptime_ns + 2100 * kMs));
+    CHECK(EventsNamed(trace, "at the start").size() == 1);
+  }
+}
+
 TEST_CASE("spikes that fall into one window join one incident, which reaches back for all of them", "[window]") {
   VirtualClock clock(100'000 * kMs);
   Host host;

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "fakes/string_sink.h"
 #include "pitot/read/dump.h"
 #include "pitot/serialize/dump.h"
 #include "simulator/facts.h"
@@ -11,17 +12,10 @@
 using namespace simulator;
 
 TEST_CASE("a dump read back says what the trace says, cause by cause", "[simulator]") {
-  struct Sink final : pitot::ByteSink {
-    bool Write(const void* data, uint64_t size) noexcept override {
-      bytes.append(static_cast<const char*>(data), size);
-      return true;
-    }
-    std::string bytes;
-  };
   for (uint64_t seed = 0; seed < 60; ++seed) {
     // Half of them with losses, so that requests without a beginning or an end are among them.
     const Run run = Simulate(RandomServer(seed), {.ring_bytes = seed % 2 == 0 ? 16u << 20 : 4096u});
-    Sink sink;
+    fakes::StringSink sink;
     REQUIRE(pitot::MakeDumpSerializer()->Serialize(run.trace, sink).ok());
 
     pitot::model::Trace read;

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "fakes/scale.h"
-#include "pitot/extend/serializer.h"
+#include "fakes/string_sink.h"
 #include "pitot/serialize/dump.h"
 #include "simulator/facts.h"
 #include "simulator/reconstruct.h"
@@ -25,14 +25,7 @@ namespace {
 constexpr uint64_t kServers = fakes::kSlower > 1 ? 60 : 300;
 
 std::string DumpOf(const pitot::model::Trace& trace) {
-  struct Sink final : pitot::ByteSink {
-    bool Write(const void* data, uint64_t size) noexcept override {
-      bytes.append(static_cast<const char*>(data), size);
-      return true;
-    }
-    std::string bytes;
-  };
-  Sink sink;
+  fakes::StringSink sink;
   REQUIRE(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok());
   return sink.bytes;
 }

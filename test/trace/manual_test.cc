@@ -11,30 +11,19 @@
 
 #include "fakes/recording.h"
 #include "fakes/trace_text.h"
-#include "fakes/virtual_clock.h"
+#include "fakes/virtual_server.h"
 
 namespace {
 
 using fakes::EventsNamed;
+using fakes::kStartNs;
+using fakes::VirtualServer;
 using pitot::BeginScope;
 using pitot::EndScope;
 using pitot::model::kOpen;
 
-constexpr int64_t kStartNs = 1'000'000'000;
 constexpr pitot::Site kSite{
     pitot::kSiteMagic, pitot::SiteKind::kScope, 0, 0, __LINE__, 0, "of a site", __FILE__, "test", "\"of a site\""};
-
-struct OneThread {
-  OneThread() { threads.Become(0); }
-  pitot::model::Trace Trace() const {
-    pitot::model::Trace trace = recording.Trace();
-    CHECK(pitot::model::FindInconsistency(trace) == "");
-    return trace;
-  }
-  fakes::VirtualClock clock;
-  fakes::Recording recording;
-  fakes::VirtualThreads threads;
-};
 
 // Of scopes named at run time the name is the first argument.
 struct Named {
@@ -54,114 +43,114 @@ std::vector<Named> NamedScopes(const pitot::model::Trace& trace) {
 }  // namespace
 
 TEST_CASE("a scope of two calls lasts from one to the other and has its name", "[manual]") {
-  OneThread one;
+  VirtualServer server;
   BeginScope(pitot::Intern("aten::conv2d"));
-  one.clock.Advance(10);
+  server.clock.Advance(10);
   BeginScope(&kSite);
-  one.clock.Advance(20);
+  server.clock.Advance(20);
   EndScope();
-  one.clock.Advance(30);
+  server.clock.Advance(30);
   EndScope();
 
-  const auto trace = one.Trace();
+  const auto trace = server.Trace();
 
   CHECK(NamedScopes(trace) == std::vector<Named>{{"aten::conv2d", kStartNs, 60}});
   REQUIRE(EventsNamed(trace, "of a site").size() == 1);
   CHECK(EventsNamed(trace, "of a site")[0].begin_ns == kStartNs + 10);
   CHECK(EventsNamed(trace, "of a site")[0].duration_ns == 20);
-  CHECK(one.threads.ring(0)->depth == 0);
+  CHECK(server.threads.ring(0)->depth == 0);
 }
 
 TEST_CASE("scopes of two calls nest with those of blocks and are shown while they are open", "[manual]") {
-  OneThread one;
+  VirtualServer server;
   PITOT_SCOPE("around");
-  one.clock.Advance(1);
+  server.clock.Advance(1);
   BeginScope(&kSite);
   {
     PITOT_SCOPE("inside");
-    one.clock.Advance(1);
-    const auto trace = one.Trace();
+    server.clock.Advance(1);
+    const auto trace = server.Trace();
     REQUIRE(EventsNamed(trace, "of a site").size() == 1);
     CHECK(EventsNamed(trace, "of a site")[0].duration_ns == kOpen);
     CHECK(EventsNamed(trace, "inside").size() == 1);
   }
   EndScope();
 
-  const auto trace = one.Trace();
+  const auto trace = server.Trace();
 
   CHECK(EventsNamed(trace, "of a site")[0].duration_ns == 1);
   CHECK(EventsNamed(trace, "inside")[0].duration_ns == 1);
   CHECK(pitot::trace::CountRings().misnested == 0);
-  CHECK(one.threads.ring(0)->depth == 1);
+  CHECK(server.threads.ring(0)->depth == 1);
 }
 
 TEST_CASE("a scope of two calls that ends before one it encloses is recorded and counted", "[manual]") {
-  OneThread one;
+  VirtualServer server;
   BeginScope(&kSite);
   {
     PITOT_SCOPE("enclosed");
-    one.clock.Advance(5);
+    server.clock.Advance(5);
     EndScope();
-    one.clock.Advance(5);
+    server.clock.Advance(5);
   }
 
-  const auto trace = one.Trace();
+  const auto trace = server.Trace();
 
   CHECK(EventsNamed(trace, "of a site")[0].duration_ns == 5);
   CHECK(EventsNamed(trace, "enclosed")[0].duration_ns == 10);
   CHECK(pitot::trace::CountRings().misnested == 1);
-  CHECK(one.threads.ring(0)->depth == 0);
+  CHECK(server.threads.ring(0)->depth == 0);
 }
 
 TEST_CASE("an end without a beginning does nothing", "[manual]") {
-  OneThread one;
+  VirtualServer server;
   EndScope();
   {
     PITOT_SCOPE("of a block");
     EndScope();
-    one.clock.Advance(5);
+    server.clock.Advance(5);
   }
   BeginScope(&kSite);
   EndScope();
   EndScope();
 
-  CHECK(fakes::Events(one.Trace()).size() == 2);
-  CHECK(EventsNamed(one.Trace(), "of a block")[0].duration_ns == 5);
-  CHECK(one.threads.ring(0)->depth == 0);
+  CHECK(fakes::Events(server.Trace()).size() == 2);
+  CHECK(EventsNamed(server.Trace(), "of a block")[0].duration_ns == 5);
+  CHECK(server.threads.ring(0)->depth == 0);
 }
 
 TEST_CASE("each thread ends its own", "[manual]") {
-  OneThread one;
+  VirtualServer server;
   BeginScope(&kSite);
-  one.threads.Become(1);
+  server.threads.Become(1);
   EndScope();
-  CHECK(EventsNamed(one.Trace(), "of a site")[0].duration_ns == kOpen);
-  one.threads.Become(0);
-  one.clock.Advance(5);
+  CHECK(EventsNamed(server.Trace(), "of a site")[0].duration_ns == kOpen);
+  server.threads.Become(0);
+  server.clock.Advance(5);
   EndScope();
 
-  CHECK(EventsNamed(one.Trace(), "of a site")[0].duration_ns == 5);
+  CHECK(EventsNamed(server.Trace(), "of a site")[0].duration_ns == 5);
 }
 
 TEST_CASE("what lies too deep is not recorded but counted, and every end finds its beginning", "[manual]") {
-  OneThread one;
+  VirtualServer server;
   constexpr int kDeep = pitot::detail::kMaxOpen + 10;
   for (int i = 0; i < kDeep; ++i) {
     BeginScope(pitot::Intern(std::to_string(i).c_str()));
-    one.clock.Advance(1);
+    server.clock.Advance(1);
   }
   for (int i = 0; i < kDeep; ++i) {
     EndScope();
-    one.clock.Advance(1);
+    server.clock.Advance(1);
   }
 
-  const auto scopes = NamedScopes(one.Trace());
+  const auto scopes = NamedScopes(server.Trace());
 
   REQUIRE(scopes.size() == pitot::detail::kMaxOpen);
   for (int i = 0; i < static_cast<int>(scopes.size()); ++i)
     CHECK(scopes[static_cast<size_t>(i)] == Named{std::to_string(i), kStartNs + i, 2 * (kDeep - i) - 1});
   CHECK(pitot::trace::CountRings().events_refused == 10);
-  CHECK(one.threads.ring(0)->depth == 0);
+  CHECK(server.threads.ring(0)->depth == 0);
 }
 
 TEST_CASE("a scope of two calls begun before a recorder or under a former one is not ended by the next", "[manual]") {

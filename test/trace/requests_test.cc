@@ -22,12 +22,16 @@
 #include "fakes/scale.h"
 #include "fakes/trace_text.h"
 #include "fakes/virtual_clock.h"
+#include "fakes/virtual_server.h"
 #include "pitot/trace.h"
 
 namespace {
 
 using fakes::EventsNamed;
+using fakes::kStartNs;
 using fakes::RequestOf;
+using fakes::Text;
+using fakes::VirtualServer;
 using pitot::Adopt;
 using pitot::Outcome;
 using pitot::Request;
@@ -36,28 +40,10 @@ using pitot::model::kNone;
 using pitot::model::kOpen;
 using pitot::trace::CountRequests;
 
-constexpr int64_t kStartNs = 1'000'000'000;
-
-struct Server {
-  Server() { threads.Become(0); }
-  explicit Server(const fakes::RecordingOptions& options) : recording(options) { threads.Become(0); }
-  // A consistent trace.
-  pitot::model::Trace Trace() const {
-    pitot::model::Trace trace = recording.Trace();
-    CHECK(pitot::model::FindInconsistency(trace) == "");
-    return trace;
-  }
-  fakes::VirtualClock clock;
-  fakes::Recording recording;
-  fakes::VirtualThreads threads;
-};
-
-std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) { return std::string(trace.strings[id]); }
-
 }  // namespace
 
 TEST_CASE("a request is known from its beginning to its end", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/classify");
   const uint64_t id = request.id();
   server.clock.Advance(500);
@@ -87,7 +73,7 @@ TEST_CASE("a request is known from its beginning to its end", "[requests]") {
 }
 
 TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
-  Server server;
+  VirtualServer server;
   const std::vector<std::pair<Outcome, std::string>> outcomes = {{Outcome::kOk, "ok"},
                                                                  {Outcome::kFailed, "failed"},
                                                                  {Outcome::kCancelled, "cancelled"},
@@ -109,7 +95,7 @@ TEST_CASE("every outcome arrives, and each has a name", "[requests]") {
 }
 
 TEST_CASE("a request that arrived earlier begins then, one that claims to arrive later begins now", "[requests]") {
-  Server server;
+  VirtualServer server;
   const pitot::Timestamp arrival = pitot::Now();
   server.clock.Advance(70);
   Request late = Request::Begin("/late", nullptr, arrival);
@@ -127,7 +113,7 @@ TEST_CASE("a request that arrived earlier begins then, one that claims to arrive
 }
 
 TEST_CASE("a valid traceparent is taken over and given on", "[requests]") {
-  Server server;
+  VirtualServer server;
   for (const char* header : {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00",
                              "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -152,7 +138,7 @@ TEST_CASE("a valid traceparent is taken over and given on", "[requests]") {
 }
 
 TEST_CASE("an invalid traceparent gives a trace of its own", "[requests]") {
-  Server server;
+  VirtualServer server;
   for (const char* header : {"", "00", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-0",
                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 ",
@@ -182,7 +168,7 @@ TEST_CASE("an invalid traceparent gives a trace of its own", "[requests]") {
 }
 
 TEST_CASE("a traceparent without a terminating zero in reach is not read beyond 56 bytes", "[requests]") {
-  Server server;
+  VirtualServer server;
   // The page after the header is not mapped: reading on would fault.
   char* pages = static_cast<char*>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   REQUIRE(munmap(pages + 4096, 4096) == 0);
@@ -197,7 +183,7 @@ TEST_CASE("a traceparent without a terminating zero in reach is not read beyond 
 }
 
 TEST_CASE("an inert request has no traceparent, no token and takes everything without effect", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request;
   char out[56] = "something";
   request.WriteTraceparent(out);
@@ -239,7 +225,7 @@ TEST_CASE("everything is inert while nothing records", "[requests]") {
 }
 
 TEST_CASE("labels and sizes arrive, and the first size makes the bucket", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   const uint64_t id = request.id();
   request.SetLabel("model", "resnet50");
@@ -265,7 +251,7 @@ TEST_CASE("labels and sizes arrive, and the first size makes the bucket", "[requ
 }
 
 TEST_CASE("every size has a bucket from 1 to 63", "[requests]") {
-  Server server;
+  VirtualServer server;
   const double infinity = std::numeric_limits<double>::infinity();
   const std::vector<std::pair<double, uint32_t>> buckets = {
       {0, 1},    {-5, 1},    {0.5, 1},     {1, 1},      {1.99, 1},      {2, 2},         {3.99, 2},        {4, 3},
@@ -281,7 +267,7 @@ TEST_CASE("every size has a bucket from 1 to 63", "[requests]") {
 }
 
 TEST_CASE("labels, sizes and stages beyond a request's limit are ignored and counted", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   const uint64_t id = request.id();
   for (int i = 0; i < Request::kMaxLabels + 2; ++i) request.SetLabel("key", std::to_string(i).c_str());
@@ -304,7 +290,7 @@ TEST_CASE("labels, sizes and stages beyond a request's limit are ignored and cou
 }
 
 TEST_CASE("stages follow each other, from whatever thread, and the last ends with the request", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   const uint64_t id = request.id();
   const Token token = request.token();
@@ -334,7 +320,7 @@ TEST_CASE("stages follow each other, from whatever thread, and the last ends wit
 }
 
 TEST_CASE("an open request shows what is known of it", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/open", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   request.SetLabel("model", "m");
   request.SetSize("tokens", 100);
@@ -348,7 +334,7 @@ TEST_CASE("an open request shows what is known of it", "[requests]") {
   const auto trace = server.Trace();
   // As long after the request as its records are not in the window: from the table alone.
   server.clock.Advance(1'000'000);
-  const auto later = server.recording.Trace(server.recording.Now() - 500);
+  const auto later = server.Trace(server.recording.Now() - 500);
 
   REQUIRE(trace.requests.size() == 1);
   for (const auto* row : {&trace.requests[0], RequestOf(later, request.id())}) {
@@ -376,7 +362,7 @@ TEST_CASE("an open request shows what is known of it", "[requests]") {
 
 TEST_CASE("a child is a request with its parent's trace, and the thread goes on for the parent after it",
           "[requests]") {
-  Server server;
+  VirtualServer server;
   Request parent = Request::Begin("/ensemble");
   PITOT_INSTANT("before");
   server.clock.Advance(10);
@@ -406,7 +392,7 @@ TEST_CASE("a child is a request with its parent's trace, and the thread goes on 
 
 TEST_CASE("a token from another process begins a request with that one as parent, and means nothing else",
           "[requests]") {
-  Server server;
+  VirtualServer server;
   Request own = Request::Begin("/own");
   Token foreign = own.Enqueue("queue");
   foreign.process ^= 0x1234;
@@ -431,7 +417,7 @@ TEST_CASE("a token from another process begins a request with that one as parent
 }
 
 TEST_CASE("of a token from another process neither the queue nor the thread is believed", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request own = Request::Begin("/own");
   Token foreign = own.Enqueue("queue");
   foreign.process ^= 0x1234;
@@ -459,7 +445,7 @@ TEST_CASE("of a token from another process neither the queue nor the thread is b
 }
 
 TEST_CASE("a traceparent that goes along with a token keeps another process in the trace", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request there = Request::Begin("/there", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
   Token token = there.Enqueue("to another process");
   token.process ^= 0x1234;
@@ -478,7 +464,7 @@ TEST_CASE("a traceparent that goes along with a token keeps another process in t
 }
 
 TEST_CASE("a request begun for a token of this process has that one's trace", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request first = Request::Begin("/first", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
 
   Request second = Request::BeginFrom(first.token(), "/second");
@@ -494,7 +480,7 @@ TEST_CASE("a token is 32 bytes and survives a copy through a pipe to another pro
   int there[2], back[2];
   REQUIRE(pipe(there) == 0);
   REQUIRE(pipe(back) == 0);
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   const Token token = request.Enqueue("queue");
   static_assert(sizeof token == 32 && std::is_trivially_copyable_v<Token>);
@@ -520,7 +506,7 @@ TEST_CASE("a token is 32 bytes and survives a copy through a pipe to another pro
 }
 
 TEST_CASE("a request is late once its deadline or its route's objective has passed", "[requests]") {
-  Server server;
+  VirtualServer server;
   fakes::Observer observer;
   observer.late_route = "/strict";
   observer.late_after_ns = 1000;
@@ -550,7 +536,7 @@ TEST_CASE("a request is late once its deadline or its route's objective has pass
 }
 
 TEST_CASE("a deadline beyond all times never passes and is recorded as the longest there is", "[requests]") {
-  Server server;
+  VirtualServer server;
   for (const uint64_t ns : {~uint64_t{0}, ~uint64_t{0} - kStartNs, uint64_t{1} << 63, (uint64_t{1} << 62) + 1}) {
     INFO("deadline " << ns);
     Request request = Request::Begin("/r");
@@ -580,7 +566,7 @@ TEST_CASE("who answers how late a route may be may begin requests on new routes"
     }
     int asked = 0;
   };
-  Server server;
+  VirtualServer server;
   Asks asks;
   Request request = Request::Begin("/asked");
   pitot::trace::RefreshLateness();
@@ -609,7 +595,7 @@ TEST_CASE("a route's objective is forgotten with the recorder that had it", "[re
 }
 
 TEST_CASE("output tokens are counted, timed and told to the triggers", "[requests]") {
-  Server server;
+  VirtualServer server;
   fakes::Observer observer;
   Request request = Request::Begin("/generate");
   const uint64_t id = request.id();
@@ -670,7 +656,7 @@ TEST_CASE("marks of two threads at once are all counted", "[requests]") {
 }
 
 TEST_CASE("no tokens are no mark", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/generate");
   server.clock.Advance(10);
   request.Emit(0);
@@ -683,7 +669,7 @@ TEST_CASE("no tokens are no mark", "[requests]") {
 }
 
 TEST_CASE("triggers are told of a finished request what it was", "[requests]") {
-  Server server;
+  VirtualServer server;
   fakes::Observer observer;
   Request request = Request::Begin("/told");
   request.SetSize("n", 8);
@@ -706,7 +692,7 @@ TEST_CASE("triggers are told of a finished request what it was", "[requests]") {
 }
 
 TEST_CASE("a token whose request has ended does nothing, even when its place is taken", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request first = Request::Begin("/first");
   const Token stale = first.Enqueue("queue");
   first.Finish(Outcome::kOk);
@@ -738,7 +724,7 @@ TEST_CASE("a request's place is not given to another before the last operation o
     uint64_t LateAfterNs(const char*) noexcept override { return 0; }
     Request first, second;
   };
-  Server server;
+  VirtualServer server;
   Ends ends;
   ends.first = Request::Begin("/first");
   const Token token = ends.first.token();
@@ -795,7 +781,7 @@ TEST_CASE("operations on a token that race with the end of its request reach no 
 }
 
 TEST_CASE("tokens made of nonsense do nothing", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   Token token = request.token();
   token.slot = 0xffffffff;
@@ -818,7 +804,7 @@ TEST_CASE("tokens made of nonsense do nothing", "[requests]") {
 }
 
 TEST_CASE("one request more than may be open is inert and counted, until another ends", "[requests]") {
-  Server server({.max_open_requests = 16});
+  VirtualServer server({.max_open_requests = 16});
   std::vector<Request> requests;
   for (int i = 0; i < 16; ++i) requests.push_back(Request::Begin("/r"));
 
@@ -833,7 +819,7 @@ TEST_CASE("one request more than may be open is inert and counted, until another
 }
 
 TEST_CASE("a handle dropped without an outcome is an abandoned request", "[requests]") {
-  Server server;
+  VirtualServer server;
   uint64_t dropped = 0, overwritten = 0;
   {
     const Request request = Request::Begin("/dropped");
@@ -855,7 +841,7 @@ TEST_CASE("a handle dropped without an outcome is an abandoned request", "[reque
 }
 
 TEST_CASE("a handle that was moved from is inert, and finishing twice finishes once", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request first = Request::Begin("/r");
   const uint64_t id = first.id();
   Request second = std::move(first);
@@ -874,7 +860,7 @@ TEST_CASE("a handle that was moved from is inert, and finishing twice finishes o
 
 TEST_CASE("a request finished on another thread leaves the first one's context, which then counts for nothing",
           "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   const uint64_t id = request.id();
   PITOT_INSTANT("while open");
@@ -898,7 +884,7 @@ TEST_CASE("a request finished on another thread leaves the first one's context, 
 }
 
 TEST_CASE("adopting a token makes its request the context of a block, nested ones too", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request a = Request::Begin("/a");
   const Token token_a = a.Enqueue("queue a");
   Request b = Request::Begin("/b");
@@ -944,7 +930,7 @@ TEST_CASE("adopting a token makes its request the context of a block, nested one
 }
 
 TEST_CASE("an adoption that ends on another thread is counted and changes nothing there", "[requests]") {
-  Server server;
+  VirtualServer server;
   Request request = Request::Begin("/r");
   server.threads.Become(1);
   std::optional<Adopt> adopt(std::in_place, request.token());

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs something in a child that may mount, which the test's process and the machine do not see.
+#ifndef PITOT_TEST_FAKES_OWN_MOUNTS_H_
+#define PITOT_TEST_FAKES_OWN_MOUNTS_H_
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <string>
+
+#include "fakes/child.h"
+#include "fakes/scale.h"
+
+namespace fakes {
+
+inline bool WriteFile(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  return static_cast<bool>(file << text << std::flush);
+}
+
+// Whether this process, which must have one thread, may mount from now on: in namespaces of its own.
+inline bool EnterOwnMounts() {
+  const std::string uid = std::to_string(getuid()), gid = std::to_string(getgid());
+  if (unshare(CLONE_NEWNS) != 0) {
+    if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+    (void)WriteFile("/proc/self/setgroups", "deny");
+    if (!WriteFile("/proc/self/uid_map", "0 " + uid + " 1") || !WriteFile("/proc/self/gid_map", "0 " + gid + " 1"))
+      return false;
+  }
+  return mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+}
+
+// Checks that `body` returns 0 in such a child. Says so where there can be none.
+template <class Body> void InOwnMounts(Body body) {
+  if (kThreadSanitizer) {
+    WARN("not run: under ThreadSanitizer the child of a fork cannot start threads");
+    return;
+  }
+  const int result = InChild([&] { return EnterOwnMounts() ? body() : kCannotRun; });
+  if (result == kCannotRun) {
+    WARN("not run: neither this user nor a user namespace may mount here");
+    return;
+  }
+  CHECK(result == 0);
+}
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_FAKES_OWN_MOUNTS_H_
