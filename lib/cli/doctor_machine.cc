@@ -197,7 +197,9 @@ Finding IdlePriority() {
     if (sched_setscheduler(0, SCHED_IDLE, &param) != 0) error = errno;
   }).join();
   const bool may_return = session::MayReturnFromIdle();
-  const std::string nice = absl::StrCat("incidents are written at nice ", session::kWorkerNice);
+  // A process that is nicer stays so.
+  const int own = getpriority(PRIO_PROCESS, 0);
+  const std::string nice = absl::StrCat("incidents are written at nice ", std::max(own, session::kWorkerNice));
   if (error == 0 && may_return)
     return {"idle_priority", Health::kGood, "SCHED_IDLE and the way back are allowed: idle CPUs write incidents", ""};
   if (error == 0)

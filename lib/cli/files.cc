@@ -8,12 +8,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 
 namespace pitot::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 class FileSink final : public ByteSink {
  public:
@@ -54,9 +60,25 @@ int FlushOutput() {
 }
 
 std::string DumpPath(const std::string& path) {
-  struct stat file = {};
-  if (stat(path.c_str(), &file) != 0 || !S_ISDIR(file.st_mode)) return path;
-  return absl::StrCat(path, path.back() == '/' ? "" : "/", "dump.pitot");
+  constexpr const char* kName = "dump.pitot";
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return path;
+  const fs::path directory(path);
+  if (fs::exists(directory / kName, error)) return directory / kName;
+  // Incidents' names begin with their time.
+  fs::path newest;
+  int incidents = 0;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code missing;
+    if (entry->path().filename().native()[0] == '.' || !fs::exists(entry->path() / kName, missing)) continue;
+    newest = std::max(newest, entry->path());
+    ++incidents;
+  }
+  if (incidents == 0) return directory / kName;
+  if (incidents > 1)
+    Complain(
+        absl::StrFormat("%d incidents are in %s; this is the newest, %s", incidents, path, newest.filename().native()));
+  return newest / kName;
 }
 
 int Load(const std::string& path, model::Trace* trace, DumpReport* report) {

@@ -14,7 +14,8 @@
 
 namespace pitot::cli {
 
-// The dump that `path` means: an incident's directory stands for the dump.pitot in it.
+// The dump that `path` means: an incident's directory stands for the dump.pitot in it, a directory of incidents for the
+// newest one's, which is said on stderr if there are others.
 std::string DumpPath(const std::string& path);
 
 // Reads a dump. kDone or kDamaged (what was lost is said on stderr) with the trace filled; else the exit code, said on

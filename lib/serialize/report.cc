@@ -294,7 +294,7 @@ class Writer {
       } else {
         text += Duration(handoff.take_ns - handoff.enqueue_ns);
       }
-      text += ", from +" + Duration(handoff.enqueue_ns - request.begin_ns) + " (" + ThreadName(handoff.from_thread);
+      text += ", from " + Offset(handoff.enqueue_ns, request) + " (" + ThreadName(handoff.from_thread);
       if (handoff.to_thread != kNone) text += " to " + ThreadName(handoff.to_thread);
       lines_.AddWrapped(3, "queue      ", text + ")");
     }
@@ -315,8 +315,7 @@ class Writer {
       const model::BatchRow& batch = trace_.batches[batch_row];
       std::string text = Cut(Name(batch.executor, "(unnamed)"), 24) + ": " + Plural(batch.member_count, "member") +
                          ", " + Duration(ns) + (batch.duration_ns == kOpen ? " so far" : "") + " from ";
-      const int64_t after_ns = batch.begin_ns - request.begin_ns;
-      text += (after_ns < 0 ? "" : "+") + Duration(after_ns);
+      text += Offset(batch.begin_ns, request);
       if (batch.submitted_ns != 0) text += ", launched within " + Duration(batch.submitted_ns);
       if (batch.close != 0) text += std::string(", closed: ") + BatchCloseName(static_cast<BatchClose>(batch.close));
       if (batch.thread != kNone) text += ", on " + ThreadName(batch.thread);
@@ -341,8 +340,8 @@ class Writer {
     for (const auto& [ns, async] : longest) {
       const model::AsyncRow& of = trace_.asyncs[async];
       lines_.Add(3, "async      " + Cut(Str(trace_.sites[of.site].name), 40) + ": " + Duration(ns) +
-                        (of.duration_ns == kOpen ? " so far" : "") + " from +" +
-                        Duration(of.begin_ns - trace_.requests[row].begin_ns));
+                        (of.duration_ns == kOpen ? " so far" : "") + " from " +
+                        Offset(of.begin_ns, trace_.requests[row]));
     }
   }
 
@@ -513,6 +512,10 @@ class Writer {
     if (idle > 0) lines_.Add(3, "  " + Plural(idle, "thread") + (idle == 1 ? " was" : " were") + " in no scope");
   }
 
+  // "+3.00 ms" after the request's arrival; what is known of it may be older than its known beginning.
+  static std::string Offset(int64_t at_ns, const RequestRow& request) {
+    return (at_ns < request.begin_ns ? "" : "+") + Duration(at_ns - request.begin_ns);
+  }
   std::string At(uint32_t event, const RequestRow& request) const {
     const int64_t after_ns = trace_.events.begin_ns[event] - request.begin_ns;
     return after_ns >= 0 ? " at +" + Duration(after_ns) : ", begun " + Duration(-after_ns) + " before";

@@ -23,17 +23,43 @@ constexpr uint64_t kNamesBytes = 1 << 20;
 constexpr uint64_t kArenaPerReserve = 3;
 constexpr uint64_t kArenaPerRing = 5;
 
+constexpr uint64_t kMax = ~uint64_t{0};
+
 bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
+// What FromEnvironment makes of a text that it cannot read.
+constexpr auto kUnreadableClock = static_cast<ClockSource>(255);
+constexpr uint64_t kUnreadableNumber = ~uint64_t{0};
+
 Status CheckRange(const char* field, uint64_t value, uint64_t least, uint64_t most) {
+  using Long = unsigned long long;
   if (value >= least && value <= most) return {};
+  if (most == kMax)
+    return Error(StatusCode::kInvalidArgument, "Options::%s is %llu; it must be at least %llu", field,
+                 static_cast<Long>(value), static_cast<Long>(least));
   return Error(StatusCode::kInvalidArgument, "Options::%s is %llu; it must be %llu to %llu", field,
-               static_cast<unsigned long long>(value), static_cast<unsigned long long>(least),
-               static_cast<unsigned long long>(most));
+               static_cast<Long>(value), static_cast<Long>(least), static_cast<Long>(most));
+}
+
+// What of the environment FromEnvironment could not read.
+Status CheckEnvironment(const Options& o) {
+  const auto error = [](const char* variable, const char* expected) {
+    const char* text = std::getenv(variable);
+    return text != nullptr
+               ? Error(StatusCode::kInvalidArgument, "%s is \"%s\"; it must be %s", variable, text, expected)
+               : Status();
+  };
+  Status status;
+  if (o.memory_budget_bytes == kUnreadableNumber) status = error("PITOT_MEMORY_BUDGET_BYTES", "a number of bytes");
+  if (status.ok() && o.pre_window_ms == ~0u) status = error("PITOT_PRE_WINDOW_MS", "a number of milliseconds");
+  if (status.ok() && o.post_window_ms == ~0u) status = error("PITOT_POST_WINDOW_MS", "a number of milliseconds");
+  if (status.ok() && o.clock == kUnreadableClock)
+    status = error("PITOT_CLOCK", "auto, cycle_counter or operating_system");
+  return status;
 }
 
 Status CheckValues(const Options& o) {
-  constexpr uint64_t kMax = ~uint64_t{0};
+  if (Status s = CheckEnvironment(o); !s.ok()) return s;
   struct Range {
     const char* field;
     uint64_t value, least, most;
@@ -73,13 +99,13 @@ Status CheckValues(const Options& o) {
   return {};
 }
 
-uint64_t NumberOrMax(const char* name, uint64_t otherwise) {
+uint64_t NumberOf(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   if (text == nullptr) return otherwise;
   char* end = nullptr;
   errno = 0;
   const unsigned long long value = std::strtoull(text, &end, 10);
-  return errno == 0 && end != text && *end == '\0' && text[0] != '-' ? value : ~uint64_t{0};
+  return errno == 0 && end != text && *end == '\0' && text[0] != '-' ? value : kUnreadableNumber;
 }
 
 }  // namespace
@@ -129,17 +155,17 @@ Options Options::FromEnvironment() noexcept {
   Options options;
   options.incident_directory = std::getenv("PITOT_INCIDENT_DIRECTORY");
   options.process_name = std::getenv("PITOT_PROCESS_NAME");
-  options.memory_budget_bytes = session::NumberOrMax("PITOT_MEMORY_BUDGET_BYTES", options.memory_budget_bytes);
+  options.memory_budget_bytes = session::NumberOf("PITOT_MEMORY_BUDGET_BYTES", options.memory_budget_bytes);
   const auto clamp = [](uint64_t value) { return static_cast<uint32_t>(value < ~0u ? value : ~0u); };
-  options.pre_window_ms = clamp(session::NumberOrMax("PITOT_PRE_WINDOW_MS", options.pre_window_ms));
-  options.post_window_ms = clamp(session::NumberOrMax("PITOT_POST_WINDOW_MS", options.post_window_ms));
+  options.pre_window_ms = clamp(session::NumberOf("PITOT_PRE_WINDOW_MS", options.pre_window_ms));
+  options.post_window_ms = clamp(session::NumberOf("PITOT_POST_WINDOW_MS", options.post_window_ms));
   if (const char* clock = std::getenv("PITOT_CLOCK")) {
     if (std::strcmp(clock, "cycle_counter") == 0)
       options.clock = ClockSource::kCycleCounter;
     else if (std::strcmp(clock, "operating_system") == 0)
       options.clock = ClockSource::kOperatingSystem;
     else if (std::strcmp(clock, "auto") != 0)
-      options.clock = static_cast<ClockSource>(255);  // Start refuses it by name
+      options.clock = session::kUnreadableClock;
   }
   return options;
 }

@@ -174,6 +174,29 @@ TEST_CASE("info speaks JSON", "[cli]") {
   CHECK(info["attributes"]["version"] == "0.1.0");
 }
 
+TEST_CASE("a directory of incidents stands for the newest of them", "[cli]") {
+  Folder folder;
+  CHECK(folder.Run("requests --json").exit_code == 2);
+  std::filesystem::create_directories(folder / "incidents/20261120T235959Z-0002-x");
+  std::filesystem::create_directories(folder / "incidents/20261121T000001Z-0001-y");
+  std::filesystem::create_directories(folder / "incidents/20261122T000001Z-0001-without");
+  folder.Write("incidents/20261120T235959Z-0002-x/dump.pitot", "no dump");
+  folder.Write("incidents/20261121T000001Z-0001-y/dump.pitot", Dump());
+
+  const Result result = folder.Run("requests --json incidents");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.err == "pitot: 2 incidents are in incidents; this is the newest, 20261121T000001Z-0001-y\n");
+  CHECK(folder.Run("info incidents/20261122T000001Z-0001-without").exit_code == 3);
+}
+
+TEST_CASE("a command that is not there is named", "[cli]") {
+  const Folder folder;
+  const Result result = folder.Run("bogus");
+  CHECK(result.exit_code == 2);
+  CHECK(session_test::Contains(result.err, "there is no command bogus"));
+}
+
 TEST_CASE("requests come slowest first with their stages", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
@@ -418,6 +441,11 @@ TEST_CASE("doctor says of the priority of those who write incidents what recorde
   const Folder folder;
   CHECK(fakes::InChild([&] { return CheckPriority(folder, PriorityOfWorkers().may_return); }) == 0);
   CHECK(fakes::InChild([&] {
+          HOLDS(LimitNice(0));
+          return CheckPriority(folder, false);
+        }) == 0);
+  CHECK(fakes::InChild([&] {
+          HOLDS(setpriority(PRIO_PROCESS, 0, 15) == 0);
           HOLDS(LimitNice(0));
           return CheckPriority(folder, false);
         }) == 0);

@@ -168,6 +168,19 @@ TEST_CASE("of the threads that did not work for a slow request the busiest six a
   CHECK(Has(text, "and 5 threads more, in scopes 1.50 ms, waiting 0 us"));
 }
 
+TEST_CASE("what is older than all that is known of its request is before it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (model::HandoffRow& handoff : trace.handoffs) {
+    if (trace.requests[handoff.request].id == incident::kSlowRequest)
+      handoff.enqueue_ns = trace.requests[handoff.request].begin_ns - 5 * incident::kMs;
+  }
+  std::sort(trace.handoffs.begin(), trace.handoffs.end(),
+            [](const auto& a, const auto& b) { return a.enqueue_ns < b.enqueue_ns; });
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  CHECK(Has(Report(trace), "images: 28.0 ms, from -5.00 ms"));
+}
+
 TEST_CASE("losses of which no number is known are not called none", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::LossRow& loss : trace.losses) loss.events = 0;

@@ -157,15 +157,15 @@ TEST_CASE("an empty environment leaves the defaults", "[options]") {
 
 TEST_CASE("a value in the environment that does not parse is refused by name", "[options]") {
   const std::vector<std::vector<const char*>> wrong = {
-      {"PITOT_MEMORY_BUDGET_BYTES", "much", "memory_budget_bytes"},
-      {"PITOT_MEMORY_BUDGET_BYTES", "", "memory_budget_bytes"},
-      {"PITOT_MEMORY_BUDGET_BYTES", "64M", "memory_budget_bytes"},
-      {"PITOT_MEMORY_BUDGET_BYTES", "-1", "memory_budget_bytes"},
-      {"PITOT_MEMORY_BUDGET_BYTES", "99999999999999999999999", "memory_budget_bytes"},
-      {"PITOT_PRE_WINDOW_MS", "5s", "pre_window_ms"},
-      {"PITOT_PRE_WINDOW_MS", "4294967297", "pre_window_ms"},  // 1 beyond 32 bits
-      {"PITOT_POST_WINDOW_MS", "x", "post_window_ms"},
-      {"PITOT_CLOCK", "sundial", "clock"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "much"},
+      {"PITOT_MEMORY_BUDGET_BYTES", ""},
+      {"PITOT_MEMORY_BUDGET_BYTES", "64M"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "-1"},
+      {"PITOT_MEMORY_BUDGET_BYTES", "99999999999999999999999"},
+      {"PITOT_PRE_WINDOW_MS", "5s"},
+      {"PITOT_PRE_WINDOW_MS", "4294967297"},  // 1 beyond 32 bits
+      {"PITOT_POST_WINDOW_MS", "x"},
+      {"PITOT_CLOCK", "sundial"},
   };
   for (const auto& each : wrong) {
     const Environment variable(each[0], each[1]);
@@ -173,7 +173,7 @@ TEST_CASE("a value in the environment that does not parse is refused by name", "
     const pitot::Status status = recorder.status();
     INFO(each[0] << "=" << each[1] << ": " << status.message());
     CHECK(status.code() == StatusCode::kInvalidArgument);
-    CHECK(Contains(status.message(), std::string("Options::") + each[2]));
+    CHECK(Contains(status.message(), std::string(each[0]) + " is \"" + each[1] + "\"; it must be "));
   }
 }
 

@@ -392,11 +392,11 @@ TEST_CASE("scopes are visible while they are open, a leaf is not", "[ring]") {
 }
 
 TEST_CASE("a scope named at run time is shown by its name while it is open", "[ring]") {
-  OneThread one;
+  VirtualServer server;
   const pitot::Name name = pitot::Intern("made at run time");
   {
     PITOT_SCOPE_NAMED(name, 8u);
-    const auto events = Events(one.recording.Trace());
+    const auto events = Events(server.Trace());
     REQUIRE(events.size() == 1);
     CHECK(events[0].name == "made at run time");
     CHECK(events[0].args == Args{{"name", "made at run time"}, {"8u", "8"}});
@@ -404,17 +404,17 @@ TEST_CASE("a scope named at run time is shown by its name while it is open", "[r
   }
   // At the same depth and moment: not its arguments.
   PITOT_SCOPE("after", 1u, 2u);
-  const auto events = fakes::EventsNamed(one.recording.Trace(), "after");
+  const auto events = fakes::EventsNamed(server.Trace(), "after");
   REQUIRE(events.size() == 1);
   CHECK(events[0] == EventText{"after", "thread 0", kStartNs, kOpen, 0, 0, {}});
 }
 
 TEST_CASE("of a scope named at run time with more than four words of arguments none are shown while it is open",
           "[ring]") {
-  OneThread one;
+  VirtualServer server;
   PITOT_SCOPE_NAMED(pitot::Intern("wide"), 1, 2, 3, 4);
 
-  const auto events = Events(one.recording.Trace());
+  const auto events = Events(server.Trace());
 
   REQUIRE(events.size() == 1);
   CHECK(events[0] == EventText{"", "thread 0", kStartNs, kOpen, 0, 0, {}});
