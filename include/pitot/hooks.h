@@ -14,7 +14,8 @@ PITOT_NAMESPACE_BEGIN
 // An incident as the host sees it. Strings live for the call.
 struct IncidentInfo {
   uint64_t number;         // counts from 1 in this recorder
-  const char* cause;       // of the firing that began it
+  const char* cause;       // of the firing that began it: "latency /classify"
+  const char* detail;      // likewise: "71.3 ms, above p99.9 = 31.2 ms of 1,203 requests of its size"
   const char* directory;   // absolute; null if incidents are not kept on disk or writing failed
   uint64_t slow_requests;  // that joined it, each once; those of the first 256 firings
   uint64_t first_request;  // id of the one that began it; 0: none

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 namespace pitot::session {
 
@@ -16,17 +17,19 @@ class IncidentBudget {
  public:
   explicit IncidentBudget(uint32_t per_hour) : per_hour_(per_hour) {}
 
+  enum class Answer : uint8_t { kTaken, kRefused, kRefusedAgain };
   // Takes one of `cause`'s, if it has one left at `now_ns`. Causes beyond the first 256 share one bucket.
-  bool Take(const std::string& cause, int64_t now_ns) {
+  Answer Take(const std::string& cause, int64_t now_ns) {
     constexpr size_t kMaxCauses = 256;
     const bool known = buckets_.contains(cause);
     Bucket& bucket = buckets_[known || buckets_.size() < kMaxCauses ? cause : std::string()];
-    if (!bucket.used) bucket = {true, static_cast<double>(per_hour_), now_ns};
+    if (!bucket.used) bucket = {true, false, static_cast<double>(per_hour_), now_ns};
     bucket.left = Left(bucket, now_ns);
     bucket.at_ns = now_ns;
-    if (bucket.left < 1) return false;
+    if (bucket.left < 1) return std::exchange(bucket.refused, true) ? Answer::kRefusedAgain : Answer::kRefused;
+    bucket.refused = false;
     bucket.left -= 1;
-    return true;
+    return Answer::kTaken;
   }
   // Whether Take would.
   bool Has(const std::string& cause, int64_t now_ns) const {
@@ -37,6 +40,7 @@ class IncidentBudget {
  private:
   struct Bucket {
     bool used = false;
+    bool refused = false;  // the last time
     double left = 0;
     int64_t at_ns = 0;
   };

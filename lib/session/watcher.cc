@@ -173,8 +173,20 @@ void Session::TakeFiring(const QueuedFiring& firing) {
   incident->window_begin_ticks = window_begin_ticks;
   incident->latest_due_ns = now_ns + kLongestPostNs;
   incident->due_ns = due_ns;
-  const std::lock_guard lock(budget_mutex_);
-  if (!budget_.Take(incident->cause, now_ns)) return suppress();
+  IncidentBudget::Answer answer;
+  {
+    const std::lock_guard lock(budget_mutex_);
+    answer = budget_.Take(incident->cause, now_ns);
+  }
+  if (answer == IncidentBudget::Answer::kRefused) {
+    Log(LogLevel::kWarning,
+        Error(StatusCode::kResourceExhausted,
+              "no incident of \"%s\": Options::max_incidents_per_cause_and_hour are used up (said once; "
+              "Stats::incidents_suppressed counts on)",
+              incident->cause.c_str())
+            .message());
+  }
+  if (answer != IncidentBudget::Answer::kTaken) return suppress();
   incident->number = next_number_++;
   pending_ = std::move(incident);
   is_pending_.store(true);

@@ -217,6 +217,7 @@ void Session::TellHost(const Incident& incident, const std::string& path, const 
   IncidentInfo info{};
   info.number = incident.number;
   info.cause = incident.cause.c_str();
+  info.detail = incident.firings.front().detail;
   info.directory = path.empty() ? nullptr : path.c_str();
   info.slow_requests = SlowRequests(incident.firings);
   info.first_request = incident.firings.front().request;

@@ -61,7 +61,8 @@ pitot::Recorder StartRecorder(const Options& options) {
 
   pitot::Hooks hooks;
   hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
-    std::fprintf(stderr, "incident %llu: %s: %s\n", static_cast<unsigned long long>(incident.number), incident.cause,
+    std::fprintf(stderr, "incident %llu: %s: %s: %s\n", static_cast<unsigned long long>(incident.number),
+                 incident.cause, incident.detail,
                  incident.directory != nullptr ? incident.directory : incident.status.message());
   };
   Warn(recorder.SetHooks(hooks));

@@ -33,7 +33,7 @@ inline pitot::Options SmallOptions() {
 struct Told {
   std::string hook;
   uint64_t number;
-  std::string cause;
+  std::string cause, detail;
   std::string directory;  // "" for none
   uint64_t slow_requests, first_request;
   pitot::StatusCode code;
@@ -91,7 +91,7 @@ class Host {
   static void Tell(void* context, const char* hook, const pitot::IncidentInfo& info) {
     auto* host = static_cast<Host*>(context);
     const std::lock_guard lock(host->mutex_);
-    host->told_.push_back({hook, info.number, info.cause, info.directory != nullptr ? info.directory : "",
+    host->told_.push_back({hook, info.number, info.cause, info.detail, info.directory != nullptr ? info.directory : "",
                            info.slow_requests, info.first_request, info.status.code(), info.status.message()});
   }
 

@@ -426,6 +426,7 @@ TEST_CASE("hooks are called in order with what is on disk", "[incident]") {
     CHECK(told[i].hook == (i % 2 == 0 ? "incident" : "verdict"));
     CHECK(told[i].number == 1 + i / 2);
     CHECK(told[i].cause == "manual");
+    CHECK(told[i].detail == (i < 2 ? "one" : "two"));
     CHECK(told[i].directory == host.directory / incidents[i / 2]);
     CHECK(told[i].slow_requests == 0);
     CHECK(told[i].first_request == 0);

@@ -268,13 +268,36 @@ TEST_CASE("a cause has a budget an hour, which refills, and another cause has it
 }
 
 TEST_CASE("causes beyond the first 256 share one budget", "[window]") {
+  using Answer = pitot::session::IncidentBudget::Answer;
   pitot::session::IncidentBudget budget(1);
   int taken = 0;
-  for (int i = 0; i < 1000; ++i) taken += budget.Take("cause " + std::to_string(i), 0);
+  for (int i = 0; i < 1000; ++i) taken += budget.Take("cause " + std::to_string(i), 0) == Answer::kTaken;
 
   CHECK(taken == 257);
-  CHECK(!budget.Take("cause 7", 0));
-  CHECK(budget.Take("cause 7", 3'600'000'000'000));
+  CHECK(budget.Take("cause 7", 0) == Answer::kRefused);
+  CHECK(budget.Take("cause 7", 0) == Answer::kRefusedAgain);
+  CHECK(budget.Take("cause 7", 3'600'000'000'000) == Answer::kTaken);
+  CHECK(budget.Take("cause 7", 3'600'000'000'000) == Answer::kRefused);
+}
+
+TEST_CASE("that a cause's budget is used up is said once", "[window]") {
+  VirtualClock clock(100'000 * kMs);
+  Host host;
+  host.options.max_incidents_per_cause_and_hour = 1;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger({.cool_down_ms = 0})).ok());
+  for (int i = 0; i < 4; ++i) {
+    Request::Begin("/r").Finish(Outcome::kFailed);
+    REQUIRE(host.Flush());
+  }
+
+  CHECK(host.incidents().size() == 1);
+  CHECK(host.recorder.Stats().incidents_suppressed == 3);
+  const auto lines = host.log.lines();
+  CHECK(std::count_if(lines.begin(), lines.end(), [](const fakes::LogLine& line) {
+          return line.level == pitot::LogLevel::kWarning &&
+                 session_test::Contains(line.text, "no incident of \"failed /r\": Options::max_incidents_per_cause");
+        }) == 1);
 }
 
 TEST_CASE("the directory keeps a number of incidents, the oldest go first", "[window]") {
