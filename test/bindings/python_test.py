@@ -183,6 +183,8 @@ class Requests(WithFolder):
         self.assertTrue(recorder.add_predicate_trigger(lambda request: seen.append(request.outcome) or False))
         with self.assertRaises(ZeroDivisionError), pitot.Request("/x"):
             raise ZeroDivisionError
+        with self.assertRaises(asyncio.CancelledError), pitot.Request("/x"):
+            raise asyncio.CancelledError
         with pitot.Request("/x"):
             pass
         with pitot.Request("/x") as request:
@@ -191,7 +193,7 @@ class Requests(WithFolder):
         request = pitot.Request("/x")
         del request
         outcome = pitot.Outcome
-        self.assertEqual(seen, [outcome.FAILED, outcome.OK, outcome.SHED, outcome.ABANDONED])
+        self.assertEqual(seen, [outcome.FAILED, outcome.CANCELLED, outcome.OK, outcome.SHED, outcome.ABANDONED])
         self.assertEqual(recorder.stats().requests_abandoned, 1)
 
     def test_a_request_continues_a_trace_and_begins_parts_of_itself(self):

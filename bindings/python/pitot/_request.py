@@ -32,7 +32,7 @@ class BatchClose(enum.IntEnum):
 
 def now() -> int:
     """A moment on the recorder's clock, for a request's `arrival`; 0 while no recorder runs."""
-    return lib.now()
+    return int(lib.now())
 
 
 class Adopt:
@@ -77,7 +77,7 @@ class Token:
     @property
     def request_id(self) -> int:
         """The id of its request; 0: of none."""
-        return lib.token_request(byref(self._token))
+        return int(lib.token_request(byref(self._token)))
 
     @property
     def is_late(self) -> bool:
@@ -98,7 +98,8 @@ class Token:
 
 
 class Request:
-    """A unit of service; as a context manager it ends with the block: ok, or failed where an exception leaves it.
+    """A unit of service; as a context manager it ends with the block: ok, or failed where an exception leaves it (a
+    CancelledError: cancelled).
 
     `route` is a template of a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. Begins on this
     thread, whose events from now on belong to it; may be finished on any other. Dropped without an end it counts as
@@ -122,7 +123,7 @@ class Request:
 
     def _take(self, handle: Optional[int]) -> "Request":
         self._handle = handle
-        self._id = lib.request_id(handle)
+        self._id = int(lib.request_id(handle))
         return self
 
     @property
@@ -180,7 +181,11 @@ class Request:
         return self
 
     def __exit__(self, kind: Optional[type], *exception: object) -> None:
-        self.finish(Outcome.OK if kind is None else Outcome.FAILED)
+        if kind is None:
+            self.finish(Outcome.OK)
+        else:  # by name: asyncio, which has one, takes long to import, and concurrent.futures has another
+            is_cancelled = any(base.__name__ == "CancelledError" for base in kind.__mro__)
+            self.finish(Outcome.CANCELLED if is_cancelled else Outcome.FAILED)
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None) is not None:
@@ -198,7 +203,7 @@ class Batch:
 
     def __init__(self, executor: str) -> None:
         self._handle = lib.batch_begin(lib.encode(executor))
-        self._id = lib.batch_id(self._handle)
+        self._id = int(lib.batch_id(self._handle))
 
     @property
     def id(self) -> int:
