@@ -239,14 +239,79 @@ static void AFailureSaysWhy(void) {
   CHECK("a message of success is empty", strcmp(g_message, "") == 0);
   CHECK("a second recorder is refused",
         pitot_recorder_start(NULL, &second, MESSAGE) == PITOT_ALREADY_RUNNING && second == NULL && SAYS("libpitot_c"));
-  pitot_failure_trigger trigger;
-  pitot_failure_trigger_init(&trigger, sizeof trigger);
-  trigger.reserved = 1;
-  CHECK("what is reserved is zero",
-        pitot_recorder_add_failure_trigger(recorder, &trigger, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("reserved"));
   pitot_recorder_stop(recorder, 5000);
   pitot_recorder_stop(recorder, 5000);
   CHECK("a stopped recorder says so", pitot_recorder_status(recorder, MESSAGE) == PITOT_NOT_RUNNING && SAYS("stopped"));
+  pitot_recorder_free(recorder);
+}
+
+static int32_t Never(void* context, const pitot_request_view* request) { return context == request; }
+
+// Each reaches the library: what is wrong comes back by name.
+#define REFUSES_OPTION(field, wrong)                                                                          \
+  do {                                                                                                        \
+    pitot_options options;                                                                                    \
+    pitot_recorder* recorder = NULL;                                                                          \
+    pitot_options_init(&options, sizeof options);                                                             \
+    options.field = wrong;                                                                                    \
+    CHECK("a wrong " #field " is named",                                                                      \
+          pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::" #field)); \
+  } while (0)
+#define REFUSES_TRIGGER(kind, valid, field, wrong)                                                      \
+  do {                                                                                                  \
+    pitot_##kind##_trigger trigger;                                                                     \
+    pitot_##kind##_trigger_init(&trigger, sizeof trigger);                                              \
+    trigger.valid;                                                                                      \
+    trigger.field = wrong;                                                                              \
+    CHECK("a wrong " #field " is named",                                                                \
+          pitot_recorder_add_##kind##_trigger(recorder, &trigger, MESSAGE) == PITOT_INVALID_ARGUMENT && \
+              SAYS("." #field));                                                                        \
+  } while (0)
+
+static void EveryFieldReachesTheLibrary(void) {
+  static char too_long[4000];
+  memset(too_long, 'x', sizeof too_long - 1);
+  REFUSES_OPTION(clock, 3);
+  REFUSES_OPTION(incident_directory, too_long);
+  REFUSES_OPTION(memory_budget_bytes, 1);
+  REFUSES_OPTION(max_ring_bytes, 1);
+  REFUSES_OPTION(min_ring_bytes, 1);
+  REFUSES_OPTION(max_open_requests, 1);
+  REFUSES_OPTION(pre_window_ms, 0);
+  REFUSES_OPTION(post_window_ms, 60001);
+  REFUSES_OPTION(max_incidents_per_cause_and_hour, 0);
+  REFUSES_OPTION(max_incidents_kept, 0);
+  REFUSES_OPTION(worker_cpu_percent, 0);
+  REFUSES_OPTION(max_incident_directory_bytes, 0);
+
+  pitot_recorder* recorder = Start();
+  REFUSES_TRIGGER(latency, above_ms = 1, memory, 1);
+  REFUSES_TRIGGER(latency, above_ms = 1, route, "");
+  REFUSES_TRIGGER(latency, or_above_quantile = 0.9, above_ms, -1);
+  REFUSES_TRIGGER(latency, above_ms = 1, or_above_quantile, 2);
+  REFUSES_TRIGGER(latency, above_ms = 1, k, 2);
+  REFUSES_TRIGGER(latency, above_ms = 1, n, 65);
+  REFUSES_TRIGGER(latency, above_ms = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(latency, above_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(failure, on_failed = 1, route, "");
+  REFUSES_TRIGGER(failure, on_failed = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(failure, on_failed = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(failure, on_failed = 1, reserved, 1);
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, route, "");
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, first_token_above_ms, -1);
+  REFUSES_TRIGGER(tokens, first_token_above_ms = 1, gap_above_ms, -1);
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, route, "");
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, request_open_ms, -1);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, scope, "");
+  REFUSES_TRIGGER(stall, request_open_ms = 1, scope_open_ms, -1);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(predicate, predicate = Never, cause, "");
+  REFUSES_TRIGGER(predicate, predicate = Never, predicate, NULL);
+  REFUSES_TRIGGER(predicate, predicate = Never, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(predicate, predicate = Never, post_window_ms, 60001);
   pitot_recorder_free(recorder);
 }
 
@@ -389,7 +454,7 @@ static void TheBuiltInTriggersFire(void) {
   latency.above_ms = 1e-6;
   CHECK("a latency trigger is added", pitot_recorder_add_latency_trigger(recorder, &latency, MESSAGE) == PITOT_OK);
   request = pitot_request_begin("/slow", NULL, pitot_now());
-  while (!pitot_request_is_late(request)) {}
+  while (request != NULL && !pitot_request_is_late(request)) {}
   CHECK("a request beyond the objective is late", 1);
   pitot_request_finish(request, PITOT_OUTCOME_OK);
   CHECK("it fires on a slow request", StatsOf(recorder).triggers_fired == 4);
@@ -420,7 +485,7 @@ static void ARequestKeepsItsTrace(void) {
         pitot_request_id(next) != 0 && pitot_this_owner().request == pitot_request_id(next));
   pitot_request_set_deadline(next, 1);
   const pitot_token of_next = pitot_request_token(next);
-  while (!pitot_token_is_late(&of_next)) {}
+  while (next != NULL && !pitot_token_is_late(&of_next)) {}
   pitot_request_finish(next, 99);
   pitot_request_finish(request, PITOT_OUTCOME_OK);
   const pitot_stats stats = StatsOf(recorder);
@@ -462,6 +527,7 @@ int main(void) {
   AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero();
   AStructThatWasNotInitialisedIsRefused();
   AFailureSaysWhy();
+  EveryFieldReachesTheLibrary();
   TheEnvironmentIsReadWhereItIsAskedFor();
   CallbacksAreCalledWithTheirContext();
   TheBuiltInTriggersFire();
