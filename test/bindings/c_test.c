@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int g_checked, g_failed;
 
@@ -319,15 +320,21 @@ static void TheEnvironmentIsReadWhereItIsAskedFor(void) {
   pitot_options options;
   setenv("PITOT_PRE_WINDOW_MS", "1234", 1);
   setenv("PITOT_CLOCK", "sundial", 1);
+  setenv("PITOT_PROCESS_NAME", "named", 1);
+  setenv("PITOT_INCIDENT_DIRECTORY", "/somewhere", 1);
   pitot_options_init(&options, sizeof options);
-  CHECK("the defaults ignore it", options.pre_window_ms == 5000 && options.clock == PITOT_CLOCK_AUTO);
+  CHECK("the defaults ignore it", options.pre_window_ms == 5000 && options.post_window_ms == 100 &&
+                                      options.clock == PITOT_CLOCK_AUTO && options.process_name == NULL);
   pitot_options_init_from_environment(&options, sizeof options);
-  CHECK("a variable is read", options.pre_window_ms == 1234);
+  CHECK("a variable is read", options.pre_window_ms == 1234 && strcmp(options.process_name, "named") == 0 &&
+                                  strcmp(options.incident_directory, "/somewhere") == 0);
   pitot_recorder* recorder = NULL;
   CHECK("one that does not parse is refused by name",
         pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("clock"));
   unsetenv("PITOT_PRE_WINDOW_MS");
   unsetenv("PITOT_CLOCK");
+  unsetenv("PITOT_PROCESS_NAME");
+  unsetenv("PITOT_INCIDENT_DIRECTORY");
   setenv("PITOT_OFF", "1", 1);
   CHECK("PITOT_OFF=1 switches off", pitot_recorder_start(NULL, &recorder, MESSAGE) == PITOT_DISABLED);
   unsetenv("PITOT_OFF");
@@ -341,6 +348,7 @@ static void Log(void* context, pitot_log_level level, const char* message) {
 }
 
 struct seen {
+  char message[256];
   int incidents;
   pitot_incident last;
   char cause[64];
@@ -350,6 +358,7 @@ static void OnIncident(void* context, const pitot_incident* incident) {
   ++seen->incidents;
   seen->last = *incident;
   snprintf(seen->cause, sizeof seen->cause, "%s", incident->cause);
+  snprintf(seen->message, sizeof seen->message, "%s", incident->message);
 }
 
 static int32_t IsForTeapots(void* context, const pitot_request_view* request) {
@@ -399,6 +408,30 @@ static void CallbacksAreCalledWithTheirContext(void) {
   CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
   CHECK("a hook that was taken back is not called", seen.incidents == 1);
   pitot_recorder_free(recorder);
+}
+
+static void AnIncidentThatCannotBeWrittenIsToldWhy(void) {
+  static struct seen seen;
+  char folder[] = "/tmp/pitot-c-test-XXXXXX";
+  CHECK("there is a folder", mkdtemp(folder) != NULL);
+  pitot_options options;
+  pitot_options_init(&options, sizeof options);
+  options.incident_directory = folder;
+  options.post_window_ms = 0;
+  pitot_recorder* recorder = NULL;
+  CHECK("a recorder starts", pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_OK);
+  pitot_recorder_on_incident(recorder, OnIncident, &seen, NULL, 0);
+  CHECK("the folder goes", rmdir(folder) == 0);
+  FILE* in_its_place = fopen(folder, "w");
+  CHECK("a file is in its place", in_its_place != NULL && fclose(in_its_place) == 0);
+  CHECK("an incident is asked for", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("the hook is told", seen.incidents == 1 && seen.last.size == sizeof(pitot_incident));
+  CHECK("and that nothing is on disk, and why",
+        seen.last.status != PITOT_OK && seen.message[0] != '\0' && seen.last.directory == NULL);
+  CHECK("it is counted", StatsOf(recorder).incidents_failed == 1);
+  pitot_recorder_free(recorder);
+  unlink(folder);
 }
 
 // ---- Triggers. ----
@@ -530,6 +563,7 @@ int main(void) {
   EveryFieldReachesTheLibrary();
   TheEnvironmentIsReadWhereItIsAskedFor();
   CallbacksAreCalledWithTheirContext();
+  AnIncidentThatCannotBeWrittenIsToldWhy();
   TheBuiltInTriggersFire();
   ARequestKeepsItsTrace();
   ATokenCrossesThreads();
