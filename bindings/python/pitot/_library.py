@@ -26,8 +26,8 @@ def load(path: str) -> None:
         library = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(f"pitot needs {FILE_NAME}, and loading {path} failed: {error}. Build and install it (cmake with "
-                          f"PITOT_BUILD_C=ON, https://github.com/pitot: bindings/README.md) and name it in PITOT_LIBRARY, "
-                          f"or put it beside {os.path.dirname(os.path.abspath(__file__))}") from None
+                          f"PITOT_BUILD_C=ON) and name it in PITOT_LIBRARY, or put it into "
+                          f"{os.path.dirname(os.path.abspath(__file__))}") from None
     try:
         abi, revision = library.pitot_abi(), library.pitot_abi_revision()
     except AttributeError:
