@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Install rules: find_package(pitot COMPONENTS trace core reader), pkg-config pitot, the command line tool. The installed
+# Install rules: find_package(pitot COMPONENTS trace core reader c), pkg-config pitot and pitot_c, the command line tool. The installed
 # tree may be moved: nothing in it names the machine that built it.
 
 include(GNUInstallDirs)
@@ -9,6 +9,9 @@ set(pitot_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pitot)
 set(pitot_components trace core)
 if(TARGET pitot_reader)
   list(APPEND pitot_components reader)
+endif()
+if(TARGET pitot_c)
+  list(APPEND pitot_components c)
 endif()
 
 # Every component exports a file of its own, so that a package tells exactly what it was built with.
@@ -69,6 +72,12 @@ file(RELATIVE_PATH pitot_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /pr
 string(REGEX REPLACE "/$" "" pitot_pc_prefix "${pitot_pc_prefix}")
 configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+if(TARGET pitot_c)
+  install(FILES ${PROJECT_SOURCE_DIR}/bindings/c/include/pitot/c.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pitot)
+  configure_file(${PROJECT_SOURCE_DIR}/bindings/c/pitot_c.pc.in ${PROJECT_BINARY_DIR}/pitot_c.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/pitot_c.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endif()
 
 if(TARGET pitot)
   if(BUILD_SHARED_LIBS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that every #include in include/ and lib/ is one that tools/layers.txt allows.
+"""Checks that every #include in include/, lib/ and bindings/ is one that tools/layers.txt allows.
 
 usage: tools/check_layers.py [--rules FILE] [--root FOLDER] [--list]
 
@@ -100,7 +100,7 @@ def is_std(header):
 
 
 def sources(root):
-    for top in ("include", "lib"):
+    for top in ("include", "lib", "bindings"):
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in sorted(names):
                 if name.endswith((".h", ".cc", ".inc")):
@@ -111,7 +111,8 @@ def target_of(root, path, quote, header):
     """The repository's file that an include means, or None for one from outside."""
     if quote == "<" and not header.startswith("pitot/"):
         return None
-    for place in (os.path.join("include", header), os.path.join("lib", header), os.path.join(os.path.dirname(path), header)):
+    for folder in ("include", "lib", "bindings/c/include", os.path.dirname(path)):
+        place = os.path.join(folder, header)
         if os.path.exists(os.path.join(root, place)):
             return os.path.normpath(place)
     return None
@@ -173,7 +174,7 @@ def main():
     for offence in offences:
         print(offence)
     if not files:
-        print("check_layers: no file found under include/ and lib/", file=sys.stderr)
+        print("check_layers: no file found under include/, lib/ and bindings/", file=sys.stderr)
         return 2
     if not offences:
         print(f"ok: {len(files)} files, {len(rules.allowed)} layers")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every public header alone: headers.py COMPILER STANDARD [INCLUDE_ROOT]"""
+"""Compiles every public header alone, as C++ or as C: headers.py COMPILER STANDARD [INCLUDE_ROOT]"""
 
 import os
 import sys
@@ -12,7 +12,7 @@ def check(compiler, standard, header, include):
     # Twice: a header without a guard fails too.
     source = f'#include "{header}"\n#include "{header}"\n'
     command = [compiler, f"-std={standard}", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror",
-               f"-I{include}", "-x", "c++", "-"]
+               f"-I{include}", "-x", "c++" if "++" in standard else "c", "-"]
     status, output = common.run(command, input=source)
     return None if status == 0 else f"{header} does not compile alone with {compiler} -std={standard}:\n{output}"
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Uses the package as a stranger does: install.py package|shared --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
-package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace
-         and core, pkg-config, a component that is not there.
+package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
+         core and c, pkg-config, a component that is not there.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
          package and runs a program on that too; looks at what the libraries export.
 """
@@ -74,15 +74,21 @@ class Test:
             common.fail(f"COMPONENTS cupti gave status {status} and\n{output}")
         self.checked.append("a component that is not there")
 
-    def check_pkg_config(self, prefix, name, run_path):
+    def check_pkg_config(self, prefix, name, run_path, package="pitot", compiler=None, source="core.cc", standard="c++17"):
         folder = glob.glob(os.path.join(prefix, "lib*", "**", "pkgconfig"), recursive=True)
         if len(folder) != 1:
-            common.fail(f"pitot.pc lies in {folder}")
-        flags = self.must_run(["pkg-config", "--cflags", "--libs", "pitot"], env={"PKG_CONFIG_PATH": folder[0]}).split()
+            common.fail(f"{package}.pc lies in {folder}")
+        flags = self.must_run(["pkg-config", "--cflags", "--libs", package], env={"PKG_CONFIG_PATH": folder[0]}).split()
         program = os.path.join(self.arguments.work, name)
         run_path = [f"-Wl,-rpath,{os.path.dirname(folder[0])}"] if run_path else []
-        self.must_run([self.arguments.compiler, "-std=c++17", os.path.join(CONSUMER, "core.cc"), "-o", program, *flags, *run_path])
+        self.must_run([compiler or self.arguments.compiler, f"-std={standard}", os.path.join(CONSUMER, source), "-o", program,
+                       *flags, *run_path])
         self.checked.append(f"{name} ({self.must_run([program]).strip()})")
+
+    def check_c(self, prefix, name):
+        """The C API by find_package from a project without C++, and by pkg-config."""
+        self.build_and_run(f"find_package_{name}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=c")
+        self.check_pkg_config(prefix, f"pkg_config_{name}", True, "pitot_c", "cc", "c.c", "c11")
 
     def package(self):
         prefix = self.install(self.arguments.build, "static")
@@ -91,6 +97,9 @@ class Test:
         self.build_and_run("find_package_core", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.check_missing_component(prefix)
         self.check_pkg_config(prefix, "pkg_config", False)
+        with open(os.path.join(self.arguments.build, "CMakeCache.txt"), encoding="utf-8") as file:
+            if "\nPITOT_BUILD_C:BOOL=ON\n" in file.read():
+                self.check_c(prefix, "c")
         program = os.path.join(prefix, "bin", "pitot")
         if os.path.exists(program):
             self.must_run([program, "--help"])
@@ -98,7 +107,7 @@ class Test:
 
     def shared(self):
         folder = self.build_and_run("add_subdirectory", f"-DCONSUMER_SOURCES={common.ROOT}", "-DBUILD_SHARED_LIBS=ON",
-                                    "-DPITOT_INSTALL=ON")
+                                    "-DPITOT_INSTALL=ON", "-DPITOT_BUILD_C=ON")
         libraries = [path for name in ("trace", "core") for path in glob.glob(os.path.join(folder, "pitot", "lib", f"libpitot_{name}.so"))]
         if len(libraries) != 2:
             common.fail(f"shared libraries: {libraries}")
@@ -107,6 +116,7 @@ class Test:
         prefix = self.install(os.path.join(folder, "pitot"), "shared")
         self.build_and_run("find_package_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.check_pkg_config(prefix, "pkg_config_shared", True)
+        self.check_c(prefix, "c_shared")
 
 
 def main():

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pitot for C and for every language that calls C: the stable ABI of libpitot_c.so.1. What each thing means is said by
+// the C++ header of the same name (pitot/recorder.h, request.h, ...) and by docs/instrumenting.md.
+//
+//   pitot_options options;
+//   pitot_options_init(&options, sizeof options);
+//   options.incident_directory = "/var/lib/myserver/incidents";  // whose parent exists
+//   pitot_recorder* recorder;
+//   char message[256];
+//   if (pitot_recorder_start(&options, &recorder, message, sizeof message) != PITOT_OK) Log(message);
+//
+// What holds for all of it:
+//
+//  * Handles are opaque. NULL is an inert one: every function takes it and does nothing, so a server whose recorder did
+//    not start runs on unchanged. Nothing here aborts, exits, prints or throws.
+//  * A function that can fail returns a pitot_status and writes why to `message`, always ended by a zero and cut at
+//    `message_size` bytes; "" when it is PITOT_OK. NULL or 0: not wanted.
+//  * A struct begins with its size. Its pitot_..._init(&it, sizeof it) fills in the defaults. New fields come at the
+//    end: a program compiled against an older header gets their defaults from a newer library; an older library
+//    refuses (PITOT_INVALID_ARGUMENT) the struct of a newer header if fields that it does not know are not zero.
+//  * Strings end with a zero, are UTF-8, copied before the function returns, and NULL is "" unless the comment says
+//    otherwise.
+//  * Unless a comment says otherwise, any thread may call. Recording takes no lock and, after a thread's first event,
+//    allocates nothing but handles.
+#ifndef PITOT_C_H_
+#define PITOT_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Of libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
+#define PITOT_ABI 1
+#define PITOT_ABI_REVISION 0
+
+#define PITOT_C_API __attribute__((visibility("default")))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// ---- The library. ---------------------------------------------------------------------------------------------------
+
+// PITOT_ABI and PITOT_ABI_REVISION of the library that is loaded: for who loads it by hand.
+PITOT_C_API uint32_t pitot_abi(void);
+PITOT_C_API uint32_t pitot_abi_revision(void);
+// "0.1.0".
+PITOT_C_API const char* pitot_version(void);
+
+// Numbered for ever, as pitot::StatusCode.
+typedef int32_t pitot_status;
+enum {
+  PITOT_OK = 0,
+  PITOT_INVALID_ARGUMENT = 1,    // an option or argument is wrong; the message names it
+  PITOT_ALREADY_RUNNING = 2,     // a recorder is running in this process; the message says whose
+  PITOT_NOT_RUNNING = 3,         // the recorder was stopped, never started, or belongs to the parent of a fork
+  PITOT_RESOURCE_EXHAUSTED = 4,  // memory, threads, disk or an incident budget
+  PITOT_UNAVAILABLE = 5,         // the machine cannot do it: no such library, no permission
+  PITOT_NOT_FOUND = 6,
+  PITOT_DATA_LOSS = 7,
+  PITOT_IO_ERROR = 8,
+  PITOT_INTERNAL = 9,  // a defect of Pitot; please report it
+  PITOT_DISABLED = 10  // switched off by PITOT_OFF
+};
+// "ok", "invalid_argument" and so on; never NULL.
+PITOT_C_API const char* pitot_status_name(pitot_status status);
+
+// ---- The recorder. --------------------------------------------------------------------------------------------------
+
+typedef struct pitot_recorder pitot_recorder;
+
+typedef int32_t pitot_clock;
+enum { PITOT_CLOCK_AUTO = 0, PITOT_CLOCK_CYCLE_COUNTER = 1, PITOT_CLOCK_OPERATING_SYSTEM = 2 };
+
+typedef int32_t pitot_log_level;
+enum { PITOT_LOG_INFO = 0, PITOT_LOG_WARNING = 1, PITOT_LOG_ERROR = 2 };
+// Takes a message of the library, which lives for the call. Called on Pitot's own threads and by those that call
+// pitot_recorder_... functions, never by what records. It must not call Pitot.
+typedef void (*pitot_log_function)(void* context, pitot_log_level level, const char* message);
+
+// As pitot::Options, which says what each field means, its limits and its default.
+typedef struct pitot_options {
+  uint32_t size;
+  pitot_clock clock;
+  const char* incident_directory;  // NULL or "": incidents are not kept on disk
+  const char* process_name;        // NULL: the executable's name
+  uint64_t memory_budget_bytes;
+  uint64_t max_ring_bytes;
+  uint64_t min_ring_bytes;
+  uint32_t max_open_requests;
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+  uint32_t max_incidents_per_cause_and_hour;
+  uint32_t max_incidents_kept;
+  uint32_t worker_cpu_percent;
+  uint64_t max_incident_directory_bytes;
+  pitot_log_function log;  // NULL: messages go nowhere
+  void* log_context;       // must live as long as the process: a thread that hangs may call late
+} pitot_options;
+// Fills in the defaults; `size` is sizeof(pitot_options).
+PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
+// The same, overlaid with PITOT_INCIDENT_DIRECTORY and the other variables of pitot::Options::FromEnvironment.
+// Lifetime: the strings point into the environment.
+PITOT_C_API void pitot_options_init_from_environment(pitot_options* options, size_t size);
+
+// Starts the recorder of this process; in a server that forks workers, call it in each. NULL options are the defaults.
+// When it fails *recorder is NULL. Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING (also another
+// copy of the library, a C++ one say); PITOT_RESOURCE_EXHAUSTED; PITOT_UNAVAILABLE; PITOT_DISABLED when the environment
+// says PITOT_OFF=1. Cost: about 1 ms.
+PITOT_C_API pitot_status pitot_recorder_start(const pitot_options* options, pitot_recorder** recorder, char* message,
+                                              size_t message_size);
+// PITOT_OK while it records; else why it does not.
+PITOT_C_API pitot_status pitot_recorder_status(pitot_recorder* recorder, char* message, size_t message_size);
+// Asks for an incident now, with a sentence for its report. Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const char* reason, char* message,
+                                                size_t message_size);
+// Waits until every incident asked for before the call is on disk (or failed), at most `timeout_ms`.
+// Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE when the time was up.
+PITOT_C_API pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message,
+                                              size_t message_size);
+// Stops recording and gives back memory and threads; an incident being written is finished, in at most `timeout_ms`.
+// The handle stays valid. Idempotent. Not from a callback.
+PITOT_C_API void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms);
+// Stops (5 s) and frees the handle, which nobody may use any more.
+PITOT_C_API void pitot_recorder_free(pitot_recorder* recorder);
+
+// As pitot::Stats. Set `size` to sizeof(pitot_stats) before the call.
+typedef struct pitot_stats {
+  uint32_t size;
+  uint32_t threads_recording;
+  uint32_t threads_retired;
+  uint32_t requests_open;
+  uint64_t rings_bytes;
+  uint64_t requests_and_names_bytes;
+  uint64_t snapshot_reserve_bytes;
+  uint64_t analysis_arena_bytes;
+  uint64_t ring_bytes_used;
+  uint64_t address_bytes_parked;
+  uint64_t history_shortest_ms;
+  uint64_t history_median_ms;
+  uint64_t events_recorded;
+  uint64_t requests_begun;
+  uint64_t requests_finished;
+  uint64_t requests_abandoned;
+  uint64_t threads_refused;
+  uint64_t events_refused;
+  uint64_t requests_refused;
+  uint64_t names_refused;
+  uint64_t labels_folded;
+  uint64_t details_refused;
+  uint64_t scopes_closed_elsewhere;
+  uint64_t scopes_misnested;
+  uint64_t triggers_fired;
+  uint64_t incidents_written;
+  uint64_t incidents_suppressed;
+  uint64_t incidents_failed;
+  uint64_t files_failed;
+  double recording_cpu_percent;    // negative: unknown
+  double own_threads_cpu_percent;  // negative: unknown
+  double scope_cost_ns;
+} pitot_stats;
+// Fills in as much as `size` has room for; what the library does not know is zero. Errors: PITOT_INVALID_ARGUMENT.
+PITOT_C_API pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, char* message,
+                                              size_t message_size);
+
+// An incident as the host sees it. Everything lives for the call. Made by the library: read the fields that lie within
+// its size, which is at least that of this header where the library is not older.
+typedef struct pitot_incident {
+  uint32_t size;
+  pitot_status status;    // PITOT_OK, or why nothing is on disk
+  const char* message;    // of the status
+  const char* cause;      // of the firing that began it
+  const char* directory;  // absolute; NULL if incidents are not kept on disk or writing failed
+  uint64_t number;        // counts from 1 in this recorder
+  uint64_t slow_requests;
+  uint64_t first_request;  // id of the one that began it; 0: none
+} pitot_incident;
+typedef void (*pitot_incident_function)(void* context, const pitot_incident* incident);
+// Has `function` called when an incident's files are on disk or have failed, on Pitot's worker thread, one call at a
+// time; it may take its time and must not stop the recorder. Replaces the one before; NULL: none. Lifetime: `context`
+// must live as long as the process (a thread that hangs in it outlives the recorder). Errors: PITOT_NOT_RUNNING;
+// PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function,
+                                                    void* context, char* message, size_t message_size);
+
+// ---- Triggers: what is worth an incident. ---------------------------------------------------------------------------
+
+// Each is added for good; a recorder takes 32. The fields are those of pitot::LatencyTriggerOptions and so on, in
+// pitot/trigger/*.h, with their limits and defaults. A window of 0 ms is the recorder's; a NULL route is every route.
+// Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+
+typedef struct pitot_latency_trigger {
+  uint32_t size;
+  uint32_t memory;
+  const char* route;
+  double above_ms;           // 0: no fixed threshold; one of the two must be set
+  double or_above_quantile;  // 0: none, else 0.5 to 0.9999
+  uint32_t warm_up_requests;
+  uint32_t k;  // of the last n
+  uint32_t n;
+  uint32_t cool_down_ms;
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+} pitot_latency_trigger;
+PITOT_C_API void pitot_latency_trigger_init(pitot_latency_trigger* trigger, size_t size);
+PITOT_C_API pitot_status pitot_recorder_add_latency_trigger(pitot_recorder* recorder,
+                                                            const pitot_latency_trigger* trigger, char* message,
+                                                            size_t message_size);
+
+typedef struct pitot_failure_trigger {
+  uint32_t size;
+  uint32_t on_failed;  // 0 or 1, as the two below
+  const char* route;
+  uint32_t on_timed_out;
+  uint32_t on_abandoned;
+  uint32_t cool_down_ms;
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+  uint32_t reserved;  // 0
+} pitot_failure_trigger;
+PITOT_C_API void pitot_failure_trigger_init(pitot_failure_trigger* trigger, size_t size);
+PITOT_C_API pitot_status pitot_recorder_add_failure_trigger(pitot_recorder* recorder,
+                                                            const pitot_failure_trigger* trigger, char* message,
+                                                            size_t message_size);
+
+typedef struct pitot_tokens_trigger {
+  uint32_t size;
+  uint32_t cool_down_ms;
+  const char* route;
+  double first_token_above_ms;  // 0: not watched; one of the two must be set
+  double gap_above_ms;
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+} pitot_tokens_trigger;
+PITOT_C_API void pitot_tokens_trigger_init(pitot_tokens_trigger* trigger, size_t size);
+PITOT_C_API pitot_status pitot_recorder_add_tokens_trigger(pitot_recorder* recorder,
+                                                           const pitot_tokens_trigger* trigger, char* message,
+                                                           size_t message_size);
+
+typedef struct pitot_stall_trigger {
+  uint32_t size;
+  uint32_t cool_down_ms;
+  const char* route;
+  double request_open_ms;  // 0: not watched; one of the two must be set
+  const char* scope;       // NULL: every scope, but no waits
+  double scope_open_ms;
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+} pitot_stall_trigger;
+PITOT_C_API void pitot_stall_trigger_init(pitot_stall_trigger* trigger, size_t size);
+PITOT_C_API pitot_status pitot_recorder_add_stall_trigger(pitot_recorder* recorder, const pitot_stall_trigger* trigger,
+                                                          char* message, size_t message_size);
+
+// How a request ended. Written to files; any other number counts as PITOT_OUTCOME_ABANDONED.
+typedef int32_t pitot_outcome;
+enum {
+  PITOT_OUTCOME_OK = 1,
+  PITOT_OUTCOME_FAILED = 2,
+  PITOT_OUTCOME_CANCELLED = 3,
+  PITOT_OUTCOME_TIMED_OUT = 4,
+  PITOT_OUTCOME_SHED = 5,      // refused to protect the server
+  PITOT_OUTCOME_ABANDONED = 6  // dropped without an outcome
+};
+
+// A finished request as a predicate sees it; as pitot_incident otherwise.
+typedef struct pitot_request_view {
+  uint32_t size;
+  pitot_outcome outcome;
+  uint64_t id;
+  const char* route;
+  uint32_t route_index;
+  uint32_t size_bucket;
+  uint64_t latency_ns;
+  uint64_t deadline_ns;  // 0: none
+  uint64_t output_tokens;
+  uint64_t first_token_ns;
+  uint64_t max_token_gap_ns;
+} pitot_request_view;
+// Returns 0 for a request that deserves no incident. On the thread that finishes the request, concurrently from many:
+// what it costs, the request pays.
+typedef int32_t (*pitot_predicate_function)(void* context, const pitot_request_view* request);
+
+typedef struct pitot_predicate_trigger {
+  uint32_t size;
+  uint32_t cool_down_ms;
+  pitot_predicate_function predicate;
+  void* context;      // lives at least until pitot_recorder_free has returned
+  const char* cause;  // names incidents and their budget
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+} pitot_predicate_trigger;
+PITOT_C_API void pitot_predicate_trigger_init(pitot_predicate_trigger* trigger, size_t size);
+PITOT_C_API pitot_status pitot_recorder_add_predicate_trigger(pitot_recorder* recorder,
+                                                              const pitot_predicate_trigger* trigger, char* message,
+                                                              size_t message_size);
+
+// ---- Scopes, moments, values, waits of the calling thread. ----------------------------------------------------------
+
+// A name made at run time, valid for the life of the process, in children of a fork too. 0 is "(other)": what names
+// become once the table of 16,384 is full.
+typedef uint32_t pitot_name;
+// Works without a recorder. Keep the result: a name that is known costs a hash and a compare, a new one a lock.
+PITOT_C_API pitot_name pitot_intern(const char* text);
+// Names the calling thread in traces (cut at 63 bytes).
+PITOT_C_API void pitot_set_thread_name(const char* name);
+
+// Begins a scope, and ends the newest that this thread began so. Cost: as PITOT_SCOPE, and two calls.
+PITOT_C_API void pitot_scope_begin(pitot_name name);
+PITOT_C_API void pitot_scope_end(void);
+// Records a moment, with a detail of which 48 bytes are kept; NULL: without.
+PITOT_C_API void pitot_instant(pitot_name name, const char* detail);
+// Records a value that holds until the next one of that name.
+PITOT_C_API void pitot_counter(pitot_name name, double value);
+
+// Written to files.
+typedef int32_t pitot_wait_kind;
+enum {
+  PITOT_WAIT_LOCK = 1,
+  PITOT_WAIT_CONDITION = 2,
+  PITOT_WAIT_QUEUE = 3,
+  PITOT_WAIT_IO = 4,
+  PITOT_WAIT_FUTURE = 5,
+  PITOT_WAIT_SLEEP = 6,
+  PITOT_WAIT_DEVICE = 7,
+  PITOT_WAIT_OTHER = 8
+};
+// Who holds what is waited for: a thread, by Pitot's number, and the request it works for; 0 where unknown.
+typedef struct pitot_owner {
+  uint64_t thread;
+  uint64_t request;
+} pitot_owner;
+// The calling thread and its request, to be stored beside the lock it took; zeros while no recorder runs.
+PITOT_C_API pitot_owner pitot_this_owner(void);
+// Room for an open wait, in the caller's stack frame; zeros are one that is not open.
+typedef struct pitot_wait {
+  uint64_t opaque[12];
+} pitot_wait;
+// Begins to wait for `resource`. While it is open, incidents show what for. Ends on the thread where it began, as
+// scopes do, the newest first.
+PITOT_C_API void pitot_wait_begin(pitot_wait* wait, pitot_wait_kind kind, pitot_name resource, pitot_owner owner);
+// Says who it was where that is found out only afterwards.
+PITOT_C_API void pitot_wait_set_owner(pitot_wait* wait, pitot_owner owner);
+PITOT_C_API void pitot_wait_end(pitot_wait* wait);
+
+// ---- Requests, tokens and batches. ----------------------------------------------------------------------------------
+
+// A moment on the recorder's clock, for arrivals that are known before the request is; 0 while no recorder runs.
+PITOT_C_API uint64_t pitot_now(void);
+
+// Stands for a request in a queue, on another thread, or in another process of this machine: plain bytes, copy at will.
+// Zeros are of no request. A token whose request has ended does nothing.
+typedef struct pitot_token {
+  uint64_t opaque[4];
+} pitot_token;
+// The id of its request; 0: of none.
+PITOT_C_API uint64_t pitot_token_request(const pitot_token* token);
+// 1 if the request is later than its route's latency objective or its deadline, else 0.
+PITOT_C_API int32_t pitot_token_is_late(const pitot_token* token);
+// Begins the stage `name`, which ends the stage before it. Threads: any, one at a time.
+PITOT_C_API void pitot_token_stage(const pitot_token* token, const char* name);
+// Marks `count` output tokens.
+PITOT_C_API void pitot_token_emit(const pitot_token* token, uint32_t count);
+
+// A unit of service. Threads: one at a time; its tokens any.
+typedef struct pitot_request pitot_request;
+// Begins a request and makes it the calling thread's context. `route` is a template of a small set. `traceparent` is
+// W3C's header; NULL or an invalid one: a new trace. `arrival` is an earlier pitot_now(); 0: now. NULL while no
+// recorder runs and when too many are open (counted). Every handle must be finished. Cost: about 0.2 us and an
+// allocation.
+PITOT_C_API pitot_request* pitot_request_begin(const char* route, const char* traceparent, uint64_t arrival);
+// Begins a part of the request, which is the thread's context again once the part is finished there.
+PITOT_C_API pitot_request* pitot_request_begin_child(pitot_request* parent, const char* route);
+// Begins a request with the token's as parent, arrived when that was enqueued.
+PITOT_C_API pitot_request* pitot_request_begin_from(const pitot_token* parent, const char* route);
+// Ends it, tells the triggers, and frees the handle, which nobody may use any more.
+PITOT_C_API void pitot_request_finish(pitot_request* request, pitot_outcome outcome);
+
+// 0 when inert.
+PITOT_C_API uint64_t pitot_request_id(const pitot_request* request);
+// Writes the traceparent to send to services called for this request: 55 characters and a zero; "" when inert.
+PITOT_C_API void pitot_request_write_traceparent(const pitot_request* request, char out[56]);
+// A bounded dimension: model, version, tenant. At most 4.
+PITOT_C_API void pitot_request_set_label(pitot_request* request, const char* key, const char* value);
+// How much work it is: pixels, prompt tokens, bytes. At most 4; the first one divides the route into size buckets.
+PITOT_C_API void pitot_request_set_size(pitot_request* request, const char* name, double value);
+// When it must be done, ns after its arrival; 0 changes nothing.
+PITOT_C_API void pitot_request_set_deadline(pitot_request* request, uint64_t ns);
+// As the functions of the same names that take tokens. At most 16 stages.
+PITOT_C_API void pitot_request_stage(pitot_request* request, const char* name);
+PITOT_C_API void pitot_request_emit(pitot_request* request, uint32_t count);
+PITOT_C_API int32_t pitot_request_is_late(const pitot_request* request);
+// A token that is not stamped as enqueued.
+PITOT_C_API pitot_token pitot_request_token(const pitot_request* request);
+// Stamps the hand-over to `queue` and returns the token that goes there.
+PITOT_C_API pitot_token pitot_request_enqueue(pitot_request* request, const char* queue);
+
+// Room for an open adoption, in the caller's stack frame; zeros are one that is not open.
+typedef struct pitot_adopt {
+  uint64_t opaque[4];
+} pitot_adopt;
+// Makes the token's request the calling thread's context and stamps its taking from the queue; the end puts the former
+// context back. Ends on the thread where it began.
+PITOT_C_API void pitot_adopt_begin(pitot_adopt* adopt, const pitot_token* token);
+PITOT_C_API void pitot_adopt_end(pitot_adopt* adopt);
+
+// Why a batch was closed. Written to files; any other number counts as unknown.
+typedef int32_t pitot_batch_close_reason;
+enum {
+  PITOT_BATCH_UNKNOWN = 0,
+  PITOT_BATCH_FULL = 1,
+  PITOT_BATCH_TIMEOUT = 2,
+  PITOT_BATCH_FLUSH = 3,
+  PITOT_BATCH_STEP = 4
+};
+// One execution that serves several requests. Threads: one at a time, which works for it until it ends.
+typedef struct pitot_batch pitot_batch;
+// NULL while no recorder runs. Every handle must be finished.
+PITOT_C_API pitot_batch* pitot_batch_begin(const char* executor);
+PITOT_C_API uint64_t pitot_batch_id(const pitot_batch* batch);
+// A request becomes a member, taken from its queue; it leaves when it needs no more of the batch, at the latest at the
+// end.
+PITOT_C_API void pitot_batch_join(pitot_batch* batch, const pitot_token* token);
+PITOT_C_API void pitot_batch_leave(pitot_batch* batch, const pitot_token* token);
+// Why no more members were awaited.
+PITOT_C_API void pitot_batch_close(pitot_batch* batch, pitot_batch_close_reason why);
+// All of it is launched; GPU work may still run.
+PITOT_C_API void pitot_batch_submitted(pitot_batch* batch);
+// The results are there. Frees the handle.
+PITOT_C_API void pitot_batch_finish(pitot_batch* batch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // PITOT_C_H_

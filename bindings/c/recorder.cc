@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/recorder.h"
+
+#include <atomic>
+#include <memory>
+#include <new>
+#include <utility>
+
+#include "convert.h"
+#include "pitot/c.h"
+#include "pitot/trigger/failure.h"
+#include "pitot/trigger/latency.h"
+#include "pitot/trigger/predicate.h"
+#include "pitot/trigger/stall.h"
+#include "pitot/trigger/tokens.h"
+
+struct pitot_recorder {
+  pitot::Recorder recorder;
+};
+
+namespace pitot::c {
+namespace {
+
+static_assert(PITOT_OK == static_cast<int>(StatusCode::kOk));
+static_assert(PITOT_INVALID_ARGUMENT == static_cast<int>(StatusCode::kInvalidArgument));
+static_assert(PITOT_ALREADY_RUNNING == static_cast<int>(StatusCode::kAlreadyRunning));
+static_assert(PITOT_NOT_RUNNING == static_cast<int>(StatusCode::kNotRunning));
+static_assert(PITOT_RESOURCE_EXHAUSTED == static_cast<int>(StatusCode::kResourceExhausted));
+static_assert(PITOT_UNAVAILABLE == static_cast<int>(StatusCode::kUnavailable));
+static_assert(PITOT_NOT_FOUND == static_cast<int>(StatusCode::kNotFound));
+static_assert(PITOT_DATA_LOSS == static_cast<int>(StatusCode::kDataLoss));
+static_assert(PITOT_IO_ERROR == static_cast<int>(StatusCode::kIoError));
+static_assert(PITOT_INTERNAL == static_cast<int>(StatusCode::kInternal));
+static_assert(PITOT_DISABLED == static_cast<int>(StatusCode::kDisabled));
+static_assert(PITOT_CLOCK_AUTO == static_cast<int>(ClockSource::kAuto));
+static_assert(PITOT_CLOCK_CYCLE_COUNTER == static_cast<int>(ClockSource::kCycleCounter));
+static_assert(PITOT_CLOCK_OPERATING_SYSTEM == static_cast<int>(ClockSource::kOperatingSystem));
+static_assert(PITOT_LOG_INFO == static_cast<int>(LogLevel::kInfo));
+static_assert(PITOT_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
+static_assert(PITOT_LOG_ERROR == static_cast<int>(LogLevel::kError));
+
+// A C function of the host's with its context, behind the C++ one that the recorder knows.
+template <class Function> struct Callback {
+  Function function;
+  void* context;
+  Callback* next;
+};
+template <class Function> constinit std::atomic<Callback<Function>*> g_callbacks{nullptr};
+
+// One that lives for ever, because a thread that hangs in the host's code outlives its recorder: in a list, so that who
+// starts again with the same finds the same. Null: no memory.
+template <class Function> Callback<Function>* Keep(Function function, void* context) noexcept {
+  auto& list = g_callbacks<Function>;
+  Callback<Function>* newest = list.load(std::memory_order_acquire);
+  for (auto* there = newest; there != nullptr; there = there->next) {
+    if (there->function == function && there->context == context) return there;
+  }
+  auto* added = new (std::nothrow) Callback<Function>{function, context, newest};
+  while (added != nullptr && !list.compare_exchange_weak(added->next, added, std::memory_order_acq_rel)) {}
+  return added;
+}
+
+void Log(void* context, LogLevel level, const char* message) {
+  const auto* log = static_cast<const Callback<pitot_log_function>*>(context);
+  log->function(log->context, static_cast<pitot_log_level>(level), message);
+}
+
+void OnIncident(void* context, const IncidentInfo& info) {
+  pitot_incident incident{};
+  incident.size = sizeof incident;
+  incident.status = static_cast<pitot_status>(info.status.code());
+  incident.message = info.status.message();
+  incident.cause = info.cause;
+  incident.directory = info.directory;
+  incident.number = info.number;
+  incident.slow_requests = info.slow_requests;
+  incident.first_request = info.first_request;
+  const auto* hook = static_cast<const Callback<pitot_incident_function>*>(context);
+  hook->function(hook->context, &incident);
+}
+
+pitot_options ToC(const Options& from) noexcept {
+  pitot_options to{};
+  to.clock = static_cast<pitot_clock>(from.clock);
+  to.incident_directory = from.incident_directory;
+  to.process_name = from.process_name;
+  to.memory_budget_bytes = from.memory_budget_bytes;
+  to.max_ring_bytes = from.max_ring_bytes;
+  to.min_ring_bytes = from.min_ring_bytes;
+  to.max_open_requests = from.max_open_requests;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  to.max_incidents_per_cause_and_hour = from.max_incidents_per_cause_and_hour;
+  to.max_incidents_kept = from.max_incidents_kept;
+  to.worker_cpu_percent = from.worker_cpu_percent;
+  to.max_incident_directory_bytes = from.max_incident_directory_bytes;
+  return to;
+}
+
+Status FromC(const pitot_options& from, Options* to) noexcept {
+  // What does not fit the C++ enumeration becomes one that Start refuses by name.
+  to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
+  to->incident_directory = from.incident_directory;
+  to->process_name = from.process_name;
+  to->memory_budget_bytes = from.memory_budget_bytes;
+  to->max_ring_bytes = from.max_ring_bytes;
+  to->min_ring_bytes = from.min_ring_bytes;
+  to->max_open_requests = from.max_open_requests;
+  to->pre_window_ms = from.pre_window_ms;
+  to->post_window_ms = from.post_window_ms;
+  to->max_incidents_per_cause_and_hour = from.max_incidents_per_cause_and_hour;
+  to->max_incidents_kept = from.max_incidents_kept;
+  to->worker_cpu_percent = from.worker_cpu_percent;
+  to->max_incident_directory_bytes = from.max_incident_directory_bytes;
+  if (from.log == nullptr) return {};
+  to->log = Log;
+  to->log_context = Keep(from.log, from.log_context);
+  return to->log_context != nullptr ? Status() : Status(StatusCode::kResourceExhausted, "no memory for the log");
+}
+
+pitot_latency_trigger ToC(const LatencyTriggerOptions& from) noexcept {
+  pitot_latency_trigger to{};
+  to.memory = from.memory;
+  to.route = from.route;
+  to.above_ms = from.above_ms;
+  to.or_above_quantile = from.or_above_quantile;
+  to.warm_up_requests = from.warm_up_requests;
+  to.k = from.k;
+  to.n = from.n;
+  to.cool_down_ms = from.cool_down_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return to;
+}
+
+std::unique_ptr<Trigger> Make(const pitot_latency_trigger& from) noexcept {
+  LatencyTriggerOptions to;
+  to.memory = from.memory;
+  to.route = from.route;
+  to.above_ms = from.above_ms;
+  to.or_above_quantile = from.or_above_quantile;
+  to.warm_up_requests = from.warm_up_requests;
+  to.k = from.k;
+  to.n = from.n;
+  to.cool_down_ms = from.cool_down_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return MakeLatencyTrigger(to);
+}
+
+pitot_failure_trigger ToC(const FailureTriggerOptions& from) noexcept {
+  pitot_failure_trigger to{};
+  to.on_failed = from.on_failed;
+  to.route = from.route;
+  to.on_timed_out = from.on_timed_out;
+  to.on_abandoned = from.on_abandoned;
+  to.cool_down_ms = from.cool_down_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return to;
+}
+
+std::unique_ptr<Trigger> Make(const pitot_failure_trigger& from) noexcept {
+  FailureTriggerOptions to;
+  to.on_failed = from.on_failed != 0;
+  to.route = from.route;
+  to.on_timed_out = from.on_timed_out != 0;
+  to.on_abandoned = from.on_abandoned != 0;
+  to.cool_down_ms = from.cool_down_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return MakeFailureTrigger(to);
+}
+
+pitot_tokens_trigger ToC(const TokensTriggerOptions& from) noexcept {
+  pitot_tokens_trigger to{};
+  to.cool_down_ms = from.cool_down_ms;
+  to.route = from.route;
+  to.first_token_above_ms = from.first_token_above_ms;
+  to.gap_above_ms = from.gap_above_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return to;
+}
+
+std::unique_ptr<Trigger> Make(const pitot_tokens_trigger& from) noexcept {
+  TokensTriggerOptions to;
+  to.cool_down_ms = from.cool_down_ms;
+  to.route = from.route;
+  to.first_token_above_ms = from.first_token_above_ms;
+  to.gap_above_ms = from.gap_above_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return MakeTokensTrigger(to);
+}
+
+pitot_stall_trigger ToC(const StallTriggerOptions& from) noexcept {
+  pitot_stall_trigger to{};
+  to.cool_down_ms = from.cool_down_ms;
+  to.route = from.route;
+  to.request_open_ms = from.request_open_ms;
+  to.scope = from.scope;
+  to.scope_open_ms = from.scope_open_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return to;
+}
+
+std::unique_ptr<Trigger> Make(const pitot_stall_trigger& from) noexcept {
+  StallTriggerOptions to;
+  to.cool_down_ms = from.cool_down_ms;
+  to.route = from.route;
+  to.request_open_ms = from.request_open_ms;
+  to.scope = from.scope;
+  to.scope_open_ms = from.scope_open_ms;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return MakeStallTrigger(to);
+}
+
+pitot_predicate_trigger ToC(const PredicateTriggerOptions& from) noexcept {
+  pitot_predicate_trigger to{};
+  to.cool_down_ms = from.cool_down_ms;
+  to.cause = from.cause;
+  to.pre_window_ms = from.pre_window_ms;
+  to.post_window_ms = from.post_window_ms;
+  return to;
+}
+
+// The C++ trigger around a C function, which lives as long as this.
+class PredicateTrigger final : public Trigger {
+ public:
+  explicit PredicateTrigger(const pitot_predicate_trigger& from) noexcept
+      : function_(from.predicate), context_(from.context) {
+    PredicateTriggerOptions to;
+    if (function_ != nullptr) to.predicate = Ask;
+    to.context = this;
+    to.cause = from.cause;
+    to.cool_down_ms = from.cool_down_ms;
+    to.pre_window_ms = from.pre_window_ms;
+    to.post_window_ms = from.post_window_ms;
+    inner_ = MakePredicateTrigger(to);
+  }
+
+  Status Check() const noexcept override {
+    return inner_ != nullptr ? inner_->Check() : Status(StatusCode::kResourceExhausted, "no memory for a trigger");
+  }
+  void OnFinish(const RequestView& request, FiringSink& sink) noexcept override { inner_->OnFinish(request, sink); }
+
+ private:
+  static bool Ask(void* context, const RequestView& request) {
+    pitot_request_view view{};
+    view.size = sizeof view;
+    view.outcome = static_cast<pitot_outcome>(request.outcome);
+    view.id = request.id;
+    view.route = request.route;
+    view.route_index = request.route_index;
+    view.size_bucket = request.size_bucket;
+    view.latency_ns = request.latency_ns;
+    view.deadline_ns = request.deadline_ns;
+    view.output_tokens = request.output_tokens;
+    view.first_token_ns = request.first_token_ns;
+    view.max_token_gap_ns = request.max_token_gap_ns;
+    const auto* self = static_cast<const PredicateTrigger*>(context);
+    return self->function_(self->context_, &view) != 0;
+  }
+
+  const pitot_predicate_function function_;
+  void* const context_;
+  std::unique_ptr<Trigger> inner_;
+};
+
+std::unique_ptr<Trigger> Make(const pitot_predicate_trigger& from) noexcept {
+  return std::unique_ptr<Trigger>(new (std::nothrow) PredicateTrigger(from));
+}
+
+Status NotStarted() noexcept { return Status(StatusCode::kNotRunning, "the recorder was not started"); }
+
+template <class CppOptions, class Struct>
+pitot_status AddTrigger(pitot_recorder* recorder, const Struct* given, char* message, size_t message_size) noexcept {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  Struct values = ToC(CppOptions());
+  if (Status s = Take(given, &values); !s.ok()) return Say(s, message, message_size);
+  if constexpr (std::is_same_v<Struct, pitot_failure_trigger>) {
+    if (values.reserved != 0)
+      return Say(Status(StatusCode::kInvalidArgument, "pitot_failure_trigger.reserved must be 0"), message,
+                 message_size);
+  }
+  return Say(recorder->recorder.Add(Make(values)), message, message_size);
+}
+
+}  // namespace
+}  // namespace pitot::c
+
+extern "C" {
+
+using namespace pitot;     // NOLINT: this part only implements the C functions on what stands above
+using namespace pitot::c;  // NOLINT
+
+uint32_t pitot_abi() { return PITOT_ABI; }
+uint32_t pitot_abi_revision() { return PITOT_ABI_REVISION; }
+const char* pitot_version() { return Version(); }
+const char* pitot_status_name(pitot_status status) {
+  return StatusCodeName(static_cast<StatusCode>(status >= 0 && status < 255 ? status : 255));
+}
+
+void pitot_options_init(pitot_options* options, size_t size) { Give(ToC(Options()), options, size); }
+void pitot_options_init_from_environment(pitot_options* options, size_t size) {
+  Give(ToC(Options::FromEnvironment()), options, size);
+}
+
+pitot_status pitot_recorder_start(const pitot_options* options, pitot_recorder** recorder, char* message,
+                                  size_t message_size) {
+  const auto fail = [&](StatusCode code, const char* why) { return Say(Status(code, why), message, message_size); };
+  if (recorder == nullptr) return fail(StatusCode::kInvalidArgument, "recorder must not be NULL");
+  *recorder = nullptr;
+  pitot_options values = ToC(Options());
+  if (Status s = Take(options, &values); !s.ok()) return Say(s, message, message_size);
+  Options cpp;
+  if (Status s = FromC(values, &cpp); !s.ok()) return Say(s, message, message_size);
+  std::unique_ptr<pitot_recorder> handle(new (std::nothrow) pitot_recorder);
+  if (handle == nullptr) return fail(StatusCode::kResourceExhausted, "no memory for a handle");
+  handle->recorder = Recorder::Start(cpp);
+  const Status status = handle->recorder.status();
+  if (status.ok()) *recorder = handle.release();
+  return Say(status, message, message_size);
+}
+
+pitot_status pitot_recorder_status(pitot_recorder* recorder, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.status() : NotStarted(), message, message_size);
+}
+
+pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const char* reason, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.Trigger(reason) : NotStarted(), message, message_size);
+}
+
+pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.Flush(timeout_ms) : NotStarted(), message, message_size);
+}
+
+void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms) {
+  if (recorder != nullptr) recorder->recorder.Stop(timeout_ms);
+}
+
+void pitot_recorder_free(pitot_recorder* recorder) { delete recorder; }
+
+pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, char* message, size_t message_size) {
+  if (stats == nullptr || stats->size < sizeof stats->size || stats->size > kLargestStruct)
+    return Say(Status(StatusCode::kInvalidArgument, "pitot_stats.size must be sizeof(pitot_stats)"), message,
+               message_size);
+  const Stats from = recorder != nullptr ? recorder->recorder.Stats() : Stats{};
+  pitot_stats to{};
+  to.threads_recording = from.threads_recording;
+  to.threads_retired = from.threads_retired;
+  to.requests_open = static_cast<uint32_t>(from.requests_open);
+  to.rings_bytes = from.memory.rings;
+  to.requests_and_names_bytes = from.memory.requests_and_names;
+  to.snapshot_reserve_bytes = from.memory.snapshot_reserve;
+  to.analysis_arena_bytes = from.memory.analysis_arena;
+  to.ring_bytes_used = from.ring_bytes_used;
+  to.address_bytes_parked = from.address_bytes_parked;
+  to.history_shortest_ms = from.history_shortest_ms;
+  to.history_median_ms = from.history_median_ms;
+  to.events_recorded = from.events_recorded;
+  to.requests_begun = from.requests_begun;
+  to.requests_finished = from.requests_finished;
+  to.requests_abandoned = from.requests_abandoned;
+  to.threads_refused = from.threads_refused;
+  to.events_refused = from.events_refused;
+  to.requests_refused = from.requests_refused;
+  to.names_refused = from.names_refused;
+  to.labels_folded = from.labels_folded;
+  to.details_refused = from.details_refused;
+  to.scopes_closed_elsewhere = from.scopes_closed_elsewhere;
+  to.scopes_misnested = from.scopes_misnested;
+  to.triggers_fired = from.triggers_fired;
+  to.incidents_written = from.incidents_written;
+  to.incidents_suppressed = from.incidents_suppressed;
+  to.incidents_failed = from.incidents_failed;
+  to.files_failed = from.files_failed;
+  to.recording_cpu_percent = from.recording_cpu_percent;
+  to.own_threads_cpu_percent = from.own_threads_cpu_percent;
+  to.scope_cost_ns = from.scope_cost_ns;
+  Give(to, stats, stats->size);
+  return Say(Status(), message, message_size);
+}
+
+pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident_function function, void* context,
+                                        char* message, size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  Hooks hooks;
+  if (function != nullptr) {
+    hooks.on_incident = OnIncident;
+    hooks.context = Keep(function, context);
+    if (hooks.context == nullptr)
+      return Say(Status(StatusCode::kResourceExhausted, "no memory for a hook"), message, message_size);
+  }
+  return Say(recorder->recorder.SetHooks(hooks), message, message_size);
+}
+
+void pitot_latency_trigger_init(pitot_latency_trigger* trigger, size_t size) {
+  Give(ToC(LatencyTriggerOptions()), trigger, size);
+}
+void pitot_failure_trigger_init(pitot_failure_trigger* trigger, size_t size) {
+  Give(ToC(FailureTriggerOptions()), trigger, size);
+}
+void pitot_tokens_trigger_init(pitot_tokens_trigger* trigger, size_t size) {
+  Give(ToC(TokensTriggerOptions()), trigger, size);
+}
+void pitot_stall_trigger_init(pitot_stall_trigger* trigger, size_t size) {
+  Give(ToC(StallTriggerOptions()), trigger, size);
+}
+void pitot_predicate_trigger_init(pitot_predicate_trigger* trigger, size_t size) {
+  Give(ToC(PredicateTriggerOptions()), trigger, size);
+}
+
+pitot_status pitot_recorder_add_latency_trigger(pitot_recorder* recorder, const pitot_latency_trigger* trigger,
+                                                char* message, size_t message_size) {
+  return AddTrigger<LatencyTriggerOptions>(recorder, trigger, message, message_size);
+}
+pitot_status pitot_recorder_add_failure_trigger(pitot_recorder* recorder, const pitot_failure_trigger* trigger,
+                                                char* message, size_t message_size) {
+  return AddTrigger<FailureTriggerOptions>(recorder, trigger, message, message_size);
+}
+pitot_status pitot_recorder_add_tokens_trigger(pitot_recorder* recorder, const pitot_tokens_trigger* trigger,
+                                               char* message, size_t message_size) {
+  return AddTrigger<TokensTriggerOptions>(recorder, trigger, message, message_size);
+}
+pitot_status pitot_recorder_add_stall_trigger(pitot_recorder* recorder, const pitot_stall_trigger* trigger,
+                                              char* message, size_t message_size) {
+  return AddTrigger<StallTriggerOptions>(recorder, trigger, message, message_size);
+}
+pitot_status pitot_recorder_add_predicate_trigger(pitot_recorder* recorder, const pitot_predicate_trigger* trigger,
+                                                  char* message, size_t message_size) {
+  return AddTrigger<PredicateTriggerOptions>(recorder, trigger, message, message_size);
+}
+
+}  // extern "C"

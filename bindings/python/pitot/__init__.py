@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pitot for Python: a flight recorder for inference servers, on libpitot_c.so.
+
+    import pitot
+
+    recorder = pitot.start("/var/lib/myserver/incidents")  # whose parent exists
+    recorder.add_latency_trigger("/classify", above_ms=50)
+
+    with pitot.Request("/classify", traceparent) as request:  # in the handler
+        with pitot.scope("decode"):
+            image = decode(body)
+        jobs.put((image, request.enqueue("images")))  # a token crosses threads
+
+    with pitot.Batch("resnet50") as batch:  # on the executor's thread
+        for job in batch_of_jobs:
+            batch.join(job.token)
+
+Everything is inert and cheap while no recorder runs, and nothing of it raises because recording failed: only a wrong
+argument does (InvalidArgument).
+"""
+
+from pitot._library import library_version
+from pitot._record import Owner, Wait, WaitKind, counter, instant, scope, set_thread_name, this_owner, traced
+from pitot._recorder import (Clock, Incident, InvalidArgument, Recorder, RequestView, Stats, Status, StatusCode, start)
+from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Batch", "BatchClose", "Clock", "Incident", "InvalidArgument", "Outcome", "Owner", "Recorder", "Request", "RequestView",
+    "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "instant", "library_version", "now", "scope",
+    "set_thread_name", "start", "this_owner", "traced",
+]

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and loads libpitot_c.so, and declares what it exports: pitot/c.h, in ctypes."""
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
+from typing import Any, Optional
+
+ABI = 1
+LEAST_REVISION = 0  # that has all that is used here
+FILE_NAME = f"libpitot_c.so.{ABI}"
+
+
+def find() -> str:
+    """What to load: PITOT_LIBRARY, else the file beside this one, else what the system's loader finds."""
+    given = os.environ.get("PITOT_LIBRARY")
+    if given:
+        return given
+    beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), FILE_NAME)
+    return beside if os.path.exists(beside) else FILE_NAME
+
+
+def load(path: str) -> None:
+    """Loads the library, or raises an ImportError that says what to do."""
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"pitot needs {FILE_NAME}, and loading {path} failed: {error}. Build and install it (cmake with "
+                          f"PITOT_BUILD_C=ON) and name it in PITOT_LIBRARY, or put it into "
+                          f"{os.path.dirname(os.path.abspath(__file__))}") from None
+    try:
+        abi, revision = library.pitot_abi(), library.pitot_abi_revision()
+    except AttributeError:
+        raise ImportError(f"{path} is no {FILE_NAME}: it has no pitot_abi") from None
+    if abi != ABI or revision < LEAST_REVISION:
+        raise ImportError(f"{path} has ABI {abi}.{revision}; this package needs {ABI}.{LEAST_REVISION} or a later {ABI}.x: "
+                          f"install the package and the library of one release")
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("size", c_uint32), ("clock", c_int32), ("incident_directory", c_char_p), ("process_name", c_char_p),
+        ("memory_budget_bytes", c_uint64), ("max_ring_bytes", c_uint64), ("min_ring_bytes", c_uint64),
+        ("max_open_requests", c_uint32), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32),
+        ("max_incidents_per_cause_and_hour", c_uint32), ("max_incidents_kept", c_uint32), ("worker_cpu_percent", c_uint32),
+        ("max_incident_directory_bytes", c_uint64), ("log", c_void_p), ("log_context", c_void_p)]
+
+
+class IncidentStruct(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("directory", c_char_p),
+                ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64)]
+
+
+class LatencyTrigger(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("memory", c_uint32), ("route", c_char_p), ("above_ms", c_double),
+                ("or_above_quantile", c_double), ("warm_up_requests", c_uint32), ("k", c_uint32), ("n", c_uint32),
+                ("cool_down_ms", c_uint32), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+
+
+class FailureTrigger(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("on_failed", c_uint32), ("route", c_char_p), ("on_timed_out", c_uint32),
+                ("on_abandoned", c_uint32), ("cool_down_ms", c_uint32), ("pre_window_ms", c_uint32),
+                ("post_window_ms", c_uint32), ("reserved", c_uint32)]
+
+
+class TokensTrigger(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("route", c_char_p), ("first_token_above_ms", c_double),
+                ("gap_above_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+
+
+class StallTrigger(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("route", c_char_p), ("request_open_ms", c_double),
+                ("scope", c_char_p), ("scope_open_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+
+
+class RequestViewStruct(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("outcome", c_int32), ("id", c_uint64), ("route", c_char_p), ("route_index", c_uint32),
+                ("size_bucket", c_uint32), ("latency_ns", c_uint64), ("deadline_ns", c_uint64), ("output_tokens", c_uint64),
+                ("first_token_ns", c_uint64), ("max_token_gap_ns", c_uint64)]
+
+
+class PredicateTrigger(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("predicate", c_void_p), ("context", c_void_p),
+                ("cause", c_char_p), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+
+
+class TokenStruct(ctypes.Structure):
+    _fields_ = [("_opaque", c_uint64 * 4)]
+
+
+class OwnerStruct(ctypes.Structure):
+    _fields_ = [("thread", c_uint64), ("request", c_uint64)]
+
+
+class WaitStruct(ctypes.Structure):
+    _fields_ = [("_opaque", c_uint64 * 12)]
+
+
+class AdoptStruct(ctypes.Structure):
+    _fields_ = [("_opaque", c_uint64 * 4)]
+
+
+LogFunction = ctypes.CFUNCTYPE(None, c_void_p, c_int32, c_char_p)
+IncidentFunction = ctypes.CFUNCTYPE(None, c_void_p, POINTER(IncidentStruct))
+PredicateFunction = ctypes.CFUNCTYPE(c_int32, c_void_p, POINTER(RequestViewStruct))
+
+_PATH = find()
+load(_PATH)
+# What never waits keeps the interpreter's lock, which giving up and taking back costs more than the call does; no
+# function of these takes a lock that Pitot holds while it calls Python.
+_quick = ctypes.PyDLL(_PATH)
+_slow = ctypes.CDLL(_PATH)
+
+
+def _declare(library: Any, name: str, result: Any, *arguments: Any) -> Any:
+    function = library[f"pitot_{name}"]
+    function.restype = result
+    function.argtypes = arguments
+    return function
+
+
+_MESSAGE = (c_char_p, c_size_t)
+
+version = _declare(_quick, "version", c_char_p)
+status_name = _declare(_quick, "status_name", c_char_p, c_int32)
+
+recorder_start = _declare(_slow, "recorder_start", c_int32, POINTER(Options), POINTER(c_void_p), *_MESSAGE)
+recorder_status = _declare(_slow, "recorder_status", c_int32, c_void_p, *_MESSAGE)
+recorder_trigger = _declare(_slow, "recorder_trigger", c_int32, c_void_p, c_char_p, *_MESSAGE)
+recorder_flush = _declare(_slow, "recorder_flush", c_int32, c_void_p, c_uint32, *_MESSAGE)
+recorder_stop = _declare(_slow, "recorder_stop", None, c_void_p, c_uint32)
+recorder_free = _declare(_slow, "recorder_free", None, c_void_p)
+recorder_stats = _declare(_slow, "recorder_stats", c_int32, c_void_p, c_void_p, *_MESSAGE)
+recorder_on_incident = _declare(_slow, "recorder_on_incident", c_int32, c_void_p, c_void_p, c_void_p, *_MESSAGE)
+options_init = _declare(_quick, "options_init", None, POINTER(Options), c_size_t)
+options_init_from_environment = _declare(_quick, "options_init_from_environment", None, POINTER(Options), c_size_t)
+
+# By struct: what fills in the defaults, what adds the trigger.
+triggers = {
+    struct: (_declare(_quick, f"{name}_init", None, POINTER(struct), c_size_t),
+             _declare(_slow, f"recorder_add_{name}", c_int32, c_void_p, POINTER(struct), *_MESSAGE))
+    for struct, name in ((LatencyTrigger, "latency_trigger"), (FailureTrigger, "failure_trigger"),
+                         (TokensTrigger, "tokens_trigger"), (StallTrigger, "stall_trigger"),
+                         (PredicateTrigger, "predicate_trigger"))}
+
+intern = _declare(_quick, "intern", c_uint32, c_char_p)
+set_thread_name = _declare(_quick, "set_thread_name", None, c_char_p)
+# Without types of arguments, whose conversion costs as much as the call: what a scope passes is an int of ours.
+scope_begin = _quick.pitot_scope_begin
+scope_end = _quick.pitot_scope_end
+scope_begin.restype = scope_end.restype = None
+instant = _declare(_quick, "instant", None, c_uint32, c_char_p)
+counter = _declare(_quick, "counter", None, c_uint32, c_double)
+this_owner = _declare(_quick, "this_owner", OwnerStruct)
+wait_begin = _declare(_quick, "wait_begin", None, POINTER(WaitStruct), c_int32, c_uint32, OwnerStruct)
+wait_set_owner = _declare(_quick, "wait_set_owner", None, POINTER(WaitStruct), OwnerStruct)
+wait_end = _declare(_quick, "wait_end", None, POINTER(WaitStruct))
+
+now = _declare(_quick, "now", c_uint64)
+token_request = _declare(_quick, "token_request", c_uint64, POINTER(TokenStruct))
+token_is_late = _declare(_quick, "token_is_late", c_int32, POINTER(TokenStruct))
+token_stage = _declare(_quick, "token_stage", None, POINTER(TokenStruct), c_char_p)
+token_emit = _declare(_quick, "token_emit", None, POINTER(TokenStruct), c_uint32)
+request_begin = _declare(_quick, "request_begin", c_void_p, c_char_p, c_char_p, c_uint64)
+request_begin_child = _declare(_quick, "request_begin_child", c_void_p, c_void_p, c_char_p)
+request_begin_from = _declare(_quick, "request_begin_from", c_void_p, POINTER(TokenStruct), c_char_p)
+request_finish = _declare(_quick, "request_finish", None, c_void_p, c_int32)
+request_id = _declare(_quick, "request_id", c_uint64, c_void_p)
+request_write_traceparent = _declare(_quick, "request_write_traceparent", None, c_void_p, c_char_p)
+request_set_label = _declare(_quick, "request_set_label", None, c_void_p, c_char_p, c_char_p)
+request_set_size = _declare(_quick, "request_set_size", None, c_void_p, c_char_p, c_double)
+request_set_deadline = _declare(_quick, "request_set_deadline", None, c_void_p, c_uint64)
+request_stage = _declare(_quick, "request_stage", None, c_void_p, c_char_p)
+request_emit = _declare(_quick, "request_emit", None, c_void_p, c_uint32)
+request_is_late = _declare(_quick, "request_is_late", c_int32, c_void_p)
+request_token = _declare(_quick, "request_token", TokenStruct, c_void_p)
+request_enqueue = _declare(_quick, "request_enqueue", TokenStruct, c_void_p, c_char_p)
+adopt_begin = _declare(_quick, "adopt_begin", None, POINTER(AdoptStruct), POINTER(TokenStruct))
+adopt_end = _declare(_quick, "adopt_end", None, POINTER(AdoptStruct))
+batch_begin = _declare(_quick, "batch_begin", c_void_p, c_char_p)
+batch_id = _declare(_quick, "batch_id", c_uint64, c_void_p)
+batch_join = _declare(_quick, "batch_join", None, c_void_p, POINTER(TokenStruct))
+batch_leave = _declare(_quick, "batch_leave", None, c_void_p, POINTER(TokenStruct))
+batch_close = _declare(_quick, "batch_close", None, c_void_p, c_int32)
+batch_submitted = _declare(_quick, "batch_submitted", None, c_void_p)
+batch_finish = _declare(_quick, "batch_finish", None, c_void_p)
+
+
+def encode(text: Optional[str]) -> Optional[bytes]:
+    """As C takes it; what is no text of UTF-8 becomes question marks rather than an exception."""
+    return None if text is None else text.encode("utf-8", "replace")
+
+
+def decode(text: Optional[bytes]) -> str:
+    return (text or b"").decode("utf-8", "replace")
+
+
+def library_version() -> str:
+    """The version of the libpitot_c.so that is loaded."""
+    return decode(version())

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scopes, moments, values and waits of the calling thread."""
+
+import enum
+import functools
+import inspect
+from ctypes import byref
+from typing import Any, Callable, Dict, NamedTuple, Optional, TypeVar, Union, overload
+
+from pitot import _library as lib
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+# As many as the library's own table holds: who makes up names without end pays with a call for each.
+_MOST_NAMES = 16384
+_names: Dict[str, int] = {}
+
+
+def _name(text: str) -> int:
+    name = _names.get(text)
+    if name is None:
+        name = lib.intern(lib.encode(text))
+        if len(_names) < _MOST_NAMES:
+            _names[text] = name
+    return name
+
+
+class Scope:
+    """What `scope` returns. Has no state but its name, so one serves all threads and nests in itself."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: int) -> None:
+        self._name = name
+
+    def __enter__(self, _begin: Any = lib.scope_begin) -> None:
+        _begin(self._name)
+
+    def __exit__(self, *exception: object, _end: Any = lib.scope_end) -> None:
+        _end()
+
+
+_scopes: Dict[str, Scope] = {}
+
+
+def scope(name: str) -> Scope:
+    """Records the time of a block: `with pitot.scope("decode"):`. Names come from a small set, as literals do.
+
+    A scope belongs to its thread's stack: do not `await` or `yield` in one; stages and requests are for that.
+    """
+    try:
+        return _scopes[name]
+    except KeyError:
+        made = Scope(_name(name))
+        if len(_scopes) < _MOST_NAMES:
+            _scopes[name] = made
+        return made
+
+
+@overload
+def traced(function: _Function) -> _Function: ...
+@overload
+def traced(function: Optional[str] = None) -> Callable[[_Function], _Function]: ...
+def traced(function: Union[Callable[..., Any], str, None] = None) -> Any:
+    """Records each call of a function as a scope: `@pitot.traced`, or `@pitot.traced("name")`; by default its name.
+
+    Raises TypeError for coroutine functions and generators, which leave their thread's stack.
+    """
+    if function is None or isinstance(function, str):
+        return lambda decorated: _traced(decorated, function)
+    return _traced(function, None)
+
+
+def _traced(function: Any, name: Optional[str]) -> Any:
+    if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{function.__qualname__} can suspend, and a scope belongs to a thread's stack: trace what it calls")
+    of_function = scope(name if name is not None else function.__qualname__)
+
+    @functools.wraps(function)
+    def traced_function(*args: Any, **kwargs: Any) -> Any:
+        with of_function:
+            return function(*args, **kwargs)
+
+    return traced_function
+
+
+def instant(name: str, detail: Optional[str] = None) -> None:
+    """Records a moment; of the detail 48 bytes are kept."""
+    lib.instant(_name(name), lib.encode(detail))
+
+
+def counter(name: str, value: float) -> None:
+    """Records a value that holds until the next one of that name."""
+    lib.counter(_name(name), value)
+
+
+def set_thread_name(name: str) -> None:
+    """Names the calling thread in traces. Without it the operating system's name is used, which Python does not set."""
+    lib.set_thread_name(lib.encode(name))
+
+
+class WaitKind(enum.IntEnum):
+    """What a thread waits for."""
+
+    LOCK = 1
+    CONDITION = 2
+    QUEUE = 3
+    IO = 4
+    FUTURE = 5
+    SLEEP = 6
+    DEVICE = 7
+    OTHER = 8
+
+
+class Owner(NamedTuple):
+    """Who holds what is waited for: a thread, by Pitot's number, and the request it works for; 0 where unknown."""
+
+    thread: int = 0
+    request: int = 0
+
+
+def this_owner() -> Owner:
+    """The calling thread and its request, to be stored beside the lock it took; zeros while no recorder runs."""
+    owner = lib.this_owner()
+    return Owner(owner.thread, owner.request)
+
+
+class Wait:
+    """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
+
+    While it is open, incidents show what it waits for. Ends on the thread where it began.
+    """
+
+    __slots__ = ("_kind", "_resource", "_owner", "_wait")
+
+    def __init__(self, kind: WaitKind, resource: str, owner: Owner = Owner()) -> None:
+        self._kind = kind
+        self._resource = _name(resource)
+        self._owner = owner
+        self._wait = lib.WaitStruct()
+
+    def set_owner(self, owner: Owner) -> None:
+        """Says who it was where that is found out only afterwards."""
+        lib.wait_set_owner(byref(self._wait), lib.OwnerStruct(*owner))
+
+    def __enter__(self) -> "Wait":
+        lib.wait_begin(byref(self._wait), self._kind, self._resource, lib.OwnerStruct(*self._owner))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        lib.wait_end(byref(self._wait))

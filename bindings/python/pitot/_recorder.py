@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control: starts and stops the one recorder of the process, and tells it what to watch for."""
+
+import atexit
+import ctypes
+import enum
+import functools
+import logging
+import os
+import typing
+from ctypes import byref, c_double, c_uint32, c_uint64, c_void_p, sizeof
+from typing import Any, Callable, NamedTuple, Optional, Set, Union
+
+from pitot import _library as lib
+from pitot._request import Outcome
+
+_log = logging.getLogger("pitot")
+_log.addHandler(logging.NullHandler())  # the library never prints; hosts that log see it
+_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
+
+
+class StatusCode(enum.IntEnum):
+    """Numbered for ever."""
+
+    OK = 0
+    INVALID_ARGUMENT = 1
+    ALREADY_RUNNING = 2
+    NOT_RUNNING = 3
+    RESOURCE_EXHAUSTED = 4
+    UNAVAILABLE = 5
+    NOT_FOUND = 6
+    DATA_LOSS = 7
+    IO_ERROR = 8
+    INTERNAL = 9
+    DISABLED = 10
+
+
+class Status(NamedTuple):
+    """What a function that can fail returns; true when all is well."""
+
+    code: StatusCode
+    message: str
+
+    def __bool__(self) -> bool:
+        return self.code == StatusCode.OK
+
+
+class InvalidArgument(ValueError):
+    """An option or argument is wrong; the message names it."""
+
+
+class Clock(enum.IntEnum):
+    """Which clock stamps events."""
+
+    AUTO = 0
+    CYCLE_COUNTER = 1
+    OPERATING_SYSTEM = 2
+
+
+class Incident(NamedTuple):
+    """An incident as the host sees it."""
+
+    number: int  # counts from 1 in this recorder
+    cause: str
+    directory: Optional[str]  # None if incidents are not kept on disk or writing failed
+    slow_requests: int
+    first_request: int  # id of the one that began it; 0: none
+    status: Status
+
+
+class RequestView(NamedTuple):
+    """A finished request as a predicate sees it."""
+
+    id: int
+    route: str
+    outcome: Outcome
+    latency_ns: int
+    deadline_ns: int  # 0: none
+    size_bucket: int
+    output_tokens: int
+    first_token_ns: int
+    max_token_gap_ns: int
+
+
+class Stats(NamedTuple):
+    """What the recorder holds, has lost and costs; pitot/stats.h says what each field means."""
+
+    threads_recording: int
+    threads_retired: int
+    requests_open: int
+    rings_bytes: int
+    requests_and_names_bytes: int
+    snapshot_reserve_bytes: int
+    analysis_arena_bytes: int
+    ring_bytes_used: int
+    address_bytes_parked: int
+    history_shortest_ms: int
+    history_median_ms: int
+    events_recorded: int
+    requests_begun: int
+    requests_finished: int
+    requests_abandoned: int
+    threads_refused: int
+    events_refused: int
+    requests_refused: int
+    names_refused: int
+    labels_folded: int
+    details_refused: int
+    scopes_closed_elsewhere: int
+    scopes_misnested: int
+    triggers_fired: int
+    incidents_written: int
+    incidents_suppressed: int
+    incidents_failed: int
+    files_failed: int
+    recording_cpu_percent: float
+    own_threads_cpu_percent: float
+    scope_cost_ns: float
+
+
+class StatsStruct(ctypes.Structure):
+    """pitot_stats: the fields of Stats, in their order."""
+
+    _fields_ = [("size", c_uint32)] + [
+        (name, c_uint32 if name in Stats._fields[:3] else c_double if kind is float else c_uint64)
+        for name, kind in typing.get_type_hints(Stats).items()]
+
+
+LogFunction = Callable[[int, str], None]
+IncidentHook = Callable[[Incident], None]
+Predicate = Callable[[RequestView], bool]
+
+
+def _to_logging(level: int, message: str) -> None:
+    _log.log(level, "%s", message)
+
+
+# Callbacks are made once for each function and live for ever: a thread that hangs in one may outlive its recorder. What
+# they raise is logged and ends here.
+
+
+@functools.lru_cache(maxsize=None)
+def _log_callback(function: LogFunction) -> Any:
+    def call(_context: Any, level: int, message: bytes) -> None:
+        try:
+            function(_LEVELS[level], lib.decode(message))
+        except BaseException:  # pylint: disable=broad-except
+            _log.exception("a log function of the host's raised")
+
+    return lib.LogFunction(call)
+
+
+@functools.lru_cache(maxsize=None)
+def _incident_callback(function: IncidentHook) -> Any:
+    def call(_context: Any, pointer: Any) -> None:
+        try:
+            it = pointer.contents
+            status = Status(StatusCode(it.status), lib.decode(it.message))
+            directory = None if it.directory is None else os.fsdecode(it.directory)
+            function(Incident(it.number, lib.decode(it.cause), directory, it.slow_requests, it.first_request, status))
+        except BaseException:  # pylint: disable=broad-except
+            _log.exception("an incident hook raised")
+
+    return lib.IncidentFunction(call)
+
+
+@functools.lru_cache(maxsize=None)
+def _predicate_callback(function: Predicate) -> Any:
+    def call(_context: Any, pointer: Any) -> int:
+        try:
+            it = pointer.contents
+            return bool(function(RequestView(it.id, lib.decode(it.route), Outcome(it.outcome), it.latency_ns, it.deadline_ns,
+                                             it.size_bucket, it.output_tokens, it.first_token_ns, it.max_token_gap_ns)))
+        except BaseException:  # pylint: disable=broad-except
+            _log.exception("a predicate raised")
+            return 0
+
+    return lib.PredicateFunction(call)
+
+
+def _address(callback: Any) -> Any:
+    return ctypes.cast(callback, c_void_p)
+
+
+def _call(function: Any, *arguments: Any) -> Status:
+    """Calls a function that can fail. Raises InvalidArgument for a mistake of the caller's."""
+    message = ctypes.create_string_buffer(1024)
+    status = Status(StatusCode(function(*arguments, message, sizeof(message))), lib.decode(message.value))
+    if status.code == StatusCode.INVALID_ARGUMENT:
+        raise InvalidArgument(status.message)
+    return status
+
+
+class Recorder:
+    """The recorder of this process; `start` makes it. Also a context manager that stops it.
+
+    Threads: any. What cannot be done is a false Status, and the host runs on unrecorded.
+    """
+
+    _free = staticmethod(lib.recorder_free)  # still there when the interpreter tears its modules down
+
+    def __init__(self, handle: Optional[int], failure: Optional[Status]) -> None:
+        self._handle = handle
+        self._failure = failure
+
+    @property
+    def status(self) -> Status:
+        """True while it records; else why it does not."""
+        return self._failure_or(lib.recorder_status)
+
+    def trigger(self, reason: str = "") -> Status:
+        """Asks for an incident now, with a sentence for its report."""
+        return self._failure_or(lib.recorder_trigger, lib.encode(reason))
+
+    def flush(self, timeout_ms: int = 60000) -> Status:
+        """Waits until every incident asked for before the call is on disk (or failed)."""
+        return self._failure_or(lib.recorder_flush, timeout_ms)
+
+    def stats(self) -> Stats:
+        """What the recorder holds, has lost and costs."""
+        stats = StatsStruct(size=sizeof(StatsStruct))
+        _call(lib.recorder_stats, self._handle, byref(stats))
+        return Stats(*(getattr(stats, name) for name in Stats._fields))
+
+    def stop(self, timeout_ms: int = 5000) -> None:
+        """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""
+        lib.recorder_stop(self._handle, timeout_ms)
+        _running.discard(self)
+
+    def on_incident(self, hook: IncidentHook) -> IncidentHook:
+        """Has `hook` called, on Pitot's worker thread, when an incident's files are on disk or have failed.
+
+        Replaces the one before. It may take its time and must not stop the recorder. Returns it, to serve as a decorator.
+        """
+        self._failure_or(lib.recorder_on_incident, _address(_incident_callback(hook)), None)
+        return hook
+
+    def add_latency_trigger(self, route: Optional[str] = None, *, above_ms: float = 0, or_above_quantile: float = 0,
+                            memory: Optional[int] = None, warm_up_requests: Optional[int] = None, k: Optional[int] = None,
+                            n: Optional[int] = None, cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
+                            post_window_ms: Optional[int] = None) -> Status:
+        """Fires on a request that took longer than `above_ms`, or than a quantile of its like (0.5 to 0.9999).
+
+        No route: every route. What is None has the default of pitot/trigger/latency.h.
+        """
+        return self._add(lib.LatencyTrigger, route=lib.encode(route), above_ms=above_ms, or_above_quantile=or_above_quantile,
+                         memory=memory, warm_up_requests=warm_up_requests, k=k, n=n, cool_down_ms=cool_down_ms,
+                         pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
+
+    def add_failure_trigger(self, route: Optional[str] = None, *, on_failed: bool = True, on_timed_out: bool = True,
+                            on_abandoned: bool = False, cool_down_ms: Optional[int] = None,
+                            pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None) -> Status:
+        """Fires on a request that failed, timed out or was abandoned."""
+        return self._add(lib.FailureTrigger, route=lib.encode(route), on_failed=on_failed, on_timed_out=on_timed_out,
+                         on_abandoned=on_abandoned, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
+                         post_window_ms=post_window_ms)
+
+    def add_tokens_trigger(self, route: Optional[str] = None, *, first_token_above_ms: float = 0, gap_above_ms: float = 0,
+                           cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
+                           post_window_ms: Optional[int] = None) -> Status:
+        """Fires on output tokens that come late: the first one, or the gap between two."""
+        return self._add(lib.TokensTrigger, route=lib.encode(route), first_token_above_ms=first_token_above_ms,
+                         gap_above_ms=gap_above_ms, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
+                         post_window_ms=post_window_ms)
+
+    def add_stall_trigger(self, route: Optional[str] = None, *, request_open_ms: float = 0, scope: Optional[str] = None,
+                          scope_open_ms: float = 0, cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
+                          post_window_ms: Optional[int] = None) -> Status:
+        """Fires while a request or a scope is still open, so that a hang leaves an incident although nothing ends."""
+        return self._add(lib.StallTrigger, route=lib.encode(route), request_open_ms=request_open_ms, scope=lib.encode(scope),
+                         scope_open_ms=scope_open_ms, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
+                         post_window_ms=post_window_ms)
+
+    def add_predicate_trigger(self, predicate: Predicate, cause: str = "predicate", *, cool_down_ms: Optional[int] = None,
+                              pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None) -> Status:
+        """Fires on a finished request for which `predicate` is true.
+
+        It runs on the thread that finishes the request, which pays for it: some microseconds.
+        """
+        return self._add(lib.PredicateTrigger, predicate=_address(_predicate_callback(predicate)), cause=lib.encode(cause),
+                         cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
+
+    def _add(self, struct: Any, **fields: Any) -> Status:
+        init, add = lib.triggers[struct]
+        return self._failure_or(add, byref(_filled(struct, init, fields)))
+
+    def _failure_or(self, function: Any, *arguments: Any) -> Status:
+        return self._failure if self._failure is not None else _call(function, self._handle, *arguments)
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def __del__(self) -> None:
+        self._free(self._handle)
+
+
+_running: Set[Recorder] = set()  # that nobody has to keep
+
+
+def _filled(struct: Any, init: Any, fields: Any) -> Any:
+    """A struct of C's with its defaults, and over them the fields that are not None."""
+    filled = struct()
+    init(byref(filled), sizeof(filled))
+    for name, value in fields.items():
+        if value is None:
+            continue
+        kind = dict(struct._fields_)[name]
+        if kind in (c_uint32, c_uint64) and not 0 <= value < 1 << 8 * sizeof(kind):
+            raise InvalidArgument(f"{name} is {value}; it must be 0 to {(1 << 8 * sizeof(kind)) - 1}")
+        setattr(filled, name, value)
+    return filled
+
+
+def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, process_name: Optional[str] = None,
+          memory_budget_bytes: Optional[int] = None, max_ring_bytes: Optional[int] = None,
+          min_ring_bytes: Optional[int] = None, max_open_requests: Optional[int] = None, clock: Optional[Clock] = None,
+          pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None,
+          max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
+          max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
+          log: LogFunction = _to_logging, from_environment: bool = False) -> Recorder:
+    """Starts the recorder of this process; in a server that forks workers, call it in each.
+
+    What is None has the default that pitot/options.h says, or with `from_environment` what PITOT_INCIDENT_DIRECTORY and the
+    other variables say. `log` takes messages, with a level of the module logging; by default they go to the logger "pitot".
+
+    Returns a recorder that runs until `stop` or the end of the interpreter, or one that does not record because it could not
+    start (its `status` says why, and so does the log). Raises InvalidArgument for a wrong option.
+    """
+    init = lib.options_init_from_environment if from_environment else lib.options_init
+    options = _filled(lib.Options, init, dict(
+        incident_directory=None if incident_directory is None else os.fsencode(incident_directory),
+        process_name=lib.encode(process_name), memory_budget_bytes=memory_budget_bytes, max_ring_bytes=max_ring_bytes,
+        min_ring_bytes=min_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
+        post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
+        max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
+        worker_cpu_percent=worker_cpu_percent, log=_address(_log_callback(log))))
+    handle = c_void_p()
+    status = _call(lib.recorder_start, byref(options), byref(handle))
+    recorder = Recorder(handle.value, None if status else status)
+    if status:
+        _running.add(recorder)
+    return recorder
+
+
+@atexit.register
+def _stop_all() -> None:
+    # Before the interpreter is gone, which callbacks on Pitot's threads would need.
+    for recorder in list(_running):
+        recorder.stop()

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests, tokens and batches: what joins the events of many threads to one unit of service."""
+
+import ctypes
+import enum
+from ctypes import byref
+from typing import Any, Optional
+
+from pitot import _library as lib
+
+
+class Outcome(enum.IntEnum):
+    """How a request ended."""
+
+    OK = 1
+    FAILED = 2
+    CANCELLED = 3
+    TIMED_OUT = 4
+    SHED = 5
+    ABANDONED = 6
+
+
+class BatchClose(enum.IntEnum):
+    """Why a batch awaited no more members."""
+
+    UNKNOWN = 0
+    FULL = 1
+    TIMEOUT = 2
+    FLUSH = 3
+    STEP = 4
+
+
+def now() -> int:
+    """A moment on the recorder's clock, for a request's `arrival`; 0 while no recorder runs."""
+    return int(lib.now())
+
+
+class Adopt:
+    """What `Token.adopt` returns."""
+
+    __slots__ = ("_adopt", "_token")
+
+    def __init__(self, token: "Token") -> None:
+        self._adopt = lib.AdoptStruct()
+        self._token = token
+
+    def __enter__(self) -> None:
+        lib.adopt_begin(byref(self._adopt), byref(self._token._token))
+
+    def __exit__(self, *exception: object) -> None:
+        lib.adopt_end(byref(self._adopt))
+
+
+class Token:
+    """Stands for a request in a queue, on another thread, or (pickled, or as 32 bytes) in another process of this machine.
+
+    Valid for as long as its request is open; after that it does nothing. Threads: any.
+    """
+
+    __slots__ = ("_token",)
+
+    def __init__(self, data: bytes = bytes(32)) -> None:
+        self._token = lib.TokenStruct.from_buffer_copy(data)
+
+    @classmethod
+    def _of(cls, token: Any) -> "Token":
+        self = cls.__new__(cls)
+        self._token = token
+        return self
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._token)
+
+    def __reduce__(self) -> Any:
+        return Token, (bytes(self),)
+
+    @property
+    def request_id(self) -> int:
+        """The id of its request; 0: of none."""
+        return int(lib.token_request(byref(self._token)))
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the request is later than its route's latency objective or its deadline."""
+        return bool(lib.token_is_late(byref(self._token)))
+
+    def stage(self, name: str) -> None:
+        """Begins the stage `name`, which ends the stage before it."""
+        lib.token_stage(byref(self._token), lib.encode(name))
+
+    def emit(self, count: int = 1) -> None:
+        """Marks output tokens: time to first token and gaps between tokens are measured on these."""
+        lib.token_emit(byref(self._token), count)
+
+    def adopt(self) -> Adopt:
+        """Makes the request this thread's context for a block, and stamps the taking from the queue."""
+        return Adopt(self)
+
+
+class Request:
+    """A unit of service; as a context manager it ends with the block: ok, or failed where an exception leaves it (a
+    CancelledError: cancelled).
+
+    `route` is a template of a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. Begins on this
+    thread, whose events from now on belong to it; may be finished on any other. Dropped without an end it counts as
+    abandoned.
+    """
+
+    __slots__ = ("_handle", "_id")
+    _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
+
+    def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
+        self._take(lib.request_begin(lib.encode(route), lib.encode(traceparent), arrival))
+
+    @classmethod
+    def from_token(cls, token: Token, route: str) -> "Request":
+        """Begins a request with the token's as parent, arrived when that was enqueued."""
+        return cls.__new__(cls)._take(lib.request_begin_from(byref(token._token), lib.encode(route)))
+
+    def child(self, route: str) -> "Request":
+        """Begins a part of this request, which is the thread's context again once the part is finished there."""
+        return Request.__new__(Request)._take(lib.request_begin_child(self._handle, lib.encode(route)))
+
+    def _take(self, handle: Optional[int]) -> "Request":
+        self._handle = handle
+        self._id = int(lib.request_id(handle))
+        return self
+
+    @property
+    def id(self) -> int:
+        """0 where none was begun: no recorder runs, or too many are open. The command line shows it as f"{id:016x}"."""
+        return self._id
+
+    @property
+    def traceparent(self) -> str:
+        """What to send to services called for this request; "" when it is inert or has ended."""
+        out = ctypes.create_string_buffer(56)
+        lib.request_write_traceparent(self._handle, out)
+        return lib.decode(out.value)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it is later than its route's latency objective or its deadline."""
+        return bool(lib.request_is_late(self._handle))
+
+    @property
+    def token(self) -> Token:
+        """A token that is not stamped as enqueued."""
+        return Token._of(lib.request_token(self._handle))
+
+    def enqueue(self, queue: str) -> Token:
+        """Stamps the hand-over to `queue` and returns the token that goes there."""
+        return Token._of(lib.request_enqueue(self._handle, lib.encode(queue)))
+
+    def stage(self, name: str) -> None:
+        """Begins the stage `name`, which ends the stage before it. At most 16."""
+        lib.request_stage(self._handle, lib.encode(name))
+
+    def emit(self, count: int = 1) -> None:
+        """Marks output tokens."""
+        lib.request_emit(self._handle, count)
+
+    def set_label(self, key: str, value: str) -> None:
+        """A bounded dimension: model, version, tenant. At most 4."""
+        lib.request_set_label(self._handle, lib.encode(key), lib.encode(value))
+
+    def set_size(self, name: str, value: float) -> None:
+        """How much work it is: pixels, prompt tokens. At most 4; the first one divides the route into size buckets."""
+        lib.request_set_size(self._handle, lib.encode(name), value)
+
+    def set_deadline(self, ms: float) -> None:
+        """When it must be done, ms after its arrival; 0 changes nothing."""
+        lib.request_set_deadline(self._handle, max(0, int(ms * 1e6)))
+
+    def finish(self, outcome: Outcome = Outcome.OK) -> None:
+        """Ends it and tells the triggers. A second time does nothing."""
+        handle, self._handle = self._handle, None
+        self._finish(handle, outcome)
+
+    def __enter__(self) -> "Request":
+        return self
+
+    def __exit__(self, kind: Optional[type], *exception: object) -> None:
+        if kind is None:
+            self.finish(Outcome.OK)
+        else:  # by name: asyncio, which has one, takes long to import, and concurrent.futures has another
+            is_cancelled = any(base.__name__ == "CancelledError" for base in kind.__mro__)
+            self.finish(Outcome.CANCELLED if is_cancelled else Outcome.FAILED)
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self._finish(self._handle, 6)
+
+
+class Batch:
+    """One execution that serves several requests, on the executor of that name; as a context manager it ends with the block.
+
+    Threads: one at a time, which works for it until it ends.
+    """
+
+    __slots__ = ("_handle", "_id")
+    _finish = staticmethod(lib.batch_finish)
+
+    def __init__(self, executor: str) -> None:
+        self._handle = lib.batch_begin(lib.encode(executor))
+        self._id = int(lib.batch_id(self._handle))
+
+    @property
+    def id(self) -> int:
+        """0 while no recorder runs."""
+        return self._id
+
+    def join(self, token: Token) -> None:
+        """A request becomes a member; stamps its taking from the queue."""
+        lib.batch_join(self._handle, byref(token._token))
+
+    def leave(self, token: Token) -> None:
+        """It needs no more of this batch (continuous batching). Members that never left leave at the end."""
+        lib.batch_leave(self._handle, byref(token._token))
+
+    def close(self, why: BatchClose) -> None:
+        """Why no more members were awaited."""
+        lib.batch_close(self._handle, why)
+
+    def submitted(self) -> None:
+        """All of it is launched; GPU work may still run."""
+        lib.batch_submitted(self._handle)
+
+    def finish(self) -> None:
+        """The results are there. A second time does nothing."""
+        handle, self._handle = self._handle, None
+        self._finish(handle)
+
+    def __enter__(self) -> "Batch":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.finish()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self._finish(self._handle)

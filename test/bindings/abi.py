@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the ABI of pitot/c.h with what was approved: abi.py LIBRARY HEADER C_COMPILER GOLDEN
+
+The golden file holds the library's version, every symbol that it exports, every constant and, as a C compiler lays them out,
+every struct's fields. What was released may only grow: a line that changes or goes needs a new PITOT_ABI. With
+PITOT_APPROVE=1 (tools/approve bindings) it is rewritten. Also looks at what the library imports, as for the C++ ones.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "contract"))
+import common  # noqa: E402
+import symbols  # noqa: E402
+
+
+def exported(library):
+    lines = common.must_run(["nm", "-D", "--defined-only", library]).splitlines()
+    names = [re.match(r"[0-9a-f]+ (\w) (.*)$", line) for line in lines]
+    return sorted(name[2] for name in names if name[1] != "A")  # absolute: the name of a version
+
+
+def layout(header, compiler):
+    """What a C program says that is made of the header's own constants and structs."""
+    with open(header, encoding="utf-8") as file:
+        text = re.sub(r"//.*", "", file.read())
+    say = [f'printf("constant {name} %d\\n", (int){name});' for name in
+           re.findall(r"\b(PITOT_[A-Z_]+) = ", text) + re.findall(r"#define (PITOT_ABI\w*)", text)]
+    for name, fields in re.findall(r"typedef struct (\w+) \{(.*?)\} \1;", text, re.S):
+        say.append(f'printf("struct {name} %zu\\n", sizeof(struct {name}));')
+        for field in re.findall(r"(\w+)(?:\[\d+\])?;", fields):
+            say.append(f'printf("field {name}.{field} %zu %zu\\n", offsetof(struct {name}, {field}), '
+                       f'sizeof ((struct {name}*)0)->{field});')
+    with tempfile.TemporaryDirectory() as folder:
+        source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
+        with open(source, "w", encoding="utf-8") as file:
+            file.write(f'#include "{os.path.abspath(header)}"\n#include <stdio.h>\nint main(void) {{\n' + "\n".join(say) + "\n}\n")
+        common.must_run([compiler, "-std=c11", source, "-o", program])
+        return common.must_run([program]).splitlines()
+
+
+def declared(header):
+    with open(header, encoding="utf-8") as file:
+        return sorted(re.findall(r"PITOT_C_API [\w* ]*?(pitot_\w+)\(", file.read()))
+
+
+def main():
+    library, header, compiler, golden = sys.argv[1:5]
+    failures = []
+    dynamic = common.must_run(["readelf", "-dW", library])
+    soname = re.search(r"SONAME.*\[(.*)\]", dynamic)
+    names = exported(library)
+    # Where the C++ libraries are shared, this is theirs.
+    functions = [name for name in names if not name.startswith("pitot_process")]
+    found = [f"soname {soname[1] if soname else None}"] + [f"export {name}" for name in functions] + layout(header, compiler)
+
+    if [name.split("@")[0] for name in functions] != declared(header):
+        failures.append(f"exported but not declared, or the reverse: "
+                        f"{set(declared(header)) ^ {name.split('@')[0] for name in functions}}")
+    if "pitot_process" not in " ".join(names) and "libpitot_trace" not in dynamic:
+        failures.append("pitot_process is not exported: another copy of the library in the process would not find this one")
+    if "NODELETE" not in dynamic:
+        failures.append("could be unloaded under the threads that hold pointers into it (-z nodelete)")
+    failures += [f"imports {name}" for name in sorted(symbols.imports(library, True))
+                 if symbols.FORBIDDEN.match(name) and name != "__cxa_atexit"]  # in every shared object's start files
+
+    if os.environ.get("PITOT_APPROVE"):
+        with open(golden, "w", encoding="utf-8") as file:
+            file.write("\n".join(found) + "\n")
+    with open(golden, encoding="utf-8") as file:
+        approved = file.read().splitlines()
+    failures += [f"approved, and no longer so: {line}" for line in approved if line not in found]
+    failures += [f"new, and not approved (tools/approve bindings): {line}" for line in found if line not in approved]
+    common.finish(failures, f"{len(functions)} functions, {len(found)} lines")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is recorded through pitot/c.h, as it is read back from a dump.
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fakes/temp_directory.h"
+#include "fakes/trace_text.h"
+#include "pitot/c.h"
+#include "pitot/read/dump.h"
+
+namespace {
+
+using Args = std::vector<std::pair<std::string, std::string>>;
+
+// Runs `record` under a recorder, and reads the dump of an incident that is asked for afterwards.
+template <class Record> pitot::model::Trace Recorded(Record record) {
+  const fakes::TempDirectory directory;
+  static std::string dump;  // a hook's context lives for ever
+  pitot_options options;
+  pitot_options_init(&options, sizeof options);
+  options.incident_directory = directory.path().c_str();
+  options.post_window_ms = 0;
+  pitot_recorder* recorder = nullptr;
+  REQUIRE(pitot_recorder_start(&options, &recorder, nullptr, 0) == PITOT_OK);
+  const auto keep = [](void* context, const pitot_incident* incident) {
+    *static_cast<std::string*>(context) = std::string(incident->directory) + "/dump.pitot";
+  };
+  REQUIRE(pitot_recorder_on_incident(recorder, keep, &dump, nullptr, 0) == PITOT_OK);
+
+  record();
+
+  REQUIRE(pitot_recorder_trigger(recorder, "the test", nullptr, 0) == PITOT_OK);
+  REQUIRE(pitot_recorder_flush(recorder, 60000, nullptr, 0) == PITOT_OK);
+  pitot_recorder_free(recorder);
+  pitot::model::Trace trace;
+  pitot::DumpReport report;
+  REQUIRE(pitot::ReadDump(dump, &trace, &report).ok());
+  return trace;
+}
+
+std::vector<fakes::EventText> Events(const pitot::model::Trace& trace) {
+  std::vector<fakes::EventText> events;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) events.push_back(fakes::Event(trace, event));
+  return events;
+}
+
+pitot::SiteKind KindOf(const pitot::model::Trace& trace, uint32_t event) {
+  return trace.sites[trace.events.site[event]].kind;
+}
+
+}  // namespace
+
+TEST_CASE("moments and values bear the names they were given at run time", "[bindings]") {
+  const pitot::model::Trace trace = Recorded([] {
+    pitot_instant(pitot_intern("cache miss"), nullptr);
+    pitot_instant(pitot_intern("evicted"), "key 17");
+    pitot_counter(pitot_intern("queue depth"), 2.5);
+  });
+
+  const std::vector<fakes::EventText> events = Events(trace);
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].name == "cache miss");
+  CHECK(KindOf(trace, 0) == pitot::SiteKind::kInstant);
+  CHECK(events[1].name == "evicted");
+  CHECK(events[1].args.back() == std::pair<std::string, std::string>("detail", "key 17"));
+  CHECK(events[2].name == "queue depth");
+  CHECK(events[2].args.back() == std::pair<std::string, std::string>("value", "2.5"));
+  CHECK(KindOf(trace, 2) == pitot::SiteKind::kCounter);
+}
+
+TEST_CASE("scopes and waits enclose what lies in them", "[bindings]") {
+  pitot_owner owner{};
+  const pitot::model::Trace trace = Recorded([&] {
+    pitot_request* request = pitot_request_begin("/x", nullptr, 0);
+    owner = pitot_this_owner();
+    pitot_scope_begin(pitot_intern("outer"));
+    pitot_wait wait;
+    pitot_wait_begin(&wait, PITOT_WAIT_LOCK, pitot_intern("cache"), pitot_owner{});
+    pitot_wait_set_owner(&wait, owner);
+    pitot_wait_end(&wait);
+    pitot_scope_end();
+    pitot_request_finish(request, PITOT_OUTCOME_OK);
+  });
+
+  const std::vector<fakes::EventText> events = Events(trace);
+  REQUIRE(events.size() == 2);
+  const fakes::EventText& outer = events[0];
+  const fakes::EventText& wait = events[1];
+  CHECK(outer.name == "outer");
+  CHECK(outer.request_id == owner.request);
+  CHECK(wait.begin_ns >= outer.begin_ns);
+  CHECK(wait.begin_ns + wait.duration_ns <= outer.begin_ns + outer.duration_ns);
+  CHECK(KindOf(trace, 1) == pitot::SiteKind::kWait);
+  CHECK(wait.args == Args{{"kind", "1"},
+                          {"resource", "cache"},
+                          {"owner_thread", std::to_string(owner.thread)},
+                          {"owner_request", std::to_string(owner.request)}});
+}
+
+TEST_CASE("a batch has the members that joined it and why it was closed", "[bindings]") {
+  uint64_t request_id = 0, batch_id = 0;
+  const pitot::model::Trace trace = Recorded([&] {
+    pitot_request* request = pitot_request_begin("/x", nullptr, 0);
+    request_id = pitot_request_id(request);
+    const pitot_token token = pitot_request_enqueue(request, "jobs");
+    pitot_batch* batch = pitot_batch_begin("resnet50");
+    batch_id = pitot_batch_id(batch);
+    pitot_batch_join(batch, &token);
+    pitot_batch_close(batch, PITOT_BATCH_TIMEOUT);
+    pitot_batch_submitted(batch);
+    pitot_batch_finish(batch);
+    pitot_request_emit(request, 3);
+    pitot_request_set_deadline(request, 5000000);
+    pitot_request_finish(request, PITOT_OUTCOME_CANCELLED);
+  });
+
+  REQUIRE(trace.batches.size() == 1);
+  CHECK(trace.batches[0].id == batch_id);
+  CHECK(trace.strings[trace.batches[0].executor] == "resnet50");
+  CHECK(trace.batches[0].close == PITOT_BATCH_TIMEOUT);
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(trace.requests[0].id == request_id);
+  CHECK(trace.requests[0].outcome == pitot::Outcome::kCancelled);
+  CHECK(trace.requests[0].output_tokens == 3);
+  CHECK(trace.requests[0].deadline_ns == 5000000);
+  REQUIRE(trace.members.size() == 1);
+  CHECK(trace.members[0].batch == 0);
+  CHECK(trace.members[0].request == 0);
+  REQUIRE(trace.handoffs.size() == 1);
+  CHECK(trace.strings[trace.handoffs[0].queue] == "jobs");
+}

@@ -1,0 +1,572 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The C API from C: what holds for every handle, struct and status. Prints a sentence for each claim that does not.
+#include <pitot/c.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int g_checked, g_failed;
+
+#define CHECK(sentence, condition)                                                  \
+  do {                                                                              \
+    ++g_checked;                                                                    \
+    if (!(condition)) {                                                             \
+      ++g_failed;                                                                   \
+      printf("%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, sentence, #condition); \
+    }                                                                               \
+  } while (0)
+
+static char g_message[256];
+#define MESSAGE g_message, sizeof g_message
+#define SAYS(words) (strstr(g_message, words) != NULL)
+
+static pitot_recorder* Start(void) {
+  pitot_recorder* recorder = NULL;
+  CHECK("a recorder starts", pitot_recorder_start(NULL, &recorder, MESSAGE) == PITOT_OK);
+  return recorder;
+}
+
+static pitot_stats StatsOf(pitot_recorder* recorder) {
+  pitot_stats stats;
+  stats.size = sizeof stats;
+  CHECK("stats are given", pitot_recorder_stats(recorder, &stats, MESSAGE) == PITOT_OK);
+  return stats;
+}
+
+// ---- Inert handles. ----
+
+static void UseEverythingWithNull(void) {
+  char traceparent[56] = "x";
+  pitot_stats stats;
+  stats.size = sizeof stats;
+  CHECK("no recorder is not running", pitot_recorder_status(NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("not started"));
+  CHECK("no recorder takes no trigger", pitot_recorder_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder flushes nothing", pitot_recorder_flush(NULL, 0, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder has no hook", pitot_recorder_on_incident(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder has zeros as stats",
+        pitot_recorder_stats(NULL, &stats, NULL, 0) == PITOT_OK && stats.events_recorded == 0);
+  CHECK("stats need room", pitot_recorder_stats(NULL, NULL, NULL, 0) == PITOT_INVALID_ARGUMENT);
+  CHECK("a start needs a place for the handle", pitot_recorder_start(NULL, NULL, MESSAGE) == PITOT_INVALID_ARGUMENT);
+  CHECK("no recorder, no latency", pitot_recorder_add_latency_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no failure", pitot_recorder_add_failure_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no tokens", pitot_recorder_add_tokens_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no stall", pitot_recorder_add_stall_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no predicate", pitot_recorder_add_predicate_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  pitot_recorder_stop(NULL, 0);
+  pitot_recorder_free(NULL);
+  pitot_options_init(NULL, sizeof(pitot_options));
+
+  pitot_set_thread_name(NULL);
+  CHECK("no text is the empty name", pitot_intern(NULL) == pitot_intern(""));
+  pitot_instant(pitot_intern(NULL), NULL);
+  pitot_wait_begin(NULL, PITOT_WAIT_IO, 0, pitot_this_owner());
+  pitot_wait_set_owner(NULL, pitot_this_owner());
+  pitot_wait_end(NULL);
+  pitot_adopt_begin(NULL, NULL);
+  pitot_adopt_end(NULL);
+
+  CHECK("no token is of no request", pitot_token_request(NULL) == 0 && !pitot_token_is_late(NULL));
+  pitot_token_stage(NULL, NULL);
+  pitot_token_emit(NULL, 1);
+  CHECK("no request has no child", pitot_request_begin_child(NULL, "/x") == NULL);
+  CHECK("no request has no id", pitot_request_id(NULL) == 0 && !pitot_request_is_late(NULL));
+  pitot_request_write_traceparent(NULL, traceparent);
+  CHECK("no request has no traceparent", strcmp(traceparent, "") == 0);
+  pitot_request_write_traceparent(NULL, NULL);
+  pitot_request_set_label(NULL, NULL, NULL);
+  pitot_request_set_size(NULL, NULL, 0);
+  pitot_request_set_deadline(NULL, 1);
+  pitot_request_stage(NULL, NULL);
+  pitot_request_emit(NULL, 1);
+  const pitot_token token = pitot_request_token(NULL), queued = pitot_request_enqueue(NULL, "q");
+  CHECK("the token of no request is of none", pitot_token_request(&token) == 0 && pitot_token_request(&queued) == 0);
+  pitot_request_finish(NULL, PITOT_OUTCOME_OK);
+  CHECK("no batch has no id", pitot_batch_id(NULL) == 0);
+  pitot_batch_join(NULL, NULL);
+  pitot_batch_leave(NULL, NULL);
+  pitot_batch_close(NULL, PITOT_BATCH_FULL);
+  pitot_batch_submitted(NULL);
+  pitot_batch_finish(NULL);
+}
+
+static void NullHandlesAreInert(void) {
+  UseEverythingWithNull();
+  CHECK("without a recorder a request is NULL", pitot_request_begin("/x", NULL, 0) == NULL);
+  CHECK("without a recorder a batch is NULL", pitot_batch_begin("x") == NULL);
+  CHECK("without a recorder there is no clock", pitot_now() == 0);
+  pitot_scope_begin(pitot_intern("x"));
+  pitot_scope_end();
+
+  pitot_recorder* recorder = Start();
+  UseEverythingWithNull();
+  // Arguments that are NULL where the handle is not.
+  pitot_request* request = pitot_request_begin(NULL, NULL, 0);
+  CHECK("a request without a route is one", pitot_request_id(request) != 0);
+  pitot_request_set_label(request, NULL, NULL);
+  pitot_request_set_size(request, NULL, 1);
+  pitot_request_stage(request, NULL);
+  const pitot_token token = pitot_request_enqueue(request, NULL);
+  pitot_adopt adopt = {{0}};
+  pitot_adopt_end(&adopt);  // never begun
+  pitot_adopt_begin(&adopt, NULL);
+  pitot_adopt_end(&adopt);
+  pitot_adopt_begin(&adopt, &token);
+  pitot_adopt_end(&adopt);
+  pitot_adopt_end(&adopt);
+  pitot_wait wait = {{0}};
+  pitot_wait_end(&wait);  // never begun
+  pitot_wait_begin(&wait, 99, pitot_intern(NULL), pitot_this_owner());
+  pitot_wait_end(&wait);
+  pitot_wait_end(&wait);
+  pitot_scope_end();  // never begun
+  pitot_batch* batch = pitot_batch_begin(NULL);
+  pitot_batch_join(batch, NULL);
+  pitot_batch_close(batch, 99);
+  pitot_batch_finish(batch);
+  pitot_request_finish(request, PITOT_OUTCOME_OK);
+  pitot_token_stage(&token, "over");
+  CHECK("a token outlives its request and does nothing", !pitot_token_is_late(&token));
+  CHECK("nothing was closed out of order", StatsOf(recorder).scopes_misnested == 0);
+  pitot_recorder_free(recorder);
+}
+
+// ---- Structs of older and newer headers. ----
+
+static void AStructOfAnOlderHeaderWorks(void) {
+  // As if everything from process_name on had come later.
+  pitot_options old;
+  memset(&old, 0xee, sizeof old);
+  const size_t size = offsetof(pitot_options, process_name);
+  pitot_options_init(&old, size);
+  CHECK("init leaves what an older caller does not have alone",
+        old.size == size && ((unsigned char*)&old)[size] == 0xee);
+  CHECK("init gives the defaults it has room for", old.clock == PITOT_CLOCK_AUTO && old.incident_directory == NULL);
+  old.clock = PITOT_CLOCK_OPERATING_SYSTEM;
+  pitot_recorder* recorder = NULL;
+  CHECK("an older caller's options start a recorder", pitot_recorder_start(&old, &recorder, MESSAGE) == PITOT_OK);
+
+  pitot_stats stats;
+  memset(&stats, 0xee, sizeof stats);
+  stats.size = offsetof(pitot_stats, rings_bytes);
+  CHECK("an older caller gets stats", pitot_recorder_stats(recorder, &stats, MESSAGE) == PITOT_OK);
+  CHECK("and no more than it has room for",
+        stats.size == offsetof(pitot_stats, rings_bytes) && stats.rings_bytes == 0xeeeeeeeeeeeeeeee);
+
+  pitot_latency_trigger trigger;
+  pitot_latency_trigger_init(&trigger, sizeof trigger);
+  trigger.above_ms = 5;
+  trigger.n = 1000;  // refused where it is read
+  CHECK("a field out of range is named",
+        pitot_recorder_add_latency_trigger(recorder, &trigger, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("1 to 64"));
+  trigger.size = offsetof(pitot_latency_trigger, k);
+  CHECK("an older caller's trigger is added with defaults",
+        pitot_recorder_add_latency_trigger(recorder, &trigger, MESSAGE) == PITOT_OK);
+  pitot_recorder_free(recorder);
+}
+
+// What a newer header might define.
+struct newer_options {
+  pitot_options known;
+  uint64_t unknown;
+};
+
+static void AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero(void) {
+  struct newer_options newer;
+  memset(&newer, 0xee, sizeof newer);
+  pitot_options_init(&newer.known, sizeof newer);
+  CHECK("init zeroes what the library does not know", newer.known.size == sizeof newer && newer.unknown == 0);
+  CHECK("init gives the defaults it knows", newer.known.memory_budget_bytes == 64u << 20);
+
+  pitot_recorder* recorder = NULL;
+  newer.unknown = 1;
+  CHECK("an unknown field that is set is refused",
+        pitot_recorder_start(&newer.known, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
+  CHECK("a failed start gives no handle", recorder == NULL);
+  newer.unknown = 0;
+  CHECK("an unknown field that is zero is not", pitot_recorder_start(&newer.known, &recorder, MESSAGE) == PITOT_OK);
+
+  struct {
+    pitot_stats known;
+    uint64_t unknown;
+  } stats;
+  memset(&stats, 0xee, sizeof stats);
+  stats.known.size = sizeof stats;
+  CHECK("a newer caller gets stats", pitot_recorder_stats(recorder, &stats.known, MESSAGE) == PITOT_OK);
+  CHECK("and zeros for what is unknown", stats.unknown == 0 && stats.known.rings_bytes == 32u << 20);
+  pitot_recorder_free(recorder);
+}
+
+static void AStructThatWasNotInitialisedIsRefused(void) {
+  pitot_options options;
+  pitot_recorder* recorder = NULL;
+  memset(&options, 0, sizeof options);
+  CHECK("zeros are no options",
+        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+  memset(&options, 0xcc, sizeof options);
+  CHECK("garbage is no options",
+        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+  pitot_stats stats;
+  memset(&stats, 0xcc, sizeof stats);
+  CHECK("garbage is no stats", pitot_recorder_stats(NULL, &stats, MESSAGE) == PITOT_INVALID_ARGUMENT);
+}
+
+// ---- Statuses and messages. ----
+
+static void AFailureSaysWhy(void) {
+  pitot_options options;
+  pitot_recorder *recorder = NULL, *second = NULL;
+  pitot_options_init(&options, sizeof options);
+  options.worker_cpu_percent = 101;
+  CHECK("a wrong option is refused",
+        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && recorder == NULL);
+  CHECK("a wrong option is named", SAYS("worker_cpu_percent"));
+  char small[8];
+  memset(small, 'x', sizeof small);
+  pitot_recorder_start(&options, &recorder, small, sizeof small);
+  CHECK("a message is cut to its buffer", strcmp(small, "Options") == 0);
+  CHECK("a message may be not wanted", pitot_recorder_start(&options, &recorder, NULL, 0) == PITOT_INVALID_ARGUMENT);
+  pitot_options_init(&options, sizeof options);
+  options.clock = -1;
+  CHECK("a clock that is none is named",
+        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("clock"));
+  CHECK("a status has a name", strcmp(pitot_status_name(PITOT_ALREADY_RUNNING), "already_running") == 0);
+  CHECK("any number has one", pitot_status_name(-7) != NULL && pitot_status_name(1 << 20) != NULL);
+
+  recorder = Start();
+  CHECK("a message of success is empty", strcmp(g_message, "") == 0);
+  CHECK("a second recorder is refused",
+        pitot_recorder_start(NULL, &second, MESSAGE) == PITOT_ALREADY_RUNNING && second == NULL && SAYS("libpitot_c"));
+  pitot_recorder_stop(recorder, 5000);
+  pitot_recorder_stop(recorder, 5000);
+  CHECK("a stopped recorder says so", pitot_recorder_status(recorder, MESSAGE) == PITOT_NOT_RUNNING && SAYS("stopped"));
+  pitot_recorder_free(recorder);
+}
+
+static int32_t Never(void* context, const pitot_request_view* request) { return context == request; }
+
+// Each reaches the library: what is wrong comes back by name.
+#define REFUSES_OPTION(field, wrong)                                                                          \
+  do {                                                                                                        \
+    pitot_options options;                                                                                    \
+    pitot_recorder* recorder = NULL;                                                                          \
+    pitot_options_init(&options, sizeof options);                                                             \
+    options.field = wrong;                                                                                    \
+    CHECK("a wrong " #field " is named",                                                                      \
+          pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::" #field)); \
+  } while (0)
+#define REFUSES_TRIGGER(kind, valid, field, wrong)                                                      \
+  do {                                                                                                  \
+    pitot_##kind##_trigger trigger;                                                                     \
+    pitot_##kind##_trigger_init(&trigger, sizeof trigger);                                              \
+    trigger.valid;                                                                                      \
+    trigger.field = wrong;                                                                              \
+    CHECK("a wrong " #field " is named",                                                                \
+          pitot_recorder_add_##kind##_trigger(recorder, &trigger, MESSAGE) == PITOT_INVALID_ARGUMENT && \
+              SAYS("." #field));                                                                        \
+  } while (0)
+
+static void EveryFieldReachesTheLibrary(void) {
+  static char too_long[4000];
+  memset(too_long, 'x', sizeof too_long - 1);
+  REFUSES_OPTION(clock, 3);
+  REFUSES_OPTION(incident_directory, too_long);
+  REFUSES_OPTION(memory_budget_bytes, 1);
+  REFUSES_OPTION(max_ring_bytes, 1);
+  REFUSES_OPTION(min_ring_bytes, 1);
+  REFUSES_OPTION(max_open_requests, 1);
+  REFUSES_OPTION(pre_window_ms, 0);
+  REFUSES_OPTION(post_window_ms, 60001);
+  REFUSES_OPTION(max_incidents_per_cause_and_hour, 0);
+  REFUSES_OPTION(max_incidents_kept, 0);
+  REFUSES_OPTION(worker_cpu_percent, 0);
+  REFUSES_OPTION(max_incident_directory_bytes, 0);
+
+  pitot_recorder* recorder = Start();
+  REFUSES_TRIGGER(latency, above_ms = 1, memory, 1);
+  REFUSES_TRIGGER(latency, above_ms = 1, route, "");
+  REFUSES_TRIGGER(latency, or_above_quantile = 0.9, above_ms, -1);
+  REFUSES_TRIGGER(latency, above_ms = 1, or_above_quantile, 2);
+  REFUSES_TRIGGER(latency, above_ms = 1, k, 2);
+  REFUSES_TRIGGER(latency, above_ms = 1, n, 65);
+  REFUSES_TRIGGER(latency, above_ms = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(latency, above_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(failure, on_failed = 1, route, "");
+  REFUSES_TRIGGER(failure, on_failed = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(failure, on_failed = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(failure, on_failed = 1, reserved, 1);
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, route, "");
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, first_token_above_ms, -1);
+  REFUSES_TRIGGER(tokens, first_token_above_ms = 1, gap_above_ms, -1);
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(tokens, gap_above_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, route, "");
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, request_open_ms, -1);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, scope, "");
+  REFUSES_TRIGGER(stall, request_open_ms = 1, scope_open_ms, -1);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(stall, scope_open_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(predicate, predicate = Never, cause, "");
+  REFUSES_TRIGGER(predicate, predicate = Never, predicate, NULL);
+  REFUSES_TRIGGER(predicate, predicate = Never, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(predicate, predicate = Never, post_window_ms, 60001);
+  pitot_recorder_free(recorder);
+}
+
+static void TheEnvironmentIsReadWhereItIsAskedFor(void) {
+  pitot_options options;
+  setenv("PITOT_PRE_WINDOW_MS", "1234", 1);
+  setenv("PITOT_CLOCK", "sundial", 1);
+  setenv("PITOT_PROCESS_NAME", "named", 1);
+  setenv("PITOT_INCIDENT_DIRECTORY", "/somewhere", 1);
+  pitot_options_init(&options, sizeof options);
+  CHECK("the defaults ignore it", options.pre_window_ms == 5000 && options.post_window_ms == 100 &&
+                                      options.clock == PITOT_CLOCK_AUTO && options.process_name == NULL);
+  pitot_options_init_from_environment(&options, sizeof options);
+  CHECK("a variable is read", options.pre_window_ms == 1234 && strcmp(options.process_name, "named") == 0 &&
+                                  strcmp(options.incident_directory, "/somewhere") == 0);
+  pitot_recorder* recorder = NULL;
+  CHECK("one that does not parse is refused by name",
+        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("clock"));
+  unsetenv("PITOT_PRE_WINDOW_MS");
+  unsetenv("PITOT_CLOCK");
+  unsetenv("PITOT_PROCESS_NAME");
+  unsetenv("PITOT_INCIDENT_DIRECTORY");
+  setenv("PITOT_OFF", "1", 1);
+  CHECK("PITOT_OFF=1 switches off", pitot_recorder_start(NULL, &recorder, MESSAGE) == PITOT_DISABLED);
+  unsetenv("PITOT_OFF");
+}
+
+// ---- Callbacks. ----
+
+static char g_logged[256];
+static void Log(void* context, pitot_log_level level, const char* message) {
+  if (context == g_logged && level == PITOT_LOG_ERROR) snprintf(g_logged, sizeof g_logged, "%s", message);
+}
+
+struct seen {
+  char message[256];
+  int incidents;
+  pitot_incident last;
+  char cause[64];
+};
+static void OnIncident(void* context, const pitot_incident* incident) {
+  struct seen* seen = context;
+  ++seen->incidents;
+  seen->last = *incident;
+  snprintf(seen->cause, sizeof seen->cause, "%s", incident->cause);
+  snprintf(seen->message, sizeof seen->message, "%s", incident->message);
+}
+
+static int32_t IsForTeapots(void* context, const pitot_request_view* request) {
+  ++*(int*)context;
+  return request->size == sizeof *request && strcmp(request->route, "/teapot") == 0 &&
+         request->outcome == PITOT_OUTCOME_SHED && request->size_bucket == 4 && request->latency_ns > 0;
+}
+
+static void CallbacksAreCalledWithTheirContext(void) {
+  static struct seen seen;  // lives for ever, as the header asks
+  static int asked;
+  pitot_options options;
+  pitot_options_init(&options, sizeof options);
+  options.post_window_ms = 0;
+  options.log = Log;
+  options.log_context = g_logged;
+  pitot_recorder* recorder = NULL;
+  CHECK("a recorder with a log starts", pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_OK);
+  CHECK("a hook is set", pitot_recorder_on_incident(recorder, OnIncident, &seen, MESSAGE) == PITOT_OK);
+
+  pitot_predicate_trigger trigger;
+  pitot_predicate_trigger_init(&trigger, sizeof trigger);
+  CHECK(
+      "a predicate without a function is refused",
+      pitot_recorder_add_predicate_trigger(recorder, &trigger, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("predicate"));
+  CHECK("and logged", strcmp(g_logged, g_message) == 0);
+  trigger.predicate = IsForTeapots;
+  trigger.context = &asked;
+  trigger.cause = "teapot";
+  CHECK("a predicate is added", pitot_recorder_add_predicate_trigger(recorder, &trigger, MESSAGE) == PITOT_OK);
+
+  pitot_request_finish(pitot_request_begin("/coffee", NULL, 0), PITOT_OUTCOME_SHED);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("a predicate that says no begins no incident", asked == 1 && seen.incidents == 0);
+  pitot_request* teapot = pitot_request_begin("/teapot", NULL, 0);
+  const uint64_t id = pitot_request_id(teapot);
+  pitot_request_set_size(teapot, "cups", 8);
+  pitot_request_finish(teapot, PITOT_OUTCOME_SHED);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("a predicate that says yes begins one", asked == 2 && seen.incidents == 1);
+  CHECK("the hook is told", strcmp(seen.cause, "teapot") == 0 && seen.last.first_request == id &&
+                                seen.last.slow_requests == 1 && seen.last.number == 1);
+  CHECK("without a directory there is none", seen.last.directory == NULL && seen.last.status == PITOT_OK);
+
+  CHECK("a hook is taken back", pitot_recorder_on_incident(recorder, NULL, NULL, MESSAGE) == PITOT_OK);
+  CHECK("an incident is asked for", pitot_recorder_trigger(recorder, "because", MESSAGE) == PITOT_OK);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("a hook that was taken back is not called", seen.incidents == 1);
+  pitot_recorder_free(recorder);
+}
+
+static void AnIncidentThatCannotBeWrittenIsToldWhy(void) {
+  static struct seen seen;
+  char folder[] = "/tmp/pitot-c-test-XXXXXX";
+  CHECK("there is a folder", mkdtemp(folder) != NULL);
+  pitot_options options;
+  pitot_options_init(&options, sizeof options);
+  options.incident_directory = folder;
+  options.post_window_ms = 0;
+  pitot_recorder* recorder = NULL;
+  CHECK("a recorder starts", pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_OK);
+  pitot_recorder_on_incident(recorder, OnIncident, &seen, NULL, 0);
+  CHECK("the folder goes", rmdir(folder) == 0);
+  FILE* in_its_place = fopen(folder, "w");
+  CHECK("a file is in its place", in_its_place != NULL && fclose(in_its_place) == 0);
+  CHECK("an incident is asked for", pitot_recorder_trigger(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("incidents are flushed", pitot_recorder_flush(recorder, 60000, MESSAGE) == PITOT_OK);
+  CHECK("the hook is told", seen.incidents == 1 && seen.last.size == sizeof(pitot_incident));
+  CHECK("and that nothing is on disk, and why",
+        seen.last.status != PITOT_OK && seen.message[0] != '\0' && seen.last.directory == NULL);
+  CHECK("it is counted", StatsOf(recorder).incidents_failed == 1);
+  pitot_recorder_free(recorder);
+  unlink(folder);
+}
+
+// ---- Triggers. ----
+
+static int WaitForFirings(pitot_recorder* recorder, uint64_t count) {
+  const struct timespec pause = {0, 200000};
+  for (time_t deadline = time(NULL) + 120; StatsOf(recorder).triggers_fired < count; nanosleep(&pause, NULL)) {
+    if (time(NULL) > deadline) return 0;
+  }
+  return 1;
+}
+
+static void TheBuiltInTriggersFire(void) {
+  pitot_recorder* recorder = Start();
+  pitot_failure_trigger failure;
+  pitot_failure_trigger_init(&failure, sizeof failure);
+  CHECK("failures count by default", failure.on_failed == 1 && failure.on_timed_out == 1 && failure.on_abandoned == 0);
+  failure.route = "/failing";
+  failure.on_timed_out = 0;
+  CHECK("a failure trigger is added", pitot_recorder_add_failure_trigger(recorder, &failure, MESSAGE) == PITOT_OK);
+  pitot_request_finish(pitot_request_begin("/failing", NULL, 0), PITOT_OUTCOME_OK);
+  pitot_request_finish(pitot_request_begin("/failing", NULL, 0), PITOT_OUTCOME_TIMED_OUT);
+  CHECK("it does not fire on other outcomes", StatsOf(recorder).triggers_fired == 0);
+  pitot_request_finish(pitot_request_begin("/failing", NULL, 0), PITOT_OUTCOME_FAILED);
+  CHECK("it fires on a failure", StatsOf(recorder).triggers_fired == 1);
+
+  pitot_tokens_trigger tokens;
+  pitot_tokens_trigger_init(&tokens, sizeof tokens);
+  tokens.route = "/generate";
+  tokens.first_token_above_ms = 1e-6;
+  CHECK("a tokens trigger is added", pitot_recorder_add_tokens_trigger(recorder, &tokens, MESSAGE) == PITOT_OK);
+  pitot_request* request = pitot_request_begin("/generate", NULL, 0);
+  CHECK("it does not fire on a request", StatsOf(recorder).triggers_fired == 1);
+  const pitot_token token = pitot_request_token(request);
+  pitot_token_emit(&token, 3);
+  CHECK("it fires on a late token", StatsOf(recorder).triggers_fired == 2);
+  pitot_request_finish(request, PITOT_OUTCOME_OK);
+
+  pitot_stall_trigger stall;
+  pitot_stall_trigger_init(&stall, sizeof stall);
+  stall.scope = "hang";
+  stall.scope_open_ms = 1;
+  CHECK("a stall trigger is added", pitot_recorder_add_stall_trigger(recorder, &stall, MESSAGE) == PITOT_OK);
+  pitot_scope_begin(pitot_intern("hang"));
+  CHECK("it fires while a scope is open", WaitForFirings(recorder, 3));
+  pitot_scope_end();
+
+  pitot_latency_trigger latency;
+  pitot_latency_trigger_init(&latency, sizeof latency);
+  CHECK("a latency trigger needs a threshold",
+        pitot_recorder_add_latency_trigger(recorder, &latency, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("above_ms"));
+  latency.route = "/slow";
+  latency.above_ms = 1e-6;
+  CHECK("a latency trigger is added", pitot_recorder_add_latency_trigger(recorder, &latency, MESSAGE) == PITOT_OK);
+  request = pitot_request_begin("/slow", NULL, pitot_now());
+  while (request != NULL && !pitot_request_is_late(request)) {}
+  CHECK("a request beyond the objective is late", 1);
+  pitot_request_finish(request, PITOT_OUTCOME_OK);
+  CHECK("it fires on a slow request", StatsOf(recorder).triggers_fired == 4);
+  pitot_recorder_free(recorder);
+}
+
+// ---- Requests. ----
+
+static void ARequestKeepsItsTrace(void) {
+  static const char kTraceparent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  pitot_recorder* recorder = Start();
+  pitot_request* request = pitot_request_begin("/traced", kTraceparent, 0);
+  char own[56], of_child[56], expected[56];
+  pitot_request_write_traceparent(request, own);
+  snprintf(expected, sizeof expected, "00-4bf92f3577b34da6a3ce929d0e0e4736-%016llx-01",
+           (unsigned long long)pitot_request_id(request));
+  CHECK("a request continues the caller's trace", strcmp(own, expected) == 0);
+  pitot_request* child = pitot_request_begin_child(request, "/part");
+  pitot_request_write_traceparent(child, of_child);
+  CHECK("so does a part of it", strncmp(of_child, own, 35) == 0 && strcmp(of_child, own) != 0);
+  pitot_request_finish(child, PITOT_OUTCOME_OK);
+  CHECK("the thread works for the whole again", pitot_this_owner().request == pitot_request_id(request));
+
+  const pitot_token token = pitot_request_enqueue(request, "next");
+  CHECK("a token is of its request", pitot_token_request(&token) == pitot_request_id(request));
+  pitot_request* next = pitot_request_begin_from(&token, "/next");
+  CHECK("a request begins from a token",
+        pitot_request_id(next) != 0 && pitot_this_owner().request == pitot_request_id(next));
+  pitot_request_set_deadline(next, 1);
+  const pitot_token of_next = pitot_request_token(next);
+  while (next != NULL && !pitot_token_is_late(&of_next)) {}
+  pitot_request_finish(next, 99);
+  pitot_request_finish(request, PITOT_OUTCOME_OK);
+  const pitot_stats stats = StatsOf(recorder);
+  CHECK("all were finished", stats.requests_begun == 3 && stats.requests_finished == 3 && stats.requests_open == 0);
+  CHECK("an outcome that is none counts as abandoned", stats.requests_abandoned == 1);
+  pitot_recorder_free(recorder);
+}
+
+static void* AdoptElsewhere(void* token) {
+  static uint64_t worked_for[2];
+  pitot_adopt adopt;
+  pitot_adopt_begin(&adopt, token);
+  worked_for[0] = pitot_this_owner().request;
+  pitot_adopt_end(&adopt);
+  worked_for[1] = pitot_this_owner().request;
+  return worked_for;
+}
+
+static void ATokenCrossesThreads(void) {
+  pitot_recorder* recorder = Start();
+  pitot_request* request = pitot_request_begin("/crossing", NULL, 0);
+  pitot_token token = pitot_request_enqueue(request, "queue");
+  pthread_t thread;
+  void* result = NULL;
+  CHECK("a thread starts", pthread_create(&thread, NULL, AdoptElsewhere, &token) == 0);
+  pthread_join(thread, &result);
+  const uint64_t* worked_for = result;
+  CHECK("a thread works for the request it adopted", worked_for[0] == pitot_request_id(request));
+  CHECK("and no longer than that", worked_for[1] == 0);
+  pitot_request_finish(request, PITOT_OUTCOME_OK);
+  pitot_recorder_free(recorder);
+}
+
+int main(void) {
+  CHECK("header and library are of one ABI",
+        pitot_abi() == PITOT_ABI && pitot_abi_revision() == PITOT_ABI_REVISION && pitot_version()[0] != '\0');
+  NullHandlesAreInert();
+  AStructOfAnOlderHeaderWorks();
+  AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero();
+  AStructThatWasNotInitialisedIsRefused();
+  AFailureSaysWhy();
+  EveryFieldReachesTheLibrary();
+  TheEnvironmentIsReadWhereItIsAskedFor();
+  CallbacksAreCalledWithTheirContext();
+  AnIncidentThatCannotBeWrittenIsToldWhy();
+  TheBuiltInTriggersFire();
+  ARequestKeepsItsTrace();
+  ATokenCrossesThreads();
+  printf("%d checked, %d failed\n", g_checked, g_failed);
+  return g_failed != 0;
+}

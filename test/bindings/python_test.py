@@ -1,0 +1,446 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package. Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_PROGRAM (none: no dump is read)"""
+
+import ast
+import asyncio
+import logging
+import os
+import pickle
+import queue
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PACKAGE = os.path.join(ROOT, "bindings", "python")
+sys.path.insert(0, PACKAGE)
+
+import incident  # noqa: E402
+import pitot  # noqa: E402
+from pitot import _library as lib  # noqa: E402
+from pitot import _recorder  # noqa: E402
+
+TRACEPARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+NANOSECOND_MS = 1e-6  # whatever the machine, it is too long
+
+
+def run_python(code, package=PACKAGE, **environment):
+    """Runs a program of its own; returns its status and all that it printed."""
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env={**os.environ, "PYTHONPATH": package, **environment}, timeout=240, check=False)
+    return done.returncode, done.stdout
+
+
+class WithFolder(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = temporary.name
+        self.incidents = []
+
+    def start(self, **options):
+        recorder = pitot.start(self.folder, post_window_ms=0, **options)
+        self.addCleanup(recorder.stop)
+        self.assertTrue(recorder.status, recorder.status)
+        recorder.on_incident(self.incidents.append)
+        return recorder
+
+    def flush(self, recorder):
+        self.assertEqual(recorder.flush(), pitot.Status(pitot.StatusCode.OK, ""))
+
+    def trace_of(self, recorder):
+        """The bytes of the Perfetto trace of an incident that is asked for now."""
+        self.assertTrue(recorder.trigger("look"))
+        self.flush(recorder)
+        with open(os.path.join(self.incidents[-1].directory, "trace.pftrace"), "rb") as file:
+            return file.read()
+
+
+class Recording(WithFolder):
+    @unittest.skipUnless("PITOT_PROGRAM" in os.environ, "the command line is not built")
+    def test_a_slow_request_leaves_an_incident_that_the_command_line_reads(self):
+        recorder = self.start(process_name="server in Python")
+        self.assertTrue(recorder.add_latency_trigger("/slow", above_ms=NANOSECOND_MS))
+        jobs = queue.SimpleQueue()
+
+        def execute():
+            pitot.set_thread_name("executor")
+            tokens = [jobs.get() for _ in range(4)]
+            with pitot.Batch("resnet50") as batch:
+                self.assertNotEqual(batch.id, 0)
+                for token in tokens:
+                    batch.join(token)
+                batch.close(pitot.BatchClose.FULL)
+                with pitot.scope("forward"):
+                    pitot.counter("queue depth", 2.5)
+                batch.submitted()
+                batch.leave(tokens[0])
+            with tokens[1].adopt():
+                pitot.instant("cache miss", "key 17")
+                self.assertEqual(pitot.this_owner().request, tokens[1].request_id)
+            self.assertEqual(pitot.this_owner().request, 0)
+            for token in tokens:
+                token.stage("respond")
+
+        def decode():
+            with pitot.scope("libjpeg"):
+                pass
+
+        pitot.set_thread_name("handler")
+        requests = []
+        for number in range(4):
+            request = pitot.Request("/infer" if number < 3 else "/slow", TRACEPARENT)
+            request.set_label("model", "resnet50")
+            request.set_size("pixels", 50176)
+            request.stage("decode")
+            decode()
+            request.stage("execute")
+            jobs.put(request.enqueue("jobs"))
+            requests.append(request)
+        executor = threading.Thread(target=execute)
+        executor.start()
+        with pitot.Wait(pitot.WaitKind.FUTURE, "executor's thread"):
+            executor.join()
+        for number, request in enumerate(requests):
+            try:
+                with request:
+                    if number == 2:
+                        raise OSError("broken pipe")
+            except OSError:
+                pass
+        self.flush(recorder)
+
+        (told,) = self.incidents
+        self.assertEqual((told.number, told.cause, told.slow_requests), (1, "latency /slow", 1))
+        self.assertTrue(told.status)
+        self.assertEqual(f"{told.first_request:016x}", incident.requests_of(told.directory)[3]["id"])
+        incident.check_served(self, told.directory, "server in Python")
+
+    def test_scopes_nest_in_themselves_and_survive_exceptions(self):
+        recorder = self.start()
+
+        @pitot.traced
+        def factorial(n):
+            return 1 if n == 0 else n * factorial(n - 1)
+
+        @pitot.traced("named otherwise")
+        def fail():
+            """A docstring."""
+            raise KeyError("x")
+
+        before = recorder.stats().events_recorded
+        self.assertEqual(factorial(5), 120)
+        self.assertEqual(recorder.stats().events_recorded - before, 6)
+        with self.assertRaises(KeyError), pitot.scope("outer of a failure"):
+            fail()
+        self.assertEqual(recorder.stats().events_recorded - before, 8)
+        self.assertEqual(recorder.stats().scopes_misnested, 0)
+        self.assertEqual((fail.__name__, fail.__doc__), ("fail", "A docstring."))
+        self.assertIs(pitot.scope("kept"), pitot.scope("kept"))
+        trace = self.trace_of(recorder)
+        for text in (b"factorial", b"named otherwise", b"outer of a failure"):
+            self.assertIn(text, trace)
+
+    def test_what_can_suspend_is_not_traced(self):
+        async def coroutine():
+            pass
+
+        def generator():
+            yield 1
+
+        for function in (coroutine, generator):
+            with self.assertRaisesRegex(TypeError, "can suspend"):
+                pitot.traced(function)
+        asyncio.run(coroutine())
+
+    def test_a_wait_says_who_held_what_it_waited_for(self):
+        recorder = self.start()
+        with pitot.Request("/holder"):
+            owner = pitot.this_owner()
+            self.assertNotEqual(owner.request, 0)
+        with pitot.Wait(pitot.WaitKind.LOCK, "the cache's lock", owner) as wait:
+            wait.set_owner(owner)
+        trace = self.trace_of(recorder)
+        self.assertIn(b"the cache's lock", trace)
+        self.assertIn(f"{owner.request:016x}".encode(), trace)
+
+    def test_texts_that_are_no_utf8_become_question_marks(self):
+        recorder = self.start()
+        pitot.instant("half \ud800", "d\ud800")
+        self.assertIn(b"half ?", self.trace_of(recorder))
+
+
+class Requests(WithFolder):
+    def test_a_request_that_an_exception_leaves_has_failed(self):
+        recorder = self.start()
+        seen = []
+        self.assertTrue(recorder.add_predicate_trigger(lambda request: seen.append(request.outcome) or False))
+        with self.assertRaises(ZeroDivisionError), pitot.Request("/x"):
+            raise ZeroDivisionError
+        with self.assertRaises(asyncio.CancelledError), pitot.Request("/x"):
+            raise asyncio.CancelledError
+        with pitot.Request("/x"):
+            pass
+        with pitot.Request("/x") as request:
+            request.finish(pitot.Outcome.SHED)
+            request.finish(pitot.Outcome.FAILED)  # over already
+        request = pitot.Request("/x")
+        del request
+        outcome = pitot.Outcome
+        self.assertEqual(seen, [outcome.FAILED, outcome.CANCELLED, outcome.OK, outcome.SHED, outcome.ABANDONED])
+        self.assertEqual(recorder.stats().requests_abandoned, 1)
+
+    def test_a_request_continues_a_trace_and_begins_parts_of_itself(self):
+        recorder = self.start()
+        with pitot.Request("/whole", TRACEPARENT, arrival=pitot.now()) as request:
+            self.assertEqual(request.traceparent, f"00-4bf92f3577b34da6a3ce929d0e0e4736-{request.id:016x}-01")
+            with request.child("/part") as part:
+                self.assertEqual(part.traceparent[:35], request.traceparent[:35])
+                self.assertEqual(pitot.this_owner().request, part.id)
+            self.assertEqual(pitot.this_owner().request, request.id)
+            with pitot.Request.from_token(request.enqueue("next"), "/next") as after:
+                self.assertNotIn(after.id, (0, request.id))
+                after.set_deadline(NANOSECOND_MS)
+                while not after.is_late:
+                    pass
+                self.assertTrue(after.token.is_late)
+        self.assertEqual(request.traceparent, "")
+        self.assertEqual(recorder.stats().requests_finished, 3)
+
+    def test_a_token_is_bytes_that_outlive_their_request(self):
+        self.start()
+        with pitot.Request("/x") as request:
+            token = request.enqueue("jobs")
+            for copy in (pickle.loads(pickle.dumps(token)), pitot.Token(bytes(token))):
+                self.assertEqual(bytes(copy), bytes(token))
+                self.assertEqual(copy.request_id, request.id)
+        token.stage("over")
+        token.emit()
+        self.assertFalse(token.is_late)
+        self.assertEqual(pitot.Token().request_id, 0)
+        with self.assertRaises(ValueError):
+            pitot.Token(b"short")
+
+    def test_without_a_recorder_everything_is_inert(self):
+        with pitot.Request("/x", TRACEPARENT) as request, pitot.Batch("x") as batch, pitot.scope("x"):
+            self.assertEqual((request.id, batch.id, request.traceparent, pitot.now()), (0, 0, "", 0))
+            batch.join(request.enqueue("jobs"))
+            with request.token.adopt(), request.child("/y"), pitot.Wait(pitot.WaitKind.IO, "disk"):
+                pitot.instant("x")
+                pitot.counter("x", 1)
+            request.emit()
+        self.assertEqual(pitot.this_owner(), pitot.Owner(0, 0))
+
+
+class Triggers(WithFolder):
+    def test_each_fires_on_what_it_is_for(self):
+        recorder = self.start()
+        self.assertTrue(recorder.add_failure_trigger("/failing", on_timed_out=False))
+        self.assertTrue(recorder.add_tokens_trigger("/generate", first_token_above_ms=NANOSECOND_MS))
+        pitot.Request("/failing").finish(pitot.Outcome.TIMED_OUT)
+        self.assertEqual(recorder.stats().triggers_fired, 0)
+        pitot.Request("/failing").finish(pitot.Outcome.FAILED)
+        self.assertEqual(recorder.stats().triggers_fired, 1)
+        with pitot.Request("/generate") as request:
+            request.emit(2)
+        self.assertEqual(recorder.stats().triggers_fired, 2)
+
+        hung = threading.Event()
+        recorder.on_incident(lambda told: hung.set() if told.cause.startswith("stall") else None)
+        self.assertTrue(recorder.add_stall_trigger(scope="hang", scope_open_ms=1, cool_down_ms=1))
+        with pitot.scope("hang"):
+            self.assertTrue(hung.wait(120))
+
+    def test_a_predicate_decides_and_its_exceptions_end_in_the_log(self):
+        recorder = self.start()
+
+        def predicate(request):
+            if request.route == "/broken":
+                raise RuntimeError("a mistake of the host's")
+            return request.size_bucket == 4 and request.latency_ns > 0
+
+        self.assertTrue(recorder.add_predicate_trigger(predicate, "of eight"))
+        with self.assertLogs("pitot", logging.ERROR) as logs:
+            pitot.Request("/broken").finish()
+        self.assertIn("a mistake of the host's", logs.output[0])
+        with pitot.Request("/good") as request:
+            request.set_size("cups", 8)
+        self.flush(recorder)
+        self.assertEqual([told.cause for told in self.incidents], ["of eight"])
+
+    def test_an_exception_in_a_hook_ends_in_the_log(self):
+        recorder = self.start()
+
+        @recorder.on_incident
+        def hook(told):
+            raise RuntimeError(f"the hook of incident {told.number}")
+
+        self.assertTrue(callable(hook))
+        with self.assertLogs("pitot", logging.ERROR) as logs:
+            self.assertTrue(recorder.trigger())
+            self.flush(recorder)
+        self.assertIn("the hook of incident 1", "".join(logs.output))
+        recorder.on_incident(self.incidents.append)
+        self.assertTrue(recorder.trigger())
+        self.flush(recorder)
+        self.assertEqual([told.number for told in self.incidents], [2])
+
+    def test_a_wrong_argument_is_named(self):
+        recorder = self.start()
+        for add, options, named in ((recorder.add_latency_trigger, {}, "above_ms"),
+                                    (recorder.add_latency_trigger, {"above_ms": 1, "n": 65}, "n must be"),
+                                    (recorder.add_latency_trigger, {"above_ms": 1, "memory": -1}, "memory"),
+                                    (recorder.add_latency_trigger, {"above_ms": 1, "cool_down_ms": 1 << 32}, "cool_down_ms"),
+                                    (recorder.add_stall_trigger, {}, "open_ms"),
+                                    (recorder.add_tokens_trigger, {"gap_above_ms": float("nan")}, "gap_above_ms")):
+            with self.assertRaisesRegex(pitot.InvalidArgument, named):
+                add(**options)
+        with self.assertRaisesRegex(ValueError, "worker_cpu_percent"):
+            pitot.start(worker_cpu_percent=101)
+
+
+class Life(WithFolder):
+    def test_what_cannot_start_does_not_raise(self):
+        self.start()
+        with self.assertLogs("pitot", logging.ERROR) as logs:
+            second = pitot.start()
+        self.assertFalse(second.status)
+        self.assertEqual(second.status.code, pitot.StatusCode.ALREADY_RUNNING)
+        self.assertIn("running in this process already", logs.output[0])
+        self.assertEqual(second.add_latency_trigger(above_ms=1), second.status)
+        self.assertEqual(second.trigger(), second.status)
+        self.assertEqual(second.stats().events_recorded, 0)
+        second.stop()
+
+    def test_messages_go_to_the_hosts_function(self):
+        said = []
+        recorder = self.start(log=lambda level, message: said.append((level, message)))
+        self.assertTrue(recorder.trigger())
+        self.flush(recorder)
+        self.assertEqual(said, [(logging.INFO, f"incident: {self.incidents[0].directory}")])
+
+    def test_a_stopped_recorder_says_so_and_another_may_start(self):
+        with self.start() as recorder:
+            pass
+        recorder.stop()
+        self.assertEqual(recorder.status, (pitot.StatusCode.NOT_RUNNING, "the recorder was stopped"))
+        self.assertFalse(recorder.trigger())
+        self.start()
+
+    def test_the_environment_is_read_where_it_is_asked_for(self):
+        for off, status in (("1", "DISABLED"), ("0", "OK")):
+            code = f"""
+import pitot
+with pitot.start(from_environment=True) as recorder:
+    assert recorder.status.code == pitot.StatusCode.{status}, recorder.status
+    recorder.add_latency_trigger(above_ms=1)
+    with pitot.Request("/x") as request:
+        assert (request.id == 0) == {off}
+    recorder.trigger()
+"""
+            self.assertEqual(run_python(code, PITOT_OFF=off, PITOT_INCIDENT_DIRECTORY=self.folder), (0, ""))
+        self.assertEqual(len([name for name in os.listdir(self.folder) if name[0] != "."]), 1)
+
+    def test_a_program_that_ends_without_stop_writes_what_was_asked_for(self):
+        code = f"""
+import pitot
+recorder = pitot.start({self.folder!r})
+recorder.on_incident(lambda incident: print(incident.cause))
+recorder.trigger()
+request, batch = pitot.Request("/open"), pitot.Batch("open")
+"""
+        self.assertEqual(run_python(code), (0, "manual\n"))
+
+    def test_the_child_of_a_fork_is_silent_until_it_starts_its_own(self):
+        code = """
+import os, pitot
+recorder = pitot.start()
+if os.fork() == 0:
+    assert recorder.status.code == pitot.StatusCode.NOT_RUNNING and pitot.Request("/x").id == 0
+    own = pitot.start()
+    assert own.status, own.status
+    assert pitot.Request("/x").id != 0
+    raise SystemExit(7)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+assert recorder.status
+"""
+        self.assertEqual(run_python(code), (0, ""))
+
+
+class Library(unittest.TestCase):
+    def test_structs_are_laid_out_as_the_library_has_them(self):
+        with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
+            lines = file.read()
+        structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
+                   "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
+                   "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,
+                   "pitot_predicate_trigger": lib.PredicateTrigger, "pitot_request_view": lib.RequestViewStruct,
+                   "pitot_token": lib.TokenStruct, "pitot_owner": lib.OwnerStruct, "pitot_wait": lib.WaitStruct,
+                   "pitot_adopt": lib.AdoptStruct}
+        self.assertEqual(set(re.findall(r"^struct (\w+)", lines, re.M)), set(structs))
+        for name, struct in structs.items():
+            fields = [(field, getattr(struct, field).offset, getattr(struct, field).size) for field, _ in struct._fields_]
+            expected = re.findall(rf"^field {name}\.(\w+) (\d+) (\d+)", lines, re.M)
+            self.assertEqual([(field.lstrip("_"), offset, size) for field, offset, size in fields],
+                             [(field, int(offset), int(size)) for field, offset, size in expected])
+
+    def test_constants_are_those_of_the_library(self):
+        with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
+            lines = file.read()
+        for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Outcome, "OUTCOME_"),
+                             (pitot.WaitKind, "WAIT_"), (pitot.BatchClose, "BATCH_")):
+            for member in enum:
+                self.assertIn(f"\nconstant PITOT_{prefix}{member.name} {member.value}\n", lines)
+
+    def test_the_package_has_the_version_of_the_library(self):
+        self.assertEqual(pitot.__version__, pitot.library_version())
+        with open(os.path.join(PACKAGE, "pyproject.toml"), encoding="utf-8") as file:
+            self.assertIn(f'\nversion = "{pitot.__version__}"\n', file.read())
+
+    def test_one_that_is_missing_or_of_another_abi_is_named(self):
+        for path, said in (("/nowhere/libpitot_c.so.1", "loading /nowhere/libpitot_c.so.1 failed"),
+                           ("libc.so.6", "is no libpitot_c.so.1"),
+                           (os.environ["PITOT_FAKE_LIBRARY"], "has ABI 2.0; this package needs 1.")):
+            status, output = run_python("import pitot", PITOT_LIBRARY=path)
+            self.assertEqual(status, 1)
+            self.assertIn("ImportError", output)
+            self.assertIn(said, output)
+
+    def test_one_beside_the_package_is_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            shutil.copytree(os.path.join(PACKAGE, "pitot"), os.path.join(folder, "pitot"))
+            beside = os.path.join(folder, "pitot", "libpitot_c.so.1")
+            shutil.copy(os.environ["PITOT_LIBRARY"], beside)
+            self.assertEqual(run_python("import pitot._library as l; print(l._PATH)", folder, PITOT_LIBRARY=""),
+                             (0, beside + "\n"))
+
+    def test_pip_installs_the_package(self):
+        for module in ("pip", "setuptools", "wheel"):
+            if run_python(f"import {module}")[0] != 0:
+                self.skipTest(f"{module} is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            sources = shutil.copytree(PACKAGE, os.path.join(folder, "sources"))
+            target = os.path.join(folder, "target")
+            done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+                                   "--no-build-isolation", "--disable-pip-version-check", "--target", target, sources],
+                                  capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertTrue(os.path.exists(os.path.join(target, "pitot", "py.typed")))
+            self.assertEqual(run_python("import pitot; print(pitot.__file__)", target),
+                             (0, os.path.join(target, "pitot", "__init__.py") + "\n"))
+
+    def test_it_is_python_3_9(self):
+        for name in os.listdir(os.path.join(PACKAGE, "pitot")):
+            if name.endswith(".py"):
+                with open(os.path.join(PACKAGE, "pitot", name), encoding="utf-8") as file:
+                    ast.parse(file.read(), name, feature_version=(3, 9))
+
+
+if __name__ == "__main__":
+    unittest.main()
