@@ -71,6 +71,7 @@ void OnIncident(void* context, const IncidentInfo& info) {
   incident.status = static_cast<pitot_status>(info.status.code());
   incident.message = info.status.message();
   incident.cause = info.cause;
+  incident.detail = info.detail;
   incident.directory = info.directory;
   incident.number = info.number;
   incident.slow_requests = info.slow_requests;

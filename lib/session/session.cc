@@ -185,11 +185,12 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
   if (Status s = trigger->Check(); !s.ok()) return Said(std::move(s));
   {
     const std::lock_guard lock(mutex_);
-    const uint32_t at = trigger_count_.load();
-    if (at == kMaxTriggers) return Said(Status(StatusCode::kResourceExhausted, "a recorder takes at most 32 triggers"));
-    triggers_[at] = std::move(trigger);
-    trigger_count_.store(at + 1, std::memory_order_release);
+    if (const uint32_t at = trigger_count_.load(); at < kMaxTriggers) {
+      triggers_[at] = std::move(trigger);
+      trigger_count_.store(at + 1, std::memory_order_release);
+    }
   }
+  if (trigger != nullptr) return Said(Status(StatusCode::kResourceExhausted, "a recorder takes at most 32 triggers"));
   trace::RefreshLateness();
   return {};
 }

@@ -711,6 +711,7 @@ void Request::Finish(Outcome outcome) noexcept {
   id_ = 0;
   if (slot == nullptr || !CloseSlot(slot, id)) return;
   if (Gate() == 0) return LeaveClosed(slot);  // begun while the recorder was stopping
+  if (outcome < Outcome::kOk || outcome > Outcome::kAbandoned) outcome = Outcome::kAbandoned;
   ThreadRing* ring = EnterThread();
   const uint64_t now = detail::Clock(Gate());
   const RequestView view = ViewOf(*slot, id, outcome, now);

@@ -103,7 +103,7 @@ class CoolDown {
   std::atomic<uint64_t> quiet_until_ns_[kMaxRoutes] = {};
 };
 
-// Collects the first thing that is wrong with a trigger's options: "LatencyTriggerOptions.k must be ...".
+// Collects the first thing that is wrong with a trigger's options: "LatencyTriggerOptions::k must be ...".
 class OptionsCheck {
  public:
   explicit OptionsCheck(const char* options) noexcept : options_(options) {}
@@ -123,7 +123,7 @@ class OptionsCheck {
   Status Take() const noexcept {
     if (field_ == nullptr) return Status();
     Line<256> message;
-    message.Add("%s.%s %s", options_, field_, rule_);
+    message.Add("%s::%s %s", options_, field_, rule_);
     return Status(StatusCode::kInvalidArgument, message.text());
   }
 

@@ -266,7 +266,7 @@ static int32_t Never(void* context, const pitot_request_view* request) { return 
     trigger.field = wrong;                                                                              \
     CHECK("a wrong " #field " is named",                                                                \
           pitot_recorder_add_##kind##_trigger(recorder, &trigger, MESSAGE) == PITOT_INVALID_ARGUMENT && \
-              SAYS("." #field));                                                                        \
+              SAYS("::" #field));                                                                       \
   } while (0)
 
 static void EveryFieldReachesTheLibrary(void) {
@@ -351,13 +351,14 @@ struct seen {
   char message[256];
   int incidents;
   pitot_incident last;
-  char cause[64];
+  char cause[64], detail[64];
 };
 static void OnIncident(void* context, const pitot_incident* incident) {
   struct seen* seen = context;
   ++seen->incidents;
   seen->last = *incident;
   snprintf(seen->cause, sizeof seen->cause, "%s", incident->cause);
+  snprintf(seen->detail, sizeof seen->detail, "%s", incident->detail);
   snprintf(seen->message, sizeof seen->message, "%s", incident->message);
 }
 
@@ -401,6 +402,7 @@ static void CallbacksAreCalledWithTheirContext(void) {
   CHECK("a predicate that says yes begins one", asked == 2 && seen.incidents == 1);
   CHECK("the hook is told", strcmp(seen.cause, "teapot") == 0 && seen.last.first_request == id &&
                                 seen.last.slow_requests == 1 && seen.last.number == 1);
+  CHECK("the hook is told in words", strstr(seen.detail, "/teapot, shed after ") == seen.detail);
   CHECK("without a directory there is none", seen.last.directory == NULL && seen.last.status == PITOT_OK);
 
   CHECK("a hook is taken back", pitot_recorder_on_incident(recorder, NULL, NULL, MESSAGE) == PITOT_OK);

@@ -118,6 +118,7 @@ class Recording(WithFolder):
 
         (told,) = self.incidents
         self.assertEqual((told.number, told.cause, told.slow_requests), (1, "latency /slow", 1))
+        self.assertRegex(told.detail, r" ms, above ")
         self.assertTrue(told.status)
         self.assertEqual(f"{told.first_request:016x}", incident.requests_of(told.directory)[3]["id"])
         incident.check_served(self, told.directory, "server in Python")

@@ -818,6 +818,17 @@ TEST_CASE("one request more than may be open is inert and counted, until another
   CHECK(CountRequests().refused == 1);
 }
 
+TEST_CASE("a number that is no outcome counts as abandoned, not as a request that is open", "[requests]") {
+  VirtualServer server;
+  for (const int number : {0, 99}) {
+    Request request = Request::Begin("/r");
+    const uint64_t id = request.id();
+    request.Finish(static_cast<Outcome>(number));
+    CHECK(RequestOf(server.Trace(), id)->outcome == Outcome::kAbandoned);
+  }
+  CHECK(pitot::trace::CountRequests().abandoned == 2);
+}
+
 TEST_CASE("a handle dropped without an outcome is an abandoned request", "[requests]") {
   VirtualServer server;
   uint64_t dropped = 0, overwritten = 0;

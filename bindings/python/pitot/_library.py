@@ -47,8 +47,8 @@ class Options(ctypes.Structure):
 
 
 class IncidentStruct(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("directory", c_char_p),
-                ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64)]
+    _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("detail", c_char_p),
+                ("directory", c_char_p), ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64)]
 
 
 class LatencyTrigger(ctypes.Structure):

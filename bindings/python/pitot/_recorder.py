@@ -62,6 +62,7 @@ class Incident(NamedTuple):
 
     number: int  # counts from 1 in this recorder
     cause: str
+    detail: str
     directory: Optional[str]  # None if incidents are not kept on disk or writing failed
     slow_requests: int
     first_request: int  # id of the one that began it; 0: none
@@ -157,7 +158,8 @@ def _incident_callback(function: IncidentHook) -> Any:
             it = pointer.contents
             status = Status(StatusCode(it.status), lib.decode(it.message))
             directory = None if it.directory is None else os.fsdecode(it.directory)
-            function(Incident(it.number, lib.decode(it.cause), directory, it.slow_requests, it.first_request, status))
+            function(Incident(it.number, lib.decode(it.cause), lib.decode(it.detail), directory, it.slow_requests,
+                              it.first_request, status))
         except BaseException:  # pylint: disable=broad-except
             _log.exception("an incident hook raised")
 

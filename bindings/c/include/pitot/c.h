@@ -167,9 +167,10 @@ PITOT_C_API pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_st
 // its size, which is at least that of this header where the library is not older.
 typedef struct pitot_incident {
   uint32_t size;
-  pitot_status status;    // PITOT_OK, or why nothing is on disk
+  pitot_status status;    // PITOT_OK; why nothing is on disk; or, beside a directory, why a file of it is missing
   const char* message;    // of the status
   const char* cause;      // of the firing that began it
+  const char* detail;     // likewise, in words
   const char* directory;  // absolute; NULL if incidents are not kept on disk or writing failed
   uint64_t number;        // counts from 1 in this recorder
   uint64_t slow_requests;
