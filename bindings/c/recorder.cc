@@ -284,7 +284,7 @@ pitot_status AddTrigger(pitot_recorder* recorder, const Struct* given, char* mes
   if (Status s = Take(given, &values); !s.ok()) return Say(s, message, message_size);
   if constexpr (std::is_same_v<Struct, pitot_failure_trigger>) {
     if (values.reserved != 0)
-      return Say(Status(StatusCode::kInvalidArgument, "pitot_failure_trigger.reserved must be 0"), message,
+      return Say(Status(StatusCode::kInvalidArgument, "pitot_failure_trigger::reserved must be 0"), message,
                  message_size);
   }
   return Say(recorder->recorder.Add(Make(values)), message, message_size);
@@ -347,7 +347,7 @@ void pitot_recorder_free(pitot_recorder* recorder) { delete recorder; }
 
 pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, char* message, size_t message_size) {
   if (stats == nullptr || stats->size < sizeof stats->size || stats->size > kLargestStruct)
-    return Say(Status(StatusCode::kInvalidArgument, "pitot_stats.size must be sizeof(pitot_stats)"), message,
+    return Say(Status(StatusCode::kInvalidArgument, "pitot_stats::size must be sizeof(pitot_stats)"), message,
                message_size);
   const Stats from = recorder != nullptr ? recorder->recorder.Stats() : Stats{};
   pitot_stats to{};

@@ -330,7 +330,7 @@ static void TheEnvironmentIsReadWhereItIsAskedFor(void) {
                                   strcmp(options.incident_directory, "/somewhere") == 0);
   pitot_recorder* recorder = NULL;
   CHECK("one that does not parse is refused by name",
-        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("clock"));
+        pitot_recorder_start(&options, &recorder, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("PITOT_CLOCK"));
   unsetenv("PITOT_PRE_WINDOW_MS");
   unsetenv("PITOT_CLOCK");
   unsetenv("PITOT_PROCESS_NAME");
