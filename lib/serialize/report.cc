@@ -74,6 +74,9 @@ std::vector<StageTime> StageTimes(const Trace& trace, const RequestRow& request)
   return times;
 }
 
+// "+1.20 ms"; what rounds to nothing has no sign of its own.
+std::string Difference(int64_t ns) { return (ns > -5000 ? "+" : "") + Milliseconds(ns > -5000 && ns < 0 ? 0 : ns); }
+
 int64_t Median(std::vector<int64_t> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -413,10 +416,9 @@ class Writer {
     for (size_t i = 0; i < stages.lines.size(); ++i) {
       const StageTable::Line& line = stages.lines[i];
       const int64_t difference_ns = line.ns - line.typical_ns;
-      std::string text =
-          PadRight(line.name, 34) + PadLeft(Milliseconds(line.ns), 14) +
-          PadLeft(line.is_known ? Milliseconds(line.typical_ns) : "-", 14) +
-          PadLeft(line.is_known ? (difference_ns >= 0 ? "+" : "") + Milliseconds(difference_ns) : "-", 14);
+      std::string text = PadRight(line.name, 34) + PadLeft(Milliseconds(line.ns), 14) +
+                         PadLeft(line.is_known ? Milliseconds(line.typical_ns) : "-", 14) +
+                         PadLeft(line.is_known ? Difference(difference_ns) : "-", 14);
       if (i == stages.largest) text += "  <-- largest";
       lines_.Add(3, text);
     }
