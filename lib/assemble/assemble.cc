@@ -227,6 +227,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       row.begin_known = true;
       row.begin_thread = thread;
       SawAlive(args[0], row.begin_ns);
+      if (record.end_ticks >= snapshot_.requests_ticks) open_.insert(args[0]);  // after the table was read
       if (row.end_known) break;  // the end says the rest
       row.parent_id = args[1];
       row.trace_id_high = args[2];
@@ -588,8 +589,8 @@ template <class Row> void Reorder(std::vector<Row>* rows, std::unordered_map<uin
   for (uint32_t i = 0; i < rows->size(); ++i) (*index)[(*rows)[i].id] = i;
 }
 
-// Requests whose end is not recorded are open if they are in the table of open ones, or began after it was read. All
-// others ended, and when is lost.
+// Requests whose end is not recorded are open if they are in the table of open ones, or Begin was called after it was
+// read (what arrived before may begin late). All others ended, and when is lost.
 void Assembler::EndRequests() {
   const int64_t table_ns = Ns(snapshot_.requests_ticks);
   for (model::RequestRow& row : trace_.requests) {
@@ -599,7 +600,7 @@ void Assembler::EndRequests() {
     const auto alive = alive_ns_.find(row.id);
     if (alive == alive_ns_.end()) {
       row.duration_ns = 0;
-    } else if (row.begin_ns < table_ns && (!is_mentioned_only || alive->second < table_ns)) {
+    } else if (!is_mentioned_only || alive->second < table_ns) {
       row.duration_ns = std::max<int64_t>(alive->second - row.begin_ns, 0);
     }
   }

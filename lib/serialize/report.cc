@@ -44,6 +44,7 @@ constexpr size_t kDetailed = 3;
 constexpr size_t kMaxSites = 5;    // per thread
 constexpr size_t kMaxScopes = 3;   // per thread
 constexpr size_t kMaxWaits = 4;    // per thread
+constexpr size_t kMaxQueues = 6;   // per request
 constexpr size_t kMaxBatches = 4;  // per request
 constexpr size_t kMaxOthers = 10;  // other slow requests
 constexpr size_t kMaxLosses = 20;
@@ -170,6 +171,8 @@ class Writer {
       }
     }
     is_fired_ = !slow_.empty();
+    is_fired_row_.resize(trace_.requests.size());
+    for (const uint32_t row : slow_) is_fired_row_[row] = true;
     if (!is_fired_) {
       for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
         if (trace_.requests[row].begin_known && IsLatencyKnown(row)) slow_.push_back(row);
@@ -179,13 +182,17 @@ class Writer {
     std::partial_sort(slow_.begin(), slow_.begin() + static_cast<std::ptrdiff_t>(kept), slow_.end(),
                       [&](uint32_t a, uint32_t b) { return IsSlower(a, b); });
     slow_.resize(kept);
+    for (const uint32_t row : slow_) stages_.push_back(StagesOf(row));
     left_out_ = is_fired_ ? all - kept : 0;
   }
   int64_t Latency(uint32_t row) const {
     return trace_.RequestEnd(trace_.requests[row]) - trace_.requests[row].begin_ns;
   }
   bool IsSlower(uint32_t a, uint32_t b) const { return Latency(a) != Latency(b) ? Latency(a) > Latency(b) : a < b; }
-  bool IsSlow(uint32_t row) const { return std::find(slow_.begin(), slow_.end(), row) != slow_.end(); }
+  // Shown as slow, or fired and left out of what is shown.
+  bool IsSlow(uint32_t row) const {
+    return is_fired_row_[row] || std::find(slow_.begin(), slow_.end(), row) != slow_.end();
+  }
 
   void Header() {
     const bool is_incident = !trace_.firings.empty();
@@ -227,7 +234,7 @@ class Writer {
                       PadRight("outcome", 11) + "  route");
     for (size_t i = 0; i < slow_.size(); ++i) {
       const RequestRow& request = trace_.requests[slow_[i]];
-      const StageTable stages = StagesOf(slow_[i]);
+      const StageTable& stages = stages_[i];
       const StageTable::Line& whole = stages.lines.back();
       std::string most = "-";
       if (stages.largest < stages.lines.size()) {
@@ -253,7 +260,7 @@ class Writer {
     Queues(row);
     Asyncs(row);
     Batches(row);
-    Stages(row);
+    Stages(number);
     Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
 
@@ -289,17 +296,27 @@ class Writer {
 
   void Queues(uint32_t row) {
     const RequestRow& request = trace_.requests[row];
-    for (const uint32_t handoff_row : index_.Handoffs(row)) {
+    const auto handoffs = index_.Handoffs(row);
+    int64_t all_ns = 0;
+    Ranking longest;
+    for (const uint32_t handoff_row : handoffs) {
+      const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
+      const int64_t ns = (handoff.take_ns == 0 ? trace_.window_end_ns : handoff.take_ns) - handoff.enqueue_ns;
+      all_ns += ns;
+      Keep(&longest, kMaxQueues, ns, handoff_row);
+    }
+    std::sort(longest.begin(), longest.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (const auto& [ns, handoff_row] : longest) {
       const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
       std::string text = Cut(Name(handoff.queue, "(unnamed)"), 24) + ": ";
-      if (handoff.take_ns == 0) {
-        text += "not taken yet, " + Duration(trace_.window_end_ns - handoff.enqueue_ns) + " so far";
-      } else {
-        text += Duration(handoff.take_ns - handoff.enqueue_ns);
-      }
+      text += handoff.take_ns == 0 ? "not taken yet, " + Duration(ns) + " so far" : Duration(ns);
       text += ", from " + Offset(handoff.enqueue_ns, request) + " (" + ThreadName(handoff.from_thread);
       if (handoff.to_thread != kNone) text += " to " + ThreadName(handoff.to_thread);
       lines_.AddWrapped(3, "queue      ", text + ")");
+    }
+    if (handoffs.size() > kMaxQueues) {
+      lines_.Add(3, "           the longest of " + Count(handoffs.size()) + " waits in queues, " + Duration(all_ns) +
+                        " altogether");
     }
   }
 
@@ -409,8 +426,8 @@ class Writer {
     return stages;
   }
 
-  void Stages(uint32_t row) {
-    const StageTable stages = StagesOf(row);
+  void Stages(size_t number) {
+    const StageTable& stages = stages_[number];
     lines_.Blank();
     lines_.Add(3, PadRight("stage", 34) + PadLeft("time", 14) + PadLeft("typical", 14) + PadLeft("difference", 14));
     for (size_t i = 0; i < stages.lines.size(); ++i) {
@@ -425,9 +442,9 @@ class Writer {
     if (stages.lines.back().is_known) {
       lines_.Add(3, Format("typical: median of the %s ok requests of the same route%s in this trace",
                            Count(stages.typical).c_str(),
-                           !stages.is_of_its_size                  ? ", any size,"
-                           : trace_.requests[row].size_bucket != 0 ? " and size"
-                                                                   : ""));
+                           !stages.is_of_its_size                            ? ", any size,"
+                           : trace_.requests[slow_[number]].size_bucket != 0 ? " and size"
+                                                                             : ""));
     } else {
       lines_.Add(3,
                  "typical: unknown, only " + Plural(stages.typical, "ok request") + " of the same route in this trace");
@@ -612,7 +629,8 @@ class Writer {
     return text;
   }
 
-  // Requests of the routes that fired, at least as slow as the fastest that did: a cool-down kept them quiet.
+  // Requests of the routes that fired, at least as slow as the fastest that did: a cool-down kept them quiet, or there
+  // were more firings than an incident lists.
   void OtherSlow() {
     if (!is_fired_) return;
     std::map<StringId, int64_t> fastest;
@@ -631,7 +649,7 @@ class Writer {
     if (others.empty()) return;
     std::sort(others.begin(), others.end(), [&](uint32_t a, uint32_t b) { return IsSlower(a, b); });
     lines_.Blank();
-    lines_.Add(0, "AS SLOW, but did not fire (cool-down): " + Plural(others.size(), "request"));
+    lines_.Add(0, "AS SLOW, but not among the firings: " + Plural(others.size(), "request"));
     lines_.Blank();
     for (size_t i = 0; i < others.size() && i < kMaxOthers; ++i) {
       const RequestRow& request = trace_.requests[others[i]];
@@ -717,6 +735,7 @@ class Writer {
     lines_.Blank();
     lines_.Add(0, "FILES");
     lines_.Blank();
+    lines_.Add(3, "Beside this report, unless they could not be written (the recorder's log says why):");
     lines_.Add(3, "trace.pftrace  open it in https://ui.perfetto.dev (it stays in your browser)");
     lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot; pitot convert dump.pitot");
   }
@@ -727,6 +746,8 @@ class Writer {
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;
   std::map<StringId, std::vector<std::pair<int64_t, uint32_t>>> releases_;  // of a lock: when, event
+  std::vector<bool> is_fired_row_;                                          // of requests
+  std::vector<StageTable> stages_;                                          // of slow_
   size_t left_out_ = 0;
   bool is_fired_ = false;
 };

@@ -20,9 +20,7 @@ class IncidentBudget {
   enum class Answer : uint8_t { kTaken, kRefused, kRefusedAgain };
   // Takes one of `cause`'s, if it has one left at `now_ns`. Causes beyond the first 256 share one bucket.
   Answer Take(const std::string& cause, int64_t now_ns) {
-    constexpr size_t kMaxCauses = 256;
-    const bool known = buckets_.contains(cause);
-    Bucket& bucket = buckets_[known || buckets_.size() < kMaxCauses ? cause : std::string()];
+    Bucket& bucket = buckets_[NameOf(cause)];
     if (!bucket.used) bucket = {true, false, static_cast<double>(per_hour_), now_ns};
     bucket.left = Left(bucket, now_ns);
     bucket.at_ns = now_ns;
@@ -33,7 +31,7 @@ class IncidentBudget {
   }
   // Whether Take would.
   bool Has(const std::string& cause, int64_t now_ns) const {
-    const auto at = buckets_.find(cause);
+    const auto at = buckets_.find(NameOf(cause));
     return at == buckets_.end() || Left(at->second, now_ns) >= 1;
   }
 
@@ -44,6 +42,10 @@ class IncidentBudget {
     double left = 0;
     int64_t at_ns = 0;
   };
+  std::string NameOf(const std::string& cause) const {
+    constexpr size_t kMaxCauses = 256;
+    return buckets_.contains(cause) || buckets_.size() < kMaxCauses ? cause : std::string();
+  }
   double Left(const Bucket& bucket, int64_t now_ns) const {
     constexpr double kHourNs = 3600e9;
     const double earned = static_cast<double>(now_ns - bucket.at_ns) / kHourNs * per_hour_;

@@ -115,7 +115,7 @@ Status Session::StartThreads() {
     return Status(StatusCode::kResourceExhausted, "no memory for the table of requests");
   start_ = CalibrateTicks(slow_clock_);
   scope_cost_ns_ = CalibrateScopeCost(slow_clock_);
-  collected_.reserve(kMaxFirings);
+  inbox_.Reserve();
   start_cpu_ns_ = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
   names_refused_before_ = trace::NamesRefused();
   running_.store(true);
@@ -287,10 +287,7 @@ bool Session::Fire(const Firing& firing) noexcept { return FireOn(firing, 0); }
 bool Session::FireOn(const Firing& firing, uint64_t open_ns) noexcept {
   triggers_fired_.fetch_add(1, std::memory_order_relaxed);
   const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-  // Before it can be taken: what may join it is welcome from now on.
-  if (!firing.joins_only) beginnings_.fetch_add(1);
-  if (!firing_queue_.Push(firing, now, BeginTicks(now, open_ns))) {
-    if (!firing.joins_only) beginnings_.fetch_sub(1);
+  if (!inbox_.Push(firing, now, BeginTicks(now, open_ns))) {
     incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
@@ -304,7 +301,7 @@ uint64_t Session::BeginTicks(uint64_t now_ticks, uint64_t open_ns) const noexcep
 }
 
 // In this order: a firing counts as a beginning until its incident is pending.
-bool Session::MayJoin() noexcept { return beginnings_.load() != 0 || is_pending_.load(); }
+bool Session::MayJoin() noexcept { return inbox_.IsBeginningDue() || is_pending_.load(); }
 
 // What the last line of each thread calls.
 void Session::EndThread() noexcept {

@@ -21,7 +21,7 @@
 #include "pitot/hooks.h"
 #include "pitot/model/trace.h"
 #include "pitot/stats.h"
-#include "session/firing_queue.h"
+#include "session/firing_inbox.h"
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
 #include "session/options.h"
@@ -135,7 +135,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::atomic<bool> running_{false};
   std::atomic<uint32_t> trigger_count_{0};
   std::unique_ptr<Trigger> triggers_[kMaxTriggers];  // written below the count once, then only read
-  FiringQueue firing_queue_;
+  FiringInbox inbox_;
   sem_t wake_;  // of the watcher
 
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
@@ -143,7 +143,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // The watcher's own.
   std::unique_ptr<Incident> pending_;
-  std::vector<QueuedFiring> collected_;
   uint64_t next_number_ = 1;
   snapshot::ReserveMemory reserve_;
   SiteNames site_names_;
@@ -155,7 +154,6 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::mutex budget_mutex_;
   IncidentBudget budget_;                // guarded by budget_mutex_
   std::atomic<bool> is_pending_{false};  // pending_ is there
-  std::atomic<uint64_t> beginnings_{0};  // firings on their way that may begin an incident
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

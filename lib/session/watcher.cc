@@ -110,30 +110,17 @@ void Session::CollectFirings() {
     const std::lock_guard lock(mutex_);
     asked = flush_asked_;
   }
-  bool is_more = true;
-  while (is_more && collected_.size() < kMaxFirings) {
-    collected_.emplace_back();  // its room was reserved at the start
-    is_more = firing_queue_.Pop(&collected_.back());
-    if (!is_more) collected_.pop_back();
-  }
-  // Those that may begin an incident, then those that only join, each in their order of time; taken from the back.
-  std::stable_sort(collected_.begin(), collected_.end(), [](auto& a, auto& b) {
-    return a.joins_only != b.joins_only ? b.joins_only : a.at_ticks < b.at_ticks;
-  });
-  std::reverse(collected_.begin(), collected_.end());
-  while (!collected_.empty()) {
-    const QueuedFiring firing = collected_.back();
-    // What it joins may be on its way still.
-    if (firing.joins_only && pending_ == nullptr && beginnings_.load() != 0) break;
-    collected_.pop_back();
+  incidents_suppressed_.fetch_add(inbox_.Collect(), std::memory_order_relaxed);
+  QueuedFiring firing;
+  while (inbox_.Next(pending_ != nullptr, &firing)) {
     const struct Taken {
-      ~Taken() { *beginnings -= begins; }
-      std::atomic<uint64_t>* beginnings;
-      uint64_t begins;
-    } taken{&beginnings_, firing.joins_only ? 0u : 1u};
+      ~Taken() { inbox->Taken(*firing); }
+      FiringInbox* inbox;
+      const QueuedFiring* firing;
+    } taken{&inbox_, &firing};
     TakeFiring(firing);
   }
-  if (pending_ != nullptr || is_more || !collected_.empty()) return;
+  if (pending_ != nullptr || !inbox_.IsEmpty()) return;
   const std::lock_guard lock(mutex_);
   if (copied_ == nullptr && !worker_busy_ && flush_done_ < asked) {
     flush_done_ = asked;
@@ -212,6 +199,7 @@ void Session::LookForStalledRequests() noexcept {
       [](void* context, const trace::OpenRequest& open) {
         auto* session = static_cast<Session*>(context);
         const uint32_t count = session->trigger_count_.load(std::memory_order_acquire);
+        if (open.is_ending) return;
         OpenedSink sink(session, &Session::TakeStall, open.view.latency_ns);
         for (uint32_t i = 0; i < count; ++i) session->triggers_[i]->OnOpenRequest(open.view, sink);
       },

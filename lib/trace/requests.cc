@@ -358,7 +358,7 @@ struct Ids {
 };
 
 // Fills a free slot. The id, published last, makes it valid for tokens; the version, for readers.
-uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint64_t now, ThreadRing* ring) {
+uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin, uint32_t gate, ThreadRing* ring) {
   const uint64_t id = NewId();
   const auto [route_index, route_name] = PlaceOf(route);
   for (Half* half : {&slot->label_count, &slot->size_count, &slot->stage_count, &slot->size_bucket, &slot->tokens})
@@ -379,7 +379,9 @@ uint64_t BeginSlot(Slot* slot, const char* route, const Ids& ids, uint64_t begin
   slot->state.store(((slot->state.load(kRelaxed) + kOneVersion) & ~kUsers) + 1, kRelease);
   slot->id.store(id, kRelease);
   Count(g_begun);
-  Emit(ring, kRequestBeginSite, begin, now, {id, ids.parent, ids.trace_high, ids.trace_low, route_name.index});
+  // Stamped after that: what began before the table is read is in the table.
+  Emit(ring, kRequestBeginSite, begin, detail::Clock(gate),
+       {id, ids.parent, ids.trace_high, ids.trace_low, route_name.index});
   return id;
 }
 
@@ -518,7 +520,8 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
     for (int attempt = 0; attempt < 3; ++attempt) {
       const uint64_t state = slot.state.load(kAcquire);
       const uint64_t id = slot.id.load(kAcquire);
-      if (id == 0 || !IsOpen(state)) break;
+      if (id == 0) break;
+      copy.is_ending = !IsOpen(state);
       CopyWords(slot, Outcome{}, &copy.words);
       copy.begin_ticks = slot.begin_ticks.load(kAcquire);
       copy.begin_thread = slot.begin_thread.load(kAcquire);
@@ -590,7 +593,7 @@ uint64_t BeginRequest(const char* route, Ids ids, uint64_t arrival, uint32_t* sl
   if ((ids.trace_high | ids.trace_low) == 0) ids.trace_high = NewId(), ids.trace_low = NewId();
   const uint64_t now = detail::Clock(gate);
   const uint64_t begin = arrival != 0 && arrival < now ? arrival : now;
-  const uint64_t id = BeginSlot(slot, route, ids, begin, now, ring);
+  const uint64_t id = BeginSlot(slot, route, ids, begin, gate, ring);
   SetContext(ring, id, now);
   return id;
 }

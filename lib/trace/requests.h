@@ -37,6 +37,7 @@ struct OpenRequest {
   RecordWords words;
   uint64_t begin_ticks = 0;
   uint32_t begin_thread = 0;  // number
+  bool is_ending = false;     // Finish has begun; its record may not be there yet
   RequestView view;           // `route` lives as long as the process
 };
 

@@ -314,11 +314,11 @@ TEST_CASE("a request that is mentioned by a stale token or context only had ende
 TEST_CASE("a request whose end was lost is not taken for an open one", "[assemble]") {
   Ring ring;
   // Three began and say no end: the first was gone when the table of open ones was read, the second was in it, the
-  // third began later.
+  // third, which had arrived before, began later.
   ring.Add(pitot::trace::kRequestBeginSite, 100, 100, {1, 0, 0, 0, NameWord("/r")})
       .Add(pitot::trace::kRequestBeginSite, 110, 110, {2, 0, 0, 0, NameWord("/r")})
       .Add(pitot::trace::kTokensSite, 300, 300, {1, 1})
-      .Add(pitot::trace::kRequestBeginSite, 600, 600, {3, 0, 0, 0, NameWord("/r")});
+      .Add(pitot::trace::kRequestBeginSite, 400, 600, {3, 0, 0, 0, NameWord("/r")});
   Snapshot snapshot = Of({ring.Copy(1)});
   snapshot.requests_ticks = 500;
   pitot::trace::OpenRequest open;

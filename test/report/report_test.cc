@@ -208,7 +208,7 @@ TEST_CASE("requests as slow as one that fired are listed though a cool-down kept
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "AS SLOW, but did not fire (cool-down): 1 request"));
+  CHECK(Has(text, "AS SLOW, but not among the firings: 1 request"));
   CHECK(Has(text, "0000000000000102"));
 }
 

@@ -5,16 +5,30 @@
 #include <string>
 #include <vector>
 
+#include "session/firing_inbox.h"
 #include "session/ring_ages.h"
 #include "session/site_names.h"
 
 namespace {
 
+using pitot::session::FiringInbox;
+using pitot::session::QueuedFiring;
 using pitot::session::RingAges;
 using pitot::session::RingAt;
 using pitot::session::SiteNames;
 
 constexpr int64_t kSecond = 1'000'000'000;
+
+pitot::Firing Begins() {
+  pitot::Firing firing;
+  firing.cause = "begins";
+  return firing;
+}
+pitot::Firing Joins() {
+  pitot::Firing firing = Begins();
+  firing.joins_only = true;
+  return firing;
+}
 
 int reads = 0;
 pitot::snapshot::SiteText CountedRead(uint64_t address) {
@@ -37,6 +51,53 @@ uint64_t AgeAfter(uint64_t seconds, auto words) {
 }
 
 }  // namespace
+
+TEST_CASE("firings that begin incidents are taken first, the oldest first, then those that join", "[watcher]") {
+  FiringInbox inbox;
+  inbox.Reserve();
+  QueuedFiring next;
+  CHECK_FALSE(inbox.IsBeginningDue());
+  REQUIRE(inbox.Push(Joins(), 1, 0));
+  REQUIRE(inbox.Push(Begins(), 3, 0));
+  REQUIRE(inbox.Push(Begins(), 2, 0));
+  CHECK(inbox.IsBeginningDue());
+  CHECK(inbox.Collect() == 0);
+  CHECK_FALSE(inbox.IsEmpty());
+
+  for (const uint64_t at : {2, 3, 1}) {
+    REQUIRE(inbox.Next(at == 1, &next));
+    CHECK(next.at_ticks == at);
+    inbox.Taken(next);
+  }
+  CHECK_FALSE(inbox.Next(true, &next));
+  CHECK(inbox.IsEmpty());
+  CHECK_FALSE(inbox.IsBeginningDue());
+}
+
+TEST_CASE("any number that joins what is on its way does not keep that out", "[watcher]") {
+  FiringInbox inbox;
+  inbox.Reserve();
+  QueuedFiring next;
+  // As when the thread of the first has lost the CPU: it is due, and not there.
+  REQUIRE(inbox.Push(Begins(), 1, 0));
+  CHECK(inbox.Collect() == 0);
+  REQUIRE(inbox.Next(false, &next));
+  uint64_t dropped = 0;
+  for (uint64_t i = 0; i < 300; ++i) {
+    REQUIRE(inbox.Push(Joins(), 10 + i, 0));
+    dropped += inbox.Collect();
+    CHECK_FALSE(inbox.Next(false, &next));
+  }
+  CHECK(dropped == 300 - FiringInbox::kMost);
+  REQUIRE(inbox.Push(Begins(), 1000, 0));
+  CHECK(inbox.Collect() == 0);
+
+  REQUIRE(inbox.Next(false, &next));
+  CHECK(next.at_ticks == 1000);
+  CHECK_FALSE(inbox.Next(false, &next));
+  REQUIRE(inbox.Next(true, &next));
+  CHECK(next.at_ticks == 10);
+}
 
 TEST_CASE("a site that is open for long is read once, not at every look", "[watcher]") {
   reads = 0;

@@ -274,6 +274,7 @@ TEST_CASE("causes beyond the first 256 share one budget", "[window]") {
   for (int i = 0; i < 1000; ++i) taken += budget.Take("cause " + std::to_string(i), 0) == Answer::kTaken;
 
   CHECK(taken == 257);
+  CHECK_FALSE(budget.Has("cause 2000", 0));
   CHECK(budget.Take("cause 7", 0) == Answer::kRefused);
   CHECK(budget.Take("cause 7", 0) == Answer::kRefusedAgain);
   CHECK(budget.Take("cause 7", 3'600'000'000'000) == Answer::kTaken);

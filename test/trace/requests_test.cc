@@ -1015,6 +1015,35 @@ TEST_CASE("threads that begin and finish requests while recording stops and star
   CHECK(CountRequests().open == 16);
 }
 
+TEST_CASE("a request that begins or ends while a snapshot is taken is open or has ended, its end is not lost",
+          "[requests]") {
+  const fakes::Recording recording({.max_ring_bytes = 1 << 20, .max_open_requests = 64});
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&over] {
+      while (!over.load(std::memory_order_relaxed)) {
+        Request request = Request::Begin("/r", nullptr, pitot::Now());
+        request.Finish(Outcome::kOk);
+      }
+    });
+  }
+  uint64_t seen = 0, lost = 0;
+  for (int i = 0; i < fakes::Scaled(200); ++i) {
+    const auto trace = recording.Trace(pitot::Now().ticks - pitot::detail::TicksOf(200'000));
+    for (const auto& request : trace.requests) {
+      if (!request.begin_known || request.begin_ns <= trace.window_begin_ns) continue;
+      ++seen;
+      lost += !request.end_known && request.duration_ns != pitot::model::kOpen;
+    }
+  }
+  over = true;
+  for (auto& thread : threads) thread.join();
+
+  CHECK(lost == 0);
+  CHECK(seen > 0);
+}
+
 TEST_CASE("snapshots taken while requests come and go show only whole ones", "[requests]") {
   const fakes::Recording recording({.max_open_requests = 64});
   std::atomic<bool> over{false};
