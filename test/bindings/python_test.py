@@ -239,6 +239,35 @@ class Requests(WithFolder):
         self.assertEqual(pitot.this_owner(), pitot.Owner(0, 0))
 
 
+class LaterLibraries(unittest.TestCase):
+    """Numbers that this package does not know."""
+
+    def test_a_status_passes_through(self):
+        status = _recorder._call(lambda message, size: 11)
+        self.assertFalse(status)
+        self.assertEqual((status.code, status.code.name), (11, "UNKNOWN_11"))
+        self.assertEqual(pickle.loads(pickle.dumps(status.code)), status.code)
+        self.assertIn("UNKNOWN_11", repr(status))
+        with self.assertRaises(ValueError):
+            pitot.StatusCode("ok")
+
+    def test_hooks_and_predicates_are_called(self):
+        told, seen = [], []
+        incident_struct = lib.IncidentStruct(status=11, message=b"new", cause=b"manual", detail=b"", number=3)
+        _recorder._incident_callback(told.append)(None, incident_struct)
+        self.assertEqual([(it.number, it.status) for it in told], [(3, (11, "new"))])
+        self.assertEqual(told[0].status.code.name, "UNKNOWN_11")
+        view = lib.RequestViewStruct(outcome=7, route=b"/x")
+        self.assertEqual(_recorder._predicate_callback(lambda request: not seen.append(request.outcome))(None, view), 1)
+        self.assertEqual([(outcome, outcome.name) for outcome in seen], [(7, "UNKNOWN_7")])
+
+    def test_a_message_of_an_unknown_level_is_an_error(self):
+        said = []
+        for level in (1, 3, -1):
+            _recorder._log_callback(lambda *message: said.append(message))(None, level, b"x")
+        self.assertEqual(said, [(logging.WARNING, "x"), (logging.ERROR, "x"), (logging.ERROR, "x")])
+
+
 class Triggers(WithFolder):
     def test_each_fires_on_what_it_is_for(self):
         recorder = self.start()

@@ -2,6 +2,7 @@
 """Finds and loads libpitot_c.so, and declares what it exports: pitot/c.h, in ctypes."""
 
 import ctypes
+import enum
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
@@ -184,6 +185,19 @@ batch_leave = _declare(_quick, "batch_leave", None, c_void_p, POINTER(TokenStruc
 batch_close = _declare(_quick, "batch_close", None, c_void_p, c_int32)
 batch_submitted = _declare(_quick, "batch_submitted", None, c_void_p)
 batch_finish = _declare(_quick, "batch_finish", None, c_void_p)
+
+
+class OpenEnum(enum.IntEnum):
+    """An enumeration of what the library says: a number that only a later library knows is a member UNKNOWN_<number>."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_ = f"UNKNOWN_{value}"
+        member._value_ = int(value)
+        return member
 
 
 def encode(text: Optional[str]) -> Optional[bytes]:

@@ -16,11 +16,11 @@ from pitot._request import Outcome
 
 _log = logging.getLogger("pitot")
 _log.addHandler(logging.NullHandler())  # the library never prints; hosts that log see it
-_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
+_LEVELS = {0: logging.INFO, 1: logging.WARNING, 2: logging.ERROR}  # one that is not known is an error
 
 
-class StatusCode(enum.IntEnum):
-    """Numbered for ever."""
+class StatusCode(lib.OpenEnum):
+    """Numbered for ever. A later library may have more: UNKNOWN_11."""
 
     OK = 0
     INVALID_ARGUMENT = 1
@@ -144,7 +144,7 @@ def _to_logging(level: int, message: str) -> None:
 def _log_callback(function: LogFunction) -> Any:
     def call(_context: Any, level: int, message: bytes) -> None:
         try:
-            function(_LEVELS[level], lib.decode(message))
+            function(_LEVELS.get(level, logging.ERROR), lib.decode(message))
         except BaseException:  # pylint: disable=broad-except
             _log.exception("a log function of the host's raised")
 

@@ -9,8 +9,8 @@ from typing import Any, Optional
 from pitot import _library as lib
 
 
-class Outcome(enum.IntEnum):
-    """How a request ended."""
+class Outcome(lib.OpenEnum):
+    """How a request ended. A later library may have more: UNKNOWN_7."""
 
     OK = 1
     FAILED = 2
