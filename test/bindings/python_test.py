@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -239,6 +240,95 @@ class Requests(WithFolder):
         self.assertEqual(pitot.this_owner(), pitot.Owner(0, 0))
 
 
+    def test_a_wrong_outcome_leaves_the_request_open(self):
+        recorder = self.start()
+        request = pitot.Request("/x")
+        for wrong in ("ok", None, 1.5, -1, 1 << 32):
+            with self.assertRaisesRegex(pitot.InvalidArgument, "outcome is "):
+                request.finish(wrong)
+        self.assertEqual(recorder.stats().requests_open, 1)
+        request.finish()
+        stats = recorder.stats()
+        self.assertEqual((stats.requests_open, stats.requests_finished, stats.requests_abandoned), (0, 1, 0))
+
+    def test_what_converting_an_argument_runs_may_finish_the_request(self):
+        self.start()
+
+        class Text(str):
+            def encode(self, *arguments):
+                end()
+                return str.encode(self, *arguments)
+
+        class Number:
+            def __index__(self):
+                end()
+                return 1
+
+            def __float__(self):
+                end()
+                return 1.0
+
+        class Joining:
+            @property
+            def _token(self):
+                end()
+                return token._token
+
+        token = pitot.Token()
+        text, number = Text("x"), Number()
+        for function, use in (("request_stage", lambda: it.stage(text)),
+                              ("request_enqueue", lambda: it.enqueue(text)),
+                              ("request_emit", lambda: it.emit(number)),
+                              ("request_set_label", lambda: it.set_label("x", text)),
+                              ("request_set_size", lambda: it.set_size(text, 1)),
+                              ("request_set_size", lambda: it.set_size("x", number)),
+                              ("request_set_deadline", lambda: it.set_deadline(number)),
+                              ("request_begin_child", lambda: it.child(text)),
+                              ("batch_close", lambda: it.close(number)),
+                              ("batch_join", lambda: it.join(Joining())),
+                              ("batch_leave", lambda: it.leave(Joining()))):
+            with self.subTest(function):
+                it = pitot.Batch("x") if function.startswith("batch") else pitot.Request("/x")
+                end = it.finish
+                inert = 0 if function == "request_begin_child" else lib.TokenStruct()
+                with mock.patch.object(lib, function, return_value=inert) as call:
+                    use()
+                self.assertIsNone(call.call_args[0][0])  # and not what is freed
+
+        it = pitot.Request("/x")
+        end = it.finish
+        with mock.patch.object(pitot.Request, "_finish") as call:
+            end = mock.Mock(side_effect=lambda: pitot.Request.finish(it, 2))
+            it.finish(number)
+        self.assertEqual([each[0][1] for each in call.call_args_list], [2, 1])
+        self.assertIsNone(call.call_args[0][0])
+
+    def test_a_number_that_c_has_no_room_for_is_refused_by_name(self):
+        recorder = self.start()
+        with pitot.Request("/x") as request, pitot.Batch("x") as batch:
+            for named, use in (("timeout_ms", recorder.flush), ("timeout_ms", recorder.stop), ("count", request.emit),
+                               ("count", request.token.emit), ("why", batch.close),
+                               ("arrival", lambda number: pitot.Request("/x", arrival=number)),
+                               ("kind", lambda number: pitot.Wait(number, "x")),
+                               ("request", lambda number: pitot.Wait(pitot.WaitKind.IO, "x", pitot.Owner(1, number))),
+                               ("clock", lambda number: pitot.start(clock=number)),
+                               ("cool_down_ms", lambda number: recorder.add_failure_trigger(cool_down_ms=number))):
+                for number in (-1, 1 << 64, 0.5, "1"):
+                    with self.subTest(named), self.assertRaisesRegex(pitot.InvalidArgument, f"^{named} is .*; it must be "):
+                        use(number)
+            for named, use in (("ms", request.set_deadline), ("value", lambda number: request.set_size("x", number)),
+                               ("above_ms", lambda number: recorder.add_latency_trigger(above_ms=number))):
+                with self.assertRaisesRegex(pitot.InvalidArgument, f"^{named} is .*; it must be "):
+                    use("1")
+            for number in (float("nan"), float("inf"), 1e300):
+                with self.assertRaisesRegex(pitot.InvalidArgument, "^ms is "):
+                    request.set_deadline(number)
+            request.set_deadline(-1)
+            self.assertFalse(request.is_late)
+        self.assertTrue(recorder.status)
+        self.assertTrue(recorder.flush((1 << 32) - 1))
+
+
 class LaterLibraries(unittest.TestCase):
     """Numbers that this package does not know."""
 
@@ -346,6 +436,7 @@ class Life(WithFolder):
         self.assertEqual(second.add_latency_trigger(above_ms=1), second.status)
         self.assertEqual(second.trigger(), second.status)
         self.assertEqual(second.stats().events_recorded, 0)
+        self.assertLess(second.stats().recording_cpu_percent, 0)  # unknown
         second.stop()
 
     def test_messages_go_to_the_hosts_function(self):
