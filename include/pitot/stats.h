@@ -53,9 +53,9 @@ struct Stats {
       files_failed;  // that incidents are without: a serializer refused, the disk was full; the log callback says why
 
   // Cost of recording since Start: events times their calibrated cost, against the process's CPU time; and the CPU time
-  // of Pitot's own threads. Percent of the process's CPU time; negative: unknown.
-  double recording_cpu_percent;
-  double own_threads_cpu_percent;
+  // of Pitot's own threads. Percent of the process's CPU time; negative: unknown, as while no recorder runs.
+  double recording_cpu_percent = -1;
+  double own_threads_cpu_percent = -1;
   double scope_cost_ns;  // calibrated at Start
 };
 

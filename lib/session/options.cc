@@ -25,6 +25,11 @@ constexpr uint64_t kArenaPerRing = 5;
 
 constexpr uint64_t kMax = ~uint64_t{0};
 
+// Of what the environment may say too, whose messages give the same numbers.
+constexpr uint64_t kLeastBudgetBytes = 4u << 20, kMostBudgetBytes = uint64_t{1} << 40;
+constexpr uint64_t kLeastPreWindowMs = 1, kMostPreWindowMs = 3'600'000;
+constexpr uint64_t kLeastPostWindowMs = 0, kMostPostWindowMs = 60'000;
+
 bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) == 0; }
 
 // What FromEnvironment makes of a text that it cannot read.
@@ -43,19 +48,30 @@ Status CheckRange(const char* field, uint64_t value, uint64_t least, uint64_t mo
 
 // What of the environment FromEnvironment could not read.
 Status CheckEnvironment(const Options& o) {
-  const auto error = [](const char* variable, const char* expected) {
-    const char* text = std::getenv(variable);
-    return text != nullptr
-               ? Error(StatusCode::kInvalidArgument, "%s is \"%s\"; it must be %s", variable, text, expected)
-               : Status();
+  struct Variable {
+    const char* name;
+    bool is_unreadable;
+    const char* unit;
+    uint64_t least, most;
   };
-  Status status;
-  if (o.memory_budget_bytes == kUnreadableNumber) status = error("PITOT_MEMORY_BUDGET_BYTES", "a number of bytes");
-  if (status.ok() && o.pre_window_ms == ~0u) status = error("PITOT_PRE_WINDOW_MS", "a number of milliseconds");
-  if (status.ok() && o.post_window_ms == ~0u) status = error("PITOT_POST_WINDOW_MS", "a number of milliseconds");
-  if (status.ok() && o.clock == kUnreadableClock)
-    status = error("PITOT_CLOCK", "auto, cycle_counter or operating_system");
-  return status;
+  const Variable numbers[] = {
+      {"PITOT_MEMORY_BUDGET_BYTES", o.memory_budget_bytes == kUnreadableNumber, "bytes", kLeastBudgetBytes,
+       kMostBudgetBytes},
+      {"PITOT_PRE_WINDOW_MS", o.pre_window_ms == ~0u, "milliseconds", kLeastPreWindowMs, kMostPreWindowMs},
+      {"PITOT_POST_WINDOW_MS", o.post_window_ms == ~0u, "milliseconds", kLeastPostWindowMs, kMostPostWindowMs},
+  };
+  using Long = unsigned long long;
+  for (const Variable& number : numbers) {
+    // Without the variable it was the host that set it so.
+    const char* text = number.is_unreadable ? std::getenv(number.name) : nullptr;
+    if (text != nullptr)
+      return Error(StatusCode::kInvalidArgument, "%s is \"%s\"; it must be a number of %s, %llu to %llu", number.name,
+                   text, number.unit, static_cast<Long>(number.least), static_cast<Long>(number.most));
+  }
+  const char* clock = o.clock == kUnreadableClock ? std::getenv("PITOT_CLOCK") : nullptr;
+  if (clock == nullptr) return {};
+  return Error(StatusCode::kInvalidArgument,
+               "PITOT_CLOCK is \"%s\"; it must be auto, cycle_counter or operating_system", clock);
 }
 
 Status CheckValues(const Options& o) {
@@ -65,13 +81,13 @@ Status CheckValues(const Options& o) {
     uint64_t value, least, most;
   };
   const Range ranges[] = {
-      {"memory_budget_bytes", o.memory_budget_bytes, 4u << 20, uint64_t{1} << 40},
+      {"memory_budget_bytes", o.memory_budget_bytes, kLeastBudgetBytes, kMostBudgetBytes},
       {"max_ring_bytes", o.max_ring_bytes, 4096, 64u << 20},
       {"min_ring_bytes", o.min_ring_bytes, 4096, o.max_ring_bytes},
       {"max_open_requests", o.max_open_requests, 16, 65536},
       {"clock", static_cast<uint64_t>(o.clock), 0, 2},
-      {"pre_window_ms", o.pre_window_ms, 1, 3'600'000},
-      {"post_window_ms", o.post_window_ms, 0, 60'000},
+      {"pre_window_ms", o.pre_window_ms, kLeastPreWindowMs, kMostPreWindowMs},
+      {"post_window_ms", o.post_window_ms, kLeastPostWindowMs, kMostPostWindowMs},
       {"max_incidents_per_cause_and_hour", o.max_incidents_per_cause_and_hour, 1, kMax},
       {"max_incidents_kept", o.max_incidents_kept, 1, kMax},
       {"max_incident_directory_bytes", o.max_incident_directory_bytes, 1, kMax},

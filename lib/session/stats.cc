@@ -31,7 +31,6 @@ Stats Session::GetStats() noexcept {
   stats.incidents_failed = incidents_failed_.load();
   stats.files_failed = files_failed_.load();
   stats.scope_cost_ns = scope_cost_ns_;
-  stats.recording_cpu_percent = stats.own_threads_cpu_percent = -1;
   if (!status().ok()) return stats;
 
   const trace::RingCounts rings = trace::CountRings();

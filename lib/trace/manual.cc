@@ -23,7 +23,8 @@ void Begin(const Site* site, Name name) {
   }
   const uint64_t begin = detail::Clock(ring->gate);
   const uint64_t arg = name.index;
-  detail::ShowArgs(ring, depth, begin, &arg, site->arg_count);
+  // Whatever the site says: a name is all that there is.
+  detail::ShowArgs(ring, depth, begin, &arg, site == &kNamedScopeSite ? 1 : 0);
   ring->begun_before[depth] = static_cast<uint8_t>(ring->begun);
   ring->begun = depth + 1;
   detail::Push(ring, site, begin);

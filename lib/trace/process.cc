@@ -24,11 +24,10 @@ pitot_process_info pitot_process = {sizeof(pitot_process_info), 0, PITOT_VERSION
 namespace pitot::trace {
 namespace {
 
-constexpr int kMaxObjects = 512;
-
+// The files of the loaded objects, each ended by a zero; "" is the program. Room for a thousand with paths of Python's.
 struct Objects {
-  const char* paths[kMaxObjects];
-  int count = 0;
+  char paths[128 * 1024];
+  size_t bytes = 0;
 };
 
 constinit std::mutex g_mutex;
@@ -47,25 +46,30 @@ const char* FileOf(const pitot_process_info& info) {
   return known ? where.dli_fname : "this process";
 }
 
+// Copies the name, which whoever closes the object meanwhile frees. One for which there is no room is left out.
 int AddObject(dl_phdr_info* info, size_t, void* context) {
   auto* objects = static_cast<Objects*>(context);
-  if (objects->count < kMaxObjects) objects->paths[objects->count++] = info->dlpi_name;
+  const char* path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+  const size_t bytes = std::strlen(path) + 1;
+  if (bytes > sizeof objects->paths - objects->bytes) return 0;
+  std::memcpy(objects->paths + objects->bytes, path, bytes);
+  objects->bytes += bytes;
   return 0;
 }
 
 // The file of another copy that records, or null.
 const char* FindRecordingCopy() {
   static Objects objects;  // under g_mutex; too large for a small stack
-  objects.count = 0;
+  objects.bytes = 0;
   dl_iterate_phdr(AddObject, &objects);
-  for (int i = 0; i < objects.count; ++i) {
-    const bool is_program = objects.paths[i] == nullptr || objects.paths[i][0] == '\0';
-    void* object = dlopen(is_program ? nullptr : objects.paths[i], RTLD_LAZY | RTLD_NOLOAD);
+  for (const char* path = objects.paths; path < objects.paths + objects.bytes; path += std::strlen(path) + 1) {
+    void* object = dlopen(path[0] == '\0' ? nullptr : path, RTLD_LAZY | RTLD_NOLOAD);
     if (object == nullptr) continue;
     auto* info = static_cast<pitot_process_info*>(dlsym(object, "pitot_process"));
-    dlclose(object);
-    if (info == nullptr || info == &pitot_process || !IsRecording(info)) continue;
-    return FileOf(*info);
+    const bool is_recording = info != nullptr && info != &pitot_process && IsRecording(info);
+    const char* file = is_recording ? FileOf(*info) : nullptr;
+    dlclose(object);                   // only now: it may have been the last to hold what was looked at
+    if (file != nullptr) return file;  // lives on: a copy is never unloaded (-z nodelete)
   }
   return nullptr;
 }

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the ABI of pitot/c.h with what was approved: abi.py LIBRARY HEADER C_COMPILER GOLDEN
 
-The golden file holds the library's version, every symbol that it exports, every constant and, as a C compiler lays them out,
-every struct's fields. What was released may only grow: a line that changes or goes needs a new PITOT_ABI. With
+The golden file holds the library's version, every symbol that it exports, every declaration with its types but without the
+names of parameters, every constant and, as a C compiler lays them out, every struct's fields. What was released may only grow: a line that changes or goes needs a new PITOT_ABI. With
 PITOT_APPROVE=1 (tools/approve bindings) it is rewritten. Also looks at what the library imports, as for the C++ ones.
 """
 
@@ -23,6 +23,39 @@ def exported(library):
     return sorted(name[2] for name in names if name[1] != "A")  # absolute: the name of a version
 
 
+def spelled(tokens):
+    """As one would write them: const char* name(uint32_t, char[56])."""
+    return re.sub(r" (?=[*(),\[\]])|(?<=[(\[]) |(?<=\( \*) ", "", " ".join(tokens))
+
+
+def declarations(header, compiler):
+    """Functions and typedefs (structs' and enums' own fields aside), as the preprocessor leaves them."""
+    lines, is_ours = [], False
+    for line in common.must_run([compiler, "-E", "-std=c11", "-x", "c", os.path.abspath(header)]).splitlines():
+        marker = re.match(r'# \d+ "(.*?)"', line)
+        if marker:
+            is_ours = marker[1] == os.path.abspath(header)
+        elif is_ours:
+            lines.append(line)
+    text = re.sub(r'__attribute__\(\(visibility\("default"\)\)\)', "", " ".join(lines))
+    text = re.sub(r"\{.*?\}", "", text)
+    found = []
+    for statement in text.split(";"):
+        tokens = re.findall(r"\w+|[^\w\s]", statement)
+        if not tokens or tokens == ["enum"]:
+            continue
+        kind = "typedef" if tokens[0] == "typedef" else "function"
+        if kind == "typedef":
+            tokens = tokens[1:]
+        if tokens[-1] == ")":  # the last parentheses are the parameters'
+            begin = len(tokens) - 1 - tokens[::-1].index("(")
+            parameters = " ".join(tokens[begin + 1:-1]).split(" , ")
+            types = [re.sub(r"^(.*\S) \w+( \[.*)?$", r"\1\2", parameter) for parameter in parameters]
+            tokens = tokens[:begin + 1] + " , ".join(types).split() + [")"]
+        found.append(f"{kind} {spelled(tokens)}")
+    return sorted(found)
+
+
 def layout(header, compiler):
     """What a C program says that is made of the header's own constants and structs."""
     with open(header, encoding="utf-8") as file:
@@ -31,8 +64,8 @@ def layout(header, compiler):
            re.findall(r"\b(PITOT_[A-Z_]+) = ", text) + re.findall(r"#define (PITOT_ABI\w*)", text)]
     for name, fields in re.findall(r"typedef struct (\w+) \{(.*?)\} \1;", text, re.S):
         say.append(f'printf("struct {name} %zu\\n", sizeof(struct {name}));')
-        for field in re.findall(r"(\w+)(?:\[\d+\])?;", fields):
-            say.append(f'printf("field {name}.{field} %zu %zu\\n", offsetof(struct {name}, {field}), '
+        for kind, field, extent in re.findall(r"(\w[\w* ]*[ *])(\w+)(\[\d+\])?;", fields):
+            say.append(f'printf("field {name}.{field} %zu %zu {kind.strip()}{extent}\\n", offsetof(struct {name}, {field}), '
                        f'sizeof ((struct {name}*)0)->{field});')
     with tempfile.TemporaryDirectory() as folder:
         source, program = os.path.join(folder, "layout.c"), os.path.join(folder, "layout")
@@ -40,11 +73,6 @@ def layout(header, compiler):
             file.write(f'#include "{os.path.abspath(header)}"\n#include <stdio.h>\nint main(void) {{\n' + "\n".join(say) + "\n}\n")
         common.must_run([compiler, "-std=c11", source, "-o", program])
         return common.must_run([program]).splitlines()
-
-
-def declared(header):
-    with open(header, encoding="utf-8") as file:
-        return sorted(re.findall(r"PITOT_C_API [\w* ]*?(pitot_\w+)\(", file.read()))
 
 
 def main():
@@ -55,11 +83,14 @@ def main():
     names = exported(library)
     # Where the C++ libraries are shared, this is theirs.
     functions = [name for name in names if not name.startswith("pitot_process")]
-    found = [f"soname {soname[1] if soname else None}"] + [f"export {name}" for name in functions] + layout(header, compiler)
+    found = [f"soname {soname[1] if soname else None}"] + [f"export {name}" for name in functions]
+    declared = declarations(header, compiler)
+    found += declared + layout(header, compiler)
 
-    if [name.split("@")[0] for name in functions] != declared(header):
+    declared_names = {re.search(r"\w+(?=\()", line)[0] for line in declared if line.startswith("function")}
+    if declared_names != {name.split("@")[0] for name in functions}:
         failures.append(f"exported but not declared, or the reverse: "
-                        f"{set(declared(header)) ^ {name.split('@')[0] for name in functions}}")
+                        f"{declared_names ^ {name.split('@')[0] for name in functions}}")
     if "pitot_process" not in " ".join(names) and "libpitot_trace" not in dynamic:
         failures.append("pitot_process is not exported: another copy of the library in the process would not find this one")
     if "NODELETE" not in dynamic:

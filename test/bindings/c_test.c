@@ -49,6 +49,7 @@ static void UseEverythingWithNull(void) {
   CHECK("no recorder has no hook", pitot_recorder_on_incident(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder has zeros as stats",
         pitot_recorder_stats(NULL, &stats, NULL, 0) == PITOT_OK && stats.events_recorded == 0);
+  CHECK("what no recorder costs is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0);
   CHECK("stats need room", pitot_recorder_stats(NULL, NULL, NULL, 0) == PITOT_INVALID_ARGUMENT);
   CHECK("a start needs a place for the handle", pitot_recorder_start(NULL, NULL, MESSAGE) == PITOT_INVALID_ARGUMENT);
   CHECK("no recorder, no latency", pitot_recorder_add_latency_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -239,6 +240,124 @@ class Requests(WithFolder):
         self.assertEqual(pitot.this_owner(), pitot.Owner(0, 0))
 
 
+    def test_a_wrong_outcome_leaves_the_request_open(self):
+        recorder = self.start()
+        request = pitot.Request("/x")
+        for wrong in ("ok", None, 1.5, -1, 1 << 32):
+            with self.assertRaisesRegex(pitot.InvalidArgument, "outcome is "):
+                request.finish(wrong)
+        self.assertEqual(recorder.stats().requests_open, 1)
+        request.finish()
+        stats = recorder.stats()
+        self.assertEqual((stats.requests_open, stats.requests_finished, stats.requests_abandoned), (0, 1, 0))
+
+    def test_what_converting_an_argument_runs_may_finish_the_request(self):
+        self.start()
+
+        class Text(str):
+            def encode(self, *arguments):
+                end()
+                return str.encode(self, *arguments)
+
+        class Number:
+            def __index__(self):
+                end()
+                return 1
+
+            def __float__(self):
+                end()
+                return 1.0
+
+        class Joining:
+            @property
+            def _token(self):
+                end()
+                return token._token
+
+        token = pitot.Token()
+        text, number = Text("x"), Number()
+        for function, use in (("request_stage", lambda: it.stage(text)),
+                              ("request_enqueue", lambda: it.enqueue(text)),
+                              ("request_emit", lambda: it.emit(number)),
+                              ("request_set_label", lambda: it.set_label("x", text)),
+                              ("request_set_size", lambda: it.set_size(text, 1)),
+                              ("request_set_size", lambda: it.set_size("x", number)),
+                              ("request_set_deadline", lambda: it.set_deadline(number)),
+                              ("request_begin_child", lambda: it.child(text)),
+                              ("batch_close", lambda: it.close(number)),
+                              ("batch_join", lambda: it.join(Joining())),
+                              ("batch_leave", lambda: it.leave(Joining()))):
+            with self.subTest(function):
+                it = pitot.Batch("x") if function.startswith("batch") else pitot.Request("/x")
+                end = it.finish
+                inert = 0 if function == "request_begin_child" else lib.TokenStruct()
+                with mock.patch.object(lib, function, return_value=inert) as call:
+                    use()
+                self.assertIsNone(call.call_args[0][0])  # and not what is freed
+
+        it = pitot.Request("/x")
+        end = it.finish
+        with mock.patch.object(pitot.Request, "_finish") as call:
+            end = mock.Mock(side_effect=lambda: pitot.Request.finish(it, 2))
+            it.finish(number)
+        self.assertEqual([each[0][1] for each in call.call_args_list], [2, 1])
+        self.assertIsNone(call.call_args[0][0])
+
+    def test_a_number_that_c_has_no_room_for_is_refused_by_name(self):
+        recorder = self.start()
+        with pitot.Request("/x") as request, pitot.Batch("x") as batch:
+            for named, use in (("timeout_ms", recorder.flush), ("timeout_ms", recorder.stop), ("count", request.emit),
+                               ("count", request.token.emit), ("why", batch.close),
+                               ("arrival", lambda number: pitot.Request("/x", arrival=number)),
+                               ("kind", lambda number: pitot.Wait(number, "x")),
+                               ("request", lambda number: pitot.Wait(pitot.WaitKind.IO, "x", pitot.Owner(1, number))),
+                               ("clock", lambda number: pitot.start(clock=number)),
+                               ("cool_down_ms", lambda number: recorder.add_failure_trigger(cool_down_ms=number))):
+                for number in (-1, 1 << 64, 0.5, "1"):
+                    with self.subTest(named), self.assertRaisesRegex(pitot.InvalidArgument, f"^{named} is .*; it must be "):
+                        use(number)
+            for named, use in (("ms", request.set_deadline), ("value", lambda number: request.set_size("x", number)),
+                               ("above_ms", lambda number: recorder.add_latency_trigger(above_ms=number))):
+                with self.assertRaisesRegex(pitot.InvalidArgument, f"^{named} is .*; it must be "):
+                    use("1")
+            for number in (float("nan"), float("inf"), 1e300):
+                with self.assertRaisesRegex(pitot.InvalidArgument, "^ms is "):
+                    request.set_deadline(number)
+            request.set_deadline(-1)
+            self.assertFalse(request.is_late)
+        self.assertTrue(recorder.status)
+        self.assertTrue(recorder.flush((1 << 32) - 1))
+
+
+class LaterLibraries(unittest.TestCase):
+    """Numbers that this package does not know."""
+
+    def test_a_status_passes_through(self):
+        status = _recorder._call(lambda message, size: 11)
+        self.assertFalse(status)
+        self.assertEqual((status.code, status.code.name), (11, "UNKNOWN_11"))
+        self.assertEqual(pickle.loads(pickle.dumps(status.code)), status.code)
+        self.assertIn("UNKNOWN_11", repr(status))
+        with self.assertRaises(ValueError):
+            pitot.StatusCode("ok")
+
+    def test_hooks_and_predicates_are_called(self):
+        told, seen = [], []
+        incident_struct = lib.IncidentStruct(status=11, message=b"new", cause=b"manual", detail=b"", number=3)
+        _recorder._incident_callback(told.append)(None, incident_struct)
+        self.assertEqual([(it.number, it.status) for it in told], [(3, (11, "new"))])
+        self.assertEqual(told[0].status.code.name, "UNKNOWN_11")
+        view = lib.RequestViewStruct(outcome=7, route=b"/x")
+        self.assertEqual(_recorder._predicate_callback(lambda request: not seen.append(request.outcome))(None, view), 1)
+        self.assertEqual([(outcome, outcome.name) for outcome in seen], [(7, "UNKNOWN_7")])
+
+    def test_a_message_of_an_unknown_level_is_an_error(self):
+        said = []
+        for level in (1, 3, -1):
+            _recorder._log_callback(lambda *message: said.append(message))(None, level, b"x")
+        self.assertEqual(said, [(logging.WARNING, "x"), (logging.ERROR, "x"), (logging.ERROR, "x")])
+
+
 class Triggers(WithFolder):
     def test_each_fires_on_what_it_is_for(self):
         recorder = self.start()
@@ -317,6 +436,7 @@ class Life(WithFolder):
         self.assertEqual(second.add_latency_trigger(above_ms=1), second.status)
         self.assertEqual(second.trigger(), second.status)
         self.assertEqual(second.stats().events_recorded, 0)
+        self.assertLess(second.stats().recording_cpu_percent, 0)  # unknown
         second.stop()
 
     def test_messages_go_to_the_hosts_function(self):

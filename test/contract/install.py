@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Uses the package as a stranger does: install.py package|shared --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
+"""Uses the package as a stranger does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
 package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
          core and c, pkg-config, a component that is not there.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
          package and runs a program on that too; looks at what the libraries export.
+options  Configures the sources without the reader, alone and with all that needs it asked for.
 """
 
 import argparse
@@ -118,10 +119,22 @@ class Test:
         self.check_pkg_config(prefix, "pkg_config_shared", True)
         self.check_c(prefix, "c_shared")
 
+    def options(self):
+        for name, definitions in (("no_reader", []), ("no_reader_but_cli", ["-DPITOT_BUILD_CLI=ON"])):
+            folder = os.path.join(self.arguments.work, name)
+            shutil.rmtree(folder, ignore_errors=True)
+            self.must_run([self.arguments.cmake, "-S", common.ROOT, "-B", folder, "-G", "Ninja", "-DPITOT_BUILD_READER=OFF",
+                           "-DPITOT_BUILD_TESTS=OFF", f"-DCMAKE_CXX_COMPILER={self.arguments.compiler}", *definitions])
+            with open(os.path.join(folder, "build.ninja"), encoding="utf-8") as file:
+                text = file.read()
+            if "libpitot_core" not in text or "pitot_reader" in text or "bin/pitot:" in text:
+                common.fail(f"{name}: configured the reader, the command line tool, or nothing")
+            self.checked.append(name)
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["package", "shared"])
+    parser.add_argument("what", choices=["package", "shared", "options"])
     parser.add_argument("--build", required=True, help="a finished build of pitot")
     parser.add_argument("--work", required=True, help="a folder of this test's own")
     parser.add_argument("--cmake", default="cmake")

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// Two copies of the library in one process.
 #include <dlfcn.h>
+#include <link.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -11,8 +17,26 @@
 
 namespace {
 
+struct Visit {
+  int (*visit)(dl_phdr_info*, size_t, void*);
+  void* context;
+};
+
+int VisitWithNameOfTheCall(dl_phdr_info* info, size_t size, void* context) {
+  const auto* outer = static_cast<const Visit*>(context);
+  char name[4096];
+  dl_phdr_info copy = *info;
+  if (info->dlpi_name != nullptr && std::strlen(info->dlpi_name) < sizeof name)
+    copy.dlpi_name = std::strcpy(name, info->dlpi_name);
+  const int result = outer->visit(&copy, size, outer->context);
+  std::memset(name, '?', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  asm volatile("" : : "r"(name) : "memory");  // so that it is wiped
+  return result;
+}
+
 struct Plugin {
-  explicit Plugin(const char* path) : library(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
+  explicit Plugin(const char* path, int flags = 0) : library(dlopen(path, RTLD_NOW | RTLD_LOCAL | flags)) {
     INFO(dlerror());
     REQUIRE(library != nullptr);
     start = reinterpret_cast<decltype(&PluginStart)>(dlsym(library, "PluginStart"));
@@ -38,6 +62,13 @@ struct Plugin {
 };
 
 }  // namespace
+
+// In the place of the C library's: names live for the call only, as those of objects that another thread closes do.
+extern "C" int dl_iterate_phdr(int (*visit)(dl_phdr_info*, size_t, void*), void* context) {
+  static const auto next = reinterpret_cast<decltype(&dl_iterate_phdr)>(dlsym(RTLD_NEXT, "dl_iterate_phdr"));
+  Visit outer{visit, context};
+  return next(VisitWithNameOfTheCall, &outer);
+}
 
 TEST_CASE("of two copies of the library in a process one records at a time", "[contract]") {
   Plugin plugin(PITOT_TEST_PLUGIN);
@@ -68,6 +99,25 @@ TEST_CASE("of two copies of the library in a process one records at a time", "[c
     host = pitot::Recorder::Start(pitot::Options());
     CHECK(host.status().ok());
   }
+}
+
+TEST_CASE("a copy whose symbol the linker did not merge with the host's is found by its file", "[contract]") {
+  // A file of its own, whose symbols come before the host's.
+  char path[] = "/tmp/second_copy_apart.XXXXXX";
+  REQUIRE(mkstemp(path) >= 0);
+  std::filesystem::copy_file(PITOT_TEST_PLUGIN, path, std::filesystem::copy_options::overwrite_existing);
+  Plugin plugin(path, RTLD_DEEPBIND);
+  REQUIRE(plugin.Start() == pitot::StatusCode::kOk);
+
+  pitot::Recorder host = pitot::Recorder::Start(pitot::Options());
+  CHECK(host.status().code() == pitot::StatusCode::kAlreadyRunning);
+  INFO(host.status().message());
+  CHECK(std::string(host.status().message()).find(path) != std::string::npos);
+
+  plugin.stop();
+  host = pitot::Recorder::Start(pitot::Options());
+  CHECK(host.status().ok());
+  std::filesystem::remove(path);
 }
 
 TEST_CASE("a thread that recorded in a plug-in's copy may exit after the plug-in was closed", "[contract]") {

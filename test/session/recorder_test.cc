@@ -295,6 +295,20 @@ TEST_CASE("a log that throws harms neither a start that fails nor a recorder tha
   CHECK(recorder.status().ok());
 }
 
+TEST_CASE("what a recorder costs that does not run is unknown", "[recorder]") {
+  pitot::Options wrong;
+  wrong.pre_window_ms = 0;
+  pitot::Recorder stopped = pitot::Recorder::Start(pitot::Options());
+  REQUIRE(stopped.status().ok());
+  stopped.Stop();
+  for (const pitot::Stats& stats :
+       {pitot::Recorder().Stats(), pitot::Recorder::Start(wrong).Stats(), stopped.Stats(), pitot::Stats{}}) {
+    CHECK(stats.recording_cpu_percent < 0);
+    CHECK(stats.own_threads_cpu_percent < 0);
+    CHECK(stats.events_recorded == 0);
+  }
+}
+
 TEST_CASE("triggers and serializers that cannot be are refused, and the log says so", "[recorder]") {
   Host host;
   REQUIRE(host.Start());

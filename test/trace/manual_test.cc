@@ -102,6 +102,25 @@ TEST_CASE("a scope of two calls that ends before one it encloses is recorded and
   CHECK(server.threads.ring(0)->depth == 0);
 }
 
+TEST_CASE("an open scope of two calls shows no arguments, whatever its site says", "[manual]") {
+  using List = pitot::detail::ArgList<uint64_t, uint64_t>;
+  static constexpr pitot::Site kSiteOfTwo{
+      pitot::kSiteMagic, pitot::SiteKind::kScope, List::kCount, 0, __LINE__, List::Types(), "of two", __FILE__, "test",
+      "\"of two\", a, b"};
+  VirtualServer server;
+  BeginScope(&kSiteOfTwo);
+  const auto open = EventsNamed(server.Trace(), "of two");
+  server.clock.Advance(5);
+  EndScope();
+  const auto ended = EventsNamed(server.Trace(), "of two");
+
+  REQUIRE(open.size() == 1);
+  CHECK(open[0].duration_ns == kOpen);
+  CHECK(open[0].args.empty());
+  REQUIRE(ended.size() == 1);
+  CHECK(ended[0].duration_ns == 5);
+}
+
 TEST_CASE("an end without a beginning does nothing", "[manual]") {
   VirtualServer server;
   EndScope();

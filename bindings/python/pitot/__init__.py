@@ -19,9 +19,9 @@ Everything is inert and cheap while no recorder runs, and nothing of it raises b
 argument does (InvalidArgument).
 """
 
-from pitot._library import library_version
+from pitot._library import InvalidArgument, library_version
 from pitot._record import Owner, Wait, WaitKind, counter, instant, scope, set_thread_name, this_owner, traced
-from pitot._recorder import (Clock, Incident, InvalidArgument, Recorder, RequestView, Stats, Status, StatusCode, start)
+from pitot._recorder import Clock, Incident, Recorder, RequestView, Stats, Status, StatusCode, start
 from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
 
 __version__ = "0.1.0"

@@ -2,6 +2,8 @@
 """Finds and loads libpitot_c.so, and declares what it exports: pitot/c.h, in ctypes."""
 
 import ctypes
+import enum
+import operator
 import os
 from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
@@ -184,6 +186,51 @@ batch_leave = _declare(_quick, "batch_leave", None, c_void_p, POINTER(TokenStruc
 batch_close = _declare(_quick, "batch_close", None, c_void_p, c_int32)
 batch_submitted = _declare(_quick, "batch_submitted", None, c_void_p)
 batch_finish = _declare(_quick, "batch_finish", None, c_void_p)
+
+
+class InvalidArgument(ValueError):
+    """An option or argument is wrong; the message names it."""
+
+
+class OpenEnum(enum.IntEnum):
+    """An enumeration of what the library says: a number that only a later library knows is a member UNKNOWN_<number>."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Any:
+        if not isinstance(value, int):
+            return None
+        member = int.__new__(cls, value)
+        member._name_ = f"UNKNOWN_{value}"
+        member._value_ = int(value)
+        return member
+
+
+# A handle goes to C in the last step of a call, after what else it takes was converted by these: conversions run Python,
+# where another thread may get the interpreter and finish what the handle is of, or raise.
+
+
+def whole(name: str, value: Any, bits: int = 32) -> int:
+    """A number of C's, which would cut off what it has no room for. Raises InvalidArgument."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name} is {value!r}; it must be a whole number") from None
+    if not 0 <= number < 1 << bits:
+        raise InvalidArgument(f"{name} is {number}; it must be 0 to {(1 << bits) - 1}")
+    return number
+
+
+def constant(name: str, value: Any) -> int:
+    """A member of an enumeration, whose numbers in C have a sign. Raises InvalidArgument."""
+    return whole(name, value, 31)
+
+
+def real(name: str, value: Any) -> float:
+    """Raises InvalidArgument."""
+    try:
+        return c_double(value).value  # unlike float, which reads text too
+    except (TypeError, OverflowError):
+        raise InvalidArgument(f"{name} is {value!r}; it must be a number") from None
 
 
 def encode(text: Optional[str]) -> Optional[bytes]:

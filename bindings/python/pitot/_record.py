@@ -125,6 +125,11 @@ def this_owner() -> Owner:
     return Owner(owner.thread, owner.request)
 
 
+def _owner(owner: Owner) -> Any:
+    thread, request = owner
+    return lib.OwnerStruct(lib.whole("thread", thread, 64), lib.whole("request", request, 64))
+
+
 class Wait:
     """Records a block as a wait: `with pitot.Wait(pitot.WaitKind.QUEUE, "jobs"): job = jobs.get()`.
 
@@ -134,17 +139,17 @@ class Wait:
     __slots__ = ("_kind", "_resource", "_owner", "_wait")
 
     def __init__(self, kind: WaitKind, resource: str, owner: Owner = Owner()) -> None:
-        self._kind = kind
+        self._kind = lib.constant("kind", kind)
         self._resource = _name(resource)
-        self._owner = owner
+        self._owner = _owner(owner)
         self._wait = lib.WaitStruct()
 
     def set_owner(self, owner: Owner) -> None:
         """Says who it was where that is found out only afterwards."""
-        lib.wait_set_owner(byref(self._wait), lib.OwnerStruct(*owner))
+        lib.wait_set_owner(byref(self._wait), _owner(owner))
 
     def __enter__(self) -> "Wait":
-        lib.wait_begin(byref(self._wait), self._kind, self._resource, lib.OwnerStruct(*self._owner))
+        lib.wait_begin(byref(self._wait), self._kind, self._resource, self._owner)
         return self
 
     def __exit__(self, *exception: object) -> None:

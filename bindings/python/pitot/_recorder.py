@@ -8,7 +8,7 @@ import functools
 import logging
 import os
 import typing
-from ctypes import byref, c_double, c_uint32, c_uint64, c_void_p, sizeof
+from ctypes import byref, c_double, c_int32, c_uint32, c_uint64, c_void_p, sizeof
 from typing import Any, Callable, NamedTuple, Optional, Set, Union
 
 from pitot import _library as lib
@@ -16,11 +16,11 @@ from pitot._request import Outcome
 
 _log = logging.getLogger("pitot")
 _log.addHandler(logging.NullHandler())  # the library never prints; hosts that log see it
-_LEVELS = (logging.INFO, logging.WARNING, logging.ERROR)
+_LEVELS = {0: logging.INFO, 1: logging.WARNING, 2: logging.ERROR}  # one that is not known is an error
 
 
-class StatusCode(enum.IntEnum):
-    """Numbered for ever."""
+class StatusCode(lib.OpenEnum):
+    """Numbered for ever. A later library may have more: UNKNOWN_11."""
 
     OK = 0
     INVALID_ARGUMENT = 1
@@ -43,10 +43,6 @@ class Status(NamedTuple):
 
     def __bool__(self) -> bool:
         return self.code == StatusCode.OK
-
-
-class InvalidArgument(ValueError):
-    """An option or argument is wrong; the message names it."""
 
 
 class Clock(enum.IntEnum):
@@ -144,7 +140,7 @@ def _to_logging(level: int, message: str) -> None:
 def _log_callback(function: LogFunction) -> Any:
     def call(_context: Any, level: int, message: bytes) -> None:
         try:
-            function(_LEVELS[level], lib.decode(message))
+            function(_LEVELS.get(level, logging.ERROR), lib.decode(message))
         except BaseException:  # pylint: disable=broad-except
             _log.exception("a log function of the host's raised")
 
@@ -189,7 +185,7 @@ def _call(function: Any, *arguments: Any) -> Status:
     message = ctypes.create_string_buffer(1024)
     status = Status(StatusCode(function(*arguments, message, sizeof(message))), lib.decode(message.value))
     if status.code == StatusCode.INVALID_ARGUMENT:
-        raise InvalidArgument(status.message)
+        raise lib.InvalidArgument(status.message)
     return status
 
 
@@ -216,7 +212,7 @@ class Recorder:
 
     def flush(self, timeout_ms: int = 60000) -> Status:
         """Waits until every incident asked for before the call is on disk (or failed)."""
-        return self._failure_or(lib.recorder_flush, timeout_ms)
+        return self._failure_or(lib.recorder_flush, lib.whole("timeout_ms", timeout_ms))
 
     def stats(self) -> Stats:
         """What the recorder holds, has lost and costs."""
@@ -226,7 +222,7 @@ class Recorder:
 
     def stop(self, timeout_ms: int = 5000) -> None:
         """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""
-        lib.recorder_stop(self._handle, timeout_ms)
+        lib.recorder_stop(self._handle, lib.whole("timeout_ms", timeout_ms))
         _running.discard(self)
 
     def on_incident(self, hook: IncidentHook) -> IncidentHook:
@@ -310,8 +306,12 @@ def _filled(struct: Any, init: Any, fields: Any) -> Any:
         if value is None:
             continue
         kind = dict(struct._fields_)[name]
-        if kind in (c_uint32, c_uint64) and not 0 <= value < 1 << 8 * sizeof(kind):
-            raise InvalidArgument(f"{name} is {value}; it must be 0 to {(1 << 8 * sizeof(kind)) - 1}")
+        if kind is c_double:
+            value = lib.real(name, value)
+        elif kind is c_int32:
+            value = lib.constant(name, value)
+        elif kind in (c_uint32, c_uint64):
+            value = lib.whole(name, value, 8 * sizeof(kind))
         setattr(filled, name, value)
     return filled
 

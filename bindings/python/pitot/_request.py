@@ -9,8 +9,8 @@ from typing import Any, Optional
 from pitot import _library as lib
 
 
-class Outcome(enum.IntEnum):
-    """How a request ended."""
+class Outcome(lib.OpenEnum):
+    """How a request ended. A later library may have more: UNKNOWN_7."""
 
     OK = 1
     FAILED = 2
@@ -90,7 +90,7 @@ class Token:
 
     def emit(self, count: int = 1) -> None:
         """Marks output tokens: time to first token and gaps between tokens are measured on these."""
-        lib.token_emit(byref(self._token), count)
+        lib.token_emit(byref(self._token), lib.whole("count", count))
 
     def adopt(self) -> Adopt:
         """Makes the request this thread's context for a block, and stamps the taking from the queue."""
@@ -104,13 +104,17 @@ class Request:
     `route` is a template of a small set. `traceparent` is W3C's header. `arrival` is an earlier `now()`. Begins on this
     thread, whose events from now on belong to it; may be finished on any other. Dropped without an end it counts as
     abandoned.
+
+    Threads: one at a time, which hands it to the next (by a queue, say); its tokens any. What it is asked for after its end
+    does nothing, but an end on one thread must not meet another use on a second.
     """
 
     __slots__ = ("_handle", "_id")
     _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
 
     def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
-        self._take(lib.request_begin(lib.encode(route), lib.encode(traceparent), arrival))
+        self._take(lib.request_begin(lib.encode(route), lib.encode(traceparent),
+                                     lib.whole("arrival", arrival, 64)))
 
     @classmethod
     def from_token(cls, token: Token, route: str) -> "Request":
@@ -119,7 +123,8 @@ class Request:
 
     def child(self, route: str) -> "Request":
         """Begins a part of this request, which is the thread's context again once the part is finished there."""
-        return Request.__new__(Request)._take(lib.request_begin_child(self._handle, lib.encode(route)))
+        part, text = Request.__new__(Request), lib.encode(route)
+        return part._take(lib.request_begin_child(self._handle, text))
 
     def _take(self, handle: Optional[int]) -> "Request":
         self._handle = handle
@@ -150,32 +155,42 @@ class Request:
 
     def enqueue(self, queue: str) -> Token:
         """Stamps the hand-over to `queue` and returns the token that goes there."""
-        return Token._of(lib.request_enqueue(self._handle, lib.encode(queue)))
+        text = lib.encode(queue)
+        return Token._of(lib.request_enqueue(self._handle, text))
 
     def stage(self, name: str) -> None:
         """Begins the stage `name`, which ends the stage before it. At most 16."""
-        lib.request_stage(self._handle, lib.encode(name))
+        text = lib.encode(name)
+        lib.request_stage(self._handle, text)
 
     def emit(self, count: int = 1) -> None:
         """Marks output tokens."""
-        lib.request_emit(self._handle, count)
+        number = lib.whole("count", count)
+        lib.request_emit(self._handle, number)
 
     def set_label(self, key: str, value: str) -> None:
         """A bounded dimension: model, version, tenant. At most 4."""
-        lib.request_set_label(self._handle, lib.encode(key), lib.encode(value))
+        key_text, value_text = lib.encode(key), lib.encode(value)
+        lib.request_set_label(self._handle, key_text, value_text)
 
     def set_size(self, name: str, value: float) -> None:
         """How much work it is: pixels, prompt tokens. At most 4; the first one divides the route into size buckets."""
-        lib.request_set_size(self._handle, lib.encode(name), value)
+        text, number = lib.encode(name), lib.real("value", value)
+        lib.request_set_size(self._handle, text, number)
 
     def set_deadline(self, ms: float) -> None:
-        """When it must be done, ms after its arrival; 0 changes nothing."""
-        lib.request_set_deadline(self._handle, max(0, int(ms * 1e6)))
+        """When it must be done, ms after its arrival; 0 or less changes nothing."""
+        ns = lib.real("ms", ms) * 1e6
+        if not ns < 1 << 63:  # nor is what is no number
+            raise lib.InvalidArgument(f"ms is {ms}; it must be less than {(1 << 63) / 1e6:.0f}")
+        whole_ns = max(0, int(ns))
+        lib.request_set_deadline(self._handle, whole_ns)
 
     def finish(self, outcome: Outcome = Outcome.OK) -> None:
         """Ends it and tells the triggers. A second time does nothing."""
+        number = lib.constant("outcome", outcome)  # while there is a handle left to end it with
         handle, self._handle = self._handle, None
-        self._finish(handle, outcome)
+        self._finish(handle, number)
 
     def __enter__(self) -> "Request":
         return self
@@ -212,15 +227,18 @@ class Batch:
 
     def join(self, token: Token) -> None:
         """A request becomes a member; stamps its taking from the queue."""
-        lib.batch_join(self._handle, byref(token._token))
+        token_at = byref(token._token)
+        lib.batch_join(self._handle, token_at)
 
     def leave(self, token: Token) -> None:
         """It needs no more of this batch (continuous batching). Members that never left leave at the end."""
-        lib.batch_leave(self._handle, byref(token._token))
+        token_at = byref(token._token)
+        lib.batch_leave(self._handle, token_at)
 
     def close(self, why: BatchClose) -> None:
         """Why no more members were awaited."""
-        lib.batch_close(self._handle, why)
+        number = lib.constant("why", why)
+        lib.batch_close(self._handle, number)
 
     def submitted(self) -> None:
         """All of it is launched; GPU work may still run."""
