@@ -95,8 +95,7 @@ PITOT_EXPORT extern uint64_t g_ticks_per_ns_q32;
 PITOT_EXPORT extern __thread Ring* t_ring __attribute__((tls_model("initial-exec")));
 PITOT_EXPORT Ring* Attach(uint32_t gate) noexcept;  // null: no ring for this thread
 PITOT_EXPORT uint64_t ClockSlow() noexcept;
-// Before Push, has dumps show the arguments while the scope is open, if they are at most 4 words; before Pop, `begin`
-// 0.
+// Before Push, has dumps show the first 4 words of arguments while the scope is open; before Pop, `begin` 0.
 PITOT_EXPORT void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept;
 PITOT_EXPORT void CloseElsewhere() noexcept;
 PITOT_EXPORT void CloseMisnested(Ring* ring, uint32_t depth) noexcept;
@@ -318,7 +317,7 @@ PITOT_NAMESPACE_END
 // PITOT_SCOPE named by the enclosing function.
 #define PITOT_FUNCTION() PITOT_DETAIL_SCOPE(kOpen, kScope, 0, __func__, "", "")
 // PITOT_SCOPE named at run time by a pitot::Name, which takes one argument's place: PITOT_SCOPE_NAMED(name, args...).
-// While it is open dumps show its name if name and arguments are at most 4 words (a string is 1 and its bytes / 8).
+// While it is open dumps show its name and the arguments that fit into 3 words (a string takes 1 and its bytes / 8).
 #define PITOT_SCOPE_NAMED(...) \
   PITOT_DETAIL_SCOPE(kNamed, kScope, ::pitot::kNameIsFirstArg, "", "\"\", " #__VA_ARGS__, "", __VA_ARGS__)
 // PITOT_SCOPE that leaves a record only when it took at least `ns` nanoseconds, which takes one argument's place:

@@ -228,7 +228,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       row.begin_thread = thread;
       SawAlive(args[0], row.begin_ns);
       if (record.end_ticks >= snapshot_.requests_ticks) open_.insert(args[0]);  // after the table was read
-      if (row.end_known) break;  // the end says the rest
+      if (row.end_known) break;                                                 // the end says the rest
       row.parent_id = args[1];
       row.trace_id_high = args[2];
       row.trace_id_low = args[3];
@@ -341,6 +341,19 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
   }
 }
 
+// How many of a site's arguments are whole in so many words.
+uint8_t ArgsWithin(const KnownSite& site, const uint64_t* words, uint32_t count) {
+  const uint64_t* const end = words + count;
+  for (uint8_t i = 0; i < site.arg_count; ++i) {
+    if (words >= end) return i;
+    const bool is_string = site.arg_types[i] == ArgType::kString;
+    const uint64_t used = is_string ? 1 + (std::min<uint64_t>(*words, detail::kMaxStringBytes) + 7) / 8 : 1;
+    if (used > static_cast<uint64_t>(end - words)) return i;
+    words += used;
+  }
+  return site.arg_count;
+}
+
 uint32_t Assembler::AddArgs(const Record& record, const KnownSite& site) {
   if (site.arg_count == 0) return kNone;
   const auto first = static_cast<uint32_t>(trace_.arg_values.size());
@@ -391,10 +404,12 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
 
 void Assembler::AddOpenScopes(const RingCopy& ring) {
   for (const snapshot::OpenScopeCopy& open : ring.open) {
-    const KnownSite site = sites_.At(open.site);
-    if (site.kind == SiteKind::kInternal) continue;
+    const KnownSite whole = sites_.At(open.site);
+    if (whole.kind == SiteKind::kInternal) continue;
     const Record record{open.site, open.begin_ticks, open.begin_ticks, open.args, open.arg_words};
-    const uint32_t args = open.arg_words != 0 ? AddArgs(record, site) : kNone;
+    const uint8_t said = ArgsWithin(whole, open.args, open.arg_words);
+    const KnownSite site = said != 0 && said != whole.arg_count ? sites_.WithArgs(open.site, said) : whole;
+    const uint32_t args = said != 0 ? AddArgs(record, site) : kNone;
     raw_.push_back({Ns(open.begin_ticks), kOpen, requests_.Of(request_), batches_.Of(batch_), site.row, args});
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "assemble/sites.h"
 
+#include <utility>
+
 #include "snapshot/site_reader.h"
 
 namespace pitot::assemble {
@@ -103,6 +105,23 @@ const KnownSite& Sites::At(uint64_t address) {
   }
   sites_.push_back(site);
   return sites_.back();
+}
+
+const KnownSite& Sites::WithArgs(uint64_t address, uint8_t count) {
+  KnownSite site = At(address);
+  // Beyond what can be an address.
+  const uint64_t key = address | uint64_t{count} << 56 | uint64_t{1} << 63;
+  const auto [at, is_new] = index_.try_emplace(key, static_cast<uint32_t>(sites_.size()));
+  if (is_new) {
+    model::SiteRow row = trace_->sites[site.row];
+    row.arg_types.resize(count);
+    row.arg_names.resize(count);
+    site.arg_count = count;
+    site.row = static_cast<uint32_t>(trace_->sites.size());
+    trace_->sites.push_back(std::move(row));
+    sites_.push_back(site);
+  }
+  return sites_[at->second];
 }
 
 model::StringId Sites::Literal(uint64_t address) {

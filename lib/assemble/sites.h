@@ -27,6 +27,8 @@ class Sites {
   explicit Sites(model::Trace* trace) : trace_(trace) {}
   // The site at `address`. Valid until the next call.
   const KnownSite& At(uint64_t address);
+  // The same with its first `count` arguments, where no more are known.
+  const KnownSite& WithArgs(uint64_t address, uint8_t count);
   // The literal at `address` as a string of the trace; "(unloaded)" if it is gone.
   model::StringId Literal(uint64_t address);
 

@@ -196,13 +196,17 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
   char counted[96];
   std::snprintf(counted, sizeof counted, "%s-%04llu-", stamp, static_cast<unsigned long long>(number));
   name_ = counted + FileSafe(cause);
-  partial_ = kPartialPrefix + std::to_string(getpid()) + "-" + std::to_string(number);
   if (Status s = Reopen(); !s.ok()) return s;
-  RemoveFlat(fd_, partial_);
-  if (mkdirat(fd_, partial_.c_str(), 0700) != 0) return SystemError("create", path_ + "/" + partial_, errno);
+  // Another process that shares the directory may have this one's id: those of two containers often are equal.
+  int error = EEXIST;
+  for (uint64_t attempt = 0; attempt < 100 && error == EEXIST; ++attempt) {
+    partial_ = kPartialPrefix + std::to_string(getpid()) + "-" + std::to_string(number) + "-" + std::to_string(attempt);
+    error = mkdirat(fd_, partial_.c_str(), 0700) == 0 ? 0 : errno;
+  }
+  if (error != 0) return SystemError("create", path_ + "/" + partial_, error);
   partial_fd_ = openat(fd_, partial_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   if (partial_fd_ < 0) {
-    const int error = errno;
+    error = errno;
     RemoveFlat(fd_, partial_);
     return SystemError("open", path_ + "/" + partial_, error);
   }

@@ -212,8 +212,9 @@ void Session::LookForStalledScopes() noexcept {
     const double ticks_per_ns = TicksPerNs();
     for (const LongOpen& open : FindLongOpen(now)) {
       const SiteNames::Site& site = site_names_.At(open.scope.site, trace::MonotonicNs());
-      const bool is_named = site.name_is_first_arg && open.scope.arg_words != 0;
-      const std::string name(is_named ? trace::NameText(static_cast<uint32_t>(open.scope.args[0])) : site.name);
+      if (site.name_is_first_arg && open.scope.arg_words == 0) continue;  // it is ending
+      const std::string name(site.name_is_first_arg ? trace::NameText(static_cast<uint32_t>(open.scope.args[0]))
+                                                    : site.name);
       const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.scope.begin_ticks) / ticks_per_ns);
       const OpenScopeView view{name.c_str(), open.thread, open_ns, site.is_wait};
       OpenedSink sink(this, &Session::TakeStall, open_ns);

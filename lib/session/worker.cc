@@ -167,7 +167,10 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
     // The rest of the incident is worth having.
     missing = Error(file.code(), "incident %llu is without %s: %s", static_cast<unsigned long long>(incident.number),
                     serializer->FileName(), file.message());
-    Log(LogLevel::kError, missing.message());
+    {
+      const Awake awake(&priority_);  // the host's log takes locks of its own
+      Log(LogLevel::kError, missing.message());
+    }
     files_failed_.fetch_add(1, std::memory_order_relaxed);
   }
   if (!any) {

@@ -386,8 +386,8 @@ void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words,
   const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
   trace::OpenArgs* args = &static_cast<trace::ThreadRing*>(ring)->open_args[depth];
   put(&args->begin, 0);
-  if (count == 0 || count > trace::kMaxOpenArgs) return;
-  for (uint32_t i = 0; i < count; ++i) put(&args->words[i], words[i]);
+  if (count == 0) return;
+  for (uint32_t i = 0; i < count && i < trace::kMaxOpenArgs; ++i) put(&args->words[i], words[i]);
   put(&args->begin, begin);
 }
 

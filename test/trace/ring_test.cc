@@ -409,15 +409,19 @@ TEST_CASE("a scope named at run time is shown by its name while it is open", "[r
   CHECK(events[0] == EventText{"after", "thread 0", kStartNs, kOpen, 0, 0, {}});
 }
 
-TEST_CASE("of a scope named at run time with more than four words of arguments none are shown while it is open",
-          "[ring]") {
+TEST_CASE("of a scope named at run time the name and the first arguments are shown while it is open", "[ring]") {
   VirtualServer server;
-  PITOT_SCOPE_NAMED(pitot::Intern("wide"), 1, 2, 3, 4);
+  const pitot::Name wide = pitot::Intern("wide"), longer = pitot::Intern("long");
+  PITOT_SCOPE_NAMED(wide, 1, 2, 3, 4);
+  server.clock.Advance(1);
+  PITOT_SCOPE_NAMED(longer, 1, "a string that does not fit into the words that are left");
 
   const auto events = Events(server.Trace());
 
-  REQUIRE(events.size() == 1);
-  CHECK(events[0] == EventText{"", "thread 0", kStartNs, kOpen, 0, 0, {}});
+  REQUIRE(events.size() == 2);
+  CHECK(events[0] ==
+        EventText{"wide", "thread 0", kStartNs, kOpen, 0, 0, {{"wide", "wide"}, {"1", "1"}, {"2", "2"}, {"3", "3"}}});
+  CHECK(events[1] == EventText{"long", "thread 0", kStartNs + 1, kOpen, 0, 0, {{"longer", "long"}, {"1", "1"}}});
 }
 
 TEST_CASE("open scopes begun at one moment keep their nesting", "[ring]") {
