@@ -1029,8 +1029,8 @@ TEST_CASE("a request that begins or ends while a snapshot is taken is open or ha
     });
   }
   uint64_t seen = 0, lost = 0;
-  for (int i = 0; i < fakes::Scaled(200); ++i) {
-    const auto trace = recording.Trace(pitot::Now().ticks - pitot::detail::TicksOf(200'000));
+  for (int i = 0; i < fakes::Scaled(200) || seen < 100; ++i) {
+    const auto trace = recording.Trace(pitot::Now().ticks - pitot::detail::TicksOf(1'000'000));
     for (const auto& request : trace.requests) {
       if (!request.begin_known || request.begin_ns <= trace.window_begin_ns) continue;
       ++seen;
@@ -1041,7 +1041,6 @@ TEST_CASE("a request that begins or ends while a snapshot is taken is open or ha
   for (auto& thread : threads) thread.join();
 
   CHECK(lost == 0);
-  CHECK(seen > 0);
 }
 
 TEST_CASE("snapshots taken while requests come and go show only whole ones", "[requests]") {
