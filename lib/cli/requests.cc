@@ -32,13 +32,24 @@ struct RequestsOptions {
   bool json = false;
 };
 
+// A hand-over whose end is lost, or that may have been before the window.
+constexpr int64_t kNotKnown = -1;
+
 struct Row {
   const RequestRow* request;
   int64_t latency_ns;
-  int64_t queue_ns;
+  int64_t queue_ns;  // kNotKnown
   std::vector<uint64_t> batch_ids;
   std::string outcome;
+  bool is_whole = false;
 };
+
+// Whether no thread lost events of the request's time.
+bool IsAllRecorded(const Trace& trace, const RequestRow& request) {
+  return std::none_of(trace.losses.begin(), trace.losses.end(), [&](const model::LossRow& loss) {
+    return loss.thread != model::kNone && loss.begin_ns < trace.RequestEnd(request) && loss.end_ns > request.begin_ns;
+  });
+}
 
 std::string OutcomeOf(const RequestRow& request) {
   if (request.end_known) return OutcomeName(request.outcome);
@@ -48,10 +59,14 @@ std::string OutcomeOf(const RequestRow& request) {
 Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
   const RequestRow& request = trace.requests[row];
   Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, {}, OutcomeOf(request)};
+  bool is_known = request.begin_known && request.begin_ns >= trace.window_begin_ns;
   for (const uint32_t handoff_row : index.Handoffs(row)) {
     const model::HandoffRow& handoff = trace.handoffs[handoff_row];
+    is_known &= handoff.take_ns != 0 || !request.end_known;
     made.queue_ns += (handoff.take_ns == 0 ? trace.RequestEnd(request) : handoff.take_ns) - handoff.enqueue_ns;
   }
+  if (!is_known) made.queue_ns = kNotKnown;
+  made.is_whole = is_known && request.end_known && IsAllRecorded(trace, request);
   for (const uint32_t batch : index.Batches(row)) made.batch_ids.push_back(trace.batches[batch].id);
   return made;
 }
@@ -84,7 +99,11 @@ std::string Table(const Trace& trace, const std::vector<Row>& rows, size_t shown
     const Row& row = rows[i];
     const RequestRow& request = *row.request;
     const int64_t arrived_ns = request.begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
-    lines.Add(0, PadLeft(Duration(row.latency_ns), 10) + PadLeft(row.queue_ns > 0 ? Duration(row.queue_ns) : "-", 11) +
+    lines.Add(0, PadLeft(Duration(row.latency_ns), 10) +
+                     PadLeft(row.queue_ns > 0    ? Duration(row.queue_ns)
+                             : row.queue_ns == 0 ? "-"
+                                                 : "?",
+                             11) +
                      "  " + PadRight(row.outcome, 11) + "  " + PadRight(trace.strings[request.route], 30) + "  " +
                      RequestId(request.id) + "  " + (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
     std::string stages;
@@ -117,18 +136,19 @@ std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown)
     }
     std::vector<std::string> batch_ids;
     for (const uint64_t id : rows[i].batch_ids) batch_ids.push_back(RequestId(id));
-    requests.push_back({{"id", RequestId(request.id)},
-                        {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
-                        {"route", std::string(trace.strings[request.route])},
-                        {"outcome", rows[i].outcome},
-                        {"begin_ns", request.begin_ns},
-                        {"latency_ms", Ms(rows[i].latency_ns)},
-                        {"queue_ms", Ms(rows[i].queue_ns)},
-                        {"batch_ids", std::move(batch_ids)},
-                        {"sizes", std::move(sizes)},
-                        {"labels", std::move(labels)},
-                        {"stages", std::move(stages)},
-                        {"complete", request.begin_known && request.end_known}});
+    requests.push_back(
+        {{"id", RequestId(request.id)},
+         {"trace_id", RequestId(request.trace_id_high) + RequestId(request.trace_id_low)},
+         {"route", std::string(trace.strings[request.route])},
+         {"outcome", rows[i].outcome},
+         {"begin_ns", request.begin_ns},
+         {"latency_ms", Ms(rows[i].latency_ns)},
+         {"queue_ms", rows[i].queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(rows[i].queue_ns))},
+         {"batch_ids", std::move(batch_ids)},
+         {"sizes", std::move(sizes)},
+         {"labels", std::move(labels)},
+         {"stages", std::move(stages)},
+         {"complete", rows[i].is_whole}});
   }
   ordered_json document;
   document["requests"] = std::move(requests);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,8 @@ constexpr size_t kMaxSlowest = 3;   // of those where nothing fired on a request
 constexpr size_t kMaxThreads = 12;  // per request, that worked for it
 constexpr size_t kMaxBeside = 6;    // per request, that did not, for the first kDetailed; of the others kMaxBesideLater
 constexpr size_t kMaxBesideLater = 1;
+constexpr size_t kMaxAwaited = 6;  // per request
+constexpr size_t kMaxLost = 4;     // per request
 constexpr size_t kDetailed = 3;
 constexpr size_t kMaxSites = 5;    // per thread
 constexpr size_t kMaxScopes = 3;   // per thread
@@ -90,7 +93,8 @@ using Ranking = std::vector<std::pair<int64_t, uint32_t>>;
 // One thread's part of a request's time.
 struct ThreadWork {
   uint32_t thread = kNone;
-  bool is_own = false;  // ran in the request's context or its batches'
+  bool is_own = false;      // worked for the request or its batches
+  bool is_awaited = false;  // held, or handed over, what one that did waited for
   int64_t busy_ns = 0;
   int64_t waiting_ns = 0;
   Ranking sites;   // self time, an event of the site
@@ -301,7 +305,11 @@ class Writer {
     Ranking longest;
     for (const uint32_t handoff_row : handoffs) {
       const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
-      const int64_t ns = (handoff.take_ns == 0 ? trace_.window_end_ns : handoff.take_ns) - handoff.enqueue_ns;
+      // One that ended was taken; the record of that is lost.
+      const int64_t until_ns = handoff.take_ns != 0 ? handoff.take_ns
+                               : request.end_known  ? handoff.enqueue_ns
+                                                    : trace_.window_end_ns;
+      const int64_t ns = until_ns - handoff.enqueue_ns;
       all_ns += ns;
       Keep(&longest, kMaxQueues, ns, handoff_row);
     }
@@ -309,7 +317,9 @@ class Writer {
     for (const auto& [ns, handoff_row] : longest) {
       const model::HandoffRow& handoff = trace_.handoffs[handoff_row];
       std::string text = Cut(Name(handoff.queue, "(unnamed)"), 24) + ": ";
-      text += handoff.take_ns == 0 ? "not taken yet, " + Duration(ns) + " so far" : Duration(ns);
+      text += handoff.take_ns != 0 ? Duration(ns)
+              : request.end_known  ? std::string("taken when is lost")
+                                   : "not taken yet, " + Duration(ns) + " so far";
       text += ", from " + Offset(handoff.enqueue_ns, request) + " (" + ThreadName(handoff.from_thread);
       if (handoff.to_thread != kNone) text += " to " + ThreadName(handoff.to_thread);
       lines_.AddWrapped(3, "queue      ", text + ")");
@@ -499,23 +509,40 @@ class Writer {
 
   // Those that worked for it, and `most_beside` others.
   void Threads(uint32_t row, size_t most_beside) {
+    const RequestRow& request = trace_.requests[row];
     std::vector<ThreadWork> works;
     std::vector<bool> is_its_batch(trace_.batches.size());
-    for (const uint32_t batch : index_.Batches(row)) is_its_batch[batch] = true;
+    // Where it began, was taken to and ended, whatever the scopes there say: one that ends after the request is in no
+    // context any more.
+    std::set<uint32_t> own_threads{request.begin_thread, request.end_thread}, awaited;
+    for (const uint32_t batch : index_.Batches(row)) {
+      is_its_batch[batch] = true;
+      own_threads.insert(trace_.batches[batch].thread);
+    }
+    for (const uint32_t handoff : index_.Handoffs(row)) own_threads.insert(trace_.handoffs[handoff].to_thread);
     for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
       ThreadWork work = WorkOf(thread, row, is_its_batch);
+      work.is_own |= own_threads.count(thread) != 0;
+      if (work.is_own) AddAwaited(work, &awaited);
       if (work.busy_ns + work.waiting_ns > 0 || !work.open.empty()) works.push_back(std::move(work));
     }
+    for (ThreadWork& work : works) work.is_awaited = !work.is_own && awaited.count(work.thread) != 0;
     std::stable_sort(works.begin(), works.end(), [](const ThreadWork& a, const ThreadWork& b) {
-      return a.is_own != b.is_own ? a.is_own : a.busy_ns + a.waiting_ns > b.busy_ns + b.waiting_ns;
+      const auto rank = [](const ThreadWork& work) { return work.is_own ? 0 : work.is_awaited ? 1 : 2; };
+      return rank(a) != rank(b) ? rank(a) < rank(b) : a.busy_ns + a.waiting_ns > b.busy_ns + b.waiting_ns;
     });
     lines_.Blank();
-    if (works.empty()) return lines_.Add(3, "no scope was recorded on any thread meanwhile");
-    lines_.Add(3, "what ran on every thread meanwhile (those that worked for it first, marked *)");
-    size_t own = 0, beside = 0;
+    if (works.empty()) {
+      lines_.Add(3, "no scope is in the trace of any thread meanwhile");
+      return LostMeanwhile(request);
+    }
+    lines_.Add(3, "what ran on every thread meanwhile: * worked for it, > held or handed over what those waited for");
+    size_t own = 0, held = 0, beside = 0;
     std::vector<const ThreadWork*> left_out;
     for (const ThreadWork& work : works) {
-      const bool is_shown = work.is_own ? own++ < kMaxThreads : beside++ < most_beside;
+      const bool is_shown = work.is_own       ? own++ < kMaxThreads
+                            : work.is_awaited ? held++ < kMaxAwaited
+                                              : beside++ < most_beside;
       if (is_shown)
         Thread(work, trace_.requests[row]);
       else
@@ -529,6 +556,43 @@ class Writer {
     }
     const size_t idle = trace_.threads.size() - works.size();
     if (idle > 0) lines_.Add(3, "  " + Plural(idle, "thread") + (idle == 1 ? " was" : " were") + " in no scope");
+    LostMeanwhile(request);
+  }
+
+  // The threads that held or handed over what `work` waited for.
+  void AddAwaited(const ThreadWork& work, std::set<uint32_t>* threads) const {
+    for (const auto& [ns, event] : work.waits) {
+      const uint32_t args = trace_.events.args[event];
+      if (args == kNone || trace_.sites[trace_.events.site[event]].arg_types.size() < 4) continue;
+      const model::ArgValue* const values = &trace_.arg_values[args];
+      const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
+                                      [&](const model::ThreadRow& thread) { return thread.number == values[2]; });
+      if (values[2] != 0 && owner != trace_.threads.end())
+        threads->insert(static_cast<uint32_t>(owner - trace_.threads.begin()));
+      const auto releases = releases_.find(static_cast<StringId>(values[1]));
+      if (static_cast<WaitKind>(values[0]) != WaitKind::kLock || releases == releases_.end()) continue;
+      for (const auto& [at_ns, release] : releases->second) {
+        if (at_ns > trace_.events.begin_ns[event] && at_ns <= trace_.EventEnd(event))
+          threads->insert(trace_.events.thread[release]);
+      }
+    }
+  }
+
+  // Threads of which something from the request's time is missing.
+  void LostMeanwhile(const RequestRow& request) {
+    std::set<uint32_t> threads;
+    for (const model::LossRow& loss : trace_.losses) {
+      const bool is_meanwhile = loss.begin_ns < trace_.RequestEnd(request) && loss.end_ns > request.begin_ns;
+      if (loss.thread != kNone && is_meanwhile) threads.insert(loss.thread);
+    }
+    if (threads.empty()) return;
+    std::string text;
+    size_t named = 0;
+    for (const uint32_t thread : threads) {
+      if (named++ < kMaxLost) text += (text.empty() ? "" : ", ") + ThreadName(thread);
+    }
+    if (threads.size() > kMaxLost) text += " and " + Count(threads.size() - kMaxLost) + " more";
+    lines_.AddWrapped(3, "  ", "events from that time were lost on " + text + " (see LOST)");
   }
 
   // "+3.00 ms" after the request's arrival; what is known of it may be older than its known beginning.
@@ -541,7 +605,7 @@ class Writer {
   }
 
   void Thread(const ThreadWork& work, const RequestRow& request) {
-    std::string head = (work.is_own ? "* " : "  ") + ThreadName(work.thread);
+    std::string head = (work.is_own ? "* " : work.is_awaited ? "> " : "  ") + ThreadName(work.thread);
     head += ": in scopes " + Duration(work.busy_ns) + ", waiting " + Duration(work.waiting_ns);
     lines_.Add(3, head);
     std::string text;

@@ -162,10 +162,33 @@ TEST_CASE("of the threads that did not work for a slow request the busiest six a
   const std::string text = Report(trace);
 
   CHECK(Has(text, "* http-1 #1: in scopes"));
-  CHECK(Has(text, "  http-2 #2: in scopes"));
-  for (uint32_t i = 5; i < 10; ++i) CHECK(Has(text, "beside #" + std::to_string(10 + i)));
-  CHECK_FALSE(Has(text, "beside #14"));
-  CHECK(Has(text, "and 5 threads more, in scopes 1.50 ms, waiting 0 us"));
+  CHECK(Has(text, "> http-2 #2: in scopes"));
+  for (uint32_t i = 4; i < 10; ++i) CHECK(Has(text, "beside #" + std::to_string(10 + i)));
+  CHECK_FALSE(Has(text, "beside #13"));
+  CHECK(Has(text, "and 4 threads more, in scopes 1.00 ms, waiting 0 us"));
+}
+
+TEST_CASE("the threads where a request began and ended worked for it, whatever their scopes say", "[report]") {
+  Trace trace = incident::MakeTrace();
+  // As if the scopes had ended after the request had.
+  for (uint32_t& request : trace.events.request) request = model::kNone;
+
+  CHECK(Has(Report(trace), "   * http-1 #1: in scopes"));
+}
+
+TEST_CASE("a hand-over whose end is lost of a request that ended is not one that waits", "[report]") {
+  Trace trace = incident::MakeTrace();
+  for (model::HandoffRow& handoff : trace.handoffs) handoff.take_ns = 0;
+
+  CHECK(Has(Report(trace), "images: taken when is lost, from +17.0 ms"));
+}
+
+TEST_CASE("threads that lost events of a slow request's time are named with it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  CHECK(Has(Report(trace), "events from that time were lost on http-2 #2 (see LOST)"));
+
+  trace.losses.clear();
+  CHECK_FALSE(Has(Report(trace), "events from that time"));
 }
 
 TEST_CASE("what is older than all that is known of its request is before it", "[report]") {
