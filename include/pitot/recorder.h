@@ -61,7 +61,8 @@ class PITOT_EXPORT Recorder {
   pitot::Stats Stats() const noexcept;
 
   // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`,
-  // then cut off and left unnamed); one that waits for its post window is written with what there is. Idempotent.
+  // then cut off and left unnamed); one that waits for its post window is written with what there is. A trigger,
+  // serializer or hook that is being called is waited for, up to two seconds more, then left alone. Idempotent.
   void Stop(uint32_t timeout_ms = 5000) noexcept;
 
  private:

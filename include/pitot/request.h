@@ -57,7 +57,8 @@ PITOT_EXPORT void Emit(const Token& token, uint32_t count = 1) noexcept;
 // counted as abandoned.
 class Request {
  public:
-  static constexpr int kMaxLabels = 4, kMaxSizes = 4, kMaxStages = 16;  // more are ignored and counted
+  // More are ignored and counted; with more stages the last one is "(later stages)", from its beginning on.
+  static constexpr int kMaxLabels = 4, kMaxSizes = 4, kMaxStages = 16;
 
   // An inert request.
   Request() noexcept = default;

@@ -43,7 +43,7 @@ struct Stats {
   uint64_t labels_folded;            // became "(other)", routes included
   uint64_t details_refused;          // stages, sizes and labels beyond a request's limit
   uint64_t scopes_closed_elsewhere;  // on another thread than they began on; not recorded
-  uint64_t scopes_misnested;         // closed out of order; recorded
+  uint64_t scopes_misnested;         // closed out of order, or opened under a former recorder; recorded
 
   uint64_t triggers_fired;
   uint64_t incidents_written;

@@ -110,7 +110,8 @@ class PITOT_EXPORT ConditionVariable {
   }
   // Waits until the predicate holds or `timeout_ns` have passed; returns the predicate's last value.
   template <class Predicate> bool wait_for(std::unique_lock<Mutex>& lock, uint64_t timeout_ns, Predicate predicate) {
-    const uint64_t deadline_ns = MonotonicNs() + timeout_ns;
+    const uint64_t begin_ns = MonotonicNs(), forever_ns = UINT64_MAX - begin_ns;
+    const uint64_t deadline_ns = begin_ns + (timeout_ns < forever_ns ? timeout_ns : forever_ns);
     while (!predicate()) {
       const uint64_t now_ns = MonotonicNs();
       if (now_ns >= deadline_ns) return false;

@@ -181,8 +181,14 @@ Status Session::Said(Status status) const noexcept {
 
 Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  if (trigger == nullptr) return Said(Status(StatusCode::kResourceExhausted, "no memory for a trigger"));
+  if (trigger == nullptr)
+    return Said(Status(StatusCode::kResourceExhausted, "the trigger is null: there was no memory for it"));
   if (Status s = trigger->Check(); !s.ok()) return Said(std::move(s));
+  if (const char* route = trigger->Route(); route != nullptr && !trace::KeepRoute(route))
+    Log(LogLevel::kWarning,
+        Error(StatusCode::kResourceExhausted,
+              "the route \"%s\" came after 63 others and is counted as (other): its trigger will not fire", route)
+            .message());
   {
     const std::lock_guard lock(mutex_);
     if (const uint32_t at = trigger_count_.load(); at < kMaxTriggers) {
@@ -197,7 +203,8 @@ Status Session::AddTrigger(std::unique_ptr<Trigger> trigger) noexcept {
 
 Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   if (Status s = status(); !s.ok()) return s;
-  if (serializer == nullptr) return Said(Status(StatusCode::kResourceExhausted, "no memory for a serializer"));
+  if (serializer == nullptr)
+    return Said(Status(StatusCode::kResourceExhausted, "the serializer is null: there was no memory for it"));
   const std::string_view name = serializer->FileName() != nullptr ? serializer->FileName() : "";
   const auto plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||

@@ -390,7 +390,13 @@ void StampStage(const SlotUse& slot, const char* name) {
   const uint64_t now = detail::Clock(Gate());
   const uint64_t begin = slot->begin_ticks.load(kRelaxed);
   const uint64_t at = slot->stage_count.load(kRelaxed);
-  if (at >= Request::kMaxStages) return Count(g_details_refused);
+  if (at >= Request::kMaxStages) {
+    // What the last one took is not its own any more.
+    Word& last = slot->stages[Request::kMaxStages - 1];
+    last.store(static_cast<uint64_t>(Intern("(later stages)").index) << 48 | (last.load(kRelaxed) & kStageTicksMask),
+               kRelease);
+    return Count(g_details_refused);
+  }
   const uint64_t ticks = now > begin ? now - begin : 0;
   slot->stages[at].store(static_cast<uint64_t>(Intern(name).index) << 48 | (ticks & kStageTicksMask), kRelease);
   slot->stage_count.store(static_cast<uint32_t>(at) + 1, kRelease);
@@ -464,6 +470,8 @@ bool OpenRequests(uint32_t max_open) noexcept {
     counter->store(0, kRelaxed);
   return true;
 }
+
+bool KeepRoute(const char* route) noexcept { return PlaceOf(route).position != 0; }
 
 void CloseRequests() noexcept {
   const std::lock_guard lock(g_mutex);

@@ -41,6 +41,9 @@ struct OpenRequest {
   RequestView view;           // `route` lives as long as the process
 };
 
+// Has a route kept apart from "(other)" for the life of the process. False if no place is left.
+bool KeepRoute(const char* route) noexcept;
+
 // Makes room for `max_open` requests. False if there is no memory. Before OpenRings.
 bool OpenRequests(uint32_t max_open) noexcept;
 void CloseRequests() noexcept;

@@ -14,6 +14,7 @@ class FailureTrigger final : public Trigger {
   FailureTrigger(const FailureTriggerOptions& options, base::ClockFunction clock) noexcept
       : options_(options), route_(options.route), cool_down_(options.cool_down_ms, clock) {}
 
+  const char* Route() const noexcept override { return route_.name(); }
   Status Check() const noexcept override {
     OptionsCheck check("FailureTriggerOptions");
     check.RequireName(route_, "route");

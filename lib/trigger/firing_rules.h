@@ -67,6 +67,7 @@ class NameFilter {
   }
   bool Matches(const char* name) const noexcept { return matches_all_ || strcmp(name_, name) == 0; }
   bool matches_all() const noexcept { return matches_all_; }
+  const char* name() const noexcept { return matches_all_ ? nullptr : name_; }
   // A name that is empty or longer than any that is kept can never match.
   bool IsUsable() const noexcept { return matches_all_ || (!is_too_long_ && name_[0] != 0); }
 

@@ -31,6 +31,7 @@ class LatencyTrigger final : public Trigger {
     }
   }
 
+  const char* Route() const noexcept override { return route_.name(); }
   Status Check() const noexcept override {
     OptionsCheck check("LatencyTriggerOptions");
     const double quantile = options_.or_above_quantile;

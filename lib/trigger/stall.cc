@@ -65,6 +65,7 @@ class StallTrigger final : public Trigger {
         request_cool_down_(options.cool_down_ms, clock),
         scope_cool_down_(options.cool_down_ms, clock) {}
 
+  const char* Route() const noexcept override { return route_.name(); }
   Status Check() const noexcept override {
     OptionsCheck check("StallTriggerOptions");
     check.RequireName(route_, "route");

@@ -18,6 +18,7 @@ class TokensTrigger final : public Trigger {
         route_(options.route),
         cool_down_(options.cool_down_ms, clock) {}
 
+  const char* Route() const noexcept override { return route_.name(); }
   Status Check() const noexcept override {
     OptionsCheck check("TokensTriggerOptions");
     check.RequireName(route_, "route");

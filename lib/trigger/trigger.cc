@@ -5,6 +5,7 @@ PITOT_NAMESPACE_BEGIN
 
 Trigger::~Trigger() = default;
 Status Trigger::Check() const noexcept { return Status(); }
+const char* Trigger::Route() const noexcept { return nullptr; }
 void Trigger::OnFinish(const RequestView&, FiringSink&) noexcept {}
 void Trigger::OnTokens(const RequestView&, uint64_t, FiringSink&) noexcept {}
 bool Trigger::WatchesOpenRequests() const noexcept { return false; }

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "fakes/virtual_clock.h"
 #include "fakes/wait_until.h"
@@ -409,6 +410,21 @@ TEST_CASE("a trigger added while another's incident is written works", "[inciden
   size_t firings = 0;
   for (const auto& trace : host.traces()) firings += trace.firings.size();
   CHECK(firings == 2);
+}
+
+TEST_CASE("a route that a trigger names is kept apart, or the log says that it is not", "[recorder]") {
+  // In a process of its own: routes are kept for the life of one.
+  CHECK(fakes::InChild([] {
+          Host host;
+          if (!host.Start()) return 1;
+          if (!host.recorder.Add(pitot::MakeFailureTrigger({.route = "/important"})).ok()) return 2;
+          for (int i = 0; i < 80; ++i)
+            pitot::Request::Begin(("/" + std::to_string(i)).c_str()).Finish(pitot::Outcome::kOk);
+          pitot::Request::Begin("/important").Finish(pitot::Outcome::kFailed);
+          if (!host.Flush() || host.told().empty() || host.told()[0].cause != "failed /important") return 3;
+          if (!host.recorder.Add(pitot::MakeFailureTrigger({.route = "/late"})).ok()) return 4;
+          return host.log.Has(pitot::LogLevel::kWarning, "\"/late\" came after 63 others") ? 0 : 5;
+        }) == 0);
 }
 
 TEST_CASE("hooks are called in order with what is on disk", "[incident]") {

@@ -462,3 +462,17 @@ TEST_CASE("waiting with a timeout ends at the timeout and has no notifier", "[wa
   REQUIRE(waits.size() >= 2);
   for (const auto& wait : waits) CHECK(wait.args[2].second == "0");
 }
+
+TEST_CASE("waiting for ever is not over at once", "[wait]") {
+  pitot::Mutex mutex("mutex");
+  pitot::ConditionVariable condition("condition");
+  std::atomic<bool> over{false};
+  std::thread notifier([&] {
+    while (!over.load()) condition.notify_all();
+  });
+  int asked = 0;
+  std::unique_lock lock(mutex);
+  CHECK(condition.wait_for(lock, UINT64_MAX, [&] { return ++asked == 2; }));
+  over = true;
+  notifier.join();
+}

@@ -61,6 +61,8 @@ class PITOT_EXPORT Trigger {
   virtual ~Trigger();
   // Whether its options make sense; asked by Recorder::Add, which hands an error on.
   virtual Status Check() const noexcept;
+  // The one route it watches, which is kept apart from "(other)" from then on; null: all. Lives as long as the trigger.
+  virtual const char* Route() const noexcept;
   // A request finished. On the host's thread, concurrently from many: no lock, no allocation, tens of ns unless it
   // fires.
   virtual void OnFinish(const RequestView& request, FiringSink& sink) noexcept;
