@@ -35,7 +35,7 @@ struct Options {
   // Everything Pitot may hold, bytes. Split as Recorder::Stats says: half for rings, the rest for requests and names,
   // the snapshot reserve (the events of one incident, 16 bytes each and 8 for each argument) and the analysis arena
   // (what the worker needs to write those: three times as much and five of the largest rings). At least 4 MiB, and
-  // enough for max_open_requests (512 bytes each).
+  // enough that max_open_requests (512 bytes each) and names (1 MiB) take three eighths of it: 8 MiB by default.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB; each takes 4 KiB more for
   // its header. A thread gets the largest that leaves room for 11 more such and half of the rings' budget for the

@@ -58,6 +58,7 @@ class PITOT_EXPORT Recorder {
   // Errors: kNotRunning; kUnavailable when the time was up or the recorder was stopped meanwhile.
   Status Flush(uint32_t timeout_ms) noexcept;
 
+  // After Stop: as they were then. Of a recorder that never ran, or in the child of a fork: zeros and unknowns.
   pitot::Stats Stats() const noexcept;
 
   // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`,

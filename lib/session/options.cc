@@ -103,7 +103,9 @@ Status CheckValues(const Options& o) {
   // Rings take half; an eighth at least is left to write incidents with.
   if (o.max_open_requests * kBytesPerRequest + kNamesBytes > o.memory_budget_bytes / 8 * 3)
     return Error(StatusCode::kInvalidArgument,
-                 "Options::max_open_requests needs more than three eighths of Options::memory_budget_bytes");
+                 "Options::max_open_requests (512 bytes each, and 1 MiB for names) needs more than three eighths of "
+                 "Options::memory_budget_bytes: make that %llu or more",
+                 static_cast<unsigned long long>((o.max_open_requests * kBytesPerRequest + kNamesBytes) / 3 * 8 + 8));
   if (o.max_ring_bytes > o.memory_budget_bytes / 4)
     return Error(StatusCode::kInvalidArgument,
                  "Options::max_ring_bytes is more than a quarter of Options::memory_budget_bytes");

@@ -338,6 +338,11 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     if (!changed_.wait_until(lock, deadline, idle)) give_up_.store(true);
     changed_.notify_all();
   }
+  {
+    const Stats last = Count();  // while its threads and rings are there
+    const std::lock_guard lock(mutex_);
+    last_stats_ = last;
+  }
   JoinThreads();
   trace::CloseRings();
   trace::CloseRequests();

@@ -94,6 +94,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status StartThreads();
   Status Said(Status status) const noexcept;
   bool IsOfThisProcess() const noexcept;
+  Stats Count() noexcept;
+  void CountIncidents(Stats* stats) const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
   void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
@@ -164,6 +166,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool watcher_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Hooks hooks_;
+  Stats last_stats_;  // when it was stopped
   std::vector<std::shared_ptr<Serializer>> serializers_;
   uint32_t threads_running_ = 0;
   Session* next_kept_ = nullptr;

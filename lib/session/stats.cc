@@ -23,16 +23,30 @@ std::vector<RingAt> Session::LiveRings() const {
 }
 
 Stats Session::GetStats() noexcept {
+  if (!IsOfThisProcess()) return {};  // the lock below may be held for ever
+  if (running_.load()) return Count();
+  Stats last;
+  {
+    const std::lock_guard lock(mutex_);
+    last = last_stats_;
+  }
+  CountIncidents(&last);
+  return last;
+}
+
+void Session::CountIncidents(Stats* stats) const noexcept {
+  stats->triggers_fired = triggers_fired_.load();
+  stats->incidents_written = incidents_written_.load();
+  stats->incidents_suppressed = incidents_suppressed_.load();
+  stats->incidents_failed = incidents_failed_.load();
+  stats->files_failed = files_failed_.load();
+}
+
+Stats Session::Count() noexcept {
   Stats stats{};
   stats.memory = split_;
-  stats.triggers_fired = triggers_fired_.load();
-  stats.incidents_written = incidents_written_.load();
-  stats.incidents_suppressed = incidents_suppressed_.load();
-  stats.incidents_failed = incidents_failed_.load();
-  stats.files_failed = files_failed_.load();
+  CountIncidents(&stats);
   stats.scope_cost_ns = scope_cost_ns_;
-  if (!status().ok()) return stats;
-
   const trace::RingCounts rings = trace::CountRings();
   stats.ring_bytes_used = rings.bytes_used;
   stats.address_bytes_parked = rings.bytes_parked;

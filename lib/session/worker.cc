@@ -239,7 +239,7 @@ void Session::TellHost(const Incident& incident, const std::string& path, const 
 // On the worker: asks for locks that the host's threads need, too.
 Stats Session::StatsAwake() noexcept {
   const Awake awake(&priority_);
-  return GetStats();
+  return Count();
 }
 
 }  // namespace pitot::session
