@@ -101,11 +101,12 @@ Status CheckValues(const Options& o) {
   if (!IsPowerOfTwo(o.min_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::min_ring_bytes must be a power of two");
   // Rings take half; an eighth at least is left to write incidents with.
-  if (o.max_open_requests * kBytesPerRequest + kNamesBytes > o.memory_budget_bytes / 8 * 3)
+  const uint64_t tables = o.max_open_requests * kBytesPerRequest + kNamesBytes, least = tables / 3 * 8 + 8;
+  if (tables > o.memory_budget_bytes / 8 * 3)
     return Error(StatusCode::kInvalidArgument,
                  "Options::max_open_requests (512 bytes each, and 1 MiB for names) needs more than three eighths of "
                  "Options::memory_budget_bytes: make that %llu or more",
-                 static_cast<unsigned long long>((o.max_open_requests * kBytesPerRequest + kNamesBytes) / 3 * 8 + 8));
+                 static_cast<unsigned long long>(least));
   if (o.max_ring_bytes > o.memory_budget_bytes / 4)
     return Error(StatusCode::kInvalidArgument,
                  "Options::max_ring_bytes is more than a quarter of Options::memory_budget_bytes");
