@@ -531,7 +531,10 @@ Task<> Server::Maintain(Actor* self, uint32_t percent) {
 void Server::MarkStage(Job* job, const std::string& name) {
   if (job->is_finished) return;
   TrueRequest& row = RowOf(*job);
-  if (row.stages.size() < pitot::Request::kMaxStages) row.stages.emplace_back(name, now_ns());
+  if (row.stages.size() < pitot::Request::kMaxStages)
+    row.stages.emplace_back(name, now_ns());
+  else
+    row.stages.back().first = "(later stages)";
   if (row.stages.size() % 2 == 0)
     pitot::Stage(job->request.token(), name.c_str());
   else
