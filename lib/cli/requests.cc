@@ -20,7 +20,6 @@ using base::Lines;
 using base::PadLeft;
 using base::PadRight;
 using base::RequestId;
-using model::kNone;
 using model::kOpen;
 using model::RequestRow;
 using model::Trace;
