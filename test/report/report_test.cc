@@ -168,6 +168,39 @@ TEST_CASE("of the threads that did not work for a slow request the busiest six a
   CHECK(Has(text, "and 4 threads more, in scopes 1.00 ms, waiting 0 us"));
 }
 
+TEST_CASE("requests that fired are not typical, however many they are", "[report]") {
+  Trace trace = incident::MakeTrace();
+  // Twice as many of them fire as are shown.
+  const auto like = [](const model::RequestRow& r) { return r.id >= 0x100 && r.id < 0x200; };
+  const model::RequestRow of = *std::find_if(trace.requests.begin(), trace.requests.end(), like);
+  for (uint64_t id = 0x1000; id < 0x1014; ++id) {
+    model::RequestRow slow = of;
+    slow.id = id;
+    slow.begin_ns = trace.requests.back().begin_ns;
+    slow.duration_ns = 100 * incident::kMs;
+    slow.stages.clear();
+    trace.requests.push_back(slow);
+    trace.firings.push_back(trace.firings[0]);
+    trace.firings.back().request_id = id;
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "typical: median of the 12 ok requests"));
+  CHECK_FALSE(Has(text, "typical: median of the 22 ok requests"));
+}
+
+TEST_CASE("a request that was handed over a thousand times has its longest waits in queues shown", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const model::HandoffRow handoff = trace.handoffs[0];
+  trace.handoffs.insert(trace.handoffs.begin(), 1000, handoff);
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "the longest of 1,001 waits in queues, "));
+  CHECK(text.size() < 10'000);
+}
+
 TEST_CASE("the threads where a request began and ended worked for it, whatever their scopes say", "[report]") {
   Trace trace = incident::MakeTrace();
   // As if the scopes had ended after the request had.

@@ -102,6 +102,25 @@ TEST_CASE("nothing has an incident's name before it is whole, and nothing is lef
   CHECK(NamesIn(temp.path()).size() == 1);
 }
 
+TEST_CASE("two writers of one process id and number keep apart what they have begun", "[directory]") {
+  const TempDirectory temp;
+  IncidentDirectory mine, theirs;
+  REQUIRE(mine.Open(temp.path()).ok());
+  REQUIRE(theirs.Open(temp.path()).ok());
+  Unthrottled throttle;
+  fakes::CallSerializer first("mine.txt", WriteBytes(10)), second("theirs.txt", WriteBytes(10));
+  REQUIRE(mine.Begin(1, kMorning, "x").ok());
+  REQUIRE(mine.AddFile(&first, {}, &throttle).ok());
+  REQUIRE(theirs.Begin(1, kMorning, "x").ok());
+  REQUIRE(theirs.AddFile(&second, {}, &throttle).ok());
+  std::string my_path, their_path;
+  REQUIRE(mine.Commit(&my_path).ok());
+  REQUIRE(theirs.Commit(&their_path).ok());
+
+  CHECK(NamesIn(my_path) == std::vector<std::string>{"mine.txt"});
+  CHECK(NamesIn(their_path) == std::vector<std::string>{"theirs.txt"});
+}
+
 TEST_CASE("a directory that goes away in mid-incident cleans up in its destructor", "[directory]") {
   const TempDirectory temp;
   {

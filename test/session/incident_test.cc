@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // From a trigger to an incident on disk, and what the host is told of it.
+#include <sched.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -357,7 +358,7 @@ TEST_CASE("a stalled scope that was named at run time goes by that name", "[inci
 
   CHECK(host.told()[0].cause == "stall scope op 7");
 
-  PITOT_SCOPE_NAMED(pitot::Intern("op 7"));
+  PITOT_SCOPE_NAMED(pitot::Intern("op 7"), "arguments that are too long to be shown while it is open");
   clock.Advance(3001 * kMs);
   REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().incidents_written == 2; }, 20));
 }
@@ -533,6 +534,30 @@ TEST_CASE("a serializer that throws or fails costs its own file only, and the lo
   CHECK(host.log.Has(pitot::LogLevel::kError, "the host's bug"));
   CHECK(host.log.Has(pitot::LogLevel::kError, "odd.txt"));
   CHECK(host.log.Has(pitot::LogLevel::kError, "fails.txt: nothing to say"));
+}
+
+TEST_CASE("the host's log is never called at idle priority", "[incident]") {
+  std::atomic<int> called{0}, idle{0};
+  struct Counts {
+    std::atomic<int>*called, *idle;
+  } counts{&called, &idle};
+  Host host;
+  host.options.log_context = &counts;
+  host.options.log = [](void* context, pitot::LogLevel, const char*) {
+    auto* to = static_cast<Counts*>(context);
+    ++*to->called;
+    if (sched_getscheduler(0) == SCHED_IDLE) ++*to->idle;
+  };
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer(
+                  "fails.txt",
+                  [](const auto&, pitot::ByteSink&) { return pitot::Status(StatusCode::kDataLoss, "nothing to say"); }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(called >= 2);  // the file that is missing, the incident
+  CHECK(idle == 0);
 }
 
 TEST_CASE("when every serializer fails the incident does, and the next one may work", "[incident]") {
