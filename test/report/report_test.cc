@@ -192,8 +192,8 @@ TEST_CASE("requests that fired are not typical, however many they are", "[report
 
 TEST_CASE("a request that was handed over a thousand times has its longest waits in queues shown", "[report]") {
   Trace trace = incident::MakeTrace();
-  const model::HandoffRow handoff = trace.handoffs[0];
-  trace.handoffs.insert(trace.handoffs.begin(), 1000, handoff);
+  const model::HandoffRow handoff = trace.handoffs.back();
+  trace.handoffs.insert(trace.handoffs.end(), 1000, handoff);
 
   const std::string text = Report(trace);
 
