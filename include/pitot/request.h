@@ -108,8 +108,7 @@ class Request {
   PITOT_EXPORT Token Enqueue(const char* queue) noexcept;
 
   // Ends the request, tells the triggers, and makes the handle inert. A number that is no outcome counts as kAbandoned.
-  // Threads: any. Cost when no trigger fires: about
-  // 0.2 us, of which the triggers take at most 0.1.
+  // Threads: any. Cost when no trigger fires: about 0.2 us, of which the triggers take at most 0.1.
   PITOT_EXPORT void Finish(Outcome outcome) noexcept;
 
  private:

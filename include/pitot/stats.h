@@ -49,8 +49,7 @@ struct Stats {
   uint64_t incidents_written;
   uint64_t incidents_suppressed;  // firings that began or joined none: no budget, or too many at once
   uint64_t incidents_failed;      // could not be written; the log callback says why
-  uint64_t
-      files_failed;  // that incidents are without: a serializer refused, the disk was full; the log callback says why
+  uint64_t files_failed;          // missing from incidents: refused by a serializer, or the disk was full
 
   // Cost of recording since Start: events times their calibrated cost, against the process's CPU time; and the CPU time
   // of Pitot's own threads. Percent of the process's CPU time; negative: unknown, as while no recorder runs.

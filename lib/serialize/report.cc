@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -559,18 +560,33 @@ class Writer {
     LostMeanwhile(request);
   }
 
+  // What a wait says of itself; none if it says nothing.
+  struct WaitArgs {
+    WaitKind kind;
+    StringId resource;
+    uint64_t thread, request;    // the owner's; 0: unknown
+    uint32_t owner_row = kNone;  // of `thread`, if it is in the trace
+  };
+  std::optional<WaitArgs> ArgsOfWait(uint32_t event) const {
+    const uint32_t args = trace_.events.args[event];
+    if (args == kNone || trace_.sites[trace_.events.site[event]].arg_types.size() < 4) return std::nullopt;
+    const model::ArgValue* const values = &trace_.arg_values[args];
+    WaitArgs wait{static_cast<WaitKind>(values[0]), static_cast<StringId>(values[1]), values[2], values[3]};
+    const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
+                                    [&](const model::ThreadRow& thread) { return thread.number == wait.thread; });
+    if (wait.thread != 0 && owner != trace_.threads.end())
+      wait.owner_row = static_cast<uint32_t>(owner - trace_.threads.begin());
+    return wait;
+  }
+
   // The threads that held or handed over what `work` waited for.
   void AddAwaited(const ThreadWork& work, std::set<uint32_t>* threads) const {
     for (const auto& [ns, event] : work.waits) {
-      const uint32_t args = trace_.events.args[event];
-      if (args == kNone || trace_.sites[trace_.events.site[event]].arg_types.size() < 4) continue;
-      const model::ArgValue* const values = &trace_.arg_values[args];
-      const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
-                                      [&](const model::ThreadRow& thread) { return thread.number == values[2]; });
-      if (values[2] != 0 && owner != trace_.threads.end())
-        threads->insert(static_cast<uint32_t>(owner - trace_.threads.begin()));
-      const auto releases = releases_.find(static_cast<StringId>(values[1]));
-      if (static_cast<WaitKind>(values[0]) != WaitKind::kLock || releases == releases_.end()) continue;
+      const std::optional<WaitArgs> wait = ArgsOfWait(event);
+      if (!wait) continue;
+      if (wait->owner_row != kNone) threads->insert(wait->owner_row);
+      const auto releases = releases_.find(wait->resource);
+      if (wait->kind != WaitKind::kLock || releases == releases_.end()) continue;
       for (const auto& [at_ns, release] : releases->second) {
         if (at_ns > trace_.events.begin_ns[event] && at_ns <= trace_.EventEnd(event))
           threads->insert(trace_.events.thread[release]);
@@ -635,10 +651,10 @@ class Writer {
 
   // Who gave a lock up while it was waited for, as "release" instants say: "; 10 ms of it held by A, then 30 ms by B".
   std::string Holders(uint32_t event) const {
-    const uint32_t args = trace_.events.args[event];
-    if (args == kNone || trace_.sites[trace_.events.site[event]].arg_types.size() < 4) return {};
-    const auto releases = releases_.find(static_cast<StringId>(trace_.arg_values[args + 1]));
-    if (static_cast<WaitKind>(trace_.arg_values[args]) != WaitKind::kLock || releases == releases_.end()) return {};
+    const std::optional<WaitArgs> wait = ArgsOfWait(event);
+    if (!wait || wait->kind != WaitKind::kLock) return {};
+    const auto releases = releases_.find(wait->resource);
+    if (releases == releases_.end()) return {};
     const int64_t end_ns = trace_.EventEnd(event);
     int64_t begin_ns = trace_.events.begin_ns[event];
     std::string text;
@@ -668,25 +684,15 @@ class Writer {
 
   // "lock cache, held by worker #3 for request 00000000000008f0": who held it when the wait began.
   std::string WaitText(uint32_t event) const {
-    const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
-    const uint32_t args = trace_.events.args[event];
-    if (args == kNone || site.arg_types.size() < 4) return std::string(trace_.EventName(event));
-    const model::ArgValue* const values = &trace_.arg_values[args];
-    const WaitKind kind = static_cast<WaitKind>(values[0]);
-    std::string text =
-        std::string(WaitKindName(kind)) + " " + Cut(Name(static_cast<StringId>(values[1]), "(unnamed)"), 40);
-    if (values[2] == 0 && values[3] == 0) return text;
-    text += kind == WaitKind::kLock ? ", held by " : ", from ";
-    const auto owner = std::find_if(trace_.threads.begin(), trace_.threads.end(),
-                                    [&](const model::ThreadRow& thread) { return thread.number == values[2]; });
-    if (owner != trace_.threads.end()) {
-      text += ThreadName(static_cast<uint32_t>(owner - trace_.threads.begin()));
-    } else {
-      text += "thread #" + std::to_string(values[2]);
-    }
-    if (values[3] != 0) {
-      text += " for request " + RequestId(values[3]);
-      const uint32_t row = index_.Row(values[3]);
+    const std::optional<WaitArgs> wait = ArgsOfWait(event);
+    if (!wait) return std::string(trace_.EventName(event));
+    std::string text = std::string(WaitKindName(wait->kind)) + " " + Cut(Name(wait->resource, "(unnamed)"), 40);
+    if (wait->thread == 0 && wait->request == 0) return text;
+    text += wait->kind == WaitKind::kLock ? ", held by " : ", from ";
+    text += wait->owner_row != kNone ? ThreadName(wait->owner_row) : "thread #" + std::to_string(wait->thread);
+    if (wait->request != 0) {
+      text += " for request " + RequestId(wait->request);
+      const uint32_t row = index_.Row(wait->request);
       if (row != kNone && trace_.requests[row].route != 0)
         text += " (" + Cut(Str(trace_.requests[row].route), 32) + ")";
     }
