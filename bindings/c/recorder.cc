@@ -80,27 +80,8 @@ void OnIncident(void* context, const IncidentInfo& info) {
   hook->function(hook->context, &incident);
 }
 
-pitot_options ToC(const Options& from) noexcept {
-  pitot_options to{};
-  to.clock = static_cast<pitot_clock>(from.clock);
-  to.incident_directory = from.incident_directory;
-  to.process_name = from.process_name;
-  to.memory_budget_bytes = from.memory_budget_bytes;
-  to.max_ring_bytes = from.max_ring_bytes;
-  to.min_ring_bytes = from.min_ring_bytes;
-  to.max_open_requests = from.max_open_requests;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
-  to.max_incidents_per_cause_and_hour = from.max_incidents_per_cause_and_hour;
-  to.max_incidents_kept = from.max_incidents_kept;
-  to.worker_cpu_percent = from.worker_cpu_percent;
-  to.max_incident_directory_bytes = from.max_incident_directory_bytes;
-  return to;
-}
-
-Status FromC(const pitot_options& from, Options* to) noexcept {
-  // What does not fit the C++ enumeration becomes one that Start refuses by name.
-  to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
+// All but the clock and the log.
+template <class From, class To> void CopyOptions(const From& from, To* to) noexcept {
   to->incident_directory = from.incident_directory;
   to->process_name = from.process_name;
   to->memory_budget_bytes = from.memory_budget_bytes;
@@ -113,118 +94,111 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   to->max_incidents_kept = from.max_incidents_kept;
   to->worker_cpu_percent = from.worker_cpu_percent;
   to->max_incident_directory_bytes = from.max_incident_directory_bytes;
+}
+
+pitot_options ToC(const Options& from) noexcept {
+  pitot_options to{};
+  CopyOptions(from, &to);
+  to.clock = static_cast<pitot_clock>(from.clock);
+  return to;
+}
+
+Status FromC(const pitot_options& from, Options* to) noexcept {
+  CopyOptions(from, to);
+  // What does not fit the C++ enumeration becomes one that Start refuses by name.
+  to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
   if (from.log == nullptr) return {};
   to->log = Log;
   to->log_context = Keep(from.log, from.log_context);
   return to->log_context != nullptr ? Status() : Status(StatusCode::kResourceExhausted, "no memory for the log");
 }
 
-pitot_latency_trigger ToC(const LatencyTriggerOptions& from) noexcept {
-  pitot_latency_trigger to{};
-  to.memory = from.memory;
-  to.route = from.route;
-  to.above_ms = from.above_ms;
-  to.or_above_quantile = from.or_above_quantile;
-  to.warm_up_requests = from.warm_up_requests;
-  to.k = from.k;
-  to.n = from.n;
-  to.cool_down_ms = from.cool_down_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
-  return to;
+// What triggers are told, from the one language's struct to the other's: their fields have the same names.
+
+template <class From, class To> void CopyCommon(const From& from, To* to) noexcept {
+  to->cool_down_ms = from.cool_down_ms;
+  to->pre_window_ms = from.pre_window_ms;
+  to->post_window_ms = from.post_window_ms;
+}
+template <class From, class To> void CopyLatency(const From& from, To* to) noexcept {
+  CopyCommon(from, to);
+  to->memory = from.memory;
+  to->route = from.route;
+  to->above_ms = from.above_ms;
+  to->or_above_quantile = from.or_above_quantile;
+  to->warm_up_requests = from.warm_up_requests;
+  to->k = from.k;
+  to->n = from.n;
+}
+template <class From, class To> void CopyFailure(const From& from, To* to) noexcept {
+  CopyCommon(from, to);
+  to->on_failed = from.on_failed != 0;
+  to->route = from.route;
+  to->on_timed_out = from.on_timed_out != 0;
+  to->on_abandoned = from.on_abandoned != 0;
+}
+template <class From, class To> void CopyTokens(const From& from, To* to) noexcept {
+  CopyCommon(from, to);
+  to->route = from.route;
+  to->first_token_above_ms = from.first_token_above_ms;
+  to->gap_above_ms = from.gap_above_ms;
+}
+template <class From, class To> void CopyStall(const From& from, To* to) noexcept {
+  CopyCommon(from, to);
+  to->route = from.route;
+  to->request_open_ms = from.request_open_ms;
+  to->scope = from.scope;
+  to->scope_open_ms = from.scope_open_ms;
 }
 
+pitot_latency_trigger ToC(const LatencyTriggerOptions& from) noexcept {
+  pitot_latency_trigger to{};
+  CopyLatency(from, &to);
+  return to;
+}
 std::unique_ptr<Trigger> Make(const pitot_latency_trigger& from) noexcept {
   LatencyTriggerOptions to;
-  to.memory = from.memory;
-  to.route = from.route;
-  to.above_ms = from.above_ms;
-  to.or_above_quantile = from.or_above_quantile;
-  to.warm_up_requests = from.warm_up_requests;
-  to.k = from.k;
-  to.n = from.n;
-  to.cool_down_ms = from.cool_down_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyLatency(from, &to);
   return MakeLatencyTrigger(to);
 }
 
 pitot_failure_trigger ToC(const FailureTriggerOptions& from) noexcept {
   pitot_failure_trigger to{};
-  to.on_failed = from.on_failed;
-  to.route = from.route;
-  to.on_timed_out = from.on_timed_out;
-  to.on_abandoned = from.on_abandoned;
-  to.cool_down_ms = from.cool_down_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyFailure(from, &to);
   return to;
 }
-
 std::unique_ptr<Trigger> Make(const pitot_failure_trigger& from) noexcept {
   FailureTriggerOptions to;
-  to.on_failed = from.on_failed != 0;
-  to.route = from.route;
-  to.on_timed_out = from.on_timed_out != 0;
-  to.on_abandoned = from.on_abandoned != 0;
-  to.cool_down_ms = from.cool_down_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyFailure(from, &to);
   return MakeFailureTrigger(to);
 }
 
 pitot_tokens_trigger ToC(const TokensTriggerOptions& from) noexcept {
   pitot_tokens_trigger to{};
-  to.cool_down_ms = from.cool_down_ms;
-  to.route = from.route;
-  to.first_token_above_ms = from.first_token_above_ms;
-  to.gap_above_ms = from.gap_above_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyTokens(from, &to);
   return to;
 }
-
 std::unique_ptr<Trigger> Make(const pitot_tokens_trigger& from) noexcept {
   TokensTriggerOptions to;
-  to.cool_down_ms = from.cool_down_ms;
-  to.route = from.route;
-  to.first_token_above_ms = from.first_token_above_ms;
-  to.gap_above_ms = from.gap_above_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyTokens(from, &to);
   return MakeTokensTrigger(to);
 }
 
 pitot_stall_trigger ToC(const StallTriggerOptions& from) noexcept {
   pitot_stall_trigger to{};
-  to.cool_down_ms = from.cool_down_ms;
-  to.route = from.route;
-  to.request_open_ms = from.request_open_ms;
-  to.scope = from.scope;
-  to.scope_open_ms = from.scope_open_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyStall(from, &to);
   return to;
 }
-
 std::unique_ptr<Trigger> Make(const pitot_stall_trigger& from) noexcept {
   StallTriggerOptions to;
-  to.cool_down_ms = from.cool_down_ms;
-  to.route = from.route;
-  to.request_open_ms = from.request_open_ms;
-  to.scope = from.scope;
-  to.scope_open_ms = from.scope_open_ms;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
+  CopyStall(from, &to);
   return MakeStallTrigger(to);
 }
 
 pitot_predicate_trigger ToC(const PredicateTriggerOptions& from) noexcept {
   pitot_predicate_trigger to{};
-  to.cool_down_ms = from.cool_down_ms;
+  CopyCommon(from, &to);
   to.cause = from.cause;
-  to.pre_window_ms = from.pre_window_ms;
-  to.post_window_ms = from.post_window_ms;
   return to;
 }
 
@@ -237,9 +211,7 @@ class PredicateTrigger final : public Trigger {
     if (function_ != nullptr) to.predicate = Ask;
     to.context = this;
     to.cause = from.cause;
-    to.cool_down_ms = from.cool_down_ms;
-    to.pre_window_ms = from.pre_window_ms;
-    to.post_window_ms = from.post_window_ms;
+    CopyCommon(from, &to);
     inner_ = MakePredicateTrigger(to);
   }
 

@@ -26,7 +26,8 @@ enum class LogLevel : uint8_t { kInfo = 0, kWarning = 1, kError = 2 };
 using LogFunction = void (*)(void* context, LogLevel level, const char* message);
 
 struct Options {
-  // Where incidents go. Must exist or be creatable (one level); null or "" keeps no incident on disk: triggers still
+  // Where incidents go. On a full disk the older ones stay; a new one has the files that fit, the report first. Must
+  // exist or be creatable (one level); null or "" keeps no incident on disk: triggers still
   // fire and hooks are called with no files.
   const char* incident_directory = nullptr;
   // Named in every incident and trace; null: the executable's name.
@@ -34,7 +35,8 @@ struct Options {
 
   // Everything Pitot may hold, bytes. Split as Recorder::Stats says: half for rings, the rest for requests and names,
   // the snapshot reserve (the events of one incident, 16 bytes each and 8 for each argument) and the analysis arena
-  // (what the worker needs to write those: three times as much and five of the largest rings). At least 4 MiB, and
+  // (what the worker needs to write those: three times as much and five of the largest rings; of what would need more
+  // the oldest is left out and counted). At least 4 MiB, and
   // enough that max_open_requests (512 bytes each) and names (1 MiB) take three eighths of it: 8 MiB by default.
   uint64_t memory_budget_bytes = 64ull << 20;
   // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB; each takes 4 KiB more for
@@ -68,9 +70,9 @@ struct Options {
   void* log_context = nullptr;
 
   // Defaults overlaid with PITOT_INCIDENT_DIRECTORY, PITOT_PROCESS_NAME, PITOT_MEMORY_BUDGET_BYTES,
-  // PITOT_PRE_WINDOW_MS, PITOT_POST_WINDOW_MS and PITOT_CLOCK (auto, cycle_counter, operating_system). A value that
-  // does not parse becomes one that Start refuses by name. (PITOT_OFF=1 is obeyed by Start itself, whatever the options
-  // say.) Lifetime: the strings point into the environment.
+  // PITOT_MAX_RING_BYTES, PITOT_MAX_OPEN_REQUESTS, PITOT_PRE_WINDOW_MS, PITOT_POST_WINDOW_MS and PITOT_CLOCK (auto,
+  // cycle_counter, operating_system). A value that does not parse becomes one that Start refuses by name. (PITOT_OFF=1
+  // is obeyed by Start itself, whatever the options say.) Lifetime: the strings point into the environment.
   PITOT_EXPORT static Options FromEnvironment() noexcept;
 };
 

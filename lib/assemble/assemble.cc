@@ -7,6 +7,7 @@
 #include <cstring>
 #include <numeric>
 #include <tuple>
+#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
@@ -83,14 +84,20 @@ struct RawToken {
   uint64_t request;
 };
 
+// What a trace's rows cost at their most, in bytes: while it is made (raw rows, maps from ids, tables that grow and are
+// sorted) or while files are made of it (indexes), whichever is more. Measured; a test holds the sum to the arena.
+constexpr uint64_t kEventCost = 45, kArgCost = 8, kRequestCost = 600, kDetailCost = 32, kBatchCost = 250,
+                   kMemberCost = 160, kHandoffCost = 240, kAsyncCost = 160, kTokenCost = 100, kStringCost = 140;
+
 class Assembler {
  public:
-  explicit Assembler(const Snapshot& snapshot) : snapshot_(snapshot), sites_(&trace_) {}
+  Assembler(const Snapshot& snapshot, uint64_t most_bytes)
+      : snapshot_(snapshot), sites_(&trace_), most_bytes_(most_bytes) {}
   model::Trace Run();
 
  private:
   void AddThread(const RingCopy& ring);
-  void AddLosses(const RingCopy& ring, uint32_t thread, bool broken, int64_t oldest_ns);
+  void AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_t thread, int64_t oldest_ns);
   void AddInternal(const Record& record, InternalRecord kind, uint32_t thread);
   void AddEvent(const Record& record, const KnownSite& site);
   uint32_t AddArgs(const Record& record, const KnownSite& site);
@@ -101,6 +108,10 @@ class Assembler {
   void FlushEvents(uint32_t thread);
   void OrderMoments();
 
+  template <class Row> void Add(const std::type_identity_t<Row>& row, uint64_t cost, std::vector<Row>* rows) {
+    rows->push_back(row);
+    used_bytes_ += cost;
+  }
   model::RequestRow& Request(uint64_t id);
   void SawAlive(uint64_t request, int64_t at_ns) {
     int64_t& last_ns = alive_ns_.try_emplace(request, at_ns).first->second;
@@ -135,6 +146,9 @@ class Assembler {
   bool saw_context_ = false, saw_batch_context_ = false;
   std::vector<RawEvent> raw_;
   uint64_t raw_records_ = 0;
+  // What all rows may cost, what those made so far do, and the words of rings still to read.
+  uint64_t most_bytes_;
+  uint64_t used_bytes_ = 0, words_left_ = 0;
   // Until ResolveEvents the events' requests and batches are numbers of these.
   IdNumbers requests_, batches_;
 
@@ -157,6 +171,7 @@ model::RequestRow& Assembler::Request(uint64_t id) {
     row.duration_ns = kOpen;
     row.begin_ns = INT64_MAX;  // until something is known of it
     trace_.requests.push_back(row);
+    used_bytes_ += kRequestCost;
   }
   return trace_.requests[at->second];
 }
@@ -169,6 +184,7 @@ model::BatchRow& Assembler::Batch(uint64_t id) {
     row.duration_ns = kOpen;
     row.begin_ns = trace_.window_begin_ns;
     trace_.batches.push_back(row);
+    used_bytes_ += kBatchCost;
   }
   return trace_.batches[at->second];
 }
@@ -190,6 +206,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
   row->max_token_gap_ns = ns(words[8]);
   uint32_t at = trace::kRequestFixedWords;
   if (at + labels + sizes * 2 + stages > count) return;
+  used_bytes_ += kDetailCost * (labels + sizes + stages);
   row->labels.clear(), row->sizes.clear(), row->stages.clear();
   for (uint32_t i = 0; i < labels; ++i, ++at)
     row->labels.push_back({NameOf(words[at] & 0xffffffff), NameOf(words[at] >> 32)});
@@ -271,7 +288,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       handoff.row.enqueue_ns = at_ns;
       Request(args[0]);
       SawAlive(args[0], at_ns);
-      handoffs_.push_back(handoff);
+      Add(handoff, kHandoffCost, &handoffs_);
       break;
     }
     case InternalRecord::kTake:
@@ -281,7 +298,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       Request(request);
       if (join) {
         Batch(args[0]);
-        members_.push_back({args[0], request, at_ns, 0, true});
+        Add({args[0], request, at_ns, 0, true}, kMemberCost, &members_);
       }
       if (enqueued == 0) break;
       RawHandoff handoff{};
@@ -292,7 +309,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       handoff.row.to_thread = thread;
       handoff.row.enqueue_ns = Ns(enqueued);
       handoff.row.take_ns = std::max(at_ns, handoff.row.enqueue_ns);
-      handoffs_.push_back(handoff);
+      Add(handoff, kHandoffCost, &handoffs_);
       break;
     }
     case InternalRecord::kBatchBegin: {
@@ -323,7 +340,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       break;
     }
     case InternalRecord::kLeave:
-      members_.push_back({args[0], args[1], at_ns, at_ns, false});
+      Add({args[0], args[1], at_ns, at_ns, false}, kMemberCost, &members_);
       break;
     case InternalRecord::kTokens: {
       Request(args[0]);
@@ -333,7 +350,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       token.row.thread = thread;
       token.row.at_ns = at_ns;
       token.row.count = static_cast<uint32_t>(args[1]);
-      tokens_.push_back(token);
+      Add(token, kTokenCost, &tokens_);
       break;
     }
     case InternalRecord::kUnreadable:
@@ -389,7 +406,7 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
     async.id = record.args[1];
     Request(async.request);
     async.is_end = site.kind == SiteKind::kAsyncEnd;
-    asyncs_.push_back(async);
+    Add(async, kAsyncCost, &asyncs_);
     return;
   }
   RawEvent event;
@@ -398,8 +415,9 @@ void Assembler::AddEvent(const Record& record, const KnownSite& known) {
   event.request = requests_.Of(request_);
   event.batch = batches_.Of(batch_);
   event.site = site.row;
+  const uint32_t strings = trace_.strings.size();
   event.args = AddArgs(record, site);
-  raw_.push_back(event);
+  Add(event, kEventCost + kArgCost * record.arg_words + kStringCost * (trace_.strings.size() - strings), &raw_);
 }
 
 void Assembler::AddOpenScopes(const RingCopy& ring) {
@@ -410,23 +428,22 @@ void Assembler::AddOpenScopes(const RingCopy& ring) {
     const uint8_t said = ArgsWithin(whole, open.args, open.arg_words);
     const KnownSite site = said != 0 && said != whole.arg_count ? sites_.WithArgs(open.site, said) : whole;
     const uint32_t args = said != 0 ? AddArgs(record, site) : kNone;
-    raw_.push_back({Ns(open.begin_ticks), kOpen, requests_.Of(request_), batches_.Of(batch_), site.row, args});
+    Add({Ns(open.begin_ticks), kOpen, requests_.Of(request_), batches_.Of(batch_), site.row, args},
+        kEventCost + kArgCost * open.arg_words, &raw_);
   }
 }
 
-void Assembler::AddLosses(const RingCopy& ring, uint32_t thread, bool broken, int64_t oldest_ns) {
+void Assembler::AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_t thread, int64_t oldest_ns) {
+  using snapshot::Oldest;
   model::LossRow loss;
   loss.thread = thread;
   loss.begin_ns = std::max(Ns(ring.attach_ticks), trace_.window_begin_ns);
   loss.end_ns = std::max(oldest_ns, loss.begin_ns);
-  using snapshot::Oldest;
-  const bool lost = ring.oldest == Oldest::kOverwritten || ring.oldest == Oldest::kCopying ||
-                    ring.oldest == Oldest::kReserve || ring.oldest == Oldest::kBroken || broken;
-  if (lost && loss.end_ns > loss.begin_ns) {
-    loss.reason = ring.oldest == Oldest::kCopying            ? model::LossReason::kCopying
-                  : ring.oldest == Oldest::kReserve          ? model::LossReason::kReserve
-                  : broken || ring.oldest == Oldest::kBroken ? model::LossReason::kUnreadable
-                                                             : model::LossReason::kOverwritten;
+  if (oldest != Oldest::kWindow && oldest != Oldest::kAttach && loss.end_ns > loss.begin_ns) {
+    loss.reason = oldest == Oldest::kCopying   ? model::LossReason::kCopying
+                  : oldest == Oldest::kReserve ? model::LossReason::kReserve
+                  : oldest == Oldest::kBroken  ? model::LossReason::kUnreadable
+                                               : model::LossReason::kOverwritten;
     loss.bytes = ring.lapped_words * 8;
     // What is missing of all it recorded is known exactly; of the window only where the window began before the thread.
     const uint64_t read = raw_records_;
@@ -451,12 +468,23 @@ void Assembler::AddThread(const RingCopy& ring) {
   saw_context_ = saw_batch_context_ = false;
   raw_.clear();
   raw_records_ = 0;
+  // Of what rows may cost each thread has its share; what one leaves goes to those after it.
+  const auto words = static_cast<uint64_t>(ring.last - ring.first);
+  const double share = static_cast<double>(words) / static_cast<double>(std::max<uint64_t>(words_left_, 1));
+  const double left = used_bytes_ < most_bytes_ ? static_cast<double>(most_bytes_ - used_bytes_) : 0;
+  const uint64_t until_bytes = used_bytes_ + static_cast<uint64_t>(left * share);
+  words_left_ -= words;
   AddOpenScopes(ring);
   snapshot::RecordCursor cursor(ring.first, ring.last, ring.now_ticks);
   Record record;
   int64_t oldest_ns = Ns(ring.now_ticks);
+  snapshot::Oldest oldest = ring.oldest;
   while (cursor.Next(&record)) {
     if (record.end_ticks < snapshot_.window_begin_ticks) break;
+    if (used_bytes_ > until_bytes) {
+      oldest = snapshot::Oldest::kReserve;
+      break;
+    }
     ++raw_records_;
     oldest_ns = Ns(record.end_ticks);
     // Begun under a former recorder, which had another clock.
@@ -467,10 +495,11 @@ void Assembler::AddThread(const RingCopy& ring) {
     else if (record.begin_ticks <= ring.cut_ticks)
       AddEvent(record, site);
   }
-  const bool whole = ring.oldest == snapshot::Oldest::kWindow || ring.oldest == snapshot::Oldest::kAttach;
-  trace_.threads[thread].history_begin_ns =
-      whole && !cursor.IsBroken() ? std::max(Ns(ring.attach_ticks), trace_.window_begin_ns) : oldest_ns;
-  AddLosses(ring, thread, cursor.IsBroken(), oldest_ns);
+  if (cursor.IsBroken() && oldest != snapshot::Oldest::kCopying && oldest != snapshot::Oldest::kReserve)
+    oldest = snapshot::Oldest::kBroken;
+  const bool whole = oldest == snapshot::Oldest::kWindow || oldest == snapshot::Oldest::kAttach;
+  trace_.threads[thread].history_begin_ns = whole ? std::max(Ns(ring.attach_ticks), trace_.window_begin_ns) : oldest_ns;
+  AddLosses(ring, oldest, thread, oldest_ns);
   FlushEvents(thread);
 }
 
@@ -516,15 +545,24 @@ void Assembler::FlushEvents(uint32_t thread) {
 }
 
 void Assembler::AddOpenRequests() {
-  for (const trace::OpenRequest& open : snapshot_.open_requests) {
-    model::RequestRow& row = Request(open.words.words[0]);
-    open_.insert(row.id);
+  uint64_t left_out = snapshot_.open_requests_left_out;
+  for (const snapshot::OpenRequestCopy& open : snapshot_.open_requests) {
+    open_.insert(open.words[0]);
+    if (used_bytes_ > most_bytes_ && !request_rows_.contains(open.words[0])) {
+      ++left_out;
+      continue;
+    }
+    model::RequestRow& row = Request(open.words[0]);
     if (row.end_known) continue;  // it ended while the snapshot was taken
     row.begin_ns = Ns(open.begin_ticks);
     row.begin_known = true;
     row.begin_thread = ThreadRow(open.begin_thread);
     row.duration_ns = kOpen;
-    ReadRequestWords(open.words.words, open.words.count, &row);
+    ReadRequestWords(open.words, open.count, &row);
+  }
+  if (left_out != 0) {
+    trace_.losses.push_back(
+        {kNone, model::LossReason::kOpenRequests, trace_.window_begin_ns, trace_.window_end_ns, left_out, 0});
   }
 }
 
@@ -717,19 +755,22 @@ model::Trace Assembler::Run() {
   // The clocks were read last of all: nothing that is in the snapshot began after that.
   trace_.window_end_ns = std::max(Ns(snapshot_.window_end_ticks), snapshot_.clock.last.monotonic_ns);
 
-  uint64_t words = 0;
   for (const RingCopy& ring : snapshot_.rings) {
     thread_rows_[ring.number] = static_cast<uint32_t>(thread_rows_.size());
-    words += static_cast<uint64_t>(ring.last - ring.first);
+    words_left_ += static_cast<uint64_t>(ring.last - ring.first);
     // What the threads copied last recorded meanwhile belongs to the window, too.
     trace_.window_end_ns = std::max(trace_.window_end_ns, Ns(ring.now_ticks));
   }
   model::EventColumns& events = trace_.events;
-  events.begin_ns.reserve(words / 2);
-  events.duration_ns.reserve(words / 2);
+  events.begin_ns.reserve(words_left_ / 2);
+  events.duration_ns.reserve(words_left_ / 2);
   for (auto* column : {&events.site, &events.thread, &events.request, &events.batch, &events.args})
-    column->reserve(words / 2);
+    column->reserve(words_left_ / 2);
+  // Open requests, which are read last, have half of it for sure.
+  const uint64_t of_open = std::min(snapshot_.open_requests.size() * kRequestCost, most_bytes_ / 2);
+  most_bytes_ -= of_open;
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
+  most_bytes_ += of_open;
   AddRecycled();
   AddCountedLosses();
   AddOpenRequests();
@@ -741,6 +782,6 @@ model::Trace Assembler::Run() {
 
 }  // namespace
 
-model::Trace Assemble(const Snapshot& snapshot) { return Assembler(snapshot).Run(); }
+model::Trace Assemble(const Snapshot& snapshot, uint64_t most_bytes) { return Assembler(snapshot, most_bytes).Run(); }
 
 }  // namespace pitot::assemble

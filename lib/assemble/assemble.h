@@ -10,9 +10,9 @@
 
 namespace pitot::assemble {
 
-// Throws bad_alloc. Memory at its peak: about 120 bytes an event.
-// Cost: about 0.3 us an event.
-model::Trace Assemble(const snapshot::Snapshot& snapshot);
+// Rows that would cost more than about `most_bytes` together, at the peak of making the trace or files of it, are left
+// out, oldest first, and counted as LossReason::kReserve. Throws bad_alloc. Cost: about 0.3 us an event.
+model::Trace Assemble(const snapshot::Snapshot& snapshot, uint64_t most_bytes = uint64_t{1} << 62);
 
 }  // namespace pitot::assemble
 

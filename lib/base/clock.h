@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// CLOCK_MONOTONIC, the clock of everything that is not an event.
+// Clocks of the operating system: CLOCK_MONOTONIC, the clock of everything that is not an event, and those of CPU time.
 #ifndef PITOT_LIB_BASE_CLOCK_H_
 #define PITOT_LIB_BASE_CLOCK_H_
 
@@ -9,12 +9,14 @@
 
 namespace pitot::base {
 
-// Now, ns. Cost: about 20 ns.
-inline uint64_t MonotonicNs() noexcept {
+// What `clock` says, ns. Cost: about 20 ns; of CPU time about 0.2 us.
+inline int64_t ClockNs(clockid_t clock) noexcept {
   timespec now = {};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1000000000u + static_cast<uint64_t>(now.tv_nsec);
+  clock_gettime(clock, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
+
+inline uint64_t MonotonicNs() noexcept { return static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)); }
 
 // Where a clock comes through a constructor, so that tests bring their own.
 using ClockFunction = uint64_t (*)() noexcept;

@@ -21,6 +21,10 @@ enum ExitCode {
   kNotWritten = 6,  // the output could not be written
 };
 
+// Of the argument that DumpPath reads.
+inline constexpr const char* kDumpHelp =
+    "The dump, the directory of its incident, or a directory of incidents, which means the newest";
+
 // Each adds its subcommand to `app`; when that runs it sets `exit_code`.
 void AddInfo(CLI::App& app, int& exit_code);
 void AddRequests(CLI::App& app, int& exit_code);

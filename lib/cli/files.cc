@@ -49,6 +49,13 @@ std::string WriteAndClose(Serializer& serializer, const model::Trace& trace, FIL
   return is_closed ? "" : strerror(errno);
 }
 
+// A status's message without the path that ours names already.
+std::string Reason(const Status& status, const std::string& path) {
+  const std::string_view message = status.message();
+  const std::string named = path + ": ";
+  return std::string(message.substr(0, named.size()) == named ? message.substr(named.size()) : message);
+}
+
 }  // namespace
 
 void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
@@ -101,13 +108,13 @@ int Load(const std::string& path, model::Trace* trace, DumpReport* report) {
       Complain(
           absl::StrFormat("%s is not a dump that this version reads: %s. Dumps are named dump.pitot in an incident's "
                           "directory.",
-                          path, status.message()));
+                          path, Reason(status, path)));
       return kNotADump;
     default:
       Complain(
           absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
                           "user, mode 0600).",
-                          path, status.message()));
+                          path, Reason(status, path)));
       return kUnreadable;
   }
 }

@@ -43,7 +43,7 @@ int Recover(const RecoverOptions& options) {
 void AddRecover(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RecoverOptions>();
   CLI::App* command = app.add_subcommand("recover", "Writes what is whole of a truncated or damaged dump to a new one");
-  command->add_option("dump", options->input, "The damaged dump, or the directory of its incident")->required();
+  command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_option("-o,--output", options->output, "Where to; - is stdout [the dump's name with .recovered.pitot]");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);

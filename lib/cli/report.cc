@@ -32,7 +32,7 @@ int Report(const ReportOptions& options) {
 void AddReport(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ReportOptions>();
   CLI::App* command = app.add_subcommand("report", "Prints the text report of a dump: its slow requests and why");
-  command->add_option("dump", options->input, "The dump, or the directory of an incident")->required();
+  command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_option("-o,--output", options->output, "Where to; - is stdout")->capture_default_str();
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);

@@ -131,7 +131,9 @@ std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown)
       labels[std::string(trace.strings[label.key])] = std::string(trace.strings[label.value]);
     }
     for (const model::Stage& stage : request.stages) {
-      stages.push_back({{"name", std::string(trace.strings[stage.name])}, {"ms", Ms(StageNs(trace, request, stage))}});
+      stages.push_back({{"name", std::string(trace.strings[stage.name])},
+                        {"begin_ms", Ms(stage.begin_ns - request.begin_ns)},
+                        {"ms", Ms(StageNs(trace, request, stage))}});
     }
     std::vector<std::string> batch_ids;
     for (const uint64_t id : rows[i].batch_ids) batch_ids.push_back(RequestId(id));
@@ -179,7 +181,7 @@ int Requests(const RequestsOptions& options) {
 void AddRequests(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RequestsOptions>();
   CLI::App* command = app.add_subcommand("requests", "Lists the requests of a dump with their stages, slowest first");
-  command->add_option("dump", options->input, "The dump, or the directory of an incident")->required();
+  command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_option("--limit", options->limit, "At most so many; 0 is all")
       ->check(CLI::Range(int64_t{0}, int64_t{1000000000}))
       ->capture_default_str();

@@ -298,6 +298,8 @@ const char* LossReasonName(LossReason reason) {
       return "ring reused after its thread exited";
     case LossReason::kDamaged:
       return "the dump is damaged";
+    case LossReason::kOpenRequests:
+      return "no room for open requests";
     case LossReason::kRefused:
       return "no ring";
   }

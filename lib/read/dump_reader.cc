@@ -689,7 +689,8 @@ class DumpParser {
 
 class File {
  public:
-  explicit File(const char* path) : descriptor_(open(path, O_RDONLY | O_CLOEXEC)) {}
+  // A pipe without a writer must not keep the reader waiting.
+  explicit File(const char* path) : descriptor_(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
   ~File() {
     if (descriptor_ >= 0) close(descriptor_);
   }
@@ -711,7 +712,7 @@ Status ReadAll(const std::string& path, std::string* contents) {
   const File file(path.c_str());
   struct stat facts {};
   if (file.descriptor() < 0 || fstat(file.descriptor(), &facts) != 0) return FileError(path, errno);
-  if (!S_ISREG(facts.st_mode)) return Status(StatusCode::kInvalidArgument, (path + ": not a file").c_str());
+  if (!S_ISREG(facts.st_mode)) return Status(StatusCode::kInvalidArgument, (path + ": no regular file").c_str());
   contents->resize(static_cast<size_t>(facts.st_size));
   size_t have = 0;
   while (have < contents->size()) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -215,21 +216,40 @@ class Writer {
     lines_.Add(2, "holds      " + Plural(trace_.events.size(), "event") + " of " +
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
                       ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches"));
-    for (size_t i = 0; i < trace_.firings.size() && i < kMaxSlow; ++i) {
-      const model::FiringRow& firing = trace_.firings[i];
-      std::string text = (i == 0 ? "fired      " : "           ") + TimeOfDay(Realtime(firing.at_ns)) + "  " +
-                         std::string(Str(firing.cause));
-      if (firing.request_id != 0) text += "  request " + RequestId(firing.request_id);
-      lines_.Add(2, text);
+    const std::vector<Fired> fired = FiredTogether();
+    for (size_t i = 0; i < fired.size() && i < kMaxSlow; ++i) {
+      const model::FiringRow& firing = *fired[i].first;
+      std::string text = TimeOfDay(Realtime(firing.at_ns)) + "  " + std::string(Str(firing.cause));
+      if (firing.request_id != 0)
+        text += "  request " + RequestId(firing.request_id);
+      else if (i > 0 && !Str(firing.detail).empty())  // the first one's is the headline
+        text += ": " + std::string(Str(firing.detail));
+      if (fired[i].count > 1) text += "  (" + Count(fired[i].count) + " times)";
+      lines_.AddWrapped(2, i == 0 ? "fired      " : "           ", text);
     }
-    if (trace_.firings.size() > kMaxSlow) {
-      lines_.Add(2, "           and " + Count(trace_.firings.size() - kMaxSlow) + " more");
-    }
+    if (fired.size() > kMaxSlow) lines_.Add(2, "           and " + Count(fired.size() - kMaxSlow) + " more");
     if (left_out_ > 0)
       lines_.Add(2, "           " + Count(left_out_) + " faster ones of the requests that fired are not shown");
     for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
       lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but nothing of it is in the trace");
     }
+  }
+
+  // Firings of one cause on one request, or that say the same of none.
+  struct Fired {
+    const model::FiringRow* first;
+    uint64_t count;
+  };
+  std::vector<Fired> FiredTogether() const {
+    std::vector<Fired> fired;
+    std::map<std::tuple<StringId, uint64_t, StringId>, size_t> known;
+    for (const model::FiringRow& firing : trace_.firings) {
+      const StringId of_none = firing.request_id == 0 ? firing.detail : 0;
+      const auto [at, is_new] = known.try_emplace({firing.cause, firing.request_id, of_none}, fired.size());
+      if (is_new) fired.push_back({&firing, 0});
+      ++fired[at->second].count;
+    }
+    return fired;
   }
 
   // One line for each.
@@ -270,9 +290,11 @@ class Writer {
   }
 
   void Facts(const RequestRow& request) {
-    for (const model::FiringRow& firing : trace_.firings) {
-      if (firing.request_id != request.id) continue;
-      lines_.AddWrapped(3, "fired      ", std::string(Str(firing.cause)) + ": " + std::string(Str(firing.detail)));
+    for (const Fired& fired : FiredTogether()) {
+      if (fired.first->request_id != request.id) continue;
+      std::string text = std::string(Str(fired.first->cause)) + ": " + std::string(Str(fired.first->detail));
+      if (fired.count > 1) text += " (and " + Count(fired.count - 1) + " times more)";
+      lines_.AddWrapped(3, "fired      ", text);
     }
     std::string when = "arrived    " + TimeOfDay(Realtime(request.begin_ns));
     if (!request.begin_known) when += " or before (its beginning is not in the window)";
@@ -637,10 +659,13 @@ class Writer {
     if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
     for (const auto& [ns, event] : work.waits) {
       lines_.AddWrapped(7, "waited     ",
-                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event));
+                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event) +
+                            (trace_.events.duration_ns[event] == kOpen ? ", and waits still" : ""));
     }
     text.clear();
     for (const uint32_t event : work.open) {
+      const auto is_it = [event](const auto& wait) { return wait.second == event; };
+      if (std::any_of(work.waits.begin(), work.waits.end(), is_it)) continue;
       const bool is_wait = trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait;
       text += (text.empty() ? "" : ", ") +
               (is_wait ? "waits for " + WaitText(event) : Cut(trace_.EventName(event), 40)) + " for " +

@@ -18,8 +18,9 @@ using base::Error;
 // Open requests cost this much each; names and routes, once full, this much. Checked against the tables by a test.
 constexpr uint64_t kBytesPerRequest = 512;
 constexpr uint64_t kNamesBytes = 1 << 20;
-// What the worker holds at most, for each byte of the reserve and, while it sorts the events of one ring, for each byte
-// of the largest. Measured where it is most, nested scopes without arguments: 2.8 and 4.5. A test holds it.
+// What the worker holds at most, for each byte of the reserve (the assembler leaves out what would be more) and, while
+// it sorts the events of one ring, for each byte of the largest. Nested scopes without arguments take 2.8 and 4.5. A
+// test holds it.
 constexpr uint64_t kArenaPerReserve = 3;
 constexpr uint64_t kArenaPerRing = 5;
 
@@ -27,6 +28,8 @@ constexpr uint64_t kMax = ~uint64_t{0};
 
 // Of what the environment may say too, whose messages give the same numbers.
 constexpr uint64_t kLeastBudgetBytes = 4u << 20, kMostBudgetBytes = uint64_t{1} << 40;
+constexpr uint64_t kLeastRingBytes = 4096, kMostRingBytes = 64u << 20;
+constexpr uint64_t kLeastOpenRequests = 16, kMostOpenRequests = 65536;
 constexpr uint64_t kLeastPreWindowMs = 1, kMostPreWindowMs = 3'600'000;
 constexpr uint64_t kLeastPostWindowMs = 0, kMostPostWindowMs = 60'000;
 
@@ -57,6 +60,9 @@ Status CheckEnvironment(const Options& o) {
   const Variable numbers[] = {
       {"PITOT_MEMORY_BUDGET_BYTES", o.memory_budget_bytes == kUnreadableNumber, "bytes", kLeastBudgetBytes,
        kMostBudgetBytes},
+      {"PITOT_MAX_RING_BYTES", o.max_ring_bytes == kUnreadableNumber, "bytes, a power of two", kLeastRingBytes,
+       kMostRingBytes},
+      {"PITOT_MAX_OPEN_REQUESTS", o.max_open_requests == ~0u, "requests", kLeastOpenRequests, kMostOpenRequests},
       {"PITOT_PRE_WINDOW_MS", o.pre_window_ms == ~0u, "milliseconds", kLeastPreWindowMs, kMostPreWindowMs},
       {"PITOT_POST_WINDOW_MS", o.post_window_ms == ~0u, "milliseconds", kLeastPostWindowMs, kMostPostWindowMs},
   };
@@ -82,9 +88,9 @@ Status CheckValues(const Options& o) {
   };
   const Range ranges[] = {
       {"memory_budget_bytes", o.memory_budget_bytes, kLeastBudgetBytes, kMostBudgetBytes},
-      {"max_ring_bytes", o.max_ring_bytes, 4096, 64u << 20},
-      {"min_ring_bytes", o.min_ring_bytes, 4096, o.max_ring_bytes},
-      {"max_open_requests", o.max_open_requests, 16, 65536},
+      {"max_ring_bytes", o.max_ring_bytes, kLeastRingBytes, kMostRingBytes},
+      {"min_ring_bytes", o.min_ring_bytes, kLeastRingBytes, o.max_ring_bytes},
+      {"max_open_requests", o.max_open_requests, kLeastOpenRequests, kMostOpenRequests},
       {"clock", static_cast<uint64_t>(o.clock), 0, 2},
       {"pre_window_ms", o.pre_window_ms, kLeastPreWindowMs, kMostPreWindowMs},
       {"post_window_ms", o.post_window_ms, kLeastPostWindowMs, kMostPostWindowMs},
@@ -152,6 +158,8 @@ MemorySplit Split(const Options& options) {
   return split;
 }
 
+uint64_t RowBytes(const MemorySplit& split) { return kArenaPerReserve * split.snapshot_reserve; }
+
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept {
   if (options.log == nullptr) return;
   try {
@@ -175,7 +183,9 @@ Options Options::FromEnvironment() noexcept {
   options.incident_directory = std::getenv("PITOT_INCIDENT_DIRECTORY");
   options.process_name = std::getenv("PITOT_PROCESS_NAME");
   options.memory_budget_bytes = session::NumberOf("PITOT_MEMORY_BUDGET_BYTES", options.memory_budget_bytes);
+  options.max_ring_bytes = session::NumberOf("PITOT_MAX_RING_BYTES", options.max_ring_bytes);
   const auto clamp = [](uint64_t value) { return static_cast<uint32_t>(value < ~0u ? value : ~0u); };
+  options.max_open_requests = clamp(session::NumberOf("PITOT_MAX_OPEN_REQUESTS", options.max_open_requests));
   options.pre_window_ms = clamp(session::NumberOf("PITOT_PRE_WINDOW_MS", options.pre_window_ms));
   options.post_window_ms = clamp(session::NumberOf("PITOT_POST_WINDOW_MS", options.post_window_ms));
   if (const char* clock = std::getenv("PITOT_CLOCK")) {

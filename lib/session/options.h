@@ -24,6 +24,8 @@ Status CheckAndCopy(const Options& options, OwnedOptions* out);
 
 // What each part of the budget gets; the parts add up to it.
 MemorySplit Split(const Options& options);
+// What of the arena the rows of a trace get, in bytes.
+uint64_t RowBytes(const MemorySplit& split);
 
 // Calls the host's log if there is one. What that throws ends here.
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept;

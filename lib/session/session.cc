@@ -8,12 +8,12 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/report.h"
 #include "session/calibrate.h"
-#include "session/cpu_clock.h"
 #include "trace/names.h"
 #include "trace/process.h"
 #include "trace/rings.h"
@@ -25,6 +25,7 @@ namespace {
 // Sessions that live for ever: a list, so that a leak checker finds them.
 constinit std::atomic<Session*> g_kept{nullptr};
 
+using base::ClockNs;
 using base::Error;
 
 // The triggers keep a slot for each route and copies of names.

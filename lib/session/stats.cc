@@ -3,8 +3,8 @@
 // What the session says of itself.
 #include <algorithm>
 
+#include "base/clock.h"
 #include "session/calibrate.h"
-#include "session/cpu_clock.h"
 #include "session/session.h"
 #include "trace/names.h"
 #include "trace/rings.h"
@@ -68,7 +68,7 @@ Stats Session::Count() noexcept {
   stats.names_refused = trace::NamesRefused() - names_refused_before_;
   AddHistory(&stats);
 
-  const auto process_ns = static_cast<double>(ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
+  const auto process_ns = static_cast<double>(base::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {
     stats.recording_cpu_percent = 100 * static_cast<double>(rings.events) * scope_cost_ns_ / process_ns;
     stats.own_threads_cpu_percent = 100 * static_cast<double>(OwnThreadsCpuNs()) / process_ns;
@@ -99,7 +99,7 @@ void Session::AddHistory(Stats* stats) noexcept {
 int64_t Session::OwnThreadsCpuNs() noexcept {
   int64_t total = 0;
   for (const auto& clock : own_clocks_) {
-    if (const clockid_t id = clock.load(); id != 0) total += ClockNs(id);
+    if (const clockid_t id = clock.load(); id != 0) total += base::ClockNs(id);
   }
   return total;
 }

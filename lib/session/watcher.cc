@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clock.h"
 #include "base/message.h"
 #include "session/calibrate.h"
-#include "session/cpu_clock.h"
 #include "session/session.h"
 #include "snapshot/ring_reader.h"
 #include "trace/names.h"
@@ -18,6 +18,7 @@
 namespace pitot::session {
 namespace {
 
+using base::ClockNs;
 using base::Error;
 
 constexpr int64_t kTickNs = 10'000'000;      // between looks for stalls

@@ -8,14 +8,15 @@
 #include <chrono>
 
 #include "assemble/assemble.h"
+#include "base/clock.h"
 #include "base/message.h"
 #include "pitot/recorder.h"
-#include "session/cpu_clock.h"
 #include "session/session.h"
 
 namespace pitot::session {
 namespace {
 
+using base::ClockNs;
 using base::Error;
 
 // How much CPU time the worker may use at once before its share is enforced.
@@ -98,7 +99,7 @@ model::Trace Session::TakeTrace(Incident* incident) {
 }
 
 model::Trace Session::MakeTrace(const Incident& incident) {
-  model::Trace trace = assemble::Assemble(incident.snapshot);
+  model::Trace trace = assemble::Assemble(incident.snapshot, RowBytes(split_));
   trace.process_name = trace.strings.Add(options_.process_name);
   for (const QueuedFiring& firing : incident.firings) {
     model::FiringRow row;

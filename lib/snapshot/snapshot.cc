@@ -9,14 +9,43 @@
 namespace pitot::snapshot {
 namespace {
 
-struct Open {
-  std::vector<trace::OpenRequest>* requests;
-  bool out_of_memory = false;
-};
-
 uint64_t WordsHeld(const trace::ThreadRing& ring) {
   return std::min(__atomic_load_n(&ring.head, __ATOMIC_RELAXED) - ring.floor, ring.mask + 1);
 }
+
+// Copies the words of open requests to the beginning of a reserve, at most to its half.
+class OpenRequestCopier {
+ public:
+  OpenRequestCopier(Reserve* reserve, Snapshot* out)
+      : reserve_(reserve), middle_(reserve->first + (reserve->last - reserve->first) / 2), out_(out) {}
+
+  // Throws bad_alloc.
+  void Run() {
+    trace::VisitOpenRequests([](void* copier, const auto& open) { static_cast<OpenRequestCopier*>(copier)->Add(open); },
+                             this);
+    if (out_of_memory_) throw std::bad_alloc();
+  }
+
+ private:
+  void Add(const trace::OpenRequest& open) noexcept {
+    const uint32_t count = open.words.count;
+    if (middle_ - reserve_->first < static_cast<ptrdiff_t>(count)) {
+      ++out_->open_requests_left_out;
+      return;
+    }
+    try {
+      out_->open_requests.push_back({reserve_->first, count, open.begin_thread, open.begin_ticks});
+      reserve_->first = std::copy(open.words.words, open.words.words + count, reserve_->first);
+    } catch (const std::bad_alloc&) {
+      out_of_memory_ = true;
+    }
+  }
+
+  Reserve* const reserve_;
+  uint64_t* const middle_;
+  Snapshot* const out_;
+  bool out_of_memory_ = false;
+};
 
 // Copies all of them. Each gets an equal share of the reserve; what one does not need goes to those that hold more.
 void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Reserve reserve,
@@ -61,18 +90,7 @@ void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t wi
                   Snapshot* out) {
   // Before the rings: a request that ends meanwhile is known from here or from its end's record.
   out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
-  Open open{&out->open_requests};
-  trace::VisitOpenRequests(
-      [](void* context, const trace::OpenRequest& request) {
-        auto* to = static_cast<Open*>(context);
-        try {
-          to->requests->push_back(request);
-        } catch (const std::bad_alloc&) {
-          to->out_of_memory = true;
-        }
-      },
-      &open);
-  if (open.out_of_memory) throw std::bad_alloc();
+  OpenRequestCopier(&reserve, out).Run();
   const trace::PinnedRings rings;
   out->window_begin_ticks = window_begin_ticks;
   out->window_end_ticks = detail::Clock(slow_clock ? 1 : 0);

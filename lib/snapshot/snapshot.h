@@ -13,14 +13,23 @@
 
 namespace pitot::snapshot {
 
+// A copy of an open request: `count` of the words of internal_sites.h, in the reserve.
+struct OpenRequestCopy {
+  const uint64_t* words = nullptr;
+  uint32_t count = 0;
+  uint32_t begin_thread = 0;  // number
+  uint64_t begin_ticks = 0;
+};
+
 struct Snapshot {
   trace::ClockMap clock;  // from the recorder's start to this snapshot
   bool cycle_counter = false;
   uint64_t window_begin_ticks = 0;
   uint64_t window_end_ticks = 0;
   std::vector<RingCopy> rings;
-  std::vector<trace::OpenRequest> open_requests;
-  uint64_t requests_ticks = 0;  // before they were read: what began earlier and is not among them had ended
+  std::vector<OpenRequestCopy> open_requests;
+  uint64_t open_requests_left_out = 0;  // had no room
+  uint64_t requests_ticks = 0;          // before they were read: what began earlier and is not among them had ended
   trace::RingCounts ring_counts;
   std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
@@ -42,7 +51,8 @@ class ReserveMemory {
   uint64_t bytes_ = 0;
 };
 
-// Copies the window [`window_begin_ticks`, now] of every ring. On the calling thread, which should run at normal
+// Copies the open requests, into the lower half of the reserve, and the window [`window_begin_ticks`, now] of every
+// ring, into the rest. On the calling thread, which should run at normal
 // priority: at idle priority, on a busy machine, the window is gone before it is read. Throws bad_alloc.
 void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks, Reserve reserve,
                   Snapshot* out);

@@ -3,6 +3,7 @@
 // Snapshots made by hand: what the window cut off, what was lost, and what makes no sense.
 #include "assemble/assemble.h"
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstring>
@@ -122,13 +123,8 @@ TEST_CASE("context that no record in the copy sets is the thread's at the time o
   copy.request = 7;
   copy.batch = 9;
   Snapshot snapshot = Of({copy});
-  pitot::trace::OpenRequest open;
-  for (const uint64_t word : {uint64_t{7}, uint64_t{0}, uint64_t{0}, uint64_t{1}, NameWord("/open"), uint64_t{0},
-                              uint64_t{0}, uint64_t{0}, uint64_t{0}})
-    open.words.Add(word);
-  open.begin_ticks = 5;
-  open.begin_thread = 1;
-  snapshot.open_requests.push_back(open);
+  const uint64_t open[] = {7, 0, 0, 1, NameWord("/open"), 0, 0, 0, 0};
+  snapshot.open_requests.push_back({open, 9, 1, 5});
 
   const Trace trace = Assembled(snapshot);
 
@@ -321,10 +317,8 @@ TEST_CASE("a request whose end was lost is not taken for an open one", "[assembl
       .Add(pitot::trace::kRequestBeginSite, 400, 600, {3, 0, 0, 0, NameWord("/r")});
   Snapshot snapshot = Of({ring.Copy(1)});
   snapshot.requests_ticks = 500;
-  pitot::trace::OpenRequest open;
-  for (const uint64_t word : {2, 0, 0, 0, 0, 0, 0, 0, 0}) open.words.Add(word);
-  open.begin_ticks = 110;
-  snapshot.open_requests.push_back(open);
+  const uint64_t open[9] = {2};
+  snapshot.open_requests.push_back({open, 9, 0, 110});
 
   const Trace trace = Assembled(snapshot);
 
@@ -335,14 +329,58 @@ TEST_CASE("a request whose end was lost is not taken for an open one", "[assembl
   CHECK(trace.requests[2].duration_ns == kOpen);
 }
 
+TEST_CASE("rows beyond what they may cost are left out, oldest first on each thread, and counted", "[assemble]") {
+  Ring first, second;
+  for (uint64_t i = 1; i <= 100; ++i) {
+    first.Add(kInstant, i * 10, i * 10);
+    second.Add(pitot::trace::kEnqueueSite, i * 10, i * 10, {i, NameWord("queue")});
+  }
+  const Snapshot snapshot = Of({first.Copy(1), second.Copy(2)});
+
+  const Trace whole = pitot::assemble::Assemble(snapshot);
+  const Trace part = pitot::assemble::Assemble(snapshot, 20'000);
+
+  CHECK(whole.losses.empty());
+  CHECK(whole.events.size() + whole.handoffs.size() == 200);
+  CHECK(pitot::model::FindInconsistency(part) == "");
+  CHECK(part.events.size() == 100);  // they are cheap, and what they left went to the other thread
+  REQUIRE(!part.handoffs.empty());
+  CHECK(part.handoffs.size() < 100);
+  CHECK(part.handoffs.back().enqueue_ns == 1000);
+  CHECK(part.handoffs.front().enqueue_ns == 1000 - 10 * (static_cast<int64_t>(part.handoffs.size()) - 1));
+  REQUIRE(part.losses.size() == 1);
+  CHECK(part.losses[0].thread == 1);
+  CHECK(part.losses[0].reason == pitot::model::LossReason::kReserve);
+  CHECK(part.losses[0].events == 100 - part.handoffs.size());
+}
+
+TEST_CASE("open requests that find no room are counted, and none of them is said to have ended", "[assemble]") {
+  std::vector<std::array<uint64_t, 9>> words;
+  for (uint64_t id = 1; id <= 100; ++id) words.push_back({id});
+  Ring ring;
+  ring.Add(pitot::trace::kRequestBeginSite, 100, 100, {100, 0, 0, 0, NameWord("/r")});
+  Snapshot snapshot = Of({ring.Copy(1)});
+  snapshot.requests_ticks = 500;
+  for (const auto& open : words) snapshot.open_requests.push_back({open.data(), 9, 0, 100});
+  snapshot.open_requests_left_out = 3;
+
+  const Trace trace = pitot::assemble::Assemble(snapshot, 20'000);
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.requests.size() > 10);
+  CHECK(trace.requests.size() < 100);
+  for (const auto& request : trace.requests) CHECK(request.duration_ns == kOpen);
+  REQUIRE(trace.losses.size() == 1);
+  CHECK(trace.losses[0].reason == pitot::model::LossReason::kOpenRequests);
+  CHECK(trace.losses[0].events == 103 - trace.requests.size());
+}
+
 TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});
   Snapshot snapshot = Of({ring.Copy(1)});
-  pitot::trace::OpenRequest open;
-  for (uint32_t i = 0; i < pitot::trace::kRequestFixedWords; ++i) open.words.Add(i == 0 ? 8 : 0);
-  open.begin_ticks = 100;
-  snapshot.open_requests.push_back(open);
+  const uint64_t open[9] = {8};
+  snapshot.open_requests.push_back({open, 9, 0, 100});
 
   const Trace trace = Assembled(snapshot);
 

@@ -303,6 +303,14 @@ class Requests(WithFolder):
         self.assertEqual([each[0][1] for each in call.call_args_list], [2, 1])
         self.assertIsNone(call.call_args[0][0])
 
+    def test_what_is_no_text_is_refused(self):
+        with pitot.Request("/x") as request:
+            for use in (request.stage, request.enqueue, lambda text: request.set_label("key", text), pitot.scope,
+                        pitot.set_thread_name, pitot.Request, lambda text: pitot.start(process_name=text)):
+                for wrong in (200, b"bytes", 1.5):
+                    with self.assertRaisesRegex(pitot.InvalidArgument, "where a str must be"):
+                        use(wrong)
+
     def test_a_number_that_c_has_no_room_for_is_refused_by_name(self):
         recorder = self.start()
         with pitot.Request("/x") as request, pitot.Batch("x") as batch:

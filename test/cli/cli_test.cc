@@ -247,6 +247,7 @@ TEST_CASE("requests speak JSON", "[cli]") {
   CHECK(slow["sizes"]["pixels"] == 50176);
   CHECK(slow["labels"]["model"] == "resnet50");
   CHECK(slow["stages"][1]["name"] == "queue");
+  CHECK(slow["stages"][1]["begin_ms"] == Approx(3.0));
   CHECK(slow["stages"][1]["ms"] == Approx(21.3));
   CHECK(slow["complete"] == false);  // a thread lost events meanwhile
 }
@@ -367,12 +368,23 @@ TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
     CAPTURE(command);
     const Result missing = folder.Run(command + " none.pitot");
     CHECK(missing.exit_code == 3);
-    CHECK(missing.err.find("none.pitot") != std::string::npos);
+    CHECK(missing.err.find("none.pitot: No such file or directory") != std::string::npos);
+    CHECK(missing.err.find("none.pitot") == missing.err.rfind("none.pitot"));
     CHECK(missing.out == "");
     CHECK(folder.Run(command + " .").exit_code == 3);
     CHECK(folder.Run(command + " garbage").exit_code == 5);
     CHECK(folder.Run(command + " empty").exit_code == 5);
   }
+}
+
+TEST_CASE("a pipe without a writer is no dump, and not waited for", "[cli]") {
+  Folder folder;
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+
+  const Result result = folder.Run("info pipe");
+
+  CHECK(result.exit_code == 5);
+  CHECK(result.err.find("no regular file") != std::string::npos);
 }
 
 TEST_CASE("output that cannot be written exits with 6 and leaves nothing behind", "[cli]") {

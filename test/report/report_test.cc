@@ -256,6 +256,42 @@ TEST_CASE("a firing on no request reports the slowest and what is still open", "
   CHECK(Has(text, "STILL OPEN when the snapshot was taken: 1 scope"));
 }
 
+TEST_CASE("firings that say the same are one line with their number, those on no request say what they are",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  const model::FiringRow slow = trace.firings[0];
+  trace.firings.insert(trace.firings.end(), 3, slow);
+  for (const char* detail :
+       {"scope forward open for 1.20 s on thread #3", "scope decode open for 1.20 s on thread #1"}) {
+    model::FiringRow stall = slow;
+    stall.request_id = 0;
+    stall.cause = trace.strings.Add("stall");
+    stall.detail = trace.strings.Add(detail);
+    trace.firings.push_back(stall);
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "latency /classify  request 0000000000008f0c  (4 times)\n"));
+  CHECK(Has(text, "stall: scope forward open for 1.20 s on thread #3\n"));
+  CHECK(Has(text, "stall: scope decode open for 1.20 s on thread #1\n"));
+  CHECK(Has(text, "(and 3"));
+}
+
+TEST_CASE("a wait that is open is said once of its thread", "[report]") {
+  Trace trace = incident::MakeTrace();
+  // What the slow request's thread waited for it waits for still.
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) trace.events.duration_ns[event] = model::kOpen;
+  }
+  REQUIRE(model::FindInconsistency(trace) == "");
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "and waits still"));
+  CHECK(!Has(text, "still open waits"));
+}
+
 TEST_CASE("requests as slow as one that fired are listed though a cool-down kept them quiet", "[report]") {
   Trace trace = incident::MakeTrace();
   for (model::RequestRow& request : trace.requests) {

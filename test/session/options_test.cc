@@ -134,13 +134,16 @@ TEST_CASE("the tables of requests and names keep to their part of the budget whe
 TEST_CASE("the environment overlays the options", "[options]") {
   const Environment directory("PITOT_INCIDENT_DIRECTORY", "/var/lib/x"), name("PITOT_PROCESS_NAME", "y"),
       budget("PITOT_MEMORY_BUDGET_BYTES", "8388608"), pre("PITOT_PRE_WINDOW_MS", "123"),
-      post("PITOT_POST_WINDOW_MS", "0"), clock("PITOT_CLOCK", "operating_system");
+      post("PITOT_POST_WINDOW_MS", "0"), clock("PITOT_CLOCK", "operating_system"),
+      ring("PITOT_MAX_RING_BYTES", "65536"), open("PITOT_MAX_OPEN_REQUESTS", "32");
 
   const Options options = Options::FromEnvironment();
 
   CHECK(std::string(options.incident_directory) == "/var/lib/x");
   CHECK(std::string(options.process_name) == "y");
   CHECK(options.memory_budget_bytes == 8 << 20);
+  CHECK(options.max_ring_bytes == 65536);
+  CHECK(options.max_open_requests == 32);
   CHECK(options.pre_window_ms == 123);
   CHECK(options.post_window_ms == 0);
   CHECK(options.clock == pitot::ClockSource::kOperatingSystem);
@@ -169,6 +172,8 @@ TEST_CASE("a value in the environment that is none is refused by name and told t
       {"PITOT_MEMORY_BUDGET_BYTES", "64M", bytes},
       {"PITOT_MEMORY_BUDGET_BYTES", "-1", bytes},
       {"PITOT_MEMORY_BUDGET_BYTES", "99999999999999999999999", bytes},
+      {"PITOT_MAX_RING_BYTES", "1M", "a number of bytes, a power of two, 4096 to 67108864"},
+      {"PITOT_MAX_OPEN_REQUESTS", "all", "a number of requests, 16 to 65536"},
       {"PITOT_PRE_WINDOW_MS", "5s", pre},
       {"PITOT_PRE_WINDOW_MS", "4294967297", pre},  // 1 beyond 32 bits
       {"PITOT_PRE_WINDOW_MS", "99999999999", pre},

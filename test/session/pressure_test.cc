@@ -124,40 +124,120 @@ TEST_CASE("a storm of triggers on eight threads leaves few incidents, bounded me
   CHECK(host.recorder.Stats().incidents_written == stats.incidents_written + 1);
 }
 
-TEST_CASE("an incident that fills the reserve is written in the arena, with many rings as with one", "[pressure]") {
+namespace {
+
+// What a server may fill its rings with. Each records at least so many bytes.
+struct Filling {
+  const char* name;
+  void (*record)(uint64_t bytes);
+};
+
+// The least bytes an event, and the most segments.
+void RecordScopes(uint64_t bytes) {
+  for (uint64_t done = 0; done < bytes; done += 48) {
+    PITOT_SCOPE("outer");
+    PITOT_SCOPE("middle");
+    PITOT_SCOPE("inner");
+  }
+}
+
+// Of requests that other processes began.
+void AdoptForeign(uint64_t bytes) {
+  static std::atomic<uint64_t> serial{0};
+  for (uint64_t done = 0; done < bytes; done += 64) {
+    pitot::Token token;
+    token.request = uint64_t{1} << 63 | ++serial;
+    token.process = 0x7fffffff;
+    const pitot::Adopt adopt(token);
+  }
+}
+
+void HandOver(uint64_t bytes) {
+  Request request = Request::Begin("/handed");
+  for (uint64_t done = 0; done < bytes; done += 32) (void)request.Enqueue("queue");
+  request.Finish(Outcome::kOk);
+}
+
+void RecordTokens(uint64_t bytes) {
+  Request request = Request::Begin("/tokens");
+  for (uint64_t done = 0; done < bytes; done += 32) request.Emit();
+  request.Finish(Outcome::kOk);
+}
+
+void RecordBatches(uint64_t bytes) {
+  Request request = Request::Begin("/batches");
+  const pitot::Token token = request.Enqueue("queue");
+  for (uint64_t done = 0; done < bytes; done += 192) {
+    pitot::Batch batch = pitot::Batch::Begin("executor");
+    batch.Join(token);
+  }
+  request.Finish(Outcome::kOk);
+}
+
+void RecordAsyncs(uint64_t bytes) {
+  Request request = Request::Begin("/asyncs");
+  for (uint64_t done = 0; done < bytes; done += 64) const auto part = PITOT_ASYNC_SCOPE("part", request.token());
+  request.Finish(Outcome::kOk);
+}
+
+void RecordArguments(uint64_t bytes) {
+  static std::atomic<uint64_t> serial{0};
+  for (uint64_t done = 0; done < bytes; done += 64)
+    PITOT_INSTANT("text", std::to_string(++serial) + std::string(30, 't'));
+}
+
+// As many as may be open, with all their details.
+std::vector<Request> OpenAll(uint32_t count) {
+  std::vector<Request> open;
+  for (uint32_t i = 0; i < count; ++i) {
+    open.push_back(Request::Begin("/open"));
+    for (const char* key : {"a", "b", "c", "d"}) open.back().SetLabel(key, "value"), open.back().SetSize(key, i);
+    for (int stage = 0; stage < Request::kMaxStages; ++stage) open.back().Stage("stage");
+  }
+  return open;
+}
+
+// An incident of a reserve full of that: 0 if it was written in the memory it was promised.
+int WriteFullIncident(const Filling& filling, uint64_t max_ring_bytes) {
+  const fakes::TempDirectory directory;
+  pitot::Options options = session_test::SmallOptions();
+  options.incident_directory = directory.path().c_str();
+  options.memory_budget_bytes = 32 << 20;
+  options.max_ring_bytes = max_ring_bytes;
+  options.max_open_requests = 4096;
+  pitot::Recorder recorder = pitot::Recorder::Start(options);
+  const pitot::MemorySplit split = recorder.Stats().memory;
+  // Last as long as all of it: the report shows what every thread did meanwhile.
+  Request request = Request::Begin("/long");
+  std::vector<Request> open;
+  if (filling.record == nullptr) open = OpenAll(options.max_open_requests - 1);
+  const auto record = filling.record != nullptr ? filling.record : RecordScopes;
+  for (uint64_t bytes = 0; bytes < split.snapshot_reserve; bytes += max_ring_bytes)
+    std::thread(record, split.snapshot_reserve).join();
+  request.Finish(Outcome::kOk);
+  const uint64_t before = ResidentBytes();
+  std::ofstream("/proc/self/clear_refs") << "5";
+  if (!recorder.Trigger("large").ok() || !recorder.Flush(60'000).ok()) return 1;
+  const uint64_t taken = MostResidentBytes() - before;
+  // Full, and no more than was promised; the allocator's own pages are not counted in it.
+  if (taken < split.snapshot_reserve / 2) return 2;
+  return taken <= split.snapshot_reserve + split.analysis_arena + (1 << 20) ? 0 : 3;
+}
+
+}  // namespace
+
+TEST_CASE("an incident that fills the reserve is written in the arena, whatever fills it", "[pressure]") {
   if (fakes::kThreadSanitizer || fakes::kAddressSanitizer) return;
+  constexpr Filling kFillings[] = {{"scopes", RecordScopes},       {"foreign adoptions", AdoptForeign},
+                                   {"hand-overs", HandOver},       {"tokens", RecordTokens},
+                                   {"batches", RecordBatches},     {"asynchronous scopes", RecordAsyncs},
+                                   {"arguments", RecordArguments}, {"open requests", nullptr}};
   for (const uint64_t max_ring_bytes : {1ull << 18, 8ull << 20}) {
-    // In a process of its own, whose memory nothing else has used.
-    CHECK(fakes::InChild([max_ring_bytes] {
-            const fakes::TempDirectory directory;
-            pitot::Options options = session_test::SmallOptions();
-            options.incident_directory = directory.path().c_str();
-            options.memory_budget_bytes = 32 << 20;
-            options.max_ring_bytes = max_ring_bytes;
-            pitot::Recorder recorder = pitot::Recorder::Start(options);
-            const pitot::MemorySplit split = recorder.Stats().memory;
-            // Lasts as long as all of them: the report shows what every thread did meanwhile.
-            Request request = Request::Begin("/long");
-            // The least bytes an event, and the most segments.
-            const auto record = [&] {
-              for (uint64_t words = 0; words < split.snapshot_reserve / 8; words += 6) {
-                PITOT_SCOPE("outer");
-                PITOT_SCOPE("middle");
-                PITOT_SCOPE("inner");
-              }
-            };
-            for (uint64_t rings = 0; rings < split.snapshot_reserve; rings += max_ring_bytes)
-              std::thread(record).join();
-            request.Finish(Outcome::kOk);
-            const uint64_t before = ResidentBytes();
-            std::ofstream("/proc/self/clear_refs") << "5";
-            if (!recorder.Trigger("large").ok() || !recorder.Flush(60'000).ok()) return 1;
-            const uint64_t most = MostResidentBytes();
-            const uint64_t taken = most - before;
-            // Full, and no more than was promised; the allocator's own pages are not counted in it.
-            if (taken < 2 * split.snapshot_reserve) return 2;
-            return taken <= split.snapshot_reserve + split.analysis_arena + (1 << 20) ? 0 : 3;
-          }) == 0);
+    for (const Filling& filling : kFillings) {
+      INFO(filling.name << " in rings of " << max_ring_bytes);
+      // In a process of its own, whose memory nothing else has used.
+      CHECK(fakes::InChild([&] { return WriteFullIncident(filling, max_ring_bytes); }) == 0);
+    }
   }
 }
 

@@ -234,7 +234,9 @@ def real(name: str, value: Any) -> float:
 
 
 def encode(text: Optional[str]) -> Optional[bytes]:
-    """As C takes it; what is no text of UTF-8 becomes question marks rather than an exception."""
+    """As C takes it; what is no text of UTF-8 becomes question marks. Raises InvalidArgument for what is no str."""
+    if not isinstance(text, (str, type(None))):
+        raise InvalidArgument(f"{text!r} is where a str must be")
     return None if text is None else text.encode("utf-8", "replace")
 
 
