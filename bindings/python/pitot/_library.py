@@ -204,6 +204,10 @@ class OpenEnum(enum.IntEnum):
         member._value_ = int(value)
         return member
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        # By value: Python 3.11 looks members up by name, and finds none that only a later library knows.
+        return self.__class__, (self._value_,)
+
 
 # A handle goes to C in the last step of a call, after what else it takes was converted by these: conversions run Python,
 # where another thread may get the interpreter and finish what the handle is of, or raise.
