@@ -206,7 +206,7 @@ Million WriteMillion(const std::string& folder, Compress compress, std::string* 
   const std::unique_ptr<Serializer> perfetto = MakePerfettoSerializer(perfetto_options), dump = MakeDumpSerializer();
   const double begin_ns = ThreadCpuNs();
   snapshot::Snapshot snapshot;
-  snapshot::TakeSnapshot(start, false, 0, reserve.Whole(), &snapshot);
+  snapshot::TakeSnapshot(start, false, 0, {}, reserve.Whole(), &snapshot);
   const double snapshot_ns = ThreadCpuNs();
   const model::Trace trace = assemble::Assemble(snapshot);
   const double assemble_ns = ThreadCpuNs();

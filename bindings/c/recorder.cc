@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "convert.h"

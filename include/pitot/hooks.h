@@ -26,7 +26,8 @@ struct IncidentInfo {
 // meanwhile and waits; what fires after it becomes one more), must not throw and must not call Recorder::Stop. Null:
 // not called.
 struct Hooks {
-  // The incident's files are on disk.
+  // The incident's files are on disk, or could not be written: IncidentInfo::status says which. (One for which there
+  // was no memory to copy it is only logged and counted.)
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
   // Its verdict has been added. Today the report is complete when the files are written, so this follows at once.
   void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;

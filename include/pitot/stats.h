@@ -15,7 +15,7 @@ struct MemorySplit {
   uint64_t rings;
   uint64_t requests_and_names;
   uint64_t snapshot_reserve;  // the most that one incident holds of the rings
-  uint64_t analysis_arena;    // what turning a full reserve into files may take; the size of the reserve bounds it
+  uint64_t analysis_arena;    // what turning a full reserve into files may take; what would take more is left out
 };
 
 struct Stats {

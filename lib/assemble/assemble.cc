@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <numeric>
 #include <tuple>
-#include <type_traits>
 #include <unordered_set>
 #include <utility>
 
@@ -84,10 +84,19 @@ struct RawToken {
   uint64_t request;
 };
 
-// What a trace's rows cost at their most, in bytes: while it is made (raw rows, maps from ids, tables that grow and are
-// sorted) or while files are made of it (indexes), whichever is more. Measured; a test holds the sum to the arena.
-constexpr uint64_t kEventCost = 45, kArgCost = 8, kRequestCost = 600, kDetailCost = 32, kBatchCost = 250,
-                   kMemberCost = 160, kHandoffCost = 240, kAsyncCost = 160, kTokenCost = 100, kStringCost = 140;
+// What the rows of a trace cost, in bytes, while it is made, raw and sorted, with the maps from ids to them, and what
+// report and Perfetto file add. Where no size says it, it was measured; a test holds the sum to the arena.
+constexpr uint64_t kMapCost = 56;  // an entry of 8 to 16 bytes
+constexpr uint64_t kEventCost = 45;
+constexpr uint64_t kArgCost = sizeof(model::ArgValue);
+constexpr uint64_t kStringCost = 140;
+constexpr uint64_t kRequestCost = 2 * sizeof(model::RequestRow) + 3 * kMapCost;
+constexpr uint64_t kDetailCost = 50;
+constexpr uint64_t kBatchCost = 2 * sizeof(model::BatchRow) + kMapCost;
+constexpr uint64_t kMemberCost = sizeof(RawMember) + sizeof(model::MemberRow) + 16;
+constexpr uint64_t kHandoffCost = sizeof(RawHandoff) + sizeof(model::HandoffRow) + kMapCost;
+constexpr uint64_t kAsyncCost = sizeof(RawAsync) + sizeof(model::AsyncRow) + kMapCost;
+constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
 class Assembler {
  public:
@@ -108,7 +117,7 @@ class Assembler {
   void FlushEvents(uint32_t thread);
   void OrderMoments();
 
-  template <class Row> void Add(const std::type_identity_t<Row>& row, uint64_t cost, std::vector<Row>* rows) {
+  template <class Rows> void Add(const typename Rows::value_type& row, uint64_t cost, Rows* rows) {
     rows->push_back(row);
     used_bytes_ += cost;
   }
@@ -140,6 +149,7 @@ class Assembler {
   model::Trace trace_;
   Sites sites_;
   std::unordered_map<uint32_t, uint32_t> thread_rows_;
+  std::vector<const trace::RecycledRing*> recycled_;  // inside the window
 
   // Of the thread being read: the context that events before (older than) the records read so far ran in.
   uint64_t request_ = 0, batch_ = 0;
@@ -147,7 +157,7 @@ class Assembler {
   std::vector<RawEvent> raw_;
   uint64_t raw_records_ = 0;
   // What all rows may cost, what those made so far do, and the words of rings still to read.
-  uint64_t most_bytes_;
+  const uint64_t most_bytes_;
   uint64_t used_bytes_ = 0, words_left_ = 0;
   // Until ResolveEvents the events' requests and batches are numbers of these.
   IdNumbers requests_, batches_;
@@ -156,24 +166,26 @@ class Assembler {
   // When requests last did something: a context or a token may be of one that had ended.
   std::unordered_map<uint64_t, int64_t> alive_ns_;
   std::unordered_set<uint64_t> open_;
-  std::vector<RawMember> members_;
-  std::vector<RawHandoff> handoffs_;
-  std::vector<RawAsync> asyncs_;
-  std::vector<RawToken> tokens_;
+  // Until SortRows. Not in vectors, which take three times the memory while they grow.
+  std::deque<model::RequestRow> request_table_;
+  std::deque<RawMember> members_;
+  std::deque<RawHandoff> handoffs_;
+  std::deque<RawAsync> asyncs_;
+  std::deque<RawToken> tokens_;
 };
 
 model::RequestRow& Assembler::Request(uint64_t id) {
-  const auto [at, is_new] = request_rows_.try_emplace(id, static_cast<uint32_t>(trace_.requests.size()));
+  const auto [at, is_new] = request_rows_.try_emplace(id, static_cast<uint32_t>(request_table_.size()));
   if (is_new) {
     model::RequestRow row;
     row.id = id;
     row.begin_known = false;
     row.duration_ns = kOpen;
     row.begin_ns = INT64_MAX;  // until something is known of it
-    trace_.requests.push_back(row);
+    request_table_.push_back(row);
     used_bytes_ += kRequestCost;
   }
-  return trace_.requests[at->second];
+  return request_table_[at->second];
 }
 
 model::BatchRow& Assembler::Batch(uint64_t id) {
@@ -544,20 +556,23 @@ void Assembler::FlushEvents(uint32_t thread) {
   }
 }
 
+// What the rings say of these afterwards is newer.
 void Assembler::AddOpenRequests() {
-  uint64_t left_out = snapshot_.open_requests_left_out;
   for (const snapshot::OpenRequestCopy& open : snapshot_.open_requests) {
-    open_.insert(open.words[0]);
-    if (used_bytes_ > most_bytes_ && !request_rows_.contains(open.words[0])) {
+    open_.insert(open.id);
+    used_bytes_ += kMapCost;
+  }
+  const uint64_t until_bytes = most_bytes_ / 2;
+  uint64_t left_out = 0;
+  for (const snapshot::OpenRequestCopy& open : snapshot_.open_requests) {
+    if (open.words == nullptr || used_bytes_ > until_bytes) {
       ++left_out;
       continue;
     }
-    model::RequestRow& row = Request(open.words[0]);
-    if (row.end_known) continue;  // it ended while the snapshot was taken
+    model::RequestRow& row = Request(open.id);
     row.begin_ns = Ns(open.begin_ticks);
     row.begin_known = true;
     row.begin_thread = ThreadRow(open.begin_thread);
-    row.duration_ns = kOpen;
     ReadRequestWords(open.words, open.count, &row);
   }
   if (left_out != 0) {
@@ -568,23 +583,21 @@ void Assembler::AddOpenRequests() {
 
 // Threads that exited inside the window and whose rings were given to others.
 void Assembler::AddRecycled() {
-  const std::vector<trace::RecycledRing>& recycled = snapshot_.recycled;
-  for (const trace::RecycledRing& ring : recycled) {
-    if (ring.exit_ticks < snapshot_.window_begin_ticks || thread_rows_.contains(ring.number)) continue;
+  for (const trace::RecycledRing* ring : recycled_) {
     const auto thread = static_cast<uint32_t>(trace_.threads.size());
-    thread_rows_[ring.number] = thread;
     model::ThreadRow row;
-    row.number = ring.number;
-    row.tid = ring.tid;
-    row.name = trace_.strings.Add(ring.name);
+    row.number = ring->number;
+    row.tid = ring->tid;
+    row.name = trace_.strings.Add(ring->name);
     row.exited = true;
     row.first_event = trace_.events.size();
-    row.history_begin_ns = Ns(ring.exit_ticks);
+    row.history_begin_ns = Ns(ring->exit_ticks);
     trace_.threads.push_back(row);
     trace_.losses.push_back({thread, model::LossReason::kRecycled,
-                             std::max(Ns(ring.attach_ticks), trace_.window_begin_ns), Ns(ring.exit_ticks), ring.events,
-                             0});
+                             std::max(Ns(ring->attach_ticks), trace_.window_begin_ns), Ns(ring->exit_ticks),
+                             ring->events, 0});
   }
+  const std::vector<trace::RecycledRing>& recycled = snapshot_.recycled;
   // There may have been more than are remembered.
   if (snapshot_.ring_counts.rings_recycled > recycled.size() && !recycled.empty() &&
       recycled.front().exit_ticks >= snapshot_.window_begin_ticks) {
@@ -610,43 +623,40 @@ void Assembler::JoinEnqueues() {
     if (enqueue_of(a) != enqueue_of(b)) return enqueue_of(a) < enqueue_of(b);
     return a.row.take_ns > b.row.take_ns;  // the take first
   });
-  std::vector<RawHandoff> joined;
-  size_t unpaired_takes = 0;
+  size_t joined = 0, unpaired_takes = 0;
   for (const RawHandoff& handoff : handoffs_) {
-    if (joined.empty() || enqueue_of(joined.back()) != enqueue_of(handoff)) unpaired_takes = 0;
+    if (joined == 0 || enqueue_of(handoffs_[joined - 1]) != enqueue_of(handoff)) unpaired_takes = 0;
     if (handoff.row.take_ns != 0) {
       ++unpaired_takes;
     } else if (unpaired_takes > 0) {
       --unpaired_takes;
       continue;
     }
-    joined.push_back(handoff);
+    handoffs_[joined++] = handoff;
   }
-  handoffs_ = std::move(joined);
+  handoffs_.resize(joined);
 }
 
-template <class Row> std::vector<uint32_t> OrderBy(const std::vector<Row>& rows, auto less) {
-  std::vector<uint32_t> order(rows.size());
+// Moves rows into a vector, in order, and the map from ids to their new places.
+template <class Rows>
+std::vector<typename Rows::value_type> InOrder(Rows* rows, std::unordered_map<uint64_t, uint32_t>* index) {
+  std::vector<uint32_t> order(rows->size());
   std::iota(order.begin(), order.end(), 0u);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return less(rows[a], rows[b]); });
-  return order;
-}
-
-// Puts rows in order and the maps from ids on the new places.
-template <class Row> void Reorder(std::vector<Row>* rows, std::unordered_map<uint64_t, uint32_t>* index,
-                                  const std::vector<uint32_t>& order) {
-  std::vector<Row> sorted;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return (*rows)[a].begin_ns < (*rows)[b].begin_ns; });
+  std::vector<typename Rows::value_type> sorted;
   sorted.reserve(rows->size());
   for (const uint32_t row : order) sorted.push_back(std::move((*rows)[row]));
-  *rows = std::move(sorted);
-  for (uint32_t i = 0; i < rows->size(); ++i) (*index)[(*rows)[i].id] = i;
+  for (uint32_t i = 0; i < sorted.size(); ++i) (*index)[sorted[i].id] = i;
+  rows->clear();
+  return sorted;
 }
 
 // Requests whose end is not recorded are open if they are in the table of open ones, or Begin was called after it was
 // read (what arrived before may begin late). All others ended, and when is lost.
 void Assembler::EndRequests() {
   const int64_t table_ns = Ns(snapshot_.requests_ticks);
-  for (model::RequestRow& row : trace_.requests) {
+  for (model::RequestRow& row : request_table_) {
     const bool is_mentioned_only = row.begin_ns == INT64_MAX;
     if (is_mentioned_only) row.begin_ns = trace_.window_begin_ns;
     if (row.end_known || open_.contains(row.id)) continue;
@@ -660,9 +670,8 @@ void Assembler::EndRequests() {
 }
 
 void Assembler::SortRows() {
-  const auto earlier = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
-  Reorder(&trace_.requests, &request_rows_, OrderBy(trace_.requests, earlier));
-  Reorder(&trace_.batches, &batch_rows_, OrderBy(trace_.batches, earlier));
+  trace_.requests = InOrder(&request_table_, &request_rows_);
+  trace_.batches = InOrder(&trace_.batches, &batch_rows_);
   const auto request_row = [&](uint64_t id) {
     const auto at = request_rows_.find(id);
     return at != request_rows_.end() ? at->second : kNone;
@@ -672,11 +681,11 @@ void Assembler::SortRows() {
     return at != batch_rows_.end() ? at->second : kNone;
   };
 
-  std::stable_sort(members_.begin(), members_.end(), [&](const RawMember& a, const RawMember& b) {
+  std::sort(members_.begin(), members_.end(), [&](const RawMember& a, const RawMember& b) {
     const uint32_t row_a = batch_row(a.batch), row_b = batch_row(b.batch);
-    if (row_a != row_b) return row_a < row_b;
-    return a.join_ns != b.join_ns ? a.join_ns < b.join_ns : a.joined && !b.joined;
+    return std::tuple(row_a, a.join_ns, !a.joined, a.request) < std::tuple(row_b, b.join_ns, !b.joined, b.request);
   });
+  trace_.members.reserve(members_.size());
   for (const RawMember& member : members_) {
     const uint32_t batch = batch_row(member.batch), request = request_row(member.request);
     if (batch == kNone || request == kNone) continue;
@@ -692,12 +701,14 @@ void Assembler::SortRows() {
   }
 
   JoinEnqueues();
+  trace_.handoffs.reserve(handoffs_.size());
   for (const RawHandoff& handoff : handoffs_) {
     model::HandoffRow row = handoff.row;
     row.request = request_row(handoff.request);
     row.batch = handoff.batch != 0 ? batch_row(handoff.batch) : kNone;
     trace_.handoffs.push_back(row);
   }
+  handoffs_.clear();
   std::stable_sort(trace_.handoffs.begin(), trace_.handoffs.end(), [](const auto& a, const auto& b) {
     if (a.enqueue_ns != b.enqueue_ns) return a.enqueue_ns < b.enqueue_ns;
     return a.take_ns != 0 && (b.take_ns == 0 || a.take_ns < b.take_ns);  // taken at once and handed on: in that order
@@ -720,6 +731,7 @@ void Assembler::SortRows() {
     }
   }
 
+  trace_.tokens.reserve(tokens_.size());
   for (const RawToken& token : tokens_) {
     trace_.tokens.push_back(token.row);
     trace_.tokens.back().request = request_row(token.request);
@@ -761,19 +773,20 @@ model::Trace Assembler::Run() {
     // What the threads copied last recorded meanwhile belongs to the window, too.
     trace_.window_end_ns = std::max(trace_.window_end_ns, Ns(ring.now_ticks));
   }
+  for (const trace::RecycledRing& ring : snapshot_.recycled) {
+    if (ring.exit_ticks < snapshot_.window_begin_ticks) continue;
+    if (thread_rows_.try_emplace(ring.number, static_cast<uint32_t>(thread_rows_.size())).second)
+      recycled_.push_back(&ring);
+  }
   model::EventColumns& events = trace_.events;
   events.begin_ns.reserve(words_left_ / 2);
   events.duration_ns.reserve(words_left_ / 2);
   for (auto* column : {&events.site, &events.thread, &events.request, &events.batch, &events.args})
     column->reserve(words_left_ / 2);
-  // Open requests, which are read last, have half of it for sure.
-  const uint64_t of_open = std::min(snapshot_.open_requests.size() * kRequestCost, most_bytes_ / 2);
-  most_bytes_ -= of_open;
+  AddOpenRequests();
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
-  most_bytes_ += of_open;
   AddRecycled();
   AddCountedLosses();
-  AddOpenRequests();
   EndRequests();
   SortRows();
   ResolveEvents();

@@ -10,9 +10,12 @@
 
 namespace pitot::assemble {
 
+inline constexpr uint64_t kUnbounded = uint64_t{1} << 62;
+
 // Rows that would cost more than about `most_bytes` together, at the peak of making the trace or files of it, are left
-// out, oldest first, and counted as LossReason::kReserve. Throws bad_alloc. Cost: about 0.3 us an event.
-model::Trace Assemble(const snapshot::Snapshot& snapshot, uint64_t most_bytes = uint64_t{1} << 62);
+// out and counted: the oldest events of each thread (LossReason::kReserve), the last of the snapshot's open requests
+// (kOpenRequests). Throws bad_alloc. Cost: about 0.3 us an event.
+model::Trace Assemble(const snapshot::Snapshot& snapshot, uint64_t most_bytes = kUnbounded);
 
 }  // namespace pitot::assemble
 

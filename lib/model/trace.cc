@@ -285,21 +285,21 @@ const char* LossReasonName(LossReason reason) {
     case LossReason::kOverwritten:
       return "overwritten";
     case LossReason::kCopying:
-      return "overwritten while copying";
+      return "overwritten in copy";
     case LossReason::kReserve:
-      return "snapshot reserve full";
+      return "no room";
     case LossReason::kUnreadable:
       return "unreadable";
     case LossReason::kDepth:
       return "too deep";
     case LossReason::kClosedElsewhere:
-      return "closed on another thread";
+      return "closed elsewhere";
     case LossReason::kRecycled:
-      return "ring reused after its thread exited";
+      return "ring reused";
     case LossReason::kDamaged:
-      return "the dump is damaged";
+      return "dump damaged";
     case LossReason::kOpenRequests:
-      return "no room for open requests";
+      return "no room (requests)";
     case LossReason::kRefused:
       return "no ring";
   }

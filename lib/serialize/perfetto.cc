@@ -219,11 +219,13 @@ class PerfettoWriter {
     std::map<model::LossReason, uint64_t> by_reason;
     for (const model::LossRow& loss : trace_.losses) {
       by_reason[loss.reason] += loss.events;
-      all += loss.events;
+      if (loss.reason != model::LossReason::kOpenRequests) all += loss.events;
     }
     number("lost_events", all);
-    for (const auto& [reason, events] : by_reason)
-      number(std::string("lost_events: ") + LossReasonName(reason), events);
+    for (const auto& [reason, lost] : by_reason) {
+      const char* const what = reason == model::LossReason::kOpenRequests ? "lost_requests: " : "lost_events: ";
+      number(std::string(what) + LossReasonName(reason), lost);
+    }
     buffer.Close(message);
     out_.EndPacket();
   }

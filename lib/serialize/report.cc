@@ -233,6 +233,7 @@ class Writer {
     for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
       lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but nothing of it is in the trace");
     }
+    if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
   }
 
   // Firings of one cause on one request, or that say the same of none.
@@ -780,16 +781,18 @@ class Writer {
   void Losses() {
     lines_.Blank();
     if (trace_.losses.empty()) return lines_.Add(0, "LOST: nothing was lost.");
-    uint64_t events = 0, bytes = 0;
+    uint64_t events = 0, bytes = 0, requests = 0;
     bool is_number_unknown = false;
     for (const model::LossRow& loss : trace_.losses) {
-      events += loss.events, bytes += loss.bytes;
+      (loss.reason == model::LossReason::kOpenRequests ? requests : events) += loss.events;
+      bytes += loss.bytes;
       is_number_unknown |= loss.events == 0;
     }
     lines_.Add(
         0, "LOST: " +
                (is_number_unknown && events == 0 ? std::string("events, how many is not known")
                                                  : (is_number_unknown ? "at least " : "") + Plural(events, "event")) +
+               (requests != 0 ? ", " + Plural(requests, "open request") : "") +
                (bytes != 0 ? ", " + Bytes(bytes) : ""));
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +

@@ -168,6 +168,13 @@ void Session::Log(LogLevel level, const char* message) const noexcept {
   LeaveHost();
 }
 
+void Session::GiveUpOn(const Incident& incident) noexcept {
+  incidents_failed_.fetch_add(1, std::memory_order_relaxed);
+  Log(LogLevel::kError, Error(StatusCode::kUnavailable, "incident %llu, %s: cut off: the recorder was stopped",
+                              static_cast<unsigned long long>(incident.number), incident.cause.c_str())
+                            .message());
+}
+
 Status Session::status() const noexcept {
   if (!IsOfThisProcess()) return Status(StatusCode::kNotRunning, "the recorder belongs to the parent of this process");
   if (!running_.load()) return Status(StatusCode::kNotRunning, "the recorder was stopped");
@@ -363,10 +370,15 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
 // and does not come back is left alone, with what it works on.
 void Session::JoinThreads() noexcept {
   bool is_over;
+  std::unique_ptr<Incident> given_up;
+  if (give_up_.load()) {
+    const std::lock_guard lock(mutex_);
+    given_up = std::move(copied_);
+  }
+  if (given_up != nullptr) GiveUpOn(*given_up);
   {
     std::unique_lock lock(mutex_);
     watcher_done_ = watcher_done_ || !watcher_.joinable();
-    if (give_up_.load()) copied_.reset();
     changed_.notify_all();
     is_over = changed_.wait_for(lock, std::chrono::nanoseconds(kGraceNs), [this] { return threads_running_ == 0; });
     if (!is_over) keep_alive_ = weak_from_this().lock();

@@ -99,6 +99,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   int64_t OwnThreadsCpuNs() noexcept;
   void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
+  // Counts an incident that Stop leaves no time for, and says so.
+  void GiveUpOn(const Incident& incident) noexcept;
   void TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept;
   bool EnterHost() const noexcept;
   void LeaveHost() const noexcept;

@@ -249,13 +249,18 @@ void Session::CopyIfDue(bool at_once) {
       if (!at_once) return;
       changed_.wait(lock, [this] { return !reserve_in_use_ || give_up_.load(); });
       if (give_up_.load()) {
+        lock.unlock();
+        GiveUpOn(*pending_);
         pending_.reset();
         is_pending_.store(false);
         return;
       }
     }
   }
-  snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, reserve_.Whole(), &pending_->snapshot);
+  std::vector<uint64_t> fired;
+  for (const QueuedFiring& firing : pending_->firings) fired.push_back(firing.request);
+  snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, fired, reserve_.Whole(),
+                         &pending_->snapshot);
   is_pending_.store(false);
   const std::lock_guard lock(mutex_);
   copied_ = std::move(pending_);

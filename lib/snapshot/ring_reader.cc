@@ -139,6 +139,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->last = last;
   reserve->last = first;
   Settle(newest - before_open, copy);
+  copy->open.shrink_to_fit();  // thousands of threads have little open
 }
 
 }  // namespace pitot::snapshot

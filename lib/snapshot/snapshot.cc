@@ -13,39 +13,68 @@ uint64_t WordsHeld(const trace::ThreadRing& ring) {
   return std::min(__atomic_load_n(&ring.head, __ATOMIC_RELAXED) - ring.floor, ring.mask + 1);
 }
 
-// Copies the words of open requests to the beginning of a reserve, at most to its half.
-class OpenRequestCopier {
- public:
-  OpenRequestCopier(Reserve* reserve, Snapshot* out)
-      : reserve_(reserve), middle_(reserve->first + (reserve->last - reserve->first) / 2), out_(out) {}
+// Visits open requests with a function that may throw, which ends there.
+template <class Visit> void VisitOpen(Visit visit) {
+  struct Context {
+    Visit* visit;
+    bool out_of_memory = false;
+  } context{&visit};
+  trace::VisitOpenRequests(
+      [](void* to, const trace::OpenRequest& open) {
+        auto* const of = static_cast<Context*>(to);
+        try {
+          (*of->visit)(open);
+        } catch (const std::bad_alloc&) {
+          of->out_of_memory = true;
+        }
+      },
+      &context);
+  if (context.out_of_memory) throw std::bad_alloc();
+}
 
-  // Throws bad_alloc.
-  void Run() {
-    trace::VisitOpenRequests([](void* copier, const auto& open) { static_cast<OpenRequestCopier*>(copier)->Add(open); },
-                             this);
-    if (out_of_memory_) throw std::bad_alloc();
-  }
-
- private:
-  void Add(const trace::OpenRequest& open) noexcept {
-    const uint32_t count = open.words.count;
-    if (middle_ - reserve_->first < static_cast<ptrdiff_t>(count)) {
-      ++out_->open_requests_left_out;
-      return;
-    }
-    try {
-      out_->open_requests.push_back({reserve_->first, count, open.begin_thread, open.begin_ticks});
-      reserve_->first = std::copy(open.words.words, open.words.words + count, reserve_->first);
-    } catch (const std::bad_alloc&) {
-      out_of_memory_ = true;
-    }
-  }
-
-  Reserve* const reserve_;
-  uint64_t* const middle_;
-  Snapshot* const out_;
-  bool out_of_memory_ = false;
+// Where the words of an open request go.
+struct Place {
+  OpenRequestCopy* open;
+  uint64_t* words;
+  uint32_t room;
 };
+constexpr uint32_t kMoreWords = 4;
+
+// Copies what is open, and to the beginning of the reserve, at most to its half, what is said of it.
+void CopyOpenRequests(const std::vector<uint64_t>& wanted, Reserve* reserve, std::vector<OpenRequestCopy>* copies) {
+  copies->reserve(trace::CountRequests().open + 64);  // some begin meanwhile
+  VisitOpen([&](const trace::OpenRequest& open) {
+    copies->push_back({open.words.words[0], open.begin_ticks, open.begin_thread, open.words.count, nullptr});
+  });
+  const auto is_wanted = [&](const OpenRequestCopy& open) {
+    return std::find(wanted.begin(), wanted.end(), open.id) != wanted.end();
+  };
+  const auto others = std::partition(copies->begin(), copies->end(), is_wanted);
+  const auto earlier = [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; };
+  std::sort(others, copies->end(), earlier);
+  // Room for the words of each, and for those it gets meanwhile, as long as there is any.
+  const uint64_t* const middle = reserve->first + (reserve->last - reserve->first) / 2;
+  std::vector<Place> places;
+  for (OpenRequestCopy& open : *copies) {
+    const auto left = static_cast<uint64_t>(middle - reserve->first);
+    if (left < trace::kRequestFixedWords) break;
+    const auto room = static_cast<uint32_t>(std::min<uint64_t>(open.count + kMoreWords, left));
+    places.push_back({&open, reserve->first, room});
+    reserve->first += room;
+  }
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.open->id < b.open->id; });
+  VisitOpen([&](const trace::OpenRequest& open) {
+    const uint64_t id = open.words.words[0];
+    const auto place = std::lower_bound(places.begin(), places.end(), id,
+                                        [](const Place& at, uint64_t wanted_id) { return at.open->id < wanted_id; });
+    if (place == places.end() || place->open->id != id) return;
+    const bool is_whole = open.words.count <= place->room;
+    place->open->count = is_whole ? open.words.count : trace::kRequestFixedWords;
+    std::copy_n(open.words.words, place->open->count, place->words);
+    if (!is_whole) place->words[4] &= trace::kRequestNoDetails;
+    place->open->words = place->words;
+  });
+}
 
 // Copies all of them. Each gets an equal share of the reserve; what one does not need goes to those that hold more.
 void CopyRings(const trace::PinnedRings& rings, uint64_t window_begin_ticks, Reserve reserve,
@@ -86,11 +115,11 @@ bool ReserveMemory::Map(uint64_t bytes) noexcept {
 
 void ReserveMemory::GiveBackPages() noexcept { madvise(words_, bytes_, MADV_DONTNEED); }
 
-void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks, Reserve reserve,
-                  Snapshot* out) {
+void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
+                  const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out) {
   // Before the rings: a request that ends meanwhile is known from here or from its end's record.
   out->requests_ticks = detail::Clock(slow_clock ? 1 : 0);
-  OpenRequestCopier(&reserve, out).Run();
+  CopyOpenRequests(wanted, &reserve, &out->open_requests);
   const trace::PinnedRings rings;
   out->window_begin_ticks = window_begin_ticks;
   out->window_end_ticks = detail::Clock(slow_clock ? 1 : 0);

@@ -13,12 +13,13 @@
 
 namespace pitot::snapshot {
 
-// A copy of an open request: `count` of the words of internal_sites.h, in the reserve.
+// An open request. `words`, of internal_sites.h, are in the reserve; null where it had no room for them.
 struct OpenRequestCopy {
-  const uint64_t* words = nullptr;
-  uint32_t count = 0;
-  uint32_t begin_thread = 0;  // number
+  uint64_t id = 0;
   uint64_t begin_ticks = 0;
+  uint32_t begin_thread = 0;  // number
+  uint32_t count = 0;         // of words
+  const uint64_t* words = nullptr;
 };
 
 struct Snapshot {
@@ -27,9 +28,8 @@ struct Snapshot {
   uint64_t window_begin_ticks = 0;
   uint64_t window_end_ticks = 0;
   std::vector<RingCopy> rings;
-  std::vector<OpenRequestCopy> open_requests;
-  uint64_t open_requests_left_out = 0;  // had no room
-  uint64_t requests_ticks = 0;          // before they were read: what began earlier and is not among them had ended
+  std::vector<OpenRequestCopy> open_requests;  // all; those that matter most first
+  uint64_t requests_ticks = 0;  // before they were read: what began earlier and is not among them had ended
   trace::RingCounts ring_counts;
   std::vector<trace::RecycledRing> recycled;
   trace::RequestCounts request_counts;
@@ -51,11 +51,12 @@ class ReserveMemory {
   uint64_t bytes_ = 0;
 };
 
-// Copies the open requests, into the lower half of the reserve, and the window [`window_begin_ticks`, now] of every
-// ring, into the rest. On the calling thread, which should run at normal
-// priority: at idle priority, on a busy machine, the window is gone before it is read. Throws bad_alloc.
-void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks, Reserve reserve,
-                  Snapshot* out);
+// Copies the window [`window_begin_ticks`, now] of every ring, and which requests are open. What the reserve's lower
+// half has room for is said of these: of those in `wanted` first, then of those that began first. On the calling
+// thread, which should run at normal priority: at idle priority, on a busy machine, the window is gone before it is
+// read. Throws bad_alloc.
+void TakeSnapshot(const trace::ClockReading& start, bool slow_clock, uint64_t window_begin_ticks,
+                  const std::vector<uint64_t>& wanted, Reserve reserve, Snapshot* out);
 
 }  // namespace pitot::snapshot
 

@@ -31,6 +31,7 @@ enum class Record : uint16_t {
 //   5 deadline ns   6 output tokens | thread that began it << 32   7 first token ticks after arrival   8 longest token
 //   gap, ticks then labels (key | value << 32), sizes (name, double), stages (name << 48 | ticks after arrival)
 inline constexpr uint32_t kRequestFixedWords = 9;
+inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // of word 4: without the numbers of details
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,

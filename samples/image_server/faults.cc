@@ -44,7 +44,7 @@ FaultKind ParseKind(std::string_view name) {
   }
   if (name == "bursts" || name == "bigger_input") {
     throw std::invalid_argument("fault \"" + std::string(name) +
-                                "\" is made by the load generator: --burst, --big-share");
+                                "\" is made by the load generator: --burst, --big-share, and its --fault-log");
   }
   throw std::invalid_argument("unknown fault \"" + std::string(name) + "\"; there are " + AllNames());
 }

@@ -15,17 +15,18 @@ namespace {
 
 void WriteFile(const std::string& name, const std::string& text) {
   std::FILE* const file = name == "-" ? stdout : std::fopen(name.c_str(), "w");
-  if (file == nullptr) throw std::runtime_error("cannot write --json " + name);
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fputc('\n', file) > 0;
+  if (file == nullptr) throw std::runtime_error("cannot write " + name);
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool is_closed = file == stdout ? std::fflush(file) == 0 : std::fclose(file) == 0;
-  if (!is_written || !is_closed) throw std::runtime_error("cannot write --json " + name);
+  if (!is_written || !is_closed) throw std::runtime_error("cannot write " + name);
 }
 
 // Fails when no request was answered as it should be.
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
   const Run run = SendLoad(options);
-  if (!options.json_file.empty()) WriteFile(options.json_file, ToJson(options, run));
+  if (!options.json_file.empty()) WriteFile(options.json_file, ToJson(options, run) + "\n");
+  if (!options.fault_log.empty()) WriteFile(options.fault_log, ToFaultLog(options, run));
   std::fputs(ToText(run).c_str(), options.json_file == "-" ? stderr : stdout);
   for (const Sample& sample : run.samples) {
     if (sample.status == 200) return 0;

@@ -34,6 +34,8 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--duration", duration_s, "Seconds that are measured")->check(CLI::PositiveNumber);
   app.add_option("--warm-up", options.warm_up_s, "Seconds before that")->check(CLI::NonNegativeNumber);
   app.add_option("--json", options.json_file, "File for the results; -: standard output");
+  app.add_option("--fault-log", options.fault_log,
+                 "File for a JSON line for each request of a burst or of a big picture");
   app.add_option("--slowest", options.slowest, "How many requests to list in it, slowest first");
   app.add_flag("--list-latencies", options.list_latencies, "List every latency in it, in order of arrival");
   app.add_option("--seed", arrivals.seed, "Of arrivals and pictures");

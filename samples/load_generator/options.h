@@ -26,6 +26,7 @@ struct Options {
   size_t slowest = 20;
   bool list_latencies = false;
   std::string json_file;
+  std::string fault_log;
 };
 
 // Exits the process for --help and for what it does not understand, a host that is not this machine included.

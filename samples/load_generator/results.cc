@@ -139,6 +139,20 @@ std::string ToJson(const Options& options, const Run& run) {
   return json.dump(1);
 }
 
+std::string ToFaultLog(const Options& options, const Run& run) {
+  std::string lines;
+  const auto add = [&lines](const Sample& sample, const char* fault, const std::string& more) {
+    lines += "{\"time_ns\":" + std::to_string(sample.intended_ns) + ",\"request\":\"" + sample.id + "\",\"fault\":\"" +
+             fault + "\",\"injected_ns\":0," + more + "}\n";
+  };
+  for (const Sample& sample : run.samples) {
+    if (sample.id.empty()) continue;
+    if (sample.is_burst) add(sample, "bursts", "\"requests\":" + std::to_string(options.arrivals.burst));
+    if (sample.is_big) add(sample, "bigger_input", "\"pixels\":" + std::to_string(options.big_size * options.big_size));
+  }
+  return lines;
+}
+
 std::string ToText(const Run& run) {
   const std::vector<const Sample*> samples = Measured(run);
   const std::vector<uint64_t> latencies = SortedLatencies(samples);

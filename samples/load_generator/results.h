@@ -21,6 +21,12 @@ namespace load_generator {
 //    "latencies_ms": [...]}                          with --list-latencies
 std::string ToJson(const Options& options, const Run& run);
 
+// What was injected, in the form of the server's fault log, by the ids that the server gave: "bursts" with the number
+// of requests of one instant, "bigger_input" with the side of the picture. What it cost nobody knows beforehand.
+//   {"time_ns":812345678901,"request":"00000000000082f1","fault":"bursts","injected_ns":0,"requests":40}
+// Requests that no server answered have no id and no line.
+std::string ToFaultLog(const Options& options, const Run& run);
+
 // A few lines.
 std::string ToText(const Run& run);
 

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -124,7 +125,7 @@ TEST_CASE("context that no record in the copy sets is the thread's at the time o
   copy.batch = 9;
   Snapshot snapshot = Of({copy});
   const uint64_t open[] = {7, 0, 0, 1, NameWord("/open"), 0, 0, 0, 0};
-  snapshot.open_requests.push_back({open, 9, 1, 5});
+  snapshot.open_requests.push_back({7, 5, 1, 9, open});
 
   const Trace trace = Assembled(snapshot);
 
@@ -318,7 +319,7 @@ TEST_CASE("a request whose end was lost is not taken for an open one", "[assembl
   Snapshot snapshot = Of({ring.Copy(1)});
   snapshot.requests_ticks = 500;
   const uint64_t open[9] = {2};
-  snapshot.open_requests.push_back({open, 9, 0, 110});
+  snapshot.open_requests.push_back({2, 110, 0, 9, open});
 
   const Trace trace = Assembled(snapshot);
 
@@ -358,21 +359,31 @@ TEST_CASE("open requests that find no room are counted, and none of them is said
   std::vector<std::array<uint64_t, 9>> words;
   for (uint64_t id = 1; id <= 100; ++id) words.push_back({id});
   Ring ring;
-  ring.Add(pitot::trace::kRequestBeginSite, 100, 100, {100, 0, 0, 0, NameWord("/r")});
+  // Of some of those that find none the rings speak.
+  for (const uint64_t id : {90, 95, 101})
+    ring.Add(pitot::trace::kRequestBeginSite, 100 + id, 100 + id, {id, 0, 0, 0, NameWord("/r")});
   Snapshot snapshot = Of({ring.Copy(1)});
   snapshot.requests_ticks = 500;
-  for (const auto& open : words) snapshot.open_requests.push_back({open.data(), 9, 0, 100});
-  snapshot.open_requests_left_out = 3;
+  for (const auto& open : words) snapshot.open_requests.push_back({open[0], 100, 0, 9, open.data()});
+  snapshot.open_requests.push_back({101, 100, 0, 0, nullptr});  // the reserve had no room for its words
+  snapshot.open_requests.push_back({102, 100, 0, 0, nullptr});
 
-  const Trace trace = pitot::assemble::Assemble(snapshot, 20'000);
+  const Trace trace = pitot::assemble::Assemble(snapshot, 50'000);
 
   CHECK(pitot::model::FindInconsistency(trace) == "");
   CHECK(trace.requests.size() > 10);
   CHECK(trace.requests.size() < 100);
-  for (const auto& request : trace.requests) CHECK(request.duration_ns == kOpen);
+  std::set<uint64_t> ids;
+  for (const auto& request : trace.requests) {
+    CHECK(request.duration_ns == kOpen);
+    ids.insert(request.id);
+  }
+  // The first of the snapshot matter most.
+  for (const uint64_t id : {1, 2, 90, 95, 101}) CHECK(ids.count(id) == 1);
+  CHECK(ids.count(102) == 0);
   REQUIRE(trace.losses.size() == 1);
   CHECK(trace.losses[0].reason == pitot::model::LossReason::kOpenRequests);
-  CHECK(trace.losses[0].events == 103 - trace.requests.size());
+  CHECK(trace.losses[0].events == 102 - (trace.requests.size() - 3));
 }
 
 TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
@@ -380,7 +391,7 @@ TEST_CASE("a request that is in the table of open ones and whose end was recorde
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});
   Snapshot snapshot = Of({ring.Copy(1)});
   const uint64_t open[9] = {8};
-  snapshot.open_requests.push_back({open, 9, 0, 100});
+  snapshot.open_requests.push_back({8, 100, 0, 9, open});
 
   const Trace trace = Assembled(snapshot);
 

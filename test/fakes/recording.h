@@ -53,7 +53,7 @@ class Recording {
   // Valid until the next one.
   pitot::snapshot::Snapshot Snapshot(uint64_t window_begin_ticks = 0) const {
     pitot::snapshot::Snapshot snapshot;
-    pitot::snapshot::TakeSnapshot(start_, slow_clock_, window_begin_ticks, reserve_.Whole(), &snapshot);
+    pitot::snapshot::TakeSnapshot(start_, slow_clock_, window_begin_ticks, {}, reserve_.Whole(), &snapshot);
     return snapshot;
   }
   pitot::model::Trace Trace(uint64_t window_begin_ticks = 0) const {

@@ -244,6 +244,22 @@ TEST_CASE("losses of which no number is known are not called none", "[report]") 
   CHECK(Has(Report(trace), "LOST: events, how many is not known"));
 }
 
+TEST_CASE("open requests for which there was no room are not counted as events", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.losses = {{model::kNone, model::LossReason::kOpenRequests, trace.window_begin_ns, trace.window_end_ns, 2915, 0},
+                  {0, model::LossReason::kReserve, trace.window_begin_ns, trace.window_begin_ns + 1, 12, 0}};
+
+  CHECK(Has(Report(trace), "LOST: 12 events, 2,915 open requests\n"));
+}
+
+TEST_CASE("every reason of a loss fits the tables", "[report]") {
+  for (int reason = 1; reason <= 10; ++reason) {
+    const std::string name = model::LossReasonName(static_cast<model::LossReason>(reason));
+    CHECK(name != "unknown");
+    CHECK(name.size() <= 20);
+  }
+}
+
 TEST_CASE("a firing on no request reports the slowest and what is still open", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings[0].request_id = 0;

@@ -7,6 +7,7 @@
 #include "load_generator/arrivals.h"
 #include "load_generator/jpeg_maker.h"
 #include "load_generator/percentile.h"
+#include "load_generator/results.h"
 
 namespace load_generator {
 namespace {
@@ -112,6 +113,24 @@ TEST_CASE("bursts come at their distance, big pictures at their share", "[arriva
   CHECK(bursts.front() == 5'000'000'000);
   CHECK(bursts.back() == 15'000'000'000);
   CHECK(static_cast<double>(big) / static_cast<double>(big + normal) == Approx(0.25).margin(0.05));
+}
+
+TEST_CASE("the fault log names the requests of bursts and of big pictures that a server answered", "[results]") {
+  load_generator::Options options;
+  options.arrivals.burst = 40;
+  options.big_size = 100;
+  load_generator::Run run;
+  run.samples.resize(4);
+  run.samples[0].id = "00000000000000aa";
+  run.samples[1].id = "00000000000000bb", run.samples[1].is_burst = true, run.samples[1].intended_ns = 7;
+  run.samples[2].id = "00000000000000cc", run.samples[2].is_big = true, run.samples[2].intended_ns = 9;
+  run.samples[3].is_big = true;  // never answered
+
+  CHECK(load_generator::ToFaultLog(options, run) ==
+        R"({"time_ns":7,"request":"00000000000000bb","fault":"bursts","injected_ns":0,"requests":40})"
+        "\n"
+        R"({"time_ns":9,"request":"00000000000000cc","fault":"bigger_input","injected_ns":0,"pixels":10000})"
+        "\n");
 }
 
 TEST_CASE("pictures are the same for a seed and differ between seeds", "[jpeg]") {

@@ -329,8 +329,8 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
   }
   for (uint32_t i = draw(5); i > 0; --i) {
     const int64_t at_ns = draw_time();
-    trace.losses.push_back({draw_or_none(threads), static_cast<model::LossReason>(1 + draw(7)), at_ns, at_ns + draw(99),
-                            draw(50), draw(5000)});
+    trace.losses.push_back({draw_or_none(threads), static_cast<model::LossReason>(1 + draw(10)), at_ns,
+                            at_ns + draw(99), draw(50), draw(5000)});
   }
   for (uint32_t i = draw(4); i > 0; --i) trace.attributes.push_back({draw_name(), draw_name()});
 

@@ -125,7 +125,7 @@ TEST_CASE("when every allocation fails Start says so", "[allocation]") {
   CHECK(recorder.status().code() == StatusCode::kResourceExhausted);
 }
 
-TEST_CASE("whichever allocation of an incident fails, it is written or fails alone, and the host is told",
+TEST_CASE("whichever allocation of an incident fails, it is written or fails alone, and the log says so",
           "[allocation]") {
   session_test::Host host;
   REQUIRE(host.Start());

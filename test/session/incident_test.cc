@@ -4,11 +4,13 @@
 #include <sched.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "fakes/child.h"
 #include "fakes/trace_text.h"
@@ -59,6 +61,33 @@ pitot::model::Trace OnlyIncident(Host& host, const std::string& cause, uint64_t 
 }
 
 }  // namespace
+
+TEST_CASE("the request that stalls is in its incident though thousands are open", "[incident]") {
+  Host host;
+  host.options.memory_budget_bytes = 8 << 20;
+  host.options.max_open_requests = 4096;
+  REQUIRE(host.Start());
+  std::vector<Request> open;
+  for (int i = 0; i < 3000; ++i) open.push_back(Request::Begin("/bulk"));
+  const Request victim = Request::Begin("/victim");
+  REQUIRE(host.recorder.Add(pitot::MakeStallTrigger({.route = "/victim", .request_open_ms = 20})).ok());
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().triggers_fired > 0; }));
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const pitot::model::Trace trace = host.traces()[0];
+  const auto is_victim = [&](const auto& request) { return request.id == victim.id(); };
+  const auto row = std::find_if(trace.requests.begin(), trace.requests.end(), is_victim);
+  REQUIRE(row != trace.requests.end());
+  CHECK(trace.strings[row->route] == "/victim");
+  CHECK(row->begin_known);
+  // None of them has ended.
+  for (const auto& request : trace.requests) CHECK(request.duration_ns == pitot::model::kOpen);
+  CHECK(trace.requests.size() < 3001);
+  CHECK(std::any_of(trace.losses.begin(), trace.losses.end(), [&](const auto& loss) {
+    return loss.reason == pitot::model::LossReason::kOpenRequests && loss.events >= 3001 - trace.requests.size();
+  }));
+}
 
 TEST_CASE("a call leaves an incident with its reason, three files and nothing else in the directory", "[incident]") {
   Host host;

@@ -135,10 +135,10 @@ TEST_CASE("a handle that was moved from is not running, and nothing asked of it 
   CHECK(first.status().ok());
 }
 
-TEST_CASE("starting and stopping a hundred times leaves no thread, descriptor or memory behind", "[recorder]") {
+TEST_CASE("starting and stopping a thousand times leaves no thread, descriptor or memory behind", "[recorder]") {
   size_t threads = 0, descriptors = 0;
   uint64_t mapped = 0;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < fakes::Scaled(1000); ++i) {
     if (i == 20) threads = Threads(), descriptors = Descriptors(), mapped = MappedBytes();
     Host host;
     REQUIRE(host.Start());

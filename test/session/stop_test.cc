@@ -89,6 +89,29 @@ TEST_CASE("Stop cuts off an incident that takes too long, and leaves nothing of 
   for (const auto& told : host.told()) CHECK(told.code == pitot::StatusCode::kUnavailable);
 }
 
+TEST_CASE("incidents for which Stop leaves no time are counted and named", "[stop]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder
+              .Add(fakes::MakeCallSerializer("endless.txt",
+                                             [gate](const auto&, pitot::ByteSink& sink) {
+                                               gate->inside = true;
+                                               while (sink.Write("more", 4)) {}
+                                               return pitot::Status();
+                                             }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(gate->WaitUntilReached());
+  REQUIRE(host.recorder.Trigger("second").ok());
+  host.recorder.Stop(100);
+
+  const pitot::Stats stats = host.recorder.Stats();
+  CHECK(stats.incidents_written == 0);
+  CHECK(stats.incidents_failed == 2);
+  CHECK(host.log.Has(pitot::LogLevel::kError, "incident 2, manual: cut off: the recorder was stopped"));
+}
+
 TEST_CASE("Stop does not wait for ever for a serializer that does not return, nor is the host called afterwards",
           "[stop]") {
   const auto gate = std::make_shared<Gate>();

@@ -97,7 +97,7 @@ pitot::model::Trace World::TakeTrace() const {
   if (!memory.Map(recording_.reserve_bytes)) throw std::runtime_error("no memory for the snapshot");
   const int64_t begin_ns = recording_.window_ns < now_ns() ? now_ns() - recording_.window_ns : 0;
   pitot::snapshot::Snapshot snapshot;
-  pitot::snapshot::TakeSnapshot(start_, true, static_cast<uint64_t>(begin_ns), memory.Whole(), &snapshot);
+  pitot::snapshot::TakeSnapshot(start_, true, static_cast<uint64_t>(begin_ns), {}, memory.Whole(), &snapshot);
   return pitot::assemble::Assemble(snapshot);
 }
 

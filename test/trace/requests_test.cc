@@ -6,12 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -1042,6 +1044,45 @@ TEST_CASE("a request that begins or ends while a snapshot is taken is open or ha
   for (auto& thread : threads) thread.join();
 
   CHECK(lost == 0);
+}
+
+TEST_CASE("a snapshot knows all open requests, and says more of the wanted and the first as far as there is room",
+          "[requests]") {
+  const fakes::Recording recording({.max_open_requests = 4096});
+  std::vector<Request> open;
+  for (int i = 0; i < 2000; ++i) {
+    open.push_back(Request::Begin("/open"));
+    open.back().SetLabel("key", "value");
+    open.back().Stage("stage");
+  }
+  const uint64_t wanted = open.back().id();
+  pitot::snapshot::Reserve reserve = recording.reserve();
+  reserve.first = reserve.last - 8192;  // room for 4,096 words of requests: about 260
+
+  pitot::snapshot::Snapshot snapshot;
+  pitot::snapshot::TakeSnapshot(recording.start(), recording.slow_clock(), 0, {wanted}, reserve, &snapshot);
+
+  REQUIRE(snapshot.open_requests.size() == 2000);
+  CHECK(snapshot.open_requests[0].id == wanted);
+  std::set<uint64_t> ids;
+  size_t said = 0;
+  uint64_t last_said = 0, first_unsaid = ~uint64_t{0};
+  for (const auto& copy : snapshot.open_requests) {
+    ids.insert(copy.id);
+    if (copy.words == nullptr) {
+      first_unsaid = std::min(first_unsaid, copy.begin_ticks);
+      continue;
+    }
+    ++said;
+    CHECK(copy.words[0] == copy.id);
+    CHECK(copy.words >= reserve.first);
+    CHECK(copy.words + copy.count <= reserve.last - 4096);
+    if (copy.id != wanted) last_said = std::max(last_said, copy.begin_ticks);
+  }
+  CHECK(ids.size() == 2000);
+  CHECK(said > 200);
+  CHECK(said < 300);
+  CHECK(last_said <= first_unsaid);
 }
 
 TEST_CASE("snapshots taken while requests come and go show only whole ones", "[requests]") {

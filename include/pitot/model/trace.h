@@ -197,7 +197,7 @@ struct TokenRow {
 enum class LossReason : uint8_t {
   kOverwritten = 1,      // older than what the ring holds, but inside the window
   kCopying = 2,          // overwritten while the ring was being copied
-  kReserve = 3,          // the snapshot reserve was full: the oldest part of the window was left out
+  kReserve = 3,          // no memory for it: the oldest part of the window was left out
   kUnreadable = 4,       // a record that made no sense
   kDepth = 5,            // a scope deeper than 62 was open: not shown while open
   kClosedElsewhere = 6,  // scopes closed on another thread than they began on
