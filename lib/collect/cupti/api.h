@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The seam to CUPTI: the functions that are called, found at run time. Tests give a library of their own.
+#ifndef PITOT_LIB_COLLECT_CUPTI_API_H_
+#define PITOT_LIB_COLLECT_CUPTI_API_H_
+
+#include <string>
+
+#include "collect/cupti/abi.h"
+#include "pitot/status.h"
+
+namespace pitot::cupti {
+
+// Those that may be null are so where the library is older than they are.
+struct Api {
+  Result (*get_version)(uint32_t* version);
+  Result (*get_result_string)(Result result, const char** text);
+  Result (*subscribe)(Subscriber* subscriber, CallbackFunction callback, void* context);
+  Result (*subscribe_v2)(Subscriber* subscriber, CallbackFunction callback, void* context, SubscriberParams* params);
+  Result (*unsubscribe)(Subscriber subscriber);
+  Result (*enable_callback)(uint32_t enable, Subscriber subscriber, int domain, uint32_t callback_id);
+  Result (*get_callback_name)(int domain, uint32_t callback_id, const char** name);  // may be null
+  Result (*activity_enable)(uint32_t kind);
+  Result (*activity_disable)(uint32_t kind);
+  Result (*activity_enable_runtime_api)(uint32_t callback_id, uint8_t enable);  // may be null
+  Result (*activity_enable_driver_api)(uint32_t callback_id, uint8_t enable);   // may be null
+  Result (*activity_register_callbacks)(RequestBuffer request, CompleteBuffer complete);
+  Result (*activity_flush_all)(uint32_t flags);
+  Result (*activity_get_next_record)(uint8_t* buffer, size_t valid, uint8_t** record);
+  Result (*activity_set_attribute)(int attribute, size_t* size, void* value);
+  Result (*activity_get_dropped)(void* context, uint32_t stream, size_t* dropped);  // may be null
+  Result (*set_thread_id_type)(int type);                                           // may be null
+  Result (*get_timestamp)(uint64_t* ns);                                            // may be null
+  Result (*get_graph_node_id)(void* node, uint64_t* id);                            // may be null
+  Result (*get_graph_exec_id)(void* exec, uint32_t* id);                            // may be null
+
+  uint32_t version = 0;  // as cuptiGetVersion says
+  std::string path;      // where the library is
+};
+
+// Finds the CUPTI that this process has, or else the one that suits its CUDA, and fills `api`. Never a second copy
+// beside one that is loaded: two would fight for the driver. `path`, if not empty, is the one file that is tried. Not
+// unloaded again. kNotFound: there is none; kUnavailable: one that cannot be used, and why.
+Status LoadCupti(const std::string& path, Api* api);
+
+// "CUPTI_ERROR_NOT_INITIALIZED", or the number.
+std::string ResultName(const Api& api, Result result);
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_API_H_

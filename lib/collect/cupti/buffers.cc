@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/buffers.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace pitot::cupti {
+namespace {
+
+void Count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace
+
+BufferPool* BufferPool::Make(uint32_t count, uint32_t bytes) noexcept {
+  const uint64_t size = uint64_t{count} * bytes;
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  std::unique_ptr<Slot[]> slots(new (std::nothrow) Slot[count]);
+  BufferPool* pool = slots == nullptr ? nullptr
+                                      : new (std::nothrow)
+                                            BufferPool(static_cast<uint8_t*>(memory), std::move(slots), count, bytes);
+  if (pool == nullptr || !pool->free_.Reserve(count) || !pool->completed_.Reserve(count)) {
+    delete pool;
+    munmap(memory, size);
+    return nullptr;
+  }
+  for (uint32_t i = 0; i < count; ++i) pool->free_.Push(i);
+  return pool;
+}
+
+uint8_t* BufferPool::Take() noexcept {
+  Count(requested_);
+  uint32_t index;
+  if (!free_.Pop(&index)) {
+    if (!completed_.Pop(&index)) {
+      Count(refused_);
+      return nullptr;
+    }
+    Count(overwritten_);
+    Zero(index);
+  }
+  slots_[index].state.store(kOut, std::memory_order_relaxed);
+  return At(index);
+}
+
+bool BufferPool::Complete(uint8_t* buffer, uint64_t valid) noexcept {
+  const auto offset = static_cast<uint64_t>(buffer - memory_);
+  const bool is_ours = buffer >= memory_ && offset < uint64_t{count_} * bytes_ && offset % bytes_ == 0;
+  const auto index = static_cast<uint32_t>(offset / bytes_);
+  State out = kOut;
+  if (!is_ours || !slots_[index].state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
+    Count(foreign_);
+    return false;
+  }
+  Count(returned_);
+  slots_[index].valid = std::min<uint64_t>(valid, bytes_);
+  completed_.Push(index);
+  return true;
+}
+
+void BufferPool::Zero(uint32_t index) noexcept {
+  // CUPTI writes no further than it says.
+  std::memset(At(index), 0, slots_[index].valid);
+}
+
+BufferCounts BufferPool::counts() const noexcept {
+  const auto get = [](const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
+  return {get(requested_), get(returned_), get(overwritten_), get(refused_), get(foreign_)};
+}
+
+}  // namespace pitot::cupti

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The memory that CUPTI writes records into. CUPTI asks for buffers and gives them back on threads of the host and of
+// its own, holding locks: both must be answered without a lock, an allocation or a page fault.
+#ifndef PITOT_LIB_COLLECT_CUPTI_BUFFERS_H_
+#define PITOT_LIB_COLLECT_CUPTI_BUFFERS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "collect/cupti/index_queue.h"
+
+namespace pitot::cupti {
+
+struct BufferCounts {
+  uint64_t requested = 0;
+  uint64_t completed = 0;
+  uint64_t overwritten = 0;  // completed ones that nobody had read when CUPTI needed room
+  uint64_t refused = 0;      // requests when CUPTI held all
+  uint64_t foreign = 0;      // completed ones that are not ours: somebody else's, neither read nor freed
+};
+
+// A fixed number of buffers of one size. Made once and kept for the life of the process: nobody can tell when CUPTI
+// writes to a buffer for the last time.
+class BufferPool {
+ public:
+  // Maps and touches `count` buffers of `bytes` each, a multiple of 4096. Null if there is no memory.
+  static BufferPool* Make(uint32_t count, uint32_t bytes) noexcept;
+  BufferPool(const BufferPool&) = delete;
+  BufferPool& operator=(const BufferPool&) = delete;
+
+  // A zeroed buffer; where none is free the one completed first, unread; null if CUPTI holds all. Threads: any,
+  // lock-free.
+  uint8_t* Take() noexcept;
+  // CUPTI gives `buffer` back, `valid` bytes of it written. False, and counted, if it is none of ours. Threads: any,
+  // lock-free.
+  bool Complete(uint8_t* buffer, uint64_t valid) noexcept;
+
+  // Hands what was completed to `read(buffer, valid)`, first the one completed first, then zeroes it and frees it. No
+  // more than there are buffers at a call. Threads: any.
+  template <class Read> void Drain(Read read) {
+    uint32_t index;
+    for (uint32_t i = 0; i < count_ && completed_.Pop(&index); ++i) {
+      const GiveBack give_back{this, index};
+      read(static_cast<const uint8_t*>(At(index)), slots_[index].valid);
+    }
+  }
+
+  uint32_t bytes() const { return bytes_; }
+  uint32_t count() const { return count_; }
+  BufferCounts counts() const noexcept;
+
+ private:
+  // Whose a buffer is. One that comes back is ours only if CUPTI has it.
+  enum State : uint8_t { kHome, kOut };
+  struct Slot {
+    std::atomic<State> state{kHome};
+    uint64_t valid = 0;
+  };
+  struct GiveBack {
+    ~GiveBack() { pool->Zero(index), pool->free_.Push(index); }
+    BufferPool* pool;
+    uint32_t index;
+  };
+
+  BufferPool(uint8_t* memory, std::unique_ptr<Slot[]> slots, uint32_t count, uint32_t bytes) noexcept
+      : memory_(memory), slots_(std::move(slots)), count_(count), bytes_(bytes) {}
+  uint8_t* At(uint32_t index) const { return memory_ + static_cast<uint64_t>(index) * bytes_; }
+  void Zero(uint32_t index) noexcept;
+
+  uint8_t* const memory_;
+  const std::unique_ptr<Slot[]> slots_;
+  const uint32_t count_, bytes_;
+  IndexQueue free_, completed_;
+  std::atomic<uint64_t> requested_{0}, returned_{0}, overwritten_{0}, refused_{0}, foreign_{0};
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_BUFFERS_H_

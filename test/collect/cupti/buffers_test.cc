@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/buffers.h"
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "fakes/scale.h"
+
+namespace {
+
+using pitot::cupti::BufferPool;
+using pitot::cupti::IndexQueue;
+
+bool IsZero(const uint8_t* buffer, uint32_t bytes) {
+  return std::all_of(buffer, buffer + bytes, [](uint8_t byte) { return byte == 0; });
+}
+
+}  // namespace
+
+TEST_CASE("buffers come zeroed, are read first completed first, and come again zeroed", "[cupti]") {
+  BufferPool& pool = *BufferPool::Make(2, 4096);
+  uint8_t* const first = pool.Take();
+  uint8_t* const second = pool.Take();
+  REQUIRE(first != nullptr);
+  REQUIRE(second != nullptr);
+  CHECK(IsZero(first, 4096));
+  std::memset(first, 1, 100);
+  std::memset(second, 2, 4096);
+  CHECK(pool.Complete(second, 4096));
+  CHECK(pool.Complete(first, 100));
+
+  std::vector<uint8_t> seen;
+  pool.Drain([&](const uint8_t* buffer, uint64_t valid) {
+    CHECK(valid == (buffer == first ? 100 : 4096));
+    seen.push_back(buffer[0]);
+  });
+
+  CHECK(seen == std::vector<uint8_t>{2, 1});
+  for (int i = 0; i < 2; ++i) CHECK(IsZero(pool.Take(), 4096));
+  pool.Drain([](const uint8_t*, uint64_t) { FAIL("nothing was completed"); });
+}
+
+TEST_CASE("when all is full the buffer completed first makes room, and when CUPTI has all there is none", "[cupti]") {
+  BufferPool& pool = *BufferPool::Make(2, 4096);
+  uint8_t* const first = pool.Take();
+  uint8_t* const second = pool.Take();
+  CHECK(pool.Take() == nullptr);
+  first[10] = second[10] = 1;
+  pool.Complete(first, 64);
+  pool.Complete(second, 64);
+
+  uint8_t* const again = pool.Take();
+
+  CHECK(again == first);
+  CHECK(IsZero(again, 4096));
+  CHECK(pool.counts().requested == 4);
+  CHECK(pool.counts().completed == 2);
+  CHECK(pool.counts().overwritten == 1);
+  CHECK(pool.counts().refused == 1);
+  int read = 0;
+  pool.Drain([&](const uint8_t* buffer, uint64_t) { read += buffer == second; });
+  CHECK(read == 1);
+}
+
+TEST_CASE("a buffer that is somebody else's, or that CUPTI does not have, is not taken", "[cupti]") {
+  BufferPool& pool = *BufferPool::Make(2, 4096);
+  uint8_t foreign[4096];
+  uint8_t* const ours = pool.Take();
+  CHECK(!pool.Complete(foreign, 10));
+  CHECK(!pool.Complete(ours + 8, 10));
+  CHECK(!pool.Complete(nullptr, 10));
+  CHECK(pool.Complete(ours, uint64_t{1} << 40));
+  CHECK(!pool.Complete(ours, 10));
+  CHECK(pool.counts().foreign == 4);
+  pool.Drain([](const uint8_t*, uint64_t valid) { CHECK(valid == 4096); });
+}
+
+TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {
+  BufferPool& pool = *BufferPool::Make(1, 4096);
+  pool.Complete(pool.Take(), 8);
+  CHECK_THROWS(pool.Drain([](const uint8_t*, uint64_t) { throw 1; }));
+  CHECK(pool.Take() != nullptr);
+}
+
+TEST_CASE("threads that take and complete beside one that reads never share a buffer, and lose none", "[cupti]") {
+  BufferPool& pool = *BufferPool::Make(16, 4096);
+  const int rounds = fakes::kThreadSanitizer ? 2000 : 50000;
+  std::atomic<uint64_t> written{0}, refused{0}, read{0}, mixed{0};
+  std::atomic<int> running{4};
+  std::vector<std::thread> writers;
+  for (uint8_t id = 1; id <= 4; ++id) {
+    writers.emplace_back([&, id] {
+      for (int i = 0; i < rounds; ++i) {
+        uint8_t* const buffer = pool.Take();
+        if (buffer == nullptr) {
+          ++refused;
+          continue;
+        }
+        mixed += !IsZero(buffer, 64);
+        std::memset(buffer, id, 64);
+        std::this_thread::yield();
+        mixed += !std::all_of(buffer, buffer + 64, [id](uint8_t byte) { return byte == id; });
+        pool.Complete(buffer, 64);
+        ++written;
+      }
+      --running;
+    });
+  }
+  const auto drain = [&] {
+    pool.Drain([&](const uint8_t* buffer, uint64_t) {
+      mixed += !std::all_of(buffer, buffer + 64, [&](uint8_t byte) { return byte == buffer[0] && byte != 0; });
+      ++read;
+    });
+  };
+  while (running > 0) drain();
+  for (auto& writer : writers) writer.join();
+  drain();
+
+  CHECK(mixed == 0);
+  CHECK(refused == pool.counts().refused);
+  CHECK(read + pool.counts().overwritten == written);
+  std::set<uint8_t*> all;
+  for (int i = 0; i < 16; ++i) all.insert(pool.Take());
+  CHECK(all.size() == 16);
+  CHECK(all.count(nullptr) == 0);
+}

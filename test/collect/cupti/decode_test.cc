@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/decode.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "collect/cupti/fake_records.h"
+
+namespace {
+
+namespace cupti = pitot::cupti;
+using cupti::Activity;
+using cupti::GpuRecord;
+using fakes::FakeBuffer;
+
+constexpr uint64_t kEpoch = 1'800'000'000'000'000'000;
+
+struct EpochClock final : cupti::Clock {
+  int64_t MonotonicNs(uint64_t cupti_ns) const override { return static_cast<int64_t>(cupti_ns - kEpoch); }
+};
+
+cupti::Result NoNextRecord(uint8_t*, size_t, uint8_t**) { return cupti::kInvalidKind; }
+
+struct Reader {
+  explicit Reader(const fakes::Generation& generation) : decoder(&api, generation.Strides(), &clock, &tables) {
+    api.activity_get_next_record = NoNextRecord;
+  }
+  std::vector<GpuRecord> Decode(const FakeBuffer& buffer) {
+    std::vector<GpuRecord> records;
+    // In memory of its exact size, so that a sanitizer sees a read beyond it.
+    const std::unique_ptr<uint8_t[]> exact(new uint8_t[buffer.bytes().size()]);
+    std::copy(buffer.bytes().begin(), buffer.bytes().end(), exact.get());
+    decoder.Decode(exact.get(), buffer.bytes().size(), &records);
+    return records;
+  }
+  cupti::Api api{};
+  EpochClock clock;
+  cupti::Tables tables;
+  cupti::Decoder decoder;
+};
+
+}  // namespace
+
+TEST_CASE("records of every generation of CUPTI are read alike", "[cupti]") {
+  for (const auto& generation : {fakes::kCupti11, fakes::kCupti12, fakes::kCupti13}) {
+    INFO(generation.version);
+    Reader reader(generation);
+    FakeBuffer buffer(generation);
+    buffer.Kernel("gemm", kEpoch + 100, kEpoch + 300, 41)
+        .Memcpy(1, 1, 3, 4096, kEpoch + 10, kEpoch + 90, 40)
+        .Memset(64, kEpoch + 91, kEpoch + 95, 42)
+        .Graph(5, kEpoch + 400, kEpoch + 900, 43)
+        .Synchronization(3, kEpoch + 350, kEpoch + 950, 44)
+        .Overhead(5u << 16, kEpoch + 20, kEpoch + 30)
+        .Call(cupti::kRuntime, 211, 1234, kEpoch + 1, kEpoch + 5, 41)
+        .Kernel("gemm", kEpoch + 910, kEpoch + 920, 45, 8, uint64_t{5} << 32 | 17, 5);
+
+    const std::vector<GpuRecord> records = reader.Decode(buffer);
+
+    REQUIRE(records.size() == 8);
+    CHECK(records[0].activity == Activity::kKernel);
+    CHECK(records[0].begin_ns == 100);
+    CHECK(records[0].duration_ns == 200);
+    CHECK(records[0].correlation == 41);
+    CHECK(reader.tables.names.names()[records[0].name] == "gemm");
+    const cupti::KernelShape& shape = reader.tables.shapes.rows()[records[0].detail];
+    CHECK(shape.grid[1] == 20);
+    CHECK(shape.block[0] == 128);
+    CHECK(shape.dynamic_shared_bytes == 2048);
+    CHECK(shape.registers == 32);
+    CHECK(reader.tables.streams.rows()[records[0].stream] == cupti::StreamKey{0, 1, 7});
+    CHECK(records[1].activity == Activity::kMemcpy);
+    CHECK(records[1].value == 4096);
+    CHECK(records[1].detail == (1u << 16 | 1u << 8 | 3u));
+    CHECK(records[2].activity == Activity::kMemset);
+    CHECK(records[2].value == 64);
+    CHECK(records[3].activity == Activity::kGraph);
+    CHECK(records[3].graph == 5);
+    CHECK(records[3].duration_ns == 500);
+    CHECK(records[4].activity == Activity::kSynchronization);
+    CHECK(std::string(cupti::SynchronizationName(records[4].detail)) == "stream synchronize");
+    CHECK(records[5].activity == Activity::kOverhead);
+    CHECK(std::string(cupti::OverheadName(records[5].detail)) == "lazy function loading");
+    CHECK(records[6].activity == Activity::kCall);
+    CHECK(records[6].value == 1234);
+    CHECK(records[6].detail == 211);
+    CHECK(records[7].name == records[0].name);
+    CHECK(records[7].detail == records[0].detail);
+    CHECK(records[7].stream != records[0].stream);
+    CHECK(records[7].graph == 5);
+    CHECK(records[7].node == 17);
+    CHECK(reader.decoder.counts().records == 8);
+    CHECK(reader.decoder.counts().unreadable_bytes == 0);
+  }
+}
+
+TEST_CASE("records without times, or that end before they begin, are counted and left out", "[cupti]") {
+  Reader reader(fakes::kCupti13);
+  FakeBuffer buffer(fakes::kCupti13);
+  buffer.Kernel("a", 0, 0, 1).Kernel("b", kEpoch + 20, kEpoch + 10, 2).Kernel("c", kEpoch + 20, 0, 3);
+  buffer.Kernel("d", kEpoch + 20, kEpoch + 20, 4);
+
+  const auto records = reader.Decode(buffer);
+
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].correlation == 4);
+  CHECK(reader.decoder.counts().bad_timestamps == 3);
+}
+
+TEST_CASE("a buffer that is cut at any byte gives the records that are whole", "[cupti]") {
+  FakeBuffer whole(fakes::kCupti12);
+  whole.Kernel("a", kEpoch + 1, kEpoch + 2, 1).Call(cupti::kDriver, 307, 1, kEpoch, kEpoch + 1, 1);
+  whole.Kernel("b", kEpoch + 3, kEpoch + 4, 2);
+  for (size_t size = 0; size <= whole.bytes().size(); ++size) {
+    Reader reader(fakes::kCupti12);
+    const std::unique_ptr<uint8_t[]> cut(new uint8_t[size]);
+    std::copy_n(whole.bytes().begin(), size, cut.get());
+    std::vector<GpuRecord> records;
+    reader.decoder.Decode(cut.get(), size, &records);
+    CHECK(records.size() == size_t{size >= 208} + size_t{size >= 248} + size_t{size >= 456});
+    const size_t used = size >= 456 ? 456 : size >= 248 ? 248 : size >= 208 ? 208 : 0;
+    CHECK(reader.decoder.counts().unreadable_bytes == size - used);
+  }
+}
+
+TEST_CASE("a kind of which no length is known is stepped over as the library says, or ends the buffer", "[cupti]") {
+  FakeBuffer buffer(fakes::kCupti13);
+  buffer.Unknown(61, 24).Kernel("after", kEpoch + 1, kEpoch + 2, 1);
+  {
+    Reader reader(fakes::kCupti13);
+    CHECK(reader.Decode(buffer).empty());
+    CHECK(reader.decoder.counts().unreadable_bytes == buffer.bytes().size());
+  }
+  Reader reader(fakes::kCupti13);
+  reader.api.activity_get_next_record = [](uint8_t*, size_t, uint8_t** record) {
+    *record += 24;
+    return cupti::kSuccess;
+  };
+  CHECK(reader.Decode(buffer).size() == 1);
+  CHECK(reader.decoder.counts().unknown == 1);
+  CHECK(reader.decoder.counts().unreadable_bytes == 0);
+}
+
+TEST_CASE("bytes of any kind are never read beyond their end", "[cupti]") {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 2000; ++round) {
+    Reader reader(fakes::kCupti13);
+    const size_t size = random() % 600;
+    const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
+    for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(random());
+    // Kinds that are read, but for those whose pointers would be followed.
+    for (size_t at = 0; at + 4 <= size; at += 8) {
+      const uint32_t kind = random() % 4 != 0 ? cupti::kGraphTrace : static_cast<uint32_t>(random() % 2 + 4);
+      std::memcpy(&bytes[at], &kind, sizeof kind);
+    }
+    std::vector<GpuRecord> records;
+    reader.decoder.Decode(bytes.get(), size, &records);
+    CHECK(records.size() <= size / 40);
+  }
+}
+
+TEST_CASE("a name whose module was unloaded and whose place another took is another name", "[cupti]") {
+  cupti::NameTable names(100);
+  char text[16] = "first";
+  const uint32_t first = names.Of(text);
+  CHECK(names.Of(text) == first);
+  std::strcpy(text, "second");
+  const uint32_t second = names.Of(text);
+  CHECK(second != first);
+  CHECK(names.names()[first] == "first");
+  CHECK(names.names()[second] == "second");
+  const char* const again = "first";
+  CHECK(names.Of(again) == first);
+  CHECK(names.names().size() == 3);
+}
+
+TEST_CASE("tables are bounded: what comes when they are full is other, and counted", "[cupti]") {
+  cupti::NameTable names(3);
+  CHECK(names.Of("a") == 1);
+  CHECK(names.Of("b") == 2);
+  CHECK(names.Of("c") == 0);
+  CHECK(names.Of("a") == 1);
+  CHECK(names.refused() == 1);
+  CHECK(names.names()[0] == "(other)");
+
+  cupti::RowTable<cupti::StreamKey, cupti::HashBytes> streams({~0u, ~0u, ~0u}, 2);
+  CHECK(streams.Of({0, 1, 7}) == 1);
+  CHECK(streams.Of({0, 1, 8}) == 0);
+  CHECK(streams.Of({0, 1, 7}) == 1);
+  CHECK(streams.refused() == 1);
+}
