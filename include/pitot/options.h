@@ -39,7 +39,8 @@ struct Options {
   // the oldest is left out and counted). At least 4 MiB, and
   // enough that max_open_requests (512 bytes each) and names (1 MiB) take three eighths of it: 8 MiB by default.
   uint64_t memory_budget_bytes = 64ull << 20;
-  // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB; each takes 4 KiB more for
+  // The largest and the smallest ring of one thread, bytes, powers of two, 4 KiB to 64 MiB, and at most a
+  // quarter of memory_budget_bytes; each takes 4 KiB more for
   // its header. A thread gets the largest that leaves room for 11 more such and half of the rings' budget for the
   // smallest: by default 2,000 threads at once have one. When the budget is spent, the ring of the thread that exited
   // first is reused; a thread that finds none is counted and records nothing until one is free.

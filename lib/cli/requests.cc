@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ using model::Trace;
 using nlohmann::ordered_json;
 
 struct RequestsOptions {
-  std::string input, route, outcome, sort = "latency";
+  std::string input, outcome, sort = "latency";
+  std::optional<std::string> route;
   int64_t limit = 20;
   bool json = false;
 };
@@ -43,10 +45,11 @@ struct Row {
   bool is_whole = false;
 };
 
-// Whether no thread lost events of the request's time.
+// Whether no event of the request's time was lost.
 bool IsAllRecorded(const Trace& trace, const RequestRow& request) {
   return std::none_of(trace.losses.begin(), trace.losses.end(), [&](const model::LossRow& loss) {
-    return loss.thread != model::kNone && loss.begin_ns < trace.RequestEnd(request) && loss.end_ns > request.begin_ns;
+    return loss.reason != model::LossReason::kOpenRequests && loss.begin_ns < trace.RequestEnd(request) &&
+           loss.end_ns > request.begin_ns;
   });
 }
 
@@ -74,7 +77,7 @@ std::vector<Row> Select(const Trace& trace, const RequestsOptions& options) {
   const model::RequestIndex index(trace);
   std::vector<Row> rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    if (!options.route.empty() && trace.strings[trace.requests[row].route] != options.route) continue;
+    if (options.route && trace.strings[trace.requests[row].route] != *options.route) continue;
     Row made = MakeRow(trace, index, row);
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
@@ -135,6 +138,17 @@ std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown)
                         {"begin_ms", Ms(stage.begin_ns - request.begin_ns)},
                         {"ms", Ms(StageNs(trace, request, stage))}});
     }
+    ordered_json tokens, fired = ordered_json::array();
+    if (request.output_tokens != 0) {
+      tokens = {{"count", request.output_tokens},
+                {"first_ms", Ms(request.first_token_ns)},
+                {"longest_gap_ms", Ms(request.max_token_gap_ns)}};
+    }
+    for (const model::FiringRow& firing : trace.firings) {
+      const std::string cause(trace.strings[firing.cause]);
+      if (firing.request_id == request.id && std::find(fired.begin(), fired.end(), cause) == fired.end())
+        fired.push_back(cause);
+    }
     std::vector<std::string> batch_ids;
     for (const uint64_t id : rows[i].batch_ids) batch_ids.push_back(RequestId(id));
     requests.push_back(
@@ -145,6 +159,10 @@ std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown)
          {"begin_ns", request.begin_ns},
          {"latency_ms", Ms(rows[i].latency_ns)},
          {"queue_ms", rows[i].queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(rows[i].queue_ns))},
+         {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
+         {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
+         {"tokens", std::move(tokens)},
+         {"fired", std::move(fired)},
          {"batch_ids", std::move(batch_ids)},
          {"sizes", std::move(sizes)},
          {"labels", std::move(labels)},

@@ -40,10 +40,14 @@ std::vector<Scope> ScopesOf(const Trace& trace, const ThreadRow& thread, int64_t
     const Scope scope{trace.events.begin_ns[event], trace.EventEnd(event), event};
     if (scope.end_ns > std::max(scope.begin_ns, begin_ns)) scopes.push_back(scope);
   }
-  const auto before = [](const Scope& a, const Scope& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
+  // One that is open is around those that began with it, even if the window ends before they do.
+  const auto end_ns_of = [&](const Scope& scope) {
+    return trace.events.duration_ns[scope.event] == kOpen ? INT64_MAX : scope.end_ns;
   };
-  // Events are in this order but for scopes that are open, or end as others do.
+  const auto before = [&](const Scope& a, const Scope& b) {
+    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : end_ns_of(a) > end_ns_of(b);
+  };
+  // Events are in this order but for scopes that are open.
   if (!std::is_sorted(scopes.begin(), scopes.end(), before)) std::stable_sort(scopes.begin(), scopes.end(), before);
   return scopes;
 }

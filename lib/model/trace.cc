@@ -25,6 +25,8 @@ class Checker {
     Requests();
     Batches();
     Others();
+    Calls();
+    Gpu();
     return std::move(wrong_);
   }
 
@@ -35,7 +37,8 @@ class Checker {
     return false;
   }
   bool IsString(StringId id) const { return id < trace_.strings.size(); }
-  bool IsThread(uint32_t row) const { return row == kNone || row < trace_.threads.size(); }
+  static bool IsRowOrNone(uint32_t row, size_t size) { return row == kNone || row < size; }
+  bool IsThread(uint32_t row) const { return IsRowOrNone(row, trace_.threads.size()); }
   static bool IsTime(int64_t ns) { return ns >= 0 && ns <= kMaxTimeNs; }
   // Of what is open, or has a duration of its own.
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const {
@@ -200,6 +203,79 @@ class Checker {
     if (covered != trace_.members.size()) Fail("members", trace_.members.size(), "of no batch");
   }
 
+  void Calls() {
+    const CallColumns& calls = trace_.calls;
+    const size_t size = calls.begin_ns.size();
+    for (const size_t column : {calls.duration_ns.size(), calls.thread.size(), calls.request.size(), calls.batch.size(),
+                                calls.name.size(), calls.stream.size()}) {
+      if (column != size) Fail("calls", column, "columns of unequal length");
+    }
+    if (size >= kNone) Fail("calls", size, "too many");
+    if (!wrong_.empty()) return;
+    for (uint32_t i = 0; i < size && wrong_.empty(); ++i) {
+      if (!IsThread(calls.thread[i])) Fail("calls", i, "no such thread");
+      if (!IsInterval(calls.begin_ns[i], calls.duration_ns[i])) Fail("calls", i, "time out of range");
+      if (!IsRowOrNone(calls.request[i], trace_.requests.size())) Fail("calls", i, "no such request");
+      if (!IsRowOrNone(calls.batch[i], trace_.batches.size())) Fail("calls", i, "no such batch");
+      if (!IsString(calls.name[i])) Fail("calls", i, "name is no string");
+      if (!IsRowOrNone(calls.stream[i], trace_.streams.size())) Fail("calls", i, "no such stream");
+      if (i > 0 && (calls.thread[i - 1] > calls.thread[i] ||
+                    (calls.thread[i - 1] == calls.thread[i] && calls.begin_ns[i - 1] > calls.begin_ns[i])))
+        Fail("calls", i, "out of order");
+    }
+  }
+
+  void Gpu() {
+    for (size_t i = 0; i < trace_.devices.size(); ++i) {
+      if (!IsString(trace_.devices[i].name)) Fail("devices", i, "name is no string");
+    }
+    uint64_t covered = 0;
+    for (size_t i = 0; i < trace_.streams.size(); ++i) {
+      const StreamRow& stream = trace_.streams[i];
+      if (!IsString(stream.name)) Fail("streams", i, "name is no string");
+      if (!IsRowOrNone(stream.device, trace_.devices.size())) Fail("streams", i, "no such device");
+      if (uint64_t{stream.first_event} + stream.event_count > trace_.gpu.size())
+        Fail("streams", i, "events beyond the table");
+      if (stream.event_count != 0 && stream.first_event != covered) Fail("streams", i, "events not after those before");
+      covered += stream.event_count;
+    }
+    if (covered != trace_.gpu.size()) Fail("streams", trace_.streams.size(), "events of no stream");
+    GpuEvents();
+    for (size_t i = 0; i < trace_.overheads.size(); ++i) {
+      const OverheadRow& overhead = trace_.overheads[i];
+      if (!IsString(overhead.name)) Fail("overheads", i, "name is no string");
+      if (!IsInterval(overhead.begin_ns, overhead.duration_ns) || overhead.duration_ns == kOpen)
+        Fail("overheads", i, "time out of range");
+      if (i > 0 && trace_.overheads[i - 1].begin_ns > overhead.begin_ns) Fail("overheads", i, "out of order");
+    }
+  }
+
+  void GpuEvents() {
+    const GpuColumns& gpu = trace_.gpu;
+    const size_t size = gpu.begin_ns.size();
+    for (const size_t column :
+         {gpu.duration_ns.size(), gpu.kind.size(), gpu.stream.size(), gpu.name.size(), gpu.call.size(),
+          gpu.shape.size(), gpu.bytes.size(), gpu.graph.size(), gpu.node.size()}) {
+      if (column != size) Fail("gpu", column, "columns of unequal length");
+    }
+    if (size >= kNone) Fail("gpu", size, "too many");
+    if (!wrong_.empty()) return;
+    for (size_t s = 0; s < trace_.streams.size(); ++s) {
+      const StreamRow& stream = trace_.streams[s];
+      for (uint32_t i = stream.first_event; i < stream.first_event + stream.event_count && wrong_.empty(); ++i) {
+        if (gpu.stream[i] != s) Fail("gpu", i, "of another stream than its range says");
+        if (gpu.kind[i] < GpuKind::kKernel || gpu.kind[i] > GpuKind::kGraph) Fail("gpu", i, "unknown kind");
+        // The GPU's end of everything is known.
+        if (!IsInterval(gpu.begin_ns[i], gpu.duration_ns[i]) || gpu.duration_ns[i] == kOpen)
+          Fail("gpu", i, "time out of range");
+        if (!IsString(gpu.name[i])) Fail("gpu", i, "name is no string");
+        if (!IsRowOrNone(gpu.call[i], trace_.calls.size())) Fail("gpu", i, "no such call");
+        if (!IsRowOrNone(gpu.shape[i], trace_.shapes.size())) Fail("gpu", i, "no such shape");
+        if (i > stream.first_event && gpu.begin_ns[i - 1] > gpu.begin_ns[i]) Fail("gpu", i, "out of order");
+      }
+    }
+  }
+
   void Others() {
     for (size_t i = 0; i < trace_.handoffs.size(); ++i) {
       const HandoffRow& handoff = trace_.handoffs[i];
@@ -302,6 +378,20 @@ const char* LossReasonName(LossReason reason) {
       return "no room (requests)";
     case LossReason::kRefused:
       return "no ring";
+  }
+  return "unknown";
+}
+
+const char* GpuKindName(GpuKind kind) {
+  switch (kind) {
+    case GpuKind::kKernel:
+      return "kernel";
+    case GpuKind::kMemcpy:
+      return "memcpy";
+    case GpuKind::kMemset:
+      return "memset";
+    case GpuKind::kGraph:
+      return "graph";
   }
   return "unknown";
 }

@@ -418,6 +418,139 @@ class TraceBuilder {
     return Accept(ChunkType::kEvents, size);
   }
 
+  bool Add(const proto::Devices& chunk) {
+    const int size = chunk.ordinal_size();
+    if (!HaveSize(size, chunk.name(), chunk.multiprocessors(), chunk.threads(), chunk.blocks(), chunk.registers(),
+                  chunk.shared_bytes()) ||
+        !devices_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
+      return false;
+    }
+    for (int i = 0; i < size; ++i) {
+      AddRow(true,
+             model::DeviceRow{chunk.ordinal(i), Text(chunk.name(i)), chunk.multiprocessors(i), chunk.threads(i),
+                              chunk.blocks(i), chunk.registers(i), chunk.shared_bytes(i)},
+             &trace_.devices, &devices_);
+    }
+    return Accept(ChunkType::kDevices, size);
+  }
+
+  bool Add(const proto::Streams& chunk) {
+    const int size = chunk.device_size();
+    if (!HaveSize(size, chunk.context(), chunk.stream(), chunk.name()) ||
+        !streams_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
+      return false;
+    }
+    for (int i = 0; i < size; ++i) {
+      AddRow(true,
+             model::StreamRow{devices_.PlusOne(chunk.device(i)), chunk.context(i), chunk.stream(i), Text(chunk.name(i)),
+                              0, 0},
+             &trace_.streams, &streams_);
+    }
+    return Accept(ChunkType::kStreams, size);
+  }
+
+  bool Add(const proto::Shapes& chunk) {
+    const int size = chunk.static_shared_bytes_size();
+    if (chunk.grid_size() != size * 3 || chunk.block_size() != size * 3 ||
+        !HaveSize(size, chunk.dynamic_shared_bytes(), chunk.local_bytes_per_thread(), chunk.registers_per_thread()) ||
+        !shapes_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
+      return false;
+    }
+    for (int i = 0; i < size; ++i) {
+      model::KernelShape shape;
+      for (int axis = 0; axis < 3; ++axis) {
+        shape.grid[axis] = chunk.grid(i * 3 + axis);
+        shape.block[axis] = chunk.block(i * 3 + axis);
+      }
+      shape.static_shared_bytes = chunk.static_shared_bytes(i);
+      shape.dynamic_shared_bytes = chunk.dynamic_shared_bytes(i);
+      shape.local_bytes_per_thread = chunk.local_bytes_per_thread(i);
+      shape.registers_per_thread = chunk.registers_per_thread(i);
+      AddRow(true, shape, &trace_.shapes, &shapes_);
+    }
+    return Accept(ChunkType::kShapes, size);
+  }
+
+  bool Add(const proto::Calls& chunk) {
+    const int size = chunk.thread_size();
+    if (!HaveSize(size, chunk.begin(), chunk.length(), chunk.request(), chunk.batch(), chunk.name(), chunk.stream()) ||
+        !calls_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
+      return false;
+    }
+    model::CallColumns& calls = trace_.calls;
+    Deltas begin, request, batch;
+    for (int i = 0; i < size; ++i) {
+      const uint32_t thread = threads_.PlusOne(chunk.thread(i));
+      const int64_t begin_ns = begin.Next(chunk.begin(i)), duration_ns = Duration(chunk.length(i));
+      const auto request_plus_one = static_cast<uint64_t>(request.Next(chunk.request(i)));
+      const auto batch_plus_one = static_cast<uint64_t>(batch.Next(chunk.batch(i)));
+      const bool follows =
+          calls.size() == 0 || std::pair(calls.thread.back(), calls.begin_ns.back()) <= std::pair(thread, begin_ns);
+      if (!follows || !IsInterval(begin_ns, duration_ns) || calls.size() >= kNone - 1) {
+        calls_.Add(kNone);
+        ++rows_dropped_;
+        continue;
+      }
+      calls_.Add(calls.size());
+      calls.begin_ns.push_back(begin_ns);
+      calls.duration_ns.push_back(duration_ns);
+      calls.thread.push_back(thread);
+      calls.request.push_back(requests_.PlusOne(request_plus_one));
+      calls.batch.push_back(batches_.PlusOne(batch_plus_one));
+      calls.name.push_back(Text(chunk.name(i)));
+      calls.stream.push_back(streams_.PlusOne(chunk.stream(i)));
+    }
+    return Accept(ChunkType::kCalls, size);
+  }
+
+  bool Add(const proto::Gpu& chunk) {
+    const int size = chunk.begin_size();
+    if (!HaveSize(size, chunk.duration_ns(), chunk.kind(), chunk.name(), chunk.call(), chunk.shape(), chunk.bytes(),
+                  chunk.graph(), chunk.node())) {
+      return false;
+    }
+    model::GpuColumns& gpu = trace_.gpu;
+    const uint32_t stream = streams_[chunk.stream()];
+    if (stream != kNone && gpu.size() != 0 && gpu.stream.back() > stream) return false;
+    Deltas begin, call;
+    for (int i = 0; i < size; ++i) {
+      const int64_t begin_ns = begin.Next(chunk.begin(i)), duration_ns = chunk.duration_ns(i);
+      const auto call_plus_one = static_cast<uint64_t>(call.Next(chunk.call(i)));
+      const bool is_known = chunk.kind(i) >= static_cast<uint32_t>(model::GpuKind::kKernel) &&
+                            chunk.kind(i) <= static_cast<uint32_t>(model::GpuKind::kGraph);
+      const bool follows = gpu.size() == 0 || gpu.stream.back() != stream || gpu.begin_ns.back() <= begin_ns;
+      if (stream == kNone || !is_known || !follows || duration_ns < 0 || !IsInterval(begin_ns, duration_ns) ||
+          gpu.size() >= kNone - 1) {
+        ++rows_dropped_;
+        continue;
+      }
+      gpu.begin_ns.push_back(begin_ns);
+      gpu.duration_ns.push_back(duration_ns);
+      gpu.kind.push_back(static_cast<model::GpuKind>(chunk.kind(i)));
+      gpu.stream.push_back(stream);
+      gpu.name.push_back(Text(chunk.name(i)));
+      gpu.call.push_back(calls_.PlusOne(call_plus_one));
+      gpu.shape.push_back(shapes_.PlusOne(chunk.shape(i)));
+      gpu.bytes.push_back(chunk.bytes(i));
+      gpu.graph.push_back(chunk.graph(i));
+      gpu.node.push_back(chunk.node(i));
+    }
+    return Accept(ChunkType::kGpu, size);
+  }
+
+  bool Add(const proto::Overheads& chunk) {
+    const int size = chunk.begin_size();
+    if (!HaveSize(size, chunk.duration_ns(), chunk.name())) return false;
+    Deltas begin;
+    for (int i = 0; i < size; ++i) {
+      const model::OverheadRow overhead{begin.Next(chunk.begin(i)), chunk.duration_ns(i), Text(chunk.name(i))};
+      const bool makes_sense = overhead.duration_ns >= 0 && IsInterval(overhead.begin_ns, overhead.duration_ns) &&
+                               (trace_.overheads.empty() || trace_.overheads.back().begin_ns <= overhead.begin_ns);
+      AddRow(makes_sense, overhead, &trace_.overheads);
+    }
+    return Accept(ChunkType::kOverheads, size);
+  }
+
   // Sets what follows from rows; to be called once, after the last chunk.
   void Finish() {
     trace_.process_name = Text(process_name_);
@@ -432,6 +565,12 @@ class TraceBuilder {
     for (model::BatchRow& batch : trace_.batches) {
       batch.first_member = first;
       first += batch.member_count;
+    }
+    for (const uint32_t stream : trace_.gpu.stream) ++trace_.streams[stream].event_count;
+    first = 0;
+    for (model::StreamRow& stream : trace_.streams) {
+      stream.first_event = first;
+      first += stream.event_count;
     }
     if (!has_header_) GuessWindow();
   }
@@ -482,6 +621,8 @@ class TraceBuilder {
     }
     for (const model::BatchRow& batch : trace_.batches) cover(batch.begin_ns, batch.duration_ns);
     for (const model::AsyncRow& async : trace_.asyncs) cover(async.begin_ns, async.duration_ns);
+    for (uint32_t i = 0; i < trace_.calls.size(); ++i) cover(trace_.calls.begin_ns[i], trace_.calls.duration_ns[i]);
+    for (uint32_t i = 0; i < trace_.gpu.size(); ++i) cover(trace_.gpu.begin_ns[i], trace_.gpu.duration_ns[i]);
     trace_.window_begin_ns = std::min(begin_ns, end_ns);
     trace_.window_end_ns = end_ns;
   }
@@ -489,7 +630,7 @@ class TraceBuilder {
   Trace& trace_;
   bool has_header_ = false;
   uint32_t process_name_ = 0;
-  RowMap strings_, sites_, threads_, requests_, batches_;
+  RowMap strings_, sites_, threads_, requests_, batches_, devices_, streams_, shapes_, calls_;
   std::array<uint64_t, dump_format::kTableCount> rows_{};
   uint64_t rows_dropped_ = 0;
 };
@@ -587,7 +728,7 @@ class DumpParser {
   Status Take(uint64_t at) {
     payload_ = data_ + at + dump_format::kChunkHeaderBytes;
     const ChunkType type = static_cast<ChunkType>(type_);
-    if (flags_ != 0 || type_ == 0 || type_ > static_cast<uint32_t>(ChunkType::kTrailer)) {
+    if (flags_ != 0 || type_ == 0 || type_ > static_cast<uint32_t>(ChunkType::kOverheads)) {
       ++report_.chunks_unknown;
       return Status();
     }
@@ -645,6 +786,18 @@ class DumpParser {
         return Add<proto::Attributes>();
       case ChunkType::kEvents:
         return AddEvents();
+      case ChunkType::kDevices:
+        return Add<proto::Devices>();
+      case ChunkType::kStreams:
+        return Add<proto::Streams>();
+      case ChunkType::kShapes:
+        return Add<proto::Shapes>();
+      case ChunkType::kCalls:
+        return Add<proto::Calls>();
+      case ChunkType::kGpu:
+        return Add<proto::Gpu>();
+      case ChunkType::kOverheads:
+        return Add<proto::Overheads>();
       default:
         return false;
     }

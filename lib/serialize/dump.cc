@@ -74,10 +74,10 @@ class TableWriter {
     ++rows_in_chunk_;
     if (rows_in_chunk_ % kRowsPerCheck == 0 && Bytes() >= dump_format::kPayloadGoalBytes) Flush();
   }
-  // Ends a row whose columns may hold a lot.
+  // Ends a row whose columns may hold a lot, or that should not be lost with many others.
   void EndBigRow() {
     ++rows_in_chunk_;
-    if (Bytes() >= dump_format::kPayloadGoalBytes) Flush();
+    if (Bytes() >= dump_format::kBigRowsGoalBytes) Flush();
   }
   void Flush() {
     if (rows_in_chunk_ == 0) return;
@@ -372,6 +372,103 @@ uint64_t WriteEvents(const model::Trace& trace, ChunkWriter* out) {
   return table.Finish();
 }
 
+uint64_t WriteDevices(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::devices;
+  TableWriter table(out, ChunkType::kDevices, true);
+  for (const model::DeviceRow& device : trace.devices) {
+    table.Put(field::kOrdinal, device.ordinal);
+    table.Put(field::kName, device.name);
+    table.Put(field::kMultiprocessors, device.multiprocessors);
+    table.Put(field::kThreads, device.threads_per_multiprocessor);
+    table.Put(field::kBlocks, device.blocks_per_multiprocessor);
+    table.Put(field::kRegisters, device.registers_per_multiprocessor);
+    table.Put(field::kShared, device.shared_bytes_per_multiprocessor);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteStreams(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::streams;
+  TableWriter table(out, ChunkType::kStreams, true);
+  for (const model::StreamRow& stream : trace.streams) {
+    table.Put(field::kDevice, RowPlusOne(stream.device));
+    table.Put(field::kContext, stream.context);
+    table.Put(field::kStream, stream.stream);
+    table.Put(field::kName, stream.name);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteShapes(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::shapes;
+  TableWriter table(out, ChunkType::kShapes, true);
+  for (const model::KernelShape& shape : trace.shapes) {
+    for (const uint32_t blocks : shape.grid) table.Put(field::kGrid, blocks);
+    for (const uint32_t threads : shape.block) table.Put(field::kBlock, threads);
+    table.Put(field::kStaticShared, shape.static_shared_bytes);
+    table.Put(field::kDynamicShared, shape.dynamic_shared_bytes);
+    table.Put(field::kLocal, shape.local_bytes_per_thread);
+    table.Put(field::kRegisters, shape.registers_per_thread);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteCalls(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::calls;
+  const model::CallColumns& calls = trace.calls;
+  TableWriter table(out, ChunkType::kCalls, true);
+  for (uint32_t call = 0; call < calls.size(); ++call) {
+    table.Put(field::kThread, RowPlusOne(calls.thread[call]));
+    table.PutDelta(field::kBegin, calls.begin_ns[call]);
+    table.Put(field::kLength, Length(calls.duration_ns[call]));
+    table.PutDelta(field::kRequest, RowPlusOne(calls.request[call]));
+    table.PutDelta(field::kBatch, RowPlusOne(calls.batch[call]));
+    table.Put(field::kName, calls.name[call]);
+    table.Put(field::kStream, RowPlusOne(calls.stream[call]));
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteGpu(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::gpu;
+  const model::GpuColumns& gpu = trace.gpu;
+  TableWriter table(out, ChunkType::kGpu, false);
+  for (uint32_t stream = 0; stream < trace.streams.size() && out->ok(); ++stream) {
+    table.Flush();
+    table.SetScalar(field::kStream, stream);
+    const uint32_t first = trace.streams[stream].first_event, last = first + trace.streams[stream].event_count;
+    for (uint32_t event = first; event < last; ++event) {
+      table.PutDelta(field::kBegin, gpu.begin_ns[event]);
+      table.Put(field::kDuration, Uint(gpu.duration_ns[event]));
+      table.Put(field::kKind, static_cast<uint64_t>(gpu.kind[event]));
+      table.Put(field::kName, gpu.name[event]);
+      table.PutDelta(field::kCall, RowPlusOne(gpu.call[event]));
+      table.Put(field::kShape, RowPlusOne(gpu.shape[event]));
+      table.Put(field::kBytes, gpu.bytes[event]);
+      table.Put(field::kGraph, gpu.graph[event]);
+      table.Put(field::kNode, gpu.node[event]);
+      table.EndRow();
+    }
+  }
+  return table.Finish();
+}
+
+uint64_t WriteOverheads(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::overheads;
+  TableWriter table(out, ChunkType::kOverheads, false);
+  for (const model::OverheadRow& overhead : trace.overheads) {
+    table.PutDelta(field::kBegin, overhead.begin_ns);
+    table.Put(field::kDuration, Uint(overhead.duration_ns));
+    table.Put(field::kName, overhead.name);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
 class DumpSerializer final : public Serializer {
  public:
   explicit DumpSerializer(const char* file_name) : file_name_(file_name) {}
@@ -397,7 +494,13 @@ class DumpSerializer final : public Serializer {
     table(ChunkType::kHandoffs, WriteHandoffs);
     table(ChunkType::kAsyncs, WriteAsyncs);
     table(ChunkType::kTokens, WriteTokens);
+    table(ChunkType::kDevices, WriteDevices);
+    table(ChunkType::kStreams, WriteStreams);
+    table(ChunkType::kShapes, WriteShapes);
+    table(ChunkType::kOverheads, WriteOverheads);
     table(ChunkType::kEvents, WriteEvents);
+    table(ChunkType::kCalls, WriteCalls);
+    table(ChunkType::kGpu, WriteGpu);
 
     WireBuffer counts, trailer;
     for (const uint64_t count : rows) counts.RawVarint(count);

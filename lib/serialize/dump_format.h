@@ -10,7 +10,7 @@
 namespace pitot::dump_format {
 
 inline constexpr uint32_t kVersionMajor = 1;
-inline constexpr uint32_t kVersionMinor = 0;
+inline constexpr uint32_t kVersionMinor = 1;
 
 // chunk := magic u32 | type u16 | flags u16 | payload size u32 | sequence u32 | crc32c u32 | payload; little endian.
 // The CRC is that of the 16 bytes before it and the payload.
@@ -18,6 +18,7 @@ inline constexpr uint32_t kMagic = 0x54495089;  // 0x89 "PIT"
 inline constexpr uint32_t kChunkHeaderBytes = 20;
 // Writers end a chunk soon after it reaches the first; readers refuse more than the second, but of strings.
 inline constexpr uint32_t kPayloadGoalBytes = 56 << 10;
+inline constexpr uint32_t kBigRowsGoalBytes = 4 << 10;  // of sites and requests: a damaged chunk costs few
 inline constexpr uint32_t kPayloadMaxBytes = 1 << 20;
 
 enum class ChunkType : uint16_t {
@@ -36,8 +37,15 @@ enum class ChunkType : uint16_t {
   kAttributes = 13,
   kEvents = 14,
   kTrailer = 15,
+  // From minor version 1 on.
+  kDevices = 16,
+  kStreams = 17,
+  kShapes = 18,
+  kCalls = 19,
+  kGpu = 20,
+  kOverheads = 21,
 };
-inline constexpr uint32_t kTableCount = 15;  // of Trailer.rows
+inline constexpr uint32_t kTableCount = 22;  // of Trailer.rows
 
 // Field numbers, by message. Those of columns count up from 2, or 1 where there is no first_row, in the order of the
 // enum.
@@ -126,6 +134,24 @@ enum : uint32_t { kKey = 1, kValue, kEnd };
 }
 namespace events {
 enum : uint32_t { kThread = 1, kBegin, kLength, kSite, kRequest, kBatch, kArgCount, kArg, kEnd };
+}
+namespace devices {
+enum : uint32_t { kOrdinal = 2, kName, kMultiprocessors, kThreads, kBlocks, kRegisters, kShared, kEnd };
+}
+namespace streams {
+enum : uint32_t { kDevice = 2, kContext, kStream, kName, kEnd };
+}
+namespace shapes {
+enum : uint32_t { kGrid = 2, kBlock, kStaticShared, kDynamicShared, kLocal, kRegisters, kEnd };
+}
+namespace calls {
+enum : uint32_t { kThread = 2, kBegin, kLength, kRequest, kBatch, kName, kStream, kEnd };
+}
+namespace gpu {
+enum : uint32_t { kStream = 1, kBegin, kDuration, kKind, kName, kCall, kShape, kBytes, kGraph, kNode, kEnd };
+}
+namespace overheads {
+enum : uint32_t { kBegin = 1, kDuration, kName, kEnd };
 }
 namespace trailer {
 enum : uint32_t { kChunks = 1, kRows = 2 };

@@ -2,6 +2,7 @@
 #include "pitot/serialize/report.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -53,10 +54,11 @@ constexpr size_t kMaxQueues = 6;   // per request
 constexpr size_t kMaxBatches = 4;  // per request
 constexpr size_t kMaxOthers = 10;  // other slow requests
 constexpr size_t kMaxLosses = 20;
+constexpr size_t kMaxOpenRequests = 5;
 constexpr size_t kFewestTypical = 5;
 
 struct StageTime {
-  StringId name = 0;  // 0: before the first stage
+  StringId name = 0;  // 0: before the first stage; kNone: one without a name
   int64_t ns = 0;
 };
 
@@ -69,12 +71,12 @@ std::vector<StageTime> StageTimes(const Trace& trace, const RequestRow& request)
   }
   for (const model::Stage& stage : request.stages) {
     const int64_t ns = stage.duration_ns == kOpen ? end_ns - stage.begin_ns : stage.duration_ns;
-    const auto same =
-        std::find_if(times.begin(), times.end(), [&](const StageTime& t) { return t.name == stage.name; });
-    if (same != times.end() && stage.name != 0) {
+    const StringId name = stage.name != 0 ? stage.name : kNone;
+    const auto same = std::find_if(times.begin(), times.end(), [&](const StageTime& t) { return t.name == name; });
+    if (same != times.end()) {
       same->ns += ns;
     } else {
-      times.push_back({stage.name, ns});
+      times.push_back({name, ns});
     }
   }
   return times;
@@ -126,7 +128,7 @@ class Writer {
     Header();
     if (!slow_.empty()) {
       lines_.Blank();
-      lines_.Add(0, is_fired_          ? "SLOW REQUESTS, slowest first"
+      lines_.Add(0, is_fired_          ? "REQUESTS THAT FIRED, slowest first"
                     : missing_.empty() ? "SLOWEST REQUESTS of the window (nothing fired on a request)"
                                        : "SLOWEST REQUESTS of the window (of those that fired nothing is left)");
       Summary();
@@ -228,12 +230,24 @@ class Writer {
       lines_.AddWrapped(2, i == 0 ? "fired      " : "           ", text);
     }
     if (fired.size() > kMaxSlow) lines_.Add(2, "           and " + Count(fired.size() - kMaxSlow) + " more");
+    if (const uint64_t unlisted = FiringsUnlisted(); unlisted != 0)
+      lines_.Add(2, "           and " + Count(unlisted) + " after the first " + Count(trace_.firings.size()) +
+                        ", of which no list is kept");
     if (left_out_ > 0)
       lines_.Add(2, "           " + Count(left_out_) + " faster ones of the requests that fired are not shown");
     for (size_t i = 0; i < missing_.size() && i < kMaxSlow; ++i) {
       lines_.Add(2, "missing    request " + RequestId(missing_[i]) + " fired, but nothing of it is in the trace");
     }
     if (missing_.size() > kMaxSlow) lines_.Add(2, "           and " + Count(missing_.size() - kMaxSlow) + " more");
+  }
+
+  // As the recorder wrote down.
+  uint64_t FiringsUnlisted() const {
+    for (const model::Attribute& attribute : trace_.attributes) {
+      if (Str(attribute.key) == "incident.firings_unlisted")
+        return std::strtoull(std::string(Str(attribute.value)).c_str(), nullptr, 10);
+    }
+    return 0;
   }
 
   // Firings of one cause on one request, or that say the same of none.
@@ -447,13 +461,16 @@ class Writer {
     for (const StageTime& time : StageTimes(trace_, request)) {
       const std::vector<int64_t>& others = typical_stages[time.name];
       const bool has_typical = is_known && others.size() >= kFewestTypical;
-      table.push_back({time.name == 0 ? "(before the first stage)" : std::string(Str(time.name)), time.ns,
+      table.push_back({time.name == 0 ? "(before the first stage)" : Name(time.name, "(unnamed)"), time.ns,
                        has_typical ? Median(others) : 0, has_typical});
     }
+    // What is less than a hundredth of the request is no difference to speak of.
     const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
     size_t largest = table.size() + 1;
     for (size_t i = 0; i < table.size(); ++i) {
-      if (table[i].is_known && excess(i) > 0 && (largest > table.size() || excess(i) > excess(largest))) largest = i;
+      if (table[i].is_known && excess(i) > Latency(row) / 100 &&
+          (largest > table.size() || excess(i) > excess(largest)))
+        largest = i;
     }
     table.push_back({"whole request", Latency(row), is_known ? Median(typical_latencies) : 0, is_known});
     stages.largest = largest;
@@ -620,10 +637,16 @@ class Writer {
   // Threads of which something from the request's time is missing.
   void LostMeanwhile(const RequestRow& request) {
     std::set<uint32_t> threads;
+    std::set<std::string> of_process;
     for (const model::LossRow& loss : trace_.losses) {
-      const bool is_meanwhile = loss.begin_ns < trace_.RequestEnd(request) && loss.end_ns > request.begin_ns;
-      if (loss.thread != kNone && is_meanwhile) threads.insert(loss.thread);
+      if (loss.begin_ns >= trace_.RequestEnd(request) || loss.end_ns <= request.begin_ns) continue;
+      if (loss.thread != kNone)
+        threads.insert(loss.thread);
+      else if (loss.reason != model::LossReason::kOpenRequests)
+        of_process.insert(model::LossReasonName(loss.reason));
     }
+    for (const std::string& reason : of_process)
+      lines_.AddWrapped(3, "  ", "events from that time may be lost of any thread: " + reason + " (see LOST)");
     if (threads.empty()) return;
     std::string text;
     size_t named = 0;
@@ -660,7 +683,7 @@ class Writer {
     if (!text.empty()) lines_.AddWrapped(7, "longest    ", text);
     for (const auto& [ns, event] : work.waits) {
       lines_.AddWrapped(7, "waited     ",
-                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event) +
+                        Duration(ns) + " for " + WaitText(event) + At(event, request) + Holders(event, request) +
                             (trace_.events.duration_ns[event] == kOpen ? ", and waits still" : ""));
     }
     text.clear();
@@ -676,13 +699,14 @@ class Writer {
   }
 
   // Who gave a lock up while it was waited for, as "release" instants say: "; 10 ms of it held by A, then 30 ms by B".
-  std::string Holders(uint32_t event) const {
+  std::string Holders(uint32_t event, const RequestRow& request) const {
     const std::optional<WaitArgs> wait = ArgsOfWait(event);
     if (!wait || wait->kind != WaitKind::kLock) return {};
     const auto releases = releases_.find(wait->resource);
     if (releases == releases_.end()) return {};
-    const int64_t end_ns = trace_.EventEnd(event);
-    int64_t begin_ns = trace_.events.begin_ns[event];
+    // Of the request's part of it, as the wait itself is shown.
+    const int64_t end_ns = std::min(trace_.EventEnd(event), trace_.RequestEnd(request));
+    int64_t begin_ns = std::max(trace_.events.begin_ns[event], request.begin_ns);
     std::string text;
     size_t count = 0;
     for (const auto& [at_ns, release] : releases->second) {
@@ -730,7 +754,11 @@ class Writer {
   void OtherSlow() {
     if (!is_fired_) return;
     std::map<StringId, int64_t> fastest;
-    for (const uint32_t row : slow_) {
+    for (size_t i = 0; i < slow_.size(); ++i) {
+      const uint32_t row = slow_[i];
+      // One that a predicate picked may be as fast as any.
+      const StageTable::Line& whole = stages_[i].lines.back();
+      if (whole.is_known && whole.ns <= whole.typical_ns) continue;
       const auto [found, is_new] = fastest.try_emplace(trace_.requests[row].route, Latency(row));
       if (!is_new) found->second = std::min(found->second, Latency(row));
     }
@@ -745,7 +773,7 @@ class Writer {
     if (others.empty()) return;
     std::sort(others.begin(), others.end(), [&](uint32_t a, uint32_t b) { return IsSlower(a, b); });
     lines_.Blank();
-    lines_.Add(0, "AS SLOW, but not among the firings: " + Plural(others.size(), "request"));
+    lines_.Add(0, "AS SLOW, but not listed above: " + Plural(others.size(), "request"));
     lines_.Blank();
     for (size_t i = 0; i < others.size() && i < kMaxOthers; ++i) {
       const RequestRow& request = trace_.requests[others[i]];
@@ -775,7 +803,20 @@ class Writer {
       lines_.Add(3, PadLeft(Duration(ns), 10) + "  " + PadRight(ThreadName(trace_.events.thread[event]), 26) + "  " +
                         (is_wait ? "waits for " + WaitText(event) : std::string(trace_.EventName(event))));
     }
-    if (all > kMaxOthers) lines_.Add(3, "and " + Count(all - kMaxOthers) + " more");
+    if (all > kMaxOthers) lines_.Add(3, "and " + Plural(all - kMaxOthers, "scope") + " more");
+    Ranking longest;
+    for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
+      if (trace_.requests[row].duration_ns == kOpen) Keep(&longest, kMaxOpenRequests, Latency(row), row);
+    }
+    for (const auto& [ns, row] : longest) {
+      const RequestRow& request = trace_.requests[row];
+      lines_.Add(
+          3,
+          PadLeft(Duration(ns), 10) + "  " + PadRight("request " + RequestId(request.id), 26) + "  " +
+              Cut(Route(request), 40) +
+              (request.stages.empty() ? "" : ", in stage " + Cut(Name(request.stages.back().name, "(unnamed)"), 24)));
+    }
+    if (requests > kMaxOpenRequests) lines_.Add(3, "and " + Plural(requests - kMaxOpenRequests, "request") + " more");
   }
 
   void Losses() {
@@ -790,13 +831,13 @@ class Writer {
     }
     lines_.Add(
         0, "LOST: " +
-               (is_number_unknown && events == 0 ? std::string("events, how many is not known")
-                                                 : (is_number_unknown ? "at least " : "") + Plural(events, "event")) +
+               (is_number_unknown && events == 0 ? std::string("records, how many is not known")
+                                                 : (is_number_unknown ? "at least " : "") + Plural(events, "record")) +
                (requests != 0 ? ", " + Plural(requests, "open request") : "") +
                (bytes != 0 ? ", " + Bytes(bytes) : ""));
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
-                      PadRight("to", 12) + PadLeft("events", 12) + "  during");
+                      PadRight("to", 12) + PadLeft("records", 12) + "  during");
     // The process's first: they are about all threads.
     std::vector<model::LossRow> losses = trace_.losses;
     std::stable_partition(losses.begin(), losses.end(),

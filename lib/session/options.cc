@@ -115,7 +115,9 @@ Status CheckValues(const Options& o) {
                  static_cast<unsigned long long>(least));
   if (o.max_ring_bytes > o.memory_budget_bytes / 4)
     return Error(StatusCode::kInvalidArgument,
-                 "Options::max_ring_bytes is more than a quarter of Options::memory_budget_bytes");
+                 "Options::max_ring_bytes is %llu, more than a quarter of Options::memory_budget_bytes, which is %llu",
+                 static_cast<unsigned long long>(o.max_ring_bytes),
+                 static_cast<unsigned long long>(o.memory_budget_bytes));
   if (o.incident_directory != nullptr && std::strlen(o.incident_directory) > 3500)
     return Error(StatusCode::kInvalidArgument, "Options::incident_directory is longer than 3,500 bytes");
   if (o.incident_directory != nullptr && o.incident_directory[0] != '\0' &&
@@ -127,10 +129,11 @@ Status CheckValues(const Options& o) {
 uint64_t NumberOf(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
   if (text == nullptr) return otherwise;
+  if (text[0] < '0' || text[0] > '9') return kUnreadableNumber;
   char* end = nullptr;
   errno = 0;
   const unsigned long long value = std::strtoull(text, &end, 10);
-  return errno == 0 && end != text && *end == '\0' && text[0] != '-' ? value : kUnreadableNumber;
+  return errno == 0 && *end == '\0' ? value : kUnreadableNumber;
 }
 
 }  // namespace
@@ -162,8 +165,16 @@ uint64_t RowBytes(const MemorySplit& split) { return kArenaPerReserve * split.sn
 
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept {
   if (options.log == nullptr) return;
+  // Causes and routes are the host's: none of them makes a line of its own.
+  char line[1024];
+  size_t size = 0;
+  for (; message[size] != '\0' && size + 1 < sizeof line; ++size) {
+    const auto byte = static_cast<unsigned char>(message[size]);
+    line[size] = byte < 0x20 || byte == 0x7f ? '?' : message[size];
+  }
+  line[size] = '\0';
   try {
-    options.log(options.log_context, level, message);
+    options.log(options.log_context, level, line);
   } catch (...) {
     // The host's mistake; it must not end the host.
   }

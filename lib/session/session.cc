@@ -275,15 +275,15 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
 
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
 
-void Session::OnFinish(const RequestView& request) noexcept {
+void Session::OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept {
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-  OpenedSink sink(this, &Session::FireOn, request.latency_ns);
+  OpenedSink sink(this, &Session::FireOn, begin_ticks);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, sink);
 }
 
-void Session::OnTokens(const RequestView& request, uint64_t gap_ns) noexcept {
+void Session::OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept {
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
-  OpenedSink sink(this, &Session::FireOn, request.latency_ns);
+  OpenedSink sink(this, &Session::FireOn, begin_ticks);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnTokens(request, gap_ns, sink);
 }
 
@@ -297,22 +297,16 @@ uint64_t Session::LateAfterNs(const char* route) noexcept {
   return least;
 }
 
-bool Session::Fire(const Firing& firing) noexcept { return FireOn(firing, 0); }
+bool Session::Fire(const Firing& firing) noexcept { return FireOn(firing, detail::Clock(slow_clock_ ? 1 : 0)); }
 
-bool Session::FireOn(const Firing& firing, uint64_t open_ns) noexcept {
+bool Session::FireOn(const Firing& firing, uint64_t begin_ticks) noexcept {
   triggers_fired_.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-  if (!inbox_.Push(firing, now, BeginTicks(now, open_ns))) {
+  if (!inbox_.Push(firing, detail::Clock(slow_clock_ ? 1 : 0), begin_ticks)) {
     incidents_suppressed_.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
   sem_post(&wake_);
   return true;
-}
-
-uint64_t Session::BeginTicks(uint64_t now_ticks, uint64_t open_ns) const noexcept {
-  const uint64_t open_ticks = detail::TicksOf(open_ns);
-  return now_ticks > open_ticks ? now_ticks - open_ticks : 0;
 }
 
 // In this order: a firing counts as a beginning until its incident is pending.
@@ -358,7 +352,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   trace::ReleaseProcess();
   if (!is_quiet) {
     // A trigger of the host's is still inside: it and this live for ever rather than for too short.
-    Log(LogLevel::kWarning, "a trigger did not return within a second of Stop; its memory is not freed");
+    Log(LogLevel::kWarning, "a trigger did not return in time after Stop; its memory is not freed");
     const std::lock_guard lock(mutex_);
     ++threads_running_;
     keep_alive_ = weak_from_this().lock();
@@ -388,7 +382,7 @@ void Session::JoinThreads() noexcept {
     if (worker_.joinable()) worker_.join();
     return;
   }
-  Log(LogLevel::kWarning, "a serializer, hook or trigger did not return within a second of Stop; its thread is left");
+  Log(LogLevel::kWarning, "a serializer, hook or trigger did not return in time after Stop; its thread is left");
   is_silent_.store(true);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
   while (inside_host_.load() != 0 && std::chrono::steady_clock::now() < deadline) sched_yield();

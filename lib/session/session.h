@@ -68,26 +68,26 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // Hands on what fires on a request or a scope, with when that began.
   class OpenedSink final : public FiringSink {
    public:
-    using FireOn = bool (Session::*)(const Firing& firing, uint64_t open_ns) noexcept;
-    OpenedSink(Session* session, FireOn fire, uint64_t open_ns) : session_(session), fire_(fire), open_ns_(open_ns) {}
-    bool Fire(const Firing& firing) noexcept override { return (session_->*fire_)(firing, open_ns_); }
+    using FireOn = bool (Session::*)(const Firing& firing, uint64_t begin_ticks) noexcept;
+    OpenedSink(Session* session, FireOn fire, uint64_t begin_ticks)
+        : session_(session), fire_(fire), begin_ticks_(begin_ticks) {}
+    bool Fire(const Firing& firing) noexcept override { return (session_->*fire_)(firing, begin_ticks_); }
     bool MayJoin() noexcept override { return session_->MayJoin(); }
 
    private:
     Session* session_;
     FireOn fire_;
-    uint64_t open_ns_;
+    uint64_t begin_ticks_;
   };
 
   // trace::RequestObserver, on the host's threads.
-  void OnFinish(const RequestView& request) noexcept override;
-  void OnTokens(const RequestView& request, uint64_t gap_ns) noexcept override;
+  void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept override;
+  void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept override;
   uint64_t LateAfterNs(const char* route) noexcept override;
   // FiringSink, on any thread.
   bool Fire(const Firing& firing) noexcept override;
   bool MayJoin() noexcept override;
-  bool FireOn(const Firing& firing, uint64_t open_ns) noexcept;
-  uint64_t BeginTicks(uint64_t now_ticks, uint64_t open_ns) const noexcept;
+  bool FireOn(const Firing& firing, uint64_t begin_ticks) noexcept;
   // Throttle, on the worker.
   bool Proceed() noexcept override;
 
@@ -111,7 +111,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void Watch() noexcept;
   void CollectFirings();
   void TakeFiring(const QueuedFiring& firing);
-  bool TakeStall(const Firing& firing, uint64_t open_ns) noexcept;
+  bool TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept;
   void LookForStalledRequests() noexcept;
   void LookForStalledScopes() noexcept;
   std::vector<RingAt> LiveRings() const;

@@ -181,11 +181,10 @@ void Session::TakeFiring(const QueuedFiring& firing) {
 }
 
 // As FireOn, on the watcher and past the queue: all that stalls at one moment is one incident.
-bool Session::TakeStall(const Firing& firing, uint64_t open_ns) noexcept {
+bool Session::TakeStall(const Firing& firing, uint64_t begin_ticks) noexcept {
   triggers_fired_.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
   QueuedFiring queued;
-  queued.Set(firing, now, BeginTicks(now, open_ns));
+  queued.Set(firing, detail::Clock(slow_clock_ ? 1 : 0), begin_ticks);
   try {
     TakeFiring(queued);
     return true;
@@ -201,7 +200,7 @@ void Session::LookForStalledRequests() noexcept {
         auto* session = static_cast<Session*>(context);
         const uint32_t count = session->trigger_count_.load(std::memory_order_acquire);
         if (open.is_ending) return;
-        OpenedSink sink(session, &Session::TakeStall, open.view.latency_ns);
+        OpenedSink sink(session, &Session::TakeStall, open.begin_ticks);
         for (uint32_t i = 0; i < count; ++i) session->triggers_[i]->OnOpenRequest(open.view, sink);
       },
       this);
@@ -218,7 +217,7 @@ void Session::LookForStalledScopes() noexcept {
                                                     : site.name);
       const auto open_ns = static_cast<uint64_t>(static_cast<double>(now - open.scope.begin_ticks) / ticks_per_ns);
       const OpenScopeView view{name.c_str(), open.thread, open_ns, site.is_wait};
-      OpenedSink sink(this, &Session::TakeStall, open_ns);
+      OpenedSink sink(this, &Session::TakeStall, open.scope.begin_ticks);
       const uint32_t count = trigger_count_.load(std::memory_order_acquire);
       for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnOpenScope(view, sink);
     }

@@ -176,7 +176,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   }
   if (!any) {
     directory_.Abandon();
-    return missing;
+    return Error(missing.code(), "none of its files could be written; the last: %s", missing.message());
   }
   if (Status s = directory_.Commit(path); !s.ok()) return s;
   directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);

@@ -424,7 +424,10 @@ void MarkTokens(const SlotUse& slot, uint64_t id, uint32_t count) {
   }
   slot->tokens.fetch_add(count, kRelease);
   Emit(ring, kTokensSite, now, now, {id, count});
-  Tell([&](RequestObserver* observer) { observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), NsOfTicks(gap)); });
+  const uint64_t begin_ticks = slot->begin_ticks.load(kRelaxed);
+  Tell([&](RequestObserver* observer) {
+    observer->OnTokens(ViewOf(*slot, id, Outcome::kOk, now), begin_ticks, NsOfTicks(gap));
+  });
 }
 
 bool SlotIsLate(uint32_t index, uint64_t id) {
@@ -725,17 +728,18 @@ void Request::Finish(Outcome outcome) noexcept {
   if (outcome < Outcome::kOk || outcome > Outcome::kAbandoned) outcome = Outcome::kAbandoned;
   ThreadRing* ring = EnterThread();
   const uint64_t now = detail::Clock(Gate());
+  const uint64_t begin_ticks = slot->begin_ticks.load(kRelaxed);
   const RequestView view = ViewOf(*slot, id, outcome, now);
   if (ring != nullptr) {
     RecordWords words;
     CopyWords(*slot, outcome, &words);
-    detail::Append(ring, &kRequestEndSite, slot->begin_ticks.load(kRelaxed), now, words);
+    detail::Append(ring, &kRequestEndSite, begin_ticks, now, words);
     if (ring->request == id) SetContext(ring, slot->context_after.load(kRelaxed), now);
   }
   LeaveClosed(slot);
   Count(g_finished);
   if (outcome == Outcome::kAbandoned) Count(g_abandoned);
-  Tell([&](RequestObserver* observer) { observer->OnFinish(view); });
+  Tell([&](RequestObserver* observer) { observer->OnFinish(view, begin_ticks); });
 }
 
 Adopt::Adopt(const Token& token) noexcept : ring_(nullptr), before_(0) {

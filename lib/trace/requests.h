@@ -16,11 +16,11 @@ namespace pitot::trace {
 inline constexpr uint32_t kMaxRoutes = 64;
 inline constexpr uint32_t kMaxLabelValues = 256;
 
-// Told of requests on the host's threads, concurrently. The session implements it.
+// Told of requests, with the ticks of their arrival, on the host's threads, concurrently. The session implements it.
 class RequestObserver {
  public:
-  virtual void OnFinish(const RequestView& request) noexcept = 0;
-  virtual void OnTokens(const RequestView& request, uint64_t gap_ns) noexcept = 0;
+  virtual void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept = 0;
+  virtual void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept = 0;
   // The ns from which a request of this route is late; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept = 0;
 

@@ -109,7 +109,7 @@ class StallTrigger final : public Trigger {
     Cause cause;
     cause.Add("stall scope %.*s", static_cast<int>(kMaxNameBytes), scope.name);
     Detail detail;
-    detail.Add("open for %.1f ms on thread %u, above %.1f ms", Milliseconds(scope.open_ns), scope.thread,
+    detail.Add("open for %.1f ms on thread #%u, above %.1f ms", Milliseconds(scope.open_ns), scope.thread,
                Milliseconds(scope_open_ns_));
     if (sink.Fire({0, cause.text(), detail.text(), options_.pre_window_ms, options_.post_window_ms, joins_only}))
       scopes_.Add(key, begin_ns, now_ns);

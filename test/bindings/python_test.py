@@ -305,9 +305,10 @@ class Requests(WithFolder):
 
     def test_what_is_no_text_is_refused(self):
         with pitot.Request("/x") as request:
-            for use in (request.stage, request.enqueue, lambda text: request.set_label("key", text), pitot.scope,
-                        pitot.set_thread_name, pitot.Request, lambda text: pitot.start(process_name=text)):
-                for wrong in (200, b"bytes", 1.5):
+            optional = [lambda text: pitot.start(process_name=text)]
+            for use in [request.stage, request.enqueue, lambda text: request.set_label("key", text), pitot.scope,
+                        pitot.set_thread_name, pitot.Request] + optional:
+                for wrong in (200, b"bytes", 1.5) if use in optional else (200, b"bytes", 1.5, None):
                     with self.assertRaisesRegex(pitot.InvalidArgument, "where a str must be"):
                         use(wrong)
 

@@ -244,6 +244,11 @@ TEST_CASE("requests speak JSON", "[cli]") {
   CHECK(slow["latency_ms"] == Approx(41.3));
   CHECK(slow["queue_ms"] == Approx(6.0005));
   CHECK(slow["batch_ids"] == json::array({"0000000000000077"}));
+  CHECK(slow["deadline_ms"] == Approx(40));
+  CHECK(slow["parent_id"].is_null());
+  CHECK(slow["tokens"].is_null());
+  CHECK(slow["fired"] == json::array({"latency /classify"}));
+  CHECK(requests[1]["fired"] == json::array());
   CHECK(slow["sizes"]["pixels"] == 50176);
   CHECK(slow["labels"]["model"] == "resnet50");
   CHECK(slow["stages"][1]["name"] == "queue");
@@ -337,6 +342,25 @@ TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be 
   const json said = json::parse(whole.out);
   for (const auto& loss : said["losses"]) says_damaged |= loss["reason"] == "dump damaged";
   CHECK(says_damaged);
+}
+
+TEST_CASE("no request of a damaged dump is called complete", "[cli]") {
+  Folder folder;
+  const std::string bytes = Dump();
+  folder.Write("dump.pitot", bytes.substr(0, bytes.size() - 30));
+
+  const Result result = folder.Run("requests dump.pitot --json");
+
+  REQUIRE(result.exit_code == 4);
+  const json requests = json::parse(result.out)["requests"];
+  REQUIRE(requests.size() > 0);
+  for (const json& request : requests) CHECK(request["complete"] == false);
+}
+
+TEST_CASE("a route without a name is asked for as such", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", Dump());
+  CHECK(folder.Run("requests dump.pitot --json --route ''").exit_code == 1);
 }
 
 TEST_CASE("recovering a whole dump copies it and says so", "[cli]") {

@@ -26,11 +26,11 @@ class Observer final : public pitot::trace::RequestObserver {
   Observer() { pitot::trace::SetRequestObserver(this, 0); }
   ~Observer() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
 
-  void OnFinish(const pitot::RequestView& request) noexcept override {
+  void OnFinish(const pitot::RequestView& request, uint64_t) noexcept override {
     const std::lock_guard lock(mutex_);
     finished_.push_back({request, request.route});
   }
-  void OnTokens(const pitot::RequestView& request, uint64_t gap_ns) noexcept override {
+  void OnTokens(const pitot::RequestView& request, uint64_t, uint64_t gap_ns) noexcept override {
     const std::lock_guard lock(mutex_);
     tokens_.push_back({request.id, gap_ns, request.output_tokens});
   }

@@ -241,7 +241,7 @@ TEST_CASE("losses of which no number is known are not called none", "[report]") 
   Trace trace = incident::MakeTrace();
   for (model::LossRow& loss : trace.losses) loss.events = 0;
 
-  CHECK(Has(Report(trace), "LOST: events, how many is not known"));
+  CHECK(Has(Report(trace), "LOST: records, how many is not known"));
 }
 
 TEST_CASE("open requests for which there was no room are not counted as events", "[report]") {
@@ -249,7 +249,73 @@ TEST_CASE("open requests for which there was no room are not counted as events",
   trace.losses = {{model::kNone, model::LossReason::kOpenRequests, trace.window_begin_ns, trace.window_end_ns, 2915, 0},
                   {0, model::LossReason::kReserve, trace.window_begin_ns, trace.window_begin_ns + 1, 12, 0}};
 
-  CHECK(Has(Report(trace), "LOST: 12 events, 2,915 open requests\n"));
+  CHECK(Has(Report(trace), "LOST: 12 records, 2,915 open requests\n"));
+}
+
+TEST_CASE("who held a lock while a request waited is said of the request's part of the wait", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const auto slow = std::find_if(trace.requests.begin(), trace.requests.end(),
+                                 [](const auto& request) { return request.id == incident::kSlowRequest; });
+  // The wait begins 100 ms before the request, and the lock goes through two hands before it.
+  model::SiteRow site;
+  site.kind = SiteKind::kInstant;
+  site.name = trace.strings.Add("release");
+  site.arg_names = {trace.strings.Add("kind"), trace.strings.Add("resource")};
+  site.arg_types = {ArgType::kUint, ArgType::kName};
+  trace.sites.push_back(site);
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.sites[trace.events.site[event]].kind != SiteKind::kWait) continue;
+    const int64_t end_ns = trace.EventEnd(event);
+    slow->begin_ns = trace.events.begin_ns[event] + 5 * incident::kMs;
+    slow->duration_ns = end_ns + incident::kMs - slow->begin_ns;
+    slow->stages.clear();
+    for (const int64_t before_ms : {10, 3, 2}) {
+      trace.events.begin_ns.push_back(end_ns - before_ms * incident::kMs);
+      trace.events.duration_ns.push_back(0);
+      trace.events.site.push_back(static_cast<uint32_t>(trace.sites.size()) - 1);
+      trace.events.thread.push_back(3);
+      trace.events.request.push_back(model::kNone);
+      trace.events.batch.push_back(model::kNone);
+      trace.events.args.push_back(static_cast<uint32_t>(trace.arg_values.size()));
+      trace.arg_values.insert(trace.arg_values.end(), {1, trace.strings.Add("cache")});
+    }
+    break;
+  }
+  trace.threads[3].event_count = 3;
+  std::stable_sort(trace.requests.begin(), trace.requests.end(),
+                   [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+
+  const std::string text = Report(trace);
+
+  // 7 ms of the 12 are the request's: the release 10 ms before the end was before it.
+  CHECK(Has(text, "waited     7.00 ms for lock cache"));
+  CHECK(Has(text, "4.00 ms of it held by idle #4"));
+  CHECK(Has(text, "1.00 ms of it held by"));
+  CHECK(!Has(text, "7.00 ms of it held by"));
+}
+
+TEST_CASE("firings beyond those an incident lists are counted", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.attributes.push_back({trace.strings.Add("incident.firings_unlisted"), trace.strings.Add("7936")});
+
+  CHECK(Has(Report(trace), "and 7,936 after the first 1, of which no list is kept"));
+}
+
+TEST_CASE("the longest open requests are named with the stage they are in", "[report]") {
+  Trace trace = incident::MakeTrace();
+  int opened = 0;
+  for (model::RequestRow& request : trace.requests) {
+    if (opened == 7 || request.stages.empty()) continue;
+    request.duration_ns = request.stages.back().duration_ns = model::kOpen;
+    request.end_known = false;
+    ++opened;
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "STILL OPEN when the snapshot was taken: 1 scope, 7 requests"));
+  CHECK(Has(text, "/classify, in stage forward\n"));
+  CHECK(Has(text, "and 2 requests more\n"));
 }
 
 TEST_CASE("every reason of a loss fits the tables", "[report]") {
@@ -316,7 +382,7 @@ TEST_CASE("requests as slow as one that fired are listed though a cool-down kept
 
   const std::string text = Report(trace);
 
-  CHECK(Has(text, "AS SLOW, but not among the firings: 1 request"));
+  CHECK(Has(text, "AS SLOW, but not listed above: 1 request"));
   CHECK(Has(text, "0000000000000102"));
 }
 

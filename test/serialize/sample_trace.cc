@@ -96,6 +96,31 @@ void TraceMaker::Member(uint32_t batch, uint32_t request, int64_t join_ns, int64
   trace.members.push_back({batch, request, join_ns, leave_ns});
 }
 
+void TraceMaker::Call(uint32_t thread, std::string_view name, int64_t begin_ns, int64_t duration_ns, Context context,
+                      uint32_t stream) {
+  trace.calls.begin_ns.push_back(begin_ns);
+  trace.calls.duration_ns.push_back(duration_ns);
+  trace.calls.thread.push_back(thread);
+  trace.calls.request.push_back(context.request);
+  trace.calls.batch.push_back(context.batch);
+  trace.calls.name.push_back(String(name));
+  trace.calls.stream.push_back(stream);
+}
+
+void TraceMaker::Gpu(uint32_t stream, model::GpuKind kind, std::string_view name, int64_t begin_ns, int64_t duration_ns,
+                     uint32_t call, uint32_t shape, uint64_t bytes, uint32_t graph, uint32_t node) {
+  trace.gpu.begin_ns.push_back(begin_ns);
+  trace.gpu.duration_ns.push_back(duration_ns);
+  trace.gpu.kind.push_back(kind);
+  trace.gpu.stream.push_back(stream);
+  trace.gpu.name.push_back(String(name));
+  trace.gpu.call.push_back(call);
+  trace.gpu.shape.push_back(shape);
+  trace.gpu.bytes.push_back(bytes);
+  trace.gpu.graph.push_back(graph);
+  trace.gpu.node.push_back(node);
+}
+
 Trace TraceMaker::Finish() {
   model::EventColumns& events = trace.events;
   std::vector<uint32_t> order(events.size());
@@ -130,6 +155,13 @@ Trace TraceMaker::Finish() {
   for (model::BatchRow& batch : trace.batches) {
     batch.first_member = first;
     first += batch.member_count;
+  }
+  for (model::StreamRow& stream : trace.streams) stream.event_count = 0;
+  for (const uint32_t stream : trace.gpu.stream) ++trace.streams[stream].event_count;
+  first = 0;
+  for (model::StreamRow& stream : trace.streams) {
+    stream.first_event = first;
+    first += stream.event_count;
   }
   return trace;
 }
@@ -233,6 +265,19 @@ Trace SampleTrace() {
   trace.asyncs.push_back({call, open, http, kNone, 1065 * kMs, kOpen});
   trace.tokens.push_back({slow, executor, 1032 * kMs, 8});
   trace.tokens.push_back({slow, executor, 1047 * kMs, 4});
+  trace.devices.push_back({0, maker.String("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
+  trace.streams.push_back({0, 1, 7, maker.String("stream 7"), 0, 0});
+  trace.streams.push_back({0, 1, 14, 0, 0, 0});
+  trace.shapes.push_back({{98, 2, 1}, {256, 1, 1}, 1024, 49152, 0, 96});
+  maker.Call(executor, "cudaMemcpyAsync", 1018 * kMs, kMs, {kNone, batch});
+  maker.Call(executor, "cudaLaunchKernel", 1019 * kMs, 5'000, {slow, batch});
+  maker.Call(executor, "cudaStreamSynchronize", 1024 * kMs, 5 * kMs, {kNone, batch}, 0);
+  maker.Gpu(0, model::GpuKind::kMemcpy, "HtoD, pinned to device", 1018 * kMs + 1, kMs, 0, kNone, 602112);
+  maker.Gpu(0, model::GpuKind::kKernel, "_Z4gemmPf", 1020 * kMs, 3 * kMs, 1, 0, 0);
+  maker.Gpu(0, model::GpuKind::kMemset, "device", 1023 * kMs, 1'000, kNone, kNone, 4096);
+  maker.Gpu(1, model::GpuKind::kGraph, "graph 5", 1020 * kMs, 9 * kMs, kNone, kNone, 0, 5);
+  trace.overheads.push_back({1017 * kMs, kMs, maker.String("module loading")});
+  trace.overheads.push_back({1018 * kMs, 7, maker.String("lazy function loading")});
   trace.losses.push_back({http, model::LossReason::kOverwritten, 1000 * kMs, 1009 * kMs, 120, 2880});
   trace.losses.push_back({kNone, model::LossReason::kRefused, 1000 * kMs, 1100 * kMs, 7, 0});
   trace.firings.push_back({1053 * kMs + 200, 0x1111222233338f0c, maker.String("latency"),
@@ -333,6 +378,30 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
                             at_ns + draw(99), draw(50), draw(5000)});
   }
   for (uint32_t i = draw(4); i > 0; --i) trace.attributes.push_back({draw_name(), draw_name()});
+
+  for (uint32_t i = draw(3); i > 0; --i)
+    trace.devices.push_back({i, draw_name(), draw(200), draw(2049), draw(33), draw(65537), draw(300000)});
+  const auto devices = static_cast<uint32_t>(trace.devices.size());
+  const uint32_t streams = draw(4), shapes = draw(5);
+  for (uint32_t i = 0; i < streams; ++i)
+    trace.streams.push_back({draw_or_none(devices), draw(3), draw(99), draw_name(), 0, 0});
+  for (uint32_t i = 0; i < shapes; ++i) {
+    trace.shapes.push_back(
+        {{draw(9999), draw(9), draw(9)}, {draw(1025), 1, draw(2)}, draw(9999), draw(9999), draw(99), draw(256)});
+  }
+  for (uint32_t thread = 0; thread <= threads; ++thread) {
+    for (const int64_t at_ns : sorted_times(draw(events / 16 + 2))) {
+      maker.Call(thread < threads ? thread : kNone, trace.strings[draw_name()], at_ns, draw_duration(),
+                 {draw_or_none(requests), draw_or_none(batches)}, draw_or_none(streams));
+    }
+  }
+  for (uint32_t stream = 0; stream < streams; ++stream) {
+    for (const int64_t at_ns : sorted_times(draw(events / 8 + 2))) {
+      maker.Gpu(stream, static_cast<model::GpuKind>(1 + draw(4)), trace.strings[draw_name()], at_ns, draw(5000),
+                draw_or_none(trace.calls.size()), draw_or_none(shapes), random(), draw(3), draw(50));
+    }
+  }
+  for (const int64_t at_ns : sorted_times(draw(5))) trace.overheads.push_back({at_ns, draw(500), draw_name()});
 
   for (uint32_t i = 0; i < events; ++i) {
     const uint32_t site = draw(sites);
@@ -451,6 +520,63 @@ std::string FindDifference(const Trace& a, const Trace& b) {
       if (a.arg_values[a.events.args[i] + k] != b.arg_values[b.events.args[i] + k])
         return Row("events", i, "arg values");
     }
+  }
+  PITOT_COMPARE("trace", 0, devices.size(), a, b);
+  for (size_t i = 0; i < a.devices.size(); ++i) {
+    const model::DeviceRow &x = a.devices[i], &y = b.devices[i];
+    PITOT_COMPARE("devices", i, ordinal, x, y);
+    PITOT_COMPARE("devices", i, name, x, y);
+    PITOT_COMPARE("devices", i, multiprocessors, x, y);
+    PITOT_COMPARE("devices", i, threads_per_multiprocessor, x, y);
+    PITOT_COMPARE("devices", i, blocks_per_multiprocessor, x, y);
+    PITOT_COMPARE("devices", i, registers_per_multiprocessor, x, y);
+    PITOT_COMPARE("devices", i, shared_bytes_per_multiprocessor, x, y);
+  }
+  PITOT_COMPARE("trace", 0, streams.size(), a, b);
+  for (size_t i = 0; i < a.streams.size(); ++i) {
+    const model::StreamRow &x = a.streams[i], &y = b.streams[i];
+    PITOT_COMPARE("streams", i, device, x, y);
+    PITOT_COMPARE("streams", i, context, x, y);
+    PITOT_COMPARE("streams", i, stream, x, y);
+    PITOT_COMPARE("streams", i, name, x, y);
+    PITOT_COMPARE("streams", i, event_count, x, y);
+    if (x.event_count != 0) PITOT_COMPARE("streams", i, first_event, x, y);
+  }
+  PITOT_COMPARE("trace", 0, shapes.size(), a, b);
+  for (size_t i = 0; i < a.shapes.size(); ++i) {
+    const model::KernelShape &x = a.shapes[i], &y = b.shapes[i];
+    for (int axis = 0; axis < 3; ++axis) {
+      PITOT_COMPARE("shapes", i, grid[axis], x, y);
+      PITOT_COMPARE("shapes", i, block[axis], x, y);
+    }
+    PITOT_COMPARE("shapes", i, static_shared_bytes, x, y);
+    PITOT_COMPARE("shapes", i, dynamic_shared_bytes, x, y);
+    PITOT_COMPARE("shapes", i, local_bytes_per_thread, x, y);
+    PITOT_COMPARE("shapes", i, registers_per_thread, x, y);
+  }
+  PITOT_COMPARE("calls", 0, calls.begin_ns, a, b);
+  PITOT_COMPARE("calls", 0, calls.duration_ns, a, b);
+  PITOT_COMPARE("calls", 0, calls.thread, a, b);
+  PITOT_COMPARE("calls", 0, calls.request, a, b);
+  PITOT_COMPARE("calls", 0, calls.batch, a, b);
+  PITOT_COMPARE("calls", 0, calls.name, a, b);
+  PITOT_COMPARE("calls", 0, calls.stream, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.begin_ns, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.duration_ns, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.kind, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.stream, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.name, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.call, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.shape, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.bytes, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.graph, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.node, a, b);
+  PITOT_COMPARE("trace", 0, overheads.size(), a, b);
+  for (size_t i = 0; i < a.overheads.size(); ++i) {
+    const model::OverheadRow &x = a.overheads[i], &y = b.overheads[i];
+    PITOT_COMPARE("overheads", i, begin_ns, x, y);
+    PITOT_COMPARE("overheads", i, duration_ns, x, y);
+    PITOT_COMPARE("overheads", i, name, x, y);
   }
   PITOT_COMPARE("trace", 0, requests.size(), a, b);
   for (size_t i = 0; i < a.requests.size(); ++i) {

@@ -35,12 +35,18 @@ class TraceMaker {
   uint32_t Request(uint64_t id, std::string_view route, int64_t begin_ns, int64_t duration_ns);
   uint32_t Batch(uint64_t id, std::string_view executor, uint32_t thread, int64_t begin_ns, int64_t duration_ns);
   void Member(uint32_t batch, uint32_t request, int64_t join_ns, int64_t leave_ns = 0);
-  // Sorts events and sets the ranges of threads and batches.
+  // By thread, none last, and begin.
+  void Call(uint32_t thread, std::string_view name, int64_t begin_ns, int64_t duration_ns, Context context = {},
+            uint32_t stream = model::kNone);
+  // By stream and begin.
+  void Gpu(uint32_t stream, model::GpuKind kind, std::string_view name, int64_t begin_ns, int64_t duration_ns,
+           uint32_t call, uint32_t shape = model::kNone, uint64_t bytes = 0, uint32_t graph = 0, uint32_t node = 0);
+  // Sorts events and sets the ranges of threads, batches and streams.
   model::Trace Finish();
 };
 
 // Every kind of row and of argument, about 30 events: two requests in one batch, one of them slow; waits, counters,
-// misnested and open scopes, losses, a firing.
+// misnested and open scopes, a GPU, losses, a firing.
 model::Trace SampleTrace();
 
 // Consistent rows of all kinds, drawn with `seed`; about `events` events.

@@ -135,6 +135,19 @@ TEST_CASE("a handle that was moved from is not running, and nothing asked of it 
   CHECK(first.status().ok());
 }
 
+TEST_CASE("no name of the host's makes a line of its own in the log", "[recorder]") {
+  Host host;
+  REQUIRE(host.Start());
+  struct Trigger final : pitot::Trigger {
+    pitot::Status Check() const noexcept override {
+      return pitot::Status(StatusCode::kInvalidArgument, "route \"a\n2026-01-01 FATAL b\" is \x1b[1m wrong");
+    }
+  };
+  CHECK(!host.recorder.Add(std::make_unique<Trigger>()).ok());
+
+  CHECK(host.log.Has(pitot::LogLevel::kError, "route \"a?2026-01-01 FATAL b\" is ?[1m wrong"));
+}
+
 TEST_CASE("starting and stopping a thousand times leaves no thread, descriptor or memory behind", "[recorder]") {
   size_t threads = 0, descriptors = 0;
   uint64_t mapped = 0;

@@ -2,7 +2,9 @@
 //
 // What belongs into one incident, and how many there may be.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "fakes/trace_text.h"
 #include "fakes/virtual_clock.h"
@@ -93,6 +95,34 @@ TEST_CASE("the window reaches back to the beginning of the slow request, however
   CHECK(EventsNamed(trace, "at its beginning")[0].request_id == id);
   CHECK(trace.window_begin_ns == 100'000 * static_cast<int64_t>(kMs));
   CHECK(fakes::RequestOf(trace, id)->begin_thread == 0);
+}
+
+TEST_CASE("the window holds the beginning of the slow request, however long its trigger took to fire", "[window]") {
+  Host host;
+  host.options.pre_window_ms = 1;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder
+              .Add(pitot::MakePredicateTrigger({.predicate =
+                                                    [](void*, const pitot::RequestView&) {
+                                                      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                                      return true;
+                                                    }}))
+              .ok());
+  Request request = Request::Begin("/slow");
+  const uint64_t id = request.id();
+  PITOT_INSTANT("first");
+  (void)request.Enqueue("queue");
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  request.Finish(Outcome::kOk);
+  REQUIRE(host.Flush());
+
+  REQUIRE(host.traces().size() == 1);
+  const pitot::model::Trace trace = host.traces()[0];
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(trace.requests[0].id == id);
+  CHECK(trace.window_begin_ns <= trace.requests[0].begin_ns);
+  CHECK(fakes::EventsNamed(trace, "first").size() == 1);
+  CHECK(trace.handoffs.size() == 1);
 }
 
 TEST_CASE("the window reaches back to the recorder's start at most", "[window]") {

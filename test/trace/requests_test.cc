@@ -561,8 +561,8 @@ TEST_CASE("who answers how late a route may be may begin requests on new routes"
   struct Asks final : pitot::trace::RequestObserver {
     Asks() { pitot::trace::SetRequestObserver(this, 0); }
     ~Asks() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
-    void OnFinish(const pitot::RequestView&) noexcept override {}
-    void OnTokens(const pitot::RequestView&, uint64_t) noexcept override {}
+    void OnFinish(const pitot::RequestView&, uint64_t) noexcept override {}
+    void OnTokens(const pitot::RequestView&, uint64_t, uint64_t) noexcept override {}
     uint64_t LateAfterNs(const char* route) noexcept override {
       if (std::string(route) == "/asked") Request::Begin(("/asked" + std::to_string(++asked)).c_str());
       return 1000;
@@ -719,8 +719,8 @@ TEST_CASE("a request's place is not given to another before the last operation o
   struct Ends final : pitot::trace::RequestObserver {
     Ends() { pitot::trace::SetRequestObserver(this, 0); }
     ~Ends() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
-    void OnFinish(const pitot::RequestView&) noexcept override {}
-    void OnTokens(const pitot::RequestView&, uint64_t) noexcept override {
+    void OnFinish(const pitot::RequestView&, uint64_t) noexcept override {}
+    void OnTokens(const pitot::RequestView&, uint64_t, uint64_t) noexcept override {
       first.Finish(Outcome::kOk);
       second = Request::Begin("/second");
     }
@@ -745,10 +745,10 @@ TEST_CASE("operations on a token that race with the end of its request reach no 
   struct Watches final : pitot::trace::RequestObserver {
     Watches() { pitot::trace::SetRequestObserver(this, 0); }
     ~Watches() { pitot::trace::SetRequestObserver(nullptr, 10'000'000'000); }
-    void OnFinish(const pitot::RequestView& request) noexcept override {
+    void OnFinish(const pitot::RequestView& request, uint64_t) noexcept override {
       if (std::string(request.route) == "/quiet" && request.output_tokens != 0) ++disturbed;
     }
-    void OnTokens(const pitot::RequestView& request, uint64_t) noexcept override {
+    void OnTokens(const pitot::RequestView& request, uint64_t, uint64_t) noexcept override {
       if (std::string(request.route) == "/quiet") ++disturbed;
     }
     uint64_t LateAfterNs(const char*) noexcept override { return 0; }

@@ -64,7 +64,7 @@ TEST_CASE("a scope open too long fires once per stall and thread", "[trigger]") 
   REQUIRE(sink.fired.size() == 1);
   CHECK(sink.fired[0].request == 0);
   CHECK(sink.fired[0].cause == "stall scope decode");
-  CHECK(sink.fired[0].detail == "open for 110.0 ms on thread 4, above 100.0 ms");
+  CHECK(sink.fired[0].detail == "open for 110.0 ms on thread #4, above 100.0 ms");
   trigger->OnOpenScope({"decode", 5, 150 * kMs, false}, sink);  // another thread's
   CHECK(sink.fired.size() == 2);
   for (uint64_t open_ms = 10; open_ms < 300; open_ms += 10, Advance(10)) {  // the scope again

@@ -244,6 +244,13 @@ def encode(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else text.encode("utf-8", "replace")
 
 
+def text(value: str) -> Optional[bytes]:
+    """As encode, for what must be there."""
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{value!r} is where a str must be")
+    return encode(value)
+
+
 def decode(text: Optional[bytes]) -> str:
     return (text or b"").decode("utf-8", "replace")
 

@@ -19,7 +19,7 @@ _names: Dict[str, int] = {}
 def _name(text: str) -> int:
     name = _names.get(text)
     if name is None:
-        name = lib.intern(lib.encode(text))
+        name = lib.intern(lib.text(text))
         if len(_names) < _MOST_NAMES:
             _names[text] = name
     return name
@@ -96,7 +96,7 @@ def counter(name: str, value: float) -> None:
 
 def set_thread_name(name: str) -> None:
     """Names the calling thread in traces. Without it the operating system's name is used, which Python does not set."""
-    lib.set_thread_name(lib.encode(name))
+    lib.set_thread_name(lib.text(name))
 
 
 class WaitKind(enum.IntEnum):

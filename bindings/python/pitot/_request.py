@@ -86,7 +86,7 @@ class Token:
 
     def stage(self, name: str) -> None:
         """Begins the stage `name`, which ends the stage before it."""
-        lib.token_stage(byref(self._token), lib.encode(name))
+        lib.token_stage(byref(self._token), lib.text(name))
 
     def emit(self, count: int = 1) -> None:
         """Marks output tokens: time to first token and gaps between tokens are measured on these."""
@@ -113,17 +113,17 @@ class Request:
     _finish = staticmethod(lib.request_finish)  # still there when the interpreter tears its modules down
 
     def __init__(self, route: str, traceparent: Optional[str] = None, *, arrival: int = 0) -> None:
-        self._take(lib.request_begin(lib.encode(route), lib.encode(traceparent),
+        self._take(lib.request_begin(lib.text(route), lib.encode(traceparent),
                                      lib.whole("arrival", arrival, 64)))
 
     @classmethod
     def from_token(cls, token: Token, route: str) -> "Request":
         """Begins a request with the token's as parent, arrived when that was enqueued."""
-        return cls.__new__(cls)._take(lib.request_begin_from(byref(token._token), lib.encode(route)))
+        return cls.__new__(cls)._take(lib.request_begin_from(byref(token._token), lib.text(route)))
 
     def child(self, route: str) -> "Request":
         """Begins a part of this request, which is the thread's context again once the part is finished there."""
-        part, text = Request.__new__(Request), lib.encode(route)
+        part, text = Request.__new__(Request), lib.text(route)
         return part._take(lib.request_begin_child(self._handle, text))
 
     def _take(self, handle: Optional[int]) -> "Request":
@@ -155,12 +155,12 @@ class Request:
 
     def enqueue(self, queue: str) -> Token:
         """Stamps the hand-over to `queue` and returns the token that goes there."""
-        text = lib.encode(queue)
+        text = lib.text(queue)
         return Token._of(lib.request_enqueue(self._handle, text))
 
     def stage(self, name: str) -> None:
         """Begins the stage `name`, which ends the stage before it. At most 16."""
-        text = lib.encode(name)
+        text = lib.text(name)
         lib.request_stage(self._handle, text)
 
     def emit(self, count: int = 1) -> None:
@@ -170,12 +170,12 @@ class Request:
 
     def set_label(self, key: str, value: str) -> None:
         """A bounded dimension: model, version, tenant. At most 4."""
-        key_text, value_text = lib.encode(key), lib.encode(value)
+        key_text, value_text = lib.text(key), lib.text(value)
         lib.request_set_label(self._handle, key_text, value_text)
 
     def set_size(self, name: str, value: float) -> None:
         """How much work it is: pixels, prompt tokens. At most 4; the first one divides the route into size buckets."""
-        text, number = lib.encode(name), lib.real("value", value)
+        text, number = lib.text(name), lib.real("value", value)
         lib.request_set_size(self._handle, text, number)
 
     def set_deadline(self, ms: float) -> None:
@@ -217,7 +217,7 @@ class Batch:
     _finish = staticmethod(lib.batch_finish)
 
     def __init__(self, executor: str) -> None:
-        self._handle = lib.batch_begin(lib.encode(executor))
+        self._handle = lib.batch_begin(lib.text(executor))
         self._id = int(lib.batch_id(self._handle))
 
     @property

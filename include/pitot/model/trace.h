@@ -16,17 +16,13 @@
 #include <vector>
 
 #include "pitot/export.h"
+#include "pitot/model/gpu.h"
+#include "pitot/model/types.h"
 #include "pitot/outcome.h"
 #include "pitot/trace.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace model {
-
-using StringId = uint32_t;
-inline constexpr uint32_t kNone = 0xffffffff;
-inline constexpr int64_t kOpen = -1;  // the duration of what had not ended when the snapshot was taken
-// No time, nor end of an interval, is later or negative: 146 years of uptime, so that differences and sums of two fit.
-inline constexpr int64_t kMaxTimeNs = int64_t{1} << 62;
 
 // Kinds of sites whose events have a duration.
 inline constexpr bool IsScope(SiteKind kind) {
@@ -249,6 +245,12 @@ struct Trace {
   std::vector<HandoffRow> handoffs;  // by enqueue
   std::vector<AsyncRow> asyncs;      // by begin
   std::vector<TokenRow> tokens;      // by time
+  std::vector<DeviceRow> devices;
+  std::vector<StreamRow> streams;
+  std::vector<KernelShape> shapes;  // how kernels were launched, each once
+  CallColumns calls;
+  GpuColumns gpu;
+  std::vector<OverheadRow> overheads;  // by begin
   std::vector<LossRow> losses;
   std::vector<FiringRow> firings;     // by time; empty unless it is an incident's
   std::vector<Attribute> attributes;  // version, host, cost of recording, options: for people
