@@ -15,22 +15,23 @@ void Count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_or
 
 }  // namespace
 
-BufferPool* BufferPool::Make(uint32_t count, uint32_t bytes) noexcept {
+std::unique_ptr<BufferPool> BufferPool::Make(uint32_t count, uint32_t bytes) noexcept {
   const uint64_t size = uint64_t{count} * bytes;
   void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   std::unique_ptr<Slot[]> slots(new (std::nothrow) Slot[count]);
-  BufferPool* pool = slots == nullptr ? nullptr
-                                      : new (std::nothrow)
-                                            BufferPool(static_cast<uint8_t*>(memory), std::move(slots), count, bytes);
-  if (pool == nullptr || !pool->free_.Reserve(count) || !pool->completed_.Reserve(count)) {
-    delete pool;
+  std::unique_ptr<BufferPool> pool(new (std::nothrow)
+                                       BufferPool(static_cast<uint8_t*>(memory), std::move(slots), count, bytes));
+  if (pool == nullptr) {
     munmap(memory, size);
     return nullptr;
   }
+  if (pool->slots_ == nullptr || !pool->free_.Reserve(count) || !pool->completed_.Reserve(count)) return nullptr;
   for (uint32_t i = 0; i < count; ++i) pool->free_.Push(i);
   return pool;
 }
+
+BufferPool::~BufferPool() { munmap(memory_, uint64_t{count_} * bytes_); }
 
 uint8_t* BufferPool::Take() noexcept {
   Count(requested_);

@@ -22,12 +22,13 @@ struct BufferCounts {
   uint64_t foreign = 0;      // completed ones that are not ours: somebody else's, neither read nor freed
 };
 
-// A fixed number of buffers of one size. Made once and kept for the life of the process: nobody can tell when CUPTI
-// writes to a buffer for the last time.
+// A fixed number of buffers of one size. Who gives them to CUPTI keeps the pool for the life of the process: nobody can
+// tell when CUPTI writes to a buffer for the last time.
 class BufferPool {
  public:
   // Maps and touches `count` buffers of `bytes` each, a multiple of 4096. Null if there is no memory.
-  static BufferPool* Make(uint32_t count, uint32_t bytes) noexcept;
+  static std::unique_ptr<BufferPool> Make(uint32_t count, uint32_t bytes) noexcept;
+  ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 

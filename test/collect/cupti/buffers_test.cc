@@ -23,7 +23,8 @@ bool IsZero(const uint8_t* buffer, uint32_t bytes) {
 }  // namespace
 
 TEST_CASE("buffers come zeroed, are read first completed first, and come again zeroed", "[cupti]") {
-  BufferPool& pool = *BufferPool::Make(2, 4096);
+  const auto made = BufferPool::Make(2, 4096);
+  BufferPool& pool = *made;
   uint8_t* const first = pool.Take();
   uint8_t* const second = pool.Take();
   REQUIRE(first != nullptr);
@@ -46,7 +47,8 @@ TEST_CASE("buffers come zeroed, are read first completed first, and come again z
 }
 
 TEST_CASE("when all is full the buffer completed first makes room, and when CUPTI has all there is none", "[cupti]") {
-  BufferPool& pool = *BufferPool::Make(2, 4096);
+  const auto made = BufferPool::Make(2, 4096);
+  BufferPool& pool = *made;
   uint8_t* const first = pool.Take();
   uint8_t* const second = pool.Take();
   CHECK(pool.Take() == nullptr);
@@ -68,7 +70,8 @@ TEST_CASE("when all is full the buffer completed first makes room, and when CUPT
 }
 
 TEST_CASE("a buffer that is somebody else's, or that CUPTI does not have, is not taken", "[cupti]") {
-  BufferPool& pool = *BufferPool::Make(2, 4096);
+  const auto made = BufferPool::Make(2, 4096);
+  BufferPool& pool = *made;
   uint8_t foreign[4096];
   uint8_t* const ours = pool.Take();
   CHECK(!pool.Complete(foreign, 10));
@@ -81,14 +84,16 @@ TEST_CASE("a buffer that is somebody else's, or that CUPTI does not have, is not
 }
 
 TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {
-  BufferPool& pool = *BufferPool::Make(1, 4096);
+  const auto made = BufferPool::Make(1, 4096);
+  BufferPool& pool = *made;
   pool.Complete(pool.Take(), 8);
   CHECK_THROWS(pool.Drain([](const uint8_t*, uint64_t) { throw 1; }));
   CHECK(pool.Take() != nullptr);
 }
 
 TEST_CASE("threads that take and complete beside one that reads never share a buffer, and lose none", "[cupti]") {
-  BufferPool& pool = *BufferPool::Make(16, 4096);
+  const auto made = BufferPool::Make(16, 4096);
+  BufferPool& pool = *made;
   const int rounds = fakes::kThreadSanitizer ? 2000 : 50000;
   std::atomic<uint64_t> written{0}, refused{0}, read{0}, mixed{0};
   std::atomic<int> running{4};
