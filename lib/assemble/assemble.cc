@@ -6,11 +6,15 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <numeric>
+#include <span>
+#include <string>
 #include <tuple>
 #include <unordered_set>
 #include <utility>
 
+#include "assemble/gpu.h"
 #include "assemble/sites.h"
 #include "pitot/request.h"
 #include "snapshot/record.h"
@@ -62,6 +66,14 @@ class IdNumbers {
   uint32_t last_ = 0;
 };
 
+// A call of a device's API.
+struct RawCall {
+  int64_t begin_ns, duration_ns;
+  uint32_t request, batch;  // numbers
+  model::StringId name;
+  uint32_t correlation;
+};
+
 struct RawMember {
   uint64_t batch, request;
   int64_t join_ns, leave_ns;
@@ -88,6 +100,7 @@ struct RawToken {
 // report and Perfetto file add. Where no size says it, it was measured; a test holds the sum to the arena.
 constexpr uint64_t kMapCost = 56;  // an entry of 8 to 16 bytes
 constexpr uint64_t kEventCost = 45;
+constexpr uint64_t kCallCost = 2 * sizeof(RawCall) + sizeof(uint32_t);  // and its columns
 constexpr uint64_t kArgCost = sizeof(model::ArgValue);
 constexpr uint64_t kStringCost = 140;
 constexpr uint64_t kRequestCost = 2 * sizeof(model::RequestRow) + 3 * kMapCost;
@@ -100,8 +113,8 @@ constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
 class Assembler {
  public:
-  Assembler(const Snapshot& snapshot, uint64_t most_bytes)
-      : snapshot_(snapshot), sites_(&trace_), most_bytes_(most_bytes) {}
+  Assembler(const Snapshot& snapshot, uint64_t most_bytes, std::span<Collector* const> collectors)
+      : snapshot_(snapshot), collectors_(collectors), sites_(&trace_), most_bytes_(most_bytes) {}
   model::Trace Run();
 
  private:
@@ -115,6 +128,7 @@ class Assembler {
   void AddRecycled();
   void AddCountedLosses();
   void FlushEvents(uint32_t thread);
+  void FlushCalls(uint32_t thread);
   void OrderMoments();
 
   template <class Rows> void Add(const typename Rows::value_type& row, uint64_t cost, Rows* rows) {
@@ -146,15 +160,18 @@ class Assembler {
   }
 
   const Snapshot& snapshot_;
+  const std::span<Collector* const> collectors_;
   model::Trace trace_;
   Sites sites_;
   std::unordered_map<uint32_t, uint32_t> thread_rows_;
   std::vector<const trace::RecycledRing*> recycled_;  // inside the window
+  std::vector<uint32_t> correlations_;                // of trace_.calls
 
   // Of the thread being read: the context that events before (older than) the records read so far ran in.
   uint64_t request_ = 0, batch_ = 0;
   bool saw_context_ = false, saw_batch_context_ = false;
   std::vector<RawEvent> raw_;
+  std::vector<RawCall> raw_calls_;
   uint64_t raw_records_ = 0;
   // What all rows may cost, what those made so far do, and the words of rings still to read.
   const uint64_t most_bytes_;
@@ -245,7 +262,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
-  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2};
+  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2, 1};
   if (static_cast<size_t>(kind) >= std::size(kArgs) || record.arg_words < kArgs[static_cast<size_t>(kind)]) return;
   const uint64_t* args = record.args;
   const int64_t at_ns = Ns(record.end_ticks);
@@ -280,6 +297,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       // ring's word may be a moment older than its newest record.
       if (!saw_context_ && request_ != args[1]) {
         for (RawEvent& event : raw_) event.request = requests_.Of(args[1]);
+        for (RawCall& call : raw_calls_) call.request = requests_.Of(args[1]);
       }
       saw_context_ = true;
       if (args[1] != 0) Request(args[1]);
@@ -288,6 +306,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
     case InternalRecord::kBatchContext:
       if (!saw_batch_context_ && batch_ != args[1]) {
         for (RawEvent& event : raw_) event.batch = batches_.Of(args[1]);
+        for (RawCall& call : raw_calls_) call.batch = batches_.Of(args[1]);
       }
       saw_batch_context_ = true;
       batch_ = args[0];
@@ -363,6 +382,13 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       token.row.at_ns = at_ns;
       token.row.count = static_cast<uint32_t>(args[1]);
       Add(token, kTokenCost, &tokens_);
+      break;
+    }
+    case InternalRecord::kCall: {
+      const int64_t begin_ns = Ns(record.begin_ticks);
+      Add({begin_ns, at_ns - begin_ns, requests_.Of(request_), batches_.Of(batch_), NameOf(args[0] >> 32),
+           static_cast<uint32_t>(args[0])},
+          kCallCost, &raw_calls_);
       break;
     }
     case InternalRecord::kUnreadable:
@@ -479,6 +505,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   batch_ = ring.batch;
   saw_context_ = saw_batch_context_ = false;
   raw_.clear();
+  raw_calls_.clear();
   raw_records_ = 0;
   // Of what rows may cost each thread has its share; what one leaves goes to those after it.
   const auto words = static_cast<uint64_t>(ring.last - ring.first);
@@ -513,6 +540,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   trace_.threads[thread].history_begin_ns = whole ? std::max(Ns(ring.attach_ticks), trace_.window_begin_ns) : oldest_ns;
   AddLosses(ring, oldest, thread, oldest_ns);
   FlushEvents(thread);
+  FlushCalls(thread);
 }
 
 // Instants and counters of one moment go into the order in which they were recorded, after the scopes of that moment.
@@ -553,6 +581,22 @@ void Assembler::FlushEvents(uint32_t thread) {
     events.request.push_back(event.request);
     events.batch.push_back(event.batch);
     events.args.push_back(event.args);
+  }
+}
+
+void Assembler::FlushCalls(uint32_t thread) {
+  std::stable_sort(raw_calls_.begin(), raw_calls_.end(),
+                   [](const RawCall& a, const RawCall& b) { return a.begin_ns < b.begin_ns; });
+  model::CallColumns& calls = trace_.calls;
+  for (const RawCall& call : raw_calls_) {
+    calls.begin_ns.push_back(call.begin_ns);
+    calls.duration_ns.push_back(call.duration_ns);
+    calls.thread.push_back(thread);
+    calls.request.push_back(call.request);
+    calls.batch.push_back(call.batch);
+    calls.name.push_back(call.name);
+    calls.stream.push_back(kNone);
+    correlations_.push_back(call.correlation);
   }
 }
 
@@ -740,18 +784,27 @@ void Assembler::SortRows() {
                    [](const auto& a, const auto& b) { return a.at_ns < b.at_ns; });
 }
 
-// Gives events the rows of their ids. A context that outlived its request (finished on another thread) does not count.
+// Gives events and calls the rows of their ids. A context that outlived its request (finished on another thread) does
+// not count.
 void Assembler::ResolveEvents() {
-  model::EventColumns& events = trace_.events;
   const std::vector<uint32_t> request_rows = requests_.Rows(request_rows_), batch_rows = batches_.Rows(batch_rows_);
-  for (uint32_t i = 0; i < events.size(); ++i) {
-    events.batch[i] = batch_rows[events.batch[i]];
-    const uint32_t request = request_rows[std::exchange(events.request[i], kNone)];
-    if (request == kNone) continue;
+  const auto request_at = [&](uint32_t number, int64_t begin_ns, int64_t end_ns) {
+    const uint32_t request = request_rows[number];
+    if (request == kNone) return kNone;
     const model::RequestRow& row = trace_.requests[request];
     const bool is_over = row.end_known || !alive_ns_.contains(row.id);
-    const bool is_after = is_over && events.begin_ns[i] > trace_.RequestEnd(row);
-    if (!is_after && trace_.EventEnd(i) >= row.begin_ns) events.request[i] = request;
+    const bool is_after = is_over && begin_ns > trace_.RequestEnd(row);
+    return !is_after && end_ns >= row.begin_ns ? request : kNone;
+  };
+  model::EventColumns& events = trace_.events;
+  for (uint32_t i = 0; i < events.size(); ++i) {
+    events.batch[i] = batch_rows[events.batch[i]];
+    events.request[i] = request_at(events.request[i], events.begin_ns[i], trace_.EventEnd(i));
+  }
+  model::CallColumns& calls = trace_.calls;
+  for (uint32_t i = 0; i < calls.size(); ++i) {
+    calls.batch[i] = batch_rows[calls.batch[i]];
+    calls.request[i] = request_at(calls.request[i], calls.begin_ns[i], calls.begin_ns[i] + calls.duration_ns[i]);
   }
 }
 
@@ -790,11 +843,23 @@ model::Trace Assembler::Run() {
   EndRequests();
   SortRows();
   ResolveEvents();
+  GpuTables gpu(&trace_, std::move(correlations_));
+  for (Collector* collector : collectors_) {
+    // What one cannot say is missing; the rest of the incident is not.
+    try {
+      collector->AddTo(gpu);
+    } catch (const std::exception& e) {
+      gpu.AddAttribute((std::string("collector.") + collector->Name()).c_str(), e.what());
+    }
+  }
+  gpu.Finish();
   return std::move(trace_);
 }
 
 }  // namespace
 
-model::Trace Assemble(const Snapshot& snapshot, uint64_t most_bytes) { return Assembler(snapshot, most_bytes).Run(); }
+model::Trace Assemble(const Snapshot& snapshot, uint64_t most_bytes, std::span<Collector* const> collectors) {
+  return Assembler(snapshot, most_bytes, collectors).Run();
+}
 
 }  // namespace pitot::assemble

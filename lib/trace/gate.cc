@@ -32,4 +32,5 @@ constexpr Site kJoinSite = Internal(Record::kJoin, "join");
 constexpr Site kLeaveSite = Internal(Record::kLeave, "leave");
 constexpr Site kTokensSite = Internal(Record::kTokens, "tokens");
 constexpr Site kSubmittedSite = Internal(Record::kSubmitted, "submitted");
+constexpr Site kCallSite = Internal(Record::kCall, "call");
 }  // namespace pitot::trace

@@ -485,3 +485,41 @@ TEST_CASE("what threads recorded that exited in the window and whose rings were 
     CHECK(trace.losses[1].events == 0);
   }
 }
+
+TEST_CASE("a call is in the trace with what its thread worked for", "[assemble]") {
+  const uint64_t api = NameWord("cudaLaunchKernel") << 32;
+  Ring first, second;
+  first.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 0, 0, NameWord("/r")})
+      .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
+      .Add(pitot::trace::kCallSite, 20, 25, {api | 41})
+      .Add(pitot::trace::kRequestEndSite, 10, 100, {7, 0, 0, 1, NameWord("/r") | uint64_t{1} << 32, 0, 0, 0, 0})
+      .Add(pitot::trace::kContextSite, 100, 100, {7, 0})
+      .Add(pitot::trace::kCallSite, 200, 230, {api | 42});
+  second.Add(pitot::trace::kCallSite, 50, 60, {api | 43});
+
+  const Trace trace = Assembled(Of({second.Copy(1), first.Copy(2)}));
+
+  REQUIRE(trace.calls.size() == 3);
+  CHECK(trace.calls.begin_ns == std::vector<int64_t>{50, 20, 200});
+  CHECK(trace.calls.duration_ns == std::vector<int64_t>{10, 5, 30});
+  CHECK(trace.calls.thread == std::vector<uint32_t>{0, 1, 1});
+  CHECK(trace.calls.request == std::vector<uint32_t>{kNone, 0, kNone});
+  CHECK(trace.strings[trace.calls.name[1]] == "cudaLaunchKernel");
+}
+
+TEST_CASE("a call belongs to the context of its time though the copy begins later", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kCallSite, 20, 25, {NameWord("cudaLaunchKernel") << 32 | 1})
+      .Add(pitot::trace::kContextSite, 30, 30, {7, 0});
+  RingCopy copy = ring.Copy(1);
+  copy.request = 9;  // a moment older than the newest record
+  Snapshot snapshot = Of({copy});
+  const uint64_t open[9] = {7};
+  snapshot.open_requests.push_back({7, 5, 1, 9, open});
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.calls.size() == 1);
+  REQUIRE(trace.calls.request[0] != kNone);
+  CHECK(trace.requests[trace.calls.request[0]].id == 7);
+}

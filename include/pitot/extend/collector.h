@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Extend: a collector records what the macros cannot see (a GPU, a driver, a runtime) in memory of its own, and is
+// asked for it when an incident is made. The built-in ones (pitot/collect/) use this interface.
+#ifndef PITOT_EXTEND_COLLECTOR_H_
+#define PITOT_EXTEND_COLLECTOR_H_
+
+#include <stdint.h>
+
+#include "pitot/export.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+
+inline constexpr uint32_t kNoRow = 0xffffffff;
+
+// What a stream of a device did. Times are ns of CLOCK_MONOTONIC.
+struct GpuActivity {
+  int64_t begin_ns = 0, duration_ns = 0;
+  uint8_t kind = 0;          // model::GpuKind
+  uint32_t stream = kNoRow;  // as AddStream returned it
+  uint32_t name = 0;         // as AddText returned it
+  uint32_t shape = kNoRow;   // of kernels: as AddShape returned it
+  uint32_t correlation = 0;  // with the call that caused it; 0: unknown
+  uint32_t graph = 0, node = 0;
+  uint64_t bytes = 0;
+};
+
+// A call of the device's API that was not recorded in its thread's ring.
+struct GpuCall {
+  int64_t begin_ns = 0, duration_ns = 0;
+  int64_t tid = 0;  // the operating system's
+  uint32_t name = 0;
+  uint32_t correlation = 0;
+};
+
+// Takes what collectors have for one incident. Numbers are of this trace.
+class TraceBuilder {
+ public:
+  virtual uint32_t AddText(const char* text) = 0;
+  virtual uint32_t AddDevice(uint32_t ordinal, uint32_t name) = 0;
+  virtual uint32_t AddStream(uint32_t device, uint32_t context, uint32_t stream) = 0;
+  virtual uint32_t AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
+                            uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) = 0;
+  virtual void Add(const GpuActivity& activity) = 0;
+  virtual void Add(const GpuCall& call) = 0;
+  // The stream for which the call with this correlation waited.
+  virtual void AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) = 0;
+  virtual void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) = 0;
+  virtual void AddAttribute(const char* key, const char* value) = 0;
+
+ protected:
+  ~TraceBuilder() = default;
+};
+
+class PITOT_EXPORT Collector {
+ public:
+  virtual ~Collector();
+  // Named in messages and traces: "cupti".
+  virtual const char* Name() const noexcept = 0;
+  // Called once, by Recorder::Add. An error is said, and the collector not used.
+  virtual Status Start() noexcept = 0;
+  // Called once, when the recorder stops, on the thread that stops it.
+  virtual void Stop() noexcept = 0;
+  // Keeps what it has from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after
+  // the rings were copied.
+  virtual void Keep(int64_t begin_ns) noexcept = 0;
+  // Hands over what Keep kept. On Pitot's worker at idle priority; may allocate; exceptions cost this collector's part.
+  virtual void AddTo(TraceBuilder& trace) = 0;
+  // Bytes it holds.
+  virtual uint64_t Bytes() const noexcept = 0;
+};
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_EXTEND_COLLECTOR_H_

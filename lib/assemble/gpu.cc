@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "assemble/gpu.h"
+
+#include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+PITOT_NAMESPACE_BEGIN
+Collector::~Collector() = default;
+PITOT_NAMESPACE_END
+
+namespace pitot::assemble {
+
+using model::kNone;
+
+static_assert(kNoRow == kNone);
+
+namespace {
+
+// What a thread worked for at a moment: the context of the innermost event around it, or of the last one before it.
+struct Context {
+  uint32_t request = kNone, batch = kNone;
+};
+Context ContextAt(const model::Trace& trace, const model::ThreadRow& thread, int64_t at_ns) {
+  const auto first = trace.events.begin_ns.begin() + thread.first_event;
+  const auto after = std::upper_bound(first, first + thread.event_count, at_ns);
+  for (auto event = after; event != first;) {
+    const auto row = static_cast<uint32_t>(--event - trace.events.begin_ns.begin());
+    if (trace.EventEnd(row) >= at_ns) return {trace.events.request[row], trace.events.batch[row]};
+    if (after - event > 64) break;  // none around it
+  }
+  return {};
+}
+
+template <class Column> void Permute(const std::vector<uint32_t>& order, Column* column) {
+  Column sorted;
+  sorted.reserve(column->size());
+  for (const uint32_t row : order) sorted.push_back((*column)[row]);
+  *column = std::move(sorted);
+}
+
+}  // namespace
+
+bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
+  return begin_ns >= 0 && begin_ns <= model::kMaxTimeNs && duration_ns >= 0 &&
+         duration_ns <= model::kMaxTimeNs - begin_ns;
+}
+
+uint32_t GpuTables::AddText(const char* text) { return trace_.strings.Add(text != nullptr ? text : ""); }
+
+uint32_t GpuTables::AddDevice(uint32_t ordinal, uint32_t name) {
+  model::DeviceRow row;
+  row.ordinal = ordinal;
+  row.name = name < trace_.strings.size() ? name : 0;
+  trace_.devices.push_back(row);
+  return static_cast<uint32_t>(trace_.devices.size() - 1);
+}
+
+uint32_t GpuTables::AddStream(uint32_t device, uint32_t context, uint32_t stream) {
+  model::StreamRow row;
+  row.device = device < trace_.devices.size() ? device : kNone;
+  row.context = context;
+  row.stream = stream;
+  trace_.streams.push_back(row);
+  return static_cast<uint32_t>(trace_.streams.size() - 1);
+}
+
+uint32_t GpuTables::AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
+                             uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) {
+  model::KernelShape row;
+  std::copy_n(grid, 3, row.grid);
+  std::copy_n(block, 3, row.block);
+  row.static_shared_bytes = static_shared_bytes;
+  row.dynamic_shared_bytes = dynamic_shared_bytes;
+  row.local_bytes_per_thread = local_bytes;
+  row.registers_per_thread = registers;
+  trace_.shapes.push_back(row);
+  return static_cast<uint32_t>(trace_.shapes.size() - 1);
+}
+
+void GpuTables::Add(const GpuActivity& activity) {
+  const auto kind = static_cast<model::GpuKind>(activity.kind);
+  const bool is_known = kind >= model::GpuKind::kKernel && kind <= model::GpuKind::kGraph;
+  if (is_known && activity.stream < trace_.streams.size() && IsInterval(activity.begin_ns, activity.duration_ns))
+    activities_.push_back(activity);
+}
+
+void GpuTables::Add(const GpuCall& call) {
+  if (IsInterval(call.begin_ns, call.duration_ns)) calls_.push_back(call);
+}
+
+void GpuTables::AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) {
+  if (stream < trace_.streams.size()) waits_.push_back({begin_ns, correlation, stream});
+}
+
+void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) {
+  if (IsInterval(begin_ns, duration_ns))
+    trace_.overheads.push_back({begin_ns, duration_ns, name < trace_.strings.size() ? name : 0});
+}
+
+void GpuTables::AddAttribute(const char* key, const char* value) {
+  trace_.attributes.push_back({AddText(key), AddText(value)});
+}
+
+// Those that no ring holds, with the context of their threads' events; then all in order.
+void GpuTables::AddCalls() {
+  model::CallColumns& calls = trace_.calls;
+  std::unordered_map<int64_t, uint32_t> threads;
+  for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads[trace_.threads[row].tid] = row;
+  for (const GpuCall& call : calls_) {
+    const auto thread = threads.find(call.tid);
+    const uint32_t row = thread != threads.end() ? thread->second : kNone;
+    const Context context = row != kNone ? ContextAt(trace_, trace_.threads[row], call.begin_ns) : Context();
+    calls.begin_ns.push_back(call.begin_ns);
+    calls.duration_ns.push_back(call.duration_ns);
+    calls.thread.push_back(row);
+    calls.request.push_back(context.request);
+    calls.batch.push_back(context.batch);
+    calls.name.push_back(call.name < trace_.strings.size() ? call.name : 0);
+    calls.stream.push_back(kNone);
+    correlations_.push_back(call.correlation);
+  }
+  calls_.clear();
+  std::vector<uint32_t> order(calls.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto key = [&](uint32_t row) { return std::tuple(calls.thread[row], calls.begin_ns[row]); };
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  for (auto* column : {&calls.begin_ns, &calls.duration_ns}) Permute(order, column);
+  for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &correlations_})
+    Permute(order, column);
+}
+
+// The call with a correlation that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
+uint32_t GpuTables::CallOf(uint32_t correlation, int64_t at_ns) const {
+  const auto found = correlation != 0 ? calls_of_.find(correlation) : calls_of_.end();
+  if (found == calls_of_.end()) return kNone;
+  const std::vector<uint32_t>& calls = found->second;
+  const auto after = std::upper_bound(calls.begin(), calls.end(), at_ns,
+                                      [&](int64_t ns, uint32_t call) { return ns < trace_.calls.begin_ns[call]; });
+  // A clock of the GPU's that is a little early must not cost the only one there is.
+  return after != calls.begin() ? *std::prev(after) : calls.front();
+}
+
+void GpuTables::JoinCalls() {
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (correlations_[call] != 0) calls_of_[correlations_[call]].push_back(call);
+  }
+  for (auto& [correlation, calls] : calls_of_) {
+    std::sort(calls.begin(), calls.end(),
+              [&](uint32_t a, uint32_t b) { return trace_.calls.begin_ns[a] < trace_.calls.begin_ns[b]; });
+  }
+}
+
+void GpuTables::Finish() {
+  AddCalls();
+  JoinCalls();
+  for (const Wait& wait : waits_) {
+    const uint32_t call = CallOf(wait.correlation, wait.begin_ns);
+    if (call != kNone) trace_.calls.stream[call] = wait.stream;
+  }
+  std::sort(activities_.begin(), activities_.end(), [](const GpuActivity& a, const GpuActivity& b) {
+    return std::tuple(a.stream, a.begin_ns, a.correlation) < std::tuple(b.stream, b.begin_ns, b.correlation);
+  });
+  model::GpuColumns& gpu = trace_.gpu;
+  for (const GpuActivity& activity : activities_) {
+    model::StreamRow& stream = trace_.streams[activity.stream];
+    if (stream.event_count++ == 0) stream.first_event = gpu.size();
+    gpu.begin_ns.push_back(activity.begin_ns);
+    gpu.duration_ns.push_back(activity.duration_ns);
+    gpu.kind.push_back(static_cast<model::GpuKind>(activity.kind));
+    gpu.stream.push_back(activity.stream);
+    gpu.name.push_back(activity.name < trace_.strings.size() ? activity.name : 0);
+    gpu.call.push_back(CallOf(activity.correlation, activity.begin_ns));
+    gpu.shape.push_back(activity.shape < trace_.shapes.size() ? activity.shape : kNone);
+    gpu.bytes.push_back(activity.bytes);
+    gpu.graph.push_back(activity.graph);
+    gpu.node.push_back(activity.node);
+  }
+  activities_.clear();
+  std::sort(trace_.overheads.begin(), trace_.overheads.end(),
+            [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+}
+
+}  // namespace pitot::assemble

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU's tables of a trace: what collectors add is put in order and joined to the calls that caused it.
+#ifndef PITOT_LIB_ASSEMBLE_GPU_H_
+#define PITOT_LIB_ASSEMBLE_GPU_H_
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "pitot/extend/collector.h"
+#include "pitot/model/trace.h"
+
+namespace pitot::assemble {
+
+class GpuTables final : public TraceBuilder {
+ public:
+  // `correlations` has one for each of the trace's calls, which the rings held.
+  GpuTables(model::Trace* trace, std::vector<uint32_t> correlations)
+      : trace_(*trace), correlations_(std::move(correlations)) {}
+
+  uint32_t AddText(const char* text) override;
+  uint32_t AddDevice(uint32_t ordinal, uint32_t name) override;
+  uint32_t AddStream(uint32_t device, uint32_t context, uint32_t stream) override;
+  uint32_t AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
+                    uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) override;
+  void Add(const GpuActivity& activity) override;
+  void Add(const GpuCall& call) override;
+  void AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) override;
+  void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) override;
+  void AddAttribute(const char* key, const char* value) override;
+
+  // After the last collector.
+  void Finish();
+
+ private:
+  struct Wait {
+    int64_t begin_ns;
+    uint32_t correlation, stream;
+  };
+  bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
+  void AddCalls();
+  void JoinCalls();
+  uint32_t CallOf(uint32_t correlation, int64_t at_ns) const;
+
+  model::Trace& trace_;
+  std::vector<uint32_t> correlations_;  // of trace_.calls
+  std::deque<GpuActivity> activities_;
+  std::deque<GpuCall> calls_;
+  std::deque<Wait> waits_;
+  std::unordered_map<uint32_t, std::vector<uint32_t>> calls_of_;  // by correlation; in order of time
+};
+
+}  // namespace pitot::assemble
+
+#endif  // PITOT_LIB_ASSEMBLE_GPU_H_

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of a device's API in the ring of the thread that makes them: what ran on the device is joined to them later.
+#ifndef PITOT_LIB_TRACE_CALLS_H_
+#define PITOT_LIB_TRACE_CALLS_H_
+
+#include <cstdint>
+
+#include "pitot/trace.h"
+
+namespace pitot::trace {
+
+// The clock of BeginCall and EndCall; 0 while no recorder runs. Cost: a clock read.
+uint64_t BeginCall() noexcept;
+// Records a call of `api` that began at `begin_ticks` (nothing if that is 0) in what its thread works for. Cost: as a
+// scope with one argument. Threads: any.
+void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks) noexcept;
+
+}  // namespace pitot::trace
+
+#endif  // PITOT_LIB_TRACE_CALLS_H_

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What collectors add to a trace: in order, joined to the calls that caused it, and consistent whatever they add.
+#include "assemble/gpu.h"
+
+#include <catch2/catch.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "assemble/assemble.h"
+#include "fakes/recording.h"
+#include "pitot/request.h"
+#include "trace/calls.h"
+
+namespace {
+
+using pitot::GpuActivity;
+using pitot::GpuCall;
+using pitot::assemble::GpuTables;
+using pitot::model::GpuKind;
+using pitot::model::kNone;
+using pitot::model::Trace;
+
+// A trace with calls as rings leave them: (thread, begin, correlation).
+struct Call {
+  uint32_t thread;
+  int64_t begin_ns;
+  uint32_t correlation;
+};
+Trace WithCalls(const std::vector<Call>& calls, std::vector<uint32_t>* correlations) {
+  Trace trace;
+  trace.window_end_ns = 100'000;
+  for (uint32_t thread = 0; thread < 2; ++thread) {
+    pitot::model::ThreadRow row;
+    row.number = thread + 1;
+    row.tid = 1000 + thread;
+    trace.threads.push_back(row);
+  }
+  for (const Call& call : calls) {
+    trace.calls.begin_ns.push_back(call.begin_ns);
+    trace.calls.duration_ns.push_back(5);
+    trace.calls.thread.push_back(call.thread);
+    trace.calls.request.push_back(kNone);
+    trace.calls.batch.push_back(kNone);
+    trace.calls.name.push_back(0);
+    trace.calls.stream.push_back(kNone);
+    correlations->push_back(call.correlation);
+  }
+  return trace;
+}
+
+GpuActivity Kernel(uint32_t stream, int64_t begin_ns, uint32_t correlation, int64_t duration_ns = 10) {
+  GpuActivity activity;
+  activity.kind = static_cast<uint8_t>(GpuKind::kKernel);
+  activity.stream = stream;
+  activity.begin_ns = begin_ns;
+  activity.duration_ns = duration_ns;
+  activity.correlation = correlation;
+  return activity;
+}
+
+}  // namespace
+
+TEST_CASE("what a GPU did is in order by stream and time, with the call that caused it", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}, {1, 150, 9}}, &correlations);
+  GpuTables gpu(&trace, correlations);
+  const uint32_t device = gpu.AddDevice(0, gpu.AddText("H100"));
+  const uint32_t first = gpu.AddStream(device, 1, 7), second = gpu.AddStream(device, 1, 13);
+  gpu.Add(Kernel(second, 400, 9));
+  gpu.Add(Kernel(first, 300, 8));
+  gpu.Add(Kernel(first, 110, 7));
+  gpu.Add(Kernel(first, 120, 7));  // a graph's launch has many
+  gpu.Add(Kernel(second, 390, 77));
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.gpu.begin_ns == std::vector<int64_t>{110, 120, 300, 390, 400});
+  CHECK(trace.gpu.call == std::vector<uint32_t>{0, 0, 1, kNone, 2});
+  CHECK(trace.streams[first].event_count == 3);
+  CHECK(trace.streams[second].first_event == 3);
+  CHECK(trace.strings[trace.devices[device].name] == "H100");
+}
+
+TEST_CASE("of calls whose correlation wrapped round the last before the GPU began is the cause", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 5000, 7}, {0, 9000, 7}}, &correlations);
+  GpuTables gpu(&trace, correlations);
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  for (const int64_t begin_ns : {90, 4999, 5000, 8000, 9500}) gpu.Add(Kernel(stream, begin_ns, 7));
+  gpu.Finish();
+
+  // 90: a clock that is a little early.
+  CHECK(trace.gpu.call == std::vector<uint32_t>{0, 0, 1, 1, 2});
+}
+
+TEST_CASE("calls that no ring holds get their thread and the context of its events", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 500, 3}}, &correlations);
+  pitot::model::RequestRow request;
+  request.id = 42;
+  request.duration_ns = 10'000;
+  trace.requests.push_back(request);
+  pitot::model::SiteRow site;
+  trace.sites.push_back(site);
+  const auto add = [&](int64_t begin_ns, int64_t duration_ns, uint32_t of) {
+    trace.events.begin_ns.push_back(begin_ns);
+    trace.events.duration_ns.push_back(duration_ns);
+    trace.events.site.push_back(0);
+    trace.events.thread.push_back(0);
+    trace.events.request.push_back(of);
+    trace.events.batch.push_back(kNone);
+    trace.events.args.push_back(kNone);
+  };
+  add(100, 800, 0);
+  add(150, 10, kNone);
+  trace.threads[0].event_count = trace.threads[1].first_event = 2;
+  GpuTables gpu(&trace, correlations);
+  const uint32_t name = gpu.AddText("cudaLaunchKernel");
+  gpu.Add(GpuCall{200, 5, 1000, name, 1});
+  gpu.Add(GpuCall{2000, 5, 1000, name, 2});  // outside every scope
+  gpu.Add(GpuCall{300, 5, 77, name, 4});     // of a thread that recorded nothing
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.calls.begin_ns == std::vector<int64_t>{200, 500, 2000, 300});
+  CHECK(trace.calls.thread == std::vector<uint32_t>{0, 0, 0, kNone});
+  CHECK(trace.calls.request == std::vector<uint32_t>{0, kNone, kNone, kNone});
+}
+
+TEST_CASE("a synchronisation says which stream it waited for", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}}, &correlations);
+  GpuTables gpu(&trace, correlations);
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  gpu.AddWait(8, 201, stream);
+  gpu.AddWait(99, 201, stream);
+  gpu.AddWait(7, 101, 5);
+  gpu.Finish();
+
+  CHECK(trace.calls.stream == std::vector<uint32_t>{kNone, stream});
+}
+
+TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 100, 7}}, &correlations);
+  GpuTables gpu(&trace, correlations);
+  const uint32_t stream = gpu.AddStream(12, 1, 7), grid[3] = {1, 2, 3};
+  gpu.AddDevice(0, 1u << 30);
+  gpu.AddShape(grid, grid, 0, 0, 0, 0);
+  gpu.Add(Kernel(5, 100, 7));
+  gpu.Add(Kernel(stream, -1, 7));
+  gpu.Add(Kernel(stream, 100, 7, -1));
+  gpu.Add(Kernel(stream, INT64_MAX, 7));
+  GpuActivity wrong = Kernel(stream, 100, 7);
+  wrong.kind = 9;
+  gpu.Add(wrong);
+  wrong = Kernel(stream, 100, 7);
+  wrong.name = wrong.shape = 1u << 30;
+  gpu.Add(wrong);
+  gpu.Add(GpuCall{-5, 5, 1000, 0, 1});
+  gpu.Add(GpuCall{5, 5, 1000, 1u << 30, 1});
+  gpu.AddOverhead(100, -1, 0);
+  gpu.AddOverhead(200, 1, 1u << 30);
+  gpu.AddOverhead(100, 1, 0);
+  gpu.AddAttribute("key\n", nullptr);
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.gpu.size() == 1);
+  CHECK(trace.calls.size() == 2);
+  CHECK(trace.overheads.size() == 2);
+}
+
+TEST_CASE("a call recorded on a thread is joined to what a collector says the GPU did", "[gpu]") {
+  struct Collector final : pitot::Collector {
+    const char* Name() const noexcept override { return "fake"; }
+    pitot::Status Start() noexcept override { return {}; }
+    void Stop() noexcept override {}
+    void Keep(int64_t) noexcept override {}
+    void AddTo(pitot::TraceBuilder& trace) override {
+      const uint32_t stream = trace.AddStream(trace.AddDevice(0, trace.AddText("GPU")), 1, 7);
+      trace.Add(Kernel(stream, at_ns, 41));
+      if (throws) throw std::runtime_error("the driver is gone");
+    }
+    uint64_t Bytes() const noexcept override { return 0; }
+    int64_t at_ns = 0;
+    bool throws = false;
+  } collector;
+  const fakes::Recording recording;
+  REQUIRE(recording.ok());
+  pitot::Request request = pitot::Request::Begin("/r");
+  const uint64_t id = request.id(), begin_ticks = pitot::trace::BeginCall();
+  REQUIRE(begin_ticks != 0);
+  pitot::trace::EndCall(pitot::Intern("cudaLaunchKernel"), 41, begin_ticks);
+  request.Finish(pitot::Outcome::kOk);
+  const pitot::snapshot::Snapshot snapshot = recording.Snapshot();
+  collector.at_ns = snapshot.clock.Ns(recording.Now());
+  pitot::Collector* const collectors[] = {&collector};
+  for (const bool throws : {false, true}) {
+    collector.throws = throws;
+
+    const Trace trace = pitot::assemble::Assemble(snapshot, pitot::assemble::kUnbounded, collectors);
+
+    CHECK(pitot::model::FindInconsistency(trace) == "");
+    REQUIRE(trace.gpu.size() == 1);
+    REQUIRE(trace.gpu.call[0] == 0);
+    CHECK(trace.strings[trace.calls.name[0]] == "cudaLaunchKernel");
+    REQUIRE(trace.calls.request[0] != kNone);
+    CHECK(trace.requests[trace.calls.request[0]].id == id);
+    CHECK(trace.attributes.size() == (throws ? 1 : 0));
+  }
+}
+
+TEST_CASE("no call is recorded while no recorder runs", "[gpu]") {
+  CHECK(pitot::trace::BeginCall() == 0);
+  pitot::trace::EndCall({}, 1, 0);
+}
