@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "pitot/export.h"
+#include "pitot/extend/collector.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
 #include "pitot/hooks.h"
@@ -50,6 +51,8 @@ class PITOT_EXPORT Recorder {
   // a serializer with the name of a file that is there replaces it. What goes wrong is also said through Options::log.
   Status Add(std::unique_ptr<Trigger> trigger) noexcept;
   Status Add(std::unique_ptr<Serializer> serializer) noexcept;
+  // Adds a collector and starts it, for good; Stop stops it. Errors: what its Start says.
+  Status Add(std::unique_ptr<Collector> collector) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
 
   // Asks for an incident now. Errors: kNotRunning; kResourceExhausted (budget; cause "manual").

@@ -46,6 +46,10 @@ Status Recorder::Add(std::unique_ptr<Serializer> serializer) noexcept {
   return session_ != nullptr ? session_->AddSerializer(std::move(serializer)) : status_;
 }
 
+Status Recorder::Add(std::unique_ptr<Collector> collector) noexcept {
+  return session_ != nullptr ? session_->AddCollector(std::move(collector)) : status_;
+}
+
 Status Recorder::SetHooks(const Hooks& hooks) noexcept {
   return session_ != nullptr ? session_->SetHooks(hooks) : status_;
 }

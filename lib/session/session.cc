@@ -237,6 +237,25 @@ Status Session::AddSerializer(std::unique_ptr<Serializer> serializer) noexcept {
   return {};
 }
 
+Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  if (collector == nullptr)
+    return Said(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
+  if (Status s = collector->Start(); !s.ok()) return Said(std::move(s));
+  bool is_added = false;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_) {
+      collectors_.push_back(std::move(collector));
+      is_added = true;
+    }
+  } catch (const std::bad_alloc&) {}
+  if (is_added) return {};
+  collector->Stop();
+  if (Status s = status(); !s.ok()) return s;
+  return Said(Status(StatusCode::kResourceExhausted, "no memory for another collector"));
+}
+
 Status Session::SetHooks(const Hooks& hooks) noexcept {
   if (Status s = status(); !s.ok()) return s;
   const std::lock_guard lock(mutex_);
@@ -345,7 +364,10 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     const std::lock_guard lock(mutex_);
     last_stats_ = last;
   }
-  JoinThreads();
+  if (JoinThreads()) {
+    // Nobody calls them any more, nor are any added.
+    for (const auto& collector : collectors_) collector->Stop();
+  }
   trace::CloseRings();
   trace::CloseRequests();
   is_claimed_ = false;
@@ -362,7 +384,7 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
 
 // Waits for the threads to see that it is over. One that is inside the host's code (a serializer, a hook, a trigger)
 // and does not come back is left alone, with what it works on.
-void Session::JoinThreads() noexcept {
+bool Session::JoinThreads() noexcept {
   bool is_over;
   std::unique_ptr<Incident> given_up;
   if (give_up_.load()) {
@@ -380,7 +402,7 @@ void Session::JoinThreads() noexcept {
   if (is_over) {
     if (watcher_.joinable()) watcher_.join();
     if (worker_.joinable()) worker_.join();
-    return;
+    return true;
   }
   Log(LogLevel::kWarning, "a serializer, hook or trigger did not return in time after Stop; its thread is left");
   is_silent_.store(true);
@@ -388,6 +410,7 @@ void Session::JoinThreads() noexcept {
   while (inside_host_.load() != 0 && std::chrono::steady_clock::now() < deadline) sched_yield();
   if (watcher_.joinable()) watcher_.detach();
   if (worker_.joinable()) worker_.detach();
+  return false;
 }
 
 }  // namespace pitot::session

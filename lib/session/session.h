@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "pitot/extend/collector.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
 #include "pitot/hooks.h"
@@ -43,6 +44,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status status() const noexcept;
   Status AddTrigger(std::unique_ptr<Trigger> trigger) noexcept;
   Status AddSerializer(std::unique_ptr<Serializer> serializer) noexcept;
+  Status AddCollector(std::unique_ptr<Collector> collector) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
@@ -63,6 +65,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     int64_t latest_due_ns = 0;  // the longest that a post window may be
     int64_t due_ns = 0;         // end of the post window
     snapshot::Snapshot snapshot;
+    std::vector<Collector*> collectors;  // that kept its window
   };
 
   // Hands on what fires on a request or a scope, with when that began.
@@ -105,7 +108,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool EnterHost() const noexcept;
   void LeaveHost() const noexcept;
   void EndThread() noexcept;
-  void JoinThreads() noexcept;
+  bool JoinThreads() noexcept;
 
   // The watcher.
   void Watch() noexcept;
@@ -117,6 +120,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::vector<RingAt> LiveRings() const;
   void NoteRingAges() noexcept;
   void CopyIfDue(bool at_once);
+  void KeepCollected(Incident* incident);
   void HurryWorker() noexcept;
 
   // The worker.
@@ -170,6 +174,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Hooks hooks_;
   Stats last_stats_;  // when it was stopped
   std::vector<std::shared_ptr<Serializer>> serializers_;
+  std::vector<std::unique_ptr<Collector>> collectors_;  // more may come, none goes
   uint32_t threads_running_ = 0;
   Session* next_kept_ = nullptr;
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for

@@ -260,11 +260,25 @@ void Session::CopyIfDue(bool at_once) {
   for (const QueuedFiring& firing : pending_->firings) fired.push_back(firing.request);
   snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, fired, reserve_.Whole(),
                          &pending_->snapshot);
+  KeepCollected(pending_.get());
   is_pending_.store(false);
   const std::lock_guard lock(mutex_);
   copied_ = std::move(pending_);
   reserve_in_use_ = true;
   changed_.notify_all();
+}
+
+void Session::KeepCollected(Incident* incident) {
+  std::vector<Collector*> collectors;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& collector : collectors_) collectors.push_back(collector.get());
+  }
+  if (collectors.empty() || !EnterHost()) return;
+  const int64_t begin_ns = incident->snapshot.clock.Ns(incident->window_begin_ticks);
+  for (Collector* collector : collectors) collector->Keep(begin_ns);
+  LeaveHost();
+  incident->collectors = std::move(collectors);
 }
 
 }  // namespace pitot::session

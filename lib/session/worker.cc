@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 
 #include "assemble/assemble.h"
 #include "base/clock.h"
@@ -99,7 +100,18 @@ model::Trace Session::TakeTrace(Incident* incident) {
 }
 
 model::Trace Session::MakeTrace(const Incident& incident) {
-  model::Trace trace = assemble::Assemble(incident.snapshot, RowBytes(split_));
+  // A thread that hangs in one and was left by Stop must not call the next.
+  const bool may_ask = EnterHost();
+  const struct Leave {
+    ~Leave() {
+      if (entered) session->LeaveHost();
+    }
+    const Session* session;
+    bool entered;
+  } leave{this, may_ask};
+  const std::span<Collector* const> collectors(incident.collectors);
+  model::Trace trace =
+      assemble::Assemble(incident.snapshot, RowBytes(split_), may_ask ? collectors : collectors.first(0));
   trace.process_name = trace.strings.Add(options_.process_name);
   for (const QueuedFiring& firing : incident.firings) {
     model::FiringRow row;

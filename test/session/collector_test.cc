@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collectors in a recorder: started, asked for each incident, stopped.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "fakes/wait_until.h"
+#include "pitot/extend/collector.h"
+#include "session/host.h"
+#include "trace/calls.h"
+
+namespace {
+
+using pitot::Status;
+using pitot::StatusCode;
+using session_test::Host;
+
+// Outlives the collector.
+struct Seen {
+  std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
+  std::atomic<int64_t> kept_from_ns{0};
+};
+
+struct FakeCollector final : pitot::Collector {
+  explicit FakeCollector(Seen* to) : seen(to) {}
+  const char* Name() const noexcept override { return "fake"; }
+  Status Start() noexcept override {
+    ++seen->started;
+    return start;
+  }
+  void Stop() noexcept override { ++seen->stopped; }
+  void Keep(int64_t begin_ns) noexcept override {
+    ++seen->kept;
+    seen->kept_from_ns = begin_ns;
+  }
+  void AddTo(pitot::TraceBuilder& trace) override {
+    ++seen->asked;
+    const uint32_t stream = trace.AddStream(trace.AddDevice(0, trace.AddText("GPU")), 1, 7);
+    pitot::GpuActivity kernel;
+    kernel.kind = 1;
+    kernel.stream = stream;
+    kernel.begin_ns = seen->kept_from_ns + 10;
+    kernel.duration_ns = 5;
+    kernel.correlation = 41;
+    trace.Add(kernel);
+    if (throws) throw std::runtime_error("the driver is gone");
+  }
+  uint64_t Bytes() const noexcept override { return 0; }
+
+  Seen* const seen;
+  Status start;
+  bool throws = false;
+};
+
+}  // namespace
+
+TEST_CASE("a collector is started, asked for each incident's window, and stopped", "[collector]") {
+  Seen seen;
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  CHECK(seen.started == 1);
+  pitot::trace::EndCall(pitot::Intern("cudaLaunchKernel"), 41, pitot::trace::BeginCall());
+  for (int i = 1; i <= 2; ++i) {
+    REQUIRE(host.TriggerAndFlush());
+
+    CHECK(seen.kept == i);
+    CHECK(seen.asked == i);
+    const pitot::model::Trace trace = host.traces().back();
+    CHECK(seen.kept_from_ns == trace.window_begin_ns);
+    REQUIRE(trace.gpu.size() == 1);
+    REQUIRE(trace.gpu.call[0] == 0);
+    CHECK(trace.strings[trace.calls.name[0]] == "cudaLaunchKernel");
+  }
+  CHECK(seen.stopped == 0);
+  host.recorder.Stop();
+  CHECK(seen.stopped == 1);
+  host.recorder.Stop();
+  CHECK(seen.stopped == 1);
+}
+
+TEST_CASE("a collector that cannot start is refused in its own words, and not asked", "[collector]") {
+  Seen seen;
+  Host host;
+  REQUIRE(host.Start());
+  auto collector = std::make_unique<FakeCollector>(&seen);
+  collector->start = Status(StatusCode::kUnavailable, "there is no libcupti");
+
+  const Status status = host.recorder.Add(std::move(collector));
+
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK(std::string(status.message()) == "there is no libcupti");
+  CHECK(host.log.Has(pitot::LogLevel::kError, "there is no libcupti"));
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(seen.kept + seen.asked == 0);
+  host.recorder.Stop();
+  CHECK(seen.stopped == 0);
+  CHECK(host.recorder.Add(std::unique_ptr<pitot::Collector>()).code() == StatusCode::kNotRunning);
+}
+
+TEST_CASE("a collector that throws costs its own part of an incident, and says so there", "[collector]") {
+  Seen seen;
+  Host host;
+  REQUIRE(host.Start());
+  auto throwing = std::make_unique<FakeCollector>(&seen);
+  throwing->throws = true;
+  REQUIRE(host.recorder.Add(std::move(throwing)).ok());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.traces().size() == 1);
+  const pitot::model::Trace trace = host.traces()[0];
+  CHECK(trace.gpu.size() == 2);
+  bool is_said = false;
+  for (const auto& attribute : trace.attributes)
+    is_said |=
+        trace.strings[attribute.key] == "collector.fake" && trace.strings[attribute.value] == "the driver is gone";
+  CHECK(is_said);
+}
+
+TEST_CASE("no collector is added to a recorder that was stopped", "[collector]") {
+  Seen seen;
+  Host host;
+  REQUIRE(host.Start());
+  host.recorder.Stop();
+  CHECK(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).code() == StatusCode::kNotRunning);
+  CHECK(seen.started == 0);
+}
