@@ -242,15 +242,21 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   if (collector == nullptr)
     return Said(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
   if (Status s = collector->Start(); !s.ok()) return Said(std::move(s));
-  bool is_added = false;
-  try {
-    const std::lock_guard lock(mutex_);
-    if (!stopping_) {
-      collectors_.push_back(std::move(collector));
-      is_added = true;
+  const auto has_room = [this] {
+    try {
+      collectors_.reserve(collectors_.size() + 1);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
     }
-  } catch (const std::bad_alloc&) {}
-  if (is_added) return {};
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stopping_ && has_room()) {
+      collectors_.push_back(std::move(collector));
+      return {};
+    }
+  }
   collector->Stop();
   if (Status s = status(); !s.ok()) return s;
   return Said(Status(StatusCode::kResourceExhausted, "no memory for another collector"));
