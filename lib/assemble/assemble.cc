@@ -125,6 +125,7 @@ class Assembler {
   uint32_t AddArgs(const Record& record, const KnownSite& site);
   void AddOpenScopes(const RingCopy& ring);
   void AddOpenRequests();
+  void AddOpenRequestsLost();
   void AddRecycled();
   void AddCountedLosses();
   void FlushEvents(uint32_t thread);
@@ -183,6 +184,7 @@ class Assembler {
   // When requests last did something: a context or a token may be of one that had ended.
   std::unordered_map<uint64_t, int64_t> alive_ns_;
   std::unordered_set<uint64_t> open_;
+  std::vector<uint64_t> left_out_;  // open, but without what is to be said of them
   // Until SortRows. Not in vectors, which take three times the memory while they grow.
   std::deque<model::RequestRow> request_table_;
   std::deque<RawMember> members_;
@@ -607,10 +609,9 @@ void Assembler::AddOpenRequests() {
     used_bytes_ += kMapCost;
   }
   const uint64_t until_bytes = most_bytes_ / 2;
-  uint64_t left_out = 0;
   for (const snapshot::OpenRequestCopy& open : snapshot_.open_requests) {
     if (open.words == nullptr || used_bytes_ > until_bytes) {
-      ++left_out;
+      left_out_.push_back(open.id);
       continue;
     }
     model::RequestRow& row = Request(open.id);
@@ -619,10 +620,18 @@ void Assembler::AddOpenRequests() {
     row.begin_thread = ThreadRow(open.begin_thread);
     ReadRequestWords(open.words, open.count, &row);
   }
-  if (left_out != 0) {
-    trace_.losses.push_back(
-        {kNone, model::LossReason::kOpenRequests, trace_.window_begin_ns, trace_.window_end_ns, left_out, 0});
-  }
+}
+
+// Of those that ended while they were copied a ring says all.
+void Assembler::AddOpenRequestsLost() {
+  const auto is_lost = [this](uint64_t id) {
+    const auto row = request_rows_.find(id);
+    return row == request_rows_.end() || !request_table_[row->second].end_known;
+  };
+  const auto lost = static_cast<uint64_t>(std::count_if(left_out_.begin(), left_out_.end(), is_lost));
+  if (lost == 0) return;
+  trace_.losses.push_back(
+      {kNone, model::LossReason::kOpenRequests, trace_.window_begin_ns, trace_.window_end_ns, lost, 0});
 }
 
 // Threads that exited inside the window and whose rings were given to others.
@@ -839,6 +848,7 @@ model::Trace Assembler::Run() {
   AddOpenRequests();
   for (const RingCopy& ring : snapshot_.rings) AddThread(ring);
   AddRecycled();
+  AddOpenRequestsLost();
   AddCountedLosses();
   EndRequests();
   SortRows();
@@ -850,6 +860,8 @@ model::Trace Assembler::Run() {
       collector->AddTo(gpu);
     } catch (const std::exception& e) {
       gpu.AddAttribute((std::string("collector.") + collector->Name()).c_str(), e.what());
+    } catch (...) {
+      gpu.AddAttribute((std::string("collector.") + collector->Name()).c_str(), "threw something");
     }
   }
   gpu.Finish();

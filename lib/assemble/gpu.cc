@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "pitot/model/index.h"
+
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 PITOT_NAMESPACE_END
@@ -19,19 +21,11 @@ static_assert(kNoRow == kNone);
 
 namespace {
 
-// What a thread worked for at a moment: the context of the innermost event around it, or of the last one before it.
-struct Context {
-  uint32_t request = kNone, batch = kNone;
-};
-Context ContextAt(const model::Trace& trace, const model::ThreadRow& thread, int64_t at_ns) {
-  const auto first = trace.events.begin_ns.begin() + thread.first_event;
-  const auto after = std::upper_bound(first, first + thread.event_count, at_ns);
-  for (auto event = after; event != first;) {
-    const auto row = static_cast<uint32_t>(--event - trace.events.begin_ns.begin());
-    if (trace.EventEnd(row) >= at_ns) return {trace.events.request[row], trace.events.batch[row]};
-    if (after - event > 64) break;  // none around it
-  }
-  return {};
+// The innermost scope around a moment, by a thread's segments; kNone: none.
+uint32_t ScopeAt(const std::vector<model::Segment>& segments, int64_t at_ns) {
+  const auto after = std::upper_bound(segments.begin(), segments.end(), at_ns,
+                                      [](int64_t ns, const model::Segment& s) { return ns < s.begin_ns; });
+  return after != segments.begin() && std::prev(after)->end_ns >= at_ns ? std::prev(after)->event : kNone;
 }
 
 template <class Column> void Permute(const std::vector<uint32_t>& order, Column* column) {
@@ -104,20 +98,26 @@ void GpuTables::AddAttribute(const char* key, const char* value) {
   trace_.attributes.push_back({AddText(key), AddText(value)});
 }
 
-// Those that no ring holds, with the context of their threads' events; then all in order.
+// Those that no ring holds, in the context of the scope they were made in; then all in order.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
   std::unordered_map<int64_t, uint32_t> threads;
   for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads[trace_.threads[row].tid] = row;
+  std::unordered_map<uint32_t, std::vector<model::Segment>> flat;  // by thread
   for (const GpuCall& call : calls_) {
     const auto thread = threads.find(call.tid);
     const uint32_t row = thread != threads.end() ? thread->second : kNone;
-    const Context context = row != kNone ? ContextAt(trace_, trace_.threads[row], call.begin_ns) : Context();
+    uint32_t scope = kNone;
+    if (row != kNone) {
+      const auto [segments, is_new] = flat.try_emplace(row);
+      if (is_new) segments->second = model::FlattenThread(trace_, row);
+      scope = ScopeAt(segments->second, call.begin_ns);
+    }
     calls.begin_ns.push_back(call.begin_ns);
     calls.duration_ns.push_back(call.duration_ns);
     calls.thread.push_back(row);
-    calls.request.push_back(context.request);
-    calls.batch.push_back(context.batch);
+    calls.request.push_back(scope != kNone ? trace_.events.request[scope] : kNone);
+    calls.batch.push_back(scope != kNone ? trace_.events.batch[scope] : kNone);
     calls.name.push_back(call.name < trace_.strings.size() ? call.name : 0);
     calls.stream.push_back(kNone);
     correlations_.push_back(call.correlation);

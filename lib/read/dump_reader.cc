@@ -83,10 +83,11 @@ template <class Column> bool AddUpTo(const Column& counts, int size) {
   return sum == static_cast<uint64_t>(size);
 }
 
-// Builds a trace from payloads. What it holds is consistent after every chunk but for the ranges that Finish sets.
-class TraceBuilder {
+// Reads payloads of chunks into a trace. What it holds is consistent after every chunk but for the ranges that Finish
+// sets.
+class ChunkReader {
  public:
-  explicit TraceBuilder(Trace* trace) : trace_(*trace) {}
+  explicit ChunkReader(Trace* trace) : trace_(*trace) {}
 
   // What is missing is of any kind, and how much is not known.
   void AddDamage(uint64_t bytes) {
@@ -641,11 +642,11 @@ bool MakesSense(const proto::Header& header) {
          header.window_begin_ns() <= header.window_end_ns();
 }
 
-// Finds the chunks of a file and gives their payloads to a TraceBuilder.
+// Finds the chunks of a file and gives their payloads to a ChunkReader.
 class DumpParser {
  public:
   DumpParser(const void* data, uint64_t size, Trace* trace, DumpReport* report)
-      : data_(static_cast<const uint8_t*>(data)), size_(size), builder_(trace), report_(*report) {}
+      : data_(static_cast<const uint8_t*>(data)), size_(size), reader_(trace), report_(*report) {}
 
   Status Parse() {
     uint64_t at = 0;
@@ -656,11 +657,11 @@ class DumpParser {
     }
     if (!IsDump()) return Status(StatusCode::kInvalidArgument, "not a pitot dump: no whole chunk in it");
     report_.bytes_skipped += size_ - std::min(at, size_);
-    builder_.Finish();
-    report_.rows_dropped = builder_.rows_dropped();
+    reader_.Finish();
+    report_.rows_dropped = reader_.rows_dropped();
     report_.complete = has_trailer_ && trailer_agrees_;
     if (report_.complete && report_.chunks_bad == 0 && report_.rows_dropped == 0) return Status();
-    builder_.AddDamage(report_.bytes_skipped);
+    reader_.AddDamage(report_.bytes_skipped);
     return Status(StatusCode::kDataLoss, !has_trailer_             ? "the dump is truncated"
                                          : report_.chunks_bad != 0 ? "the dump has bad chunks"
                                                                    : "the dump is incomplete");
@@ -745,7 +746,7 @@ class DumpParser {
           return Status(StatusCode::kInvalidArgument, message.c_str());
         }
         is_good = MakesSense(header);
-        if (is_good) builder_.Header(header);
+        if (is_good) reader_.Header(header);
       }
     } else if (is_good && type == ChunkType::kTrailer) {
       proto::Trailer trailer;
@@ -804,10 +805,10 @@ class DumpParser {
   }
   template <class Message> bool Add() {
     Message message;
-    return Parse(&message) && builder_.Add(message);
+    return Parse(&message) && reader_.Add(message);
   }
   // Most chunks are these; the message keeps its memory from one to the next.
-  bool AddEvents() { return Parse(&events_) && builder_.Add(events_); }
+  bool AddEvents() { return Parse(&events_) && reader_.Add(events_); }
   template <class Message> bool Parse(Message* message) const {
     return message->ParseFromArray(payload_, static_cast<int>(payload_size_));
   }
@@ -817,7 +818,7 @@ class DumpParser {
     trailer_agrees_ = trailer.chunks() == report_.chunks + report_.chunks_unknown;
     const int tables = std::min(trailer.rows_size(), static_cast<int>(dump_format::kTableCount));
     for (int i = 0; i < tables; ++i) {
-      if (trailer.rows(i) != builder_.rows()[static_cast<size_t>(i)]) trailer_agrees_ = false;
+      if (trailer.rows(i) != reader_.rows()[static_cast<size_t>(i)]) trailer_agrees_ = false;
     }
   }
 
@@ -825,7 +826,7 @@ class DumpParser {
 
   const uint8_t* data_;
   uint64_t size_;
-  TraceBuilder builder_;
+  ChunkReader reader_;
   DumpReport& report_;
   proto::Events events_;
   uint64_t bytes_tried_ = 0;

@@ -386,6 +386,19 @@ TEST_CASE("open requests that find no room are counted, and none of them is said
   CHECK(trace.losses[0].events == 102 - (trace.requests.size() - 3));
 }
 
+TEST_CASE("a request that ended while the open ones were copied is not one for which there was no room", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{1} << 32, 0, 0, 0, 0});
+  Snapshot snapshot = Of({ring.Copy(1)});
+  snapshot.open_requests.push_back({8, 100, 0, 0, nullptr});
+
+  const Trace trace = Assembled(snapshot);
+
+  REQUIRE(trace.requests.size() == 1);
+  CHECK(trace.requests[0].end_known);
+  CHECK(trace.losses.empty());
+}
+
 TEST_CASE("a request that is in the table of open ones and whose end was recorded has ended", "[assemble]") {
   Ring ring;
   ring.Add(pitot::trace::kRequestEndSite, 100, 200, {8, 0, 0, 1, NameWord("/r") | uint64_t{2} << 32, 0, 0, 0, 0});

@@ -114,8 +114,8 @@ TEST_CASE("calls that no ring holds get their thread and the context of its even
     trace.events.args.push_back(kNone);
   };
   add(100, 800, 0);
-  add(150, 10, kNone);
-  trace.threads[0].event_count = trace.threads[1].first_event = 2;
+  for (int64_t i = 0; i < 90; ++i) add(101 + i, 1, kNone);  // many before it, none around it
+  trace.threads[0].event_count = trace.threads[1].first_event = 91;
   GpuTables gpu(&trace, correlations);
   const uint32_t name = gpu.AddText("cudaLaunchKernel");
   gpu.Add(GpuCall{200, 5, 1000, name, 1});
@@ -184,7 +184,6 @@ TEST_CASE("a call recorded on a thread is joined to what a collector says the GP
       trace.Add(Kernel(stream, at_ns, 41));
       if (throws) throw std::runtime_error("the driver is gone");
     }
-    uint64_t Bytes() const noexcept override { return 0; }
     int64_t at_ns = 0;
     bool throws = false;
   } collector;

@@ -26,6 +26,25 @@ std::string Report(const Trace& trace) {
 }
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+// The last thread, which has no other events, gives the lock "cache" up.
+void AddRelease(int64_t at_ns, Trace* trace) {
+  model::SiteRow site;
+  site.kind = SiteKind::kInstant;
+  site.name = trace->strings.Add("release");
+  site.arg_names = {trace->strings.Add("kind"), trace->strings.Add("resource")};
+  site.arg_types = {ArgType::kUint, ArgType::kName};
+  trace->sites.push_back(site);
+  trace->events.begin_ns.push_back(at_ns);
+  trace->events.duration_ns.push_back(0);
+  trace->events.site.push_back(static_cast<uint32_t>(trace->sites.size()) - 1);
+  trace->events.thread.push_back(3);
+  trace->events.request.push_back(model::kNone);
+  trace->events.batch.push_back(model::kNone);
+  trace->events.args.push_back(static_cast<uint32_t>(trace->arg_values.size()));
+  trace->arg_values.insert(trace->arg_values.end(), {1, trace->strings.Add("cache")});
+  ++trace->threads[3].event_count;
+}
+
 }  // namespace
 
 TEST_CASE("an incident's report shows the slow request and what ran meanwhile", "[report]") {
@@ -114,23 +133,9 @@ TEST_CASE("the longest asynchronous scopes of a slow request are in its report, 
 TEST_CASE("who held a lock that went through several hands while it was waited for is said in turn", "[report]") {
   Trace trace = incident::MakeTrace();
   // The slow request waits for "cache" from 614 to 626 ms; the last thread, which has no events, gives it up twice.
-  model::SiteRow site;
-  site.kind = SiteKind::kInstant;
-  site.name = trace.strings.Add("release");
-  site.arg_names = {trace.strings.Add("kind"), trace.strings.Add("resource")};
-  site.arg_types = {ArgType::kUint, ArgType::kName};
-  trace.sites.push_back(site);
   for (const int64_t at_ms : {620, 625}) {
-    trace.events.begin_ns.push_back(trace.window_begin_ns + at_ms * incident::kMs);
-    trace.events.duration_ns.push_back(0);
-    trace.events.site.push_back(static_cast<uint32_t>(trace.sites.size()) - 1);
-    trace.events.thread.push_back(3);
-    trace.events.request.push_back(model::kNone);
-    trace.events.batch.push_back(model::kNone);
-    trace.events.args.push_back(static_cast<uint32_t>(trace.arg_values.size()));
-    trace.arg_values.insert(trace.arg_values.end(), {1, trace.strings.Add("cache")});
+    AddRelease(trace.window_begin_ns + at_ms * incident::kMs, &trace);
   }
-  trace.threads[3].event_count = 2;
   REQUIRE(model::FindInconsistency(trace) == "");
 
   const std::string text = Report(trace);
@@ -257,12 +262,6 @@ TEST_CASE("who held a lock while a request waited is said of the request's part 
   const auto slow = std::find_if(trace.requests.begin(), trace.requests.end(),
                                  [](const auto& request) { return request.id == incident::kSlowRequest; });
   // The wait begins 100 ms before the request, and the lock goes through two hands before it.
-  model::SiteRow site;
-  site.kind = SiteKind::kInstant;
-  site.name = trace.strings.Add("release");
-  site.arg_names = {trace.strings.Add("kind"), trace.strings.Add("resource")};
-  site.arg_types = {ArgType::kUint, ArgType::kName};
-  trace.sites.push_back(site);
   for (uint32_t event = 0; event < trace.events.size(); ++event) {
     if (trace.sites[trace.events.site[event]].kind != SiteKind::kWait) continue;
     const int64_t end_ns = trace.EventEnd(event);
@@ -270,18 +269,10 @@ TEST_CASE("who held a lock while a request waited is said of the request's part 
     slow->duration_ns = end_ns + incident::kMs - slow->begin_ns;
     slow->stages.clear();
     for (const int64_t before_ms : {10, 3, 2}) {
-      trace.events.begin_ns.push_back(end_ns - before_ms * incident::kMs);
-      trace.events.duration_ns.push_back(0);
-      trace.events.site.push_back(static_cast<uint32_t>(trace.sites.size()) - 1);
-      trace.events.thread.push_back(3);
-      trace.events.request.push_back(model::kNone);
-      trace.events.batch.push_back(model::kNone);
-      trace.events.args.push_back(static_cast<uint32_t>(trace.arg_values.size()));
-      trace.arg_values.insert(trace.arg_values.end(), {1, trace.strings.Add("cache")});
+      AddRelease(end_ns - before_ms * incident::kMs, &trace);
     }
     break;
   }
-  trace.threads[3].event_count = 3;
   std::stable_sort(trace.requests.begin(), trace.requests.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
@@ -47,12 +48,12 @@ struct FakeCollector final : pitot::Collector {
     kernel.correlation = 41;
     trace.Add(kernel);
     if (throws) throw std::runtime_error("the driver is gone");
+    if (throws_number) throw 42;
   }
-  uint64_t Bytes() const noexcept override { return 0; }
 
   Seen* const seen;
   Status start;
-  bool throws = false;
+  bool throws = false, throws_number = false;
 };
 
 }  // namespace
@@ -108,17 +109,20 @@ TEST_CASE("a collector that throws costs its own part of an incident, and says s
   auto throwing = std::make_unique<FakeCollector>(&seen);
   throwing->throws = true;
   REQUIRE(host.recorder.Add(std::move(throwing)).ok());
+  throwing = std::make_unique<FakeCollector>(&seen);
+  throwing->throws_number = true;
+  REQUIRE(host.recorder.Add(std::move(throwing)).ok());
   REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
   REQUIRE(host.TriggerAndFlush());
 
   REQUIRE(host.traces().size() == 1);
   const pitot::model::Trace trace = host.traces()[0];
-  CHECK(trace.gpu.size() == 2);
-  bool is_said = false;
-  for (const auto& attribute : trace.attributes)
-    is_said |=
-        trace.strings[attribute.key] == "collector.fake" && trace.strings[attribute.value] == "the driver is gone";
-  CHECK(is_said);
+  CHECK(trace.gpu.size() == 3);
+  std::vector<std::string> said;
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == "collector.fake") said.emplace_back(trace.strings[attribute.value]);
+  }
+  CHECK(said == std::vector<std::string>{"the driver is gone", "threw something"});
 }
 
 TEST_CASE("no collector is added to a recorder that was stopped", "[collector]") {

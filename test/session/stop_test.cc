@@ -30,6 +30,15 @@ int64_t MillisecondsOf(auto call) {
   return std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin).count();
 }
 
+// Writes until it is cut off.
+std::unique_ptr<pitot::Serializer> MakeEndless(std::shared_ptr<Gate> gate) {
+  return fakes::MakeCallSerializer("endless.txt", [gate](const auto&, pitot::ByteSink& sink) {
+    gate->inside = true;
+    while (sink.Write("more", 4)) {}
+    return pitot::Status();
+  });
+}
+
 }  // namespace
 
 TEST_CASE("Stop finishes an incident that is being written", "[stop]") {
@@ -70,14 +79,7 @@ TEST_CASE("Stop cuts off an incident that takes too long, and leaves nothing of 
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
-  REQUIRE(host.recorder
-              .Add(fakes::MakeCallSerializer("endless.txt",
-                                             [gate](const auto&, pitot::ByteSink& sink) {
-                                               gate->inside = true;
-                                               while (sink.Write("more", 4)) {}
-                                               return pitot::Status();
-                                             }))
-              .ok());
+  REQUIRE(host.recorder.Add(MakeEndless(gate)).ok());
   REQUIRE(host.recorder.Trigger("endless").ok());
   REQUIRE(gate->WaitUntilReached());
   const int64_t took_ms = MillisecondsOf([&] { host.recorder.Stop(100); });
@@ -93,14 +95,7 @@ TEST_CASE("incidents for which Stop leaves no time are counted and named", "[sto
   Host host;
   REQUIRE(host.Start());
   const auto gate = std::make_shared<Gate>();
-  REQUIRE(host.recorder
-              .Add(fakes::MakeCallSerializer("endless.txt",
-                                             [gate](const auto&, pitot::ByteSink& sink) {
-                                               gate->inside = true;
-                                               while (sink.Write("more", 4)) {}
-                                               return pitot::Status();
-                                             }))
-              .ok());
+  REQUIRE(host.recorder.Add(MakeEndless(gate)).ok());
   REQUIRE(host.recorder.Trigger("first").ok());
   REQUIRE(gate->WaitUntilReached());
   REQUIRE(host.recorder.Trigger("second").ok());

@@ -60,15 +60,14 @@ class PITOT_EXPORT Collector {
   virtual const char* Name() const noexcept = 0;
   // Called once, by Recorder::Add. An error is said, and the collector not used.
   virtual Status Start() noexcept = 0;
-  // Called once, when the recorder stops, on the thread that stops it.
+  // Called once, when the recorder stops, on the thread that stops it; not where a thread of Pitot's hangs in the
+  // host's code: that keeps all it works on.
   virtual void Stop() noexcept = 0;
   // Keeps what it has from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after
   // the rings were copied.
   virtual void Keep(int64_t begin_ns) noexcept = 0;
   // Hands over what Keep kept. On Pitot's worker at idle priority; may allocate; exceptions cost this collector's part.
   virtual void AddTo(TraceBuilder& trace) = 0;
-  // Bytes it holds.
-  virtual uint64_t Bytes() const noexcept = 0;
 };
 
 PITOT_NAMESPACE_END

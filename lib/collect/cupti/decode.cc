@@ -9,23 +9,98 @@
 namespace pitot::cupti {
 namespace {
 
-// Of the kinds that differ only in where their fields are.
-struct Fields {
-  uint32_t start, end, device, context, stream, correlation;
+constexpr uint32_t kAbsent = 0;  // where every record has its kind
+
+// Where a kind of record has what most kinds have.
+struct Layout {
+  Activity activity;
+  uint32_t start, end, device = kAbsent, context = kAbsent, stream = kAbsent, correlation = kAbsent, bytes = kAbsent,
+                       node = kAbsent, graph = kAbsent;
 };
 
-StreamKey StreamOf(const uint8_t* record, const Fields& at) {
-  return {Field<uint32_t>(record, at.device), Field<uint32_t>(record, at.context), Field<uint32_t>(record, at.stream)};
+// Null: a kind that is not kept.
+const Layout* LayoutOf(uint32_t kind) {
+  static constexpr Layout kKernelLayout{Activity::kKernel,  kernel::kStart,    kernel::kEnd,         kernel::kDeviceId,
+                                        kernel::kContextId, kernel::kStreamId, kernel::kCorrelation, kAbsent,
+                                        kernel::kGraphNode};
+  static constexpr Layout kMemcpyLayout{
+      Activity::kMemcpy,         memcpy_record::kStart,    memcpy_record::kEnd,         memcpy_record::kDeviceId,
+      memcpy_record::kContextId, memcpy_record::kStreamId, memcpy_record::kCorrelation, memcpy_record::kBytes,
+      memcpy_record::kGraphNode, memcpy_record::kGraph};
+  static constexpr Layout kPeerLayout{Activity::kMemcpy,         memcpy_peer::kStart,     memcpy_peer::kEnd,
+                                      memcpy_peer::kDeviceId,    memcpy_peer::kContextId, memcpy_peer::kStreamId,
+                                      memcpy_peer::kCorrelation, memcpy_peer::kBytes,     memcpy_peer::kGraphNode,
+                                      memcpy_peer::kGraph};
+  static constexpr Layout kMemsetLayout{
+      Activity::kMemset,         memset_record::kStart,    memset_record::kEnd,         memset_record::kDeviceId,
+      memset_record::kContextId, memset_record::kStreamId, memset_record::kCorrelation, memset_record::kBytes,
+      memset_record::kGraphNode, memset_record::kGraph};
+  static constexpr Layout kGraphLayout{Activity::kGraph,
+                                       graph_trace::kStart,
+                                       graph_trace::kEnd,
+                                       graph_trace::kDeviceId,
+                                       graph_trace::kContextId,
+                                       graph_trace::kStreamId,
+                                       graph_trace::kCorrelation,
+                                       kAbsent,
+                                       kAbsent,
+                                       graph_trace::kGraph};
+  static constexpr Layout kSynchronizationLayout{
+      Activity::kSynchronization,  synchronization::kStart,    synchronization::kEnd,        kAbsent,
+      synchronization::kContextId, synchronization::kStreamId, synchronization::kCorrelation};
+  static constexpr Layout kOverheadLayout{Activity::kOverhead, overhead::kStart, overhead::kEnd};
+  static constexpr Layout kJitLayout{Activity::kJit, jit::kStart, jit::kEnd,        jit::kDeviceId,
+                                     kAbsent,        kAbsent,     jit::kCorrelation};
+  static constexpr Layout kCallLayout{Activity::kCall, api::kStart, api::kEnd,        kAbsent,
+                                      kAbsent,         kAbsent,     api::kCorrelation};
+  switch (kind) {
+    case kConcurrentKernel:
+      return &kKernelLayout;
+    case kMemcpy:
+      return &kMemcpyLayout;
+    case kMemcpyPeer:
+      return &kPeerLayout;
+    case kMemset:
+      return &kMemsetLayout;
+    case kGraphTrace:
+      return &kGraphLayout;
+    case kSynchronization:
+      return &kSynchronizationLayout;
+    case kOverhead:
+      return &kOverheadLayout;
+    case kJit:
+      return &kJitLayout;
+    case kDriver:
+    case kRuntime:
+      return &kCallLayout;
+    default:
+      return nullptr;
+  }
 }
 
-constexpr uint32_t kNoStream = ~0u;
+// What a field says, or `otherwise` where the kind does not have it.
+template <class T> T FieldOr(const uint8_t* record, uint32_t offset, T otherwise) {
+  return offset != kAbsent ? Field<T>(record, offset) : otherwise;
+}
 
 uint32_t CopyDetail(const uint8_t* record) {
   using namespace memcpy_record;
   static_assert(kCopyKind == memcpy_peer::kCopyKind && kSource == memcpy_peer::kSource &&
-                kDestination == memcpy_peer::kDestination && kBytes == memcpy_peer::kBytes);
+                kDestination == memcpy_peer::kDestination);
   return static_cast<uint32_t>(record[kCopyKind]) << 16 | static_cast<uint32_t>(record[kSource]) << 8 |
          record[kDestination];
+}
+
+KernelShape ShapeOf(const uint8_t* record) {
+  using namespace kernel;
+  KernelShape shape{};
+  memcpy(shape.grid, record + kGridX, sizeof shape.grid);
+  memcpy(shape.block, record + kBlockX, sizeof shape.block);
+  shape.static_shared_bytes = Field<uint32_t>(record, kStaticShared);
+  shape.dynamic_shared_bytes = Field<uint32_t>(record, kDynamicShared);
+  shape.local_bytes_per_thread = Field<uint32_t>(record, kLocalPerThread);
+  shape.registers = Field<uint16_t>(record, kRegisters);
+  return shape;
 }
 
 template <size_t kCount> const char* NameIn(const char* const (&names)[kCount], uint32_t i) {
@@ -55,18 +130,6 @@ uint32_t NameTable::Of(const char* name) {
   if (by_pointer_.size() >= most_) by_pointer_.clear();
   by_pointer_[name] = row;
   return row;
-}
-
-const char* CopyKindName(uint32_t kind) {
-  static constexpr const char* kNames[] = {"unknown", "HtoD", "DtoH", "HtoA", "AtoH", "AtoA",
-                                           "AtoD",    "DtoA", "DtoD", "HtoH", "PtoP"};
-  return NameIn(kNames, kind);
-}
-
-const char* MemoryKindName(uint32_t kind) {
-  static constexpr const char* kNames[] = {"unknown", "pageable", "pinned",        "device",
-                                           "array",   "managed",  "device static", "managed static"};
-  return NameIn(kNames, kind);
 }
 
 const char* SynchronizationName(uint32_t type) {
@@ -113,106 +176,49 @@ void Decoder::Decode(const uint8_t* buffer, size_t valid, std::vector<GpuRecord>
 }
 
 void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>* out) {
-  Fields at{};
+  const Layout* const at = LayoutOf(kind);
+  if (at == nullptr) return;
+  constexpr uint32_t kUnknownStream = ~0u;
+  const StreamKey stream{FieldOr(record, at->device, kUnknownStream), FieldOr(record, at->context, kUnknownStream),
+                         FieldOr(record, at->stream, kUnknownStream)};
+  // The upper half of a node's number is its graph's.
+  const auto node = FieldOr<uint64_t>(record, at->node, 0);
   GpuRecord made{};
-  StreamKey stream{kNoStream, kNoStream, kNoStream};
-  const auto read = [&](Activity activity, const Fields& fields) {
-    at = fields;
-    made.activity = activity;
-    made.correlation = Field<uint32_t>(record, at.correlation);
-  };
-  switch (kind) {
-    case kConcurrentKernel: {
-      using namespace kernel;
-      read(Activity::kKernel, {kStart, kEnd, kDeviceId, kContextId, kStreamId, kCorrelation});
-      stream = StreamOf(record, at);
-      KernelShape shape{};
-      memcpy(shape.grid, record + kGridX, sizeof shape.grid);
-      memcpy(shape.block, record + kBlockX, sizeof shape.block);
-      shape.static_shared_bytes = Field<uint32_t>(record, kStaticShared);
-      shape.dynamic_shared_bytes = Field<uint32_t>(record, kDynamicShared);
-      shape.local_bytes_per_thread = Field<uint32_t>(record, kLocalPerThread);
-      shape.registers = Field<uint16_t>(record, kRegisters);
-      made.detail = tables_->shapes.Of(shape);
-      made.name = tables_->names.Of(Field<const char*>(record, kName));
-      const auto node = Field<uint64_t>(record, kGraphNode);
-      made.node = static_cast<uint32_t>(node);
-      made.graph = strides_[kind] >= kReadWithGraph && node != 0 ? Field<uint32_t>(record, kGraph)
-                                                                 : static_cast<uint32_t>(node >> 32);
+  made.activity = at->activity;
+  made.correlation = FieldOr(record, at->correlation, 0u);
+  made.value = FieldOr<uint64_t>(record, at->bytes, 0);
+  made.node = static_cast<uint32_t>(node);
+  made.graph = FieldOr(record, at->graph, static_cast<uint32_t>(node >> 32));
+  switch (at->activity) {
+    case Activity::kKernel:
+      made.detail = tables_->shapes.Of(ShapeOf(record));
+      made.name = tables_->names.Of(Field<const char*>(record, kernel::kName));
+      if (node != 0 && strides_[kind] >= kernel::kReadWithGraph) made.graph = Field<uint32_t>(record, kernel::kGraph);
       break;
-    }
-    case kMemcpy: {
-      using namespace memcpy_record;
-      read(Activity::kMemcpy, {kStart, kEnd, kDeviceId, kContextId, kStreamId, kCorrelation});
-      stream = StreamOf(record, at);
-      made.value = Field<uint64_t>(record, kBytes);
+    case Activity::kMemcpy:
       made.detail = CopyDetail(record);
-      made.node = static_cast<uint32_t>(Field<uint64_t>(record, kGraphNode));
-      made.graph = Field<uint32_t>(record, kGraph);
       break;
-    }
-    case kMemcpyPeer: {
-      using namespace memcpy_peer;
-      read(Activity::kMemcpy, {kStart, kEnd, kDeviceId, kContextId, kStreamId, kCorrelation});
-      stream = StreamOf(record, at);
-      made.value = Field<uint64_t>(record, kBytes);
-      made.detail = CopyDetail(record);
-      made.node = static_cast<uint32_t>(Field<uint64_t>(record, kGraphNode));
-      made.graph = Field<uint32_t>(record, kGraph);
+    case Activity::kMemset:
+      made.detail = Field<uint16_t>(record, memset_record::kMemoryKind);
       break;
-    }
-    case kMemset: {
-      using namespace memset_record;
-      read(Activity::kMemset, {kStart, kEnd, kDeviceId, kContextId, kStreamId, kCorrelation});
-      stream = StreamOf(record, at);
-      made.value = Field<uint64_t>(record, kBytes);
-      made.detail = Field<uint16_t>(record, kMemoryKind);
-      made.node = static_cast<uint32_t>(Field<uint64_t>(record, kGraphNode));
-      made.graph = Field<uint32_t>(record, kGraph);
+    case Activity::kGraph:
       break;
-    }
-    case kGraphTrace: {
-      using namespace graph_trace;
-      read(Activity::kGraph, {kStart, kEnd, kDeviceId, kContextId, kStreamId, kCorrelation});
-      stream = StreamOf(record, at);
-      made.graph = Field<uint32_t>(record, kGraph);
+    case Activity::kSynchronization:
+      made.detail = Field<uint32_t>(record, synchronization::kType);
       break;
-    }
-    case kSynchronization: {
-      using namespace synchronization;
-      read(Activity::kSynchronization, {kStart, kEnd, 0, kContextId, kStreamId, kCorrelation});
-      stream.context = Field<uint32_t>(record, kContextId);
-      stream.stream = Field<uint32_t>(record, kStreamId);
-      made.detail = Field<uint32_t>(record, kType);
+    case Activity::kOverhead:
+      made.detail = Field<uint32_t>(record, overhead::kOverheadKind);
+      if (strides_[kind] >= overhead::kReadWithData) free(Field<void*>(record, overhead::kOwnedData));
       break;
-    }
-    case kOverhead: {
-      using namespace overhead;
-      read(Activity::kOverhead, {kStart, kEnd, 0, 0, 0, 0});
-      made.correlation = 0;
-      made.detail = Field<uint32_t>(record, kOverheadKind);
-      if (strides_[kind] >= kReadWithData) free(Field<void*>(record, kOwnedData));
+    case Activity::kJit:
+      made.detail = Field<uint32_t>(record, jit::kOperation);
       break;
-    }
-    case kJit: {
-      using namespace jit;
-      read(Activity::kJit, {kStart, kEnd, kDeviceId, 0, 0, kCorrelation});
-      stream.device = Field<uint32_t>(record, kDeviceId);
-      made.detail = Field<uint32_t>(record, kOperation);
+    case Activity::kCall:
+      made.value = Field<uint32_t>(record, api::kThreadId);
+      made.detail = Field<uint32_t>(record, api::kCallbackId) | (kind == kDriver ? 1u << 31 : 0);
       break;
-    }
-    case kDriver:
-    case kRuntime: {
-      using namespace api;
-      read(Activity::kCall, {kStart, kEnd, 0, 0, 0, kCorrelation});
-      made.value = Field<uint32_t>(record, kThreadId);
-      made.detail = Field<uint32_t>(record, kCallbackId) | (kind == kDriver ? 1u << 31 : 0);
-      break;
-    }
-    default:
-      return;
   }
-  const auto start = Field<uint64_t>(record, at.start), end = Field<uint64_t>(record, at.end);
+  const auto start = Field<uint64_t>(record, at->start), end = Field<uint64_t>(record, at->end);
   ++counts_.records;
   if (start == 0 || end < start) return void(++counts_.bad_timestamps);
   made.begin_ns = clock_->MonotonicNs(start);

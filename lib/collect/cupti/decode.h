@@ -50,9 +50,7 @@ class Decoder {
   DecodeCounts counts_;
 };
 
-// "Memcpy HtoD (pageable to device)"; for tests and for whoever names rows.
-const char* CopyKindName(uint32_t kind);
-const char* MemoryKindName(uint32_t kind);
+// What GpuRecord::detail says of these.
 const char* SynchronizationName(uint32_t type);
 const char* OverheadName(uint32_t kind);
 

@@ -96,6 +96,30 @@ TEST_CASE("records of every generation of CUPTI are read alike", "[cupti]") {
   }
 }
 
+TEST_CASE("copies between devices and compilations are read with their device", "[cupti]") {
+  for (const auto& generation : {fakes::kCupti11, fakes::kCupti12, fakes::kCupti13}) {
+    Reader reader(generation);
+    FakeBuffer buffer(generation);
+    buffer.Peer(1 << 20, kEpoch + 10, kEpoch + 60, 7).Jit(2, kEpoch + 100, kEpoch + 900, 8);
+
+    const std::vector<GpuRecord> records = reader.Decode(buffer);
+
+    REQUIRE(records.size() == 2);
+    CHECK(records[0].activity == Activity::kMemcpy);
+    CHECK(records[0].value == 1 << 20);
+    CHECK(records[0].detail == (10u << 16 | 3u << 8 | 3u));
+    CHECK(records[0].correlation == 7);
+    CHECK(records[0].graph == 6);
+    CHECK(records[0].node == 4);
+    CHECK(reader.tables.streams.rows()[records[0].stream] == cupti::StreamKey{1, 2, 9});
+    CHECK(records[1].activity == Activity::kJit);
+    CHECK(records[1].detail == 2);
+    CHECK(records[1].duration_ns == 800);
+    CHECK(reader.tables.streams.rows()[records[1].stream].device == 1);
+    CHECK(reader.tables.streams.rows()[records[1].stream].stream == ~0u);
+  }
+}
+
 TEST_CASE("records without times, or that end before they begin, are counted and left out", "[cupti]") {
   Reader reader(fakes::kCupti13);
   FakeBuffer buffer(fakes::kCupti13);

@@ -62,6 +62,21 @@ class FakeBuffer {
     Set(kStart, start), Set(kEnd, end), Set(kContextId, 1u), Set(kStreamId, 7u), Set(kCorrelation, correlation);
     return *this;
   }
+  // Between devices.
+  FakeBuffer& Peer(uint64_t bytes, uint64_t start, uint64_t end, uint32_t correlation) {
+    using namespace cupti::memcpy_peer;
+    Begin(cupti::kMemcpyPeer);
+    Set<uint8_t>(kCopyKind, 10), Set<uint8_t>(kSource, 3), Set<uint8_t>(kDestination, 3), Set(kBytes, bytes);
+    Set(kStart, start), Set(kEnd, end), Set(kDeviceId, 1u), Set(kContextId, 2u), Set(kStreamId, 9u);
+    Set(kCorrelation, correlation), Set(kGraphNode, uint64_t{6} << 32 | 4), Set(kGraph, 6u);
+    return *this;
+  }
+  FakeBuffer& Jit(uint32_t operation, uint64_t start, uint64_t end, uint32_t correlation) {
+    using namespace cupti::jit;
+    Begin(cupti::kJit);
+    Set(kOperation, operation), Set(kDeviceId, 1u), Set(kStart, start), Set(kEnd, end), Set(kCorrelation, correlation);
+    return *this;
+  }
   FakeBuffer& Memset(uint64_t bytes, uint64_t start, uint64_t end, uint32_t correlation) {
     using namespace cupti::memset_record;
     Begin(cupti::kMemset);
