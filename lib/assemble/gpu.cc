@@ -2,6 +2,7 @@
 #include "assemble/gpu.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <numeric>
 #include <tuple>
@@ -11,6 +12,9 @@
 
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
+void Collector::SetDepth(Depth) noexcept {}
+Status Collector::Pause() noexcept { return {}; }
+Status Collector::Resume() noexcept { return {}; }
 PITOT_NAMESPACE_END
 
 namespace pitot::assemble {
@@ -44,11 +48,10 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
 
 uint32_t GpuTables::AddText(const char* text) { return trace_.strings.Add(text != nullptr ? text : ""); }
 
-uint32_t GpuTables::AddDevice(uint32_t ordinal, uint32_t name) {
-  model::DeviceRow row;
-  row.ordinal = ordinal;
-  row.name = name < trace_.strings.size() ? name : 0;
-  trace_.devices.push_back(row);
+uint32_t GpuTables::AddDevice(const GpuDevice& device) {
+  trace_.devices.push_back({device.ordinal, Text(device.name), device.multiprocessors,
+                            device.threads_per_multiprocessor, device.blocks_per_multiprocessor,
+                            device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor});
   return static_cast<uint32_t>(trace_.devices.size() - 1);
 }
 
@@ -90,8 +93,28 @@ void GpuTables::AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream)
 }
 
 void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) {
-  if (IsInterval(begin_ns, duration_ns))
-    trace_.overheads.push_back({begin_ns, duration_ns, name < trace_.strings.size() ? name : 0});
+  if (IsInterval(begin_ns, duration_ns)) trace_.overheads.push_back({begin_ns, duration_ns, Text(name)});
+}
+
+void GpuTables::Add(const GpuLoss& loss) {
+  if (!IsInterval(loss.begin_ns, loss.end_ns - loss.begin_ns)) return;
+  trace_.gpu_losses.push_back({loss.stream < trace_.streams.size() ? loss.stream : kNone, Text(loss.reason),
+                               loss.begin_ns, loss.end_ns, loss.records});
+}
+
+void GpuTables::AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
+  if (depth <= Depth::kOps && IsInterval(begin_ns, end_ns - begin_ns))
+    trace_.depths.push_back({begin_ns, end_ns, depth});
+}
+
+uint32_t GpuTables::AddCounter(uint32_t device, const char* name, const char* unit) {
+  trace_.counters.push_back({device < trace_.devices.size() ? device : kNone, AddText(name), AddText(unit)});
+  return static_cast<uint32_t>(trace_.counters.size() - 1);
+}
+
+void GpuTables::AddSample(uint32_t counter, int64_t at_ns, double value) {
+  if (counter < trace_.counters.size() && IsInterval(at_ns, 0) && std::isfinite(value))
+    samples_.push_back({counter, at_ns, value});
 }
 
 void GpuTables::AddAttribute(const char* key, const char* value) {
@@ -118,7 +141,7 @@ void GpuTables::AddCalls() {
     calls.thread.push_back(row);
     calls.request.push_back(scope != kNone ? trace_.events.request[scope] : kNone);
     calls.batch.push_back(scope != kNone ? trace_.events.batch[scope] : kNone);
-    calls.name.push_back(call.name < trace_.strings.size() ? call.name : 0);
+    calls.name.push_back(Text(call.name));
     calls.stream.push_back(kNone);
     correlations_.push_back(call.correlation);
   }
@@ -171,16 +194,31 @@ void GpuTables::Finish() {
     gpu.duration_ns.push_back(activity.duration_ns);
     gpu.kind.push_back(static_cast<model::GpuKind>(activity.kind));
     gpu.stream.push_back(activity.stream);
-    gpu.name.push_back(activity.name < trace_.strings.size() ? activity.name : 0);
+    gpu.name.push_back(Text(activity.name));
     gpu.call.push_back(CallOf(activity.correlation, activity.begin_ns));
     gpu.shape.push_back(activity.shape < trace_.shapes.size() ? activity.shape : kNone);
     gpu.bytes.push_back(activity.bytes);
     gpu.graph.push_back(activity.graph);
     gpu.node.push_back(activity.node);
+    gpu.scope_path.push_back(Text(activity.scope_path));
   }
   activities_.clear();
-  std::sort(trace_.overheads.begin(), trace_.overheads.end(),
-            [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  const auto by_begin = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
+  std::sort(trace_.overheads.begin(), trace_.overheads.end(), by_begin);
+  std::sort(trace_.depths.begin(), trace_.depths.end(), by_begin);
+  SortSamples();
+}
+
+void GpuTables::SortSamples() {
+  std::stable_sort(samples_.begin(), samples_.end(), [](const Sample& a, const Sample& b) {
+    return std::tuple(a.counter, a.at_ns) < std::tuple(b.counter, b.at_ns);
+  });
+  for (const Sample& sample : samples_) {
+    trace_.samples.counter.push_back(sample.counter);
+    trace_.samples.at_ns.push_back(sample.at_ns);
+    trace_.samples.value.push_back(sample.value);
+  }
+  samples_.clear();
 }
 
 }  // namespace pitot::assemble

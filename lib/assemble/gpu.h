@@ -22,7 +22,7 @@ class GpuTables final : public TraceBuilder {
       : trace_(*trace), correlations_(std::move(correlations)) {}
 
   uint32_t AddText(const char* text) override;
-  uint32_t AddDevice(uint32_t ordinal, uint32_t name) override;
+  uint32_t AddDevice(const GpuDevice& device) override;
   uint32_t AddStream(uint32_t device, uint32_t context, uint32_t stream) override;
   uint32_t AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
                     uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) override;
@@ -30,6 +30,10 @@ class GpuTables final : public TraceBuilder {
   void Add(const GpuCall& call) override;
   void AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) override;
   void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) override;
+  void Add(const GpuLoss& loss) override;
+  void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) override;
+  uint32_t AddCounter(uint32_t device, const char* name, const char* unit) override;
+  void AddSample(uint32_t counter, int64_t at_ns, double value) override;
   void AddAttribute(const char* key, const char* value) override;
 
   // After the last collector.
@@ -40,9 +44,16 @@ class GpuTables final : public TraceBuilder {
     int64_t begin_ns;
     uint32_t correlation, stream;
   };
+  struct Sample {
+    uint32_t counter;
+    int64_t at_ns;
+    double value;
+  };
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
   void AddCalls();
   void JoinCalls();
+  void SortSamples();
+  model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
   uint32_t CallOf(uint32_t correlation, int64_t at_ns) const;
 
   model::Trace& trace_;
@@ -50,6 +61,7 @@ class GpuTables final : public TraceBuilder {
   std::deque<GpuActivity> activities_;
   std::deque<GpuCall> calls_;
   std::deque<Wait> waits_;
+  std::vector<Sample> samples_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> calls_of_;  // by correlation; in order of time
 };
 

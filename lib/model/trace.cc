@@ -2,6 +2,7 @@
 #include "pitot/model/trace.h"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 
 #include "base/text.h"
@@ -27,6 +28,7 @@ class Checker {
     Others();
     Calls();
     Gpu();
+    GpuRest();
     return std::move(wrong_);
   }
 
@@ -45,6 +47,9 @@ class Checker {
     if (!IsTime(begin_ns)) return false;
     if (duration_ns == kOpen) return begin_ns <= trace_.window_end_ns;
     return duration_ns >= 0 && duration_ns <= kMaxTimeNs - begin_ns;
+  }
+  static bool IsSpan(int64_t begin_ns, int64_t end_ns) {
+    return IsTime(begin_ns) && IsTime(end_ns) && begin_ns <= end_ns;
   }
 
   void Header() {
@@ -250,12 +255,43 @@ class Checker {
     }
   }
 
+  void GpuRest() {
+    for (size_t i = 0; i < trace_.depths.size(); ++i) {
+      const DepthRow& row = trace_.depths[i];
+      if (row.depth > Depth::kOps) Fail("depths", i, "unknown depth");
+      if (!IsSpan(row.begin_ns, row.end_ns)) Fail("depths", i, "time out of range");
+      if (i > 0 && trace_.depths[i - 1].begin_ns > row.begin_ns) Fail("depths", i, "out of order");
+    }
+    for (size_t i = 0; i < trace_.gpu_losses.size(); ++i) {
+      const GpuLossRow& loss = trace_.gpu_losses[i];
+      if (!IsString(loss.reason)) Fail("gpu losses", i, "reason is no string");
+      if (!IsRowOrNone(loss.stream, trace_.streams.size())) Fail("gpu losses", i, "no such stream");
+      if (!IsSpan(loss.begin_ns, loss.end_ns)) Fail("gpu losses", i, "time out of range");
+    }
+    for (size_t i = 0; i < trace_.counters.size(); ++i) {
+      const CounterRow& counter = trace_.counters[i];
+      if (!IsString(counter.name) || !IsString(counter.unit)) Fail("counters", i, "name or unit is no string");
+      if (!IsRowOrNone(counter.device, trace_.devices.size())) Fail("counters", i, "no such device");
+    }
+    const SampleColumns& samples = trace_.samples;
+    if (samples.counter.size() != samples.at_ns.size() || samples.value.size() != samples.at_ns.size())
+      Fail("samples", samples.at_ns.size(), "columns of unequal length");
+    for (size_t i = 0; i < samples.at_ns.size() && wrong_.empty(); ++i) {
+      if (samples.counter[i] >= trace_.counters.size()) Fail("samples", i, "no such counter");
+      if (!IsInterval(samples.at_ns[i], 0)) Fail("samples", i, "time out of range");
+      if (!std::isfinite(samples.value[i])) Fail("samples", i, "not finite");
+      if (i > 0 && (samples.counter[i - 1] > samples.counter[i] ||
+                    (samples.counter[i - 1] == samples.counter[i] && samples.at_ns[i - 1] > samples.at_ns[i])))
+        Fail("samples", i, "out of order");
+    }
+  }
+
   void GpuEvents() {
     const GpuColumns& gpu = trace_.gpu;
     const size_t size = gpu.begin_ns.size();
     for (const size_t column :
          {gpu.duration_ns.size(), gpu.kind.size(), gpu.stream.size(), gpu.name.size(), gpu.call.size(),
-          gpu.shape.size(), gpu.bytes.size(), gpu.graph.size(), gpu.node.size()}) {
+          gpu.shape.size(), gpu.bytes.size(), gpu.graph.size(), gpu.node.size(), gpu.scope_path.size()}) {
       if (column != size) Fail("gpu", column, "columns of unequal length");
     }
     if (size >= kNone) Fail("gpu", size, "too many");

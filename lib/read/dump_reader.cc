@@ -535,6 +535,7 @@ class ChunkReader {
       gpu.bytes.push_back(chunk.bytes(i));
       gpu.graph.push_back(chunk.graph(i));
       gpu.node.push_back(chunk.node(i));
+      gpu.scope_path.push_back(0);
     }
     return Accept(ChunkType::kGpu, size);
   }

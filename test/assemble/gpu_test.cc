@@ -4,6 +4,7 @@
 #include "assemble/gpu.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -66,7 +67,7 @@ TEST_CASE("what a GPU did is in order by stream and time, with the call that cau
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}, {1, 150, 9}}, &correlations);
   GpuTables gpu(&trace, correlations);
-  const uint32_t device = gpu.AddDevice(0, gpu.AddText("H100"));
+  const uint32_t device = gpu.AddDevice({0, gpu.AddText("H100")});
   const uint32_t first = gpu.AddStream(device, 1, 7), second = gpu.AddStream(device, 1, 13);
   gpu.Add(Kernel(second, 400, 9));
   gpu.Add(Kernel(first, 300, 8));
@@ -147,7 +148,7 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   Trace trace = WithCalls({{0, 100, 7}}, &correlations);
   GpuTables gpu(&trace, correlations);
   const uint32_t stream = gpu.AddStream(12, 1, 7), grid[3] = {1, 2, 3};
-  gpu.AddDevice(0, 1u << 30);
+  gpu.AddDevice({0, 1u << 30});
   gpu.AddShape(grid, grid, 0, 0, 0, 0);
   gpu.Add(Kernel(5, 100, 7));
   gpu.Add(Kernel(stream, -1, 7));
@@ -164,6 +165,18 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   gpu.AddOverhead(100, -1, 0);
   gpu.AddOverhead(200, 1, 1u << 30);
   gpu.AddOverhead(100, 1, 0);
+  gpu.Add(pitot::GpuLoss{200, 100, stream, 0, 1});
+  gpu.Add(pitot::GpuLoss{100, 200, 99, 1u << 30, 1});
+  gpu.AddDepth(200, 100, pitot::Depth::kKernels);
+  gpu.AddDepth(100, 200, pitot::Depth::kAuto);
+  gpu.AddDepth(300, 400, pitot::Depth::kKernels);
+  gpu.AddDepth(100, 200, pitot::Depth::kScopes);
+  const uint32_t power = gpu.AddCounter(99, "power", "W");
+  gpu.AddSample(power, 300, 2.5);
+  gpu.AddSample(power, 200, 1.5);
+  gpu.AddSample(power, -1, 1);
+  gpu.AddSample(power, 200, std::numeric_limits<double>::quiet_NaN());
+  gpu.AddSample(power + 1, 200, 1);
   gpu.AddAttribute("key\n", nullptr);
   gpu.Finish();
 
@@ -171,6 +184,10 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   CHECK(trace.gpu.size() == 1);
   CHECK(trace.calls.size() == 2);
   CHECK(trace.overheads.size() == 2);
+  CHECK(trace.gpu_losses.size() == 1);
+  REQUIRE(trace.depths.size() == 2);
+  CHECK(trace.depths[1].depth == pitot::Depth::kKernels);
+  CHECK(trace.samples.value == std::vector<double>{1.5, 2.5});
 }
 
 TEST_CASE("a call recorded on a thread is joined to what a collector says the GPU did", "[gpu]") {
@@ -180,7 +197,7 @@ TEST_CASE("a call recorded on a thread is joined to what a collector says the GP
     void Stop() noexcept override {}
     void Keep(int64_t) noexcept override {}
     void AddTo(pitot::TraceBuilder& trace) override {
-      const uint32_t stream = trace.AddStream(trace.AddDevice(0, trace.AddText("GPU")), 1, 7);
+      const uint32_t stream = trace.AddStream(trace.AddDevice({0, trace.AddText("GPU")}), 1, 7);
       trace.Add(Kernel(stream, at_ns, 41));
       if (throws) throw std::runtime_error("the driver is gone");
     }

@@ -119,6 +119,7 @@ void TraceMaker::Gpu(uint32_t stream, model::GpuKind kind, std::string_view name
   trace.gpu.bytes.push_back(bytes);
   trace.gpu.graph.push_back(graph);
   trace.gpu.node.push_back(node);
+  trace.gpu.scope_path.push_back(0);
 }
 
 Trace TraceMaker::Finish() {

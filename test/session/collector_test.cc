@@ -39,7 +39,7 @@ struct FakeCollector final : pitot::Collector {
   }
   void AddTo(pitot::TraceBuilder& trace) override {
     ++seen->asked;
-    const uint32_t stream = trace.AddStream(trace.AddDevice(0, trace.AddText("GPU")), 1, 7);
+    const uint32_t stream = trace.AddStream(trace.AddDevice({0, trace.AddText("GPU")}), 1, 7);
     pitot::GpuActivity kernel;
     kernel.kind = 1;
     kernel.stream = stream;

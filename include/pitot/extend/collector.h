@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "pitot/depth.h"
 #include "pitot/export.h"
 #include "pitot/status.h"
 
@@ -23,7 +24,27 @@ struct GpuActivity {
   uint32_t shape = kNoRow;   // of kernels: as AddShape returned it
   uint32_t correlation = 0;  // with the call that caused it; 0: unknown
   uint32_t graph = 0, node = 0;
+  uint32_t scope_path = 0;  // as AddText returned it: the scopes a graph's node was captured in, "forward / attention"
   uint64_t bytes = 0;
+};
+
+// A device, and what of it limits how many blocks of a kernel run at once; 0: unknown.
+struct GpuDevice {
+  uint32_t ordinal = 0;  // CUDA's
+  uint32_t name = 0;     // as AddText returned it
+  uint32_t multiprocessors = 0;
+  uint32_t threads_per_multiprocessor = 0;
+  uint32_t blocks_per_multiprocessor = 0;
+  uint32_t registers_per_multiprocessor = 0;
+  uint32_t shared_bytes_per_multiprocessor = 0;
+};
+
+// What is missing of what GPUs did, from when to when.
+struct GpuLoss {
+  int64_t begin_ns = 0, end_ns = 0;
+  uint32_t stream = kNoRow;  // kNoRow: of any stream
+  uint32_t reason = 0;       // as AddText returned it: "overwritten"
+  uint64_t records = 0;      // 0: number unknown
 };
 
 // A call of the device's API that was not recorded in its thread's ring.
@@ -38,7 +59,7 @@ struct GpuCall {
 class TraceBuilder {
  public:
   virtual uint32_t AddText(const char* text) = 0;
-  virtual uint32_t AddDevice(uint32_t ordinal, uint32_t name) = 0;
+  virtual uint32_t AddDevice(const GpuDevice& device) = 0;
   virtual uint32_t AddStream(uint32_t device, uint32_t context, uint32_t stream) = 0;
   virtual uint32_t AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
                             uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) = 0;
@@ -47,6 +68,13 @@ class TraceBuilder {
   // The stream for which the call with this correlation waited.
   virtual void AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) = 0;
   virtual void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) = 0;
+  virtual void Add(const GpuLoss& loss) = 0;
+  // A collector recorded at `depth` from `begin_ns` to `end_ns`.
+  virtual void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) = 0;
+  // A quantity over time, of a device or (kNoRow) of the process; and its value from a moment on. The unit as
+  // "%", "MHz", "bytes".
+  virtual uint32_t AddCounter(uint32_t device, const char* name, const char* unit) = 0;
+  virtual void AddSample(uint32_t counter, int64_t at_ns, double value) = 0;
   virtual void AddAttribute(const char* key, const char* value) = 0;
 
  protected:
@@ -63,6 +91,11 @@ class PITOT_EXPORT Collector {
   // Called once, when the recorder stops, on the thread that stops it; not where a thread of Pitot's hangs in the
   // host's code: that keeps all it works on.
   virtual void Stop() noexcept = 0;
+  // How much to record from now on; never kAuto. One call at a time, on any thread of Pitot's. At most 100 us.
+  virtual void SetDepth(Depth depth) noexcept;
+  // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread.
+  virtual Status Pause() noexcept;
+  virtual Status Resume() noexcept;
   // Keeps what it has from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after
   // the rings were copied.
   virtual void Keep(int64_t begin_ns) noexcept = 0;

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "pitot/depth.h"
 #include "pitot/export.h"
 #include "pitot/model/types.h"
 
@@ -58,13 +59,14 @@ struct GpuColumns {
   std::vector<int64_t> begin_ns;
   std::vector<int64_t> duration_ns;
   std::vector<GpuKind> kind;
-  std::vector<uint32_t> stream;  // row of streams
-  std::vector<StringId> name;    // as compiled (mangled) for kernels; "HtoD, pageable to device" for copies
-  std::vector<uint32_t> call;    // row of `calls` that caused it, or kNone
-  std::vector<uint32_t> shape;   // of kernels: row of shapes; else kNone
-  std::vector<uint64_t> bytes;   // of copies and sets; else 0
-  std::vector<uint32_t> graph;   // the executable graph that it belongs to; 0: none
-  std::vector<uint32_t> node;    // of that graph
+  std::vector<uint32_t> stream;      // row of streams
+  std::vector<StringId> name;        // as compiled (mangled) for kernels; "HtoD, pageable to device" for copies
+  std::vector<uint32_t> call;        // row of `calls` that caused it, or kNone
+  std::vector<uint32_t> shape;       // of kernels: row of shapes; else kNone
+  std::vector<uint64_t> bytes;       // of copies and sets; else 0
+  std::vector<uint32_t> graph;       // the executable graph that it belongs to; 0: none
+  std::vector<uint32_t> node;        // of that graph
+  std::vector<StringId> scope_path;  // the scopes in which that node was captured, "forward / attention"; 0: none
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 
@@ -85,6 +87,37 @@ struct OverheadRow {
   int64_t begin_ns = 0;
   int64_t duration_ns = 0;
   StringId name = 0;
+};
+
+// How much was recorded of GPUs, sorted by begin.
+struct DepthRow {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  Depth depth = Depth::kScopes;
+};
+
+// What is missing of what GPUs did.
+struct GpuLossRow {
+  uint32_t stream = kNone;  // row of streams; kNone: of any
+  StringId reason = 0;      // "overwritten"
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  uint64_t records = 0;  // 0: number unknown
+};
+
+// A quantity over time.
+struct CounterRow {
+  uint32_t device = kNone;  // row of devices; kNone: of the process
+  StringId name = 0;
+  StringId unit = 0;
+};
+
+// Values of counters from a moment on, sorted by (counter, time).
+struct SampleColumns {
+  std::vector<uint32_t> counter;
+  std::vector<int64_t> at_ns;
+  std::vector<double> value;  // finite
+  uint32_t size() const { return static_cast<uint32_t>(at_ns.size()); }
 };
 
 }  // namespace model

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collect: what NVIDIA GPUs do, through CUPTI.
+//
+//   recorder.Add(pitot::MakeCuptiCollector());
+#ifndef PITOT_COLLECT_CUPTI_H_
+#define PITOT_COLLECT_CUPTI_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "pitot/export.h"
+#include "pitot/extend/collector.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct CuptiOptions {
+  // The file of libcupti; null: the one that this process has loaded, else the one that suits its CUDA. It is opened at
+  // run time; nothing of CUDA is needed to build or to link.
+  const char* library = nullptr;
+  // Host memory for what GPUs did, bytes, on top of Options::memory_budget_bytes: at least 8 MiB. A quarter is what
+  // CUPTI writes to, the rest holds the newest records, 48 bytes each. CUPTI itself takes about 10 MB of each device.
+  uint64_t memory_bytes = 64ull << 20;
+};
+
+// Add it before the first use of CUDA: what is enabled later can be switched off again, but costs each launch a little
+// for the life of the process. Without a GPU, a driver, a libcupti, or where another tool has CUPTI, Recorder::Add says
+// why, and everything else is recorded. Null if there is no memory.
+PITOT_EXPORT std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options = {}) noexcept;
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_COLLECT_CUPTI_H_

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Depth: how much is recorded, from little to much. Each depth has all of those before it.
+#ifndef PITOT_DEPTH_H_
+#define PITOT_DEPTH_H_
+
+#include <stdint.h>
+
+#include "pitot/export.h"
+
+PITOT_NAMESPACE_BEGIN
+
+enum class Depth : uint8_t {
+  kScopes = 0,   // what the program says itself: scopes, requests, batches
+  kGraphs = 1,   // what a GPU did: eager kernels, copies and sets; of a CUDA graph one record a launch
+  kKernels = 2,  // each node of a CUDA graph, and the calls that launched what ran
+  kOps = 3,      // a framework's operators
+  kAuto = 255,   // as much as Options::overhead_budget_percent allows, all where a request is slow
+};
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_DEPTH_H_
