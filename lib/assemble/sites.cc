@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/safe_read.h"
 #include "snapshot/site_reader.h"
 
 namespace pitot::assemble {
@@ -128,7 +129,7 @@ model::StringId Sites::Literal(uint64_t address) {
   const auto [at, is_new] = literals_.try_emplace(address, 0);
   if (!is_new) return at->second;
   std::string text;
-  if (address != 0 && !snapshot::ReadString(address, 256, &text)) text = "(unloaded)";
+  if (address != 0 && !base::ReadString(address, 256, &text)) text = "(unloaded)";
   return at->second = trace_->strings.Add(text);
 }
 

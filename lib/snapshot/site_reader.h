@@ -21,12 +21,6 @@ struct SiteText {
   std::string name, file, function, arg_text;
 };
 
-// Copies `size` bytes of this process's memory; false where it is not mapped. Never faults.
-bool ReadMemory(uint64_t address, void* out, uint64_t size) noexcept;
-// Whether ReadMemory works here (a seccomp filter may forbid it both its ways).
-bool CanReadMemory() noexcept;
-// The string at `address`, at most `limit` bytes; false if unreadable.
-bool ReadString(uint64_t address, uint64_t limit, std::string* out);
 // What the site says; `unloaded` if it is no site any more.
 SiteText ReadSite(uint64_t address);
 

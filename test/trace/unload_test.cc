@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/safe_read.h"
 #include "fakes/recording.h"
 #include "fakes/trace_text.h"
 #include "pitot/trace.h"
@@ -50,7 +51,7 @@ class Plugin {
     if (handle_ != nullptr) dlclose(handle_);
     handle_ = nullptr;
     uint64_t word;
-    return !pitot::snapshot::ReadMemory(begin, &word, sizeof word);
+    return !pitot::base::ReadMemory(begin, &word, sizeof word);
   }
 
   void (*record)(int) = nullptr;
@@ -197,20 +198,20 @@ TEST_CASE("memory is read where it is mapped, up to the last byte, and nowhere e
   char out[64];
   std::string text;
 
-  CHECK(pitot::snapshot::CanReadMemory());
-  CHECK(pitot::snapshot::ReadMemory(address + 4096 - 64, out, 64));
-  CHECK(!pitot::snapshot::ReadMemory(address + 4096 - 63, out, 64));
-  CHECK(!pitot::snapshot::ReadMemory(address + 4096, out, 1));
-  CHECK(!pitot::snapshot::ReadMemory(0, out, 1));
-  CHECK(!pitot::snapshot::ReadMemory(~uint64_t{0} - 8, out, 64));
+  CHECK(pitot::base::CanReadMemory());
+  CHECK(pitot::base::ReadMemory(address + 4096 - 64, out, 64));
+  CHECK(!pitot::base::ReadMemory(address + 4096 - 63, out, 64));
+  CHECK(!pitot::base::ReadMemory(address + 4096, out, 1));
+  CHECK(!pitot::base::ReadMemory(0, out, 1));
+  CHECK(!pitot::base::ReadMemory(~uint64_t{0} - 8, out, 64));
   // A string without an end before the unmapped page is no string; one with an end is.
-  CHECK(!pitot::snapshot::ReadString(address + 4000, 512, &text));
-  CHECK(pitot::snapshot::ReadString(address + 4000, 96, &text));
+  CHECK(!pitot::base::ReadString(address + 4000, 512, &text));
+  CHECK(pitot::base::ReadString(address + 4000, 96, &text));
   CHECK(text == std::string(96, 'x'));
   pages[4095] = '\0';
-  CHECK(pitot::snapshot::ReadString(address + 4000, 512, &text));
+  CHECK(pitot::base::ReadString(address + 4000, 512, &text));
   CHECK(text == std::string(95, 'x'));
-  CHECK(pitot::snapshot::ReadString(address + 4095, 512, &text));
+  CHECK(pitot::base::ReadString(address + 4095, 512, &text));
   CHECK(text.empty());
   munmap(pages, 4096);
 }

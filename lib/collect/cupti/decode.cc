@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/safe_read.h"
+
 namespace pitot::cupti {
 namespace {
 
@@ -112,22 +114,21 @@ template <size_t kCount> const char* NameIn(const char* const (&names)[kCount], 
 uint32_t NameTable::Of(const char* name) {
   if (name == nullptr) return 0;
   const auto known = by_pointer_.find(name);
-  if (known != by_pointer_.end() && names_[known->second].compare(0, kMostBytes, name, strnlen(name, kMostBytes)) == 0)
-    return known->second;
-  std::string text(name, strnlen(name, kMostBytes));
+  if (known != by_pointer_.end()) return known->second;
+  std::string text;
+  if (!base::ReadString(reinterpret_cast<uintptr_t>(name), kMostBytes, &text)) text = "(unloaded)";
   const auto same = by_text_.find(text);
   uint32_t row = 0;
   if (same != by_text_.end()) {
     row = same->second;
-  } else if (names_.size() >= most_) {
-    return ++refused_, 0;
+  } else if (names_.is_full()) {
+    ++refused_;
   } else {
-    row = static_cast<uint32_t>(names_.size());
-    names_.push_back(text);
-    by_text_.emplace(std::move(text), row);
+    row = names_.size();
+    names_.Add(std::move(text));
+    by_text_.emplace(names_[row], row);
   }
-  // As many pointers as names, or else a server that loads and unloads modules for ever would fill the memory.
-  if (by_pointer_.size() >= most_) by_pointer_.clear();
+  if (by_pointer_.size() >= kMostPointers) by_pointer_.clear();
   by_pointer_[name] = row;
   return row;
 }
@@ -193,7 +194,6 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
     case Activity::kKernel:
       made.detail = tables_->shapes.Of(ShapeOf(record));
       made.name = tables_->names.Of(Field<const char*>(record, kernel::kName));
-      if (node != 0 && strides_[kind] >= kernel::kReadWithGraph) made.graph = Field<uint32_t>(record, kernel::kGraph);
       break;
     case Activity::kMemcpy:
       made.detail = CopyDetail(record);
@@ -220,8 +220,7 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   }
   const auto start = Field<uint64_t>(record, at->start), end = Field<uint64_t>(record, at->end);
   ++counts_.records;
-  if (start == 0 || end < start) return void(++counts_.bad_timestamps);
-  made.begin_ns = clock_->MonotonicNs(start);
+  if (start == 0 || end < start || !clock_->ToMonotonic(start, &made.begin_ns)) return void(++counts_.bad_timestamps);
   made.duration_ns = static_cast<int64_t>(end - start);
   made.stream = static_cast<uint16_t>(tables_->streams.Of(stream));
   out->push_back(made);

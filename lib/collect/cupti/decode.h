@@ -15,7 +15,8 @@ namespace pitot::cupti {
 // From CUPTI's clock to CLOCK_MONOTONIC.
 class Clock {
  public:
-  virtual int64_t MonotonicNs(uint64_t cupti_ns) const = 0;
+  // False: a time of no clock that is known.
+  virtual bool ToMonotonic(uint64_t cupti_ns, int64_t* monotonic_ns) const = 0;
 
  protected:
   ~Clock() = default;

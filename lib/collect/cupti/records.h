@@ -4,10 +4,13 @@
 #ifndef PITOT_LIB_COLLECT_CUPTI_RECORDS_H_
 #define PITOT_LIB_COLLECT_CUPTI_RECORDS_H_
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pitot::cupti {
@@ -59,55 +62,78 @@ struct HashBytes {
   }
 };
 
-// Rows that repeat, numbered as they come. The first row stands for all that come when the table is full.
-template <class Row, class Hash> class RowTable {
+// Rows that are added and never change. One thread adds; any thread may read those below a size that it was told.
+template <class Row> class Rows {
  public:
-  RowTable(Row other, uint32_t most) : most_(most) { rows_.push_back(other); }
+  explicit Rows(uint32_t most) : blocks_((most + kBlock - 1) / kBlock) {}
+  // Throws bad_alloc. No more than `most`.
+  void Add(Row row) {
+    const uint32_t at = size();
+    if (at % kBlock == 0) blocks_[at / kBlock] = std::make_unique<Row[]>(kBlock);
+    blocks_[at / kBlock][at % kBlock] = std::move(row);
+    size_.store(at + 1, std::memory_order_release);
+  }
+  const Row& operator[](uint32_t i) const { return blocks_[i / kBlock][i % kBlock]; }
+  uint32_t size() const { return size_.load(std::memory_order_acquire); }
+  bool is_full() const { return size() >= blocks_.size() * kBlock; }
+
+ private:
+  static constexpr uint32_t kBlock = 256;
+  std::vector<std::unique_ptr<Row[]>> blocks_;
+  std::atomic<uint32_t> size_{0};
+};
+
+// Rows that repeat, numbered as they come. The first row stands for all that come when the table is full.
+template <class Row> class RowTable {
+ public:
+  // `most` is rounded up to a multiple of 256.
+  RowTable(Row other, uint32_t most) : rows_(most) { rows_.Add(other); }
   // Throws bad_alloc.
   uint32_t Of(const Row& row) {
     if (row == rows_[last_]) return last_;
     const auto found = index_.find(row);
     if (found != index_.end()) return last_ = found->second;
-    if (rows_.size() >= most_) return ++refused_, 0;
-    rows_.push_back(row);
-    index_.emplace(row, static_cast<uint32_t>(rows_.size() - 1));
-    return last_ = static_cast<uint32_t>(rows_.size() - 1);
+    if (rows_.is_full()) return ++refused_, 0;
+    index_.emplace(row, rows_.size());
+    rows_.Add(row);
+    return last_ = rows_.size() - 1;
   }
-  const std::vector<Row>& rows() const { return rows_; }
+  const Rows<Row>& rows() const { return rows_; }
   uint64_t refused() const { return refused_; }
 
  private:
-  const uint32_t most_;
-  std::vector<Row> rows_;
-  std::unordered_map<Row, uint32_t, Hash> index_;
+  Rows<Row> rows_;
+  std::unordered_map<Row, uint32_t, HashBytes> index_;
   uint32_t last_ = 0;
   uint64_t refused_ = 0;
 };
 
-// Names by their text. CUPTI gives the same pointer for the same kernel, but a module that was unloaded may leave its
-// place to another: the text is compared each time.
+// Names of kernels. CUPTI gives the same pointer for the same kernel and does not say when the module that holds it is
+// unloaded: a pointer is read once, without faulting where nothing is left, and believed until Forget.
 class NameTable {
  public:
-  explicit NameTable(uint32_t most) : most_(most) { names_.push_back("(other)"); }
+  // `most` is rounded up to a multiple of 256.
+  explicit NameTable(uint32_t most) : names_(most) { names_.Add("(other)"); }
   // Throws bad_alloc.
   uint32_t Of(const char* name);
-  const std::vector<std::string>& names() const { return names_; }
+  void Forget() { by_pointer_.clear(); }
+  const Rows<std::string>& names() const { return names_; }
   uint64_t refused() const { return refused_; }
 
  private:
   static constexpr size_t kMostBytes = 4096;  // of one name
+  static constexpr size_t kMostPointers = 16384;
 
-  const uint32_t most_;
-  std::vector<std::string> names_;
+  Rows<std::string> names_;
   std::unordered_map<const char*, uint32_t> by_pointer_;
-  std::unordered_map<std::string, uint32_t> by_text_;
+  std::unordered_map<std::string_view, uint32_t> by_text_;  // into names_
   uint64_t refused_ = 0;
 };
 
 struct Tables {
   NameTable names{16384};
-  RowTable<KernelShape, HashBytes> shapes{{}, 65536};
-  RowTable<StreamKey, HashBytes> streams{{~0u, ~0u, ~0u}, 4096};
+  RowTable<KernelShape> shapes{{}, 65536};
+  RowTable<StreamKey> streams{{~0u, ~0u, ~0u}, 4096};
 };
 
 }  // namespace pitot::cupti

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/decode.h"
 
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -18,7 +21,10 @@ using fakes::FakeBuffer;
 constexpr uint64_t kEpoch = 1'800'000'000'000'000'000;
 
 struct EpochClock final : cupti::Clock {
-  int64_t MonotonicNs(uint64_t cupti_ns) const override { return static_cast<int64_t>(cupti_ns - kEpoch); }
+  bool ToMonotonic(uint64_t cupti_ns, int64_t* monotonic_ns) const override {
+    *monotonic_ns = static_cast<int64_t>(cupti_ns - kEpoch);
+    return true;
+  }
 };
 
 cupti::Result NoNextRecord(uint8_t*, size_t, uint8_t**) { return cupti::kInvalidKind; }
@@ -174,9 +180,10 @@ TEST_CASE("bytes of any kind are never read beyond their end", "[cupti]") {
     const size_t size = random() % 600;
     const std::unique_ptr<uint8_t[]> bytes(new uint8_t[size]);
     for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(random());
-    // Kinds that are read, but for those whose pointers would be followed.
+    // Kinds that are read, but for the one whose memory would be freed.
+    constexpr uint32_t kKinds[] = {cupti::kGraphTrace, cupti::kDriver, cupti::kRuntime, cupti::kConcurrentKernel};
     for (size_t at = 0; at + 4 <= size; at += 8) {
-      const uint32_t kind = random() % 4 != 0 ? cupti::kGraphTrace : static_cast<uint32_t>(random() % 2 + 4);
+      const uint32_t kind = kKinds[random() % 4];
       std::memcpy(&bytes[at], &kind, sizeof kind);
     }
     std::vector<GpuRecord> records;
@@ -185,12 +192,13 @@ TEST_CASE("bytes of any kind are never read beyond their end", "[cupti]") {
   }
 }
 
-TEST_CASE("a name whose module was unloaded and whose place another took is another name", "[cupti]") {
+TEST_CASE("a name is read once, and again after it may have changed", "[cupti]") {
   cupti::NameTable names(100);
   char text[16] = "first";
   const uint32_t first = names.Of(text);
-  CHECK(names.Of(text) == first);
   std::strcpy(text, "second");
+  CHECK(names.Of(text) == first);
+  names.Forget();
   const uint32_t second = names.Of(text);
   CHECK(second != first);
   CHECK(names.names()[first] == "first");
@@ -200,18 +208,31 @@ TEST_CASE("a name whose module was unloaded and whose place another took is anot
   CHECK(names.names().size() == 3);
 }
 
+TEST_CASE("a name whose module is gone is called so, and nothing faults", "[cupti]") {
+  void* const page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(page != MAP_FAILED);
+  auto* const text = static_cast<char*>(page);
+  std::strcpy(text, "gemm");
+  munmap(page, 4096);
+  cupti::NameTable names(100);
+  CHECK(names.names()[names.Of(text)] == "(unloaded)");
+}
+
 TEST_CASE("tables are bounded: what comes when they are full is other, and counted", "[cupti]") {
-  cupti::NameTable names(3);
-  CHECK(names.Of("a") == 1);
-  CHECK(names.Of("b") == 2);
-  CHECK(names.Of("c") == 0);
-  CHECK(names.Of("a") == 1);
+  cupti::NameTable names(256);
+  const auto of = [&](const std::string& name) {
+    names.Forget();
+    return names.Of(name.c_str());
+  };
+  for (int i = 1; i < 256; ++i) CHECK(of(std::to_string(i)) == static_cast<uint32_t>(i));
+  CHECK(of("another") == 0);
+  CHECK(of("17") == 17);
   CHECK(names.refused() == 1);
   CHECK(names.names()[0] == "(other)");
 
-  cupti::RowTable<cupti::StreamKey, cupti::HashBytes> streams({~0u, ~0u, ~0u}, 2);
-  CHECK(streams.Of({0, 1, 7}) == 1);
-  CHECK(streams.Of({0, 1, 8}) == 0);
-  CHECK(streams.Of({0, 1, 7}) == 1);
+  cupti::RowTable<cupti::StreamKey> streams({~0u, ~0u, ~0u}, 256);
+  for (uint32_t i = 1; i < 256; ++i) CHECK(streams.Of({0, 1, i}) == i);
+  CHECK(streams.Of({0, 1, 256}) == 0);
+  CHECK(streams.Of({0, 1, 7}) == 7);
   CHECK(streams.refused() == 1);
 }

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/calls.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "trace/calls.h"
+
+namespace pitot::cupti {
+namespace {
+
+// The outermost call that a thread is in.
+struct InCall {
+  uint32_t epoch;  // 0: none
+  uint32_t correlation;
+  uint32_t domain, callback_id;
+  uint64_t begin_ticks;
+};
+// Initial-exec: a callback must not allocate.
+[[gnu::tls_model("initial-exec")]] constinit thread_local InCall t_call{};
+
+bool StartsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
+bool IsDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+struct Launch {
+  Domain domain;
+  uint32_t callback_id;
+  const char* name;
+};
+// Sources: cupti_runtime_cbid.h and cupti_driver_cbid.h of CUDA 13.0.
+constexpr Launch kLaunches[] = {
+    {kRuntimeApi, 211, "cudaLaunchKernel"},
+    {kRuntimeApi, 214, "cudaLaunchKernel"},
+    {kRuntimeApi, 269, "cudaLaunchCooperativeKernel"},
+    {kRuntimeApi, 270, "cudaLaunchCooperativeKernel"},
+    {kRuntimeApi, 311, "cudaGraphLaunch"},
+    {kRuntimeApi, 312, "cudaGraphLaunch"},
+    {kRuntimeApi, 430, "cudaLaunchKernelExC"},
+    {kRuntimeApi, 431, "cudaLaunchKernelExC"},
+    {kRuntimeApi, 505, "cudaLaunchKernel"},
+    {kRuntimeApi, 506, "cudaLaunchKernel"},
+    {kDriverApi, 307, "cuLaunchKernel"},
+    {kDriverApi, 442, "cuLaunchKernel"},
+    {kDriverApi, 477, "cuLaunchCooperativeKernel"},
+    {kDriverApi, 478, "cuLaunchCooperativeKernel"},
+    {kDriverApi, 514, "cuGraphLaunch"},
+    {kDriverApi, 515, "cuGraphLaunch"},
+    {kDriverApi, 652, "cuLaunchKernelEx"},
+    {kDriverApi, 653, "cuLaunchKernelEx"},
+};
+
+}  // namespace
+
+std::string PlainName(std::string_view name) {
+  while (!name.empty() && name[0] == '_') name.remove_prefix(1);
+  for (size_t at; (at = name.rfind('_')) != std::string_view::npos && at != 0;) {
+    const std::string_view last = name.substr(at + 1);
+    const bool is_version = last.size() > 1 && last[0] == 'v' && IsDigits(last.substr(1));
+    if (!is_version && last != "ptsz" && last != "ptds") break;
+    name = name.substr(0, at);
+  }
+  return std::string(name);
+}
+
+bool IsRecorded(std::string_view name) {
+  static constexpr std::string_view kPrefixes[] = {"cudaLaunchKernel",
+                                                   "cudaLaunchCooperativeKernel",
+                                                   "cudaLaunchHostFunc",
+                                                   "cudaGraphLaunch",
+                                                   "cudaGraphInstantiate",
+                                                   "cudaGraphUpload",
+                                                   "cudaMemcpy",
+                                                   "cudaMemset",
+                                                   "cudaMalloc",
+                                                   "cudaFree",
+                                                   "cudaHostAlloc",
+                                                   "cudaHostRegister",
+                                                   "cuLaunchKernel",
+                                                   "cuLaunchCooperativeKernel",
+                                                   "cuGraphLaunch",
+                                                   "cuGraphInstantiate",
+                                                   "cuMemcpy",
+                                                   "cuMemset",
+                                                   "cuMemAlloc",
+                                                   "cuMemFree",
+                                                   "cuMemHostAlloc",
+                                                   "cuModuleLoad",
+                                                   "cuLibraryLoad"};
+  static constexpr std::string_view kNames[] = {"cudaStreamSynchronize", "cudaDeviceSynchronize",
+                                                "cudaEventSynchronize",  "cuStreamSynchronize",
+                                                "cuCtxSynchronize",      "cuEventSynchronize"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](auto prefix) { return StartsWith(name, prefix); }) ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+void ApiCalls::Find(const Api& api) {
+  ids_.clear();
+  const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
+    ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
+    names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
+  };
+  if (api.get_callback_name == nullptr) {
+    for (const Launch& launch : kLaunches) add(launch.domain, launch.callback_id, launch.name);
+    return;
+  }
+  for (const Domain domain : {kDriverApi, kRuntimeApi}) {
+    for (uint32_t id = 1; id < kMostCallbacks; ++id) {
+      const char* name = nullptr;
+      if (api.get_callback_name(domain, id, &name) != kSuccess || name == nullptr) continue;
+      const std::string plain = PlainName(name);
+      if (IsRecorded(plain)) add(domain, id, plain);
+    }
+  }
+}
+
+Name ApiCalls::NameOf(Domain domain, uint32_t callback_id) const noexcept {
+  const bool is_known = (domain == kDriverApi || domain == kRuntimeApi) && callback_id < kMostCallbacks;
+  return Name{is_known ? names_[domain - kDriverApi][callback_id] : 0};
+}
+
+void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
+  InCall& call = t_call;
+  const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+  if (data.site == kEnter) {
+    if (call.epoch == epoch) return;  // inside another
+    call = {epoch, data.correlation_id, static_cast<uint32_t>(domain), callback_id, trace::BeginCall()};
+    return;
+  }
+  const bool is_it = call.epoch == epoch && call.correlation == data.correlation_id &&
+                     call.domain == static_cast<uint32_t>(domain) && call.callback_id == callback_id;
+  if (!is_it) return;
+  call.epoch = 0;
+  launches_.store(launches() + 1, std::memory_order_relaxed);
+  trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin_ticks);
+}
+
+}  // namespace pitot::cupti

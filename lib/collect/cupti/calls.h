@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which calls of the CUDA API are recorded, and the callback that records them in the ring of the thread that calls.
+#ifndef PITOT_LIB_COLLECT_CUPTI_CALLS_H_
+#define PITOT_LIB_COLLECT_CUPTI_CALLS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collect/cupti/api.h"
+#include "pitot/trace.h"
+
+namespace pitot::cupti {
+
+// "cudaLaunchKernel" of "__cudaLaunchKernel_ptsz_v13000", "cuMemAlloc" of "cuMemAlloc_v2": one name for what does the
+// same.
+std::string PlainName(std::string_view name);
+// Launches, graphs, copies, sets, synchronisation, memory, modules: what can make a request slow.
+bool IsRecorded(std::string_view plain_name);
+
+class ApiCalls {
+ public:
+  struct Id {
+    Domain domain;
+    uint32_t callback_id;
+    bool is_graph_launch;
+  };
+
+  // Asks the library for the names of its callbacks; where it does not say them (cuptiGetCallbackName is missing), the
+  // launches alone by their numbers of CUDA 11 to 13. Throws bad_alloc.
+  void Find(const Api& api);
+  const std::vector<Id>& ids() const { return ids_; }
+  // Of a recorded callback; "(other)" for those that are not.
+  Name NameOf(Domain domain, uint32_t callback_id) const noexcept;
+
+  // What CUPTI calls before and after each call, on the host's threads. Of calls inside calls only the outermost is
+  // recorded: GPU records carry its correlation. Cost: as a scope.
+  void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
+  // Forgets calls that were under way when callbacks were switched off.
+  void NewEpoch() noexcept { epoch_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
+
+ private:
+  static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
+
+  std::vector<Id> ids_;
+  std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
+  std::atomic<uint32_t> epoch_{1};
+  std::atomic<uint64_t> launches_{0};  // about: threads that race may lose some
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_CALLS_H_

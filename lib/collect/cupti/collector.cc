@@ -1,0 +1,548 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector: CUPTI fills buffers on the host's threads, one thread of Pitot's decodes them into the history, an
+// incident pins its window there.
+#include "pitot/collect/cupti.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "collect/cupti/buffers.h"
+#include "collect/cupti/calls.h"
+#include "collect/cupti/clock_pairs.h"
+#include "collect/cupti/collector.h"
+#include "collect/cupti/control.h"
+#include "collect/cupti/decode.h"
+#include "collect/cupti/driver.h"
+#include "collect/cupti/history.h"
+#include "collect/cupti/strides.h"
+#include "trace/names.h"
+#include "trace/process.h"
+
+namespace pitot::cupti {
+namespace {
+
+using base::ClockNs;
+using base::Error;
+
+constexpr uint64_t kLeastBytes = 8ull << 20;
+constexpr uint32_t kBufferBytes = 256 << 10;
+constexpr int64_t kTickNs = 20'000'000;        // the newest record is then 10 ms old at the median
+constexpr int64_t kPairsNs = 100'000'000;      // between readings of the clocks
+constexpr int64_t kForgetNs = 1'000'000'000;   // how long the name behind a pointer is believed
+constexpr int64_t kSilenceNs = 3'000'000'000;  // without a buffer while launches go on: somebody took them
+constexpr uint64_t kSilentLaunches = 1000;
+constexpr size_t kDepthsKept = 4096;
+constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
+
+// What CUPTI may use at any time until the process ends: never freed.
+struct Engine {
+  Api api{};
+  ApiCalls calls;
+  std::unique_ptr<BufferPool> pool;
+  std::atomic<Control*> control{nullptr};  // of the collector that runs; collectors leave theirs too
+};
+
+// The one whose callbacks are registered.
+constinit std::atomic<Engine*> g_engine{nullptr};
+constinit std::atomic<bool> g_is_taken{false};  // a collector runs
+constinit std::atomic<uint32_t> g_fork_epoch{0};
+
+// Where CUPTI may write what nobody reads: an old one crashes without a buffer.
+alignas(4096) uint8_t g_waste[kBufferBytes];
+
+void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records) {
+  Engine* const engine = g_engine.load(std::memory_order_acquire);
+  *buffer = engine != nullptr ? engine->pool->Take() : nullptr;
+  *size = *buffer != nullptr ? engine->pool->bytes() : 0;
+  *most_records = 0;
+  if (*buffer == nullptr && (engine == nullptr || engine->api.version < kAcceptsNullSince))
+    *buffer = g_waste, *size = sizeof g_waste;
+}
+
+void CompleteBufferOfPool(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  Engine* const engine = g_engine.load(std::memory_order_acquire);
+  if (engine != nullptr && buffer != g_waste && buffer != nullptr) engine->pool->Complete(buffer, valid);
+}
+
+void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void* data) {
+  auto* const engine = static_cast<Engine*>(context);
+  if (domain == kRuntimeApi || domain == kDriverApi) {
+    engine->calls.OnCallback(static_cast<Domain>(domain), callback_id, *static_cast<const CallbackData*>(data));
+    return;
+  }
+  Control* const control = engine->control.load(std::memory_order_acquire);
+  if (control == nullptr) return;
+  if (domain == kState) control->OnState(callback_id);
+  if (domain == kResource) control->OnResource(callback_id);
+}
+
+// Before CUPTI's own destructors: registered after it was loaded.
+void CloseAtExit() {
+  Engine* const engine = g_engine.load();
+  Control* const control = engine != nullptr ? engine->control.load() : nullptr;
+  if (control != nullptr && g_fork_epoch.load() == trace::ForkEpoch()) control->CloseForExit();
+}
+
+const char* CopyPlace(uint32_t kind) {
+  switch (kind) {
+    case 1:
+      return "pageable";
+    case 2:
+      return "pinned";
+    case 3:
+      return "device";
+    case 4:
+      return "array";
+    case 5:
+      return "managed";
+    default:
+      return "memory";
+  }
+}
+
+// "copy pageable to device" of GpuRecord::detail.
+std::string CopyName(uint32_t detail) {
+  return std::string("copy ") + CopyPlace(detail >> 8 & 255) + " to " + CopyPlace(detail & 255);
+}
+
+class CuptiCollector final : public Collector {
+ public:
+  CuptiCollector(const CuptiOptions& options, const Control::Surroundings& surroundings)
+      : library_(options.library != nullptr ? options.library : ""),
+        memory_bytes_(options.memory_bytes),
+        surroundings_(surroundings) {}
+  ~CuptiCollector() override { Stop(); }
+
+  const char* Name() const noexcept override { return "cupti"; }
+  Status Start() noexcept override;
+  void Stop() noexcept override;
+  void SetDepth(Depth depth) noexcept override;
+  Status Pause() noexcept override { return IsOfThisProcess() ? Noted(control_->Pause()) : NotRunning(); }
+  Status Resume() noexcept override { return IsOfThisProcess() ? Noted(control_->Resume()) : NotRunning(); }
+  void Keep(int64_t begin_ns) noexcept override;
+  void AddTo(TraceBuilder& trace) override;
+
+ private:
+  struct DepthChange {
+    int64_t at_ns;
+    Depth depth;
+  };
+
+  Status Open();
+  bool IsOfThisProcess() const noexcept { return is_running_ && g_fork_epoch.load() == trace::ForkEpoch(); }
+  static Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
+  Status Noted(Status status) {
+    NoteDepth();
+    return status;
+  }
+  void NoteDepth() noexcept;
+  void Run() noexcept;
+  void Round(int64_t now_ns);
+  void DecodeAll(int64_t now_ns);
+  void LookForSilence(int64_t now_ns);
+  void AddDepths(TraceBuilder& trace);
+  void AddReasons(TraceBuilder& trace);
+
+  const std::string library_;
+  const uint64_t memory_bytes_;
+  const Control::Surroundings surroundings_;
+  bool is_running_ = false;
+  Engine* engine_ = nullptr;
+  Control* control_ = nullptr;  // left behind: CUPTI may be in a callback
+  std::unique_ptr<History> history_;
+  Tables tables_;
+
+  // The decoding thread's own.
+  ClockPairs pairs_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<GpuRecord> decoded_;
+  int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0;
+  BufferCounts before_, seen_;
+  uint64_t bad_seen_ = 0, launches_seen_ = 0;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  bool is_stopping_ = false;
+  uint64_t rounds_asked_ = 0, rounds_done_ = 0;
+  std::deque<DepthChange> depths_;
+  DecodeCounts counts_;
+  uint64_t names_refused_ = 0;
+  std::thread thread_;
+
+  // From Keep to AddTo.
+  History::Pinned pinned_;
+  int64_t kept_begin_ns_ = 0, kept_end_ns_ = 0;
+};
+
+Status CuptiCollector::Start() noexcept {
+  if (g_is_taken.exchange(true))
+    return Status(StatusCode::kAlreadyRunning, "this process has a CUPTI collector already");
+  Status status;
+  try {
+    status = Open();
+  } catch (const std::exception& e) {
+    status = Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
+  }
+  if (!status.ok()) {
+    if (control_ != nullptr) control_->Stop();
+    g_is_taken.store(false);
+    return status;
+  }
+  is_running_ = true;
+  return {};
+}
+
+Status CuptiCollector::Open() {
+  if (memory_bytes_ < kLeastBytes)
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu, and must be at least %llu",
+                 static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes));
+  Api api;
+  if (Status status = LoadCupti(library_, &api); !status.ok()) return status;
+  const Strides strides = ProbeStrides(api);
+  if (strides[kConcurrentKernel] == 0)
+    return Error(StatusCode::kUnavailable, "%s: its records of kernels are not readable", api.path.c_str());
+  const auto buffers = static_cast<uint32_t>(memory_bytes_ / 4 / kBufferBytes);
+  // CUPTI may still have buffers of a collector that ran before: its engine goes on where it suits.
+  Engine* engine = g_engine.load();
+  if (engine == nullptr || engine->api.path != api.path || engine->api.version != api.version ||
+      engine->pool->count() != buffers) {
+    auto made = std::make_unique<Engine>();
+    made->api = api;
+    made->pool = BufferPool::Make(buffers, kBufferBytes);
+    if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");
+    made->calls.Find(api);
+    engine = made.release();
+    if (g_engine.exchange(engine) == nullptr) std::atexit(CloseAtExit);
+  }
+  engine_ = engine;
+  history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
+  if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
+  decoder_ = std::make_unique<Decoder>(&engine->api, strides, &pairs_, &tables_);
+  pairs_.Add(ReadClockPair());
+  g_fork_epoch.store(trace::ForkEpoch());
+  control_ = new Control(&engine->api, &engine->calls,
+                         {OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool}, surroundings_);
+  engine->control.store(control_);
+  if (Status status = control_->Start(); !status.ok()) return status;
+  before_ = seen_ = engine->pool->counts();
+  NoteDepth();
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);
+  try {
+    thread_ = std::thread([this] { Run(); });
+  } catch (const std::system_error&) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    return Status(StatusCode::kResourceExhausted, "cannot start the thread that decodes CUPTI's records");
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+void CuptiCollector::Stop() noexcept {
+  if (!is_running_) return;
+  is_running_ = false;
+  if (g_fork_epoch.load() != trace::ForkEpoch()) {
+    thread_.detach();  // of the parent: there is none here
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    is_stopping_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+  control_->Stop();
+  g_is_taken.store(false);
+}
+
+void CuptiCollector::SetDepth(Depth depth) noexcept {
+  if (!IsOfThisProcess()) return;
+  control_->SetDepth(depth);
+  NoteDepth();
+}
+
+// From when on it records how deep, for what incidents say of it.
+void CuptiCollector::NoteDepth() noexcept {
+  const Depth depth = control_->depth();
+  const std::lock_guard lock(mutex_);
+  if (!depths_.empty() && depths_.back().depth == depth) return;
+  try {
+    depths_.push_back({ClockNs(CLOCK_MONOTONIC), depth});
+    if (depths_.size() > kDepthsKept) depths_.pop_front();
+  } catch (const std::bad_alloc&) {
+    depths_.clear();  // nothing rather than what is wrong
+  }
+}
+
+void CuptiCollector::Run() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-cupti");
+  int64_t due_ns = 0;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const uint64_t asked = rounds_asked_;
+    const bool is_last = is_stopping_;
+    lock.unlock();
+    const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+    try {
+      Round(now_ns);
+    } catch (const std::bad_alloc&) {
+      history_->AddLoss({drained_ns_, now_ns, kNoDevice, "no memory", 0});
+    }
+    due_ns = now_ns + kTickNs;
+    lock.lock();
+    counts_ = decoder_->counts();
+    names_refused_ = tables_.names.refused();
+    rounds_done_ = asked;
+    changed_.notify_all();
+    if (is_last) return;
+    const auto left = std::chrono::nanoseconds(std::max<int64_t>(0, due_ns - ClockNs(CLOCK_MONOTONIC)));
+    changed_.wait_for(lock, left, [&] { return is_stopping_ || rounds_asked_ != asked; });
+  }
+}
+
+void CuptiCollector::Round(int64_t now_ns) {
+  if (now_ns - paired_ns_ >= kPairsNs) paired_ns_ = now_ns, pairs_.Add(ReadClockPair());
+  if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
+  const BufferCounts before = engine_->pool->counts();
+  control_->Tick(now_ns, before.requested != before_.requested);
+  NoteDepth();
+  // Where nothing is out there is nothing to hand over.
+  if (before.requested - before.refused != before.completed) control_->Flush();
+  DecodeAll(now_ns);
+  LookForSilence(now_ns);
+}
+
+void CuptiCollector::DecodeAll(int64_t now_ns) {
+  engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
+    decoded_.clear();
+    decoder_->Decode(buffer, valid, &decoded_);
+    // In runs of one device, which is nearly always all of them.
+    for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
+      const auto device = [this](size_t at) { return tables_.streams.rows()[decoded_[at].stream].device; };
+      if (i == first || (i < decoded_.size() && device(i) == device(first))) continue;
+      history_->Add(device(first), &decoded_[first], i - first);
+      first = i;
+    }
+  });
+  const BufferCounts counts = engine_->pool->counts();
+  const auto lost = [&](uint64_t now, uint64_t before, const char* reason, bool is_number) {
+    if (now != before) history_->AddLoss({drained_ns_, now_ns, kNoDevice, reason, is_number ? now - before : 0});
+  };
+  lost(counts.overwritten, seen_.overwritten, "decoded too late", false);
+  lost(counts.refused, seen_.refused, "no buffer for CUPTI", false);
+  lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
+  bad_seen_ = decoder_->counts().bad_timestamps;
+  if (engine_->api.activity_get_dropped != nullptr && control_->mode() == Mode::kOn && counts.requested != 0) {
+    size_t dropped = 0;
+    if (engine_->api.activity_get_dropped(nullptr, 0, &dropped) == kSuccess && dropped != 0)
+      history_->AddLoss({drained_ns_, now_ns, kNoDevice, "dropped by CUPTI", dropped});
+  }
+  if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
+  seen_ = counts;
+  drained_ns_ = now_ns;
+}
+
+// Launches go on and no buffer is asked for: somebody registered callbacks of their own.
+void CuptiCollector::LookForSilence(int64_t now_ns) {
+  const uint64_t launches = engine_->calls.launches();
+  const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;
+  if (!records || buffer_seen_ns_ == 0 || now_ns == buffer_seen_ns_) {
+    buffer_seen_ns_ = now_ns;
+    launches_seen_ = launches;
+    return;
+  }
+  if (now_ns - buffer_seen_ns_ < kSilenceNs || launches - launches_seen_ < kSilentLaunches) return;
+  history_->AddLoss({buffer_seen_ns_, now_ns, kNoDevice, "another profiler took the buffers", 0});
+  control_->Reclaim();
+  buffer_seen_ns_ = now_ns;
+  launches_seen_ = launches;
+}
+
+void CuptiCollector::Keep(int64_t begin_ns) noexcept {
+  if (!IsOfThisProcess()) return;
+  try {
+    {
+      // What CUPTI has by now.
+      std::unique_lock lock(mutex_);
+      const uint64_t asked = ++rounds_asked_;
+      changed_.notify_all();
+      changed_.wait_for(lock, std::chrono::nanoseconds(2 * kTickNs), [&] { return rounds_done_ >= asked; });
+    }
+    kept_begin_ns_ = begin_ns;
+    kept_end_ns_ = ClockNs(CLOCK_MONOTONIC);
+    history_->Pin(begin_ns, &pinned_);
+  } catch (const std::bad_alloc&) {
+    pinned_.Release();
+  }
+}
+
+// How deep what was kept was recorded.
+void CuptiCollector::AddDepths(TraceBuilder& trace) {
+  std::vector<DepthChange> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    changes.assign(depths_.begin(), depths_.end());
+  }
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const int64_t begin_ns = std::max(changes[i].at_ns, kept_begin_ns_);
+    const int64_t end_ns = i + 1 < changes.size() ? std::min(changes[i + 1].at_ns, kept_end_ns_) : kept_end_ns_;
+    if (begin_ns < end_ns) trace.AddDepth(begin_ns, end_ns, changes[i].depth);
+  }
+}
+
+void CuptiCollector::AddReasons(TraceBuilder& trace) {
+  DecodeCounts counts;
+  uint64_t names_refused;
+  {
+    const std::lock_guard lock(mutex_);
+    counts = counts_;
+    names_refused = names_refused_;
+  }
+  const auto add_count = [&](const char* key, uint64_t count) {
+    if (count != 0) trace.AddAttribute(key, std::to_string(count).c_str());
+  };
+  const BufferCounts buffers = engine_->pool->counts();
+  trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
+  if (const std::string reason = control_->Reason(); !reason.empty()) trace.AddAttribute("cupti", reason.c_str());
+  static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
+  trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
+  add_count("cupti.records", counts.records);
+  add_count("cupti.bad_timestamps", counts.bad_timestamps);
+  add_count("cupti.unknown_records", counts.unknown);
+  add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
+  add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
+  add_count("cupti.names_refused", names_refused);
+}
+
+void CuptiCollector::AddTo(TraceBuilder& trace) {
+  struct Unpin {
+    ~Unpin() { pinned->Release(); }
+    History::Pinned* pinned;
+  } unpin{&pinned_};
+  if (engine_ == nullptr) return;
+  // Rows of the tables in rows of the trace, as they are needed.
+  constexpr uint32_t kNotYet = kNoRow - 1;
+  std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
+      shapes(tables_.shapes.rows().size(), kNotYet);
+  std::unordered_map<uint32_t, uint32_t> devices, copies;
+  const auto device_of = [&](uint32_t ordinal) {
+    const auto [device, is_new] = devices.try_emplace(ordinal, 0);
+    if (is_new) {
+      const DeviceFacts facts = DescribeDevice(ordinal);
+      device->second = trace.AddDevice({ordinal, trace.AddText(facts.name.c_str()), facts.multiprocessors,
+                                        facts.threads_per_multiprocessor, facts.blocks_per_multiprocessor,
+                                        facts.registers_per_multiprocessor, facts.shared_bytes_per_multiprocessor});
+    }
+    return device->second;
+  };
+  const auto stream_of = [&](uint32_t row) {
+    uint32_t& stream = streams[row];
+    if (stream == kNotYet) {
+      const StreamKey& key = tables_.streams.rows()[row];
+      stream = trace.AddStream(key.device != kNoDevice ? device_of(key.device) : kNoRow, key.context, key.stream);
+    }
+    return stream;
+  };
+  const auto name_of = [&](uint32_t row) {
+    if (names[row] == kNotYet) names[row] = trace.AddText(tables_.names.names()[row].c_str());
+    return names[row];
+  };
+  const auto shape_of = [&](uint32_t row) {
+    if (shapes[row] == kNotYet) {
+      const KernelShape& shape = tables_.shapes.rows()[row];
+      shapes[row] = trace.AddShape(shape.grid, shape.block, shape.static_shared_bytes, shape.dynamic_shared_bytes,
+                                   shape.local_bytes_per_thread, shape.registers);
+    }
+    return shapes[row];
+  };
+  const auto copy_of = [&](uint32_t detail) {
+    const auto [copy, is_new] = copies.try_emplace(detail, 0);
+    if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
+    return copy->second;
+  };
+  const uint32_t memset_name = trace.AddText("set"), graph_name = trace.AddText("graph");
+  pinned_.ForEach([&](const GpuRecord& record) {
+    GpuActivity activity;
+    switch (record.activity) {
+      case Activity::kCall: {
+        const auto domain = (record.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
+        const uint32_t name = engine_->calls.NameOf(domain, record.detail & 0x7fffffff).index;
+        const std::string text(pitot::trace::NameText(name));
+        trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
+                          trace.AddText(text.c_str()), record.correlation});
+        return;
+      }
+      case Activity::kOverhead:
+        return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
+      case Activity::kJit:
+        return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText("compiling PTX"));
+      case Activity::kSynchronization:
+        return trace.AddWait(record.correlation, record.begin_ns, stream_of(record.stream));
+      case Activity::kKernel:
+        activity.name = name_of(record.name);
+        activity.shape = shape_of(record.detail);
+        break;
+      case Activity::kMemcpy:
+        activity.name = copy_of(record.detail);
+        break;
+      case Activity::kMemset:
+        activity.name = memset_name;
+        break;
+      case Activity::kGraph:
+        activity.name = graph_name;
+        break;
+    }
+    activity.kind = static_cast<uint8_t>(record.activity);  // model::GpuKind's numbers
+    activity.begin_ns = record.begin_ns;
+    activity.duration_ns = record.duration_ns;
+    activity.stream = stream_of(record.stream);
+    activity.correlation = record.correlation;
+    activity.graph = record.graph;
+    activity.node = record.node;
+    activity.bytes = record.value;
+    trace.Add(activity);
+  });
+  for (const Loss& loss : pinned_.losses()) {
+    // Of a device all streams; which, nobody knows.
+    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records});
+  }
+  AddDepths(trace);
+  AddReasons(trace);
+}
+
+}  // namespace
+
+std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings) {
+  return std::unique_ptr<Collector>(new (std::nothrow) CuptiCollector(options, surroundings));
+}
+
+}  // namespace pitot::cupti
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options) noexcept {
+  try {
+    return cupti::MakeCollector(options, {cupti::AskKineto, cupti::IsCudaInUse});
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// MakeCuptiCollector with what the process says of itself, for tests that play processes.
+#ifndef PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_
+#define PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_
+
+#include <memory>
+
+#include "collect/cupti/control.h"
+#include "pitot/collect/cupti.h"
+
+namespace pitot::cupti {
+
+// Throws bad_alloc.
+std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings);
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_

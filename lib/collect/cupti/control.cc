@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/control.h"
+
+#include <dlfcn.h>
+#include <sched.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/message.h"
+
+namespace pitot::cupti {
+namespace {
+
+using base::Error;
+
+// SYNCHRONIZATION is not among them: once enabled it makes every synchronisation dearer for the life of the process.
+constexpr uint32_t kKernelKinds[] = {kConcurrentKernel, kMemcpy, kMemcpyPeer, kMemset, kOverhead, kJit};
+constexpr int64_t kWithoutNs = 500'000'000;  // in which each graph is replayed that is replayed at all
+constexpr uint32_t kMostReclaims = 3;
+
+constexpr uint32_t kPerThreadSince = 21;        // CUDA 12.3
+constexpr uint32_t kFilteredRecordsSince = 23;  // CUDA 12.5
+
+struct Quirk {
+  uint32_t version;
+  const char* why;
+};
+// Versions that are better left alone, and why. Source: CUPTI's release notes.
+constexpr Quirk kRefused[] = {
+    {130000, "CUPTI 13.0 can deadlock and confuses graphs' launches: install CUDA 13.0 Update 1 or later"}};
+
+bool IsUnderTool() {
+  for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE"}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+// A call of CUPTI: not one begins once the process exits.
+class Control::Entered {
+ public:
+  explicit Entered(Control* control) : control_(control) {
+    control_->inside_.fetch_add(1);
+    if (control_->is_closed_.load()) control_->inside_.fetch_sub(1), control_ = nullptr;
+  }
+  ~Entered() {
+    if (control_ != nullptr) control_->inside_.fetch_sub(1);
+  }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  explicit operator bool() const { return control_ != nullptr; }
+
+ private:
+  Control* control_;
+};
+
+void Control::CloseForExit() noexcept {
+  is_closed_.store(true);
+  const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + 1'000'000'000;
+  while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
+}
+
+std::string Control::Reason() const {
+  const std::lock_guard lock(mutex_);
+  return reason_;
+}
+
+Status Control::Start() noexcept {
+  const Entered entered(this);
+  if (!entered) return Status(StatusCode::kUnavailable, "the process exits");
+  for (const Quirk& quirk : kRefused) {
+    if (quirk.version == api_.version) return Status(StatusCode::kUnavailable, quirk.why);
+  }
+  try {
+    const std::lock_guard lock(mutex_);
+    is_early_ = !surroundings_.is_cuda_in_use();
+    if (surroundings_.ask_kineto() == KinetoState::kActive) {
+      reason_ = "PyTorch's profiler has CUPTI";
+      mode_.store(Mode::kAside);
+      return {};
+    }
+    is_settling_ = is_early_;
+    return Take();
+  } catch (const std::exception& e) {
+    return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
+  }
+}
+
+// Makes CUPTI ours: attributes, subscription, callbacks, kinds.
+Status Control::Take() {
+  const KinetoState kineto = surroundings_.ask_kineto();
+  source_.store(CallSource::kNone);
+  reason_.clear();
+  if (Status status = Subscribe(kineto); !status.ok()) return status;
+  uint8_t one = 1;
+  size_t size = sizeof one;
+  // Older libraries have neither; they zero the buffers themselves then.
+  api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
+  if (api_.version >= kPerThreadSince) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
+  if (api_.set_thread_id_type != nullptr) api_.set_thread_id_type(kSystemThreadId);
+  if (const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
+      result != kSuccess) {
+    Release();
+    return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s",
+                 ResultName(api_, result).c_str());
+  }
+  enabled_ = 0, calls_level_ = 0;
+  mode_.store(Mode::kOn);
+  Apply();
+  return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", reason_.c_str());
+}
+
+Status Control::Subscribe(KinetoState kineto) {
+  char other[128] = "";
+  SubscriberParams params{sizeof params, "Pitot", other, sizeof other};
+  const Result result = api_.subscribe_v2 != nullptr
+                            ? api_.subscribe_v2(&subscriber_, callbacks_.on_call, callbacks_.context, &params)
+                            : api_.subscribe(&subscriber_, callbacks_.on_call, callbacks_.context);
+  const bool has_filtered = api_.activity_enable_runtime_api != nullptr && api_.activity_enable_driver_api != nullptr &&
+                            api_.version >= kFilteredRecordsSince;
+  const bool has_kineto = kineto != KinetoState::kAbsent;
+  if (result == kSuccess) {
+    if (!has_kineto) {
+      source_.store(CallSource::kCallbacks);
+      EnableCallback(kState, kFatalError, true);
+      EnableCallback(kResource, kGraphExecCreated, true);
+      return {};
+    }
+    // PyTorch's profiler would find no place for its own, and see no GPU for the life of the process.
+    api_.unsubscribe(subscriber_);
+  } else if (result != kMultipleSubscribersNotSupported) {
+    const char* hint = result == kUnknown || result == kNotInitialized ? " (no NVIDIA driver or no GPU?)" : "";
+    return Error(StatusCode::kUnavailable, "CUPTI cannot be used: %s%s", ResultName(api_, result).c_str(), hint);
+  } else if (!has_kineto || IsUnderTool()) {
+    return Error(StatusCode::kUnavailable,
+                 "another tool has CUPTI%s%s (Nsight Systems, Nsight Compute, a debugger or an injected library): GPUs "
+                 "are not recorded while it is there",
+                 other[0] != '\0' ? ": " : "", other);
+  }
+  subscriber_ = nullptr;
+  if (has_filtered)
+    source_.store(CallSource::kRecords);
+  else
+    reason_ =
+        "PyTorch's profiler is in the process and this CUPTI is older than 12.5: calls are not recorded, what GPUs "
+        "did is not tied to requests";
+  return {};
+}
+
+// Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
+void Control::Release() {
+  EnableCalls(0);
+  for (uint32_t kind = 0; kind < kKindCount; ++kind) Enable(kind, false);
+  api_.activity_flush_all(0);
+  if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
+  subscriber_ = nullptr;
+  effective_.store(Depth::kScopes);
+}
+
+void Control::Stop() noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  const std::lock_guard lock(mutex_);
+  if (mode() == Mode::kOn) Release();
+  mode_.store(Mode::kOff);
+}
+
+Status Control::Pause() noexcept {
+  const Entered entered(this);
+  if (!entered || mode() == Mode::kOff) return Status(StatusCode::kNotRunning, "the CUPTI collector does not run");
+  try {
+    const std::lock_guard lock(mutex_);
+    if (mode() == Mode::kOn) Release();
+    if (mode() != Mode::kDead) reason_ = "paused by the host", mode_.store(Mode::kPaused);
+    return {};
+  } catch (const std::exception& e) {
+    return Status(StatusCode::kResourceExhausted, e.what());
+  }
+}
+
+Status Control::Resume() noexcept {
+  const Entered entered(this);
+  if (!entered || mode() == Mode::kOff) return Status(StatusCode::kNotRunning, "the CUPTI collector does not run");
+  try {
+    const std::lock_guard lock(mutex_);
+    if (mode() == Mode::kOn || mode() == Mode::kAside) return {};
+    if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
+    if (surroundings_.ask_kineto() == KinetoState::kActive) {
+      reason_ = "PyTorch's profiler has CUPTI";
+      mode_.store(Mode::kAside);
+      return {};
+    }
+    is_early_ = false;  // what was captured meanwhile nobody knows
+    Status status = Take();
+    if (!status.ok() && mode() == Mode::kPaused) reason_ = status.message();
+    return status;
+  } catch (const std::exception& e) {
+    return Status(StatusCode::kResourceExhausted, e.what());
+  }
+}
+
+void Control::SetDepth(Depth depth) noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    wanted_ = depth;
+    // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
+    if (mode() == Mode::kOn && surroundings_.ask_kineto() != KinetoState::kActive) Apply();
+  } catch (const std::bad_alloc&) {
+    // Said with the next thing that goes wrong.
+  }
+}
+
+void Control::Tick(int64_t now_ns, bool is_used) noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (is_fatal_.exchange(false)) {
+      mode_.store(Mode::kDead);
+      effective_.store(Depth::kScopes);
+      reason_ = "CUPTI met a fatal error and detached itself";
+    }
+    const bool is_kineto_active =
+        (mode() == Mode::kOn || mode() == Mode::kAside) && surroundings_.ask_kineto() == KinetoState::kActive;
+    if (mode() == Mode::kOn && is_kineto_active) {
+      // Nothing is switched off: it is the profiler's now.
+      if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
+      subscriber_ = nullptr;
+      mode_.store(Mode::kAside);
+      effective_.store(Depth::kScopes);
+      reason_ = "stepped aside for PyTorch's profiler";
+    } else if (mode() == Mode::kAside && !is_kineto_active) {
+      is_early_ = false;
+      if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
+    } else if (mode() == Mode::kOn) {
+      if (source_.load() == CallSource::kCallbacks && surroundings_.ask_kineto() != KinetoState::kAbsent) {
+        // LibTorch was loaded after us: leave the subscription to its profiler.
+        Release();
+        if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
+      }
+      const bool was_settled = is_settling_ && is_used;
+      if (was_settled) is_settling_ = false;
+      if (was_settled || (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs)) Apply();
+    }
+  } catch (const std::exception&) {
+    // The next tick tries again.
+  }
+}
+
+void Control::Reclaim() noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (mode() != Mode::kOn) return;
+    if (++reclaimed_ > kMostReclaims) {
+      mode_.store(Mode::kDead);
+      effective_.store(Depth::kScopes);
+      reason_ = "another profiler takes CUPTI's buffers";
+      return;
+    }
+    const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
+    if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
+    enabled_ = 0;
+    Apply();
+  } catch (const std::bad_alloc&) {
+    // The next time.
+  }
+}
+
+void Control::Flush() noexcept {
+  // Without the lock: it may take long, and SetDepth must not.
+  const Entered entered(this);
+  if (entered && mode() == Mode::kOn) api_.activity_flush_all(0);
+}
+
+void Control::OnState(uint32_t callback_id) noexcept {
+  if (callback_id == kFatalError) is_fatal_.store(true, std::memory_order_relaxed);
+}
+
+void Control::OnResource(uint32_t callback_id) noexcept {
+  // Enabling graph level crashes CUPTI at the next replay of a graph that was made executable without it.
+  if (callback_id == kGraphExecCreated && !is_graph_trace_on_.load(std::memory_order_relaxed))
+    has_unsafe_graphs_.store(true, std::memory_order_relaxed);
+}
+
+// Whether every executable graph there is was made while graph level was on.
+bool Control::MayUseGraphLevel() const {
+  return (enabled_ >> kGraphTrace & 1) != 0 ||
+         (is_early_ && source_.load() == CallSource::kCallbacks && !has_unsafe_graphs_.load());
+}
+
+// Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind.
+void Control::Apply() {
+  const Depth depth = is_settling_ ? Depth::kGraphs : wanted_;
+  const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+  const bool wants_graph_level = depth == Depth::kGraphs && (is_settling_ || MayUseGraphLevel());
+  // After node level a graph is as dear at graph level until it was replayed once with neither.
+  const bool has_kernels = (enabled_ >> kConcurrentKernel & 1) != 0;
+  if (has_kernels && (enabled_ >> kGraphTrace & 1) == 0) had_nodes_ = true;
+  if (has_kernels && depth != Depth::kKernels && depth != Depth::kOps && (had_nodes_ || depth == Depth::kScopes)) {
+    without_since_ns_ = now_ns;
+  }
+  is_waiting_ = wants_graph_level && had_nodes_ && (has_kernels || now_ns - without_since_ns_ < kWithoutNs);
+  const Depth now = is_waiting_ ? Depth::kScopes : depth;
+  if (now == Depth::kScopes) {
+    EnableCalls(is_waiting_ ? 1 : 0);
+    for (uint32_t kind = 0; kind < kKindCount; ++kind) Enable(kind, false);
+  } else {
+    if (wants_graph_level) had_nodes_ = false;
+    Enable(kGraphTrace, wants_graph_level);
+    for (const uint32_t kind : kKernelKinds) Enable(kind, true);
+    EnableCalls(now == Depth::kGraphs ? 1 : 2);
+  }
+  if (mode() == Mode::kOn) effective_.store(now == Depth::kOps ? Depth::kKernels : now);
+}
+
+void Control::Enable(uint32_t kind, bool on) {
+  if (((enabled_ >> kind & 1) != 0) == on || (on && mode() != Mode::kOn)) return;
+  enabled_ ^= uint64_t{1} << kind;
+  if (kind == kGraphTrace) is_graph_trace_on_.store(on);
+  const Result result = on ? api_.activity_enable(kind) : api_.activity_disable(kind);
+  if (result == kSuccess) return;
+  // An older library does not know every kind; without kernels there is nothing to record.
+  if (on) enabled_ &= ~(uint64_t{1} << kind);
+  if (kind == kGraphTrace) is_graph_trace_on_.store(false);
+  if (kind == kConcurrentKernel) Fail(on ? "cuptiActivityEnable" : "cuptiActivityDisable", result);
+}
+
+void Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
+  if (subscriber_ != nullptr) api_.enable_callback(on ? 1 : 0, subscriber_, domain, callback_id);
+}
+
+void Control::EnableCalls(uint8_t level) {
+  if (level == calls_level_) return;
+  const CallSource source = source_.load();
+  if (level > calls_level_) calls_.NewEpoch();
+  for (const ApiCalls::Id& id : calls_.ids()) {
+    const uint8_t needed = id.is_graph_launch ? 1 : 2;
+    const bool was = calls_level_ >= needed, is = level >= needed;
+    if (was == is) continue;
+    if (source == CallSource::kCallbacks)
+      EnableCallback(id.domain, id.callback_id, is);
+    else if (source == CallSource::kRecords)
+      (id.domain == kRuntimeApi ? api_.activity_enable_runtime_api : api_.activity_enable_driver_api)(id.callback_id,
+                                                                                                      is);
+  }
+  calls_level_ = level;
+}
+
+// Gives all back that can be given back.
+void Control::Fail(const char* what, Result result) {
+  if (mode() == Mode::kDead) return;
+  mode_.store(Mode::kDead);
+  reason_ = std::string(what) + " failed: " + ResultName(api_, result);
+  Release();
+}
+
+}  // namespace pitot::cupti

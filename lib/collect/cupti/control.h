@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What CUPTI is asked to record, switched while it runs, shared with others who want CUPTI too.
+//
+// What is known of CUPTI and stands behind the order of the calls was measured on an H100 with CUPTI 13.0 Update 1:
+// docs/gpu.md.
+#ifndef PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
+#define PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "collect/cupti/api.h"
+#include "collect/cupti/calls.h"
+#include "collect/cupti/kineto.h"
+#include "pitot/depth.h"
+#include "pitot/status.h"
+
+namespace pitot::cupti {
+
+enum class Mode : uint8_t {
+  kOff,     // not started, or stopped
+  kOn,      // CUPTI is ours
+  kPaused,  // handed over by the host's wish
+  kAside,   // PyTorch's profiler has it
+  kDead,    // it failed, for good
+};
+// How calls of the CUDA API are recorded.
+enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
+
+class Control {
+ public:
+  struct Callbacks {
+    CallbackFunction on_call;
+    void* context;
+    RequestBuffer request;
+    CompleteBuffer complete;
+  };
+  // What the process says of itself.
+  struct Surroundings {
+    KinetoState (*ask_kineto)() noexcept;
+    bool (*is_cuda_in_use)() noexcept;  // it has a context
+  };
+
+  // All live as long as this.
+  Control(const Api* api, ApiCalls* calls, const Callbacks& callbacks, const Surroundings& surroundings)
+      : api_(*api), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
+
+  // Takes CUPTI, and enables all kinds once: what is enabled before the process's first CUDA context can be switched
+  // off without a trace. Depth is kScopes then. Errors: kUnavailable, with CUPTI's reason and who has it.
+  Status Start() noexcept;
+  void Stop() noexcept;
+  // At most 100 us. Remembered while CUPTI is another's.
+  void SetDepth(Depth depth) noexcept;
+  // Errors: kNotRunning; of Resume also kUnavailable.
+  Status Pause() noexcept;
+  Status Resume() noexcept;
+  // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
+  // `is_used`: CUPTI has asked for a buffer. Thread: the decoding one, every 20 ms or so.
+  void Tick(int64_t now_ns, bool is_used) noexcept;
+  // Somebody registered callbacks over ours: registers them again, three times at most, then gives up. Thread: as Tick.
+  void Reclaim() noexcept;
+  // Has CUPTI hand over what is complete. Thread: as Tick.
+  void Flush() noexcept;
+
+  Mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
+  CallSource call_source() const noexcept { return source_.load(std::memory_order_relaxed); }
+  // The depth at which it really records now.
+  Depth depth() const noexcept { return effective_.load(std::memory_order_relaxed); }
+  // In words, why it does not record or records less; "" while all is well.
+  std::string Reason() const;
+
+  // No call of CUPTI begins after this returns: the process exits, and CUPTI tears itself down.
+  void CloseForExit() noexcept;
+  // CUPTI says what it does: that it is lost, that a graph becomes executable. Threads: any.
+  void OnState(uint32_t callback_id) noexcept;
+  void OnResource(uint32_t callback_id) noexcept;
+
+ private:
+  class Entered;
+
+  Status Take();
+  Status Subscribe(KinetoState kineto);
+  void Release();
+  void Apply();
+  bool MayUseGraphLevel() const;
+  void Enable(uint32_t kind, bool on);
+  void EnableCalls(uint8_t level);
+  void EnableCallback(Domain domain, uint32_t callback_id, bool on);
+  void Fail(const char* what, Result result);
+
+  const Api& api_;
+  ApiCalls& calls_;
+  const Callbacks callbacks_;
+  const Surroundings surroundings_;
+
+  mutable std::mutex mutex_;  // guards what follows; callbacks of CUPTI never take it
+  Subscriber subscriber_ = nullptr;
+  bool is_early_ = false;     // taken before the process used CUDA
+  bool is_settling_ = false;  // all kinds are on until CUDA is used
+  uint64_t enabled_ = 0;      // kinds, by bit
+  uint8_t calls_level_ = 0;   // 0: none, 1: launches of graphs, 2: all
+  Depth wanted_ = Depth::kScopes;
+  bool had_nodes_ = false;        // graphs were recorded node by node since they were last without records
+  int64_t without_since_ns_ = 0;  // since when no kernels are recorded
+  bool is_waiting_ = false;       // for graphs to have been without records
+  uint32_t reclaimed_ = 0;
+  std::string reason_;
+
+  std::atomic<Mode> mode_{Mode::kOff};
+  std::atomic<CallSource> source_{CallSource::kNone};
+  std::atomic<Depth> effective_{Depth::kScopes};
+  std::atomic<bool> is_fatal_{false};
+  std::atomic<bool> is_graph_trace_on_{false};
+  std::atomic<bool> has_unsafe_graphs_{false};  // executable ones that were made while graph level was off
+  std::atomic<bool> is_closed_{false};
+  std::atomic<uint32_t> inside_{0};  // calls of CUPTI at this moment
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_CONTROL_H_

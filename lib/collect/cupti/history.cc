@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/history.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace pitot::cupti {
+namespace {
+
+constexpr uint32_t kLeastChunks = 16;
+constexpr size_t kLossesKept = 256;
+
+}  // namespace
+
+std::unique_ptr<History> History::Make(uint64_t bytes) noexcept {
+  const auto chunks = static_cast<uint32_t>(std::clamp<uint64_t>(bytes / kChunkBytes, kLeastChunks, 1u << 20));
+  void* const memory =
+      mmap(nullptr, chunks * kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  try {
+    return std::unique_ptr<History>(new History(static_cast<uint8_t*>(memory), chunks));
+  } catch (const std::bad_alloc&) {
+    munmap(memory, chunks * kChunkBytes);
+    return nullptr;
+  }
+}
+
+History::History(uint8_t* memory, uint32_t chunks) : memory_(memory), chunks_(chunks) {
+  free_.reserve(chunks);
+  for (uint32_t i = chunks; i > 0; --i) free_.push_back(i - 1);
+}
+
+History::~History() { munmap(memory_, chunks_.size() * kChunkBytes); }
+
+History::Lane& History::LaneOf(uint32_t device) {
+  const auto found =
+      std::find_if(lanes_.begin(), lanes_.end(), [=](const Lane& lane) { return lane.device == device; });
+  if (found != lanes_.end()) return *found;
+  lanes_.push_back({device, {}});
+  return lanes_.back();
+}
+
+bool History::TakeChunk(uint32_t* chunk) {
+  if (free_.empty()) {
+    Lane* most = nullptr;
+    std::deque<uint32_t>::iterator oldest;
+    for (Lane& lane : lanes_) {
+      if (most != nullptr && lane.chunks.size() <= most->chunks.size()) continue;
+      const auto unpinned = [this](uint32_t i) { return chunks_[i].pins == 0; };
+      const auto found = std::find_if(lane.chunks.begin(), lane.chunks.end(), unpinned);
+      if (found != lane.chunks.end()) most = &lane, oldest = found;
+    }
+    if (most == nullptr) return false;
+    const Chunk& gone = chunks_[*oldest];
+    Remember({gone.begin_ns, gone.end_ns, most->device, "overwritten", gone.count});
+    free_.push_back(*oldest);
+    most->chunks.erase(oldest);
+  }
+  *chunk = free_.back();
+  free_.pop_back();
+  chunks_[*chunk] = {};
+  return true;
+}
+
+void History::Add(uint32_t device, const GpuRecord* records, size_t count) {
+  const std::lock_guard lock(mutex_);
+  Lane& lane = LaneOf(device);
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t begin_ns = records[i].begin_ns, end_ns = begin_ns + records[i].duration_ns;
+    if (lane.chunks.empty() || chunks_[lane.chunks.back()].count == kChunkRecords) {
+      uint32_t chunk;
+      if (!TakeChunk(&chunk)) {
+        Remember({begin_ns, end_ns, device, "an incident holds the memory", 1});
+        continue;
+      }
+      lane.chunks.push_back(chunk);
+    }
+    const uint32_t last = lane.chunks.back();
+    Chunk& chunk = chunks_[last];
+    chunk.begin_ns = chunk.count == 0 ? begin_ns : std::min(chunk.begin_ns, begin_ns);
+    chunk.end_ns = chunk.count == 0 ? end_ns : std::max(chunk.end_ns, end_ns);
+    RecordsOf(last)[chunk.count++] = records[i];
+  }
+}
+
+void History::AddLoss(const Loss& loss) noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    Remember(loss);
+  } catch (const std::bad_alloc&) {
+    // What follows says it.
+  }
+}
+
+// Losses of one kind in a row are one; the oldest two of too many are made one.
+void History::Remember(const Loss& loss) {
+  const auto join = [](Loss* into, const Loss& other) {
+    into->begin_ns = std::min(into->begin_ns, other.begin_ns);
+    into->end_ns = std::max(into->end_ns, other.end_ns);
+    into->records = into->records != 0 && other.records != 0 ? into->records + other.records : 0;
+  };
+  const auto is_alike = [&](const Loss& other) {
+    return other.device == loss.device && std::strcmp(other.reason, loss.reason) == 0;
+  };
+  // Not the overwritten ones: how many of them are in a window is asked later.
+  if (!losses_.empty() && is_alike(losses_.back()) && loss.records <= 1) return join(&losses_.back(), loss);
+  losses_.push_back(loss);
+  if (losses_.size() <= kLossesKept) return;
+  if (std::strcmp(losses_[0].reason, losses_[1].reason) == 0 && losses_[0].device == losses_[1].device)
+    join(&losses_[1], losses_[0]);
+  losses_.pop_front();
+}
+
+void History::Pin(int64_t begin_ns, Pinned* out) {
+  out->Release();
+  const std::lock_guard lock(mutex_);
+  struct Candidate {
+    uint32_t age, chunk, device;
+  };
+  size_t pinned = 0;
+  for (const Chunk& chunk : chunks_) pinned += chunk.pins != 0;
+  // The newest of each device first, so that a busy one does not take the room of a quiet one.
+  std::vector<Candidate> wanted;
+  for (const Lane& lane : lanes_) {
+    uint32_t age = 0;
+    for (auto chunk = lane.chunks.rbegin(); chunk != lane.chunks.rend(); ++chunk, ++age) {
+      if (chunks_[*chunk].end_ns >= begin_ns) wanted.push_back({age, *chunk, lane.device});
+    }
+  }
+  std::stable_sort(wanted.begin(), wanted.end(), [](auto& a, auto& b) { return a.age < b.age; });
+  const size_t room = chunks_.size() * 3 / 4;
+  out->parts_.reserve(wanted.size());
+  out->losses_.reserve(losses_.size() + wanted.size());
+  for (const Loss& loss : losses_) {
+    if (loss.end_ns >= begin_ns) out->losses_.push_back(loss);
+  }
+  for (const Candidate& candidate : wanted) {
+    Chunk& chunk = chunks_[candidate.chunk];
+    if (pinned >= room && chunk.pins == 0) {
+      out->losses_.push_back({chunk.begin_ns, chunk.end_ns, candidate.device, "no room to keep it", chunk.count});
+      continue;
+    }
+    pinned += chunk.pins++ == 0;
+    out->parts_.push_back({RecordsOf(candidate.chunk), chunk.count, candidate.chunk});
+  }
+  for (Loss& loss : out->losses_) loss.begin_ns = std::max(loss.begin_ns, begin_ns);
+  out->history_ = this;
+  out->begin_ns_ = begin_ns;
+}
+
+void History::Pinned::Release() noexcept {
+  if (history_ == nullptr) return;
+  const std::lock_guard lock(history_->mutex_);
+  for (const Part& part : parts_) --history_->chunks_[part.chunk].pins;
+  parts_.clear();
+  losses_.clear();
+  history_ = nullptr;
+}
+
+uint64_t History::records() const {
+  const std::lock_guard lock(mutex_);
+  uint64_t count = 0;
+  for (const Lane& lane : lanes_) {
+    for (const uint32_t chunk : lane.chunks) count += chunks_[chunk].count;
+  }
+  return count;
+}
+
+}  // namespace pitot::cupti

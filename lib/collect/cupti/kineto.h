@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// PyTorch's profiler in the same process: there can be one user of CUPTI at a time, and it does not ask.
+#ifndef PITOT_LIB_COLLECT_CUPTI_KINETO_H_
+#define PITOT_LIB_COLLECT_CUPTI_KINETO_H_
+
+namespace pitot::cupti {
+
+enum class KinetoState {
+  kAbsent,   // no LibTorch with CUDA's profiler in this process
+  kIdle,     // it may profile later
+  kActive,   // it profiles: CUPTI's buffers and kinds are its own
+  kUnknown,  // there, but of a version that cannot be asked
+};
+
+// Asks the LibTorch that is loaded. Cost: about 1 us once it is known, some 100 us after libraries were loaded.
+// Thread: one at a time.
+KinetoState AskKineto() noexcept;
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_KINETO_H_

@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The CUPTI collector in a recorder, over a CUPTI that needs no GPU.
+#include "collect/cupti/collector.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "collect/cupti/fake_cupti.h"
+#include "fakes/child.h"
+#include "session/host.h"
+
+namespace {
+
+namespace cupti = pitot::cupti;
+namespace model = pitot::model;
+using cupti::KinetoState;
+using fakes::FakeWork;
+using model::kNone;
+using pitot::Depth;
+using pitot::Status;
+using pitot::StatusCode;
+
+// What the process says of itself.
+std::atomic<KinetoState> g_kineto{KinetoState::kAbsent};
+std::atomic<bool> g_cuda_in_use{false};
+
+pitot::CuptiOptions SmallMemory() {
+  pitot::CuptiOptions options;
+  options.library = PITOT_FAKE_CUPTI;
+  options.memory_bytes = 8 << 20;
+  return options;
+}
+
+std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory()) {
+  return cupti::MakeCollector(
+      options, {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }});
+}
+
+// A host whose CUDA is the fake one's.
+struct GpuHost : session_test::Host {
+  explicit GpuHost(const fakes::Generation& generation = fakes::kCupti13, const char* library = PITOT_FAKE_CUPTI)
+      : cuda(*fakes::LoadFakeCupti(library)) {
+    cuda.Reset(generation);
+    g_kineto = KinetoState::kAbsent;
+    g_cuda_in_use = false;
+    cupti_options.library = library;
+    options.max_incidents_per_cause_and_hour = 1'000'000;
+  }
+  Status Add() {
+    auto made = MakeCollector(cupti_options);
+    collector = made.get();
+    return recorder.Add(std::move(made));
+  }
+  bool StartAt(Depth depth) {
+    if (!Start() || !Add().ok()) return false;
+    // CUDA is used from here on: what is enabled early is settled.
+    cuda.Run({.name = "first"});
+    const bool is_settled = fakes::WaitUntil([&] { return !cuda.IsEnabled(cupti::kGraphTrace); });
+    collector->SetDepth(depth);
+    return is_settled;
+  }
+  model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    return traces().back();
+  }
+
+  fakes::FakeCupti& cuda;
+  pitot::CuptiOptions cupti_options = SmallMemory();
+  pitot::Collector* collector = nullptr;
+};
+
+std::string Attribute(const model::Trace& trace, std::string_view key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
+uint32_t CountNamed(const model::Trace& trace, std::string_view name) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) count += trace.strings[trace.gpu.name[i]] == name;
+  return count;
+}
+
+uint32_t Find(const model::Trace& trace, std::string_view name) {
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    if (trace.strings[trace.gpu.name[i]] == name) return i;
+  }
+  return kNone;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request and batch, with every CUPTI",
+          "[cupti]") {
+  for (const auto& generation : {fakes::kCupti11, fakes::kCupti12, fakes::kCupti13}) {
+    INFO(generation.version);
+    GpuHost host(generation);
+    REQUIRE(host.StartAt(Depth::kKernels));
+    pitot::Request request = pitot::Request::Begin("/classify");
+    const uint64_t id = request.id();
+    {
+      pitot::Batch batch = pitot::Batch::Begin("executor");
+      batch.Join(request.token());
+      PITOT_SCOPE("forward");
+      host.cuda.Run({.name = "gemm", .duration_ns = 2000, .has_driver_call = true});
+      host.cuda.Run({.copy_bytes = 4096});
+      host.cuda.Synchronize();
+    }
+    request.Finish(pitot::Outcome::kOk);
+
+    const model::Trace trace = host.Incident();
+
+    CHECK(model::FindInconsistency(trace) == "");
+    const uint32_t kernel = Find(trace, "gemm"), copy = Find(trace, "copy pageable to device");
+    REQUIRE(kernel != kNone);
+    REQUIRE(copy != kNone);
+    CHECK(trace.gpu.duration_ns[kernel] == 2000);
+    CHECK(trace.gpu.kind[copy] == model::GpuKind::kMemcpy);
+    CHECK(trace.gpu.bytes[copy] == 4096);
+    const uint32_t call = trace.gpu.call[kernel];
+    REQUIRE(call != kNone);
+    CHECK(trace.strings[trace.calls.name[call]] == "cudaLaunchKernel");
+    REQUIRE(trace.calls.batch[call] != kNone);
+    CHECK(trace.members[trace.batches[trace.calls.batch[call]].first_member].request == 0);
+    CHECK(trace.requests[0].id == id);
+    CHECK(trace.strings[trace.calls.name[trace.gpu.call[copy]]] == "cudaMemcpyAsync");
+    CHECK(trace.calls.size() == 3);  // the driver's call inside the runtime's is not another
+    CHECK(trace.streams[trace.gpu.stream[kernel]].stream == 7);
+    CHECK(trace.shapes[trace.gpu.shape[kernel]].block[0] == 128);
+    CHECK(Attribute(trace, "cupti.calls") == "API callbacks");
+    CHECK(Attribute(trace, "cupti") == "");
+    CHECK(host.cuda.broken_rules() == "");
+    host.recorder.Stop();
+    CHECK_FALSE(host.cuda.HasSubscriber());
+    CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+    CHECK(host.cuda.callbacks_enabled() == 0);
+  }
+}
+
+TEST_CASE("a CUPTI without the newer functions records launches by their known numbers", "[cupti]") {
+  GpuHost host(fakes::kCupti11, PITOT_FAKE_CUPTI_OLD);
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm"});
+
+  const model::Trace trace = host.Incident();
+
+  const uint32_t kernel = Find(trace, "gemm");
+  REQUIRE(kernel != kNone);
+  REQUIRE(trace.gpu.call[kernel] != kNone);
+  CHECK(trace.strings[trace.calls.name[trace.gpu.call[kernel]]] == "cudaLaunchKernel");
+}
+
+TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when it was how deep", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.Run({.name = "unseen"});
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "seen"});
+  host.collector->SetDepth(Depth::kScopes);
+  host.cuda.Run({.name = "unseen"});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "unseen") == 0);
+  CHECK(CountNamed(trace, "seen") == 1);
+  REQUIRE(trace.depths.size() >= 3);
+  const size_t last = trace.depths.size() - 1;
+  CHECK(trace.depths[last].depth == Depth::kScopes);
+  CHECK(trace.depths[last - 1].depth == Depth::kKernels);
+  CHECK(trace.depths[last - 1].end_ns == trace.depths[last].begin_ns);
+  CHECK(host.cuda.callbacks_enabled() == 2);  // fatal errors and graphs, which cost nothing until they happen
+}
+
+TEST_CASE("where another tool has CUPTI the recorder says whose it is, and records the rest", "[cupti]") {
+  GpuHost host;
+  host.cuda.SubscribeOther("CUPTI for Nsight Systems");
+  REQUIRE(host.Start());
+
+  const Status status = host.Add();
+
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK_THAT(status.message(), Catch::Contains("CUPTI for Nsight Systems"));
+  CHECK(host.log.Has(pitot::LogLevel::kError, "Nsight"));
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  CHECK(host.Incident().gpu.size() == 0);
+}
+
+TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are refused in words", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.Start());
+  host.cupti_options.library = "/nonexistent/libcupti.so";
+  CHECK(host.Add().code() == StatusCode::kNotFound);
+  host.cupti_options.library = PITOT_FAKE_CUPTI_BROKEN;
+  CHECK_THAT(host.Add().message(), Catch::Contains("no cuptiActivityEnable"));
+  host.cupti_options.library = "libc.so.6";
+  CHECK_THAT(host.Add().message(), Catch::Contains("no cupti"));
+  fakes::Generation first = fakes::kCupti13;
+  first.version = 130000;
+  host.cuda.Reset(first);
+  host.cupti_options.library = PITOT_FAKE_CUPTI;
+  CHECK_THAT(host.Add().message(), Catch::Contains("Update 1"));
+  host.cupti_options.memory_bytes = 1;
+  CHECK_THAT(host.Add().message(), Catch::Contains("memory_bytes"));
+  host.cuda.Reset(fakes::kCupti13);
+  host.cupti_options = SmallMemory();
+  CHECK(host.Add().ok());
+  CHECK(host.Add().code() == StatusCode::kAlreadyRunning);
+}
+
+TEST_CASE("whichever call of CUPTI fails the host goes on, incidents are written, and the reason is said", "[cupti]") {
+  GpuHost host;
+  int most = 200;
+  for (int at = 1; at <= most; ++at) {
+    INFO(at);
+    host.cuda.Reset(fakes::kCupti13);
+    session_test::Host other;
+    REQUIRE(other.Start());
+    host.cuda.FailAt(at, cupti::kNotInitialized);
+    auto made = MakeCollector();
+    pitot::Collector* const collector = made.get();
+    const Status status = other.recorder.Add(std::move(made));
+    if (status.ok()) {
+      host.cuda.Run({});
+      collector->SetDepth(Depth::kKernels);
+      host.cuda.Run({});
+      collector->SetDepth(Depth::kScopes);
+    } else {
+      CHECK(std::string(status.message()) != "");
+      CHECK_FALSE(host.cuda.HasSubscriber());
+    }
+    if (at % 8 == 1) {
+      REQUIRE(other.TriggerAndFlush());
+      CHECK(model::FindInconsistency(other.traces()[0]) == "");
+    }
+    other.recorder.Stop();
+    if (host.cuda.calls() < at) most = at;  // it needs no more calls than that
+  }
+  CHECK(most < 200);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a fatal error of CUPTI's ends recording for good, with the reason", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.FailFatally();
+  REQUIRE(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti") != ""; }));
+  CHECK(Attribute(host.Incident(), "cupti") == "CUPTI met a fatal error and detached itself");
+}
+
+TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  REQUIRE(host.collector->Pause().ok());
+  CHECK_FALSE(host.cuda.HasSubscriber());
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  CHECK(Attribute(host.Incident(), "cupti") == "paused by the host");
+  host.cuda.RegisterOther();
+  host.collector->SetDepth(Depth::kKernels);
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  REQUIRE(host.collector->Resume().ok());
+  host.cuda.Run({.name = "after"});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "after") == 1);
+  CHECK(Attribute(trace, "cupti") == "");
+}
+
+TEST_CASE("with LibTorch in the process nobody subscribes, and calls are tied through records", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK_FALSE(host.cuda.HasSubscriber());
+  {
+    PITOT_SCOPE("forward");
+    host.cuda.Run({.name = "gemm"});
+  }
+  const model::Trace trace = host.Incident();
+
+  const uint32_t kernel = Find(trace, "gemm");
+  REQUIRE(kernel != kNone);
+  const uint32_t call = trace.gpu.call[kernel];
+  REQUIRE(call != kNone);
+  CHECK(trace.strings[trace.calls.name[call]] == "cudaLaunchKernel");
+  REQUIRE(trace.calls.thread[call] != kNone);
+  CHECK(trace.threads[trace.calls.thread[call]].tid == gettid());
+  CHECK(Attribute(trace, "cupti.calls") == "API records");
+}
+
+TEST_CASE("PyTorch's profiler gets CUPTI whole when it begins, and Pitot comes back when it ends", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  // As Kineto does: kinds, then callbacks.
+  host.cuda.RegisterOther();
+  g_kineto = KinetoState::kActive;
+  host.collector->SetDepth(Depth::kScopes);
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  REQUIRE(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti") != ""; }));
+  CHECK(Attribute(host.Incident(), "cupti") == "stepped aside for PyTorch's profiler");
+  host.cuda.Run({.name = "profiled"});
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  host.collector->SetDepth(Depth::kKernels);
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "after"});
+    return CountNamed(host.Incident(), "after") != 0;
+  }));
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(Attribute(trace, "cupti") == "");
+  CHECK(CountNamed(trace, "profiled") == 0);
+}
+
+TEST_CASE("a recorder that starts while PyTorch's profiler runs waits for it", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kActive;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  host.collector->SetDepth(Depth::kKernels);
+  CHECK(host.cuda.calls() < 200);
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  CHECK(Attribute(host.Incident(), "cupti") == "PyTorch's profiler has CUPTI");
+  g_kineto = KinetoState::kIdle;
+  CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
+}
+
+TEST_CASE("LibTorch that is loaded later gets the subscription", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK(host.cuda.HasSubscriber());
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.callbacks_enabled() > 2; }));
+  host.cuda.Run({.name = "gemm"});
+  const model::Trace trace = host.Incident();
+  REQUIRE(Find(trace, "gemm") != kNone);
+  CHECK(trace.gpu.call[Find(trace, "gemm")] != kNone);
+}
+
+TEST_CASE("a subscriber that LibTorch left behind does not keep GPUs from being recorded", "[cupti]") {
+  GpuHost host;
+  host.cuda.SubscribeOther("");
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm"});
+  CHECK(CountNamed(host.Incident(), "gemm") == 1);
+}
+
+TEST_CASE("buffers of others are neither read nor freed", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "ours"});
+  host.cuda.GiveForeign(4096);
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "ours") == 1);
+  CHECK(Attribute(trace, "cupti.foreign_buffers") == "1");
+  CHECK(Attribute(trace, "cupti.unreadable_bytes") == "");
+}
+
+TEST_CASE("a kernel that still runs is shown once it has ended, in a later incident at the latest", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "long", .is_running = true});
+  REQUIRE(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "long") == 1; }));
+}
+
+TEST_CASE("of graphs one record a launch at graph level, one a node at node level, and neither crash nor cost left",
+          "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  host.collector->SetDepth(Depth::kGraphs);
+  const uint32_t graph = host.cuda.Instantiate(3);
+  host.cuda.Replay(graph, "at graph level");
+  REQUIRE(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "graph") == 1; }));
+  CHECK(CountNamed(host.Incident(), "at graph level") == 0);
+
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Replay(graph, "node");
+  const model::Trace trace = host.Incident();
+  CHECK(CountNamed(trace, "node") == 3);
+  CHECK(trace.gpu.graph[Find(trace, "node")] == graph);
+  CHECK(trace.strings[trace.calls.name[trace.gpu.call[Find(trace, "node")]]] == "cudaGraphLaunch");
+
+  host.collector->SetDepth(Depth::kGraphs);
+  REQUIRE(fakes::WaitUntil([&] {
+    host.cuda.Replay(graph, "again");
+    return host.cuda.IsEnabled(cupti::kGraphTrace);
+  }));
+  for (int i = 0; i < 5; ++i) host.cuda.Replay(graph, "again");
+  CHECK(host.cuda.dear_replays() == 0);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("graph level is never enabled for graphs that were made without it", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const uint32_t graph = host.cuda.Instantiate(3);
+  host.collector->SetDepth(Depth::kGraphs);
+  host.cuda.Replay(graph, "node");
+  CHECK(host.cuda.broken_rules() == "");
+  CHECK(CountNamed(host.Incident(), "node") == 3);
+
+  host.recorder.Stop();
+  GpuHost late;
+  g_cuda_in_use = true;
+  REQUIRE(late.Start());
+  REQUIRE(late.Add().ok());
+  const uint32_t before = late.cuda.Instantiate(3);
+  late.collector->SetDepth(Depth::kGraphs);
+  late.cuda.Replay(before, "node");
+  CHECK(late.cuda.broken_rules() == "");
+}
+
+TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  for (int i = 0; i < 200'000; ++i) {
+    host.cuda.Run({.name = i < 199'990 ? "old" : "new", .duration_ns = 10});
+    if (i % 5000 == 0) host.collector->Keep(INT64_MAX);  // has what is there decoded
+  }
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "new") == 10);
+  CHECK(trace.gpu.size() <= (6u << 20) / 48);
+  REQUIRE_FALSE(trace.gpu_losses.empty());
+  uint64_t missing = 0;
+  for (const auto& loss : trace.gpu_losses) missing += loss.records;
+  CHECK(missing + trace.gpu.size() >= 199'990);
+}
+
+TEST_CASE("times of no clock and ends before beginnings are counted and left out", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "foreign clock", .begin_ns = 12345});
+  host.cuda.Run({.name = "backwards", .duration_ns = -5});
+  host.cuda.Run({.name = "well"});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "well") == 1);
+  CHECK(CountNamed(trace, "foreign clock") + CountNamed(trace, "backwards") == 0);
+  CHECK(Attribute(trace, "cupti.bad_timestamps") == "2");
+  CHECK_FALSE(trace.gpu_losses.empty());
+}
+
+TEST_CASE("what CUPTI drops is said with its number", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Drop(17);
+  const model::Trace trace = host.Incident();
+  REQUIRE(trace.gpu_losses.size() == 1);
+  CHECK(trace.gpu_losses[0].records == 17);
+  CHECK(trace.strings[trace.gpu_losses[0].reason] == "dropped by CUPTI");
+}
+
+TEST_CASE("correlations that wrap are tied to the right launch", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.SetCorrelation(0xffffffff);
+  host.cuda.Run({.name = "last"});
+  host.cuda.Run({.name = "first again"});
+  host.cuda.SetCorrelation(0xffffffff);
+  host.cuda.Run({.name = "same again"});
+
+  const model::Trace trace = host.Incident();
+
+  const uint32_t last = Find(trace, "last"), again = Find(trace, "same again");
+  REQUIRE(trace.gpu.call[last] != kNone);
+  REQUIRE(trace.gpu.call[again] != kNone);
+  CHECK(trace.gpu.call[last] < trace.gpu.call[Find(trace, "first again")]);
+  CHECK(trace.gpu.call[Find(trace, "first again")] < trace.gpu.call[again]);
+}
+
+TEST_CASE("many threads launch at once, and every kernel finds its thread", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 500; ++i) host.cuda.Run({.name = t % 2 == 0 ? "even" : "odd"});
+    });
+  }
+  for (int i = 0; i < 50; ++i) host.collector->SetDepth(Depth::kKernels);
+  for (std::thread& thread : threads) thread.join();
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "even") == 1000);
+  CHECK(CountNamed(trace, "odd") == 1000);
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    if (trace.strings[trace.gpu.name[i]] != "first") CHECK(trace.gpu.call[i] != kNone);
+  }
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("depth may change while threads launch, and nothing breaks", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) host.cuda.Run({});
+    });
+  }
+  for (int i = 0; i < 200; ++i) host.collector->SetDepth(static_cast<Depth>(i % 3));
+  const model::Trace trace = host.Incident();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(model::FindInconsistency(trace) == "");
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a collector may follow another, with the buffers that CUPTI still has", "[cupti]") {
+  for (int i = 0; i < 3; ++i) {
+    GpuHost host;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.cuda.Run({.name = "gemm", .is_running = true});
+    REQUIRE(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "gemm") == 1; }));
+  }
+}
+
+TEST_CASE("the child of a fork touches nothing of CUPTI", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({});
+  const int before = host.cuda.calls();
+  const int code = fakes::InChild([&] {
+    host.collector->SetDepth(Depth::kScopes);
+    host.collector->Keep(0);
+    if (host.collector->Pause().code() != StatusCode::kNotRunning) return 1;
+    host.recorder.Stop();
+    return host.cuda.calls() > before + 64 ? 2 : 0;
+  });
+  CHECK(code == 0);
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+}
+
+TEST_CASE("a host that exits without stopping the recorder exits", "[cupti]") {
+  const int code = fakes::InChild([] {
+    auto* const host = new GpuHost;
+    if (!host->StartAt(Depth::kKernels)) return 1;
+    for (int i = 0; i < 1000; ++i) host->cuda.Run({});
+    std::exit(7);
+    return 1;
+  });
+  CHECK(code == 7);
+}

@@ -1,0 +1,507 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The library: CUPTI's functions over one object. Built in variants that lack some.
+#include "collect/cupti/fake_cupti.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+
+namespace {
+
+using namespace pitot::cupti;
+using fakes::FakeBuffer;
+using fakes::FakeWork;
+using fakes::Generation;
+
+#define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+
+struct ApiName {
+  Domain domain;
+  uint32_t id;
+  const char* name;
+};
+constexpr ApiName kNames[] = {
+    {kDriverApi, 3, "cuDeviceGet"},
+    {kDriverApi, 307, "cuLaunchKernel"},
+    {kDriverApi, 514, "cuGraphLaunch"},
+    {kRuntimeApi, 3, "cudaGetDeviceCount_v3020"},
+    {kRuntimeApi, 41, "cudaMemcpyAsync_v3020"},
+    {kRuntimeApi, 165, "cudaDeviceSynchronize_v3020"},
+    {kRuntimeApi, 211, "cudaLaunchKernel_v7000"},
+    {kRuntimeApi, 311, "cudaGraphLaunch_v10000"},
+    {kRuntimeApi, 505, "__cudaLaunchKernel_ptsz_v13000"},
+};
+
+int64_t RealtimeNs() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+struct Buffer {
+  uint8_t* memory;
+  size_t size, used;
+  bool is_withheld;
+};
+struct Graph {
+  uint32_t nodes;
+  bool made_with_level, is_dear;
+};
+// All that Reset resets.
+struct State {
+  Generation generation_ = fakes::kCupti13;
+  uint32_t correlation_ = 1;
+  int calls_ = 0, fail_at_ = 0;
+  Result fail_with_ = kSuccess;
+  CallbackFunction callback_ = nullptr;
+  void* context_ = nullptr;
+  std::set<std::pair<int, uint32_t>> callbacks_, filtered_;
+  std::set<uint32_t> enabled_;
+  RequestBuffer request_ = nullptr;
+  CompleteBuffer complete_ = nullptr;
+  std::map<int, Buffer> buffers_;  // by thread; 0 where they are not per thread
+  bool is_zeroed_ = false, is_per_thread_ = false, has_other_ = false;
+  int thread_id_type_ = 0;
+  std::string other_, broken_;
+  std::vector<Graph> graphs_;
+  std::vector<uint8_t*> foreign_;
+  size_t dropped_ = 0;
+  uint64_t buffers_of_other_ = 0, dear_replays_ = 0;
+};
+
+class Library final : public fakes::FakeCupti, State {
+ public:
+  void Reset(const Generation& generation) override {
+    const std::lock_guard lock(mutex_);
+    static_cast<State&>(*this) = State();
+    generation_ = generation;
+  }
+
+  uint32_t Run(const FakeWork& work) override {
+    const bool is_copy = work.copy_bytes != 0;
+    const char* api = is_copy ? "cudaMemcpyAsync" : work.api;
+    const uint32_t correlation = NextCorrelation();
+    const int64_t called_ns = RealtimeNs();
+    uint64_t data = 0, inner_data = 0;
+    Call(api, kEnter, correlation, &data);
+    if (work.has_driver_call) {
+      const uint32_t inner = NextCorrelation();
+      Call("cuLaunchKernel", kEnter, inner, &inner_data);
+      Call("cuLaunchKernel", kExit, inner, &inner_data);
+    }
+    const std::lock_guard lock(mutex_);
+    const auto begin = static_cast<uint64_t>(work.begin_ns != 0 ? work.begin_ns : RealtimeNs());
+    const uint64_t end = begin + static_cast<uint64_t>(work.duration_ns);
+    FakeBuffer record(generation_);
+    const uint32_t kind = is_copy ? kMemcpy : kConcurrentKernel;
+    if (is_copy)
+      record.Memcpy(1, 1, 3, work.copy_bytes, begin, end, correlation);
+    else
+      record.Kernel(work.name, begin, end, correlation, work.stream);
+    std::vector<uint8_t> bytes = record.bytes();
+    if (!is_copy) memcpy(&bytes[kernel::kDeviceId], &work.device, sizeof work.device);
+    if (enabled_.count(kind) != 0) Write(bytes, work.is_running);
+    CallExit(api, correlation, called_ns, &data);
+    return correlation;
+  }
+
+  void Synchronize() override {
+    const uint32_t correlation = NextCorrelation();
+    const int64_t called_ns = RealtimeNs();
+    uint64_t data = 0;
+    Call("cudaDeviceSynchronize", kEnter, correlation, &data);
+    const std::lock_guard lock(mutex_);
+    if (enabled_.count(kSynchronization) != 0) Break("SYNCHRONIZATION was enabled");
+    CallExit("cudaDeviceSynchronize", correlation, called_ns, &data);
+  }
+
+  uint32_t Instantiate(uint32_t nodes) override {
+    const std::lock_guard lock(mutex_);
+    graphs_.push_back({nodes, enabled_.count(kGraphTrace) != 0, false});
+    Resource(kGraphExecCreated);
+    return static_cast<uint32_t>(graphs_.size());
+  }
+
+  uint32_t Replay(uint32_t graph, const char* name) override {
+    const uint32_t correlation = NextCorrelation();
+    const int64_t called_ns = RealtimeNs();
+    uint64_t data = 0;
+    Call("cudaGraphLaunch", kEnter, correlation, &data);
+    const std::lock_guard lock(mutex_);
+    Graph& it = graphs_[graph - 1];
+    const bool has_level = enabled_.count(kGraphTrace) != 0, has_kernels = enabled_.count(kConcurrentKernel) != 0;
+    if (has_level && !it.made_with_level) Break("graph level was enabled for a graph made without: CUPTI crashes");
+    const auto begin = static_cast<uint64_t>(RealtimeNs());
+    if (has_level) {
+      FakeBuffer record(generation_);
+      record.Graph(graph, begin, begin + it.nodes * 1000, correlation);
+      Write(record.bytes(), false);
+      dear_replays_ += it.is_dear;
+    } else if (has_kernels) {
+      it.is_dear = true;
+      for (uint32_t node = 0; node < it.nodes; ++node) {
+        FakeBuffer record(generation_);
+        record.Kernel(name, begin + node * 1000, begin + node * 1000 + 900, correlation, 7,
+                      uint64_t{graph} << 32 | (node + 1), graph);
+        Write(record.bytes(), false);
+      }
+    } else {
+      it.is_dear = false;
+    }
+    CallExit("cudaGraphLaunch", correlation, called_ns, &data);
+    return correlation;
+  }
+
+  void FailFatally() override {
+    const std::lock_guard lock(mutex_);
+    if (callback_ != nullptr && callbacks_.count({kState, kFatalError}) != 0)
+      callback_(context_, kState, kFatalError, nullptr);
+  }
+
+  void SubscribeOther(const char* name) override {
+    const std::lock_guard lock(mutex_);
+    other_ = name, has_other_ = true;
+  }
+  void UnsubscribeOther() override {
+    const std::lock_guard lock(mutex_);
+    has_other_ = false;
+  }
+  void RegisterOther() override {
+    const std::lock_guard lock(mutex_);
+    request_ = [](uint8_t** buffer, size_t* size, size_t* most) {
+      *size = 64 << 10, *most = 0;
+      *buffer = static_cast<uint8_t*>(calloc(1, *size));
+    };
+    complete_ = [](void*, uint32_t, uint8_t* buffer, size_t size, size_t) {
+      // As Kineto: what it did not give it does not free; here all of ours have this size.
+      if (size == 64 << 10) ++Instance().buffers_of_other_, free(buffer);
+    };
+  }
+  void GiveForeign(size_t valid) override {
+    const std::lock_guard lock(mutex_);
+    auto* const buffer = static_cast<uint8_t*>(calloc(1, 64 << 10));
+    complete_(nullptr, 0, buffer, 64 << 10, valid);
+    foreign_.push_back(buffer);  // still ours: the client must not have freed it
+    memset(buffer, 1, 64 << 10);
+  }
+  uint64_t buffers_of_other() const override { return buffers_of_other_; }
+
+  void FailAt(int call, int result) override {
+    const std::lock_guard lock(mutex_);
+    fail_at_ = call, fail_with_ = static_cast<Result>(result), calls_ = 0;
+  }
+  int calls() const override { return calls_; }
+  void Drop(uint64_t records) override {
+    const std::lock_guard lock(mutex_);
+    dropped_ += records;
+  }
+  void SetCorrelation(uint32_t next) override {
+    const std::lock_guard lock(mutex_);
+    correlation_ = next;
+  }
+  bool IsEnabled(uint32_t kind) const override {
+    const std::lock_guard lock(mutex_);
+    return enabled_.count(kind) != 0;
+  }
+  bool HasSubscriber() const override {
+    const std::lock_guard lock(mutex_);
+    return callback_ != nullptr;
+  }
+  size_t callbacks_enabled() const override {
+    const std::lock_guard lock(mutex_);
+    return callbacks_.size() + filtered_.size();
+  }
+  uint64_t buffers_out() const override {
+    const std::lock_guard lock(mutex_);
+    return buffers_.size();
+  }
+  std::string broken_rules() const override {
+    const std::lock_guard lock(mutex_);
+    return broken_;
+  }
+  uint64_t dear_replays() const override {
+    const std::lock_guard lock(mutex_);
+    return dear_replays_;
+  }
+
+  // ---- CUPTI's functions. ----
+  bool Fails(Result* result) {
+    const bool fails = ++calls_ == fail_at_;
+    if (fails) *result = fail_with_;
+    return fails;
+  }
+  template <class Function> Result Do(Function function) {
+    const std::lock_guard lock(mutex_);
+    Result result = kSuccess;
+    return Fails(&result) ? result : function();
+  }
+
+  Result GetVersion(uint32_t* version) {
+    return Do([&] { return *version = generation_.version, kSuccess; });
+  }
+  Result Subscribe(Subscriber* subscriber, CallbackFunction callback, void* context, SubscriberParams* params) {
+    return Do([&] {
+      if (has_other_ || callback_ != nullptr) {
+        if (params != nullptr && params->old_name != nullptr)
+          strncpy(params->old_name, other_.c_str(), params->old_name_size - 1);
+        return kMultipleSubscribersNotSupported;
+      }
+      callback_ = callback, context_ = context;
+      *subscriber = this;
+      return kSuccess;
+    });
+  }
+  Result Unsubscribe(Subscriber subscriber) {
+    return Do([&] {
+      if (subscriber != this || callback_ == nullptr) return kInvalidParameter;
+      callback_ = nullptr;
+      callbacks_.clear();
+      return kSuccess;
+    });
+  }
+  Result EnableCallback(uint32_t enable, Subscriber subscriber, int domain, uint32_t id) {
+    return Do([&] {
+      if (subscriber != this || callback_ == nullptr) return kInvalidParameter;
+      if (enable != 0)
+        callbacks_.insert({domain, id});
+      else
+        callbacks_.erase({domain, id});
+      return kSuccess;
+    });
+  }
+  Result CallbackName(int domain, uint32_t id, const char** name) {
+    return Do([&] {
+      for (const ApiName& api : kNames) {
+        if (api.domain == domain && api.id == id && (id != 505 || generation_.version >= 130000))
+          return *name = api.name, kSuccess;
+      }
+      return kInvalidParameter;
+    });
+  }
+  Result Enable(uint32_t kind, bool on) {
+    return Do([&] {
+      if (kind == kKernelSerialized) Break("KERNEL, which serialises, was enabled");
+      if (generation_.Strides()[kind] == 0) return kInvalidKind;
+      if (on)
+        enabled_.insert(kind);
+      else
+        enabled_.erase(kind);
+      return kSuccess;
+    });
+  }
+  Result EnableApi(uint32_t kind, uint32_t id, bool on) {
+    return Do([&] {
+      if (generation_.version < 23) Break("filtered API records were asked of a CUPTI that has none");
+      if (on)
+        filtered_.insert({kind, id});
+      else
+        filtered_.erase({kind, id});
+      return kSuccess;
+    });
+  }
+  Result Register(RequestBuffer request, CompleteBuffer complete) {
+    return Do([&] { return request_ = request, complete_ = complete, kSuccess; });
+  }
+  Result FlushAll(uint32_t flags) {
+    return Do([&] {
+      if (flags != 0) Break("a forced flush");
+      for (auto buffer = buffers_.begin(); buffer != buffers_.end();) {
+        if (buffer->second.is_withheld) {
+          buffer->second.is_withheld = false;  // it ends meanwhile
+          ++buffer;
+          continue;
+        }
+        Complete(buffer->second);
+        buffer = buffers_.erase(buffer);
+      }
+      return kSuccess;
+    });
+  }
+  Result SetAttribute(int attribute, size_t*, void* value) {
+    return Do([&] {
+      if (attribute == kPerThreadBuffer && generation_.version < 21) return kNotSupported;
+      const bool is_set = *static_cast<uint8_t*>(value) != 0;
+      if (attribute == kZeroedOutBuffer) is_zeroed_ = is_set;
+      if (attribute == kPerThreadBuffer) is_per_thread_ = is_set;
+      return kSuccess;
+    });
+  }
+  Result GetDropped(size_t* dropped) {
+    return Do([&] { return *dropped = std::exchange(dropped_, 0), kSuccess; });
+  }
+  Result SetThreadIdType(int type) {
+    return Do([&] { return thread_id_type_ = type, kSuccess; });
+  }
+  // As the libraries step: by the kind that stands there, to the next record that is whole.
+  Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
+    return Do([&] {
+      const Strides strides = generation_.Strides();
+      const auto length = [&](const uint8_t* at) {
+        const auto kind = Field<uint32_t>(at, 0);
+        return kind < strides.size() ? strides[kind] : 0;
+      };
+      uint8_t* next = buffer;
+      if (*record != nullptr) {
+        if (length(*record) == 0) return kInvalidKind;
+        next = *record + length(*record);
+      }
+      if (next + sizeof(uint32_t) > buffer + valid) return kMaxLimitReached;
+      if (length(next) == 0) return kInvalidKind;
+      if (next + length(next) > buffer + valid) return kMaxLimitReached;
+      return *record = next, kSuccess;
+    });
+  }
+
+  static Library& Instance() {
+    static auto* const library = new Library;
+    return *library;
+  }
+
+ private:
+  static constexpr uint32_t kKernelSerialized = 3;
+
+  void Break(const char* rule) {
+    if (broken_.empty()) broken_ = rule;
+  }
+  uint32_t NextCorrelation() {
+    const std::lock_guard lock(mutex_);
+    if (correlation_ == 0) ++correlation_;
+    return correlation_++;
+  }
+  static const ApiName* Find(const std::string& plain) {
+    const auto found = std::find_if(std::begin(kNames), std::end(kNames), [&](const ApiName& api) {
+      return std::string(api.name).substr(0, plain.size()) == plain;
+    });
+    return found != std::end(kNames) ? &*found : nullptr;
+  }
+  // Without the lock, as CUPTI calls.
+  void Call(const std::string& plain, CallbackSite site, uint32_t correlation, uint64_t* data) {
+    const ApiName* const api = Find(plain);
+    CallbackFunction callback = nullptr;
+    void* context = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      if (api != nullptr && callbacks_.count({api->domain, api->id}) != 0) callback = callback_, context = context_;
+    }
+    if (callback == nullptr) return;
+    CallbackData it{};
+    it.site = site;
+    it.function_name = api->name;
+    it.correlation_data = data;
+    it.correlation_id = correlation;
+    callback(context, api->domain, api->id, &it);
+  }
+  // With the lock.
+  void CallExit(const std::string& plain, uint32_t correlation, int64_t called_ns, uint64_t* data) {
+    const ApiName* const api = Find(plain);
+    if (api == nullptr) return;
+    const uint32_t kind = api->domain == kRuntimeApi ? kRuntime : kDriver;
+    if (filtered_.count({static_cast<int>(kind), api->id}) != 0) {
+      FakeBuffer record(generation_);
+      const auto thread = static_cast<uint32_t>(thread_id_type_ == kSystemThreadId ? gettid() : 1);
+      record.Call(kind, api->id, thread, static_cast<uint64_t>(called_ns), static_cast<uint64_t>(RealtimeNs()),
+                  correlation);
+      Write(record.bytes(), false);
+    }
+    if (callback_ == nullptr || callbacks_.count({api->domain, api->id}) == 0) return;
+    CallbackData it{};
+    it.site = kExit;
+    it.function_name = api->name;
+    it.correlation_data = data;
+    it.correlation_id = correlation;
+    callback_(context_, api->domain, api->id, &it);
+  }
+  void Resource(uint32_t id) {
+    if (callback_ != nullptr && callbacks_.count({kResource, id}) != 0) callback_(context_, kResource, id, nullptr);
+  }
+  void Complete(const Buffer& buffer) { complete_(nullptr, 0, buffer.memory, buffer.size, buffer.used); }
+  void Write(const std::vector<uint8_t>& record, bool is_running) {
+    if (request_ == nullptr) return Break("a kind was enabled before callbacks were registered");
+    const int thread = is_per_thread_ ? gettid() : 0;
+    auto buffer = buffers_.find(thread);
+    if (buffer != buffers_.end() && buffer->second.used + record.size() > buffer->second.size) {
+      Complete(buffer->second);
+      buffers_.erase(buffer);
+      buffer = buffers_.end();
+    }
+    if (buffer == buffers_.end()) {
+      Buffer made{};
+      size_t most = 0;
+      request_(&made.memory, &made.size, &most);
+      if (made.memory == nullptr) {
+        ++dropped_;
+        if (generation_.version < 27) Break("no buffer was given to a CUPTI that crashes without one");
+        return;
+      }
+      if (reinterpret_cast<uintptr_t>(made.memory) % 8 != 0) Break("a buffer is not aligned");
+      const bool is_zero = std::all_of(made.memory, made.memory + made.size, [](uint8_t byte) { return byte == 0; });
+      if (is_zeroed_ && !is_zero) Break("a buffer that was promised to be zero is not");
+      buffer = buffers_.emplace(thread, made).first;
+    }
+    memcpy(buffer->second.memory + buffer->second.used, record.data(), record.size());
+    buffer->second.used += record.size();
+    buffer->second.is_withheld = buffer->second.is_withheld || is_running;
+  }
+
+  mutable std::recursive_mutex mutex_;
+};
+
+}  // namespace
+
+FAKE_EXPORT fakes::FakeCupti* fake_cupti() { return &Library::Instance(); }
+
+FAKE_EXPORT Result cuptiGetVersion(uint32_t* version) { return Library::Instance().GetVersion(version); }
+FAKE_EXPORT Result cuptiGetResultString(Result result, const char** text) {
+  *text = result == kMultipleSubscribersNotSupported ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+          : result == kNotInitialized                ? "CUPTI_ERROR_NOT_INITIALIZED"
+                                                     : "CUPTI_ERROR_UNKNOWN";
+  return kSuccess;
+}
+FAKE_EXPORT Result cuptiSubscribe(Subscriber* subscriber, CallbackFunction callback, void* context) {
+  return Library::Instance().Subscribe(subscriber, callback, context, nullptr);
+}
+FAKE_EXPORT Result cuptiUnsubscribe(Subscriber subscriber) { return Library::Instance().Unsubscribe(subscriber); }
+FAKE_EXPORT Result cuptiEnableCallback(uint32_t enable, Subscriber subscriber, int domain, uint32_t id) {
+  return Library::Instance().EnableCallback(enable, subscriber, domain, id);
+}
+#ifndef FAKE_CUPTI_BROKEN
+FAKE_EXPORT Result cuptiActivityEnable(uint32_t kind) { return Library::Instance().Enable(kind, true); }
+#endif
+FAKE_EXPORT Result cuptiActivityDisable(uint32_t kind) { return Library::Instance().Enable(kind, false); }
+FAKE_EXPORT Result cuptiActivityRegisterCallbacks(RequestBuffer request, CompleteBuffer complete) {
+  return Library::Instance().Register(request, complete);
+}
+FAKE_EXPORT Result cuptiActivityFlushAll(uint32_t flags) { return Library::Instance().FlushAll(flags); }
+FAKE_EXPORT Result cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
+  return Library::Instance().NextRecord(buffer, valid, record);
+}
+FAKE_EXPORT Result cuptiActivitySetAttribute(int attribute, size_t* size, void* value) {
+  return Library::Instance().SetAttribute(attribute, size, value);
+}
+#ifndef FAKE_CUPTI_OLD
+FAKE_EXPORT Result cuptiSubscribe_v2(Subscriber* subscriber, CallbackFunction callback, void* context,
+                                     SubscriberParams* params) {
+  return Library::Instance().Subscribe(subscriber, callback, context, params);
+}
+FAKE_EXPORT Result cuptiGetCallbackName(int domain, uint32_t id, const char** name) {
+  return Library::Instance().CallbackName(domain, id, name);
+}
+FAKE_EXPORT Result cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t enable) {
+  return Library::Instance().EnableApi(kRuntime, id, enable != 0);
+}
+FAKE_EXPORT Result cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
+  return Library::Instance().EnableApi(kDriver, id, enable != 0);
+}
+FAKE_EXPORT Result cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* dropped) {
+  return Library::Instance().GetDropped(dropped);
+}
+FAKE_EXPORT Result cuptiSetThreadIdType(int type) { return Library::Instance().SetThreadIdType(type); }
+#endif

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CUPTI without a GPU: a shared library with CUPTI's functions, and a program that "runs CUDA" on the calling thread.
+// It fills buffers as a library of its generation does, and checks that its client keeps CUPTI's rules.
+#ifndef PITOT_TEST_COLLECT_CUPTI_FAKE_CUPTI_H_
+#define PITOT_TEST_COLLECT_CUPTI_FAKE_CUPTI_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collect/cupti/fake_records.h"
+
+namespace fakes {
+
+// A call of the runtime's or driver's API that puts work on a stream.
+struct FakeWork {
+  const char* name = "kernel";  // of the kernel
+  const char* api = "cudaLaunchKernel";
+  int64_t begin_ns = 0;        // of CLOCK_REALTIME; 0: now
+  int64_t duration_ns = 1000;  // negative: the end is before the beginning
+  uint32_t stream = 7, device = 0;
+  bool is_running = false;       // has not ended: its buffer is withheld
+  bool has_driver_call = false;  // inside the runtime's call is one of the driver's
+  uint64_t copy_bytes = 0;       // a copy rather than a kernel
+};
+
+class FakeCupti {
+ public:
+  // As freshly loaded, of this generation. Buffers that clients gave are forgotten, not freed.
+  virtual void Reset(const Generation& generation) = 0;
+
+  // The process's CUDA. Returns the correlation.
+  virtual uint32_t Run(const FakeWork& work) = 0;
+  virtual void Synchronize() = 0;                    // cudaDeviceSynchronize
+  virtual uint32_t Instantiate(uint32_t nodes) = 0;  // an executable graph
+  virtual uint32_t Replay(uint32_t graph, const char* name) = 0;
+  virtual void FailFatally() = 0;  // what CB_DOMAIN_STATE says
+  // Other users of CUPTI.
+  virtual void SubscribeOther(const char* name) = 0;
+  virtual void UnsubscribeOther() = 0;
+  virtual void RegisterOther() = 0;            // takes the buffers, as Kineto does
+  virtual void GiveForeign(size_t valid) = 0;  // completes a buffer that the client never gave
+  virtual uint64_t buffers_of_other() const = 0;
+
+  // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
+  virtual void FailAt(int call, int result) = 0;
+  virtual int calls() const = 0;            // since Reset or FailAt
+  virtual void Drop(uint64_t records) = 0;  // says that it lost so many
+  virtual void SetCorrelation(uint32_t next) = 0;
+
+  virtual bool IsEnabled(uint32_t kind) const = 0;
+  virtual bool HasSubscriber() const = 0;  // the client
+  virtual size_t callbacks_enabled() const = 0;
+  virtual uint64_t buffers_out() const = 0;
+  // What the client did wrong, by CUPTI's rules: "" nothing.
+  virtual std::string broken_rules() const = 0;
+  // Replays that took as long as with nodes recorded although they were not.
+  virtual uint64_t dear_replays() const = 0;
+
+ protected:
+  ~FakeCupti() = default;
+};
+
+// The control of the library at `path`, loaded if it is not. Lives as long as the process.
+FakeCupti* LoadFakeCupti(const std::string& path);
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_COLLECT_CUPTI_FAKE_CUPTI_H_
