@@ -9,6 +9,7 @@
 
 #include "convert.h"
 #include "pitot/c.h"
+#include "pitot/collect/cupti.h"
 #include "pitot/trigger/failure.h"
 #include "pitot/trigger/latency.h"
 #include "pitot/trigger/predicate.h"
@@ -81,7 +82,7 @@ void OnIncident(void* context, const IncidentInfo& info) {
   hook->function(hook->context, &incident);
 }
 
-// All but the clock and the log.
+// All but the clock, the depth and the log.
 template <class From, class To> void CopyOptions(const From& from, To* to) noexcept {
   to->incident_directory = from.incident_directory;
   to->process_name = from.process_name;
@@ -95,19 +96,25 @@ template <class From, class To> void CopyOptions(const From& from, To* to) noexc
   to->max_incidents_kept = from.max_incidents_kept;
   to->worker_cpu_percent = from.worker_cpu_percent;
   to->max_incident_directory_bytes = from.max_incident_directory_bytes;
+  to->overhead_budget_percent = from.overhead_budget_percent;
 }
 
 pitot_options ToC(const Options& from) noexcept {
   pitot_options to{};
   CopyOptions(from, &to);
   to.clock = static_cast<pitot_clock>(from.clock);
+  to.depth = static_cast<pitot_depth>(from.depth);
   return to;
 }
+
+// What does not fit the C++ enumeration becomes one that is refused.
+Depth DepthOf(pitot_depth depth) noexcept { return static_cast<Depth>(depth >= 0 && depth < 256 ? depth : 254); }
 
 Status FromC(const pitot_options& from, Options* to) noexcept {
   CopyOptions(from, to);
   // What does not fit the C++ enumeration becomes one that Start refuses by name.
   to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
+  to->depth = DepthOf(from.depth);
   if (from.log == nullptr) return {};
   to->log = Log;
   to->log_context = Keep(from.log, from.log_context);
@@ -248,6 +255,13 @@ std::unique_ptr<Trigger> Make(const pitot_predicate_trigger& from) noexcept {
   return std::unique_ptr<Trigger>(new (std::nothrow) PredicateTrigger(from));
 }
 
+pitot_cupti ToC(const CuptiOptions& from) noexcept {
+  pitot_cupti to{};
+  to.library = from.library;
+  to.memory_bytes = from.memory_bytes;
+  return to;
+}
+
 Status NotStarted() noexcept { return Status(StatusCode::kNotRunning, "the recorder was not started"); }
 
 template <class CppOptions, class Struct>
@@ -310,6 +324,31 @@ pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const char* reason
 
 pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message, size_t message_size) {
   return Say(recorder != nullptr ? recorder->recorder.Flush(timeout_ms) : NotStarted(), message, message_size);
+}
+
+pitot_status pitot_recorder_set_depth(pitot_recorder* recorder, pitot_depth depth, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.SetDepth(DepthOf(depth)) : NotStarted(), message, message_size);
+}
+
+void pitot_cupti_init(pitot_cupti* cupti, size_t size) { Give(ToC(CuptiOptions()), cupti, size); }
+
+pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
+                                      size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  pitot_cupti values = ToC(CuptiOptions());
+  if (Status s = Take(cupti, &values); !s.ok()) return Say(s, message, message_size);
+  CuptiOptions cpp;
+  cpp.library = values.library;
+  cpp.memory_bytes = values.memory_bytes;
+  return Say(recorder->recorder.Add(MakeCuptiCollector(cpp)), message, message_size);
+}
+
+pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.PauseCupti() : NotStarted(), message, message_size);
+}
+
+pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size) {
+  return Say(recorder != nullptr ? recorder->recorder.ResumeCupti() : NotStarted(), message, message_size);
 }
 
 void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms) {

@@ -7,6 +7,7 @@
 
 #include <stdint.h>
 
+#include "pitot/depth.h"
 #include "pitot/export.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -63,6 +64,13 @@ struct Options {
   uint32_t max_incidents_kept = 64;
   uint64_t max_incident_directory_bytes = 1ull << 30;
 
+  // How deep collectors record. kAuto: as deep as the overhead allows that is measured on the live traffic, and all of
+  // it where a request is slow. Another depth is held whatever it costs.
+  Depth depth = Depth::kAuto;
+  // What recording may cost with kAuto, percent of the mean and of the 99th percentile of what the host's work takes,
+  // 0.1 to 100.
+  double overhead_budget_percent = 1;
+
   // CPU share that everything after copying the rings may take, percent of one CPU, 1 to 100: a token bucket.
   uint32_t worker_cpu_percent = 25;
 
@@ -71,9 +79,10 @@ struct Options {
   void* log_context = nullptr;
 
   // Defaults overlaid with PITOT_INCIDENT_DIRECTORY, PITOT_PROCESS_NAME, PITOT_MEMORY_BUDGET_BYTES,
-  // PITOT_MAX_RING_BYTES, PITOT_MAX_OPEN_REQUESTS, PITOT_PRE_WINDOW_MS, PITOT_POST_WINDOW_MS and PITOT_CLOCK (auto,
-  // cycle_counter, operating_system). A value that does not parse becomes one that Start refuses by name. (PITOT_OFF=1
-  // is obeyed by Start itself, whatever the options say.) Lifetime: the strings point into the environment.
+  // PITOT_MAX_RING_BYTES, PITOT_MAX_OPEN_REQUESTS, PITOT_PRE_WINDOW_MS, PITOT_POST_WINDOW_MS, PITOT_CLOCK (auto,
+  // cycle_counter, operating_system) and PITOT_DEPTH (auto, scopes, graphs, kernels, ops). A value that does not parse
+  // becomes one that Start refuses by name. (PITOT_OFF=1 is obeyed by Start itself, whatever the options say.)
+  // Lifetime: the strings point into the environment.
   PITOT_EXPORT static Options FromEnvironment() noexcept;
 };
 

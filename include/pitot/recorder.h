@@ -11,6 +11,7 @@
 
 #include <memory>
 
+#include "pitot/depth.h"
 #include "pitot/export.h"
 #include "pitot/extend/collector.h"
 #include "pitot/extend/serializer.h"
@@ -54,6 +55,14 @@ class PITOT_EXPORT Recorder {
   // Adds a collector and starts it, for good; Stop stops it. Errors: what its Start says.
   Status Add(std::unique_ptr<Collector> collector) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
+
+  // How deep to record from now on, in place of Options::depth. Errors: kNotRunning; kInvalidArgument.
+  Status SetDepth(Depth depth) noexcept;
+  // Hands CUPTI, which one profiler of a process can use at a time, to another, and takes it back. (PyTorch's profiler
+  // gets it without being asked.) Without a collector that has it both do nothing. Errors: kNotRunning; of ResumeCupti
+  // kUnavailable: somebody else still has it.
+  Status PauseCupti() noexcept;
+  Status ResumeCupti() noexcept;
 
   // Asks for an incident now. Errors: kNotRunning; kResourceExhausted (budget; cause "manual").
   Status Trigger(const char* reason) noexcept;

@@ -12,6 +12,7 @@
 
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
+Depth Collector::Deepest() const noexcept { return Depth::kScopes; }
 void Collector::SetDepth(Depth) noexcept {}
 Status Collector::Pause() noexcept { return {}; }
 Status Collector::Resume() noexcept { return {}; }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/message.h"
 #include "trace/requests.h"
@@ -37,6 +38,7 @@ bool IsPowerOfTwo(uint64_t value) { return value != 0 && (value & (value - 1)) =
 
 // What FromEnvironment makes of a text that it cannot read.
 constexpr auto kUnreadableClock = static_cast<ClockSource>(255);
+constexpr auto kUnreadableDepth = static_cast<Depth>(254);
 constexpr uint64_t kUnreadableNumber = ~uint64_t{0};
 
 Status CheckRange(const char* field, uint64_t value, uint64_t least, uint64_t most) {
@@ -74,6 +76,9 @@ Status CheckEnvironment(const Options& o) {
       return Error(StatusCode::kInvalidArgument, "%s is \"%s\"; it must be a number of %s, %llu to %llu", number.name,
                    text, number.unit, static_cast<Long>(number.least), static_cast<Long>(number.most));
   }
+  if (const char* depth = o.depth == kUnreadableDepth ? std::getenv("PITOT_DEPTH") : nullptr)
+    return Error(StatusCode::kInvalidArgument, "PITOT_DEPTH is \"%s\"; it must be auto, scopes, graphs, kernels or ops",
+                 depth);
   const char* clock = o.clock == kUnreadableClock ? std::getenv("PITOT_CLOCK") : nullptr;
   if (clock == nullptr) return {};
   return Error(StatusCode::kInvalidArgument,
@@ -102,6 +107,11 @@ Status CheckValues(const Options& o) {
   for (const Range& range : ranges) {
     if (Status s = CheckRange(range.field, range.value, range.least, range.most); !s.ok()) return s;
   }
+  if (o.depth > Depth::kOps && o.depth != Depth::kAuto)
+    return Error(StatusCode::kInvalidArgument, "Options::depth is %d, which is no depth", static_cast<int>(o.depth));
+  if (!(o.overhead_budget_percent >= 0.1 && o.overhead_budget_percent <= 100))
+    return Error(StatusCode::kInvalidArgument, "Options::overhead_budget_percent is %g; it must be 0.1 to 100",
+                 o.overhead_budget_percent);
   if (!IsPowerOfTwo(o.max_ring_bytes))
     return Error(StatusCode::kInvalidArgument, "Options::max_ring_bytes must be a power of two");
   if (!IsPowerOfTwo(o.min_ring_bytes))
@@ -134,6 +144,18 @@ uint64_t NumberOf(const char* name, uint64_t otherwise) {
   errno = 0;
   const unsigned long long value = std::strtoull(text, &end, 10);
   return errno == 0 && *end == '\0' ? value : kUnreadableNumber;
+}
+
+Depth DepthOf(const char* text) {
+  static constexpr std::pair<const char*, Depth> kDepths[] = {{"auto", Depth::kAuto},
+                                                              {"scopes", Depth::kScopes},
+                                                              {"graphs", Depth::kGraphs},
+                                                              {"kernels", Depth::kKernels},
+                                                              {"ops", Depth::kOps}};
+  for (const auto& [name, depth] : kDepths) {
+    if (std::strcmp(text, name) == 0) return depth;
+  }
+  return kUnreadableDepth;
 }
 
 }  // namespace
@@ -207,6 +229,7 @@ Options Options::FromEnvironment() noexcept {
     else if (std::strcmp(clock, "auto") != 0)
       options.clock = session::kUnreadableClock;
   }
+  if (const char* depth = std::getenv("PITOT_DEPTH")) options.depth = session::DepthOf(depth);
   return options;
 }
 

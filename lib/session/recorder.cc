@@ -54,6 +54,14 @@ Status Recorder::SetHooks(const Hooks& hooks) noexcept {
   return session_ != nullptr ? session_->SetHooks(hooks) : status_;
 }
 
+Status Recorder::SetDepth(Depth depth) noexcept { return session_ != nullptr ? session_->SetDepth(depth) : status_; }
+Status Recorder::PauseCupti() noexcept {
+  return session_ != nullptr ? session_->AskCollectors(&Collector::Pause) : status_;
+}
+Status Recorder::ResumeCupti() noexcept {
+  return session_ != nullptr ? session_->AskCollectors(&Collector::Resume) : status_;
+}
+
 Status Recorder::Trigger(const char* reason) noexcept { return session_ != nullptr ? session_->Ask(reason) : status_; }
 
 Status Recorder::Flush(uint32_t timeout_ms) noexcept {

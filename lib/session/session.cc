@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/signals.h"
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/report.h"
@@ -33,30 +34,13 @@ static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes
 
 constexpr uint64_t kGraceNs = 1'000'000'000;  // for code of the host's to return once it is over
 
-// A host's signals are for the host's threads. Those that a thread raises by a mistake of its own stay as they are: its
-// handlers of crashes must see ours, too.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&all, signal);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 }  // namespace
 
 Session::Session(OwnedOptions options)
     : options_(std::move(options)),
       fork_epoch_(trace::ForkEpoch()),
       split_(Split(options_.values)),
+      fixed_depth_(options_.values.depth),
       budget_(options_.values.max_incidents_per_cause_and_hour) {
   sem_init(&wake_, 0, 0);
 }
@@ -121,7 +105,7 @@ Status Session::StartThreads() {
   names_refused_before_ = trace::NamesRefused();
   running_.store(true);
   try {
-    const SignalsBlocked blocked;  // the threads inherit it
+    const base::SignalsBlocked blocked;  // the threads inherit it
     const auto start = [this](std::thread* thread, void (Session::*run)()) {
       *thread = std::thread([this, run] {
         (this->*run)();
@@ -251,8 +235,10 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
     }
   };
   {
+    const std::lock_guard depth_lock(depth_mutex_);
     const std::lock_guard lock(mutex_);
     if (!stopping_ && has_room()) {
+      collector->SetDepth(depth_);
       collectors_.push_back(std::move(collector));
       return {};
     }
@@ -260,6 +246,49 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   collector->Stop();
   if (Status s = status(); !s.ok()) return s;
   return Said(Status(StatusCode::kResourceExhausted, "no memory for another collector"));
+}
+
+std::vector<Collector*> Session::Collectors() {
+  const std::lock_guard lock(mutex_);
+  std::vector<Collector*> collectors;
+  for (const auto& collector : collectors_) collectors.push_back(collector.get());
+  return collectors;
+}
+
+Status Session::SetDepth(Depth depth) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  if (depth > Depth::kOps && depth != Depth::kAuto)
+    return Said(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
+  fixed_depth_.store(depth);
+  ApplyDepth(depth != Depth::kAuto ? depth : Depth::kScopes);
+  return {};
+}
+
+void Session::ApplyDepth(Depth depth) noexcept {
+  if (!EnterHost()) return;
+  const std::lock_guard depth_lock(depth_mutex_);
+  if (depth != depth_) {
+    try {
+      for (Collector* collector : Collectors()) collector->SetDepth(depth);
+      depth_ = depth;
+    } catch (const std::bad_alloc&) {
+      // The next time.
+    }
+  }
+  LeaveHost();
+}
+
+Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  Status first;
+  try {
+    for (Collector* collector : Collectors()) {
+      if (Status s = (collector->*ask)(); !s.ok() && first.ok()) first = std::move(s);
+    }
+  } catch (const std::bad_alloc&) {
+    return Said(Status(StatusCode::kResourceExhausted, "no memory to ask the collectors"));
+  }
+  return Said(std::move(first));
 }
 
 Status Session::SetHooks(const Hooks& hooks) noexcept {

@@ -46,6 +46,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status AddSerializer(std::unique_ptr<Serializer> serializer) noexcept;
   Status AddCollector(std::unique_ptr<Collector> collector) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
+  Status SetDepth(Depth depth) noexcept;
+  // Of each collector; the first error.
+  Status AskCollectors(Status (Collector::*ask)() noexcept) noexcept;
   Status Ask(const char* reason) noexcept;
   Status Flush(uint32_t timeout_ms) noexcept;
   Stats GetStats() noexcept;
@@ -110,6 +113,10 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void EndThread() noexcept;
   bool JoinThreads() noexcept;
 
+  std::vector<Collector*> Collectors();
+  // Tells collectors how deep to record, if they are not told yet. On any thread.
+  void ApplyDepth(Depth depth) noexcept;
+
   // The watcher.
   void Watch() noexcept;
   void CollectFirings();
@@ -148,6 +155,10 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
       files_failed_{0};
+
+  std::atomic<Depth> fixed_depth_;  // kAuto: none
+  std::mutex depth_mutex_;          // before mutex_
+  Depth depth_ = Depth::kScopes;    // guarded by depth_mutex_: that collectors were told
 
   // The watcher's own.
   std::unique_ptr<Incident> pending_;

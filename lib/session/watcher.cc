@@ -269,11 +269,7 @@ void Session::CopyIfDue(bool at_once) {
 }
 
 void Session::KeepCollected(Incident* incident) {
-  std::vector<Collector*> collectors;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& collector : collectors_) collectors.push_back(collector.get());
-  }
+  std::vector<Collector*> collectors = Collectors();
   if (collectors.empty() || !EnterHost()) return;
   const int64_t begin_ns = incident->snapshot.clock.Ns(incident->window_begin_ticks);
   for (Collector* collector : collectors) collector->Keep(begin_ns);

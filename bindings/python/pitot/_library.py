@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_u
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 0  # that has all that is used here
+LEAST_REVISION = 1  # that has all that is used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 
@@ -45,7 +45,12 @@ class Options(ctypes.Structure):
         ("memory_budget_bytes", c_uint64), ("max_ring_bytes", c_uint64), ("min_ring_bytes", c_uint64),
         ("max_open_requests", c_uint32), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32),
         ("max_incidents_per_cause_and_hour", c_uint32), ("max_incidents_kept", c_uint32), ("worker_cpu_percent", c_uint32),
-        ("max_incident_directory_bytes", c_uint64), ("log", c_void_p), ("log_context", c_void_p)]
+        ("max_incident_directory_bytes", c_uint64), ("log", c_void_p), ("log_context", c_void_p),
+        ("overhead_budget_percent", c_double), ("depth", c_int32), ("reserved", c_uint32)]
+
+
+class Cupti(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("reserved", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
 
 
 class IncidentStruct(ctypes.Structure):
@@ -134,6 +139,11 @@ recorder_stop = _declare(_slow, "recorder_stop", None, c_void_p, c_uint32)
 recorder_free = _declare(_slow, "recorder_free", None, c_void_p)
 recorder_stats = _declare(_slow, "recorder_stats", c_int32, c_void_p, c_void_p, *_MESSAGE)
 recorder_on_incident = _declare(_slow, "recorder_on_incident", c_int32, c_void_p, c_void_p, c_void_p, *_MESSAGE)
+recorder_set_depth = _declare(_slow, "recorder_set_depth", c_int32, c_void_p, c_int32, *_MESSAGE)
+recorder_add_cupti = _declare(_slow, "recorder_add_cupti", c_int32, c_void_p, POINTER(Cupti), *_MESSAGE)
+recorder_pause_cupti = _declare(_slow, "recorder_pause_cupti", c_int32, c_void_p, *_MESSAGE)
+recorder_resume_cupti = _declare(_slow, "recorder_resume_cupti", c_int32, c_void_p, *_MESSAGE)
+cupti_init = _declare(_quick, "cupti_init", None, POINTER(Cupti), c_size_t)
 options_init = _declare(_quick, "options_init", None, POINTER(Options), c_size_t)
 options_init_from_environment = _declare(_quick, "options_init_from_environment", None, POINTER(Options), c_size_t)
 

@@ -53,6 +53,16 @@ class Clock(enum.IntEnum):
     OPERATING_SYSTEM = 2
 
 
+class Depth(enum.IntEnum):
+    """How much is recorded, from little to much; pitot/depth.h says what each means."""
+
+    SCOPES = 0
+    GRAPHS = 1
+    KERNELS = 2
+    OPS = 3
+    AUTO = 255
+
+
 class Incident(NamedTuple):
     """An incident as the host sees it."""
 
@@ -214,6 +224,28 @@ class Recorder:
         """Waits until every incident asked for before the call is on disk (or failed)."""
         return self._failure_or(lib.recorder_flush, lib.whole("timeout_ms", timeout_ms))
 
+    def set_depth(self, depth: Depth) -> Status:
+        """How deep to record from now on."""
+        return self._failure_or(lib.recorder_set_depth, lib.constant("depth", depth))
+
+    def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
+                  memory_bytes: Optional[int] = None) -> Status:
+        """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
+
+        `library` is the file of libcupti, which is found if it is None. A false Status says why GPUs are not recorded.
+        """
+        path = None if library is None else os.fsencode(library)
+        return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init,
+                                                                      {"library": path, "memory_bytes": memory_bytes})))
+
+    def pause_cupti(self) -> Status:
+        """Hands CUPTI to another profiler of the process. PyTorch's gets it without being asked."""
+        return self._failure_or(lib.recorder_pause_cupti)
+
+    def resume_cupti(self) -> Status:
+        """Takes it back."""
+        return self._failure_or(lib.recorder_resume_cupti)
+
     def stats(self) -> Stats:
         """What the recorder holds, has lost and costs."""
         stats = StatsStruct(size=sizeof(StatsStruct))
@@ -322,6 +354,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
           pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None,
           max_incidents_per_cause_and_hour: Optional[int] = None, max_incidents_kept: Optional[int] = None,
           max_incident_directory_bytes: Optional[int] = None, worker_cpu_percent: Optional[int] = None,
+          depth: Optional[Depth] = None, overhead_budget_percent: Optional[float] = None,
           log: LogFunction = _to_logging, from_environment: bool = False) -> Recorder:
     """Starts the recorder of this process; in a server that forks workers, call it in each.
 
@@ -338,7 +371,7 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         min_ring_bytes=min_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
-        worker_cpu_percent=worker_cpu_percent, log=_address(_log_callback(log))))
+        worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent, log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)

@@ -91,7 +91,9 @@ class PITOT_EXPORT Collector {
   // Called once, when the recorder stops, on the thread that stops it; not where a thread of Pitot's hangs in the
   // host's code: that keeps all it works on.
   virtual void Stop() noexcept = 0;
-  // How much to record from now on; never kAuto. One call at a time, on any thread of Pitot's. At most 100 us.
+  // The deepest it can record at present; kScopes where it makes no difference to it. Threads: any.
+  virtual Depth Deepest() const noexcept;
+  // How much to record from now on; never kAuto. One call at a time, on any thread. At most 100 us.
   virtual void SetDepth(Depth depth) noexcept;
   // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread.
   virtual Status Pause() noexcept;

@@ -5,8 +5,6 @@
 #include "pitot/collect/cupti.h"
 
 #include <pthread.h>
-#include <signal.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -22,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/signals.h"
 #include "collect/cupti/buffers.h"
 #include "collect/cupti/calls.h"
 #include "collect/cupti/clock_pairs.h"
@@ -132,6 +131,9 @@ class CuptiCollector final : public Collector {
   const char* Name() const noexcept override { return "cupti"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
+  Depth Deepest() const noexcept override {
+    return IsOfThisProcess() && control_->mode() == Mode::kOn ? Depth::kKernels : Depth::kScopes;
+  }
   void SetDepth(Depth depth) noexcept override;
   Status Pause() noexcept override { return IsOfThisProcess() ? Noted(control_->Pause()) : NotRunning(); }
   Status Resume() noexcept override { return IsOfThisProcess() ? Noted(control_->Resume()) : NotRunning(); }
@@ -242,16 +244,8 @@ Status CuptiCollector::Open() {
   if (Status status = control_->Start(); !status.ok()) return status;
   before_ = seen_ = engine->pool->counts();
   NoteDepth();
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
-  try {
-    thread_ = std::thread([this] { Run(); });
-  } catch (const std::system_error&) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    return Status(StatusCode::kResourceExhausted, "cannot start the thread that decodes CUPTI's records");
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  const base::SignalsBlocked blocked;  // the thread inherits it
+  thread_ = std::thread([this] { Run(); });
   return {};
 }
 

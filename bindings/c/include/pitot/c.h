@@ -31,7 +31,7 @@
 
 // Of libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 0
+#define PITOT_ABI_REVISION 1
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -78,6 +78,16 @@ enum { PITOT_LOG_INFO = 0, PITOT_LOG_WARNING = 1, PITOT_LOG_ERROR = 2 };
 // pitot_recorder_... functions, never by what records. It must not call Pitot.
 typedef void (*pitot_log_function)(void* context, pitot_log_level level, const char* message);
 
+// How much is recorded, as pitot::Depth.
+typedef int32_t pitot_depth;
+enum {
+  PITOT_DEPTH_SCOPES = 0,
+  PITOT_DEPTH_GRAPHS = 1,
+  PITOT_DEPTH_KERNELS = 2,
+  PITOT_DEPTH_OPS = 3,
+  PITOT_DEPTH_AUTO = 255
+};
+
 // As pitot::Options, which says what each field means, its limits and its default.
 typedef struct pitot_options {
   uint32_t size;
@@ -96,6 +106,10 @@ typedef struct pitot_options {
   uint64_t max_incident_directory_bytes;
   pitot_log_function log;  // NULL: messages go nowhere
   void* log_context;       // must live as long as the process: a thread that hangs may call late
+  // Since revision 1.
+  double overhead_budget_percent;
+  pitot_depth depth;
+  uint32_t reserved;  // 0
 } pitot_options;
 // Fills in the defaults; `size` is sizeof(pitot_options).
 PITOT_C_API void pitot_options_init(pitot_options* options, size_t size);
@@ -118,6 +132,27 @@ PITOT_C_API pitot_status pitot_recorder_trigger(pitot_recorder* recorder, const 
 // Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE when the time was up.
 PITOT_C_API pitot_status pitot_recorder_flush(pitot_recorder* recorder, uint32_t timeout_ms, char* message,
                                               size_t message_size);
+// How deep to record from now on. Errors: PITOT_NOT_RUNNING; PITOT_INVALID_ARGUMENT. Since revision 1, as what follows.
+PITOT_C_API pitot_status pitot_recorder_set_depth(pitot_recorder* recorder, pitot_depth depth, char* message,
+                                                  size_t message_size);
+
+// As pitot::CuptiOptions.
+typedef struct pitot_cupti {
+  uint32_t size;
+  uint32_t reserved;    // 0
+  const char* library;  // NULL: found
+  uint64_t memory_bytes;
+} pitot_cupti;
+PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
+// Records what NVIDIA GPUs do, for good; before the first use of CUDA. NULL: the defaults. Errors: PITOT_UNAVAILABLE
+// and PITOT_NOT_FOUND say what is missing or who has CUPTI; PITOT_ALREADY_RUNNING; PITOT_INVALID_ARGUMENT names the
+// field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
+                                                  size_t message_size);
+// Hands CUPTI to another profiler of the process, and takes it back. Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE.
+PITOT_C_API pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size);
+PITOT_C_API pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size);
+
 // Stops recording and gives back memory and threads; an incident being written is finished, in at most `timeout_ms`.
 // The handle stays valid. Idempotent. Not from a callback.
 PITOT_C_API void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms);

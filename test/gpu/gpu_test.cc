@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector over a real CUPTI and a real GPU. Each test is a process of its own (tools/gpu_check starts it so):
+// what CUPTI has once done to a process stays.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "gpu/work.h"
+#include "pitot/collect/cupti.h"
+#include "session/host.h"
+
+namespace {
+
+namespace model = pitot::model;
+using model::kNone;
+using pitot::Depth;
+
+// Nothing of CUDA is touched before the collector was added, so whether there is a GPU is seen by its Status.
+struct GpuHost : session_test::Host {
+  explicit GpuHost(Depth depth) {
+    options.depth = depth;
+    options.memory_budget_bytes = 256 << 20;
+    options.max_ring_bytes = 16 << 20;
+    options.pre_window_ms = 60'000;
+  }
+  // False: there is no GPU, which was said.
+  bool StartOrSkip(pitot::CuptiOptions cupti = {}) {
+    REQUIRE(Start());
+    const pitot::Status status = recorder.Add(pitot::MakeCuptiCollector(cupti));
+    if (status.ok() && gpu::CountDevices() > 0) return true;
+    WARN("skipped, there is no GPU: " << status.message());
+    return false;
+  }
+  model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    REQUIRE(model::FindInconsistency(traces().back()) == "");
+    return traces().back();
+  }
+};
+
+std::string_view Name(const model::Trace& trace, uint32_t gpu) { return trace.strings[trace.gpu.name[gpu]]; }
+bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+std::vector<uint32_t> Kernels(const model::Trace& trace, std::string_view part) {
+  std::vector<uint32_t> rows;
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    if (trace.gpu.kind[i] == model::GpuKind::kKernel && Has(Name(trace, i), part)) rows.push_back(i);
+  }
+  return rows;
+}
+
+void Say(const model::Trace& trace) {
+  for (const auto& attribute : trace.attributes) {
+    const std::string_view key = trace.strings[attribute.key];
+    if (key.substr(0, 5) == "cupti")
+      std::printf("%s: %s\n", std::string(key).c_str(), std::string(trace.strings[attribute.value]).c_str());
+  }
+  for (const auto& loss : trace.gpu_losses)
+    std::printf("lost: %s, %llu records\n", std::string(trace.strings[loss.reason]).c_str(),
+                static_cast<unsigned long long>(loss.records));
+}
+
+}  // namespace
+
+TEST_CASE("every kernel, copy and set of a request is tied to its call, scope and batch", "[gpu][join]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip()) return;
+  const gpu::Stream stream = gpu::MakeStream();
+  gpu::Copy(stream, 1 << 20, true);  // makes the buffers
+  gpu::SynchronizeStream(stream);
+  constexpr int kRequests = 20, kLaunches = 50;
+  for (int r = 0; r < kRequests; ++r) {
+    pitot::Request request = pitot::Request::Begin("/infer");
+    pitot::Batch batch = pitot::Batch::Begin("executor");
+    batch.Join(request.token());
+    {
+      PITOT_SCOPE("forward");
+      gpu::Copy(stream, 1 << 20, r % 2 == 0);
+      for (int i = 0; i < kLaunches; ++i) gpu::LaunchSpin(stream, 2000);
+      gpu::Set(stream, 4096);
+      gpu::SynchronizeStream(stream);
+    }
+    batch.Finish();
+    request.Finish(pitot::Outcome::kOk);
+  }
+  REQUIRE(std::string(gpu::LastError()) == "");
+
+  const model::Trace trace = host.Incident();
+
+  Say(trace);
+  const std::vector<uint32_t> kernels = Kernels(trace, "Spin");
+  CHECK(kernels.size() == kRequests * kLaunches);
+  uint32_t joined = 0, in_batch = 0, early = 0;
+  int64_t least_ns = INT64_MAX, most_ns = 0;
+  for (const uint32_t kernel : kernels) {
+    const uint32_t call = trace.gpu.call[kernel];
+    joined += call != kNone;
+    if (call == kNone) continue;
+    in_batch += trace.calls.batch[call] != kNone;
+    early += trace.gpu.begin_ns[kernel] < trace.calls.begin_ns[call];
+    least_ns = std::min(least_ns, trace.gpu.duration_ns[kernel]);
+    most_ns = std::max(most_ns, trace.gpu.duration_ns[kernel]);
+  }
+  CHECK(joined == kernels.size());
+  CHECK(in_batch == kernels.size());
+  std::printf("kernels that begin before their launch: %u of %zu; 2 us take %lld to %lld ns\n", early, kernels.size(),
+              static_cast<long long>(least_ns), static_cast<long long>(most_ns));
+  CHECK(early <= kernels.size() / 100);
+  uint32_t copies = 0, sets = 0, waits = 0;
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    copies += trace.gpu.kind[i] == model::GpuKind::kMemcpy && trace.gpu.bytes[i] == 1 << 20;
+    sets += trace.gpu.kind[i] == model::GpuKind::kMemset;
+  }
+  for (uint32_t i = 0; i < trace.calls.size(); ++i)
+    waits += Has(trace.strings[trace.calls.name[i]], "StreamSynchronize");
+  CHECK(copies >= kRequests);
+  CHECK(sets == kRequests);
+  CHECK(waits >= kRequests);
+  REQUIRE_FALSE(trace.devices.empty());
+  std::printf("device: %s, %u multiprocessors\n", std::string(trace.strings[trace.devices[0].name]).c_str(),
+              trace.devices[0].multiprocessors);
+  CHECK(trace.devices[0].multiprocessors != 0);
+}
+
+TEST_CASE("graphs at graph level, then node level, then back, without a crash", "[gpu][graphs]") {
+  GpuHost host(Depth::kGraphs);
+  if (!host.StartOrSkip()) return;
+  const gpu::Stream stream = gpu::MakeStream();
+  gpu::LaunchEmpty(stream);
+  gpu::Synchronize();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  gpu::Graph* const graph = gpu::Capture(stream, 1000, nullptr);
+  REQUIRE(std::string(gpu::LastError()) == "");
+  const auto replay = [&](int times) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < times; ++i) gpu::Replay(graph, stream), gpu::SynchronizeStream(stream);
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / times;
+  };
+  replay(50);
+  std::printf("graph level: %.0f us a replay of 1000 nodes\n", replay(200));
+  const model::Trace at_graphs = host.Incident();
+  Say(at_graphs);
+  uint32_t graphs = 0;
+  for (uint32_t i = 0; i < at_graphs.gpu.size(); ++i) graphs += at_graphs.gpu.kind[i] == model::GpuKind::kGraph;
+  CHECK(graphs >= 200);
+  for (int round = 0; round < 5; ++round) {
+    REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+    std::printf("node level: %.0f us", replay(50));
+    REQUIRE(host.recorder.SetDepth(Depth::kGraphs).ok());
+    std::printf(", waiting for graph level: %.0f us", replay(700));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::printf(", graph level again: %.0f us", replay(100));
+    REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());
+    std::printf(", scopes: %.0f us\n", replay(100));
+    REQUIRE(host.recorder.SetDepth(Depth::kGraphs).ok());
+  }
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  const std::vector<uint32_t> nodes = Kernels(trace, "Empty");
+  CHECK(nodes.size() >= 5 * 50 * 1000);
+  uint32_t joined = 0;
+  for (const uint32_t node : nodes) joined += trace.gpu.call[node] != kNone && trace.gpu.graph[node] != 0;
+  CHECK(joined >= nodes.size() - 1);
+  std::printf("nodes %zu, joined %u, graph %u node %u\n", nodes.size(), joined, trace.gpu.graph[nodes.back()],
+              trace.gpu.node[nodes.back()]);
+}
+
+TEST_CASE("turning depth up and down takes at most 100 us, and its cost is gone after", "[gpu][depth]") {
+  GpuHost host(Depth::kScopes);
+  if (!host.StartOrSkip()) return;
+  const gpu::Stream stream = gpu::MakeStream();
+  const auto launches = [&] {
+    gpu::Synchronize();
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 500; ++i) gpu::LaunchEmpty(stream);
+    const double ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() / 500;
+    gpu::Synchronize();
+    return ns;
+  };
+  for (int i = 0; i < 20; ++i) launches();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const auto median = [](std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    return values[values.size() / 2];
+  };
+  const auto set = [&](Depth depth) {
+    const auto begin = std::chrono::steady_clock::now();
+    REQUIRE(host.recorder.SetDepth(depth).ok());
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+  };
+  std::vector<double> before, off, graphs, kernels, up, down;
+  for (int i = 0; i < 100; ++i) before.push_back(launches());
+  for (int i = 0; i < 200; ++i) {
+    up.push_back(set(Depth::kKernels));
+    kernels.push_back(launches());
+    down.push_back(set(Depth::kScopes));
+    off.push_back(launches());
+    set(Depth::kGraphs);
+    graphs.push_back(launches());
+    set(Depth::kScopes);
+  }
+  std::printf("an empty launch, ns: before %.0f, kernels %.0f, graphs %.0f, off after %.0f\n", median(before),
+              median(kernels), median(graphs), median(off));
+  std::printf("depth up %.0f us (most %.0f), down %.0f us (most %.0f)\n", median(up),
+              *std::max_element(up.begin(), up.end()), median(down), *std::max_element(down.begin(), down.end()));
+  Say(host.Incident());
+  CHECK(median(up) <= 100);
+  CHECK(median(down) <= 100);
+}
+
+TEST_CASE("a million kernels a second: the newest survive, memory is bounded, losses are counted", "[gpu][flood]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip()) return;
+  const gpu::Stream stream = gpu::MakeStream();
+  gpu::Graph* const graph = gpu::Capture(stream, 1000, nullptr);
+  gpu::Replay(graph, stream);
+  gpu::Synchronize();
+  const uint64_t free_before = gpu::FreeDeviceBytes();
+  const auto begin = std::chrono::steady_clock::now();
+  int replays = 0;
+  while (std::chrono::steady_clock::now() - begin < std::chrono::seconds(10)) {
+    for (int i = 0; i < 20; ++i, ++replays) gpu::Replay(graph, stream);
+    gpu::SynchronizeStream(stream);
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  const std::vector<uint32_t> nodes = Kernels(trace, "Empty");
+  std::printf("%.0f kernels a second, %zu kept, of the last %.0f ms; device memory taken meanwhile: %.1f MiB\n",
+              replays * 1000.0 / seconds, nodes.size(),
+              nodes.empty() ? 0 : static_cast<double>(trace.window_end_ns - trace.gpu.begin_ns[nodes.front()]) / 1e6,
+              (static_cast<double>(free_before) - static_cast<double>(gpu::FreeDeviceBytes())) / (1 << 20));
+  CHECK_FALSE(nodes.empty());
+  CHECK_FALSE(trace.gpu_losses.empty());
+}
+
+TEST_CASE("a device that is reset under the recorder harms nobody", "[gpu][reset]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip()) return;
+  for (int round = 0; round < 3; ++round) {
+    const gpu::Stream stream = gpu::MakeStream();
+    for (int i = 0; i < 100; ++i) gpu::LaunchEmpty(stream);
+    gpu::Reset();
+  }
+  const gpu::Stream stream = gpu::MakeStream();
+  gpu::LaunchEmpty(stream);
+  gpu::Synchronize();
+  REQUIRE(std::string(gpu::LastError()) == "");
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  std::printf("kernels seen: %zu of 301\n", Kernels(trace, "Empty").size());
+  CHECK(Kernels(trace, "Empty").size() >= 1);
+}
