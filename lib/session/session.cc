@@ -41,6 +41,7 @@ Session::Session(OwnedOptions options)
       fork_epoch_(trace::ForkEpoch()),
       split_(Split(options_.values)),
       fixed_depth_(options_.values.depth),
+      depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
       budget_(options_.values.max_incidents_per_cause_and_hour) {
   sem_init(&wake_, 0, 0);
 }

@@ -158,7 +158,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   std::atomic<Depth> fixed_depth_;  // kAuto: none
   std::mutex depth_mutex_;          // before mutex_
-  Depth depth_ = Depth::kScopes;    // guarded by depth_mutex_: that collectors were told
+  Depth depth_;                     // guarded by depth_mutex_: that collectors were told
 
   // The watcher's own.
   std::unique_ptr<Incident> pending_;

@@ -22,6 +22,11 @@ struct CuptiOptions {
   // Host memory for what GPUs did, bytes, on top of Options::memory_budget_bytes: at least 8 MiB. A quarter is what
   // CUPTI writes to, the rest holds the newest records, 48 bytes each. CUPTI itself takes about 10 MB of each device.
   uint64_t memory_bytes = 64ull << 20;
+  // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
+  // that only where it is switched on before the process uses CUDA, and crashes at the launch of a graph that was made
+  // after it was switched off: it stays on to the end of the process, and PyTorch's profiler sees graphs as a whole,
+  // too. Without it graphs are recorded node by node wherever kernels are.
+  bool graph_level = false;
 };
 
 // Add it before the first use of CUDA: what is enabled later can be switched off again, but costs each launch a little

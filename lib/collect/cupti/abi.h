@@ -54,7 +54,12 @@ enum Attribute : int {
 
 enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3, kSynchronize = 4, kState = 6 };
 // Of kResource and kState.
-enum ResourceCallback : uint32_t { kGraphNodeCreated = 13, kGraphExecCreated = 18, kGraphNodeCloned = 20 };
+enum ResourceCallback : uint32_t {
+  kGraphNodeCreated = 13,
+  kGraphExecCreateStarting = 17,
+  kGraphExecCreated = 18,
+  kGraphNodeCloned = 20
+};
 enum StateCallback : uint32_t { kFatalError = 1 };
 enum ThreadIdType : int { kSystemThreadId = 1 };  // gettid's; the default is pthread_self's
 enum CallbackSite : int { kEnter = 0, kExit = 1 };

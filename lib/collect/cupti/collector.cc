@@ -54,7 +54,9 @@ struct Engine {
   Api api{};
   ApiCalls calls;
   std::unique_ptr<BufferPool> pool;
-  std::atomic<Control*> control{nullptr};  // of the collector that runs; collectors leave theirs too
+  std::atomic<Control*> control{nullptr};          // the last of these
+  std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
+  Engine* former = nullptr;
 };
 
 // The one whose callbacks are registered.
@@ -125,6 +127,7 @@ class CuptiCollector final : public Collector {
   CuptiCollector(const CuptiOptions& options, const Control::Surroundings& surroundings)
       : library_(options.library != nullptr ? options.library : ""),
         memory_bytes_(options.memory_bytes),
+        graph_level_(options.graph_level),
         surroundings_(surroundings) {}
   ~CuptiCollector() override { Stop(); }
 
@@ -163,10 +166,11 @@ class CuptiCollector final : public Collector {
 
   const std::string library_;
   const uint64_t memory_bytes_;
+  const bool graph_level_;
   const Control::Surroundings surroundings_;
   bool is_running_ = false;
   Engine* engine_ = nullptr;
-  Control* control_ = nullptr;  // left behind: CUPTI may be in a callback
+  Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback for ever
   std::unique_ptr<History> history_;
   Tables tables_;
 
@@ -229,6 +233,7 @@ Status CuptiCollector::Open() {
     made->pool = BufferPool::Make(buffers, kBufferBytes);
     if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");
     made->calls.Find(api);
+    made->former = engine;
     engine = made.release();
     if (g_engine.exchange(engine) == nullptr) std::atexit(CloseAtExit);
   }
@@ -238,10 +243,12 @@ Status CuptiCollector::Open() {
   decoder_ = std::make_unique<Decoder>(&engine->api, strides, &pairs_, &tables_);
   pairs_.Add(ReadClockPair());
   g_fork_epoch.store(trace::ForkEpoch());
-  control_ = new Control(&engine->api, &engine->calls,
-                         {OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool}, surroundings_);
+  engine->controls.push_back(std::make_unique<Control>(
+      &engine->api, &engine->calls,
+      Control::Callbacks{OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool}, surroundings_));
+  control_ = engine->controls.back().get();
   engine->control.store(control_);
-  if (Status status = control_->Start(); !status.ok()) return status;
+  if (Status status = control_->Start(graph_level_); !status.ok()) return status;
   before_ = seen_ = engine->pool->counts();
   NoteDepth();
   const base::SignalsBlocked blocked;  // the thread inherits it
@@ -315,7 +322,7 @@ void CuptiCollector::Round(int64_t now_ns) {
   if (now_ns - paired_ns_ >= kPairsNs) paired_ns_ = now_ns, pairs_.Add(ReadClockPair());
   if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
   const BufferCounts before = engine_->pool->counts();
-  control_->Tick(now_ns, before.requested != before_.requested);
+  control_->Tick(now_ns);
   NoteDepth();
   // Where nothing is out there is nothing to hand over.
   if (before.requested - before.refused != before.completed) control_->Flush();

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
@@ -71,7 +72,7 @@ std::string Control::Reason() const {
   return reason_;
 }
 
-Status Control::Start() noexcept {
+Status Control::Start(bool graph_level) noexcept {
   const Entered entered(this);
   if (!entered) return Status(StatusCode::kUnavailable, "the process exits");
   for (const Quirk& quirk : kRefused) {
@@ -79,14 +80,17 @@ Status Control::Start() noexcept {
   }
   try {
     const std::lock_guard lock(mutex_);
-    is_early_ = !surroundings_.is_cuda_in_use();
+    has_graph_level_ = graph_level && !surroundings_.is_cuda_in_use();
     if (surroundings_.ask_kineto() == KinetoState::kActive) {
       reason_ = "PyTorch's profiler has CUPTI";
       mode_.store(Mode::kAside);
       return {};
     }
-    is_settling_ = is_early_;
-    return Take();
+    Status status = Take();
+    if (graph_level && !has_graph_level_)
+      reason_ =
+          "no graph level: the collector was added after CUDA was in use, or PyTorch's profiler is in the process";
+    return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
   }
@@ -110,7 +114,10 @@ Status Control::Take() {
     return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s",
                  ResultName(api_, result).c_str());
   }
-  enabled_ = 0, calls_level_ = 0;
+  enabled_ &= uint64_t{1} << kGraphTrace;  // it is never given back
+  calls_level_ = 0;
+  // Who does not hear of new graphs cannot tell which may be recorded as a whole.
+  has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   mode_.store(Mode::kOn);
   Apply();
   return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", reason_.c_str());
@@ -129,7 +136,7 @@ Status Control::Subscribe(KinetoState kineto) {
     if (!has_kineto) {
       source_.store(CallSource::kCallbacks);
       EnableCallback(kState, kFatalError, true);
-      EnableCallback(kResource, kGraphExecCreated, true);
+      for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) EnableCallback(kResource, id, true);
       return {};
     }
     // PyTorch's profiler would find no place for its own, and see no GPU for the life of the process.
@@ -156,7 +163,7 @@ Status Control::Subscribe(KinetoState kineto) {
 // Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
 void Control::Release() {
   EnableCalls(0);
-  for (uint32_t kind = 0; kind < kKindCount; ++kind) Enable(kind, false);
+  for (const uint32_t kind : kKernelKinds) Enable(kind, false);
   api_.activity_flush_all(0);
   if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
   subscriber_ = nullptr;
@@ -196,7 +203,7 @@ Status Control::Resume() noexcept {
       mode_.store(Mode::kAside);
       return {};
     }
-    is_early_ = false;  // what was captured meanwhile nobody knows
+    has_graph_level_ = false;  // what was captured meanwhile nobody knows
     Status status = Take();
     if (!status.ok() && mode() == Mode::kPaused) reason_ = status.message();
     return status;
@@ -218,7 +225,7 @@ void Control::SetDepth(Depth depth) noexcept {
   }
 }
 
-void Control::Tick(int64_t now_ns, bool is_used) noexcept {
+void Control::Tick(int64_t now_ns) noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
@@ -238,7 +245,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
       effective_.store(Depth::kScopes);
       reason_ = "stepped aside for PyTorch's profiler";
     } else if (mode() == Mode::kAside && !is_kineto_active) {
-      is_early_ = false;
+      has_graph_level_ = false;
       if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
     } else if (mode() == Mode::kOn) {
       if (source_.load() == CallSource::kCallbacks && surroundings_.ask_kineto() != KinetoState::kAbsent) {
@@ -246,9 +253,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
         Release();
         if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
       }
-      const bool was_settled = is_settling_ && is_used;
-      if (was_settled) is_settling_ = false;
-      if (was_settled || (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs)) Apply();
+      if (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs) Apply();
     }
   } catch (const std::exception&) {
     // The next tick tries again.
@@ -269,7 +274,7 @@ void Control::Reclaim() noexcept {
     }
     const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
     if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
-    enabled_ = 0;
+    enabled_ &= uint64_t{1} << kGraphTrace;
     Apply();
   } catch (const std::bad_alloc&) {
     // The next time.
@@ -287,44 +292,39 @@ void Control::OnState(uint32_t callback_id) noexcept {
 }
 
 void Control::OnResource(uint32_t callback_id) noexcept {
-  // Enabling graph level crashes CUPTI at the next replay of a graph that was made executable without it.
-  if (callback_id == kGraphExecCreated && !is_graph_trace_on_.load(std::memory_order_relaxed))
+  // With graph level on CUPTI crashes at the launch of a graph that was made executable without it.
+  const bool is_new = callback_id == kGraphExecCreateStarting || callback_id == kGraphExecCreated;
+  if (is_new && !is_graph_trace_on_.load(std::memory_order_relaxed))
     has_unsafe_graphs_.store(true, std::memory_order_relaxed);
 }
 
-// Whether every executable graph there is was made while graph level was on.
-bool Control::MayUseGraphLevel() const {
-  return (enabled_ >> kGraphTrace & 1) != 0 ||
-         (is_early_ && source_.load() == CallSource::kCallbacks && !has_unsafe_graphs_.load());
-}
-
-// Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind.
+// Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind. Graph level, where
+// there is one, is off only while nodes are recorded: switched off alone CUPTI goes on as before, and crashes at the
+// launch of the next graph that is made.
 void Control::Apply() {
-  const Depth depth = is_settling_ ? Depth::kGraphs : wanted_;
-  const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
-  const bool wants_graph_level = depth == Depth::kGraphs && (is_settling_ || MayUseGraphLevel());
-  // After node level a graph is as dear at graph level until it was replayed once with neither.
-  const bool has_kernels = (enabled_ >> kConcurrentKernel & 1) != 0;
-  if (has_kernels && (enabled_ >> kGraphTrace & 1) == 0) had_nodes_ = true;
-  if (has_kernels && depth != Depth::kKernels && depth != Depth::kOps && (had_nodes_ || depth == Depth::kScopes)) {
-    without_since_ns_ = now_ns;
+  const bool wants_nodes = wanted_ >= Depth::kKernels;
+  const bool has_nodes = IsEnabled(kConcurrentKernel) && !IsEnabled(kGraphTrace);
+  has_graph_level_ = has_graph_level_ && !has_unsafe_graphs_.load();
+  if (has_graph_level_ && !wants_nodes && !IsEnabled(kGraphTrace)) {
+    // After nodes were recorded graphs stay as dear until they were launched once with nothing recorded.
+    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    if (has_nodes) is_waiting_ = true, without_since_ns_ = now_ns;
+    if (is_waiting_ && now_ns - without_since_ns_ < kWithoutNs) {
+      EnableCalls(0);
+      for (const uint32_t kind : kKernelKinds) Enable(kind, false);
+      return effective_.store(Depth::kScopes);
+    }
+    Enable(kGraphTrace, true);
   }
-  is_waiting_ = wants_graph_level && had_nodes_ && (has_kernels || now_ns - without_since_ns_ < kWithoutNs);
-  const Depth now = is_waiting_ ? Depth::kScopes : depth;
-  if (now == Depth::kScopes) {
-    EnableCalls(is_waiting_ ? 1 : 0);
-    for (uint32_t kind = 0; kind < kKindCount; ++kind) Enable(kind, false);
-  } else {
-    if (wants_graph_level) had_nodes_ = false;
-    Enable(kGraphTrace, wants_graph_level);
-    for (const uint32_t kind : kKernelKinds) Enable(kind, true);
-    EnableCalls(now == Depth::kGraphs ? 1 : 2);
-  }
-  if (mode() == Mode::kOn) effective_.store(now == Depth::kOps ? Depth::kKernels : now);
+  is_waiting_ = false;
+  if (wants_nodes && IsEnabled(kGraphTrace)) Enable(kGraphTrace, false);
+  for (const uint32_t kind : kKernelKinds) Enable(kind, wanted_ != Depth::kScopes);
+  EnableCalls(wants_nodes ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
+  if (mode() == Mode::kOn) effective_.store(std::min(wanted_, Depth::kKernels));
 }
 
 void Control::Enable(uint32_t kind, bool on) {
-  if (((enabled_ >> kind & 1) != 0) == on || (on && mode() != Mode::kOn)) return;
+  if (IsEnabled(kind) == on || (on && mode() != Mode::kOn)) return;
   enabled_ ^= uint64_t{1} << kind;
   if (kind == kGraphTrace) is_graph_trace_on_.store(on);
   const Result result = on ? api_.activity_enable(kind) : api_.activity_disable(kind);

@@ -48,9 +48,9 @@ class Control {
   Control(const Api* api, ApiCalls* calls, const Callbacks& callbacks, const Surroundings& surroundings)
       : api_(*api), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
 
-  // Takes CUPTI, and enables all kinds once: what is enabled before the process's first CUDA context can be switched
-  // off without a trace. Depth is kScopes then. Errors: kUnavailable, with CUPTI's reason and who has it.
-  Status Start() noexcept;
+  // Takes CUPTI, at depth kScopes. `graph_level` as CuptiOptions. Errors: kUnavailable, with CUPTI's reason and who has
+  // it.
+  Status Start(bool graph_level) noexcept;
   void Stop() noexcept;
   // At most 100 us. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
@@ -58,8 +58,8 @@ class Control {
   Status Pause() noexcept;
   Status Resume() noexcept;
   // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
-  // `is_used`: CUPTI has asked for a buffer. Thread: the decoding one, every 20 ms or so.
-  void Tick(int64_t now_ns, bool is_used) noexcept;
+  // Thread: the decoding one, every 20 ms or so.
+  void Tick(int64_t now_ns) noexcept;
   // Somebody registered callbacks over ours: registers them again, three times at most, then gives up. Thread: as Tick.
   void Reclaim() noexcept;
   // Has CUPTI hand over what is complete. Thread: as Tick.
@@ -85,7 +85,7 @@ class Control {
   Status Subscribe(KinetoState kineto);
   void Release();
   void Apply();
-  bool MayUseGraphLevel() const;
+  bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
   void EnableCalls(uint8_t level);
   void EnableCallback(Domain domain, uint32_t callback_id, bool on);
@@ -98,14 +98,12 @@ class Control {
 
   mutable std::mutex mutex_;  // guards what follows; callbacks of CUPTI never take it
   Subscriber subscriber_ = nullptr;
-  bool is_early_ = false;     // taken before the process used CUDA
-  bool is_settling_ = false;  // all kinds are on until CUDA is used
-  uint64_t enabled_ = 0;      // kinds, by bit
-  uint8_t calls_level_ = 0;   // 0: none, 1: launches of graphs, 2: all
+  bool has_graph_level_ = false;  // it was switched on before the process used CUDA, and no graph was made without it
+  uint64_t enabled_ = 0;          // kinds, by bit
+  uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
   Depth wanted_ = Depth::kScopes;
-  bool had_nodes_ = false;        // graphs were recorded node by node since they were last without records
-  int64_t without_since_ns_ = 0;  // since when no kernels are recorded
-  bool is_waiting_ = false;       // for graphs to have been without records
+  bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
+  int64_t without_since_ns_ = 0;  // since when
   uint32_t reclaimed_ = 0;
   std::string reason_;
 
@@ -114,7 +112,7 @@ class Control {
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
   std::atomic<bool> is_graph_trace_on_{false};
-  std::atomic<bool> has_unsafe_graphs_{false};  // executable ones that were made while graph level was off
+  std::atomic<bool> has_unsafe_graphs_{false};  // executable ones, made while graph level was off
   std::atomic<bool> is_closed_{false};
   std::atomic<uint32_t> inside_{0};  // calls of CUPTI at this moment
 };

@@ -58,11 +58,8 @@ struct GpuHost : session_test::Host {
   }
   bool StartAt(Depth depth) {
     if (!Start() || !Add().ok()) return false;
-    // CUDA is used from here on: what is enabled early is settled.
-    cuda.Run({.name = "first"});
-    const bool is_settled = fakes::WaitUntil([&] { return !cuda.IsEnabled(cupti::kGraphTrace); });
     collector->SetDepth(depth);
-    return is_settled;
+    return true;
   }
   model::Trace Incident() {
     REQUIRE(TriggerAndFlush());
@@ -174,7 +171,7 @@ TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when i
   CHECK(trace.depths[last].depth == Depth::kScopes);
   CHECK(trace.depths[last - 1].depth == Depth::kKernels);
   CHECK(trace.depths[last - 1].end_ns == trace.depths[last].begin_ns);
-  CHECK(host.cuda.callbacks_enabled() == 2);  // fatal errors and graphs, which cost nothing until they happen
+  CHECK(host.cuda.callbacks_enabled() == 3);  // fatal errors and graphs, which cost nothing until they happen
 }
 
 TEST_CASE("where another tool has CUPTI the recorder says whose it is, and records the rest", "[cupti]") {
@@ -337,7 +334,7 @@ TEST_CASE("LibTorch that is loaded later gets the subscription", "[cupti]") {
   REQUIRE(host.StartAt(Depth::kKernels));
   CHECK(host.cuda.HasSubscriber());
   g_kineto = KinetoState::kIdle;
-  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.callbacks_enabled() > 2; }));
+  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.callbacks_enabled() > 3; }));
   host.cuda.Run({.name = "gemm"});
   const model::Trace trace = host.Incident();
   REQUIRE(Find(trace, "gemm") != kNone);
@@ -376,49 +373,78 @@ TEST_CASE("a kernel that still runs is shown once it has ended, in a later incid
 TEST_CASE("of graphs one record a launch at graph level, one a node at node level, and neither crash nor cost left",
           "[cupti]") {
   GpuHost host;
-  REQUIRE(host.Start());
-  REQUIRE(host.Add().ok());
-  host.collector->SetDepth(Depth::kGraphs);
+  host.cupti_options.graph_level = true;
+  REQUIRE(host.StartAt(Depth::kGraphs));
   const uint32_t graph = host.cuda.Instantiate(3);
   host.cuda.Replay(graph, "at graph level");
-  REQUIRE(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "graph") == 1; }));
-  CHECK(CountNamed(host.Incident(), "at graph level") == 0);
+  host.cuda.Run({.name = "eager"});
+  const model::Trace at_graphs = host.Incident();
+  CHECK(CountNamed(at_graphs, "graph") == 1);
+  CHECK(CountNamed(at_graphs, "at graph level") == 0);
+  CHECK(CountNamed(at_graphs, "eager") == 1);
+  CHECK(at_graphs.strings[at_graphs.calls.name[at_graphs.gpu.call[Find(at_graphs, "graph")]]] == "cudaGraphLaunch");
 
-  host.collector->SetDepth(Depth::kKernels);
-  host.cuda.Replay(graph, "node");
-  const model::Trace trace = host.Incident();
-  CHECK(CountNamed(trace, "node") == 3);
-  CHECK(trace.gpu.graph[Find(trace, "node")] == graph);
-  CHECK(trace.strings[trace.calls.name[trace.gpu.call[Find(trace, "node")]]] == "cudaGraphLaunch");
+  for (int i = 0; i < 3; ++i) {
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Replay(graph, "node");
+    const model::Trace trace = host.Incident();
+    CHECK(CountNamed(trace, "node") == 3u * (i + 1));
+    CHECK(trace.gpu.graph[Find(trace, "node")] == graph);
+    CHECK(trace.strings[trace.calls.name[trace.gpu.call[Find(trace, "node")]]] == "cudaGraphLaunch");
 
-  host.collector->SetDepth(Depth::kGraphs);
-  REQUIRE(fakes::WaitUntil([&] {
-    host.cuda.Replay(graph, "again");
-    return host.cuda.IsEnabled(cupti::kGraphTrace);
-  }));
-  for (int i = 0; i < 5; ++i) host.cuda.Replay(graph, "again");
+    host.collector->SetDepth(i == 1 ? Depth::kScopes : Depth::kGraphs);
+    REQUIRE(fakes::WaitUntil([&] {
+      host.cuda.Replay(graph, "between");
+      return host.cuda.IsEnabled(cupti::kGraphTrace);
+    }));
+    for (int k = 0; k < 5; ++k) host.cuda.Replay(graph, "again");
+  }
   CHECK(host.cuda.dear_replays() == 0);
+  CHECK(host.cuda.broken_rules() == "");
+  // Graphs that are made after all was given back must not crash either.
+  host.recorder.Stop();
+  host.cuda.Replay(host.cuda.Instantiate(3), "after");
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("graph level is never enabled for graphs that were made without it", "[cupti]") {
+TEST_CASE("without graph level graphs are recorded by node, whenever they were made", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kScopes));
-  const uint32_t graph = host.cuda.Instantiate(3);
+  const uint32_t before = host.cuda.Instantiate(3);
   host.collector->SetDepth(Depth::kGraphs);
-  host.cuda.Replay(graph, "node");
+  host.cuda.Replay(before, "node");
+  host.cuda.Replay(host.cuda.Instantiate(3), "node");
   CHECK(host.cuda.broken_rules() == "");
-  CHECK(CountNamed(host.Incident(), "node") == 3);
+  CHECK(CountNamed(host.Incident(), "node") == 6);
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kGraphTrace));
+}
 
-  host.recorder.Stop();
-  GpuHost late;
-  g_cuda_in_use = true;
-  REQUIRE(late.Start());
-  REQUIRE(late.Add().ok());
-  const uint32_t before = late.cuda.Instantiate(3);
-  late.collector->SetDepth(Depth::kGraphs);
-  late.cuda.Replay(before, "node");
-  CHECK(late.cuda.broken_rules() == "");
+TEST_CASE("graph level is over for good once a graph was made while nodes were recorded", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.graph_level = true;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const uint32_t graph = host.cuda.Instantiate(3);
+  for (const Depth depth : {Depth::kGraphs, Depth::kScopes, Depth::kGraphs, Depth::kKernels, Depth::kGraphs}) {
+    host.collector->SetDepth(depth);
+    host.cuda.Replay(graph, "node");
+  }
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kGraphTrace));
+  CHECK(CountNamed(host.Incident(), "node") == 12);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("graph level is refused in words where CUDA was in use before, or LibTorch is there", "[cupti]") {
+  for (const bool is_late : {true, false}) {
+    GpuHost host;
+    host.cupti_options.graph_level = true;
+    g_cuda_in_use = is_late;
+    g_kineto = is_late ? KinetoState::kAbsent : KinetoState::kIdle;
+    const uint32_t before = host.cuda.Instantiate(3);
+    REQUIRE(host.StartAt(Depth::kGraphs));
+    host.cuda.Replay(before, "node");
+    CHECK(host.cuda.broken_rules() == "");
+    CHECK_THAT(Attribute(host.Incident(), "cupti"), Catch::Contains("no graph level"));
+  }
 }
 
 TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
@@ -499,7 +525,7 @@ TEST_CASE("many threads launch at once, and every kernel finds its thread", "[cu
   CHECK(CountNamed(trace, "even") == 1000);
   CHECK(CountNamed(trace, "odd") == 1000);
   for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
-    if (trace.strings[trace.gpu.name[i]] != "first") CHECK(trace.gpu.call[i] != kNone);
+    CHECK(trace.gpu.call[i] != kNone);
   }
   CHECK(host.cuda.broken_rules() == "");
 }

@@ -51,9 +51,11 @@ struct Buffer {
   size_t size, used;
   bool is_withheld;
 };
+enum class Level { kOff, kOn, kHalfOff };
 struct Graph {
   uint32_t nodes;
-  bool made_with_level, is_dear;
+  Level made_at;
+  bool is_dear;
 };
 // All that Reset resets.
 struct State {
@@ -72,6 +74,7 @@ struct State {
   int thread_id_type_ = 0;
   std::string other_, broken_;
   std::vector<Graph> graphs_;
+  Level level_ = Level::kOff;
   std::vector<uint8_t*> foreign_;
   size_t dropped_ = 0;
   uint64_t buffers_of_other_ = 0, dear_replays_ = 0;
@@ -125,7 +128,8 @@ class Library final : public fakes::FakeCupti, State {
 
   uint32_t Instantiate(uint32_t nodes) override {
     const std::lock_guard lock(mutex_);
-    graphs_.push_back({nodes, enabled_.count(kGraphTrace) != 0, false});
+    Resource(kGraphExecCreateStarting);
+    graphs_.push_back({nodes, level_, false});
     Resource(kGraphExecCreated);
     return static_cast<uint32_t>(graphs_.size());
   }
@@ -137,8 +141,9 @@ class Library final : public fakes::FakeCupti, State {
     Call("cudaGraphLaunch", kEnter, correlation, &data);
     const std::lock_guard lock(mutex_);
     Graph& it = graphs_[graph - 1];
-    const bool has_level = enabled_.count(kGraphTrace) != 0, has_kernels = enabled_.count(kConcurrentKernel) != 0;
-    if (has_level && !it.made_with_level) Break("graph level was enabled for a graph made without: CUPTI crashes");
+    const bool has_level = level_ != Level::kOff, has_kernels = enabled_.count(kConcurrentKernel) != 0;
+    if ((has_level && it.made_at == Level::kOff) || it.made_at == Level::kHalfOff)
+      Break("a graph that was made without graph level was launched with it: CUPTI crashes");
     const auto begin = static_cast<uint64_t>(RealtimeNs());
     if (has_level) {
       FakeBuffer record(generation_);
@@ -294,6 +299,12 @@ class Library final : public fakes::FakeCupti, State {
         enabled_.insert(kind);
       else
         enabled_.erase(kind);
+      // As CUPTI 13.0 does: graph level goes off only once kernels are recorded.
+      const bool has_kernels = enabled_.count(kConcurrentKernel) != 0;
+      if (enabled_.count(kGraphTrace) != 0)
+        level_ = Level::kOn;
+      else if (level_ != Level::kOff)
+        level_ = has_kernels ? Level::kOff : Level::kHalfOff;
       return kSuccess;
     });
   }
