@@ -257,6 +257,7 @@ std::unique_ptr<Trigger> Make(const pitot_predicate_trigger& from) noexcept {
 
 pitot_cupti ToC(const CuptiOptions& from) noexcept {
   pitot_cupti to{};
+  to.graph_level = from.graph_level;
   to.library = from.library;
   to.memory_bytes = from.memory_bytes;
   return to;
@@ -340,6 +341,7 @@ pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupt
   CuptiOptions cpp;
   cpp.library = values.library;
   cpp.memory_bytes = values.memory_bytes;
+  cpp.graph_level = values.graph_level != 0;
   return Say(recorder->recorder.Add(MakeCuptiCollector(cpp)), message, message_size);
 }
 

@@ -27,7 +27,8 @@ from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
 __version__ = "0.1.0"
 
 __all__ = [
-    "Batch", "BatchClose", "Clock", "Depth", "Incident", "InvalidArgument", "Outcome", "Owner", "Recorder", "Request", "RequestView",
+    "Batch", "BatchClose", "Clock", "Depth", "Incident", "InvalidArgument", "Outcome", "Owner", "Recorder", "Request",
+    "RequestView",
     "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "instant", "library_version", "now", "scope",
     "set_thread_name", "start", "this_owner", "traced",
 ]

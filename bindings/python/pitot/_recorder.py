@@ -229,14 +229,15 @@ class Recorder:
         return self._failure_or(lib.recorder_set_depth, lib.constant("depth", depth))
 
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
-                  memory_bytes: Optional[int] = None) -> Status:
+                  memory_bytes: Optional[int] = None, graph_level: bool = False) -> Status:
         """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
 
-        `library` is the file of libcupti, which is found if it is None. A false Status says why GPUs are not recorded.
+        `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level` means.
+        A false Status says why GPUs are not recorded.
         """
-        path = None if library is None else os.fsencode(library)
-        return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init,
-                                                                      {"library": path, "memory_bytes": memory_bytes})))
+        fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
+                  "graph_level": graph_level}
+        return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
     def pause_cupti(self) -> Status:
         """Hands CUPTI to another profiler of the process. PyTorch's gets it without being asked."""

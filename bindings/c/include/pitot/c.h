@@ -139,8 +139,8 @@ PITOT_C_API pitot_status pitot_recorder_set_depth(pitot_recorder* recorder, pito
 // As pitot::CuptiOptions.
 typedef struct pitot_cupti {
   uint32_t size;
-  uint32_t reserved;    // 0
-  const char* library;  // NULL: found
+  uint32_t graph_level;  // 0 or 1
+  const char* library;   // NULL: found
   uint64_t memory_bytes;
 } pitot_cupti;
 PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What recording a GPU costs PyTorch's models: the tables of docs/gpu.md.
+
+Runs each workload in short blocks of iterations, one block of each arm to a round, in shuffled order. An arm's cost is the
+median over rounds of its block's median iteration against that of the arm `off` in the same round, with quartiles; the arm
+`off again` says how far two equal arms lie apart on this machine.
+
+Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on,
+nothing done with them, Pitot paused), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and CUDA; a few rounds).
+`lasting` compares blocks at depth scopes after all of this with blocks before the first arm ever ran.
+
+Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+
+import pitot
+import torch
+from torch import nn
+
+ITERATIONS = 8
+PITOT_ARMS = {"off": pitot.Depth.SCOPES, "off again": pitot.Depth.SCOPES, "auto": pitot.Depth.AUTO,
+              "graphs": pitot.Depth.GRAPHS, "kernels": pitot.Depth.KERNELS}
+
+
+class Bottleneck(nn.Module):
+    """The block of ResNet-50: 1x1, 3x3, 1x1."""
+
+    def __init__(self, channels, width, stride):
+        super().__init__()
+        out = 4 * width
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, width, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU(inplace=True),
+            nn.Conv2d(width, out, 1, bias=False), nn.BatchNorm2d(out))
+        self.skip = nn.Identity() if stride == 1 and channels == out else nn.Sequential(
+            nn.Conv2d(channels, out, 1, stride, bias=False), nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        return torch.relu_(self.body(x) + self.skip(x))
+
+
+def resnet50():
+    layers = [nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+    channels = 64
+    for width, depth, stride in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+        for i in range(depth):
+            layers.append(Bottleneck(channels, width, stride if i == 0 else 1))
+            channels = 4 * width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2048, 1000))
+
+
+def on_gpu(model):
+    return model.cuda().half().eval()
+
+
+def transformer():
+    layer = nn.TransformerEncoderLayer(1024, 16, 4096, batch_first=True, norm_first=True)
+    return nn.TransformerEncoder(layer, 24, enable_nested_tensor=False)
+
+
+def captured(function):
+    """`function` as a CUDA graph."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph.replay
+
+
+def workloads():
+    torch.manual_seed(1)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.mha.set_fastpath_enabled(False)
+    image = {n: torch.randn(n, 3, 224, 224, device="cuda", dtype=torch.half) for n in (1, 64)}
+    text = torch.randn(1, 64, 1024, device="cuda", dtype=torch.half)
+    net, encoder = on_gpu(resnet50()), on_gpu(transformer())
+    return {"resnet50 b1": lambda: net(image[1]), "resnet50 b64": lambda: net(image[64]),
+            "transformer b1": lambda: encoder(text), "transformer b1, graph": captured(lambda: encoder(text))}
+
+
+def iterate(function, iterations=ITERATIONS):
+    """The median time of an iteration, in s, after one that does not count."""
+    times = []
+    for _ in range(iterations + 1):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        function()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times[1:])
+
+
+class Arms:
+    """Switches between arms."""
+
+    def __init__(self, recorder, alone):
+        self.recorder = recorder
+        self.alone = alone
+
+    def run(self, arm, function):
+        if arm in PITOT_ARMS:
+            self.recorder.set_depth(PITOT_ARMS[arm])
+            try:
+                return iterate(function)
+            finally:
+                self.recorder.set_depth(pitot.Depth.SCOPES)
+        if arm == "cupti":
+            self.recorder.pause_cupti()
+            if error := self.alone.pitot_cupti_alone(1):
+                sys.exit(f"gpu_overhead: CUPTI alone failed: {error}")
+            try:
+                return iterate(function)
+            finally:
+                self.alone.pitot_cupti_alone(0)
+                status = self.recorder.resume_cupti()
+                if not status:
+                    sys.exit(f"gpu_overhead: {status.message}")
+        activities = [torch.profiler.ProfilerActivity.CUDA]
+        if arm == "kineto-ops":
+            activities.append(torch.profiler.ProfilerActivity.CPU)
+        with torch.profiler.profile(activities=activities):
+            return iterate(function)
+
+
+def quartiles(values):
+    if len(values) < 2:
+        return values * 3
+    return statistics.quantiles(values, n=4)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=30, help="blocks of each arm (default: %(default)s)")
+    parser.add_argument("--kineto-rounds", type=int, default=4, help="of PyTorch's profiler (default: %(default)s)")
+    parser.add_argument("--arms", default="off,off again,kernels,graphs,cupti,kineto,kineto-ops", help="default: %(default)s")
+    parser.add_argument("--workloads", default="", help="only those whose name contains this")
+    parser.add_argument("--alone", help="libpitot_cupti_alone.so, for the arm cupti")
+    parser.add_argument("--graph-level", action="store_true", help="record graphs as a whole at depth graphs")
+    parser.add_argument("--json", help="write the numbers to this file")
+    options = parser.parse_args()
+    arms = [arm.strip() for arm in options.arms.split(",")]
+    if not options.alone and "cupti" in arms:
+        arms.remove("cupti")
+    alone = ctypes.CDLL(options.alone) if options.alone else None
+
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = pitot.start(folder, depth=pitot.Depth.SCOPES)
+        status = recorder.add_cupti(graph_level=options.graph_level)
+        if not status:
+            sys.exit(f"gpu_overhead: {status.message}")
+        print(f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, "
+              f"{os.cpu_count()} CPUs", flush=True)
+        switch = Arms(recorder, alone)
+        numbers = {}
+        with torch.inference_mode():
+            for name, function in workloads().items():
+                if options.workloads not in name:
+                    continue
+                for _ in range(20):
+                    function()
+                torch.cuda.synchronize()
+                numbers[name] = measure(name, function, arms, switch, options)
+        if options.json:
+            with open(options.json, "w", encoding="utf-8") as out:
+                json.dump(numbers, out, indent=1)
+        recorder.trigger("the end")
+        recorder.flush()
+        report = os.path.join(folder, sorted(os.listdir(folder))[-1], "report.txt")
+        print(open(report, encoding="utf-8").read()[:3000], file=sys.stderr)
+        recorder.stop()
+
+
+def measure(name, function, arms, switch, options):
+    before = [iterate(function) for _ in range(options.rounds)]
+    ratios = {arm: [] for arm in arms}
+    times = []
+    order = random.Random(1)
+    for turn in range(options.rounds):
+        now = [arm for arm in arms if not arm.startswith("kineto") or turn < options.kineto_rounds]
+        # Kineto last: once it has run, CUPTI is another's until Pitot has taken it back.
+        mine = [arm for arm in now if not arm.startswith("kineto")]
+        order.shuffle(mine)
+        block = {arm: switch.run(arm, function) for arm in mine}
+        for arm in now:
+            if arm not in block:
+                block[arm] = switch.run(arm, function)
+                time.sleep(0.1)  # Pitot sees that it is over
+        for arm in now:
+            ratios[arm].append(block[arm] / block["off"])
+        times.append(block["off"])
+    time.sleep(0.5)
+    after = [iterate(function) for _ in range(options.rounds)]
+    half = len(before) // 2
+    lasting = statistics.median(after) / statistics.median(before)
+    null = statistics.median(before[half:]) / statistics.median(before[:half])
+    print(f"\n{name}: {1e3 * statistics.median(times):.2f} ms off", flush=True)
+    for arm in arms:
+        if arm != "off":
+            low, middle, high = quartiles(ratios[arm])
+            print(f"  {arm:<12} {middle:.3f}  [{low:.3f}, {high:.3f}]  n={len(ratios[arm])}", flush=True)
+    print(f"  {'lasting':<12} {lasting:.3f}  (before the first arm, second half against first: {null:.3f})", flush=True)
+    return {"off_ms": 1e3 * statistics.median(times), "ratios": ratios, "lasting": lasting, "null": null}
+
+
+if __name__ == "__main__":
+    main()
