@@ -3,13 +3,13 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "base/signals.h"
 #include "pitot/serialize/dump.h"
 #include "pitot/serialize/perfetto.h"
 #include "pitot/serialize/report.h"
@@ -27,29 +27,12 @@ constinit std::atomic<Session*> g_kept{nullptr};
 
 using base::ClockNs;
 using base::Error;
+using base::SignalsBlocked;
 
 // The triggers keep a slot for each route and copies of names.
 static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes == trace::kMaxNameBytes);
 
 constexpr uint64_t kGraceNs = 1'000'000'000;  // for code of the host's to return once it is over
-
-// A host's signals are for the host's threads. Those that a thread raises by a mistake of its own stay as they are: its
-// handlers of crashes must see ours, too.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&all, signal);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 
