@@ -24,7 +24,7 @@ struct NvmlOptions {
   uint32_t rate_hz = 10;
   // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes: half holds the newest
   // samples, 24 bytes each, and half the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz.
-  // Tables take up to 8 KB a GPU and 40 KB in all beside it.
+  // Tables take 4 KB a GPU and 48 KB in all beside it.
   uint64_t memory_bytes = 2ull << 20;
 };
 

@@ -163,9 +163,11 @@ Status NvmlCollector::Start() noexcept {
     return opened;
   }
   EndThread(0);
-  return Error(StatusCode::kUnavailable,
-               "NVML did not start within %.1f s: the driver hangs; the kernel's log may say why",
-               static_cast<double>(environment_.start_patience_ns) / 1e9);
+  return Error(
+      StatusCode::kUnavailable,
+      "NVML did not start within %.1f s: the driver hangs (the kernel's log may say why), or this is called while "
+      "a library is being loaded",
+      static_cast<double>(environment_.start_patience_ns) / 1e9);
 }
 
 Status NvmlCollector::StartThread() {
@@ -175,7 +177,7 @@ Status NvmlCollector::StartThread() {
   const base::SignalsBlocked blocked;
   if (const int error = pthread_create(&thread_, nullptr, RunThread, argument.get()); error != 0)
     return Error(StatusCode::kResourceExhausted, "cannot start the thread that samples GPUs (error %d)", error);
-  argument.release();
+  static_cast<void>(argument.release());  // the thread's now
   return {};
 }
 

@@ -233,7 +233,11 @@ void History::AddAttributes(TraceBuilder& trace) const {
   for (uint32_t device = 0; device < devices_.size(); ++device) {
     const std::string prefix = "nvml." + std::to_string(device);
     const DeviceInfo& info = devices_[device];
-    add(prefix, info.name + ", " + info.uuid + ", PCI " + info.pci_bus_id);
+    std::string what = info.name;
+    for (const std::string& part : {info.uuid, info.pci_bus_id.empty() ? "" : "PCI " + info.pci_bus_id}) {
+      if (!part.empty()) what += (what.empty() ? "" : ", ") + part;
+    }
+    add(prefix, what);
     const DeviceState& state = kept_states_[device];
     for (uint32_t source = 0; source < kSourceCount; ++source) {
       if (state.failures[source].result != kSuccess)
