@@ -233,9 +233,6 @@ void Sampler::Fail(DeviceEntry* device, Source source, Result result) noexcept {
   failure.is_failing = true;
   failure.is_final = after_ns == kNever;
   device->retry_at_ns[IndexOf(source)] = after_ns == kNever ? kNever : now_ns_ + after_ns;
-  for (uint32_t counter = 0; counter < kCounterCount; ++counter) {
-    if (kCounters[counter].source == source) device->written[counter].is_valid = false;
-  }
 }
 
 bool Sampler::Note(DeviceEntry* device, Source source, Result result) noexcept {

@@ -2,7 +2,6 @@
 //
 // What becomes of errors.
 #include <catch2/catch.hpp>
-#include <cstdio>
 #include <fstream>
 #include <string>
 

@@ -5,7 +5,6 @@
 #include <sys/resource.h>
 
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <string>
