@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads of ours take no signals of the host's.
+// Signals and the threads of Pitot's own.
 #ifndef PITOT_LIB_BASE_SIGNALS_H_
 #define PITOT_LIB_BASE_SIGNALS_H_
 
@@ -9,11 +9,12 @@
 
 namespace pitot::base {
 
-// A host's signals are for the host's threads. Those that a thread raises by a mistake of its own stay as they are: its
-// handlers of crashes must see ours, too. While it lives, threads that are made inherit it.
+// While it lives, threads that the calling thread creates inherit blocked signals: a host's signals are for the host's
+// threads. Those that a thread raises by a mistake of its own stay as they are: its handlers of crashes must see ours,
+// too.
 class SignalsBlocked {
  public:
-  SignalsBlocked() {
+  SignalsBlocked() noexcept {
     sigset_t all;
     sigfillset(&all);
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS}) sigdelset(&all, signal);

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <chrono>
@@ -28,6 +27,7 @@ constinit std::atomic<Session*> g_kept{nullptr};
 
 using base::ClockNs;
 using base::Error;
+using base::SignalsBlocked;
 
 // The triggers keep a slot for each route and copies of names.
 static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes == trace::kMaxNameBytes);

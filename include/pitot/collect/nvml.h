@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collect: the state of NVIDIA GPUs over time, through NVML: clocks, power, throttling, memory, utilisation, errors.
+// What is recorded, how often, and what it costs: docs/nvml.md.
+//
+//   recorder.Add(pitot::MakeNvmlCollector());
+#ifndef PITOT_COLLECT_NVML_H_
+#define PITOT_COLLECT_NVML_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "pitot/export.h"
+#include "pitot/extend/collector.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct NvmlOptions {
+  // The file of NVML; null: libnvidia-ml.so.1, as the loader finds it. It comes with the driver and is opened by Start;
+  // nothing of NVIDIA's is needed to build or to link. Copied.
+  const char* library = nullptr;
+  // How often every GPU is asked, Hz, 1 to 50. What is dear (memory by process, ECC) is asked once a second.
+  uint32_t rate_hz = 10;
+  // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes: half holds the newest
+  // samples, 24 bytes each, and half the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz.
+  // Tables take 4 KB a GPU and 48 KB in all beside it.
+  uint64_t memory_bytes = 2ull << 20;
+};
+
+// Samples on a thread of its own, "pitot-nvml", from Recorder::Add to Recorder::Stop. Where there is no driver, no
+// permission or no GPU, Recorder::Add says why and what to do. A counter that a GPU, driver or permission does not give
+// is missing from incidents, whose attribute "nvml.<index>.<source>" says why. Null if there is no memory.
+// Cost: 10 to 100 us a GPU and round on that thread, none on others; each incident says "nvml.round_us".
+PITOT_EXPORT std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options = {}) noexcept;
+
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_COLLECT_NVML_H_

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/nvml/collector.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "base/signals.h"
+#include "collect/nvml/history.h"
+
+namespace pitot::nvml {
+namespace {
+
+using base::Error;
+
+constexpr int kNice = 5;
+
+// What the thread works on. Kept alive by it, too: one that hangs in the driver is left behind with all of this.
+struct Shared {
+  Shared(const NvmlOptions& options, Environment environment)
+      : library(options.library != nullptr ? options.library : ""),
+        period_ns(1'000'000'000 / options.rate_hz),
+        timer(std::move(environment.timer)),
+        history(options.memory_bytes, options.rate_hz),
+        sampler(environment.own, options.rate_hz, timer.get(), &history) {}
+
+  const std::string library;
+  const int64_t period_ns;
+  const std::shared_ptr<Timer> timer;
+  History history;
+  Sampler sampler;  // the thread's
+  std::atomic<bool> stop{false};
+
+  Status opened;  // written before has_opened
+  std::atomic<bool> has_opened{false}, has_ended{false};
+  Signal open_signal, end_signal;
+
+  void Open() noexcept;
+  void Sample() noexcept;
+  void Run() noexcept;
+};
+
+void Shared::Open() noexcept {
+  try {
+    opened = sampler.Open(library);
+  } catch (const std::exception& e) {
+    opened = Error(StatusCode::kResourceExhausted, "cannot start to sample GPUs: %s", e.what());
+  }
+  has_opened.store(true, std::memory_order_release);
+  open_signal.Give();
+}
+
+void Shared::Sample() noexcept {
+  int64_t next_ns = timer->NowNs();
+  uint64_t missed = 0;
+  while (!stop.load(std::memory_order_acquire)) {
+    const int64_t begin_ns = timer->NowNs();
+    sampler.Round();
+    const int64_t now_ns = timer->NowNs();
+    history.EndRound(now_ns - begin_ns, std::exchange(missed, 0));
+    // Rounds keep to their times; those that the driver made impossible are left out, not made up for.
+    next_ns += period_ns;
+    if (next_ns < now_ns) {
+      missed = static_cast<uint64_t>((now_ns - next_ns + period_ns - 1) / period_ns);
+      next_ns += static_cast<int64_t>(missed) * period_ns;
+    }
+    if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(next_ns);
+  }
+}
+
+void Shared::Run() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-nvml");
+  // Of this thread only.
+  if (getpriority(PRIO_PROCESS, 0) < kNice) setpriority(PRIO_PROCESS, 0, kNice);
+  Open();
+  if (opened.ok()) {
+    Sample();
+    sampler.Close();
+  }
+  has_ended.store(true, std::memory_order_release);
+  end_signal.Give();
+}
+
+void* RunThread(void* argument) noexcept {
+  const std::unique_ptr<std::shared_ptr<Shared>> shared(static_cast<std::shared_ptr<Shared>*>(argument));
+  (*shared)->Run();
+  return nullptr;
+}
+
+Status Check(const NvmlOptions& options) {
+  if (options.rate_hz < 1 || options.rate_hz > 50)
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::rate_hz is %u; 1 to 50 are possible", options.rate_hz);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
+    return Error(StatusCode::kInvalidArgument, "NvmlOptions::memory_bytes is %llu; 65536 to 1073741824 are possible",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return {};
+}
+
+class NvmlCollector final : public Collector {
+ public:
+  NvmlCollector(const NvmlOptions& options, Environment environment)
+      : wrong_(Check(options)),
+        options_(options),
+        library_(options.library != nullptr ? options.library : ""),
+        environment_(std::move(environment)) {
+    options_.library = library_.c_str();
+  }
+  ~NvmlCollector() override { NvmlCollector::Stop(); }
+
+  const char* Name() const noexcept override { return "nvml"; }
+  Status Start() noexcept override;
+  void Stop() noexcept override;
+  void Keep(int64_t begin_ns) noexcept override {
+    if (IsOurs()) shared_->history.Keep(begin_ns, shared_->timer->NowNs());
+  }
+  void AddTo(TraceBuilder& trace) override {
+    if (IsOurs()) shared_->history.AddTo(trace);
+  }
+
+ private:
+  // In the child of a fork there is no thread, and what it held it holds for ever.
+  bool IsOurs() const noexcept { return has_started_ && getpid() == pid_; }
+  Status StartThread();
+  // Waits for the thread's end, and for `patience_ns` at most; then leaves it to itself.
+  void EndThread(int64_t patience_ns) noexcept;
+
+  const Status wrong_;  // with the options
+  NvmlOptions options_;
+  const std::string library_;
+  const Environment environment_;
+  std::shared_ptr<Shared> shared_;
+  pthread_t thread_{};
+  pid_t pid_ = 0;
+  bool has_started_ = false, has_stopped_ = false;
+};
+
+Status NvmlCollector::Start() noexcept {
+  if (!wrong_.ok()) return wrong_;
+  if (shared_ != nullptr) return Status(StatusCode::kAlreadyRunning, "the NVML collector was started before");
+  try {
+    if (Status s = StartThread(); !s.ok()) return s;
+  } catch (const std::exception& e) {
+    return Error(StatusCode::kResourceExhausted, "cannot start to sample GPUs: %s", e.what());
+  }
+  const int64_t begin_ns = base::ClockNs(CLOCK_MONOTONIC);
+  shared_->open_signal.AwaitUntil(begin_ns + environment_.start_patience_ns);
+  if (shared_->has_opened.load(std::memory_order_acquire)) {
+    if (shared_->opened.ok()) {
+      has_started_ = true;
+      return {};
+    }
+    Status opened = shared_->opened;
+    EndThread(environment_.stop_patience_ns);
+    return opened;
+  }
+  EndThread(0);
+  return Error(
+      StatusCode::kUnavailable,
+      "NVML did not start within %.1f s: the driver hangs (the kernel's log may say why), or this is called while "
+      "a library is being loaded",
+      static_cast<double>(environment_.start_patience_ns) / 1e9);
+}
+
+Status NvmlCollector::StartThread() {
+  shared_ = std::make_shared<Shared>(options_, environment_);
+  auto argument = std::make_unique<std::shared_ptr<Shared>>(shared_);
+  pid_ = getpid();
+  const base::SignalsBlocked blocked;
+  if (const int error = pthread_create(&thread_, nullptr, RunThread, argument.get()); error != 0)
+    return Error(StatusCode::kResourceExhausted, "cannot start the thread that samples GPUs (error %d)", error);
+  static_cast<void>(argument.release());  // the thread's now
+  return {};
+}
+
+void NvmlCollector::Stop() noexcept {
+  if (IsOurs() && !std::exchange(has_stopped_, true)) EndThread(environment_.stop_patience_ns);
+}
+
+void NvmlCollector::EndThread(int64_t patience_ns) noexcept {
+  shared_->stop.store(true, std::memory_order_release);
+  shared_->timer->Wake();
+  shared_->end_signal.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + patience_ns);
+  if (shared_->has_ended.load(std::memory_order_acquire)) {
+    pthread_join(thread_, nullptr);
+  } else {
+    pthread_detach(thread_);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment) {
+  return std::make_unique<NvmlCollector>(options, std::move(environment));
+}
+
+}  // namespace pitot::nvml
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options) noexcept {
+  try {
+    nvml::Environment environment;
+    environment.timer = std::make_shared<nvml::SystemTimer>();
+    environment.own = nvml::FindOwnProcess();
+    return nvml::MakeCollector(options, std::move(environment));
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+PITOT_NAMESPACE_END

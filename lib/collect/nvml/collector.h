@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The NVML collector with what it gets from outside: MakeNvmlCollector gives it the system's, tests their own.
+#ifndef PITOT_LIB_COLLECT_NVML_COLLECTOR_H_
+#define PITOT_LIB_COLLECT_NVML_COLLECTOR_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "collect/nvml/sampler.h"
+#include "collect/nvml/timer.h"
+#include "pitot/collect/nvml.h"
+
+namespace pitot::nvml {
+
+struct Environment {
+  std::shared_ptr<Timer> timer;
+  OwnProcess own;
+  // How long Start waits for the driver to answer, and Stop for the thread to return from it; real time, ns.
+  int64_t start_patience_ns = 10'000'000'000;
+  int64_t stop_patience_ns = 2'000'000'000;
+};
+
+// Throws where there is no memory.
+std::unique_ptr<Collector> MakeCollector(const NvmlOptions& options, Environment environment);
+
+}  // namespace pitot::nvml
+
+#endif  // PITOT_LIB_COLLECT_NVML_COLLECTOR_H_

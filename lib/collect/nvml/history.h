@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was seen of all GPUs: the newest samples in a ring of fixed size, and why others are missing. The sampling
+// thread writes, Keep copies a window under the same lock, AddTo reads the copy.
+#ifndef PITOT_LIB_COLLECT_NVML_HISTORY_H_
+#define PITOT_LIB_COLLECT_NVML_HISTORY_H_
+
+#include <stdint.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collect/nvml/abi.h"
+#include "collect/nvml/counters.h"
+#include "pitot/extend/collector.h"
+
+namespace pitot::nvml {
+
+// A value that a series has from a moment on. Without initialisers: memory that was never written is never touched.
+struct Sample {
+  int64_t at_ns;  // when it was read: never less than that of the sample before, of whatever series
+  double value;
+  uint32_t series;  // device * kCounterCount + counter
+  uint32_t age_us;  // it holds from so long before it was read
+};
+
+struct Failure {
+  Result result = kSuccess;  // the last error; kSuccess: it never failed
+  uint32_t count = 0;
+  bool is_failing = false;
+  bool is_final = false;  // not asked again
+};
+
+struct DeviceState {
+  int64_t lost_at_ns = 0;  // 0: it is there
+  Failure failures[kSourceCount];
+};
+
+struct DeviceInfo {
+  std::string name, uuid, pci_bus_id;
+};
+
+// A value that does not change is written again after so long, so that a window finds each nearby.
+inline constexpr int64_t kRepeatNs = 1'000'000'000;
+// A sample this old says nothing of a window's beginning any more.
+inline constexpr int64_t kStaleNs = 5 * kRepeatNs / 2;
+
+class History {
+ public:
+  // Throws where there is no memory.
+  History(uint64_t memory_bytes, uint32_t rate_hz);
+
+  // By the sampling thread, before all others.
+  void SetDevices(std::vector<DeviceInfo> devices, uint32_t devices_left_out, std::string driver_version);
+
+  // By the sampling thread.
+  void Calling(uint32_t device, Source source, int64_t now_ns) noexcept {
+    call_.store(device << 8 | static_cast<uint32_t>(source), std::memory_order_relaxed);
+    call_since_ns_.store(now_ns, std::memory_order_release);
+  }
+  void Returned() noexcept { call_since_ns_.store(0, std::memory_order_release); }
+  void Commit(uint32_t device, std::span<const Sample> samples, const DeviceState& state) noexcept;
+  void EndRound(int64_t took_ns, uint64_t missed_before) noexcept;
+
+  // Copies what there is from `begin_ns` on, and what each counter was before.
+  void Keep(int64_t begin_ns, int64_t now_ns) noexcept;
+  // Never at the same time as Keep.
+  void AddTo(TraceBuilder& trace) const;
+
+ private:
+  struct Totals {
+    uint64_t rounds = 0, missed = 0;
+    int64_t took_ns = 0, longest_ns = 0;
+  };
+
+  struct Kept {
+    int64_t begin_ns = 0, end_ns = 0;
+    int64_t overwritten_until_ns = 0;  // samples of the window are missing up to here; 0: none
+    size_t count = 0;
+    Totals totals;
+    int64_t silent_ns = 0;  // how long the driver has not answered
+    uint32_t silent_call = 0;
+  };
+
+  const Sample& At(uint64_t position) const { return ring_[position % capacity_]; }
+  void KeepSamples();
+  void AddSamples(TraceBuilder& trace) const;
+  void AddAttributes(TraceBuilder& trace) const;
+  std::string Explain(const DeviceState& state, Source source) const;
+
+  const size_t capacity_;  // samples
+  const uint32_t rate_hz_;
+  std::atomic<int64_t> call_since_ns_{0};
+  std::atomic<uint32_t> call_{0};
+
+  std::mutex mutex_;  // of the ring and what else both sides use
+  std::unique_ptr<Sample[]> ring_;
+  uint64_t written_ = 0;             // samples, ever
+  std::vector<Sample> overwritten_;  // the newest of each series; at_ns 0: none
+  std::vector<DeviceState> states_;
+  Totals totals_;
+
+  // Written once by SetDevices.
+  std::vector<DeviceInfo> devices_;
+  uint32_t devices_left_out_ = 0;
+  std::string driver_version_;
+
+  // Of Keep and AddTo.
+  Kept kept_;
+  std::unique_ptr<Sample[]> kept_samples_;
+  std::vector<uint8_t> is_carried_;  // by series
+  std::vector<DeviceState> kept_states_;
+};
+
+}  // namespace pitot::nvml
+
+#endif  // PITOT_LIB_COLLECT_NVML_HISTORY_H_

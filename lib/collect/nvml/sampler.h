@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Asks the driver for everything, round by round. Belongs to one thread; what it sees goes to a History. What fails is
+// said there and asked again never (not supported), each minute (no permission, GPM) or each second.
+#ifndef PITOT_LIB_COLLECT_NVML_SAMPLER_H_
+#define PITOT_LIB_COLLECT_NVML_SAMPLER_H_
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collect/nvml/api.h"
+#include "collect/nvml/counters.h"
+#include "collect/nvml/history.h"
+#include "collect/nvml/timer.h"
+#include "pitot/status.h"
+
+namespace pitot::nvml {
+
+// How the driver knows this process.
+struct OwnProcess {
+  pid_t pid = 0;
+  // False in a PID namespace, where the driver's numbers may be others.
+  bool has_global_pid = true;
+};
+OwnProcess FindOwnProcess();
+
+class Sampler {
+ public:
+  Sampler(const OwnProcess& own, uint32_t rate_hz, Timer* timer, History* history)
+      : own_(own), rate_hz_(rate_hz), timer_(timer), history_(history) {}
+
+  // Loads and initialises NVML and finds its devices. Throws where there is no memory. A failure leaves nothing to
+  // Close.
+  Status Open(const std::string& library);
+  void Round() noexcept;
+  void Close() noexcept;
+
+ private:
+  struct Written {
+    double value = 0;
+    int64_t at_ns = 0;
+    bool is_valid = false;
+  };
+
+  // A counter of the driver's, as what it grew since the first look.
+  struct Growth {
+    unsigned long long last = 0, total = 0;
+    bool has_last = false;
+  };
+
+  struct Gpm {
+    GpmSample samples[2] = {nullptr, nullptr};
+    uint32_t newest = 0;
+    int64_t at_ns = 0;          // of the newest
+    bool has_newest = false;    // a pair needs a first
+    bool is_supported = false;  // and has samples
+  };
+
+  struct DeviceEntry {
+    uint32_t index = 0;
+    nvml::Device handle = nullptr;  // null: none was given
+    DeviceState state;
+    std::array<int64_t, kSourceCount> retry_at_ns{};
+    std::array<Written, kCounterCount> written;
+    std::array<Growth, 6> fields;  // from Source::kPowerCapTime on
+    uint64_t xid_errors = 0, last_xid = 0;
+    bool has_xid_events = false;
+    Gpm gpm;
+  };
+
+  std::vector<DeviceInfo> FindDevices(uint32_t count);
+  void LeaveOutMissingFunctions(DeviceEntry* device) noexcept;
+  bool IsDue(const DeviceEntry& device, Source source) const noexcept;
+  void Fail(DeviceEntry* device, Source source, Result result) noexcept;
+  // Takes note of what a call returned; true if it succeeded.
+  bool Note(DeviceEntry* device, Source source, Result result) noexcept;
+  // Calls if `source` is due; true if that succeeded.
+  template <class Function> bool Ask(DeviceEntry* device, Source source, Function call) noexcept;
+  void Write(DeviceEntry* device, Counter counter, double value, uint32_t age_us = 0) noexcept;
+
+  void RegisterEvents() noexcept;
+  void FailEvents(Result result) noexcept;
+  void TakeEvents() noexcept;
+  void AskState(DeviceEntry* device) noexcept;
+  void AskFields(DeviceEntry* device) noexcept;
+  void AskProcesses(DeviceEntry* device) noexcept;
+  void AskEcc(DeviceEntry* device) noexcept;
+  void AskGpm(DeviceEntry* device) noexcept;
+  bool OpenGpm(DeviceEntry* device) noexcept;
+  void AskGpmMetrics(DeviceEntry* device, int64_t before_ns) noexcept;
+
+  const OwnProcess own_;
+  const uint32_t rate_hz_;
+  Timer* const timer_;
+  History* const history_;
+  Api api_{};
+  SlowdownFields slowdown_fields_{};
+  std::vector<DeviceEntry> devices_;
+  std::vector<ProcessInfo> processes_;
+  std::unique_ptr<GpmMetricsGet> gpm_;
+  EventSet events_ = nullptr;
+  int64_t events_retry_at_ns_ = 0;
+  std::vector<Sample> samples_;  // of one device in one round
+  int64_t now_ns_ = 0;
+  int64_t due_ns_ = 0;  // when the round began: the time by which retries are due
+  uint64_t round_ = 0;
+};
+
+}  // namespace pitot::nvml
+
+#endif  // PITOT_LIB_COLLECT_NVML_SAMPLER_H_

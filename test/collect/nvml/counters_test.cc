@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of GPUs comes into a trace.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collect/nvml/rig.h"
+
+namespace {
+
+using fakes::FakeNvml;
+using fakes::kMs;
+using fakes::kOwnPid;
+using fakes::kSecond;
+using fakes::Rig;
+using fakes::Trace;
+using pitot::nvml::ProcessInfo;
+using Values = std::vector<double>;
+
+constexpr unsigned int kOtherPid = 99;
+
+}  // namespace
+
+TEST_CASE("each GPU's state is there as counters with units", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.gpus.resize(2);
+    fake.gpus[1].power_milliwatts = 99'000;
+    fake.gpus[0].ecc_uncorrected = 2;
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(1 * kSecond));
+  const Trace trace = rig.AskBack(2 * kSecond);
+
+  const auto is = [&](const char* name, const char* unit, double value) {
+    INFO(name);
+    REQUIRE(trace.Has(name));
+    CHECK(trace.Of(name).unit == unit);
+    CHECK(trace.Of(name).last() == value);
+  };
+  is("utilization", "%", 50);
+  is("memory utilization", "%", 20);
+  is("memory used", "bytes", 3ull << 30);
+  is("memory total", "bytes", 80ull << 30);
+  is("SM clock", "MHz", 1980);
+  is("memory clock", "MHz", 2619);
+  is("power", "W", 350.5);
+  is("temperature", "C", 61);
+  is("clock event reasons", "", 0);
+  is("ECC errors corrected", "", 0);
+  is("ECC errors uncorrected", "", 2);
+  is("memory of this process", "bytes", 0);
+  is("memory of other processes", "bytes", 0);
+  is("XID errors", "", 0);
+  CHECK(trace.Of("power", 1).last() == 99);
+  CHECK_FALSE(trace.has_device);
+  CHECK_FALSE(trace.has_duplicate);
+  CHECK(trace.attributes.at("nvml.driver") == "580.65.06");
+  CHECK(trace.attributes.at("nvml.1") == "NVIDIA Fake 80GB, GPU-00000001, PCI 00000000:1B:00.0");
+  CHECK(trace.attributes.count("nvml.no_answer") == 0);
+}
+
+TEST_CASE("GPUs are asked ten times a second, for what is dear once", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->AwaitIdle());
+  CHECK(rig.CallsOf("nvmlDeviceGetPowerUsage") == 1);
+  REQUIRE(rig.timer->Pass(3 * kSecond));
+
+  CHECK(rig.CallsOf("nvmlDeviceGetPowerUsage") == 31);
+  CHECK(rig.CallsOf("nvmlDeviceGetComputeRunningProcesses_v2") == 4);
+  CHECK(rig.CallsOf("nvmlDeviceGetTotalEccErrors") == 8);
+  CHECK(rig.AskBack(kSecond).attributes.at("nvml.rounds") == "31");
+}
+
+TEST_CASE("the rate is the host's to choose", "[nvml]") {
+  Rig rig;
+  rig.options.rate_hz = 50;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(2 * kSecond));
+
+  CHECK(rig.CallsOf("nvmlDeviceGetPowerUsage") == 101);
+  CHECK(rig.CallsOf("nvmlDeviceGetComputeRunningProcesses_v2") == 3);
+  CHECK(rig.AskBack(kSecond).attributes.at("nvml.rate_hz") == "50");
+}
+
+TEST_CASE("a value that does not change is written once a second", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(10 * kSecond));
+  const int64_t now_ns = rig.timer->NowNs();
+  const Trace trace = rig.AskBack(5 * kSecond);
+
+  const auto& temperature = trace.Of("temperature").samples;
+  REQUIRE(temperature.size() == 6);
+  for (int i = 0; i < 6; ++i) CHECK(temperature[i].first == now_ns - (5 - i) * kSecond);
+}
+
+TEST_CASE("a value that changes is written with the round that sees it", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(150 * kMs));
+  const int64_t begin_ns = rig.timer->NowNs();
+  for (unsigned int celsius = 62; celsius <= 64; ++celsius) {
+    rig.Script([&](FakeNvml& fake) { fake.gpus[0].temperature = celsius; });
+    REQUIRE(rig.timer->Pass(100 * kMs));
+  }
+  const Trace trace = rig.Ask(begin_ns);
+
+  CHECK(trace.Of("temperature").values() == Values{61, 62, 63, 64});
+  CHECK(trace.Of("temperature").samples[1].first == begin_ns + 50 * kMs);
+}
+
+TEST_CASE("a window begins with the value that a counter had before it", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(3 * kSecond + 450 * kMs));
+  const int64_t begin_ns = rig.timer->NowNs() - 100 * kMs;
+  const Trace trace = rig.Ask(begin_ns);
+
+  REQUIRE(trace.Of("temperature").samples.size() == 1);
+  CHECK(trace.Of("temperature").samples[0] == std::pair<int64_t, double>(begin_ns, 61));
+}
+
+TEST_CASE("what was long before a window is not told of its beginning", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.Script([](FakeNvml& fake) { fake.results["nvmlDeviceGetTemperature"] = pitot::nvml::kNotSupported; });
+  REQUIRE(rig.timer->Pass(10 * kSecond));
+
+  CHECK(rig.AskBack(20 * kSecond).Has("temperature"));
+  CHECK_FALSE(rig.AskBack(kSecond).Has("temperature"));
+}
+
+TEST_CASE("what keeps clocks low is a mask, and a counter for each kind that was active", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(50 * kMs));
+  const auto set = [&](unsigned long long reasons) {
+    rig.Script([&](FakeNvml& fake) { fake.gpus[0].reasons = reasons; });
+    REQUIRE(rig.timer->Pass(100 * kMs));
+  };
+  set(pitot::nvml::kReasonSoftwarePowerCap);
+  set(pitot::nvml::kReasonSoftwarePowerCap | pitot::nvml::kReasonHardwareThermal);
+  set(pitot::nvml::kReasonHardwareThermal | 0x400);
+  set(0);
+  const int64_t now_ns = rig.timer->NowNs();
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK(trace.Of("clock event reasons").values() == Values{0, 4, 0x44, 0x440, 0});
+  const auto& power = trace.Of("clocks held by SW power cap").samples;
+  CHECK(trace.Of("clocks held by SW power cap").values() == Values{0, 1, 0});
+  CHECK(power[1].first == now_ns - 350 * kMs);
+  CHECK(power[2].first == now_ns - 150 * kMs);
+  CHECK(trace.Of("clocks held by HW thermal").values() == Values{0, 1, 0});
+  CHECK(trace.Of("clocks held by reason 0x400").values() == Values{0, 1, 0});
+  CHECK_FALSE(trace.Has("clocks held by idle"));
+  CHECK_FALSE(trace.has_duplicate);
+}
+
+TEST_CASE("time with lowered clocks is counted from the start, by the fields of the driver's version", "[nvml]") {
+  Rig rig;
+  const bool is_new = GENERATE(true, false);
+  const unsigned int thermal = is_new ? 269 : 251;
+  rig.Script([&](FakeNvml& fake) {
+    fake.driver_version = is_new ? "580.65.06" : "575.51.03";
+    fake.gpus[0].fields = {{74, {7'000'000'000}}, {251, {1}}, {269, {1}}};
+    fake.gpus[0].fields[thermal] = {5'000'000'000};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(50 * kMs));
+  rig.Script([&](FakeNvml& fake) { fake.gpus[0].fields[thermal].value += 30'000'000; });
+  REQUIRE(rig.timer->Pass(100 * kMs));
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK(trace.Of("time in SW thermal slowdown").unit == "ns");
+  CHECK(trace.Of("time in SW thermal slowdown").values() == Values{0, 30'000'000});
+  CHECK(trace.Of("time at the power cap").values() == Values{0});
+  CHECK_FALSE(trace.Has("time in HW thermal slowdown"));
+  CHECK(trace.attributes.at("nvml.0.hw_thermal_time") == "NOT_SUPPORTED");
+}
+
+TEST_CASE("a driver without fields for lowered clocks is not asked for others' numbers", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.driver_version = "570.1";
+    fake.gpus[0].fields = {{251, {1}}, {269, {1}}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK_FALSE(trace.Has("time in SW thermal slowdown"));
+  CHECK(trace.attributes.at("nvml.0.sw_thermal_time") == "FUNCTION_NOT_FOUND: the driver is older than this");
+}
+
+TEST_CASE("bytes over PCIe go on growing when the driver's narrow counter wraps", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) { fake.gpus[0].fields[197] = {0xffffff00, pitot::nvml::kUnsignedInt}; });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(50 * kMs));
+  rig.Script([](FakeNvml& fake) { fake.gpus[0].fields[197].value = 0x100; });
+  REQUIRE(rig.timer->Pass(100 * kMs));
+
+  CHECK(rig.AskBack(kSecond).Of("PCIe sent").values() == Values{0, 0x200});
+}
+
+TEST_CASE("memory is told apart by whose it is", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.gpus[0].processes = {ProcessInfo{kOtherPid, 100, 0, 0}, ProcessInfo{kOwnPid, 30, 0, 0},
+                              ProcessInfo{kOtherPid + 1, 7, 0, 0}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK(trace.Of("memory of this process").last() == 30);
+  CHECK(trace.Of("memory of other processes").last() == 107);
+  CHECK(trace.Of("other processes").last() == 2);
+}
+
+TEST_CASE("in a PID namespace nothing is claimed of processes that cannot be told apart", "[nvml]") {
+  Rig rig;
+  rig.environment.own.has_global_pid = false;
+  rig.Script([](FakeNvml& fake) { fake.gpus[0].processes = {ProcessInfo{kOtherPid, 100, 0, 0}}; });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(2 * kSecond));
+  Trace trace = rig.AskBack(kSecond);
+
+  CHECK_FALSE(trace.Has("memory of this process"));
+  CHECK_FALSE(trace.Has("memory of other processes"));
+  CHECK_THAT(trace.attributes.at("nvml.0.process_memory"), Catch::Contains("PID namespace"));
+
+  rig.Script([](FakeNvml& fake) { fake.gpus[0].processes.push_back(ProcessInfo{kOwnPid, 5, 0, 0}); });
+  REQUIRE(rig.timer->Pass(3 * kSecond));
+  trace = rig.AskBack(kSecond);
+  CHECK(trace.Of("memory of this process").last() == 5);
+  CHECK_THAT(trace.attributes.at("nvml.0.process_memory"), Catch::Contains("works again"));
+}
+
+TEST_CASE("memory that the driver does not tell is not taken for none", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.gpus[0].processes = {ProcessInfo{kOwnPid, pitot::nvml::kNotAvailable, 0, 0},
+                              ProcessInfo{kOtherPid, pitot::nvml::kNotAvailable, 0, 0}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK_FALSE(trace.Has("memory of this process"));
+  CHECK(trace.Of("other processes").last() == 1);
+  CHECK_THAT(trace.attributes.at("nvml.0.process_memory"), Catch::Contains("NO_DATA"));
+}
+
+TEST_CASE("an XID is there with the round that sees it, of the GPU that had it", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) { fake.gpus.resize(2); });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(50 * kMs));
+  rig.Script([](FakeNvml& fake) {
+    pitot::nvml::EventData xid{};
+    xid.device = reinterpret_cast<void*>(uintptr_t{1});
+    xid.type = pitot::nvml::kEventXid;
+    for (const unsigned long long code : {13, 48}) {
+      xid.data = code;
+      fake.events.push_back(xid);
+    }
+  });
+  REQUIRE(rig.timer->Pass(100 * kMs));
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK(trace.Of("XID errors", 1).values() == Values{0, 2});
+  CHECK(trace.Of("last XID", 1).values() == Values{48});
+  CHECK(trace.Of("XID errors", 0).values() == Values{0});
+  CHECK_FALSE(trace.Has("last XID", 0));
+}
+
+TEST_CASE("the XID of a GPU that is lost with it is not lost", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.Script([](FakeNvml& fake) { fake.results["lost@0"] = pitot::nvml::kGpuIsLost; });
+  REQUIRE(rig.timer->Pass(kSecond));
+  rig.Script([](FakeNvml& fake) {
+    pitot::nvml::EventData xid{};
+    xid.type = pitot::nvml::kEventXid;
+    xid.data = 79;
+    fake.events.push_back(xid);
+  });
+  REQUIRE(rig.timer->Pass(kSecond));
+
+  CHECK(rig.AskBack(kSecond).Of("last XID").last() == 79);
+}
+
+TEST_CASE("GPM's metrics hold for the time between the samples that they come from", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.gpus[0].has_gpm = true;
+    fake.gpus[0].gpm = {{2, 70}, {3, 33.5}, {5, 12}, {10, 55}, {20, 2}, {21, 3}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(250 * kMs));
+  const int64_t start_ns = rig.timer->NowNs() - 250 * kMs;
+  rig.Script([](FakeNvml& fake) { fake.gpus[0].gpm[2] = 90; });
+  REQUIRE(rig.timer->Pass(200 * kMs));
+  const Trace trace = rig.AskBack(kSecond);
+
+  // More than 100 ms apart: every second round of ten a second.
+  CHECK(rig.CallsOf("nvmlGpmSampleGet") == 3);
+  using Samples = std::vector<std::pair<int64_t, double>>;
+  CHECK(trace.Of("SM active").samples == Samples{{start_ns, 70}, {start_ns + 200 * kMs, 90}});
+  CHECK(trace.Of("SM occupancy").last() == 33.5);
+  CHECK(trace.Of("tensor cores active").last() == 12);
+  CHECK(trace.Of("DRAM bandwidth").unit == "%");
+  CHECK(trace.Of("PCIe sending").last() == 2 * 1024 * 1024);
+  CHECK(trace.Of("PCIe receiving").unit == "bytes/s");
+  CHECK_FALSE(trace.Has("NVLink sending"));
+  CHECK(trace.attributes.at("nvml.0.gpm_nvlink_sent") == "NOT_SUPPORTED");
+}
+
+TEST_CASE("a window that begins between two of GPM's samples begins with their value", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.gpus[0].has_gpm = true;
+    fake.gpus[0].gpm = {{2, 70}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(250 * kMs));
+  rig.Script([](FakeNvml& fake) { fake.gpus[0].gpm[2] = 90; });
+  const int64_t begin_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(200 * kMs));
+  const Trace trace = rig.Ask(begin_ns);
+
+  REQUIRE(trace.Of("SM active").samples.size() == 1);
+  CHECK(trace.Of("SM active").samples[0] == std::pair<int64_t, double>(begin_ns, 90));
+}
+
+TEST_CASE("the newest samples survive, and incidents say what was overwritten", "[nvml]") {
+  Rig rig;
+  rig.options.memory_bytes = 64 << 10;
+  REQUIRE(rig.Start().ok());
+  for (unsigned int i = 0; i < 1200; ++i) {
+    rig.Script([&](FakeNvml& fake) {
+      fake.gpus[0].power_milliwatts = i * 1000;
+      fake.gpus[0].sm_clock = i;
+    });
+    REQUIRE(rig.timer->Pass(100 * kMs));
+  }
+  const int64_t now_ns = rig.timer->NowNs();
+  Trace trace = rig.AskBack(120 * kSecond);
+
+  const auto& power = trace.Of("power").samples;
+  CHECK(power.back() == std::pair<int64_t, double>(now_ns, 1199));
+  // What half of the memory holds, and what was overwritten last of each series.
+  CHECK(trace.sample_count() <= (32 << 10) / sizeof(pitot::nvml::Sample) + pitot::nvml::kCounterCount);
+  CHECK(trace.sample_count() > (32 << 10) / sizeof(pitot::nvml::Sample) * 9 / 10);
+  for (size_t i = 1; i < power.size(); ++i) CHECK(power[i].first == power[i - 1].first + 100 * kMs);
+  CHECK_THAT(trace.attributes.at("nvml.overwritten"), Catch::Contains("NvmlOptions::memory_bytes"));
+
+  trace = rig.AskBack(5 * kSecond);
+  CHECK(trace.Of("power").samples.size() == 51);
+  CHECK(trace.attributes.count("nvml.overwritten") == 0);
+}
+
+TEST_CASE("GPUs beyond those there is room for are counted", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) { fake.gpus.resize(70); });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(kSecond);
+
+  CHECK(trace.Has("power", 63));
+  CHECK_FALSE(trace.Has("power", 64));
+  CHECK(trace.attributes.at("nvml.devices_left_out") == "6");
+}
+
+TEST_CASE("rounds that the driver made impossible are counted and not made up for", "[nvml]") {
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(1050 * kMs));
+  rig.Script([](FakeNvml& fake) { fake.hang_in = "nvmlDeviceGetPowerUsage"; });
+  rig.timer->Set(rig.timer->NowNs() + 50 * kMs);
+  REQUIRE(fakes::WaitUntil([&] { return rig.Seen(&FakeNvml::is_hanging); }));
+  rig.timer->Set(rig.timer->NowNs() + 520 * kMs);
+  rig.Script([](FakeNvml& fake) { fake.hang_in.clear(); });
+  REQUIRE(rig.timer->AwaitIdle());
+  REQUIRE(rig.timer->Pass(100 * kMs));
+  const Trace trace = rig.AskBack(3 * kSecond);
+
+  CHECK(rig.CallsOf("nvmlDeviceGetPowerUsage") == 13);
+  CHECK(trace.attributes.at("nvml.missed_rounds") == "5");
+}
