@@ -575,7 +575,7 @@ TEST_CASE("the child of a fork touches nothing of CUPTI", "[cupti]") {
 
 TEST_CASE("a host that exits without stopping the recorder exits", "[cupti]") {
   const int code = fakes::InChild([] {
-    auto* const host = new GpuHost;
+    static auto* const host = new GpuHost;
     if (!host->StartAt(Depth::kKernels)) return 1;
     for (int i = 0; i < 1000; ++i) host->cuda.Run({});
     std::exit(7);

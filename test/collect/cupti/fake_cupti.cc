@@ -75,7 +75,7 @@ struct State {
   std::string other_, broken_;
   std::vector<Graph> graphs_;
   Level level_ = Level::kOff;
-  std::vector<uint8_t*> foreign_;
+  std::vector<uint8_t*> foreign_;  // buffers of others
   size_t dropped_ = 0;
   uint64_t buffers_of_other_ = 0, dear_replays_ = 0;
 };
@@ -84,6 +84,7 @@ class Library final : public fakes::FakeCupti, State {
  public:
   void Reset(const Generation& generation) override {
     const std::lock_guard lock(mutex_);
+    for (uint8_t* const buffer : foreign_) free(buffer);
     static_cast<State&>(*this) = State();
     generation_ = generation;
   }
@@ -184,10 +185,11 @@ class Library final : public fakes::FakeCupti, State {
     request_ = [](uint8_t** buffer, size_t* size, size_t* most) {
       *size = 64 << 10, *most = 0;
       *buffer = static_cast<uint8_t*>(calloc(1, *size));
+      Instance().foreign_.push_back(*buffer);
     };
     complete_ = [](void*, uint32_t, uint8_t* buffer, size_t size, size_t) {
-      // As Kineto: what it did not give it does not free; here all of ours have this size.
-      if (size == 64 << 10) ++Instance().buffers_of_other_, free(buffer);
+      // All of its own have this size.
+      if (size == 64 << 10) ++Instance().buffers_of_other_, memset(buffer, 0, size);
     };
   }
   void GiveForeign(size_t valid) override {

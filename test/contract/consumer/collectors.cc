@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A server with collectors that the machine may have no use for.
+#include <cstdio>
+
+#include "pitot/collect/cupti.h"
+#include "pitot/collect/nvml.h"
+#include "pitot/pitot.h"
+
+int main() {
+  pitot::Recorder recorder = pitot::Recorder::Start(pitot::Options());
+  const pitot::Status cupti = recorder.Add(pitot::MakeCuptiCollector());
+  const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
+  recorder.Stop();
+  std::printf("cupti: %s, nvml: %s\n", pitot::StatusCodeName(cupti.code()), pitot::StatusCodeName(nvml.code()));
+  const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
+  return is_defect(cupti) || is_defect(nvml) ? 1 : 0;
+}
