@@ -199,13 +199,19 @@ class Library final : public fakes::FakeCupti, State {
     foreign_.push_back(buffer);  // still ours: the client must not have freed it
     memset(buffer, 1, 64 << 10);
   }
-  uint64_t buffers_of_other() const override { return buffers_of_other_; }
+  uint64_t buffers_of_other() const override {
+    const std::lock_guard lock(mutex_);
+    return buffers_of_other_;
+  }
 
   void FailAt(int call, int result) override {
     const std::lock_guard lock(mutex_);
     fail_at_ = call, fail_with_ = static_cast<Result>(result), calls_ = 0;
   }
-  int calls() const override { return calls_; }
+  int calls() const override {
+    const std::lock_guard lock(mutex_);
+    return calls_;
+  }
   void Drop(uint64_t records) override {
     const std::lock_guard lock(mutex_);
     dropped_ += records;
