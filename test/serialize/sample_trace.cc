@@ -267,7 +267,7 @@ Trace SampleTrace() {
   trace.tokens.push_back({slow, executor, 1032 * kMs, 8});
   trace.tokens.push_back({slow, executor, 1047 * kMs, 4});
   trace.devices.push_back({0, maker.String("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
-  trace.streams.push_back({0, 1, 7, maker.String("stream 7"), 0, 0});
+  trace.streams.push_back({0, 1, 7, maker.String("compute"), 0, 0});
   trace.streams.push_back({0, 1, 14, 0, 0, 0});
   trace.shapes.push_back({{98, 2, 1}, {256, 1, 1}, 1024, 49152, 0, 96});
   maker.Call(executor, "cudaMemcpyAsync", 1018 * kMs, kMs, {kNone, batch});
@@ -282,7 +282,7 @@ Trace SampleTrace() {
   trace.gpu.scope_path.back() = maker.String("forward / attention");
   trace.depths.push_back({1000 * kMs, 1015 * kMs, Depth::kScopes});
   trace.depths.push_back({1015 * kMs, 1100 * kMs, Depth::kGraphs});
-  trace.gpu_losses.push_back({1, maker.String("overwritten"), 1030 * kMs, 1032 * kMs, 12});
+  trace.gpu_losses.push_back({1, maker.String("buffer full"), 1030 * kMs, 1032 * kMs, 12});
   trace.gpu_losses.push_back({kNone, maker.String("paused"), 1090 * kMs, 1095 * kMs, 0});
   trace.counters.push_back({0, maker.String("SM clock"), maker.String("MHz")});
   trace.counters.push_back({kNone, maker.String("allocated"), maker.String("bytes")});
