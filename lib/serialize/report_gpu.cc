@@ -274,7 +274,8 @@ void GpuReport::Waits(const During& during, Lines* lines) const {
     lines->Add(7, PadLeft(Duration(ns), 9) + "  " + PadRight(Text(trace_.calls.name[call]), 22) + "  " +
                       PadRight(stream == kNone ? "" : StreamName(stream), 20) + "  " + PadRight(name, 13) + "  " +
                       At(trace_.calls.begin_ns[call]) + " " +
-                      during(trace_.calls.begin_ns[call], CallEnd(trace_, call)));
+                      during(trace_.calls.begin_ns[call], CallEnd(trace_, call)) +
+                      (trace_.calls.duration_ns[call] == kOpen ? " so far" : ""));
   }
 }
 

@@ -97,6 +97,16 @@ TEST_CASE("a GPU's clock that is early is said so", "[report]") {
   CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
 }
 
+TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.duration_ns[3] = model::kOpen;
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "200.0 ms  cudaDeviceSynchronize"));
+  CHECK(Has(text, "02:31:16.923  so far"));
+}
+
 TEST_CASE("the GPU section is bounded, whatever GPUs did", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   const size_t few = std::count(Report(trace).begin(), Report(trace).end(), '\n');
