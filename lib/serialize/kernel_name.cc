@@ -3,6 +3,7 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 
@@ -89,6 +90,18 @@ std::string BriefName(std::string_view full) {
   }
   while (!brief.empty() && brief.back() == ' ') brief.pop_back();
   return brief.empty() ? std::string(full) : brief;
+}
+
+std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
+  const model::GpuKind kind = trace.gpu.kind[gpu_row];
+  const std::string_view name = trace.strings[trace.gpu.name[gpu_row]];
+  std::string text = model::GpuKindName(kind);
+  if (kind != model::GpuKind::kGraph) return name.empty() ? text : text.append(" ").append(name);
+  if (!name.empty()) text = name;
+  // Collectors may call all of them the same.
+  const bool has_number = std::any_of(text.begin(), text.end(), IsDigit);
+  if (trace.gpu.graph[gpu_row] != 0 && !has_number) text += " " + std::to_string(trace.gpu.graph[gpu_row]);
+  return text;
 }
 
 KernelName ReadKernelName(std::string_view compiled) {

@@ -4,8 +4,11 @@
 #ifndef PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
 #define PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "pitot/model/trace.h"
 
 namespace pitot::serialize {
 
@@ -14,6 +17,9 @@ struct KernelName {
   std::string brief;  // "at::native::reduce_kernel": without return type, template arguments and parameters
 };
 KernelName ReadKernelName(std::string_view compiled);
+
+// What a copy, a set or a whole graph is called: "memcpy HtoD, pageable to device", "graph 5".
+std::string ActivityName(const model::Trace& trace, uint32_t gpu_row);
 
 // The brief name of one in C++'s notation.
 std::string BriefName(std::string_view full);

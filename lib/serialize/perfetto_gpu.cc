@@ -149,10 +149,8 @@ void GpuTracks::WriteRow(uint32_t row) {
   const bool is_kernel = gpu.kind[row] == model::GpuKind::kKernel;
   if (is_kernel) {
     out_.BriefName(name, OrElse(NameOf(name).brief, "kernel"));
-  } else if (gpu.kind[row] == model::GpuKind::kGraph) {
-    out_.Name(OrElse(trace_.strings[name], "graph"), "");
   } else {
-    out_.Name(std::string(GpuKindName(gpu.kind[row])) + " ", trace_.strings[name]);
+    out_.Name(ActivityName(trace_, row), "");
   }
   if (const uint64_t flow = FlowTo(row); flow != 0) out_.Flow(flow);
   const uint32_t call = gpu.call[row];

@@ -204,9 +204,9 @@ void GpuReport::Kernels(uint32_t device, Lines* lines) {
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
     if (gpu.kind[row] != GpuKind::kKernel && gpu.kind[row] != GpuKind::kGraph) continue;
-    const bool is_kernel = gpu.kind[row] == GpuKind::kKernel;
-    const std::string name = is_kernel ? BriefName(gpu.name[row]) : Text(gpu.name[row]);
-    sums[name.empty() ? (is_kernel ? "(unnamed)" : "graph") : name].Add(gpu.duration_ns[row]);
+    const std::string name =
+        gpu.kind[row] == GpuKind::kKernel ? BriefName(gpu.name[row]) : serialize::ActivityName(trace_, row);
+    sums[name.empty() ? "(unnamed)" : name].Add(gpu.duration_ns[row]);
     all.Add(gpu.duration_ns[row]);
   }
   if (sums.empty()) return;
@@ -233,7 +233,7 @@ void GpuReport::Copies(uint32_t device, Lines* lines) {
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
     if (gpu.kind[row] != GpuKind::kMemcpy && gpu.kind[row] != GpuKind::kMemset) continue;
-    sums[std::string(GpuKindName(gpu.kind[row])) + " " + Text(gpu.name[row])].Add(gpu.duration_ns[row], gpu.bytes[row]);
+    sums[serialize::ActivityName(trace_, row)].Add(gpu.duration_ns[row], gpu.bytes[row]);
   }
   if (sums.empty()) return;
   lines->Add(7, PadRight("copies and sets", 42) + PadLeft("count", 10) + PadLeft("time", 12) + PadLeft("bytes", 13) +

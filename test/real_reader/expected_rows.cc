@@ -135,6 +135,12 @@ std::string DeviceName(const Trace& trace, uint32_t row) {
   if (row == kNone) return "GPU (unknown)";
   return "GPU " + std::to_string(trace.devices[row].ordinal) + " " + Text(trace.strings[trace.devices[row].name]);
 }
+// Graphs that have no name of their own are told apart by their number.
+std::string GraphName(std::string name, uint32_t graph) {
+  if (name.empty()) name = "graph";
+  const bool has_number = name.find_first_of("0123456789") != std::string::npos;
+  return graph == 0 || has_number ? name : name + " " + std::to_string(graph);
+}
 // As people write it.
 std::string KernelName(const std::string& compiled) {
   int status = 0;
@@ -159,7 +165,7 @@ void PrintGpu(const Trace& trace) {
     const std::string shown = gpu.kind[row] == GpuKind::kKernel   ? KernelName(name)
                               : gpu.kind[row] == GpuKind::kMemcpy ? "memcpy " + name
                               : gpu.kind[row] == GpuKind::kMemset ? "memset " + name
-                                                                  : name;
+                                                                  : GraphName(name, gpu.graph[row]);
     const uint32_t stream = gpu.stream[row], call = gpu.call[row];
     std::printf("gpu\t%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu64 "\t%u\t%s\n",
                 DeviceName(trace, trace.streams[stream].device).c_str(), StreamName(trace, stream).c_str(),

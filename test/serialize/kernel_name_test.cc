@@ -3,6 +3,9 @@
 
 #include <catch2/catch.hpp>
 
+#include "serialize/sample_trace.h"
+
+using pitot::serialize::ActivityName;
 using pitot::serialize::BriefName;
 using pitot::serialize::ReadKernelName;
 
@@ -28,6 +31,21 @@ TEST_CASE("a name that is too long for the demangler is brief all the same", "[k
   const auto name = ReadKernelName(compiled);
   CHECK(name.full == compiled);
   CHECK(name.brief == "cutlass::device_kernel");
+}
+
+TEST_CASE("copies, sets and graphs are named after their kind", "[kernel_name]") {
+  pitot::test::TraceMaker maker;
+  maker.trace.streams.push_back({});
+  const auto name = [&](pitot::model::GpuKind kind, const char* text, uint32_t graph) {
+    maker.Gpu(0, kind, text, 0, 1, pitot::model::kNone, pitot::model::kNone, 0, graph);
+    return ActivityName(maker.trace, maker.trace.gpu.size() - 1);
+  };
+  CHECK(name(pitot::model::GpuKind::kMemcpy, "HtoD, pinned to device", 0) == "memcpy HtoD, pinned to device");
+  CHECK(name(pitot::model::GpuKind::kMemset, "", 0) == "memset");
+  CHECK(name(pitot::model::GpuKind::kGraph, "graph", 5) == "graph 5");
+  CHECK(name(pitot::model::GpuKind::kGraph, "", 5) == "graph 5");
+  CHECK(name(pitot::model::GpuKind::kGraph, "decode 16", 5) == "decode 16");
+  CHECK(name(pitot::model::GpuKind::kGraph, "", 0) == "graph");
 }
 
 TEST_CASE("brief names of odd kinds", "[kernel_name]") {
