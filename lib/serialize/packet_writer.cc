@@ -97,9 +97,7 @@ PacketWriter::PacketWriter(const model::StringTable& strings, const PerfettoOpti
       annotation_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationNames,
                         &next_annotation_name_},
       annotation_strings_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationStrings,
-                          &next_annotation_string_},
-      full_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationStrings,
-                  &next_annotation_string_} {}
+                          &next_annotation_string_} {}
 
 void PacketWriter::Flush() {
   if (options_.compress != nullptr && buffer_.size() != 0 && buffer_.size() <= kMaxBundleBytes) {

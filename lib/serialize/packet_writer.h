@@ -63,6 +63,13 @@ const char* WordText(Word word);
 
 class PacketWriter {
  public:
+  // What of a table of texts a sequence has seen.
+  struct Seen {
+    std::vector<uint64_t> iids;  // sequence's number << 32 | iid
+    uint32_t field;
+    uint32_t* next;
+  };
+
   PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink);
 
   bool ok() const { return ok_; }
@@ -129,8 +136,14 @@ class PacketWriter {
     const uint64_t value_iid = TextIid(value);
     Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
   }
-  void AnnotateFullName(Word name, model::StringId of, std::string_view text) {
-    const uint64_t value_iid = Intern(&full_names_, {}, of, text);
+  // A text that many events have, one of `count` that the caller numbers: written once for each sequence.
+  Seen ManyTexts(size_t count) {
+    return {std::vector<uint64_t>(count), perfetto::interned::kAnnotationStrings, &next_annotation_string_};
+  }
+  template <class Text> void Annotate(Word name, Seen* texts, uint32_t number, const Text& text) {
+    const bool is_seen = texts->iids[number] >> 32 == generation_;
+    const uint64_t value_iid =
+        is_seen ? texts->iids[number] & UINT32_MAX : InternNew(texts, {}, number, std::string_view(text()));
     Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
   }
   void AnnotateText(model::StringId name, model::StringId value) {
@@ -152,13 +165,6 @@ class PacketWriter {
  private:
   static constexpr size_t kFlushBytes = 256 << 10;
   static constexpr size_t kMaxBundleBytes = 512 << 10;
-
-  // What of a string table a sequence has seen.
-  struct Seen {
-    std::vector<uint64_t> iids;  // sequence's number << 32 | iid
-    uint32_t field;
-    uint32_t* next;
-  };
 
   uint64_t Intern(Seen* seen, std::string_view prefix, model::StringId id) {
     return Intern(seen, prefix, id, strings_[id]);
@@ -195,7 +201,7 @@ class PacketWriter {
   uint64_t generation_ = 0;
   int64_t last_ns_ = 0;
   uint32_t next_name_ = 0, next_annotation_name_ = 0, next_annotation_string_ = 0;
-  Seen names_, wait_names_, brief_names_, annotation_names_, annotation_strings_, full_names_;
+  Seen names_, wait_names_, brief_names_, annotation_names_, annotation_strings_;
   uint64_t word_iids_[static_cast<size_t>(Word::kWordCount)] = {};
 };
 

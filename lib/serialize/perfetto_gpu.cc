@@ -57,7 +57,18 @@ class OpenSlices {
 }  // namespace
 
 GpuTracks::GpuTracks(const model::Trace& trace, Tracks* tracks, PacketWriter* out)
-    : trace_(trace), tracks_(*tracks), out_(*out), launches_(trace), calls_(trace.threads.size() + 1) {
+    : trace_(trace),
+      tracks_(*tracks),
+      out_(*out),
+      launches_(trace),
+      calls_(trace.threads.size() + 1),
+      kinds_(out->ManyTexts(1)),
+      full_names_(out->ManyTexts(trace.strings.size())),
+      grids_(out->ManyTexts(trace.shapes.size())),
+      blocks_(out->ManyTexts(trace.shapes.size())),
+      requests_(out->ManyTexts(trace.requests.size())),
+      batches_(out->ManyTexts(trace.batches.size())),
+      awaited_(out->ManyTexts(trace.streams.size())) {
   const model::CallColumns& calls = trace.calls;
   for (uint32_t call = 0; call < calls.size(); ++call) {
     Calls& of = calls.thread[call] != kNone ? calls_[calls.thread[call]] : calls_.back();
@@ -156,7 +167,8 @@ void GpuTracks::WriteRow(uint32_t row) {
   const uint32_t call = gpu.call[row];
   if (call != kNone) out_.Correlation(trace_.calls.request[call]);
   if (is_kernel) {
-    if (const KernelName& of = NameOf(name); of.full != of.brief) out_.AnnotateFullName(Word::kKernel, name, of.full);
+    if (const KernelName& of = NameOf(name); of.full != of.brief)
+      out_.Annotate(Word::kKernel, &full_names_, name, [&] { return std::string_view(of.full); });
     if (gpu.shape[row] != kNone) WriteShape(row);
   }
   if (gpu.bytes[row] != 0) {
@@ -173,9 +185,10 @@ void GpuTracks::WriteRow(uint32_t row) {
 }
 
 void GpuTracks::WriteShape(uint32_t row) {
-  const model::KernelShape& shape = trace_.shapes[trace_.gpu.shape[row]];
-  out_.Annotate(Word::kGrid, Axes(shape.grid));
-  out_.Annotate(Word::kBlock, Axes(shape.block));
+  const uint32_t number = trace_.gpu.shape[row];
+  const model::KernelShape& shape = trace_.shapes[number];
+  out_.Annotate(Word::kGrid, &grids_, number, [&] { return Axes(shape.grid); });
+  out_.Annotate(Word::kBlock, &blocks_, number, [&] { return Axes(shape.block); });
   out_.Annotate(Word::kRegisters, uint64_t{shape.registers_per_thread});
   out_.Annotate(Word::kStaticShared, uint64_t{shape.static_shared_bytes});
   out_.Annotate(Word::kDynamicShared, uint64_t{shape.dynamic_shared_bytes});
@@ -188,9 +201,9 @@ void GpuTracks::WriteShape(uint32_t row) {
 // For whom a call was made.
 void GpuTracks::WriteContext(uint32_t call) {
   if (const uint32_t request = trace_.calls.request[call]; request != kNone)
-    out_.Annotate(Word::kRequest, Hex(trace_.requests[request].id, 16));
+    out_.Annotate(Word::kRequest, &requests_, request, [&] { return Hex(trace_.requests[request].id, 16); });
   if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone)
-    out_.Annotate(Word::kBatch, Hex(trace_.batches[batch].id, 16));
+    out_.Annotate(Word::kBatch, &batches_, batch, [&] { return Hex(trace_.batches[batch].id, 16); });
 }
 
 void GpuTracks::WriteCall(uint32_t call) {
@@ -202,9 +215,9 @@ void GpuTracks::WriteCall(uint32_t call) {
     out_.Flow(FlowTo(row));
   }
   out_.Correlation(trace_.calls.request[call]);
-  out_.Annotate(Word::kKind, std::string_view("CUDA call"));
+  out_.Annotate(Word::kKind, &kinds_, 0, [] { return "CUDA call"; });
   if (const uint32_t awaited = trace_.calls.stream[call]; awaited != kNone)
-    out_.Annotate(Word::kWaitsFor, StreamName(awaited));
+    out_.Annotate(Word::kWaitsFor, &awaited_, awaited, [&] { return StreamName(awaited); });
   WriteContext(call);
 }
 

@@ -59,6 +59,8 @@ class GpuTracks {
   const model::LaunchIndex launches_;
   std::vector<Calls> calls_;  // of threads; the last is of those that are not known
   std::unordered_map<model::StringId, KernelName> names_;
+  // Texts that many slices have.
+  PacketWriter::Seen kinds_, full_names_, grids_, blocks_, requests_, batches_, awaited_;
 };
 
 }  // namespace pitot::serialize
