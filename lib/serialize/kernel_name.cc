@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
 
+// A compiled name may say "as before" of a part that says it too: a few hundred letters can stand for gigabytes, and a
+// dump may come from anyone. With so many references at most, each to all that is before, it is a megabyte or two.
+constexpr size_t kMostReferences = 32;
+constexpr size_t kMostBytes = 16 << 10;  // of a name in full
+
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsIdentifier(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
@@ -31,13 +36,26 @@ size_t SkipBrackets(std::string_view text, size_t at) {
   return at;
 }
 
+// "S_", "T0_", "S1A_" in a compiled name; such letters in its identifiers count too.
+size_t References(std::string_view compiled) {
+  size_t references = 0;
+  for (size_t at = 0; at < compiled.size(); ++at) {
+    if (compiled[at] != 'S' && compiled[at] != 'T') continue;
+    size_t end = at + 1;
+    while (end < compiled.size() && (IsDigit(compiled[end]) || (compiled[end] >= 'A' && compiled[end] <= 'Z'))) ++end;
+    references += end < compiled.size() && compiled[end] == '_';
+  }
+  return references;
+}
+
 // The scopes and the name at the front of a compiled name, for those that the demangler refuses (it does the longest).
 std::string NameInFront(std::string_view compiled) {
   if (compiled.substr(0, 2) != "_Z") return {};
   compiled.remove_prefix(2);
-  if (!compiled.empty() && compiled[0] == 'N') compiled.remove_prefix(1);
+  const bool is_nested = !compiled.empty() && compiled[0] == 'N';
+  if (is_nested) compiled.remove_prefix(1);
   std::string name;
-  while (!compiled.empty() && IsDigit(compiled[0])) {
+  while (!compiled.empty() && IsDigit(compiled[0]) && (is_nested || name.empty())) {
     size_t size = 0;
     while (!compiled.empty() && IsDigit(compiled[0]) && size <= compiled.size()) {
       size = size * 10 + static_cast<size_t>(compiled[0] - '0');
@@ -107,10 +125,15 @@ std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
 KernelName ReadKernelName(std::string_view compiled) {
   const std::string text(compiled);
   if (text.compare(0, 2, "_Z") != 0) return {text, BriefName(text)};
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> full(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
-                                                    std::free);
-  if (status == 0 && full != nullptr) return {full.get(), BriefName(full.get())};
+  if (References(compiled) <= kMostReferences) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> full(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
+                                                      std::free);
+    if (status == 0 && full != nullptr) {
+      const std::string_view name = full.get();
+      return {name.size() <= kMostBytes ? std::string(name) : text, BriefName(name)};
+    }
+  }
   const std::string name = NameInFront(compiled);
   return {text, name.empty() ? text : name};
 }

@@ -167,10 +167,10 @@ void PrintGpu(const Trace& trace) {
                               : gpu.kind[row] == GpuKind::kMemset ? "memset " + name
                                                                   : GraphName(name, gpu.graph[row]);
     const uint32_t stream = gpu.stream[row], call = gpu.call[row];
-    std::printf("gpu\t%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu64 "\t%u\t%s\n",
+    std::printf("gpu\t%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu64 "\t%u\t%s\t%s\n",
                 DeviceName(trace, trace.streams[stream].device).c_str(), StreamName(trace, stream).c_str(),
                 gpu.begin_ns[row], gpu.duration_ns[row], shown.c_str(), gpu.bytes[row], gpu.graph[row],
-                Text(trace.strings[gpu.scope_path[row]]).c_str());
+                Text(trace.strings[gpu.scope_path[row]]).c_str(), name.c_str());
     if (call != kNone && seen.emplace(call, stream).second)
       std::printf("launch\t%s\t%" PRId64 "\t%s\t%" PRId64 "\n", Text(trace.strings[calls.name[call]]).c_str(),
                   calls.begin_ns[call], StreamName(trace, stream).c_str(), gpu.begin_ns[row]);

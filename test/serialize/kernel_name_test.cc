@@ -33,6 +33,21 @@ TEST_CASE("a name that is too long for the demangler is brief all the same", "[k
   CHECK(name.brief == "cutlass::device_kernel");
 }
 
+TEST_CASE("a name that would fill the memory is not written out", "[kernel_name]") {
+  // f(a<a<a<int, int>, a<int, int> >, ...>): each level says twice what the one before is.
+  for (const int levels : {2, 12, 34}) {
+    std::string compiled = "_Z1f1aIiiE";
+    for (int level = 0; level < levels; ++level) {
+      const std::string before = std::string("S") + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[level] + "_";
+      compiled += "S_I" + before + before + "E";
+    }
+    const auto name = ReadKernelName(compiled);
+    CHECK(name.full.size() < 20000);
+    CHECK((name.full == compiled) == (levels > 10));
+    CHECK(name.brief == "f");
+  }
+}
+
 TEST_CASE("copies, sets and graphs are named after their kind", "[kernel_name]") {
   pitot::test::TraceMaker maker;
   maker.trace.streams.push_back({});
