@@ -14,7 +14,7 @@ import re
 import sys
 
 # Headers every layer may include: C++'s have no dot; C's and the system's are these.
-C_HEADERS = set("""assert ctype cpuid dirent dlfcn elf endian errno execinfo fcntl fenv float ftw getopt inttypes limits link
+C_HEADERS = set("""assert ctype cpuid cxxabi dirent dlfcn elf endian errno execinfo fcntl fenv float ftw getopt inttypes limits link
 locale malloc math poll pthread pwd sched semaphore setjmp signal spawn stdalign stdarg stddef stdint stdio stdlib string strings
 termios time ucontext unistd x86intrin immintrin arm_acle nmmintrin""".split())
 SYSTEM_FOLDERS = ("sys/", "linux/", "asm/", "netinet/", "arpa/", "bits/")

@@ -60,6 +60,15 @@ std::string ThreadName(const Trace& trace, uint32_t thread) {
 }
 int64_t Realtime(const Trace& trace, int64_t ns) { return ns - trace.clock.monotonic_ns + trace.clock.realtime_ns; }
 
+bool HasGpu(const Trace& trace) {
+  return !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0 || !trace.depths.empty() ||
+         !trace.counters.empty() || !trace.gpu_losses.empty();
+}
+std::string StreamName(const Trace& trace, uint32_t stream) {
+  if (stream == kNone) return "(any stream)";
+  return absl::StrFormat("stream %d (context %d)", trace.streams[stream].stream, trace.streams[stream].context);
+}
+
 void AddRoutes(const Trace& trace, Lines* lines) {
   if (trace.requests.empty()) return;
   lines->Blank();
@@ -90,7 +99,7 @@ void AddThreads(const Trace& trace, Lines* lines) {
 
 void AddLosses(const Trace& trace, Lines* lines) {
   lines->Blank();
-  if (trace.losses.empty()) return lines->Add(0, "nothing was lost");
+  if (trace.losses.empty() && trace.gpu_losses.empty()) return lines->Add(0, "nothing was lost");
   lines->Add(0, PadRight("lost of thread", 36) + PadRight("why", 24) + PadLeft("from", 13) + PadLeft("to", 13) +
                     PadLeft("events", 14));
   for (const model::LossRow& loss : trace.losses) {
@@ -98,6 +107,12 @@ void AddLosses(const Trace& trace, Lines* lines) {
                       PadLeft(base::TimeOfDay(Realtime(trace, loss.begin_ns)), 13) +
                       PadLeft(base::TimeOfDay(Realtime(trace, loss.end_ns)), 13) +
                       PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 14));
+  }
+  for (const model::GpuLossRow& loss : trace.gpu_losses) {
+    lines->Add(0, PadRight(StreamName(trace, loss.stream), 36) + PadRight(Str(trace, loss.reason), 24) +
+                      PadLeft(base::TimeOfDay(Realtime(trace, loss.begin_ns)), 13) +
+                      PadLeft(base::TimeOfDay(Realtime(trace, loss.end_ns)), 13) +
+                      PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 14));
   }
 }
 
@@ -116,6 +131,13 @@ std::string Text(const std::string& path, const Trace& trace, const DumpReport& 
   lines.Add(0, "holds      " + Count(trace.events.size()) + " events, " + Count(trace.requests.size()) + " requests, " +
                    Count(trace.batches.size()) + " batches, " + Count(trace.handoffs.size()) + " handoffs, " +
                    Count(trace.sites.size()) + " sites");
+  if (HasGpu(trace)) {
+    lines.AddWrapped(0, "gpu        ",
+                     Count(trace.devices.size()) + " devices, " + Count(trace.streams.size()) + " streams, " +
+                         Count(trace.gpu.size()) + " GPU records, " + Count(trace.calls.size()) + " calls, " +
+                         Count(trace.overheads.size()) + " overheads, " + Count(trace.depths.size()) + " depths, " +
+                         Count(trace.counters.size()) + " counters, " + Count(trace.samples.size()) + " samples");
+  }
   for (const model::FiringRow& firing : trace.firings) {
     lines.AddWrapped(0, "fired      ",
                      base::TimeOfDay(Realtime(trace, firing.at_ns)) + "  " + Str(trace, firing.cause) + ": " +
@@ -147,10 +169,15 @@ std::string Json(const std::string& path, const Trace& trace, const DumpReport& 
                     {"begin_unix_ns", Realtime(trace, trace.window_begin_ns)},
                     {"end_unix_ns", Realtime(trace, trace.window_end_ns)}};
   info["clock"] = {{"cycle_counter", trace.clock.cycle_counter}, {"pair_width_ns", trace.clock.pair_width_ns}};
-  info["counts"] = {
-      {"events", trace.events.size()},     {"sites", trace.sites.size()},     {"threads", trace.threads.size()},
-      {"requests", trace.requests.size()}, {"batches", trace.batches.size()}, {"handoffs", trace.handoffs.size()},
-      {"asyncs", trace.asyncs.size()},     {"tokens", trace.tokens.size()},   {"firings", trace.firings.size()}};
+  info["counts"] = {{"events", trace.events.size()},     {"sites", trace.sites.size()},
+                    {"threads", trace.threads.size()},   {"requests", trace.requests.size()},
+                    {"batches", trace.batches.size()},   {"handoffs", trace.handoffs.size()},
+                    {"asyncs", trace.asyncs.size()},     {"tokens", trace.tokens.size()},
+                    {"firings", trace.firings.size()},   {"devices", trace.devices.size()},
+                    {"streams", trace.streams.size()},   {"gpu", trace.gpu.size()},
+                    {"calls", trace.calls.size()},       {"overheads", trace.overheads.size()},
+                    {"depths", trace.depths.size()},     {"gpu_losses", trace.gpu_losses.size()},
+                    {"counters", trace.counters.size()}, {"samples", trace.samples.size()}};
   info["firings"] = ordered_json::array();
   for (const model::FiringRow& firing : trace.firings) {
     info["firings"].push_back({{"at_ns", firing.at_ns},
@@ -186,6 +213,17 @@ std::string Json(const std::string& path, const Trace& trace, const DumpReport& 
                               {"end_ns", loss.end_ns},
                               {"events", loss.events},
                               {"bytes", loss.bytes}});
+  }
+  info["devices"] = ordered_json::array();
+  for (const model::DeviceRow& device : trace.devices)
+    info["devices"].push_back({{"ordinal", device.ordinal}, {"name", Str(trace, device.name)}});
+  info["gpu_losses"] = ordered_json::array();
+  for (const model::GpuLossRow& loss : trace.gpu_losses) {
+    info["gpu_losses"].push_back({{"stream", loss.stream == kNone ? "" : StreamName(trace, loss.stream)},
+                                  {"reason", Str(trace, loss.reason)},
+                                  {"begin_ns", loss.begin_ns},
+                                  {"end_ns", loss.end_ns},
+                                  {"records", loss.records}});
   }
   info["attributes"] = ordered_json::object();
   for (const model::Attribute& attribute : trace.attributes) {

@@ -40,6 +40,8 @@ struct Row {
   const RequestRow* request;
   int64_t latency_ns;
   int64_t queue_ns;  // kNotKnown
+  int64_t gpu_ns;
+  model::KernelCoverage coverage;
   std::vector<uint64_t> batch_ids;
   std::string outcome;
   bool is_whole = false;
@@ -58,9 +60,15 @@ std::string OutcomeOf(const RequestRow& request) {
   return request.duration_ns == kOpen ? "open" : "end unknown";
 }
 
+// All that is shown of a trace's requests.
+struct Rows {
+  bool has_gpu = false;
+  std::vector<Row> rows;
+};
+
 Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
   const RequestRow& request = trace.requests[row];
-  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, {}, OutcomeOf(request)};
+  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, {}, {}, OutcomeOf(request)};
   bool is_known = request.begin_known && request.begin_ns >= trace.window_begin_ns;
   for (const uint32_t handoff_row : index.Handoffs(row)) {
     const model::HandoffRow& handoff = trace.handoffs[handoff_row];
@@ -73,30 +81,39 @@ Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) 
   return made;
 }
 
-std::vector<Row> Select(const Trace& trace, const RequestsOptions& options) {
+Rows Select(const Trace& trace, const RequestsOptions& options) {
   const model::RequestIndex index(trace);
-  std::vector<Row> rows;
+  const model::GpuTime gpu_time(trace);
+  const model::CoverageIndex coverage(trace);
+  Rows selected{coverage.HasGpu(), {}};
+  std::vector<Row>& rows = selected.rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     if (options.route && trace.strings[trace.requests[row].route] != *options.route) continue;
     Row made = MakeRow(trace, index, row);
+    made.gpu_ns = gpu_time.Request(row);
+    made.coverage = coverage.Of(index, row);
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
   }
   std::stable_sort(rows.begin(), rows.end(), [&](const Row& a, const Row& b) {
     if (options.sort == "begin") return a.request->begin_ns < b.request->begin_ns;
+    if (options.sort == "gpu") return a.gpu_ns > b.gpu_ns;
     return options.sort == "queue" ? a.queue_ns > b.queue_ns : a.latency_ns > b.latency_ns;
   });
-  return rows;
+  return selected;
 }
 
 int64_t StageNs(const Trace& trace, const RequestRow& request, const model::Stage& stage) {
   return stage.duration_ns == kOpen ? trace.RequestEnd(request) - stage.begin_ns : stage.duration_ns;
 }
 
-std::string Table(const Trace& trace, const std::vector<Row>& rows, size_t shown) {
+std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
+  const std::vector<Row>& rows = selected.rows;
+  const size_t route_width = selected.has_gpu ? 19 : 30;
   Lines lines;
-  lines.Add(0, PadLeft("latency", 10) + PadLeft("queue", 11) + "  " + PadRight("outcome", 11) + "  " +
-                   PadRight("route", 30) + "  " + PadRight("request", 16) + "  " + "arrived");
+  lines.Add(0, PadLeft("latency", 10) + PadLeft("queue", 11) + (selected.has_gpu ? PadLeft("gpu", 11) : "") + "  " +
+                   PadRight("outcome", 11) + "  " + PadRight("route", route_width) + "  " + PadRight("request", 16) +
+                   "  " + "arrived");
   for (size_t i = 0; i < shown; ++i) {
     const Row& row = rows[i];
     const RequestRow& request = *row.request;
@@ -106,7 +123,8 @@ std::string Table(const Trace& trace, const std::vector<Row>& rows, size_t shown
                              : row.queue_ns == 0 ? "-"
                                                  : "?",
                              11) +
-                     "  " + PadRight(row.outcome, 11) + "  " + PadRight(trace.strings[request.route], 30) + "  " +
+                     (selected.has_gpu ? PadLeft(row.gpu_ns == 0 ? "-" : Duration(row.gpu_ns), 11) : "") + "  " +
+                     PadRight(row.outcome, 11) + "  " + PadRight(trace.strings[request.route], route_width) + "  " +
                      RequestId(request.id) + "  " + (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
     std::string stages;
     for (const model::Stage& stage : request.stages) {
@@ -124,7 +142,14 @@ std::string Table(const Trace& trace, const std::vector<Row>& rows, size_t shown
 
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
-std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown) {
+// The covered share, null where it is not known.
+ordered_json CoverageOf(const model::KernelCoverage& coverage) {
+  if (!coverage.is_known) return {};
+  return static_cast<double>(coverage.covered_ns) / static_cast<double>(coverage.ran_ns);
+}
+
+std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
+  const std::vector<Row>& rows = selected.rows;
   ordered_json requests = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
     const RequestRow& request = *rows[i].request;
@@ -159,6 +184,8 @@ std::string Json(const Trace& trace, const std::vector<Row>& rows, size_t shown)
          {"begin_ns", request.begin_ns},
          {"latency_ms", Ms(rows[i].latency_ns)},
          {"queue_ms", rows[i].queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(rows[i].queue_ns))},
+         {"gpu_ns", selected.has_gpu ? ordered_json(rows[i].gpu_ns) : ordered_json()},
+         {"coverage", selected.has_gpu ? CoverageOf(rows[i].coverage) : ordered_json()},
          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
          {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
          {"tokens", std::move(tokens)},
@@ -180,12 +207,13 @@ int Requests(const RequestsOptions& options) {
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
-  const std::vector<Row> rows = Select(trace, options);
+  const Rows selected = Select(trace, options);
+  const std::vector<Row>& rows = selected.rows;
   const size_t shown = options.limit == 0 ? rows.size() : std::min(rows.size(), static_cast<size_t>(options.limit));
   if (options.json) {
-    Print(Json(trace, rows, shown));
+    Print(Json(trace, selected, shown));
   } else if (!rows.empty()) {
-    Print(Table(trace, rows, shown));
+    Print(Table(trace, selected, shown));
   }
   if (rows.empty()) {
     Complain(absl::StrFormat("none of the %d requests of %s matches", trace.requests.size(), options.input));
@@ -207,7 +235,7 @@ void AddRequests(CLI::App& app, int& exit_code) {
   command->add_option("--outcome", options->outcome, "Only this outcome")
       ->check(CLI::IsMember({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"}));
   command->add_option("--sort", options->sort, "By what")
-      ->check(CLI::IsMember({"latency", "queue", "begin"}))
+      ->check(CLI::IsMember({"latency", "queue", "gpu", "begin"}))
       ->capture_default_str();
   command->add_flag("--json", options->json, "For programs: docs/cli.md");
   command->callback([options, &exit_code] {

@@ -305,6 +305,7 @@ class Checker {
         if (!IsInterval(gpu.begin_ns[i], gpu.duration_ns[i]) || gpu.duration_ns[i] == kOpen)
           Fail("gpu", i, "time out of range");
         if (!IsString(gpu.name[i])) Fail("gpu", i, "name is no string");
+        if (!IsString(gpu.scope_path[i])) Fail("gpu", i, "scope path is no string");
         if (!IsRowOrNone(gpu.call[i], trace_.calls.size())) Fail("gpu", i, "no such call");
         if (!IsRowOrNone(gpu.shape[i], trace_.shapes.size())) Fail("gpu", i, "no such shape");
         if (i > stream.first_event && gpu.begin_ns[i - 1] > gpu.begin_ns[i]) Fail("gpu", i, "out of order");

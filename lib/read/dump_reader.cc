@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <new>
 #include <utility>
 
@@ -510,6 +511,8 @@ class ChunkReader {
                   chunk.graph(), chunk.node())) {
       return false;
     }
+    const bool has_paths = chunk.scope_path_size() != 0;  // not before version 1.2
+    if (has_paths && chunk.scope_path_size() != size) return false;
     model::GpuColumns& gpu = trace_.gpu;
     const uint32_t stream = streams_[chunk.stream()];
     if (stream != kNone && gpu.size() != 0 && gpu.stream.back() > stream) return false;
@@ -535,7 +538,7 @@ class ChunkReader {
       gpu.bytes.push_back(chunk.bytes(i));
       gpu.graph.push_back(chunk.graph(i));
       gpu.node.push_back(chunk.node(i));
-      gpu.scope_path.push_back(0);
+      gpu.scope_path.push_back(has_paths ? Text(chunk.scope_path(i)) : 0);
     }
     return Accept(ChunkType::kGpu, size);
   }
@@ -551,6 +554,68 @@ class ChunkReader {
       AddRow(makes_sense, overhead, &trace_.overheads);
     }
     return Accept(ChunkType::kOverheads, size);
+  }
+
+  bool Add(const proto::Depths& chunk) {
+    const int size = chunk.begin_size();
+    if (!HaveSize(size, chunk.duration_ns(), chunk.depth())) return false;
+    Deltas begin;
+    for (int i = 0; i < size; ++i) {
+      const int64_t begin_ns = begin.Next(chunk.begin(i)), duration_ns = chunk.duration_ns(i);
+      const bool makes_sense = chunk.depth(i) <= static_cast<uint32_t>(Depth::kOps) && IsSpan(begin_ns, duration_ns) &&
+                               (trace_.depths.empty() || trace_.depths.back().begin_ns <= begin_ns);
+      AddRow(makes_sense,
+             makes_sense ? model::DepthRow{begin_ns, begin_ns + duration_ns, static_cast<Depth>(chunk.depth(i))}
+                         : model::DepthRow(),
+             &trace_.depths);
+    }
+    return Accept(ChunkType::kDepths, size);
+  }
+
+  bool Add(const proto::GpuLosses& chunk) {
+    const int size = chunk.stream_size();
+    if (!HaveSize(size, chunk.reason(), chunk.begin_ns(), chunk.end_ns(), chunk.records())) return false;
+    for (int i = 0; i < size; ++i) {
+      const model::GpuLossRow loss{streams_.PlusOne(chunk.stream(i)), Text(chunk.reason(i)), chunk.begin_ns(i),
+                                   chunk.end_ns(i), chunk.records(i)};
+      AddRow(IsTime(loss.begin_ns) && IsTime(loss.end_ns) && loss.begin_ns <= loss.end_ns, loss, &trace_.gpu_losses);
+    }
+    return Accept(ChunkType::kGpuLosses, size);
+  }
+
+  bool Add(const proto::Counters& chunk) {
+    const int size = chunk.device_size();
+    if (!HaveSize(size, chunk.name(), chunk.unit()) ||
+        !counters_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
+      return false;
+    }
+    for (int i = 0; i < size; ++i) {
+      AddRow(true, model::CounterRow{devices_.PlusOne(chunk.device(i)), Text(chunk.name(i)), Text(chunk.unit(i))},
+             &trace_.counters, &counters_);
+    }
+    return Accept(ChunkType::kCounters, size);
+  }
+
+  bool Add(const proto::Samples& chunk) {
+    const int size = chunk.counter_size();
+    if (!HaveSize(size, chunk.at(), chunk.value())) return false;
+    model::SampleColumns& samples = trace_.samples;
+    Deltas at;
+    for (int i = 0; i < size; ++i) {
+      const uint32_t counter = counters_[chunk.counter(i)];
+      const int64_t at_ns = at.Next(chunk.at(i));
+      const bool follows =
+          samples.size() == 0 || std::pair(samples.counter.back(), samples.at_ns.back()) <= std::pair(counter, at_ns);
+      if (counter == kNone || !follows || !IsTime(at_ns) || !std::isfinite(chunk.value(i)) ||
+          samples.size() >= kNone - 1) {
+        ++rows_dropped_;
+        continue;
+      }
+      samples.counter.push_back(counter);
+      samples.at_ns.push_back(at_ns);
+      samples.value.push_back(chunk.value(i));
+    }
+    return Accept(ChunkType::kSamples, size);
   }
 
   // Sets what follows from rows; to be called once, after the last chunk.
@@ -593,6 +658,10 @@ class ChunkReader {
     if (duration_ns == model::kOpen) return !has_header_ || begin_ns <= trace_.window_end_ns;
     return duration_ns >= 0 && duration_ns <= model::kMaxTimeNs - begin_ns;
   }
+  // Of what is never open.
+  static bool IsSpan(int64_t begin_ns, int64_t duration_ns) {
+    return IsTime(begin_ns) && duration_ns >= 0 && duration_ns <= model::kMaxTimeNs - begin_ns;
+  }
   template <class Row> void AddRow(bool makes_sense, Row row, std::vector<Row>* table, RowMap* map) {
     map->Add(makes_sense ? static_cast<uint32_t>(table->size()) : kNone);
     AddRow(makes_sense, std::move(row), table);
@@ -632,7 +701,7 @@ class ChunkReader {
   Trace& trace_;
   bool has_header_ = false;
   uint32_t process_name_ = 0;
-  RowMap strings_, sites_, threads_, requests_, batches_, devices_, streams_, shapes_, calls_;
+  RowMap strings_, sites_, threads_, requests_, batches_, devices_, streams_, shapes_, calls_, counters_;
   std::array<uint64_t, dump_format::kTableCount> rows_{};
   uint64_t rows_dropped_ = 0;
 };
@@ -730,7 +799,7 @@ class DumpParser {
   Status Take(uint64_t at) {
     payload_ = data_ + at + dump_format::kChunkHeaderBytes;
     const ChunkType type = static_cast<ChunkType>(type_);
-    if (flags_ != 0 || type_ == 0 || type_ > static_cast<uint32_t>(ChunkType::kOverheads)) {
+    if (flags_ != 0 || type_ == 0 || type_ > static_cast<uint32_t>(ChunkType::kSamples)) {
       ++report_.chunks_unknown;
       return Status();
     }
@@ -800,6 +869,14 @@ class DumpParser {
         return Add<proto::Gpu>();
       case ChunkType::kOverheads:
         return Add<proto::Overheads>();
+      case ChunkType::kDepths:
+        return Add<proto::Depths>();
+      case ChunkType::kGpuLosses:
+        return Add<proto::GpuLosses>();
+      case ChunkType::kCounters:
+        return Add<proto::Counters>();
+      case ChunkType::kSamples:
+        return Add<proto::Samples>();
       default:
         return false;
     }

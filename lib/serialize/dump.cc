@@ -451,6 +451,7 @@ uint64_t WriteGpu(const model::Trace& trace, ChunkWriter* out) {
       table.Put(field::kBytes, gpu.bytes[event]);
       table.Put(field::kGraph, gpu.graph[event]);
       table.Put(field::kNode, gpu.node[event]);
+      table.Put(field::kScopePath, gpu.scope_path[event]);
       table.EndRow();
     }
   }
@@ -464,6 +465,57 @@ uint64_t WriteOverheads(const model::Trace& trace, ChunkWriter* out) {
     table.PutDelta(field::kBegin, overhead.begin_ns);
     table.Put(field::kDuration, Uint(overhead.duration_ns));
     table.Put(field::kName, overhead.name);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteDepths(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::depths;
+  TableWriter table(out, ChunkType::kDepths, false);
+  for (const model::DepthRow& row : trace.depths) {
+    table.PutDelta(field::kBegin, row.begin_ns);
+    table.Put(field::kDuration, Uint(row.end_ns - row.begin_ns));
+    table.Put(field::kDepth, static_cast<uint64_t>(row.depth));
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteGpuLosses(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::gpu_losses;
+  TableWriter table(out, ChunkType::kGpuLosses, false);
+  for (const model::GpuLossRow& loss : trace.gpu_losses) {
+    table.Put(field::kStream, RowPlusOne(loss.stream));
+    table.Put(field::kReason, loss.reason);
+    table.Put(field::kBegin, Uint(loss.begin_ns));
+    table.Put(field::kEndNs, Uint(loss.end_ns));
+    table.Put(field::kRecords, loss.records);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteCounters(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::counters;
+  TableWriter table(out, ChunkType::kCounters, true);
+  for (const model::CounterRow& counter : trace.counters) {
+    table.Put(field::kDevice, RowPlusOne(counter.device));
+    table.Put(field::kName, counter.name);
+    table.Put(field::kUnit, counter.unit);
+    table.EndRow();
+  }
+  return table.Finish();
+}
+
+uint64_t WriteSamples(const model::Trace& trace, ChunkWriter* out) {
+  namespace field = dump_format::samples;
+  const model::SampleColumns& samples = trace.samples;
+  TableWriter table(out, ChunkType::kSamples, false);
+  for (uint32_t i = 0; i < samples.size() && out->ok(); ++i) {
+    table.Put(field::kCounter, samples.counter[i]);
+    table.PutDelta(field::kAt, samples.at_ns[i]);
+    table.PutDouble(field::kValue, samples.value[i]);
     table.EndRow();
   }
   return table.Finish();
@@ -498,9 +550,13 @@ class DumpSerializer final : public Serializer {
     table(ChunkType::kStreams, WriteStreams);
     table(ChunkType::kShapes, WriteShapes);
     table(ChunkType::kOverheads, WriteOverheads);
+    table(ChunkType::kDepths, WriteDepths);
+    table(ChunkType::kGpuLosses, WriteGpuLosses);
+    table(ChunkType::kCounters, WriteCounters);
     table(ChunkType::kEvents, WriteEvents);
     table(ChunkType::kCalls, WriteCalls);
     table(ChunkType::kGpu, WriteGpu);
+    table(ChunkType::kSamples, WriteSamples);
 
     WireBuffer counts, trailer;
     for (const uint64_t count : rows) counts.RawVarint(count);

@@ -10,7 +10,7 @@
 namespace pitot::dump_format {
 
 inline constexpr uint32_t kVersionMajor = 1;
-inline constexpr uint32_t kVersionMinor = 1;
+inline constexpr uint32_t kVersionMinor = 2;
 
 // chunk := magic u32 | type u16 | flags u16 | payload size u32 | sequence u32 | crc32c u32 | payload; little endian.
 // The CRC is that of the 16 bytes before it and the payload.
@@ -44,8 +44,13 @@ enum class ChunkType : uint16_t {
   kCalls = 19,
   kGpu = 20,
   kOverheads = 21,
+  // From minor version 2 on.
+  kDepths = 22,
+  kGpuLosses = 23,
+  kCounters = 24,
+  kSamples = 25,
 };
-inline constexpr uint32_t kTableCount = 22;  // of Trailer.rows
+inline constexpr uint32_t kTableCount = 26;  // of Trailer.rows
 
 // Field numbers, by message. Those of columns count up from 2, or 1 where there is no first_row, in the order of the
 // enum.
@@ -148,10 +153,35 @@ namespace calls {
 enum : uint32_t { kThread = 2, kBegin, kLength, kRequest, kBatch, kName, kStream, kEnd };
 }
 namespace gpu {
-enum : uint32_t { kStream = 1, kBegin, kDuration, kKind, kName, kCall, kShape, kBytes, kGraph, kNode, kEnd };
+enum : uint32_t {
+  kStream = 1,
+  kBegin,
+  kDuration,
+  kKind,
+  kName,
+  kCall,
+  kShape,
+  kBytes,
+  kGraph,
+  kNode,
+  kScopePath,
+  kEnd
+};
 }
 namespace overheads {
 enum : uint32_t { kBegin = 1, kDuration, kName, kEnd };
+}
+namespace depths {
+enum : uint32_t { kBegin = 1, kDuration, kDepth, kEnd };
+}
+namespace gpu_losses {
+enum : uint32_t { kStream = 1, kReason, kBegin, kEndNs, kRecords, kEnd };
+}
+namespace counters {
+enum : uint32_t { kDevice = 2, kName, kUnit, kEnd };
+}
+namespace samples {
+enum : uint32_t { kCounter = 1, kAt, kValue, kEnd };
 }
 namespace trailer {
 enum : uint32_t { kChunks = 1, kRows = 2 };

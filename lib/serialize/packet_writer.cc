@@ -7,8 +7,12 @@ const char* WordText(Word word) {
   switch (word) {
     case Word::kArg:
       return "arg";
+    case Word::kBatch:
+      return "batch";
     case Word::kBatchId:
       return "batch_id";
+    case Word::kBlock:
+      return "block";
     case Word::kBytes:
       return "bytes";
     case Word::kCloseReason:
@@ -19,18 +23,34 @@ const char* WordText(Word word) {
       return "deadline_ns";
     case Word::kDetail:
       return "detail";
+    case Word::kDynamicShared:
+      return "dynamic_shared_bytes";
     case Word::kEvents:
       return "events";
+    case Word::kGbPerS:
+      return "gb_per_s";
+    case Word::kGraph:
+      return "graph";
+    case Word::kGrid:
+      return "grid";
     case Word::kId:
       return "id";
+    case Word::kKernel:
+      return "kernel";
     case Word::kKind:
       return "kind";
+    case Word::kLocal:
+      return "local_bytes_per_thread";
     case Word::kLostFromNs:
       return "lost_from_ns";
     case Word::kLostToNs:
       return "lost_to_ns";
     case Word::kMembers:
       return "members";
+    case Word::kNode:
+      return "node";
+    case Word::kOccupancy:
+      return "estimated_occupancy_percent";
     case Word::kOutcome:
       return "outcome";
     case Word::kOutputTokens:
@@ -41,16 +61,26 @@ const char* WordText(Word word) {
       return "owner_thread";
     case Word::kParent:
       return "parent";
+    case Word::kRecords:
+      return "records";
+    case Word::kRegisters:
+      return "registers_per_thread";
     case Word::kRequest:
       return "request";
     case Word::kResource:
       return "resource";
+    case Word::kScopePath:
+      return "scope_path";
+    case Word::kStaticShared:
+      return "static_shared_bytes";
     case Word::kSubmittedNs:
       return "submitted_after_ns";
     case Word::kTraceId:
       return "trace_id";
     case Word::kTrueDurationNs:
       return "true_duration_ns";
+    case Word::kWaitsFor:
+      return "waits_for";
     case Word::kWordCount:
       break;
   }
@@ -63,6 +93,7 @@ PacketWriter::PacketWriter(const model::StringTable& strings, const PerfettoOpti
       sink_(sink),
       names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kEventNames, &next_name_},
       wait_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kEventNames, &next_name_},
+      brief_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kEventNames, &next_name_},
       annotation_names_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationNames,
                         &next_annotation_name_},
       annotation_strings_{std::vector<uint64_t>(strings.size()), perfetto::interned::kAnnotationStrings,
@@ -141,9 +172,9 @@ void PacketWriter::AnnotateArg(model::StringId name, ArgType type, model::ArgVal
   });
 }
 
-uint64_t PacketWriter::InternNew(Seen* seen, std::string_view prefix, model::StringId id) {
+uint64_t PacketWriter::InternNew(Seen* seen, std::string_view prefix, model::StringId id, std::string_view text) {
   const uint64_t iid = ++*seen->next;
-  AddEntry(seen->field, iid, prefix, strings_[id]);
+  AddEntry(seen->field, iid, prefix, text);
   if (id < seen->iids.size()) seen->iids[id] = generation_ << 32 | iid;
   return iid;
 }

@@ -20,34 +20,56 @@ namespace pitot::serialize {
 // Names of annotations that are Pitot's rather than the host's.
 enum class Word : uint32_t {
   kArg,
+  kBatch,
   kBatchId,
+  kBlock,
   kBytes,
   kCloseReason,
   kCount,
   kDeadlineNs,
   kDetail,
+  kDynamicShared,
   kEvents,
+  kGbPerS,
+  kGraph,
+  kGrid,
   kId,
+  kKernel,
   kKind,
+  kLocal,
   kLostFromNs,
   kLostToNs,
   kMembers,
+  kNode,
+  kOccupancy,
   kOutcome,
   kOutputTokens,
   kOwnerRequest,
   kOwnerThread,
   kParent,
+  kRecords,
+  kRegisters,
   kRequest,
   kResource,
+  kScopePath,
+  kStaticShared,
   kSubmittedNs,
   kTraceId,
   kTrueDurationNs,
+  kWaitsFor,
   kWordCount
 };
 const char* WordText(Word word);
 
 class PacketWriter {
  public:
+  // What of a table of texts a sequence has seen.
+  struct Seen {
+    std::vector<uint64_t> iids;  // sequence's number << 32 | iid
+    uint32_t field;
+    uint32_t* next;
+  };
+
   PacketWriter(const model::StringTable& strings, const PerfettoOptions& options, ByteSink* sink);
 
   bool ok() const { return ok_; }
@@ -86,6 +108,10 @@ class PacketWriter {
     buffer_.RawBytes(prefix.data(), prefix.size());
     buffer_.RawBytes(text.data(), text.size());
   }
+  // A name that is not in the trace's strings, by the string that it stands for.
+  void BriefName(model::StringId of, std::string_view text) {
+    buffer_.Varint(perfetto::event::kNameIid, Intern(&brief_names_, {}, of, text));
+  }
   void Flow(uint64_t id) { buffer_.Fixed64(perfetto::event::kFlowIds, id); }
   void Correlation(uint32_t request) {
     if (request != model::kNone) buffer_.Varint(perfetto::event::kCorrelationId, uint64_t{request} + 1);
@@ -102,9 +128,22 @@ class PacketWriter {
   void Annotate(Word name, int64_t value) {
     Annotation(WordIid(name), [&] { buffer_.Int(perfetto::annotation::kInt, value); });
   }
+  void Annotate(Word name, double value) {
+    Annotation(WordIid(name), [&] { buffer_.Double(perfetto::annotation::kDouble, value); });
+  }
   void Annotate(Word name, model::StringId) = delete;  // which of the two?
   void AnnotateText(Word name, model::StringId value) {
     const uint64_t value_iid = TextIid(value);
+    Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
+  }
+  // A text that many events have, one of `count` that the caller numbers: written once for each sequence.
+  Seen ManyTexts(size_t count) {
+    return {std::vector<uint64_t>(count), perfetto::interned::kAnnotationStrings, &next_annotation_string_};
+  }
+  template <class Text> void Annotate(Word name, Seen* texts, uint32_t number, const Text& text) {
+    const bool is_seen = texts->iids[number] >> 32 == generation_;
+    const uint64_t value_iid =
+        is_seen ? texts->iids[number] & UINT32_MAX : InternNew(texts, {}, number, std::string_view(text()));
     Annotation(WordIid(name), [&] { buffer_.Varint(perfetto::annotation::kStringIid, value_iid); });
   }
   void AnnotateText(model::StringId name, model::StringId value) {
@@ -127,18 +166,14 @@ class PacketWriter {
   static constexpr size_t kFlushBytes = 256 << 10;
   static constexpr size_t kMaxBundleBytes = 512 << 10;
 
-  // What of a string table a sequence has seen.
-  struct Seen {
-    std::vector<uint64_t> iids;  // sequence's number << 32 | iid
-    uint32_t field;
-    uint32_t* next;
-  };
-
   uint64_t Intern(Seen* seen, std::string_view prefix, model::StringId id) {
-    if (id < seen->iids.size() && seen->iids[id] >> 32 == generation_) return seen->iids[id] & UINT32_MAX;
-    return InternNew(seen, prefix, id);
+    return Intern(seen, prefix, id, strings_[id]);
   }
-  [[gnu::noinline]] uint64_t InternNew(Seen* seen, std::string_view prefix, model::StringId id);
+  uint64_t Intern(Seen* seen, std::string_view prefix, model::StringId id, std::string_view text) {
+    if (id < seen->iids.size() && seen->iids[id] >> 32 == generation_) return seen->iids[id] & UINT32_MAX;
+    return InternNew(seen, prefix, id, text);
+  }
+  [[gnu::noinline]] uint64_t InternNew(Seen* seen, std::string_view prefix, model::StringId id, std::string_view text);
   void AddEntry(uint32_t field, uint64_t iid, std::string_view prefix, std::string_view text);
   void AddInterned();
   uint64_t NameIid(model::StringId name) {
@@ -166,7 +201,7 @@ class PacketWriter {
   uint64_t generation_ = 0;
   int64_t last_ns_ = 0;
   uint32_t next_name_ = 0, next_annotation_name_ = 0, next_annotation_string_ = 0;
-  Seen names_, wait_names_, annotation_names_, annotation_strings_;
+  Seen names_, wait_names_, brief_names_, annotation_names_, annotation_strings_;
   uint64_t word_iids_[static_cast<size_t>(Word::kWordCount)] = {};
 };
 

@@ -2,9 +2,7 @@
 #include "pitot/serialize/perfetto.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
-#include <queue>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +12,8 @@
 #include "pitot/request.h"
 #include "pitot/wait.h"
 #include "serialize/packet_writer.h"
+#include "serialize/perfetto_gpu.h"
+#include "serialize/perfetto_tracks.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace {
@@ -22,7 +22,13 @@ using model::kNone;
 using model::kOpen;
 using model::StringId;
 using model::Trace;
+using serialize::GpuTracks;
+using serialize::Hex;
+using serialize::Mix;
+using serialize::Of;
+using serialize::OrElse;
 using serialize::PacketWriter;
+using serialize::Tracks;
 using serialize::WireBuffer;
 using serialize::Word;
 namespace event_field = perfetto::event;
@@ -33,23 +39,6 @@ constexpr uint32_t kFirstThreadSequence = 2;
 // Tracks of one thread besides its own, for scopes that overlap others without nesting. Beyond that they are cut.
 constexpr size_t kMaxOverlapTracks = 16;
 
-uint64_t Mix(uint64_t value) {
-  value ^= value >> 30, value *= 0xbf58476d1ce4e5b9;
-  value ^= value >> 27, value *= 0x94d049bb133111eb;
-  return value ^ value >> 31;
-}
-
-std::string Hex(uint64_t value, uint32_t digits) {
-  std::string text(digits, '0');
-  for (uint32_t i = digits; i-- > 0; value >>= 4) text[i] = "0123456789abcdef"[value & 15];
-  return text;
-}
-
-std::string_view OrElse(std::string_view text, std::string_view other) { return text.empty() ? other : text; }
-
-// What identifiers are made of, so that those of one process differ and those of two processes do too.
-enum class Of : uint64_t { kProcess = 1, kThread, kOverlap, kCounter, kRoute, kExecutor, kLane, kFlow, kTrace };
-
 // One moment of the process's sequence. Those of a track are made in their order.
 struct Mark {
   enum Kind : uint8_t { kRequest, kStage, kQueued, kAsync, kBatch, kJoin, kToken, kFiring, kLoss, kEnd };
@@ -58,28 +47,6 @@ struct Mark {
   uint32_t row;
   uint16_t item;  // which stage
   Kind kind;
-};
-
-// Tracks of one name below one parent, which viewers show as one: what overlaps goes to different ones.
-class Lanes {
- public:
-  // Returns the number of one that is free from `begin_ns` to `end_ns`. Calls come in the order of begins.
-  uint32_t Take(int64_t begin_ns, int64_t end_ns) {
-    uint32_t lane = count_;
-    if (!busy_.empty() && busy_.top().first <= begin_ns) {
-      lane = busy_.top().second;
-      busy_.pop();
-    } else {
-      ++count_;
-    }
-    busy_.emplace(end_ns, lane);
-    return lane;
-  }
-
- private:
-  using Busy = std::pair<int64_t, uint32_t>;  // until, lane
-  std::priority_queue<Busy, std::vector<Busy>, std::greater<>> busy_;
-  uint32_t count_ = 0;
 };
 
 struct Slice {
@@ -126,12 +93,17 @@ class Flows {
 class PerfettoWriter {
  public:
   PerfettoWriter(const Trace& trace, const PerfettoOptions& options, ByteSink* sink)
-      : trace_(trace), out_(trace.strings, options, sink), counter_tracks_(trace.strings.size()) {}
+      : trace_(trace),
+        out_(trace.strings, options, sink),
+        tracks_(trace.pid, &out_),
+        process_track_(tracks_.Process()),
+        gpu_(trace, &tracks_, &out_),
+        counter_tracks_(trace.strings.size()) {}
 
   bool Write() {
-    process_track_ = Uuid(Of::kProcess, 0);
     WriteFacts();
     DescribeProcessAndThreads();
+    gpu_.Describe();
     FindFlows();
     PlaceRequests();
     PlaceAsyncs();
@@ -139,16 +111,12 @@ class PerfettoWriter {
     PlaceLosses();
     WriteMarks();
     for (uint32_t thread = 0; thread < trace_.threads.size() && out_.ok(); ++thread) WriteThread(thread);
+    gpu_.Write(kFirstThreadSequence + static_cast<uint32_t>(trace_.threads.size()));
     out_.Flush();
     return out_.ok();
   }
 
  private:
-  // 56 bits, never 0: eight bytes in a packet.
-  uint64_t Uuid(Of of, uint64_t id) const {
-    const uint64_t hash = Mix(Mix(Mix(static_cast<uint64_t>(trace_.pid)) + static_cast<uint64_t>(of)) + id) >> 8;
-    return hash != 0 ? hash : 1;
-  }
   // Begins of rows are between 0 and kMaxTimeNs; ends may be kNever.
   static int64_t End(int64_t begin_ns, int64_t duration_ns) {
     return duration_ns == kOpen ? kNever : begin_ns + duration_ns;
@@ -177,8 +145,8 @@ class PerfettoWriter {
     out_.BeginPacket();
     message = buffer.Open(perfetto::packet::kTraceUuid);
     const uint64_t moment = Mix(static_cast<uint64_t>(trace_.clock.realtime_ns));
-    buffer.Varint(perfetto::trace_uuid::kHigh, Uuid(Of::kTrace, moment));
-    buffer.Varint(perfetto::trace_uuid::kLow, Uuid(Of::kTrace, moment + 1));
+    buffer.Varint(perfetto::trace_uuid::kHigh, tracks_.Uuid(Of::kTrace, moment));
+    buffer.Varint(perfetto::trace_uuid::kLow, tracks_.Uuid(Of::kTrace, moment + 1));
     buffer.Close(message);
     out_.EndPacket();
 
@@ -225,6 +193,12 @@ class PerfettoWriter {
     for (const auto& [reason, lost] : by_reason) {
       const char* const what = reason == model::LossReason::kOpenRequests ? "lost_requests: " : "lost_events: ";
       number(std::string(what) + LossReasonName(reason), lost);
+    }
+    if (!trace_.gpu_losses.empty()) {
+      uint64_t records = 0;
+      for (const model::GpuLossRow& loss : trace_.gpu_losses) records += loss.records;
+      number("gpu_losses", trace_.gpu_losses.size());
+      number("lost_gpu_records", records);
     }
     buffer.Close(message);
     out_.EndPacket();
@@ -274,7 +248,7 @@ class PerfettoWriter {
       out_.BeginPacket();
       buffer.Int(perfetto::packet::kTimestamp, std::min(begin_ns, trace_.window_begin_ns));
       descriptor = buffer.Open(perfetto::packet::kTrackDescriptor);
-      buffer.Varint(field::kUuid, Uuid(Of::kThread, row));
+      buffer.Varint(field::kUuid, tracks_.Uuid(Of::kThread, row));
       message = buffer.Open(field::kThread);
       buffer.Int(field::kThreadPid, static_cast<int32_t>(trace_.pid));
       buffer.Int(field::kThreadTid, thread.tid);
@@ -290,38 +264,7 @@ class PerfettoWriter {
     return name.empty() ? "thread " + std::to_string(thread.number) : std::string(name);
   }
 
-  void Describe(uint64_t uuid, uint64_t parent, std::string_view name, bool is_counter = false) {
-    namespace field = perfetto::track;
-    WireBuffer& buffer = out_.buffer();
-    out_.BeginPacket();
-    const size_t descriptor = buffer.Open(perfetto::packet::kTrackDescriptor);
-    buffer.Varint(field::kUuid, uuid);
-    buffer.Varint(field::kParentUuid, parent);
-    buffer.String(field::kName, name);
-    if (is_counter) buffer.Close(buffer.Open(field::kCounter));
-    buffer.Close(descriptor);
-    out_.EndPacket();
-  }
-
-  // A group of tracks in the process, described when it is first asked for.
-  uint64_t Group(Of of, StringId id, std::string_view prefix, std::string_view name) {
-    const uint64_t uuid = Uuid(of, id);
-    if (groups_.emplace(uuid, true).second) Describe(uuid, process_track_, std::string(prefix).append(name));
-    return uuid;
-  }
-  // A track in a group that is free from `begin_ns` to `end_ns`. Those of one group and name are asked for in the order
-  // of begins.
-  uint64_t Lane(uint64_t group, std::string_view name, int64_t begin_ns, int64_t end_ns) {
-    Tracks& tracks = lanes_[std::pair(group, std::string(name))];
-    const uint32_t lane = tracks.lanes.Take(begin_ns, end_ns);
-    if (lane == tracks.uuids.size()) {
-      tracks.uuids.push_back(Uuid(Of::kLane, lanes_described_++));
-      Describe(tracks.uuids.back(), group, name);
-    }
-    return tracks.uuids[lane];
-  }
-
-  uint64_t NewFlow() { return Mix(Uuid(Of::kFlow, flows_made_++)); }
+  uint64_t NewFlow() { return Mix(tracks_.Uuid(Of::kFlow, flows_made_++)); }
 
   // An arrow from each hand-over to what took it: a batch, or the first scope in the request's context on the thread
   // that took it. From a request to each batch that it joined without a queue. From each batch to its first scope.
@@ -427,7 +370,7 @@ class PerfettoWriter {
     for (uint32_t row = 0; row < trace_.requests.size(); ++row) {
       const model::RequestRow& request = trace_.requests[row];
       const std::string_view route = OrElse(trace_.strings[request.route], "request");
-      const uint64_t group = Group(Of::kRoute, request.route, "requests ", route);
+      const uint64_t group = tracks_.Group(Of::kRoute, request.route, "requests ", route);
       const int64_t end_ns = End(request.begin_ns, request.duration_ns);
       slices.clear();
       for (size_t i = 0; i < request.stages.size() && i <= UINT16_MAX; ++i) {
@@ -450,7 +393,7 @@ class PerfettoWriter {
       for (; firing < firings.size() && firings[firing].first == row; ++firing) {
         busy_until_ns = std::max(busy_until_ns, trace_.firings[firings[firing].second].at_ns);
       }
-      const uint64_t track = Lane(group, route, request.begin_ns, busy_until_ns);
+      const uint64_t track = tracks_.Lane(group, route, request.begin_ns, busy_until_ns);
       misfits.clear();
       Nest({request.begin_ns, end_ns, Mark::kRequest, row, 0}, track, &slices, &misfits);
       for (const Slice& slice : misfits) elsewhere.push_back(slice);
@@ -471,9 +414,9 @@ class PerfettoWriter {
     for (const Slice& slice : elsewhere) {
       const uint32_t row = slice.kind == Mark::kStage ? slice.row : trace_.handoffs[slice.row].request;
       const StringId route = trace_.requests[row].route;
-      const uint64_t group = Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
+      const uint64_t group = tracks_.Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
       const std::string_view name = slice.kind == Mark::kStage ? "stages (overlapping)" : "queued";
-      AddSlice(slice, Lane(group, name, slice.begin_ns, slice.end_ns));
+      AddSlice(slice, tracks_.Lane(group, name, slice.begin_ns, slice.end_ns));
     }
   }
 
@@ -507,10 +450,10 @@ class PerfettoWriter {
     for (uint32_t row = 0; row < trace_.asyncs.size(); ++row) {
       const model::AsyncRow& async = trace_.asyncs[row];
       const StringId route = trace_.requests[async.request].route;
-      const uint64_t group = Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
+      const uint64_t group = tracks_.Group(Of::kRoute, route, "requests ", OrElse(trace_.strings[route], "request"));
       const Slice slice{async.begin_ns, End(async.begin_ns, async.duration_ns), Mark::kAsync, row, 0};
       const std::string_view name = OrElse(trace_.strings[trace_.sites[async.site].name], "async");
-      AddSlice(slice, Lane(group, name, slice.begin_ns, slice.end_ns));
+      AddSlice(slice, tracks_.Lane(group, name, slice.begin_ns, slice.end_ns));
     }
   }
 
@@ -518,9 +461,9 @@ class PerfettoWriter {
     for (uint32_t row = 0; row < trace_.batches.size(); ++row) {
       const model::BatchRow& batch = trace_.batches[row];
       const std::string_view executor = OrElse(trace_.strings[batch.executor], "executor");
-      const uint64_t group = Group(Of::kExecutor, batch.executor, "batches ", executor);
+      const uint64_t group = tracks_.Group(Of::kExecutor, batch.executor, "batches ", executor);
       const Slice slice{batch.begin_ns, End(batch.begin_ns, batch.duration_ns), Mark::kBatch, row, 0};
-      const uint64_t track = Lane(group, executor, slice.begin_ns, slice.end_ns);
+      const uint64_t track = tracks_.Lane(group, executor, slice.begin_ns, slice.end_ns);
       AddSlice(slice, track);
       for (uint32_t member = batch.first_member; member < batch.first_member + batch.member_count; ++member) {
         if (join_flows_.Has(member)) AddMark(trace_.members[member].join_ns, track, Mark::kJoin, member);
@@ -531,7 +474,7 @@ class PerfettoWriter {
   void PlaceLosses() {
     for (uint32_t row = 0; row < trace_.losses.size(); ++row) {
       const model::LossRow& loss = trace_.losses[row];
-      const uint64_t track = loss.thread == kNone ? process_track_ : Uuid(Of::kThread, loss.thread);
+      const uint64_t track = loss.thread == kNone ? process_track_ : tracks_.Uuid(Of::kThread, loss.thread);
       AddMark(loss.begin_ns, track, Mark::kLoss, row);
     }
   }
@@ -644,22 +587,26 @@ class PerfettoWriter {
   // One track's open scopes, the innermost last: when they end.
   struct Stack {
     uint64_t track;  // 0: the thread's own
+    bool is_calls;
     std::vector<int64_t> ends;
     bool Fits(int64_t end_ns) const { return ends.empty() || end_ns <= ends.back(); }
   };
 
   void WriteThread(uint32_t thread) {
     const model::ThreadRow& row = trace_.threads[thread];
-    if (row.event_count == 0) return;
+    const GpuTracks::Calls calls = gpu_.CallsOf(thread);
+    if (row.event_count == 0 && calls.first == calls.last) return;
     const model::EventColumns& events = trace_.events;
     thread_ = thread;
     overlap_.clear();
-    own_ = {0, {}};
-    out_.BeginSequence(kFirstThreadSequence + thread, Uuid(Of::kThread, thread), events.begin_ns[row.first_event]);
+    own_ = {0, false, {}};
+    out_.BeginSequence(kFirstThreadSequence + thread, tracks_.Uuid(Of::kThread, thread), FirstMoment(row, calls));
     std::vector<uint32_t> together;
     const uint32_t last = row.first_event + row.event_count;
+    uint32_t call = calls.first;
     for (uint32_t event = row.first_event; event < last && out_.ok();) {
       uint32_t next = event + 1;
+      while (call < calls.last && trace_.calls.begin_ns[call] < events.begin_ns[event]) WriteCall(call++, event, last);
       if (next == last || events.begin_ns[next] != events.begin_ns[event]) {
         WriteThreadEvent(event);
       } else {
@@ -673,7 +620,34 @@ class PerfettoWriter {
       }
       event = next;
     }
+    while (call < calls.last && out_.ok()) WriteCall(call++, last, last);
     CloseUntil(kNever - 1);
+  }
+  int64_t FirstMoment(const model::ThreadRow& row, const GpuTracks::Calls& calls) const {
+    int64_t first_ns = kNever;
+    if (row.event_count != 0) first_ns = trace_.events.begin_ns[row.first_event];
+    if (calls.first != calls.last) first_ns = std::min(first_ns, trace_.calls.begin_ns[calls.first]);
+    return first_ns;
+  }
+
+  // A call goes inside the scopes it was made in. Its clock may be a little other than theirs: where it does not nest,
+  // or a scope would have to nest in it, it goes beside them, and scopes are where they were without it. Events from
+  // `next` on, before `last`, are not written yet.
+  void WriteCall(uint32_t call, uint32_t next, uint32_t last) {
+    const int64_t begin_ns = trace_.calls.begin_ns[call], true_end_ns = gpu_.CallEnd(call);
+    CloseUntil(begin_ns);
+    bool holds_scope = false;
+    for (uint32_t event = next; event < last && !holds_scope; ++event) {
+      if (trace_.events.begin_ns[event] >= true_end_ns) break;
+      holds_scope = model::IsScope(trace_.sites[trace_.events.site[event]].kind);
+    }
+    int64_t end_ns = true_end_ns;
+    Stack* const stack = own_.Fits(end_ns) && !holds_scope ? &own_ : PlaceBeside(true, &end_ns);
+    out_.BeginEvent(begin_ns, event_field::kSliceBegin, stack->track);
+    gpu_.WriteCall(call);
+    if (end_ns != true_end_ns) out_.Annotate(Word::kTrueDurationNs, trace_.calls.duration_ns[call]);
+    out_.EndEvent();
+    stack->ends.push_back(end_ns);
   }
   int64_t EventEnd(uint32_t event) const {
     return End(trace_.events.begin_ns[event], trace_.events.duration_ns[event]);
@@ -702,19 +676,25 @@ class PerfettoWriter {
   }
 
   // The first track where the scope nests; where there is none and no more are made, it is cut.
-  Stack* PlaceScope(int64_t* end_ns) {
-    if (own_.Fits(*end_ns)) return &own_;
+  Stack* PlaceScope(int64_t* end_ns) { return own_.Fits(*end_ns) ? &own_ : PlaceBeside(false, end_ns); }
+  Stack* PlaceBeside(bool is_calls, int64_t* end_ns) {
+    size_t count = 0;
+    Stack* last = nullptr;
     for (Stack& stack : overlap_) {
+      if (stack.is_calls != is_calls) continue;
       if (stack.Fits(*end_ns)) return &stack;
+      ++count;
+      last = &stack;
     }
-    if (overlap_.size() < kMaxOverlapTracks) {
-      const uint64_t track = Uuid(Of::kOverlap, uint64_t{thread_} * kMaxOverlapTracks + overlap_.size());
-      Describe(track, process_track_, ThreadName(thread_) + " (overlapping)");
-      overlap_.push_back({track, {}});
+    if (count < kMaxOverlapTracks) {
+      const uint64_t track =
+          tracks_.Uuid(is_calls ? Of::kCalls : Of::kOverlap, uint64_t{thread_} * kMaxOverlapTracks + count);
+      tracks_.Describe(track, process_track_, ThreadName(thread_) + (is_calls ? " (CUDA calls)" : " (overlapping)"));
+      overlap_.push_back({track, is_calls, {}});
       return &overlap_.back();
     }
-    *end_ns = own_.ends.back();
-    return &own_;
+    *end_ns = (is_calls ? last : &own_)->ends.back();
+    return is_calls ? last : &own_;
   }
 
   // Ends the scopes that end until then, in the order of their ends.
@@ -773,8 +753,8 @@ class PerfettoWriter {
     const StringId name = which == 0 ? site.name : static_cast<StringId>(trace_.arg_values[first_arg]);
     uint64_t& track = counter_tracks_[name];
     if (track == 0) {
-      track = Uuid(Of::kCounter, name);
-      Describe(track, process_track_, OrElse(trace_.strings[name], "counter"), true);
+      track = tracks_.Uuid(Of::kCounter, name);
+      tracks_.DescribeCounter(track, process_track_, OrElse(trace_.strings[name], "counter"), {});
     }
     const model::ArgValue value = trace_.arg_values[first_arg + which];
     out_.BeginEvent(trace_.events.begin_ns[event], event_field::kCounter, track);
@@ -791,17 +771,11 @@ class PerfettoWriter {
     return true;
   }
 
-  struct Tracks {
-    Lanes lanes;
-    std::vector<uint64_t> uuids;
-  };
-
   const Trace& trace_;
   PacketWriter out_;
-  uint64_t process_track_ = 0;
-  std::map<uint64_t, bool> groups_;
-  std::map<std::pair<uint64_t, std::string>, Tracks, std::less<>> lanes_;
-  uint64_t lanes_described_ = 0;
+  Tracks tracks_;
+  const uint64_t process_track_;
+  GpuTracks gpu_;
   std::vector<uint64_t> counter_tracks_;  // by StringId; 0: not described yet
   uint64_t flows_made_ = 0;
   Flows request_flows_, handoff_flows_, batch_flows_, join_flows_, event_flows_;

@@ -71,6 +71,8 @@ enum : uint32_t { kIid = 1, kText = 2 };
 namespace track {
 enum : uint32_t { kUuid = 1, kName = 2, kProcess = 3, kThread = 4, kParentUuid = 5, kCounter = 8 };
 enum : uint32_t { kProcessPid = 1, kProcessName = 6 };
+enum : uint32_t { kCounterUnit = 3, kCounterUnitName = 6 };
+enum : uint32_t { kUnitBytes = 3 };
 enum : uint32_t { kThreadPid = 1, kThreadTid = 2, kThreadName = 5 };
 }  // namespace track
 namespace trigger {

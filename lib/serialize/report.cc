@@ -15,6 +15,7 @@
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
+#include "serialize/report_gpu.h"
 
 namespace pitot::report {
 namespace {
@@ -119,7 +120,7 @@ void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace), index_(trace) {
+  explicit Writer(const Trace& trace) : trace_(trace), index_(trace), gpu_(trace, index_) {
     FindReleases();
     FindSlow();
   }
@@ -138,6 +139,7 @@ class Writer {
       lines_.Add(0, "No request is in the window.");
     }
     OtherSlow();
+    gpu_.Write([this](int64_t begin_ns, int64_t end_ns) { return During(begin_ns, end_ns); }, &lines_);
     StillOpen();
     Losses();
     Attributes();
@@ -217,7 +219,8 @@ class Writer {
                       TimeOfDay(Realtime(trace_.window_begin_ns)) + " to " + TimeOfDay(Realtime(trace_.window_end_ns)));
     lines_.Add(2, "holds      " + Plural(trace_.events.size(), "event") + " of " +
                       Plural(trace_.threads.size(), "thread") + ", " + Plural(trace_.requests.size(), "request") +
-                      ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches"));
+                      ", " + Count(trace_.batches.size()) + (trace_.batches.size() == 1 ? " batch" : " batches") +
+                      (trace_.gpu.size() == 0 ? "" : ", " + Plural(trace_.gpu.size(), "GPU record")));
     const std::vector<Fired> fired = FiredTogether();
     for (size_t i = 0; i < fired.size() && i < kMaxSlow; ++i) {
       const model::FiringRow& firing = *fired[i].first;
@@ -300,6 +303,7 @@ class Writer {
     Queues(row);
     Asyncs(row);
     Batches(row);
+    if (const std::string gpu = gpu_.OfRequest(row); !gpu.empty()) lines_.AddWrapped(3, "gpu        ", gpu);
     Stages(number);
     Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }
@@ -821,7 +825,10 @@ class Writer {
 
   void Losses() {
     lines_.Blank();
-    if (trace_.losses.empty()) return lines_.Add(0, "LOST: nothing was lost.");
+    if (trace_.losses.empty()) {
+      const char* const but = trace_.gpu_losses.empty() ? "." : " but what is listed under GPU.";
+      return lines_.Add(0, std::string("LOST: nothing was lost") + but);
+    }
     uint64_t events = 0, bytes = 0, requests = 0;
     bool is_number_unknown = false;
     for (const model::LossRow& loss : trace_.losses) {
@@ -844,19 +851,24 @@ class Writer {
                           [](const model::LossRow& loss) { return loss.thread == kNone; });
     for (size_t i = 0; i < losses.size() && i < kMaxLosses; ++i) {
       const model::LossRow& loss = losses[i];
-      std::string during;
-      for (size_t slow = 0; slow < slow_.size(); ++slow) {
-        const RequestRow& request = trace_.requests[slow_[slow]];
-        if (loss.begin_ns < trace_.RequestEnd(request) && loss.end_ns > request.begin_ns)
-          during += Format(" %zu)", slow + 1);
-      }
       lines_.Add(3, PadRight(loss.thread == kNone ? "(process)" : ThreadName(loss.thread), 22) + "  " +
                         PadRight(model::LossReasonName(loss.reason), 20) + "  " + TimeOfDay(Realtime(loss.begin_ns)) +
                         "  " + TimeOfDay(Realtime(loss.end_ns)) +
-                        PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 12) + " " + during);
+                        PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 12) + " " +
+                        During(loss.begin_ns, loss.end_ns));
     }
     if (trace_.losses.size() > kMaxLosses)
       lines_.Add(3, "and " + Count(trace_.losses.size() - kMaxLosses) + " more rows");
+  }
+
+  // The shown requests that ran between two moments: " 1) 3)".
+  std::string During(int64_t begin_ns, int64_t end_ns) const {
+    std::string during;
+    for (size_t slow = 0; slow < slow_.size(); ++slow) {
+      const RequestRow& request = trace_.requests[slow_[slow]];
+      if (begin_ns < trace_.RequestEnd(request) && end_ns > request.begin_ns) during += Format(" %zu)", slow + 1);
+    }
+    return during;
   }
 
   // What recording cost, the options, the machine: as the recorder wrote them down.
@@ -881,6 +893,7 @@ class Writer {
 
   const Trace& trace_;
   const model::RequestIndex index_;
+  GpuReport gpu_;
   Lines lines_;
   std::vector<uint32_t> slow_;
   std::vector<uint64_t> missing_;

@@ -274,6 +274,54 @@ TEST_CASE("requests can be sorted, limited and filtered", "[cli]") {
   CHECK(ids("--outcome failed").empty());
 }
 
+TEST_CASE("requests have the GPU time that was spent on them, and how much of it was recorded by kernel", "[cli]") {
+  const Folder folder;
+  folder.Write("gpu.pitot", Dump(incident::MakeGpuTrace()));
+  folder.Write("none.pitot", Dump());
+
+  const Result text = folder.Run("requests gpu.pitot --limit 2 --sort gpu");
+  const json with = json::parse(folder.Run("requests gpu.pitot --json --limit 0").out);
+  const json without = json::parse(folder.Run("requests none.pitot --json --limit 0").out);
+
+  CheckColumns(text.out);
+  CHECK(text.out.find("gpu") != std::string::npos);
+  CHECK(text.out.find("6.55 ms") != std::string::npos);
+  CHECK(folder.Run("requests none.pitot").out.find("gpu") == std::string::npos);
+  int64_t gpu_ns = 0;
+  for (const json& request : with["requests"]) {
+    gpu_ns += request["gpu_ns"].get<int64_t>();
+    if (request["id"] == "0000000000008f0c") {
+      CHECK(request["gpu_ns"] == 6550000);
+      CHECK(request["coverage"].get<double>() == Approx(8.0 / 18));
+    }
+  }
+  CHECK(gpu_ns == 13100000);  // all of the batch's
+  CHECK(without["requests"][0]["gpu_ns"].is_null());
+  CHECK(without["requests"][0]["coverage"].is_null());
+}
+
+TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  trace.losses.clear();
+  folder.Write("gpu.pitot", Dump(trace));
+
+  const Result text = folder.Run("info gpu.pitot");
+  const json document = json::parse(folder.Run("info gpu.pitot --json").out);
+
+  CheckColumns(text.out);
+  CHECK(text.out.find("gpu        2 devices, 3 streams, 6 GPU records, 4 calls, 3 overheads, 2 depths") !=
+        std::string::npos);
+  CHECK(text.out.find("stream 13 (context 1)               overwritten") != std::string::npos);
+  CHECK(document["counts"]["gpu"] == 6);
+  CHECK(document["counts"]["calls"] == 4);
+  CHECK(document["counts"]["gpu_losses"] == 1);
+  CHECK(document["devices"][1]["ordinal"] == 1);
+  CHECK(document["devices"][0]["name"] == "NVIDIA H100 80GB HBM3");
+  CHECK(document["gpu_losses"][0]["stream"] == "stream 13 (context 1)");
+  CHECK(document["gpu_losses"][0]["records"] == 12);
+}
+
 TEST_CASE("an empty answer exits with 1", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());

@@ -2,6 +2,8 @@
 #include "pitot/model/trace.h"
 
 #include <catch2/catch.hpp>
+#include <limits>
+#include <utility>
 
 #include "base/text.h"
 #include "serialize/sample_trace.h"
@@ -224,6 +226,29 @@ TEST_CASE("every planted inconsistency is found", "[model]") {
       {"overheads", [](Trace* t) { t->overheads[0].begin_ns = t->overheads[1].begin_ns + 1; }},
       {"overheads", [](Trace* t) { t->overheads[0].duration_ns = kOpen; }},
       {"overheads", [](Trace* t) { t->overheads[0].name = kWrong; }},
+      {"gpu", [](Trace* t) { t->gpu.scope_path[0] = kWrong; }},
+      {"gpu", [](Trace* t) { t->gpu.scope_path.pop_back(); }},
+      {"depths", [](Trace* t) { t->depths[0].depth = static_cast<Depth>(4); }},
+      {"depths", [](Trace* t) { t->depths[0].depth = Depth::kAuto; }},
+      {"depths", [](Trace* t) { t->depths[0].begin_ns = -1; }},
+      {"depths", [](Trace* t) { t->depths[0].end_ns = t->depths[0].begin_ns - 1; }},
+      {"depths", [](Trace* t) { t->depths[1].end_ns = kMax; }},
+      {"depths", [](Trace* t) { std::swap(t->depths[0], t->depths[1]); }},
+      {"gpu losses", [](Trace* t) { t->gpu_losses[0].stream = 2; }},
+      {"gpu losses", [](Trace* t) { t->gpu_losses[0].reason = kWrong; }},
+      {"gpu losses", [](Trace* t) { t->gpu_losses[0].begin_ns = -1; }},
+      {"gpu losses", [](Trace* t) { t->gpu_losses[0].end_ns = t->gpu_losses[0].begin_ns - 1; }},
+      {"counters", [](Trace* t) { t->counters[0].device = 1; }},
+      {"counters", [](Trace* t) { t->counters[0].name = kWrong; }},
+      {"counters", [](Trace* t) { t->counters[0].unit = kWrong; }},
+      {"samples", [](Trace* t) { t->samples.value.pop_back(); }},
+      {"samples", [](Trace* t) { t->samples.counter.pop_back(); }},
+      {"samples", [](Trace* t) { t->samples.counter[2] = 2; }},
+      {"samples", [](Trace* t) { t->samples.at_ns[0] = -1; }},
+      {"samples", [](Trace* t) { t->samples.at_ns[0] = t->samples.at_ns[1] + 1; }},
+      {"samples", [](Trace* t) { std::swap(t->samples.counter[0], t->samples.counter[2]); }},
+      {"samples", [](Trace* t) { t->samples.value[0] = std::numeric_limits<double>::infinity(); }},
+      {"samples", [](Trace* t) { t->samples.value[0] = std::numeric_limits<double>::quiet_NaN(); }},
       {"losses", [](Trace* t) { t->losses[0].thread = 3; }},
       {"losses", [](Trace* t) { t->losses[0].begin_ns = -1; }},
       {"losses", [](Trace* t) { t->losses[0].end_ns = 0; }},

@@ -2,11 +2,16 @@
 //
 // Prints the rows that a Perfetto reader must find for a dump, tab-separated, straight from the trace's columns: no
 // code is shared with the serializer that is being checked.
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pitot/model/index.h"
@@ -120,6 +125,76 @@ void PrintBatches(const Trace& trace) {
   }
 }
 
+std::string StreamName(const Trace& trace, uint32_t row) {
+  const StreamRow& stream = trace.streams[row];
+  std::string name = "stream " + std::to_string(stream.stream) + " (context " + std::to_string(stream.context) + ")";
+  if (stream.name != 0) name += " " + Text(trace.strings[stream.name]);
+  return name;
+}
+std::string DeviceName(const Trace& trace, uint32_t row) {
+  if (row == kNone) return "GPU (unknown)";
+  return "GPU " + std::to_string(trace.devices[row].ordinal) + " " + Text(trace.strings[trace.devices[row].name]);
+}
+// Graphs that have no name of their own are told apart by their number.
+std::string GraphName(std::string name, uint32_t graph) {
+  if (name.empty()) name = "graph";
+  const bool has_number = name.find_first_of("0123456789") != std::string::npos;
+  return graph == 0 || has_number ? name : name + " " + std::to_string(graph);
+}
+// As people write it.
+std::string KernelName(const std::string& compiled) {
+  int status = 0;
+  char* const text = abi::__cxa_demangle(compiled.c_str(), nullptr, nullptr, &status);
+  const std::string name = text == nullptr ? compiled : text;
+  std::free(text);
+  return name;
+}
+
+void PrintGpu(const Trace& trace) {
+  const GpuColumns& gpu = trace.gpu;
+  const CallColumns& calls = trace.calls;
+  for (uint32_t call = 0; call < calls.size(); ++call) {
+    std::printf("call\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%s\t%s\n",
+                calls.thread[call] == kNone ? 0 : trace.threads[calls.thread[call]].tid, calls.begin_ns[call],
+                calls.duration_ns[call], Text(trace.strings[calls.name[call]]).c_str(),
+                calls.stream[call] == kNone ? "" : StreamName(trace, calls.stream[call]).c_str());
+  }
+  std::set<std::pair<uint32_t, uint32_t>> seen;  // call and stream that have their arrow
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    const std::string name = Text(trace.strings[gpu.name[row]]);
+    const std::string shown = gpu.kind[row] == GpuKind::kKernel   ? KernelName(name)
+                              : gpu.kind[row] == GpuKind::kMemcpy ? "memcpy " + name
+                              : gpu.kind[row] == GpuKind::kMemset ? "memset " + name
+                                                                  : GraphName(name, gpu.graph[row]);
+    const uint32_t stream = gpu.stream[row], call = gpu.call[row];
+    std::printf("gpu\t%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu64 "\t%u\t%s\t%s\n",
+                DeviceName(trace, trace.streams[stream].device).c_str(), StreamName(trace, stream).c_str(),
+                gpu.begin_ns[row], gpu.duration_ns[row], shown.c_str(), gpu.bytes[row], gpu.graph[row],
+                Text(trace.strings[gpu.scope_path[row]]).c_str(), name.c_str());
+    if (call != kNone && seen.emplace(call, stream).second)
+      std::printf("launch\t%s\t%" PRId64 "\t%s\t%" PRId64 "\n", Text(trace.strings[calls.name[call]]).c_str(),
+                  calls.begin_ns[call], StreamName(trace, stream).c_str(), gpu.begin_ns[row]);
+  }
+  for (uint32_t i = 0; i < trace.samples.size(); ++i) {
+    const CounterRow& counter = trace.counters[trace.samples.counter[i]];
+    std::printf("sample\t%" PRId64 "\t%s\t%.17g\t%s\t%s\n", trace.samples.at_ns[i],
+                Text(trace.strings[counter.name]).c_str(), trace.samples.value[i],
+                counter.device == kNone ? "" : DeviceName(trace, counter.device).c_str(),
+                Text(trace.strings[counter.unit]).c_str());
+  }
+  static const char* const depths[] = {"scopes", "graphs", "kernels", "operators"};
+  for (const DepthRow& row : trace.depths)
+    std::printf("recording\trecorded depth\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns, row.end_ns - row.begin_ns,
+                depths[static_cast<int>(row.depth)]);
+  for (const OverheadRow& row : trace.overheads)
+    std::printf("recording\toverheads\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns, row.duration_ns,
+                Text(trace.strings[row.name]).c_str());
+  for (const GpuLossRow& loss : trace.gpu_losses)
+    std::printf("gpu_loss\t%s\t%" PRId64 "\t%" PRId64 "\t%s\n",
+                loss.stream == kNone ? "GPU recording" : StreamName(trace, loss.stream).c_str(), loss.begin_ns,
+                loss.end_ns, Text(trace.strings[loss.reason]).c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -137,5 +212,6 @@ int main(int argc, char** argv) {
   PrintThreads(trace);
   PrintRequests(trace);
   PrintBatches(trace);
+  PrintGpu(trace);
   return 0;
 }

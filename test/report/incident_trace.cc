@@ -133,6 +133,62 @@ Trace MakeTrace() {
   return t;
 }
 
+Trace MakeGpuTrace() {
+  Trace t = MakeTrace();
+  const auto s = [&](const char* text) { return t.strings.Add(text); };
+  t.devices.push_back({0, s("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
+  t.devices.push_back({1, s("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
+  t.shapes.push_back({{64, 1, 1}, {256, 1, 1}, 0, 0, 0, 64});
+  const auto call = [&](const char* name, int64_t begin_ns, int64_t duration_ns, uint32_t batch, uint32_t stream) {
+    t.calls.begin_ns.push_back(kBegin + begin_ns);
+    t.calls.duration_ns.push_back(duration_ns);
+    t.calls.thread.push_back(2);
+    t.calls.request.push_back(kNone);
+    t.calls.batch.push_back(batch);
+    t.calls.name.push_back(s(name));
+    t.calls.stream.push_back(stream);
+    return t.calls.size() - 1;
+  };
+  const uint32_t copy = call("cudaMemcpyAsync", 634 * kMs, 20000, 0, kNone);
+  const uint32_t launch = call("cudaLaunchKernel", 635 * kMs, 5000, 0, kNone);
+  call("cudaStreamSynchronize", 637 * kMs, 12 * kMs + 500000, 0, 0);
+  call("cudaDeviceSynchronize", 800 * kMs, 3 * kMs, kNone, kNone);
+  const auto stream = [&](uint32_t device, uint32_t number) {
+    t.streams.push_back({device, 1, number, 0, t.gpu.size(), 0});
+  };
+  const auto gpu = [&](GpuKind kind, const char* name, int64_t begin_ns, int64_t duration_ns, uint32_t of,
+                       uint64_t bytes) {
+    t.gpu.begin_ns.push_back(kBegin + begin_ns);
+    t.gpu.duration_ns.push_back(duration_ns);
+    t.gpu.kind.push_back(kind);
+    t.gpu.stream.push_back(static_cast<uint32_t>(t.streams.size()) - 1);
+    t.gpu.name.push_back(s(name));
+    t.gpu.call.push_back(of);
+    t.gpu.shape.push_back(kind == GpuKind::kKernel ? 0 : kNone);
+    t.gpu.bytes.push_back(bytes);
+    t.gpu.graph.push_back(0);
+    t.gpu.node.push_back(0);
+    t.gpu.scope_path.push_back(0);
+    ++t.streams.back().event_count;
+  };
+  stream(0, 7);
+  gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 634 * kMs + 50000, 100000, copy, 602112);
+  gpu(GpuKind::kKernel, "_ZN2at6native13reduce_kernelILi512ELi1EfEEvPT1_i", 636 * kMs, 4 * kMs, launch, 0);
+  gpu(GpuKind::kKernel, "_Z4gemmPf", 640 * kMs, 9 * kMs, launch, 0);
+  gpu(GpuKind::kKernel, "_Z4gemmPf", 700 * kMs, 2 * kMs, kNone, 0);
+  stream(0, 13);
+  gpu(GpuKind::kKernel, "_ZN2at6native13reduce_kernelILi256ELi1EfEEvPT1_i", 638 * kMs, kMs, launch, 0);
+  gpu(GpuKind::kMemset, "device", 650 * kMs, 1000, kNone, 4096);
+  stream(1, 7);
+  t.depths.push_back({kBegin + 500 * kMs, kBegin + 640 * kMs, Depth::kGraphs});
+  t.depths.push_back({kBegin + 640 * kMs, kBegin + 1000 * kMs, Depth::kKernels});
+  t.gpu_losses.push_back({1, s("overwritten"), kBegin + 640 * kMs, kBegin + 650 * kMs, 12});
+  t.overheads.push_back({kBegin + 510 * kMs, 3 * kMs, s("module loading")});
+  t.overheads.push_back({kBegin + 520 * kMs, kMs, s("module loading")});
+  t.overheads.push_back({kBegin + 530 * kMs, kMs, s("buffer flush")});
+  return t;
+}
+
 std::string Serialize(Serializer& serializer, const Trace& trace) {
   fakes::StringSink sink;
   const Status status = serializer.Serialize(trace, sink);

@@ -18,6 +18,10 @@ inline constexpr uint64_t kSlowRequest = 0x8f0c;
 // 12 typical requests of /classify, one of /segment, the slow one.
 pitot::model::Trace MakeTrace();
 
+// The same with a GPU: the batch copied its input, ran kernels on two streams and was waited for; another device did
+// nothing; recorded from 500 ms of the window on, and 10 ms of that lost.
+pitot::model::Trace MakeGpuTrace();
+
 // What a serializer writes.
 std::string Serialize(pitot::Serializer& serializer, const pitot::model::Trace& trace);
 

@@ -58,6 +58,88 @@ TEST_CASE("a report without a firing shows the slowest requests", "[report]") {
   CheckGolden("report_manual.txt", Report(trace));
 }
 
+TEST_CASE("a report says what GPUs did for slow requests, and what each device did", "[report]") {
+  CheckGolden("report_gpu.txt", Report(incident::MakeGpuTrace()));
+}
+
+TEST_CASE("a report without a GPU says nothing of GPUs", "[report]") {
+  const std::string text = Report(incident::MakeTrace());
+  CHECK_FALSE(Has(text, "GPU"));
+  CHECK_FALSE(Has(text, "coverage"));
+}
+
+TEST_CASE("kernel coverage is said of every request shown, unknown where nothing says how deep was recorded",
+          "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const std::string known = Report(trace);
+  trace.depths.clear();
+  trace.gpu_losses.clear();
+
+  const std::string unknown = Report(trace);
+
+  CHECK(Has(known, "kernel coverage 44.4 %"));  // 10 of the batch's 18 ms were lost
+  CHECK(Has(unknown, "kernel coverage unknown"));
+  CHECK(Has(unknown, "of the window, on 2 streams"));
+}
+
+TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.losses.clear();
+
+  CHECK(Has(Report(trace), "LOST: nothing was lost but what is listed under GPU."));
+}
+
+TEST_CASE("a GPU's clock that is early is said so", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.begin_ns[0] += 90000;
+  trace.gpu_losses.clear();
+
+  CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
+}
+
+TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.calls.duration_ns[3] = model::kOpen;
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "200.0 ms  cudaDeviceSynchronize"));
+  CHECK(Has(text, "02:31:16.923  so far"));
+}
+
+TEST_CASE("the GPU section is bounded, whatever GPUs did", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+  const auto few = lines(Report(trace));
+  const std::string name(300, 'x');
+  model::StreamRow& last = trace.streams.back();
+  for (uint32_t i = 0; i < 500; ++i) {
+    const bool is_copy = i % 2 == 0;
+    trace.gpu.begin_ns.push_back(trace.window_begin_ns + 700000000 + i * 100000);
+    trace.gpu.duration_ns.push_back(50000);
+    trace.gpu.kind.push_back(is_copy ? model::GpuKind::kMemcpy : model::GpuKind::kKernel);
+    trace.gpu.stream.push_back(2);
+    trace.gpu.name.push_back(trace.strings.Add(name + std::to_string(i)));
+    trace.gpu.call.push_back(model::kNone);
+    trace.gpu.shape.push_back(model::kNone);
+    trace.gpu.bytes.push_back(is_copy ? uint64_t{1} << 62 : 0);
+    trace.gpu.graph.push_back(0);
+    trace.gpu.node.push_back(0);
+    trace.gpu.scope_path.push_back(0);
+    ++last.event_count;
+    trace.gpu_losses.push_back({model::kNone, trace.strings.Add(name), i, i, i});
+    trace.overheads.push_back({trace.window_end_ns + i, 1000, trace.strings.Add(name + std::to_string(i))});
+    trace.devices.push_back({i, trace.strings.Add(name), 0, 0, 0, 0, 0});
+  }
+
+  const std::string text = Report(trace);
+
+  CHECK(lines(text) < few + 70);
+  CHECK(Has(text, "and 494 devices more"));
+  CHECK(Has(text, "and 242 more"));  // kernels
+  CHECK(Has(text, "and 245 kinds more"));
+}
+
 TEST_CASE("a report of nothing says so", "[report]") { CheckGolden("report_empty.txt", Report(Trace())); }
 
 TEST_CASE("a report says that nothing was lost", "[report]") {

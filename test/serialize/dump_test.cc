@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <tuple>
 
 #include "fakes/string_sink.h"
 #include "pitot/model/trace.h"
@@ -227,11 +229,23 @@ TEST_CASE("every chunk is of the schema and says where it stands", "[dump]") {
       case dump_format::ChunkType::kOverheads:
         CheckKnown<proto::Overheads>(chunk.payload);
         break;
+      case dump_format::ChunkType::kDepths:
+        CheckKnown<proto::Depths>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kGpuLosses:
+        CheckKnown<proto::GpuLosses>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kCounters:
+        CheckKnown<proto::Counters>(chunk.payload);
+        break;
+      case dump_format::ChunkType::kSamples:
+        CheckKnown<proto::Samples>(chunk.payload);
+        break;
       default:
         FAIL("unknown type");
     }
   }
-  CHECK(seen == 0x3ffffe);
+  CHECK(seen == 0x3fffffe);
 }
 
 TEST_CASE("an event without arguments takes at most 24 bytes, and chunks at most 64 KiB", "[dump]") {
@@ -351,6 +365,97 @@ TEST_CASE("chunks of a newer minor version are skipped and counted", "[dump]") {
   CHECK(std::string(result.status.message()) == "");
   CHECK(result.report.chunks_unknown == 2);
   CHECK(FindDifference(whole, result.trace) == "");
+}
+
+TEST_CASE("a dump of minor version 1 reads without what it had not", "[dump]") {
+  Trace whole = SampleTrace();
+  std::string older;
+  uint32_t sequence = 0;
+  for (const Chunk& chunk : Chunks(Dump(whole))) {
+    std::string payload = chunk.payload;
+    if (chunk.type == Type(dump_format::ChunkType::kHeader)) {
+      proto::Header header;
+      header.ParseFromString(payload);
+      header.set_version_minor(1);
+      payload = header.SerializeAsString();
+    } else if (chunk.type == Type(dump_format::ChunkType::kGpu)) {
+      proto::Gpu gpu;
+      gpu.ParseFromString(payload);
+      gpu.clear_scope_path();
+      payload = gpu.SerializeAsString();
+    } else if (chunk.type == Type(dump_format::ChunkType::kTrailer)) {
+      proto::Trailer trailer;
+      trailer.ParseFromString(payload);
+      trailer.mutable_rows()->Truncate(22);
+      trailer.set_chunks(sequence);
+      payload = trailer.SerializeAsString();
+    } else if (chunk.type >= Type(dump_format::ChunkType::kDepths)) {
+      continue;
+    }
+    older += Frame(chunk.type, sequence++, payload);
+  }
+
+  const Result result = Parse(older);
+
+  CHECK(std::string(result.status.message()) == "");
+  CHECK(result.report.version_minor == 1);
+  whole.gpu.scope_path.assign(whole.gpu.size(), 0);
+  whole.depths.clear();
+  whole.gpu_losses.clear();
+  whole.counters.clear();
+  whole.samples = {};
+  CHECK(FindDifference(whole, result.trace) == "");
+}
+
+TEST_CASE("rows of what was recorded of GPUs that make no sense are dropped and counted", "[dump]") {
+  const std::string header = Frame(Type(dump_format::ChunkType::kHeader), 0, [] {
+    proto::Header message;
+    message.set_version_major(1);
+    message.set_window_end_ns(1000);
+    return message.SerializeAsString();
+  }());
+  proto::Depths depths;
+  for (const auto& [begin, duration, depth] :
+       {std::tuple(10, 5, 2u), std::tuple(-5, 5, 2u), std::tuple(5, -1, 2u), std::tuple(0, 5, 9u)}) {
+    depths.add_begin(begin);
+    depths.add_duration_ns(duration);
+    depths.add_depth(depth);
+  }
+  proto::GpuLosses losses;
+  losses.add_stream(7);  // of none in the file
+  losses.add_reason(0);
+  losses.add_begin_ns(20);
+  losses.add_end_ns(30);
+  losses.add_records(0);
+  losses.add_stream(0);
+  losses.add_reason(0);
+  losses.add_begin_ns(31);
+  losses.add_end_ns(30);
+  losses.add_records(0);
+  proto::Counters counters;
+  counters.add_device(0);
+  counters.add_name(0);
+  counters.add_unit(0);
+  proto::Samples samples;
+  for (const auto& [counter, at, value] :
+       {std::tuple(0u, 10, 1.0), std::tuple(0u, -1, 2.0), std::tuple(1u, 3, 3.0), std::tuple(0u, 4, HUGE_VAL)}) {
+    samples.add_counter(counter);
+    samples.add_at(at);
+    samples.add_value(value);
+  }
+
+  const Result result = Parse(header + Frame(Type(dump_format::ChunkType::kDepths), 1, depths.SerializeAsString()) +
+                              Frame(Type(dump_format::ChunkType::kGpuLosses), 2, losses.SerializeAsString()) +
+                              Frame(Type(dump_format::ChunkType::kCounters), 3, counters.SerializeAsString()) +
+                              Frame(Type(dump_format::ChunkType::kSamples), 4, samples.SerializeAsString()));
+
+  CHECK(result.report.chunks_bad == 0);
+  CHECK(result.report.rows_dropped == 3 + 1 + 3);
+  REQUIRE(result.trace.depths.size() == 1);
+  CHECK(result.trace.depths[0].end_ns == 15);
+  REQUIRE(result.trace.gpu_losses.size() == 1);
+  CHECK(result.trace.gpu_losses[0].stream == model::kNone);
+  CHECK(result.trace.samples.size() == 1);
 }
 
 TEST_CASE("a chunk that is whole but makes no sense is bad, not fatal", "[dump]") {

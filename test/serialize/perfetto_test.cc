@@ -283,10 +283,23 @@ std::multiset<Named> ScopesOf(const Trace& trace) {
   }
   return scopes;
 }
+bool IsCall(const Replayed::Slice& slice) {
+  const auto kind = slice.args.find("kind");
+  return kind != slice.args.end() && kind->second == "CUDA call";
+}
+// The name of the track that the slice's track is below; "" if it is below none.
+std::string ParentName(const Replayed& replayed, const Replayed::Slice& slice) {
+  const proto::TrackDescriptor& track = replayed.tracks.at(slice.track);
+  return track.has_parent_uuid() ? replayed.TrackName(track.parent_uuid()) : "";
+}
+bool IsGpu(const Replayed& replayed, const Replayed::Slice& slice) {
+  return ParentName(replayed, slice).rfind("GPU ", 0) == 0;
+}
 // The same as read back; those that were cut count with their true duration.
 std::multiset<Named> ScopesOf(const Replayed& replayed) {
   std::multiset<Named> scopes;
   for (const Replayed::Slice& slice : replayed.slices) {
+    if (IsCall(slice)) continue;
     const std::string track = replayed.TrackName(slice.track);
     const bool is_overlap =
         track.size() > 14 && track.substr(track.size() - 14) == " (overlapping)" && track != "stages (overlapping)";
@@ -295,6 +308,15 @@ std::multiset<Named> ScopesOf(const Replayed& replayed) {
     scopes.emplace(slice.name, slice.begin_ns, cut == slice.args.end() ? slice.duration_ns : std::stoll(cut->second));
   }
   return scopes;
+}
+
+// What streams did, with the names of their tracks.
+using OnStream = std::tuple<std::string, int64_t, int64_t>;  // stream, begin, duration
+std::string StreamName(const Trace& trace, uint32_t row) {
+  const model::StreamRow& stream = trace.streams[row];
+  const std::string name(trace.strings[stream.name]);
+  return "stream " + std::to_string(stream.stream) + " (context " + std::to_string(stream.context) + ")" +
+         (name.empty() ? "" : " " + name);
 }
 
 }  // namespace
@@ -382,8 +404,224 @@ TEST_CASE("a Perfetto trace of the sample says all that the sample does", "[perf
   const Replayed::Slice& lost = replayed.Find("lost: overwritten");
   CHECK(lost.args.at("events") == "120");
   CHECK(replayed.TrackName(lost.track) == "http 0");
-  CHECK(replayed.counters.size() == 3);
+  CHECK(replayed.counters.size() == 6);
   CHECK(replayed.counters[0].track != replayed.counters[2].track);
+}
+
+TEST_CASE("a Perfetto trace shows streams below their device, and calls with arrows to what they caused",
+          "[perfetto]") {
+  const Trace trace = SampleTrace();
+  const Replayed replayed = Replay(Serialize(trace));
+
+  const Replayed::Slice& kernel = replayed.Find("gemm");
+  CHECK(replayed.TrackName(kernel.track) == "stream 7 (context 1) compute");
+  CHECK(ParentName(replayed, kernel) == "GPU 0 NVIDIA H100 80GB HBM3");
+  CHECK(replayed.tracks.at(replayed.tracks.at(kernel.track).parent_uuid()).parent_uuid() != 0);
+  CHECK(kernel.duration_ns == 3000000);
+  CHECK(kernel.args.at("kernel") == "gemm(float*)");
+  CHECK(kernel.args.at("grid") == "98 x 2 x 1");
+  CHECK(kernel.args.at("block") == "256 x 1 x 1");
+  CHECK(kernel.args.at("registers_per_thread") == "96");
+  CHECK(kernel.args.at("static_shared_bytes") == "1024");
+  CHECK(kernel.args.at("dynamic_shared_bytes") == "49152");
+  CHECK(kernel.args.at("estimated_occupancy_percent") == "25.000000");
+  CHECK(kernel.args.at("request") == "1111222233338f0c");
+  CHECK(kernel.args.at("batch") == "00000000000000b1");
+  CHECK(kernel.args.count("bytes") == 0);
+
+  const Replayed::Slice& launch = replayed.Find("cudaLaunchKernel");
+  CHECK(replayed.TrackName(launch.track) == "executor");
+  CHECK(replayed.tracks.at(launch.track).has_thread());
+  CHECK(launch.depth == 2);  // in forward, in conv1
+  REQUIRE(launch.event.flow_ids_size() == 1);
+  REQUIRE(kernel.event.flow_ids_size() == 1);
+  CHECK(launch.event.flow_ids(0) == kernel.event.flow_ids(0));
+  CHECK(launch.event.correlation_id() == kernel.event.correlation_id());
+  CHECK(replayed.Find("cudaStreamSynchronize").args.at("waits_for") == "stream 7 (context 1) compute");
+
+  const Replayed::Slice& copy = replayed.Find("memcpy HtoD, pinned to device");
+  CHECK(copy.args.at("bytes") == "602112");
+  CHECK(copy.args.at("gb_per_s") == "0.602112");
+  CHECK(replayed.Find("memset device").args.at("gb_per_s") == "4.096000");
+  const Replayed::Slice& graph = replayed.Find("graph 5");
+  CHECK(replayed.TrackName(graph.track) == "stream 14 (context 1)");
+  CHECK(graph.args.at("graph") == "5");
+  CHECK(graph.args.at("scope_path") == "forward / attention");
+  CHECK(graph.event.flow_ids_size() == 0);
+}
+
+TEST_CASE("a Perfetto trace shows GPUs' counters, and how they were recorded", "[perfetto]") {
+  const Replayed replayed = Replay(Serialize(SampleTrace()));
+
+  std::multiset<std::tuple<std::string, int64_t, double>> samples;
+  for (const Replayed::Slice& sample : replayed.counters) {
+    if (sample.begin_ns == 1016000000 || sample.begin_ns == 1040000000) continue;  // the host's
+    samples.emplace(replayed.TrackName(sample.track), sample.begin_ns, sample.event.double_counter_value());
+    const proto::CounterDescriptor& counter = replayed.tracks.at(sample.track).counter();
+    if (replayed.TrackName(sample.track) == "SM clock") {
+      CHECK(counter.unit_name() == "MHz");
+      CHECK(ParentName(replayed, sample) == "GPU 0 NVIDIA H100 80GB HBM3");
+    } else {
+      CHECK(counter.unit() == proto::CounterDescriptor::UNIT_SIZE_BYTES);
+      CHECK(ParentName(replayed, sample) == "sample_server");
+    }
+  }
+  CHECK(samples == decltype(samples){{"SM clock", 1010000000, 1980},
+                                     {"SM clock", 1020000000, 1755},
+                                     {"allocated", 1015000000, 1.5e9}});
+
+  const Replayed::Slice& depth = replayed.Find("graphs");
+  CHECK(replayed.TrackName(depth.track) == "recorded depth");
+  CHECK(ParentName(replayed, depth) == "GPU recording");
+  CHECK(depth.begin_ns == 1015000000);
+  CHECK(depth.duration_ns == 85000000);
+  CHECK(replayed.TrackName(replayed.Find("module loading").track) == "overheads");
+  CHECK(replayed.Find("lazy function loading").depth == 0);  // overlaps nothing falsely
+  const Replayed::Slice& lost = replayed.Find("lost: buffer full");
+  CHECK(replayed.TrackName(lost.track) == "stream 14 (context 1)");
+  CHECK(lost.args.at("lost_to_ns") == "1032000000");
+  CHECK(lost.args.at("records") == "12");
+  CHECK(replayed.TrackName(replayed.Find("lost: paused").track) == "GPU recording");
+}
+
+TEST_CASE("what streams did and calls drawn at random are all shown, none inside another falsely", "[perfetto]") {
+  size_t arrows = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    INFO("seed " << seed);
+    const Trace trace = RandomTrace(seed, seed < 55 ? seed * 10 : 5000);
+    const Replayed replayed = Replay(Serialize(trace));
+
+    std::multiset<OnStream> expected, found;
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row)
+      expected.emplace(StreamName(trace, trace.gpu.stream[row]), trace.gpu.begin_ns[row], trace.gpu.duration_ns[row]);
+    std::multiset<Named> expected_calls, calls;
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      expected_calls.emplace(trace.strings[trace.calls.name[call]], trace.calls.begin_ns[call],
+                             trace.calls.duration_ns[call]);
+    }
+    std::map<uint64_t, std::pair<uint32_t, uint32_t>> ends;  // of arrows: at calls, at what they caused
+    for (const Replayed::Slice& slice : replayed.slices) {
+      const bool is_gpu = IsGpu(replayed, slice) && ParentName(replayed, slice) != "GPU recording";
+      if (is_gpu) {
+        REQUIRE(slice.depth == 0);
+        found.emplace(replayed.TrackName(slice.track), slice.begin_ns, slice.duration_ns);
+      }
+      if (IsCall(slice)) {
+        const auto cut = slice.args.find("true_duration_ns");
+        calls.emplace(slice.name, slice.begin_ns,
+                      cut == slice.args.end() ? slice.duration_ns : std::stoll(cut->second));
+      }
+      for (const uint64_t flow : slice.event.flow_ids()) {
+        ends[flow].first += IsCall(slice);
+        ends[flow].second += is_gpu;
+      }
+    }
+    REQUIRE(found == expected);
+    REQUIRE(calls == expected_calls);
+    std::set<std::pair<uint32_t, uint32_t>> linked;  // call, stream
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.call[row] != kNone) linked.emplace(trace.gpu.call[row], trace.gpu.stream[row]);
+    }
+    size_t launches = 0;
+    for (const auto& [flow, count] : ends) {
+      REQUIRE(count.first == count.second);
+      REQUIRE(count.first <= 1);
+      launches += count.first;
+    }
+    REQUIRE(launches == linked.size());
+    arrows += launches;
+  }
+  CHECK(arrows > 1000);
+}
+
+TEST_CASE("a stream's overlapping work goes to rows of the stream, the rest stays on one", "[perfetto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  maker.trace.streams.push_back({kNone, 2, 13, 0, 0, 0});
+  for (const auto& [begin_ns, duration_ns] :
+       {std::pair(100, 50), std::pair(120, 10), std::pair(150, 5), std::pair(155, 0)})
+    maker.Gpu(0, model::GpuKind::kKernel, "k" + std::to_string(begin_ns), begin_ns, duration_ns, kNone);
+  const Replayed replayed = Replay(Serialize(maker.Finish()));
+
+  const uint64_t track = replayed.Find("k100").track;
+  CHECK(replayed.Find("k120").track != track);
+  CHECK(replayed.TrackName(replayed.Find("k120").track) == replayed.TrackName(track));
+  CHECK(ParentName(replayed, replayed.Find("k120")) == "GPU (unknown)");
+  CHECK(replayed.Find("k150").duration_ns == 5);
+  CHECK(replayed.Find("k155").duration_ns == 0);
+  CHECK(replayed.tracks.size() == 1 + 1 + 2);
+}
+
+TEST_CASE("calls never move scopes: where one does not nest it is beside them", "[perfetto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10000;
+  const uint32_t thread = maker.Thread("t"), quiet = maker.Thread("quiet");
+  const uint32_t site = maker.Site(SiteKind::kScope, "scope"), mark = maker.Site(SiteKind::kInstant, "mark");
+  maker.Event(thread, site, 100, 900);
+  maker.Event(thread, mark, 250, 0);
+  maker.Event(thread, site, 500, 100);
+  maker.Call(thread, "inside", 200, 100);
+  maker.Call(thread, "in inside", 210, 10);
+  maker.Call(thread, "around", 490, 200);
+  maker.Call(thread, "straddles", 590, 50);
+  maker.Call(thread, "open", 2000, kOpen);
+  maker.Call(quiet, "alone", 50, 10);
+  const Trace trace = maker.Finish();
+  const Replayed replayed = Replay(Serialize(trace));
+
+  CHECK(ScopesOf(replayed) == ScopesOf(trace));
+  CHECK(replayed.TrackName(replayed.Find("inside").track) == "t");
+  CHECK(replayed.Find("inside").depth == 1);
+  CHECK(replayed.Find("in inside").depth == 2);
+  CHECK(replayed.TrackName(replayed.Find("around").track) == "t (CUDA calls)");
+  CHECK(replayed.TrackName(replayed.Find("straddles").track) == "t (CUDA calls)");
+  CHECK(replayed.Find("straddles").depth == 1);  // in the other call
+  CHECK(replayed.TrackName(replayed.Find("open").track) == "t");
+  CHECK(replayed.Find("open").duration_ns == kOpen);
+  CHECK(replayed.TrackName(replayed.Find("alone").track) == "quiet");
+  for (const Replayed::Slice& slice : replayed.slices) {
+    if (slice.name == "scope") CHECK(slice.depth == (slice.begin_ns == 500));
+  }
+}
+
+TEST_CASE("calls of threads that are not in the trace have a track of their own", "[perfetto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10000;
+  maker.Call(kNone, "cudaFree", 100, 50);
+  maker.Call(kNone, "cudaMalloc", 120, 50);
+  const Replayed replayed = Replay(Serialize(maker.Finish()));
+  CHECK(ParentName(replayed, replayed.Find("cudaFree")) == "CUDA calls of unknown threads");
+  CHECK(replayed.Find("cudaMalloc").depth == 0);
+}
+
+TEST_CASE("one call with many kernels has an arrow to the first on each stream", "[perfetto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10000;
+  const uint32_t thread = maker.Thread("t");
+  maker.trace.streams.push_back({kNone, 1, 1, 0, 0, 0});
+  maker.trace.streams.push_back({kNone, 1, 2, 0, 0, 0});
+  maker.Call(thread, "cudaGraphLaunch", 100, 50);
+  for (const int at_ns : {200, 300, 400})
+    maker.Gpu(0, model::GpuKind::kKernel, "a" + std::to_string(at_ns), at_ns, 9, 0);
+  for (const int at_ns : {150, 350}) maker.Gpu(1, model::GpuKind::kKernel, "b" + std::to_string(at_ns), at_ns, 9, 0);
+  const Replayed replayed = Replay(Serialize(maker.Finish()));
+
+  const auto flows = replayed.Find("cudaGraphLaunch").event.flow_ids();
+  REQUIRE(flows.size() == 2);
+  CHECK(replayed.Find("a200").event.flow_ids(0) == flows[0]);
+  CHECK(replayed.Find("b150").event.flow_ids(0) == flows[1]);
+  for (const char* name : {"a300", "a400", "b350"}) CHECK(replayed.Find(name).event.flow_ids_size() == 0);
+}
+
+TEST_CASE("losses of GPUs are counted in the trace's attributes", "[perfetto]") {
+  const Replayed replayed = Replay(Serialize(SampleTrace()));
+  std::map<std::string, int64_t> numbers;
+  for (const proto::TracePacket& packet : replayed.packets) {
+    for (const auto& attribute : packet.trace_attributes().attribute())
+      numbers[attribute.key()] = attribute.long_value();
+  }
+  CHECK(numbers["gpu_losses"] == 2);
+  CHECK(numbers["lost_gpu_records"] == 12);
 }
 
 TEST_CASE("the sample uses every field of the schema but compression", "[perfetto]") {
@@ -420,7 +658,7 @@ TEST_CASE("Perfetto traces drawn at random replay to the scopes that went in", "
       batches += slice.args.count("batch_id");
       const bool is_queued = slice.name.rfind("queued ", 0) == 0;
       queued += is_queued;
-      asyncs += !is_queued && slice.args.count("request");
+      asyncs += !is_queued && !IsCall(slice) && !IsGpu(replayed, slice) && slice.args.count("request");
     }
     REQUIRE(requests == trace.requests.size());
     REQUIRE(batches == trace.batches.size());

@@ -267,7 +267,7 @@ Trace SampleTrace() {
   trace.tokens.push_back({slow, executor, 1032 * kMs, 8});
   trace.tokens.push_back({slow, executor, 1047 * kMs, 4});
   trace.devices.push_back({0, maker.String("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
-  trace.streams.push_back({0, 1, 7, maker.String("stream 7"), 0, 0});
+  trace.streams.push_back({0, 1, 7, maker.String("compute"), 0, 0});
   trace.streams.push_back({0, 1, 14, 0, 0, 0});
   trace.shapes.push_back({{98, 2, 1}, {256, 1, 1}, 1024, 49152, 0, 96});
   maker.Call(executor, "cudaMemcpyAsync", 1018 * kMs, kMs, {kNone, batch});
@@ -279,6 +279,14 @@ Trace SampleTrace() {
   maker.Gpu(1, model::GpuKind::kGraph, "graph 5", 1020 * kMs, 9 * kMs, kNone, kNone, 0, 5);
   trace.overheads.push_back({1017 * kMs, kMs, maker.String("module loading")});
   trace.overheads.push_back({1018 * kMs, 7, maker.String("lazy function loading")});
+  trace.gpu.scope_path.back() = maker.String("forward / attention");
+  trace.depths.push_back({1000 * kMs, 1015 * kMs, Depth::kScopes});
+  trace.depths.push_back({1015 * kMs, 1100 * kMs, Depth::kGraphs});
+  trace.gpu_losses.push_back({1, maker.String("buffer full"), 1030 * kMs, 1032 * kMs, 12});
+  trace.gpu_losses.push_back({kNone, maker.String("paused"), 1090 * kMs, 1095 * kMs, 0});
+  trace.counters.push_back({0, maker.String("SM clock"), maker.String("MHz")});
+  trace.counters.push_back({kNone, maker.String("allocated"), maker.String("bytes")});
+  trace.samples = {{0, 0, 1}, {1010 * kMs, 1020 * kMs, 1015 * kMs}, {1980, 1755, 1.5e9}};
   trace.losses.push_back({http, model::LossReason::kOverwritten, 1000 * kMs, 1009 * kMs, 120, 2880});
   trace.losses.push_back({kNone, model::LossReason::kRefused, 1000 * kMs, 1100 * kMs, 7, 0});
   trace.firings.push_back({1053 * kMs + 200, 0x1111222233338f0c, maker.String("latency"),
@@ -418,6 +426,22 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     }
     maker.Event(draw(threads), site, draw_time(), model::IsScope(row.kind) ? draw_duration() : 0,
                 {draw_or_none(requests), draw_or_none(batches)}, args);
+  }
+
+  for (size_t i = 0; i < trace.gpu.scope_path.size(); ++i) trace.gpu.scope_path[i] = draw(3) == 0 ? draw_name() : 0;
+  for (const int64_t at_ns : sorted_times(draw(6)))
+    trace.depths.push_back({at_ns, at_ns + draw(5000), static_cast<Depth>(draw(4))});
+  for (uint32_t i = draw(5); i > 0; --i) {
+    const int64_t at_ns = draw_time();
+    trace.gpu_losses.push_back({draw_or_none(streams), draw_name(), at_ns, at_ns + draw(900), draw(50)});
+  }
+  for (uint32_t i = draw(4); i > 0; --i) {
+    trace.counters.push_back({draw_or_none(devices), draw_name(), draw_name()});
+    for (const int64_t at_ns : sorted_times(draw(events / 8 + 2))) {
+      trace.samples.counter.push_back(static_cast<uint32_t>(trace.counters.size()) - 1);
+      trace.samples.at_ns.push_back(at_ns);
+      trace.samples.value.push_back(draw(1000) / 8.0 - 50);
+    }
   }
   return maker.Finish();
 }
@@ -572,6 +596,30 @@ std::string FindDifference(const Trace& a, const Trace& b) {
   PITOT_COMPARE("gpu", 0, gpu.bytes, a, b);
   PITOT_COMPARE("gpu", 0, gpu.graph, a, b);
   PITOT_COMPARE("gpu", 0, gpu.node, a, b);
+  PITOT_COMPARE("gpu", 0, gpu.scope_path, a, b);
+  PITOT_COMPARE("trace", 0, depths.size(), a, b);
+  for (size_t i = 0; i < a.depths.size(); ++i) {
+    PITOT_COMPARE("depths", i, begin_ns, a.depths[i], b.depths[i]);
+    PITOT_COMPARE("depths", i, end_ns, a.depths[i], b.depths[i]);
+    PITOT_COMPARE("depths", i, depth, a.depths[i], b.depths[i]);
+  }
+  PITOT_COMPARE("trace", 0, gpu_losses.size(), a, b);
+  for (size_t i = 0; i < a.gpu_losses.size(); ++i) {
+    PITOT_COMPARE("gpu losses", i, stream, a.gpu_losses[i], b.gpu_losses[i]);
+    PITOT_COMPARE("gpu losses", i, reason, a.gpu_losses[i], b.gpu_losses[i]);
+    PITOT_COMPARE("gpu losses", i, begin_ns, a.gpu_losses[i], b.gpu_losses[i]);
+    PITOT_COMPARE("gpu losses", i, end_ns, a.gpu_losses[i], b.gpu_losses[i]);
+    PITOT_COMPARE("gpu losses", i, records, a.gpu_losses[i], b.gpu_losses[i]);
+  }
+  PITOT_COMPARE("trace", 0, counters.size(), a, b);
+  for (size_t i = 0; i < a.counters.size(); ++i) {
+    PITOT_COMPARE("counters", i, device, a.counters[i], b.counters[i]);
+    PITOT_COMPARE("counters", i, name, a.counters[i], b.counters[i]);
+    PITOT_COMPARE("counters", i, unit, a.counters[i], b.counters[i]);
+  }
+  PITOT_COMPARE("samples", 0, samples.counter, a, b);
+  PITOT_COMPARE("samples", 0, samples.at_ns, a, b);
+  PITOT_COMPARE("samples", 0, samples.value, a, b);
   PITOT_COMPARE("trace", 0, overheads.size(), a, b);
   for (size_t i = 0; i < a.overheads.size(); ++i) {
     const model::OverheadRow &x = a.overheads[i], &y = b.overheads[i];

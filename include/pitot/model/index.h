@@ -5,8 +5,10 @@
 #define PITOT_MODEL_INDEX_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -37,18 +39,21 @@ class PITOT_EXPORT ThreadFlatten {
   std::vector<std::vector<Segment>> threads_;
 };
 
+// Rows of a table, in order; valid as long as the index that gave it.
+struct RowRange {
+  const uint32_t* first;
+  const uint32_t* last;
+  const uint32_t* begin() const { return first; }
+  const uint32_t* end() const { return last; }
+  uint32_t size() const { return static_cast<uint32_t>(last - first); }
+};
+
 // Request index (I6): everything that belongs to a request. Events belong to it that ran in its context or in that of a
 // batch it was a member of, while it was open.
 class PITOT_EXPORT RequestIndex {
  public:
   explicit RequestIndex(const Trace& trace);
-  struct Range {
-    const uint32_t* first;
-    const uint32_t* last;
-    const uint32_t* begin() const { return first; }
-    const uint32_t* end() const { return last; }
-    uint32_t size() const { return static_cast<uint32_t>(last - first); }
-  };
+  using Range = RowRange;
   Range Events(uint32_t request) const { return Of(events_, event_starts_, request); }    // in its own context
   Range Batches(uint32_t request) const { return Of(batches_, batch_starts_, request); }  // it was a member of
   Range Handoffs(uint32_t request) const { return Of(handoffs_, handoff_starts_, request); }
@@ -65,6 +70,95 @@ class PITOT_EXPORT RequestIndex {
   std::vector<uint32_t> events_, event_starts_, batches_, batch_starts_, handoffs_, handoff_starts_, asyncs_,
       async_starts_, batch_events_, batch_event_starts_;
   std::unordered_map<uint64_t, uint32_t> rows_;
+};
+
+// Launch index (I1): what each call caused on GPUs. One call may have caused many rows (a graph's nodes).
+class PITOT_EXPORT LaunchIndex {
+ public:
+  // O(n). The trace must outlive nothing.
+  explicit LaunchIndex(const Trace& trace);
+  // Rows of `gpu`, by stream and begin.
+  RowRange Gpu(uint32_t call) const { return {rows_.data() + starts_[call], rows_.data() + starts_[call + 1]}; }
+
+ private:
+  std::vector<uint32_t> rows_, starts_;
+};
+
+// Stream tables (I2): when a stream or any stream of a device did something. What is between two of a set's intervals
+// is an idle gap. O(n log n) of the rows.
+PITOT_EXPORT Intervals StreamBusy(const Trace& trace, uint32_t stream);
+// `device` kNone: of streams whose device is unknown.
+PITOT_EXPORT Intervals DeviceBusy(const Trace& trace, uint32_t device);
+
+// Clock check (I7): how much later than their calls things on a device began, of those that began between two moments.
+// Collectors convert a GPU's time to CLOCK_MONOTONIC; `smallest_ns` < 0 says that this is early by at least so much,
+// and how it differs between parts of a window says how the clocks drift. The conversion is late by at most
+// `smallest_ns`.
+struct LaunchLag {
+  uint64_t rows = 0;   // whose calls are known; 0: nothing is known
+  uint64_t early = 0;  // of those, that began before their calls
+  int64_t smallest_ns = 0;
+};
+// `device` kNone: of streams whose device is unknown. O(rows).
+PITOT_EXPORT LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns = INT64_MIN,
+                                     int64_t end_ns = INT64_MAX);
+
+// GPU time: how long GPUs worked for batches and requests, in whole ns.
+//
+// A batch's is the length of the union of what the calls made in its context caused (rows of `gpu`), wherever and
+// whenever that ran; nothing is cut at the window or at the batch's end. It is shared between the batch's members:
+//  * Each ns is divided equally between the requests that were members then, from join to leave. One that stayed to the
+//    batch's end (leave 0) stays until all the batch's work is done, which may be after that.
+//  * A ns in which there was no member is divided equally between all requests that were ever members.
+//  * The exact shares are rounded down, and the ns that are left go one each to the largest fractions, of equal ones to
+//    the lower request id: the shares of a batch's members add up to its GPU time exactly, and do not depend on the
+//    order of rows.
+// What calls in a request's own context, outside of batches, caused is the request's whole. A request's GPU time is
+// that and its shares of all its batches. Two batches that work at once each count the time: requests' times may add up
+// to more than a device was busy.
+class PITOT_EXPORT GpuTime {
+ public:
+  struct Share {
+    uint32_t request;
+    int64_t ns;
+  };
+  // O(n log n). The trace must outlive nothing.
+  explicit GpuTime(const Trace& trace);
+  int64_t Batch(uint32_t batch) const { return batches_[batch]; }
+  int64_t Request(uint32_t request) const { return requests_[request]; }
+  // One for each request that was a member, by id.
+  const std::vector<Share>& Shares(uint32_t batch) const { return shares_[batch]; }
+
+ private:
+  std::vector<int64_t> batches_, requests_;
+  std::vector<std::vector<Share>> shares_;
+};
+
+// How much of what GPUs did for a request was recorded kernel by kernel.
+struct KernelCoverage {
+  bool is_known = false;
+  int64_t covered_ns = 0;
+  int64_t ran_ns = 0;  // its batches' time on their executors; without batches its own
+};
+class PITOT_EXPORT CoverageIndex {
+ public:
+  // O(n log n). The trace must outlive nothing.
+  explicit CoverageIndex(const Trace& trace);
+  // Whether a GPU was there to be recorded; where not, there is nothing to say.
+  bool HasGpu() const { return has_gpu_; }
+  // Of [begin, end) of each batch that the request was in (of the request itself, if of none), added up. Covered is
+  // what was recorded at Depth::kKernels or deeper, and at Depth::kGraphs where no graph-level record of the batch
+  // overlaps; one whose call, or its context, is unknown may be of any batch. What any of `gpu_losses` overlaps is not
+  // covered. Unknown where nothing says how deep was recorded, or no time passed. `index` is of the same trace.
+  KernelCoverage Of(const RequestIndex& index, uint32_t request) const;
+
+ private:
+  struct Times {
+    int64_t covered_ns = 0;
+    int64_t ran_ns = 0;
+  };
+  bool has_gpu_ = false, is_known_ = false;
+  std::vector<Times> batches_, requests_;
 };
 
 }  // namespace model

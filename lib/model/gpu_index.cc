@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "pitot/model/index.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace model {
+namespace {
+
+Interval GpuInterval(const Trace& trace, uint32_t row) {
+  return {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]};
+}
+
+// The part of a set that lies in `interval`. O(log n) and of what is found.
+Intervals Within(const Intervals& set, const Interval& interval) {
+  const auto first = std::partition_point(set.begin(), set.end(),
+                                          [&](const Interval& other) { return other.end_ns <= interval.begin_ns; });
+  Intervals within;
+  for (auto at = first; at != set.end() && at->begin_ns < interval.end_ns; ++at)
+    within.push_back({std::max(at->begin_ns, interval.begin_ns), std::min(at->end_ns, interval.end_ns)});
+  return within;
+}
+
+// When a request was in a batch.
+struct Membership {
+  int64_t begin_ns;
+  int64_t end_ns;
+  uint32_t request;  // of the batch's, by id
+};
+
+// A member's part of a batch's time: whole ns and 2^-32 ns.
+struct Part {
+  int64_t ns = 0;
+  uint64_t fraction = 0;
+};
+
+// Gives each of `members` its part of `ns`.
+void Divide(int64_t ns, const std::vector<uint32_t>& members, std::vector<Part>* parts) {
+  const auto count = static_cast<int64_t>(members.size());
+  for (const uint32_t member : members) {
+    (*parts)[member].ns += ns / count;
+    (*parts)[member].fraction += (static_cast<uint64_t>(ns % count) << 32) / members.size();
+  }
+}
+
+// Makes whole ns of the parts, `total_ns` in all.
+void Round(int64_t total_ns, std::vector<Part>* parts) {
+  int64_t left_ns = total_ns;
+  for (Part& part : *parts) {
+    part.ns += static_cast<int64_t>(part.fraction >> 32);
+    part.fraction &= UINT32_MAX;
+    left_ns -= part.ns;
+  }
+  std::vector<uint32_t> order(parts->size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return (*parts)[a].fraction > (*parts)[b].fraction; });
+  // As the fractions are rounded down, there may be one for each.
+  for (size_t i = 0; left_ns > 0; i = i + 1 == order.size() ? 0 : i + 1, --left_ns) ++(*parts)[order[i]].ns;
+}
+
+// Divides a batch's busy time between `count` requests.
+std::vector<Part> ShareOut(const Intervals& busy, const std::vector<Membership>& memberships, size_t count) {
+  std::vector<Part> parts(count);
+  if (count == 0) return parts;
+  struct Edge {
+    int64_t at_ns;
+    uint32_t request;
+    int step;  // 1: joins, -1: leaves
+  };
+  std::vector<Edge> edges;
+  for (const Membership& membership : memberships) {
+    if (membership.end_ns <= membership.begin_ns) continue;
+    edges.push_back({membership.begin_ns, membership.request, 1});
+    edges.push_back({membership.end_ns, membership.request, -1});
+  }
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at_ns < b.at_ns; });
+
+  std::vector<uint32_t> all(count), times(count), present;  // how many times each is a member, and who is
+  for (uint32_t i = 0; i < count; ++i) all[i] = i;
+  size_t edge = 0;
+  int64_t together_ns = 0;  // that those who are present have not divided yet
+  const auto divide = [&] {
+    if (together_ns != 0) Divide(together_ns, present.empty() ? all : present, &parts);
+    together_ns = 0;
+  };
+  const auto pass = [&](int64_t until_ns) {
+    if (edge < edges.size() && edges[edge].at_ns <= until_ns) divide();
+    for (; edge < edges.size() && edges[edge].at_ns <= until_ns; ++edge) {
+      const uint32_t request = edges[edge].request;
+      if (edges[edge].step > 0) {
+        if (times[request]++ == 0) present.push_back(request);
+      } else if (--times[request] == 0) {
+        present.erase(std::find(present.begin(), present.end(), request));
+      }
+    }
+  };
+  for (const Interval& interval : busy) {
+    for (int64_t now_ns = interval.begin_ns; now_ns < interval.end_ns;) {
+      pass(now_ns);
+      const int64_t until_ns = edge < edges.size() ? std::min(edges[edge].at_ns, interval.end_ns) : interval.end_ns;
+      together_ns += until_ns - now_ns;
+      now_ns = until_ns;
+    }
+  }
+  divide();
+  Round(TotalNs(busy), &parts);
+  return parts;
+}
+
+}  // namespace
+
+LaunchIndex::LaunchIndex(const Trace& trace) {
+  starts_.assign(trace.calls.size() + 1, 0);
+  for (const uint32_t call : trace.gpu.call) {
+    if (call != kNone) ++starts_[call + 1];
+  }
+  for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
+  rows_.resize(starts_.back());
+  std::vector<uint32_t> next(starts_.begin(), starts_.end() - 1);
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (const uint32_t call = trace.gpu.call[row]; call != kNone) rows_[next[call]++] = row;
+  }
+}
+
+Intervals StreamBusy(const Trace& trace, uint32_t stream) {
+  const StreamRow& of = trace.streams[stream];
+  std::vector<Interval> intervals;
+  intervals.reserve(of.event_count);
+  for (uint32_t row = of.first_event; row < of.first_event + of.event_count; ++row)
+    intervals.push_back(GpuInterval(trace, row));
+  return Union(std::move(intervals));
+}
+
+Intervals DeviceBusy(const Trace& trace, uint32_t device) {
+  std::vector<Interval> intervals;
+  for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
+    if (trace.streams[stream].device != device) continue;
+    const Intervals busy = StreamBusy(trace, stream);
+    intervals.insert(intervals.end(), busy.begin(), busy.end());
+  }
+  return Union(std::move(intervals));
+}
+
+LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, int64_t end_ns) {
+  LaunchLag lag;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const int64_t at_ns = trace.gpu.begin_ns[row];
+    const uint32_t call = trace.gpu.call[row];
+    if (call == kNone || at_ns < begin_ns || at_ns >= end_ns || trace.streams[trace.gpu.stream[row]].device != device)
+      continue;
+    const int64_t lag_ns = at_ns - trace.calls.begin_ns[call];
+    lag.smallest_ns = lag.rows == 0 ? lag_ns : std::min(lag.smallest_ns, lag_ns);
+    lag.early += lag_ns < 0;
+    ++lag.rows;
+  }
+  return lag;
+}
+
+GpuTime::GpuTime(const Trace& trace)
+    : batches_(trace.batches.size()), requests_(trace.requests.size()), shares_(trace.batches.size()) {
+  std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const uint32_t call = trace.gpu.call[row];
+    if (call == kNone) continue;
+    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone) {
+      of_batches[batch].push_back(GpuInterval(trace, row));
+    } else if (const uint32_t request = trace.calls.request[call]; request != kNone) {
+      of_requests[request].push_back(GpuInterval(trace, row));
+    }
+  }
+  for (uint32_t request = 0; request < trace.requests.size(); ++request)
+    requests_[request] = TotalNs(Union(std::move(of_requests[request])));
+
+  std::vector<Membership> memberships;
+  std::vector<uint32_t> members;
+  for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
+    const Intervals busy = Union(std::move(of_batches[batch]));
+    batches_[batch] = TotalNs(busy);
+    members.clear();
+    memberships.clear();
+    const uint32_t first = trace.batches[batch].first_member, last = first + trace.batches[batch].member_count;
+    for (uint32_t row = first; row < last; ++row) members.push_back(trace.members[row].request);
+    const auto key = [&](uint32_t request) { return std::pair(trace.requests[request].id, request); };
+    const auto by_id = [&](uint32_t a, uint32_t b) { return key(a) < key(b); };
+    std::sort(members.begin(), members.end(), by_id);
+    members.erase(std::unique(members.begin(), members.end()), members.end());
+    for (uint32_t row = first; row < last; ++row) {
+      const MemberRow& member = trace.members[row];
+      const auto at = std::lower_bound(members.begin(), members.end(), member.request, by_id);
+      memberships.push_back({member.join_ns, member.leave_ns != 0 ? member.leave_ns : INT64_MAX,
+                             static_cast<uint32_t>(at - members.begin())});
+    }
+    const std::vector<Part> parts = ShareOut(busy, memberships, members.size());
+    for (size_t i = 0; i < members.size(); ++i) {
+      shares_[batch].push_back({members[i], parts[i].ns});
+      requests_[members[i]] += parts[i].ns;
+    }
+  }
+}
+
+CoverageIndex::CoverageIndex(const Trace& trace)
+    : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
+      is_known_(!trace.depths.empty()),
+      batches_(trace.batches.size()),
+      requests_(trace.requests.size()) {
+  std::vector<Interval> kernels, graphs, lost, unlinked;
+  for (const DepthRow& row : trace.depths) {
+    if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
+    if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
+  }
+  for (const GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
+  std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (trace.gpu.kind[row] != GpuKind::kGraph) continue;
+    const uint32_t call = trace.gpu.call[row];
+    const uint32_t batch = call != kNone ? trace.calls.batch[call] : kNone;
+    const uint32_t request = call != kNone ? trace.calls.request[call] : kNone;
+    (batch != kNone     ? of_batches[batch]
+     : request != kNone ? of_requests[request]
+                        : unlinked)
+        .push_back(GpuInterval(trace, row));
+  }
+  const Intervals all_lost = Union(std::move(lost));
+  const Intervals by_kernel = Difference(Union(std::move(kernels)), all_lost);
+  // Where only graph-level records can hide kernels.
+  const Intervals by_graph =
+      Difference(Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel), Union(std::move(unlinked)));
+  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs) {
+    Times times;
+    if (ran.end_ns <= ran.begin_ns) return times;
+    times.ran_ns = ran.end_ns - ran.begin_ns;
+    times.covered_ns =
+        TotalNs(Within(by_kernel, ran)) + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
+    return times;
+  };
+  for (uint32_t row = 0; row < trace.batches.size(); ++row) {
+    const BatchRow& batch = trace.batches[row];
+    const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
+    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]));
+  }
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const RequestRow& request = trace.requests[row];
+    requests_[row] = cover({request.begin_ns, trace.RequestEnd(request)}, std::move(of_requests[row]));
+  }
+}
+
+KernelCoverage CoverageIndex::Of(const RequestIndex& index, uint32_t request) const {
+  KernelCoverage coverage;
+  const auto add = [&](const Times& times) {
+    coverage.covered_ns += times.covered_ns;
+    coverage.ran_ns += times.ran_ns;
+  };
+  for (const uint32_t batch : index.Batches(request)) add(batches_[batch]);
+  if (index.Batches(request).size() == 0) add(requests_[request]);
+  coverage.is_known = is_known_ && coverage.ran_ns > 0;
+  return coverage;
+}
+
+}  // namespace model
+PITOT_NAMESPACE_END

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/occupancy.h"
+
+#include <algorithm>
+
+namespace pitot::model {
+namespace {
+
+constexpr uint64_t kThreadsPerWarp = 32;
+constexpr uint64_t kRegisterUnit = 256;
+constexpr uint64_t kSubPartitions = 4;
+constexpr uint64_t kMostSharedBytesBefore8 = 98304;
+
+uint64_t RoundUp(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace
+
+double TheoreticalOccupancyPercent(const DeviceRow& device, const KernelShape& shape) {
+  const uint64_t most_warps = device.threads_per_multiprocessor / kThreadsPerWarp;
+  if (most_warps == 0 || device.blocks_per_multiprocessor == 0 || device.registers_per_multiprocessor == 0 ||
+      device.shared_bytes_per_multiprocessor == 0 || shape.registers_per_thread == 0)
+    return 0;
+  // One that is too large for any multiprocessor need not be multiplied exactly.
+  constexpr uint64_t kTooMany = 1 << 20;
+  uint64_t threads = 1;
+  for (const uint32_t size : shape.block) threads = std::min(threads * std::min<uint64_t>(size, kTooMany), kTooMany);
+  if (threads == 0) return 0;
+
+  const uint64_t warps_per_block = RoundUp(threads, kThreadsPerWarp) / kThreadsPerWarp;
+  const uint64_t by_warps = most_warps / warps_per_block;
+  const uint64_t registers_per_warp = RoundUp(uint64_t{shape.registers_per_thread} * kThreadsPerWarp, kRegisterUnit);
+  const uint64_t warps_by_registers =
+      device.registers_per_multiprocessor / kSubPartitions / registers_per_warp * kSubPartitions;
+  const uint64_t by_registers = warps_by_registers / warps_per_block;
+  const bool is_before_8 = device.shared_bytes_per_multiprocessor <= kMostSharedBytesBefore8;
+  const uint64_t shared_bytes =
+      RoundUp(uint64_t{shape.static_shared_bytes} + shape.dynamic_shared_bytes + (is_before_8 ? 0 : 1024),
+              is_before_8 ? 256 : 128);
+  const uint64_t by_shared = shared_bytes == 0 ? UINT64_MAX : device.shared_bytes_per_multiprocessor / shared_bytes;
+  const uint64_t blocks = std::min({by_warps, uint64_t{device.blocks_per_multiprocessor}, by_registers, by_shared});
+  return 100.0 * static_cast<double>(blocks * warps_per_block) / static_cast<double>(most_warps);
+}
+
+}  // namespace pitot::model

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/kernel_name.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+namespace pitot::serialize {
+namespace {
+
+constexpr std::string_view kAnonymous = "(anonymous namespace)";
+
+// A compiled name may say "as before" of a part that says it too: a few hundred letters can stand for gigabytes, and a
+// dump may come from anyone. With so many references at most, each to all that is before, it is a megabyte or two.
+constexpr size_t kMostReferences = 32;
+constexpr size_t kMostBytes = 16 << 10;  // of a name in full
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+bool IsIdentifier(char c) {
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$';
+}
+
+// The end of what is in brackets from `at` on; brackets of other kinds may be inside, "->" is none.
+size_t SkipBrackets(std::string_view text, size_t at) {
+  size_t depth = 0;
+  for (; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '<' || c == '(' || c == '{' || c == '[') {
+      ++depth;
+    } else if ((c == '>' && text[at - 1] != '-') || c == ')' || c == '}' || c == ']') {
+      if (--depth == 0) return at + 1;
+    }
+  }
+  return at;
+}
+
+// "S_", "T0_", "S1A_" in a compiled name; such letters in its identifiers count too.
+size_t References(std::string_view compiled) {
+  size_t references = 0;
+  for (size_t at = 0; at < compiled.size(); ++at) {
+    if (compiled[at] != 'S' && compiled[at] != 'T') continue;
+    size_t end = at + 1;
+    while (end < compiled.size() && (IsDigit(compiled[end]) || (compiled[end] >= 'A' && compiled[end] <= 'Z'))) ++end;
+    references += end < compiled.size() && compiled[end] == '_';
+  }
+  return references;
+}
+
+// The scopes and the name at the front of a compiled name, for those that the demangler refuses (it does the longest).
+std::string NameInFront(std::string_view compiled) {
+  if (compiled.substr(0, 2) != "_Z") return {};
+  compiled.remove_prefix(2);
+  const bool is_nested = !compiled.empty() && compiled[0] == 'N';
+  if (is_nested) compiled.remove_prefix(1);
+  std::string name;
+  while (!compiled.empty() && IsDigit(compiled[0]) && (is_nested || name.empty())) {
+    size_t size = 0;
+    while (!compiled.empty() && IsDigit(compiled[0]) && size <= compiled.size()) {
+      size = size * 10 + static_cast<size_t>(compiled[0] - '0');
+      compiled.remove_prefix(1);
+    }
+    if (size == 0 || size > compiled.size()) return {};
+    const std::string_view part = compiled.substr(0, size);
+    compiled.remove_prefix(size);
+    if (part.substr(0, 11) != "_GLOBAL__N_") name.append(name.empty() ? "" : "::").append(part);
+  }
+  return name;
+}
+
+}  // namespace
+
+std::string BriefName(std::string_view full) {
+  std::string brief;
+  for (size_t at = 0; at < full.size();) {
+    const std::string_view rest = full.substr(at);
+    const bool begins_word = at == 0 || !IsIdentifier(full[at - 1]);
+    if (rest.substr(0, kAnonymous.size()) == kAnonymous) {
+      at += kAnonymous.size();
+      if (full.substr(at, 2) == "::") at += 2;
+    } else if (begins_word && rest.substr(0, 8) == "operator" && (rest.size() == 8 || !IsIdentifier(rest[8]))) {
+      // Its own brackets are part of the name.
+      size_t end = at + 8;
+      if (full.substr(end, 2) == "()") end += 2;
+      while (end < full.size() && full[end] != '(' && !(full[end] == '<' && full[end - 1] != '<' && end > at + 8))
+        ++end;
+      brief.append(full.substr(at, end - at));
+      at = end;
+    } else if (rest[0] == '<') {
+      at = SkipBrackets(full, at);
+    } else if (rest[0] == '{') {
+      at = SkipBrackets(full, at);
+      brief += rest.substr(0, 7) == "{lambda" ? "{lambda}" : "{}";
+    } else if (rest[0] == '(') {
+      at = SkipBrackets(full, at);
+      if (brief.empty() || brief == "decltype") continue;  // of the return type
+      // Parameters: the end, but of a function in which a class or lambda is.
+      if (full.substr(at, 6) == " const") at += 6;
+      if (full.substr(at, 2) != "::") break;
+    } else if (rest[0] == ' ') {
+      brief.clear();  // what was before is the return type
+      ++at;
+    } else {
+      brief += rest[0];
+      ++at;
+    }
+  }
+  while (!brief.empty() && brief.back() == ' ') brief.pop_back();
+  return brief.empty() ? std::string(full) : brief;
+}
+
+std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
+  const model::GpuKind kind = trace.gpu.kind[gpu_row];
+  const std::string_view name = trace.strings[trace.gpu.name[gpu_row]];
+  std::string text = model::GpuKindName(kind);
+  if (kind != model::GpuKind::kGraph) return name.empty() ? text : text.append(" ").append(name);
+  if (!name.empty()) text = name;
+  // Collectors may call all of them the same.
+  const bool has_number = std::any_of(text.begin(), text.end(), IsDigit);
+  if (trace.gpu.graph[gpu_row] != 0 && !has_number) text += " " + std::to_string(trace.gpu.graph[gpu_row]);
+  return text;
+}
+
+KernelName ReadKernelName(std::string_view compiled) {
+  const std::string text(compiled);
+  if (text.compare(0, 2, "_Z") != 0) return {text, BriefName(text)};
+  if (References(compiled) <= kMostReferences) {
+    int status = 0;
+    const std::unique_ptr<char, void (*)(void*)> full(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
+                                                      std::free);
+    if (status == 0 && full != nullptr) {
+      const std::string_view name = full.get();
+      return {name.size() <= kMostBytes ? std::string(name) : text, BriefName(name)};
+    }
+  }
+  const std::string name = NameInFront(compiled);
+  return {text, name.empty() ? text : name};
+}
+
+}  // namespace pitot::serialize

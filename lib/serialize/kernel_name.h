@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Names of kernels for people.
+#ifndef PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
+#define PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "pitot/model/trace.h"
+
+namespace pitot::serialize {
+
+struct KernelName {
+  std::string full;   // "void at::native::reduce_kernel<512, 1, float>(float*)"; as compiled if that is no C++ name
+  std::string brief;  // "at::native::reduce_kernel": without return type, template arguments and parameters
+};
+KernelName ReadKernelName(std::string_view compiled);
+
+// What a copy, a set or a whole graph is called: "memcpy HtoD, pageable to device", "graph 5".
+std::string ActivityName(const model::Trace& trace, uint32_t gpu_row);
+
+// The brief name of one in C++'s notation.
+std::string BriefName(std::string_view full);
+
+}  // namespace pitot::serialize
+
+#endif  // PITOT_LIB_SERIALIZE_KERNEL_NAME_H_

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/perfetto_gpu.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+#include <utility>
+
+#include "model/occupancy.h"
+
+namespace pitot::serialize {
+
+using model::kNone;
+using model::kOpen;
+namespace event_field = perfetto::event;
+
+namespace {
+
+std::string Axes(const uint32_t size[3]) {
+  return std::to_string(size[0]) + " x " + std::to_string(size[1]) + " x " + std::to_string(size[2]);
+}
+
+const char* DepthName(Depth depth) {
+  switch (depth) {
+    case Depth::kScopes:
+      return "scopes";
+    case Depth::kGraphs:
+      return "graphs";
+    case Depth::kKernels:
+      return "kernels";
+    case Depth::kOps:
+      return "operators";
+    case Depth::kAuto:
+      break;
+  }
+  return "unknown";
+}
+
+// Slices that were begun, by when they end.
+class OpenSlices {
+ public:
+  explicit OpenSlices(PacketWriter* out) : out_(*out) {}
+  void Add(int64_t end_ns, uint64_t track) { ends_.emplace(end_ns, track); }
+  void CloseUntil(int64_t until_ns) {
+    for (; !ends_.empty() && ends_.top().first <= until_ns; ends_.pop()) {
+      out_.BeginEvent(ends_.top().first, event_field::kSliceEnd, ends_.top().second);
+      out_.EndEvent();
+    }
+  }
+
+ private:
+  using End = std::pair<int64_t, uint64_t>;  // when, track
+  PacketWriter& out_;
+  std::priority_queue<End, std::vector<End>, std::greater<>> ends_;
+};
+
+}  // namespace
+
+GpuTracks::GpuTracks(const model::Trace& trace, Tracks* tracks, PacketWriter* out)
+    : trace_(trace),
+      tracks_(*tracks),
+      out_(*out),
+      launches_(trace),
+      calls_(trace.threads.size() + 1),
+      kinds_(out->ManyTexts(1)),
+      full_names_(out->ManyTexts(trace.strings.size())),
+      grids_(out->ManyTexts(trace.shapes.size())),
+      blocks_(out->ManyTexts(trace.shapes.size())),
+      requests_(out->ManyTexts(trace.requests.size())),
+      batches_(out->ManyTexts(trace.batches.size())),
+      awaited_(out->ManyTexts(trace.streams.size())) {
+  const model::CallColumns& calls = trace.calls;
+  for (uint32_t call = 0; call < calls.size(); ++call) {
+    Calls& of = calls.thread[call] != kNone ? calls_[calls.thread[call]] : calls_.back();
+    if (of.last == 0) of.first = call;
+    of.last = call + 1;
+  }
+}
+
+int64_t GpuTracks::CallEnd(uint32_t call) const {
+  const int64_t duration_ns = trace_.calls.duration_ns[call];
+  return duration_ns == kOpen ? INT64_MAX : trace_.calls.begin_ns[call] + duration_ns;
+}
+
+std::string GpuTracks::StreamName(uint32_t stream) const {
+  const model::StreamRow& row = trace_.streams[stream];
+  const std::string number = "stream " + std::to_string(row.stream) + " (context " + std::to_string(row.context) + ")";
+  const std::string_view name = trace_.strings[row.name];
+  return name.empty() ? number : number + " " + std::string(name);
+}
+
+uint64_t GpuTracks::DeviceGroup(uint32_t device) {
+  if (device == kNone) return tracks_.Group(Of::kDevice, device, "GPU ", "(unknown)");
+  const model::DeviceRow& row = trace_.devices[device];
+  return tracks_.Group(Of::kDevice, device, "GPU " + std::to_string(row.ordinal) + " ", trace_.strings[row.name]);
+}
+
+void GpuTracks::Describe() {
+  for (uint32_t device = 0; device < trace_.devices.size(); ++device) DeviceGroup(device);
+  for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
+    tracks_.Describe(tracks_.Uuid(Of::kStream, stream), DeviceGroup(trace_.streams[stream].device), StreamName(stream));
+  }
+  for (uint32_t counter = 0; counter < trace_.counters.size(); ++counter) {
+    const model::CounterRow& row = trace_.counters[counter];
+    tracks_.DescribeCounter(tracks_.Uuid(Of::kSampled, counter),
+                            row.device == kNone ? tracks_.Process() : DeviceGroup(row.device),
+                            OrElse(trace_.strings[row.name], "counter"), trace_.strings[row.unit]);
+  }
+}
+
+void GpuTracks::Write(uint32_t first_sequence) {
+  WriteRecording(first_sequence);
+  WriteOtherCalls(first_sequence + 1);
+  WriteCounters(first_sequence + 2);
+  for (uint32_t stream = 0; stream < trace_.streams.size() && out_.ok(); ++stream)
+    WriteStream(first_sequence + 3 + stream, stream);
+}
+
+const KernelName& GpuTracks::NameOf(model::StringId compiled) {
+  const auto [name, is_new] = names_.try_emplace(compiled);
+  if (is_new) name->second = ReadKernelName(trace_.strings[compiled]);
+  return name->second;
+}
+
+uint64_t GpuTracks::FlowTo(uint32_t row) const {
+  const uint32_t call = trace_.gpu.call[row], stream = trace_.gpu.stream[row];
+  if (call == kNone) return 0;
+  const model::RowRange caused = launches_.Gpu(call);
+  const uint32_t* const first = std::partition_point(caused.begin(), caused.end(),
+                                                     [&](uint32_t other) { return trace_.gpu.stream[other] < stream; });
+  return *first == row ? Mix(tracks_.Uuid(Of::kLaunch, row)) : 0;
+}
+
+void GpuTracks::WriteStream(uint32_t sequence, uint32_t stream) {
+  const model::StreamRow& of = trace_.streams[stream];
+  if (of.event_count == 0) return;
+  const model::GpuColumns& gpu = trace_.gpu;
+  // The first row is the stream's own track; more only where a stream's work overlaps.
+  std::vector<uint64_t> rows{tracks_.Uuid(Of::kStream, stream)};
+  Lanes lanes;
+  OpenSlices open(&out_);
+  out_.BeginSequence(sequence, rows[0], gpu.begin_ns[of.first_event]);
+  for (uint32_t row = of.first_event; row < of.first_event + of.event_count && out_.ok(); ++row) {
+    const int64_t begin_ns = gpu.begin_ns[row], end_ns = begin_ns + gpu.duration_ns[row];
+    open.CloseUntil(begin_ns);
+    const uint32_t lane = lanes.Take(begin_ns, end_ns);
+    if (lane == rows.size()) rows.push_back(tracks_.NewLane(DeviceGroup(of.device), StreamName(stream)));
+    const uint64_t track = lane == 0 ? 0 : rows[lane];
+    out_.BeginEvent(begin_ns, event_field::kSliceBegin, track);
+    WriteRow(row);
+    out_.EndEvent();
+    open.Add(end_ns, track);
+  }
+  open.CloseUntil(INT64_MAX);
+}
+
+void GpuTracks::WriteRow(uint32_t row) {
+  const model::GpuColumns& gpu = trace_.gpu;
+  const model::StringId name = gpu.name[row];
+  const bool is_kernel = gpu.kind[row] == model::GpuKind::kKernel;
+  if (is_kernel) {
+    out_.BriefName(name, OrElse(NameOf(name).brief, "kernel"));
+  } else {
+    out_.Name(ActivityName(trace_, row), "");
+  }
+  if (const uint64_t flow = FlowTo(row); flow != 0) out_.Flow(flow);
+  const uint32_t call = gpu.call[row];
+  if (call != kNone) out_.Correlation(trace_.calls.request[call]);
+  if (is_kernel) {
+    if (const KernelName& of = NameOf(name); of.full != of.brief)
+      out_.Annotate(Word::kKernel, &full_names_, name, [&] { return std::string_view(of.full); });
+    if (gpu.shape[row] != kNone) WriteShape(row);
+  }
+  if (gpu.bytes[row] != 0) {
+    out_.Annotate(Word::kBytes, gpu.bytes[row]);
+    if (gpu.duration_ns[row] != 0)
+      out_.Annotate(Word::kGbPerS, static_cast<double>(gpu.bytes[row]) / static_cast<double>(gpu.duration_ns[row]));
+  }
+  if (gpu.graph[row] != 0) {
+    out_.Annotate(Word::kGraph, uint64_t{gpu.graph[row]});
+    if (gpu.kind[row] != model::GpuKind::kGraph) out_.Annotate(Word::kNode, uint64_t{gpu.node[row]});
+  }
+  if (gpu.scope_path[row] != 0) out_.AnnotateText(Word::kScopePath, gpu.scope_path[row]);
+  if (call != kNone) WriteContext(call);
+}
+
+void GpuTracks::WriteShape(uint32_t row) {
+  const uint32_t number = trace_.gpu.shape[row];
+  const model::KernelShape& shape = trace_.shapes[number];
+  out_.Annotate(Word::kGrid, &grids_, number, [&] { return Axes(shape.grid); });
+  out_.Annotate(Word::kBlock, &blocks_, number, [&] { return Axes(shape.block); });
+  out_.Annotate(Word::kRegisters, uint64_t{shape.registers_per_thread});
+  out_.Annotate(Word::kStaticShared, uint64_t{shape.static_shared_bytes});
+  out_.Annotate(Word::kDynamicShared, uint64_t{shape.dynamic_shared_bytes});
+  if (shape.local_bytes_per_thread != 0) out_.Annotate(Word::kLocal, uint64_t{shape.local_bytes_per_thread});
+  const uint32_t device = trace_.streams[trace_.gpu.stream[row]].device;
+  const double percent = device == kNone ? 0 : model::TheoreticalOccupancyPercent(trace_.devices[device], shape);
+  if (percent != 0) out_.Annotate(Word::kOccupancy, percent);
+}
+
+// For whom a call was made.
+void GpuTracks::WriteContext(uint32_t call) {
+  if (const uint32_t request = trace_.calls.request[call]; request != kNone)
+    out_.Annotate(Word::kRequest, &requests_, request, [&] { return Hex(trace_.requests[request].id, 16); });
+  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone)
+    out_.Annotate(Word::kBatch, &batches_, batch, [&] { return Hex(trace_.batches[batch].id, 16); });
+}
+
+void GpuTracks::WriteCall(uint32_t call) {
+  out_.Name(trace_.calls.name[call]);
+  uint32_t stream = kNone;
+  for (const uint32_t row : launches_.Gpu(call)) {
+    if (trace_.gpu.stream[row] == stream) continue;
+    stream = trace_.gpu.stream[row];
+    out_.Flow(FlowTo(row));
+  }
+  out_.Correlation(trace_.calls.request[call]);
+  out_.Annotate(Word::kKind, &kinds_, 0, [] { return "CUDA call"; });
+  if (const uint32_t awaited = trace_.calls.stream[call]; awaited != kNone)
+    out_.Annotate(Word::kWaitsFor, &awaited_, awaited, [&] { return StreamName(awaited); });
+  WriteContext(call);
+}
+
+void GpuTracks::WriteOtherCalls(uint32_t sequence) {
+  const Calls calls = calls_.back();
+  if (calls.first == calls.last) return;
+  const uint64_t group = tracks_.Group(Of::kOtherCalls, 0, "CUDA calls of unknown threads", "");
+  OpenSlices open(&out_);
+  out_.BeginSequence(sequence, group, trace_.calls.begin_ns[calls.first]);
+  for (uint32_t call = calls.first; call < calls.last && out_.ok(); ++call) {
+    const int64_t begin_ns = trace_.calls.begin_ns[call];
+    open.CloseUntil(begin_ns);
+    const uint64_t track = tracks_.Lane(group, "CUDA calls", begin_ns, CallEnd(call));
+    out_.BeginEvent(begin_ns, event_field::kSliceBegin, track);
+    WriteCall(call);
+    out_.EndEvent();
+    if (CallEnd(call) != INT64_MAX) open.Add(CallEnd(call), track);
+  }
+  open.CloseUntil(INT64_MAX);
+}
+
+void GpuTracks::WriteCounters(uint32_t sequence) {
+  const model::SampleColumns& samples = trace_.samples;
+  if (samples.size() == 0) return;
+  // A sequence is in the order of time, samples in that of counters.
+  std::vector<uint32_t> order(samples.size());
+  for (uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return samples.at_ns[a] < samples.at_ns[b]; });
+  out_.BeginSequence(sequence, tracks_.Process(), samples.at_ns[order[0]]);
+  for (const uint32_t i : order) {
+    out_.BeginEvent(samples.at_ns[i], event_field::kCounter, tracks_.Uuid(Of::kSampled, samples.counter[i]));
+    out_.Counter(samples.value[i]);
+    out_.EndEvent();
+  }
+}
+
+// Depths and overheads as slices of a group, losses as marks where they begin, on their streams.
+void GpuTracks::WriteRecording(uint32_t sequence) {
+  struct Mark {
+    int64_t at_ns;
+    uint64_t track;
+    enum { kDepth, kOverhead, kLoss, kEnd } kind;
+    uint32_t row;
+  };
+  std::vector<Mark> marks;
+  const auto group = [&] { return tracks_.Group(Of::kRecording, 0, "GPU recording", ""); };
+  const auto add = [&](int64_t begin_ns, int64_t end_ns, const char* name, decltype(Mark::kind) kind, uint32_t row) {
+    const uint64_t track = tracks_.Lane(group(), name, begin_ns, end_ns);
+    marks.push_back({begin_ns, track, kind, row});
+    marks.push_back({end_ns, track, Mark::kEnd, 0});
+  };
+  for (uint32_t row = 0; row < trace_.depths.size(); ++row)
+    add(trace_.depths[row].begin_ns, trace_.depths[row].end_ns, "recorded depth", Mark::kDepth, row);
+  for (uint32_t row = 0; row < trace_.overheads.size(); ++row) {
+    const model::OverheadRow& overhead = trace_.overheads[row];
+    add(overhead.begin_ns, overhead.begin_ns + overhead.duration_ns, "overheads", Mark::kOverhead, row);
+  }
+  for (uint32_t row = 0; row < trace_.gpu_losses.size(); ++row) {
+    const model::GpuLossRow& loss = trace_.gpu_losses[row];
+    marks.push_back(
+        {loss.begin_ns, loss.stream == kNone ? group() : tracks_.Uuid(Of::kStream, loss.stream), Mark::kLoss, row});
+  }
+  if (marks.empty()) return;
+  std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
+  out_.BeginSequence(sequence, tracks_.Process(), marks.front().at_ns);
+  for (const Mark& mark : marks) {
+    out_.BeginEvent(mark.at_ns,
+                    mark.kind == Mark::kLoss  ? event_field::kInstant
+                    : mark.kind == Mark::kEnd ? event_field::kSliceEnd
+                                              : event_field::kSliceBegin,
+                    mark.track);
+    if (mark.kind == Mark::kDepth) {
+      out_.Name(DepthName(trace_.depths[mark.row].depth), "");
+    } else if (mark.kind == Mark::kOverhead) {
+      out_.Name(OrElse(trace_.strings[trace_.overheads[mark.row].name], "overhead"), "");
+    } else if (mark.kind == Mark::kLoss) {
+      const model::GpuLossRow& loss = trace_.gpu_losses[mark.row];
+      out_.Name("lost: ", trace_.strings[loss.reason]);
+      out_.Annotate(Word::kLostFromNs, loss.begin_ns);
+      out_.Annotate(Word::kLostToNs, loss.end_ns);
+      if (loss.records != 0) out_.Annotate(Word::kRecords, loss.records);
+    }
+    out_.EndEvent();
+  }
+}
+
+}  // namespace pitot::serialize

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU part of a Perfetto trace: a group per device with its streams and counters, the calls that caused what they
+// did, and how it was recorded.
+#ifndef PITOT_LIB_SERIALIZE_PERFETTO_GPU_H_
+#define PITOT_LIB_SERIALIZE_PERFETTO_GPU_H_
+
+#include <stdint.h>
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "pitot/model/index.h"
+#include "pitot/model/trace.h"
+#include "serialize/kernel_name.h"
+#include "serialize/packet_writer.h"
+#include "serialize/perfetto_tracks.h"
+
+namespace pitot::serialize {
+
+class GpuTracks {
+ public:
+  // All three must outlive it.
+  GpuTracks(const model::Trace& trace, Tracks* tracks, PacketWriter* out);
+
+  // Descriptors of devices, streams and counters.
+  void Describe();
+  // What streams did, counters, calls of threads that are not known, depths, overheads and losses: a sequence each,
+  // from number `first_sequence` on.
+  void Write(uint32_t first_sequence);
+
+  // Calls of a thread, in order: rows from `first` on, before `last`.
+  struct Calls {
+    uint32_t first = 0, last = 0;
+  };
+  Calls CallsOf(uint32_t thread) const { return calls_[thread]; }
+  int64_t CallEnd(uint32_t call) const;  // INT64_MAX while it is open
+  // What a call's slice says, between BeginEvent and EndEvent.
+  void WriteCall(uint32_t call);
+
+ private:
+  std::string StreamName(uint32_t stream) const;
+  uint64_t DeviceGroup(uint32_t device);
+  const KernelName& NameOf(model::StringId compiled);
+  // The arrow to a row from its call; only the first that a call caused on a stream has one. 0: none.
+  uint64_t FlowTo(uint32_t row) const;
+  void WriteStream(uint32_t sequence, uint32_t stream);
+  void WriteRow(uint32_t row);
+  void WriteShape(uint32_t row);
+  void WriteContext(uint32_t call);
+  void WriteCounters(uint32_t sequence);
+  void WriteOtherCalls(uint32_t sequence);
+  void WriteRecording(uint32_t sequence);
+
+  const model::Trace& trace_;
+  Tracks& tracks_;
+  PacketWriter& out_;
+  const model::LaunchIndex launches_;
+  std::vector<Calls> calls_;  // of threads; the last is of those that are not known
+  std::unordered_map<model::StringId, KernelName> names_;
+  // Texts that many slices have.
+  PacketWriter::Seen kinds_, full_names_, grids_, blocks_, requests_, batches_, awaited_;
+};
+
+}  // namespace pitot::serialize
+
+#endif  // PITOT_LIB_SERIALIZE_PERFETTO_GPU_H_

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/report_gpu.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace pitot::report {
+namespace {
+
+using base::Bytes;
+using base::Count;
+using base::Cut;
+using base::Duration;
+using base::Format;
+using base::Lines;
+using base::PadLeft;
+using base::PadRight;
+using base::Plural;
+using model::GpuKind;
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+
+constexpr uint32_t kMaxDevices = 8;
+constexpr size_t kMaxGaps = 3;     // per device
+constexpr size_t kMaxKernels = 8;  // per device
+constexpr size_t kMaxCopies = 5;   // per device
+constexpr size_t kMaxWaits = 5;
+constexpr size_t kMaxOverheads = 4;
+constexpr size_t kMaxLosses = 8;
+
+double PercentOf(int64_t part, int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
+std::string Percent(int64_t part, int64_t whole) { return Format("%.1f %%", PercentOf(part, whole)); }
+// Never 100 where something is missing, nor 0 where something is there.
+std::string Coverage(const model::KernelCoverage& coverage) {
+  if (!coverage.is_known) return "unknown";
+  if (coverage.covered_ns == coverage.ran_ns) return "100 %";
+  const double percent = PercentOf(coverage.covered_ns, coverage.ran_ns);
+  if (coverage.covered_ns > 0 && percent < 0.1) return "less than 0.1 %";
+  return Format("%.1f %%", std::min(std::floor(percent * 10) / 10, 99.9));
+}
+
+// Rows that have something in common.
+struct Sum {
+  uint64_t count = 0;
+  uint64_t bytes = 0;
+  int64_t ns = 0;
+  int64_t longest_ns = 0;
+  void Add(int64_t row_ns, uint64_t row_bytes = 0) {
+    ++count;
+    bytes += row_bytes;
+    ns += row_ns;
+    longest_ns = std::max(longest_ns, row_ns);
+  }
+  void Add(const Sum& other) {
+    count += other.count;
+    bytes += other.bytes;
+    ns += other.ns;
+    longest_ns = std::max(longest_ns, other.longest_ns);
+  }
+};
+using Sums = std::map<std::string, Sum>;
+
+// Those that took longest first.
+std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
+  std::vector<std::pair<std::string, Sum>> rows(sums.begin(), sums.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  return rows;
+}
+
+bool IsWait(const Trace& trace, uint32_t call) {
+  return trace.calls.stream[call] != kNone ||
+         trace.strings[trace.calls.name[call]].find("Synchronize") != std::string_view::npos;
+}
+int64_t CallEnd(const Trace& trace, uint32_t call) {
+  const int64_t duration_ns = trace.calls.duration_ns[call];
+  return duration_ns == kOpen ? trace.window_end_ns : trace.calls.begin_ns[call] + duration_ns;
+}
+
+}  // namespace
+
+GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
+    : trace_(trace), index_(index), time_(trace), coverage_(trace) {
+  std::vector<Interval> deep, lost, unknown;
+  for (const model::DepthRow& row : trace.depths) {
+    if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
+  }
+  for (const model::GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
+  const Intervals window = model::Union({{trace.window_begin_ns, trace.window_end_ns}});
+  recorded_ =
+      model::Difference(trace.depths.empty() ? window : model::Intersection(window, model::Union(std::move(deep))),
+                        model::Union(std::move(lost)));
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const uint32_t call = trace.gpu.call[row];
+    if (call == kNone || (trace.calls.batch[call] == kNone && trace.calls.request[call] == kNone))
+      unknown.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+  }
+  unknown_ = model::Union(std::move(unknown));
+}
+
+std::string GpuReport::OfRequest(uint32_t request) const {
+  if (!coverage_.HasGpu()) return {};
+  int64_t of_batches_ns = 0;
+  for (const uint32_t batch : index_.Batches(request)) of_batches_ns += time_.Batch(batch);
+  std::string text = Duration(time_.Request(request)) + " of GPU time";
+  if (of_batches_ns > time_.Request(request))
+    text += ", its share of the " + Duration(of_batches_ns) + " of its batches";
+  const model::KernelCoverage coverage = coverage_.Of(index_, request);
+  text += "; kernel coverage " + Coverage(coverage);
+  const model::RequestRow& row = trace_.requests[request];
+  const int64_t unknown_ns =
+      model::TotalNs(model::Intersection(unknown_, model::Union({{row.begin_ns, trace_.RequestEnd(row)}})));
+  // What is less than a hundredth of the request is not to speak of.
+  if (unknown_ns > (trace_.RequestEnd(row) - row.begin_ns) / 100)
+    text += "; for whom GPUs worked another " + Duration(unknown_ns) + " meanwhile is not known";
+  return text;
+}
+
+void GpuReport::Write(const During& during, Lines* lines) {
+  if (!coverage_.HasGpu() && trace_.calls.size() == 0) return;
+  lines->Blank();
+  lines->Add(0, "GPU");
+  const auto devices = static_cast<uint32_t>(trace_.devices.size());
+  for (uint32_t device = 0; device < std::min(devices, kMaxDevices); ++device) Device(device, during, lines);
+  const bool has_unknown = std::any_of(trace_.streams.begin(), trace_.streams.end(),
+                                       [](const model::StreamRow& stream) { return stream.device == kNone; });
+  if (has_unknown) Device(kNone, during, lines);
+  if (devices > kMaxDevices) {
+    lines->Blank();
+    lines->Add(3, "and " + Plural(devices - kMaxDevices, "device") + " more");
+  }
+  Waits(during, lines);
+  Overheads(lines);
+  Losses(during, lines);
+}
+
+std::string GpuReport::At(int64_t ns) const {
+  return base::TimeOfDay(ns - trace_.clock.monotonic_ns + trace_.clock.realtime_ns);
+}
+std::string GpuReport::StreamName(uint32_t stream) const {
+  const model::StreamRow& row = trace_.streams[stream];
+  std::string name = Format("stream %u (context %u)", row.stream, row.context);
+  if (row.name != 0) name += " " + Text(row.name);
+  return name;
+}
+const std::string& GpuReport::BriefName(model::StringId compiled) {
+  const auto [name, is_new] = names_.try_emplace(compiled);
+  if (is_new) name->second = serialize::ReadKernelName(trace_.strings[compiled]).brief;
+  return name->second;
+}
+
+void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
+  const Intervals busy = model::Intersection(model::DeviceBusy(trace_, device), recorded_);
+  const auto streams = static_cast<uint64_t>(std::count_if(
+      trace_.streams.begin(), trace_.streams.end(),
+      [&](const model::StreamRow& stream) { return stream.device == device && stream.event_count != 0; }));
+  const int64_t recorded_ns = model::TotalNs(recorded_);
+  std::string head =
+      device == kNone ? std::string("GPU (unknown)")
+                      : Format("GPU %u ", trace_.devices[device].ordinal) + Cut(Text(trace_.devices[device].name), 32);
+  if (recorded_ns == 0) {
+    head += ": what it did was not recorded";
+  } else {
+    head +=
+        (busy.empty() ? std::string(": idle in ") : ": busy " + Percent(model::TotalNs(busy), recorded_ns) + " of ") +
+        (recorded_ns == trace_.window_end_ns - trace_.window_begin_ns
+             ? "the window"
+             : "the " + Duration(recorded_ns) + " that were recorded");
+    if (!busy.empty()) head += ", on " + Plural(streams, "stream");
+  }
+  lines->Blank();
+  lines->Add(3, head);
+
+  Intervals gaps = model::Difference(recorded_, busy);
+  std::stable_sort(gaps.begin(), gaps.end(),
+                   [](const Interval& a, const Interval& b) { return a.end_ns - a.begin_ns > b.end_ns - b.begin_ns; });
+  std::string text;
+  for (size_t i = 0; i < gaps.size() && i < kMaxGaps && !busy.empty(); ++i) {
+    const std::string requests = during(gaps[i].begin_ns, gaps[i].end_ns);
+    text += (i == 0 ? "" : "; ") + Duration(gaps[i].end_ns - gaps[i].begin_ns) + " from " + At(gaps[i].begin_ns) +
+            (requests.empty() ? "" : ", during" + requests);
+  }
+  if (!text.empty()) lines->AddWrapped(7, "idle       ", text);
+  const model::LaunchLag lag = model::FindLaunchLag(trace_, device);
+  if (lag.early != 0) {
+    lines->AddWrapped(7, "clock      ",
+                      Count(lag.early) + " of " + Count(lag.rows) +
+                          " began before the calls that caused them: its clock is early by " +
+                          Duration(-lag.smallest_ns) + " or more");
+  }
+  Kernels(device, lines);
+  Copies(device, lines);
+}
+
+void GpuReport::Kernels(uint32_t device, Lines* lines) {
+  const model::GpuColumns& gpu = trace_.gpu;
+  Sums sums;
+  Sum all;
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    if (trace_.streams[gpu.stream[row]].device != device) continue;
+    if (gpu.kind[row] != GpuKind::kKernel && gpu.kind[row] != GpuKind::kGraph) continue;
+    const std::string name =
+        gpu.kind[row] == GpuKind::kKernel ? BriefName(gpu.name[row]) : serialize::ActivityName(trace_, row);
+    sums[name.empty() ? "(unnamed)" : name].Add(gpu.duration_ns[row]);
+    all.Add(gpu.duration_ns[row]);
+  }
+  if (sums.empty()) return;
+  lines->Add(7, PadRight("kernel", 42) + PadLeft("count", 10) + PadLeft("time", 12) + PadLeft("share", 9) +
+                    PadLeft("longest", 12));
+  const auto add = [&](const std::string& name, const Sum& sum) {
+    lines->Add(7, PadRight(name, 42) + PadLeft(Count(sum.count), 10) + PadLeft(Duration(sum.ns), 12) +
+                      PadLeft(all.ns == 0 ? "-" : Percent(sum.ns, all.ns), 9) + PadLeft(Duration(sum.longest_ns), 12));
+  };
+  const auto rows = Longest(sums);
+  Sum rest;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i < kMaxKernels)
+      add(rows[i].first, rows[i].second);
+    else
+      rest.Add(rows[i].second);
+  }
+  if (rest.count != 0) add("and " + Count(rows.size() - kMaxKernels) + " more", rest);
+}
+
+void GpuReport::Copies(uint32_t device, Lines* lines) {
+  const model::GpuColumns& gpu = trace_.gpu;
+  Sums sums;
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    if (trace_.streams[gpu.stream[row]].device != device) continue;
+    if (gpu.kind[row] != GpuKind::kMemcpy && gpu.kind[row] != GpuKind::kMemset) continue;
+    sums[serialize::ActivityName(trace_, row)].Add(gpu.duration_ns[row], gpu.bytes[row]);
+  }
+  if (sums.empty()) return;
+  lines->Add(7, PadRight("copies and sets", 42) + PadLeft("count", 10) + PadLeft("time", 12) + PadLeft("bytes", 13) +
+                    PadLeft("rate", 14));
+  const auto rows = Longest(sums);
+  for (size_t i = 0; i < rows.size() && i < kMaxCopies; ++i) {
+    const Sum& sum = rows[i].second;
+    const double rate = static_cast<double>(sum.bytes) / static_cast<double>(sum.ns);  // bytes a ns: 10^9 a second
+    lines->Add(7, PadRight(rows[i].first, 42) + PadLeft(Count(sum.count), 10) + PadLeft(Duration(sum.ns), 12) +
+                      PadLeft(Bytes(sum.bytes), 13) + PadLeft(sum.ns == 0 ? "-" : Format("%.2f GB/s", rate), 14));
+  }
+  if (rows.size() > kMaxCopies) lines->Add(7, "and " + Plural(rows.size() - kMaxCopies, "kind") + " more");
+}
+
+// Synchronisations, the longest.
+void GpuReport::Waits(const During& during, Lines* lines) const {
+  std::vector<std::pair<int64_t, uint32_t>> waits;  // how long, call
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (IsWait(trace_, call)) waits.emplace_back(CallEnd(trace_, call) - trace_.calls.begin_ns[call], call);
+  }
+  if (waits.empty()) return;
+  const size_t shown = std::min(waits.size(), kMaxWaits);
+  std::partial_sort(
+      waits.begin(), waits.begin() + static_cast<std::ptrdiff_t>(shown), waits.end(),
+      [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+  lines->Blank();
+  lines->Add(3, "the longest of " + Plural(waits.size(), "wait") + " for GPUs");
+  lines->Add(7, PadLeft("time", 9) + "  " + PadRight("call", 22) + "  " + PadRight("stream", 20) + "  " +
+                    PadRight("thread", 13) + "  " + PadRight("from", 12) + "  during");
+  for (size_t i = 0; i < shown; ++i) {
+    const auto [ns, call] = waits[i];
+    const uint32_t thread = trace_.calls.thread[call], stream = trace_.calls.stream[call];
+    std::string name = "unknown thread";
+    if (thread != kNone) {
+      const model::ThreadRow& row = trace_.threads[thread];
+      name = (row.name != 0 ? Text(row.name) : "thread") + " #" + std::to_string(row.number);
+    }
+    lines->Add(7, PadLeft(Duration(ns), 9) + "  " + PadRight(Text(trace_.calls.name[call]), 22) + "  " +
+                      PadRight(stream == kNone ? "" : StreamName(stream), 20) + "  " + PadRight(name, 13) + "  " +
+                      At(trace_.calls.begin_ns[call]) + " " +
+                      during(trace_.calls.begin_ns[call], CallEnd(trace_, call)) +
+                      (trace_.calls.duration_ns[call] == kOpen ? " so far" : ""));
+  }
+}
+
+void GpuReport::Overheads(Lines* lines) const {
+  Sums sums;
+  for (const model::OverheadRow& overhead : trace_.overheads)
+    sums[overhead.name != 0 ? Text(overhead.name) : "(unnamed)"].Add(overhead.duration_ns);
+  if (sums.empty()) return;
+  std::string text;
+  const auto rows = Longest(sums);
+  for (size_t i = 0; i < rows.size() && i < kMaxOverheads; ++i) {
+    text += (i == 0 ? "" : ", ") + Cut(rows[i].first, 32) + " " + Duration(rows[i].second.ns);
+    if (rows[i].second.count > 1) text += " (" + Count(rows[i].second.count) + " times)";
+  }
+  if (rows.size() > kMaxOverheads) text += " and " + Plural(rows.size() - kMaxOverheads, "kind") + " more";
+  lines->Blank();
+  lines->AddWrapped(3, "overheads  ", text);
+}
+
+void GpuReport::Losses(const During& during, Lines* lines) const {
+  if (trace_.gpu_losses.empty()) return;
+  lines->Blank();
+  lines->Add(3, PadRight("lost of", 28) + "  " + PadRight("why", 16) + "  " + PadRight("from", 12) + "  " +
+                    PadRight("to", 12) + PadLeft("records", 12) + "  during");
+  for (size_t i = 0; i < trace_.gpu_losses.size() && i < kMaxLosses; ++i) {
+    const model::GpuLossRow& loss = trace_.gpu_losses[i];
+    lines->Add(3, PadRight(loss.stream == kNone ? "any stream" : StreamName(loss.stream), 28) + "  " +
+                      PadRight(Text(loss.reason), 16) + "  " + At(loss.begin_ns) + "  " + At(loss.end_ns) +
+                      PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 12) + " " +
+                      during(loss.begin_ns, loss.end_ns));
+  }
+  if (trace_.gpu_losses.size() > kMaxLosses)
+    lines->Add(3, "and " + Count(trace_.gpu_losses.size() - kMaxLosses) + " more rows");
+}
+
+}  // namespace pitot::report

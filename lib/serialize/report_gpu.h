@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a report says of GPUs: of each request how long they worked for it, and of each device what it did.
+#ifndef PITOT_LIB_SERIALIZE_REPORT_GPU_H_
+#define PITOT_LIB_SERIALIZE_REPORT_GPU_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <unordered_map>
+
+#include "base/columns.h"
+#include "pitot/model/index.h"
+#include "pitot/model/trace.h"
+#include "serialize/kernel_name.h"
+
+namespace pitot::report {
+
+class GpuReport {
+ public:
+  // Both must outlive it.
+  GpuReport(const model::Trace& trace, const model::RequestIndex& index);
+
+  // GPU time and kernel coverage of a request; "" where the trace says nothing of GPUs.
+  std::string OfRequest(uint32_t request) const;
+  // The section, if there is anything to say. `during` names the requests of the report that ran between two moments:
+  // " 1) 2)".
+  void Write(const std::function<std::string(int64_t begin_ns, int64_t end_ns)>& during, base::Lines* lines);
+
+ private:
+  using During = std::function<std::string(int64_t begin_ns, int64_t end_ns)>;
+
+  std::string Text(model::StringId id) const { return std::string(trace_.strings[id]); }
+  std::string At(int64_t ns) const;
+  std::string StreamName(uint32_t stream) const;
+  const std::string& BriefName(model::StringId compiled);
+  void Device(uint32_t device, const During& during, base::Lines* lines);
+  void Kernels(uint32_t device, base::Lines* lines);
+  void Copies(uint32_t device, base::Lines* lines);
+  void Waits(const During& during, base::Lines* lines) const;
+  void Overheads(base::Lines* lines) const;
+  void Losses(const During& during, base::Lines* lines) const;
+
+  const model::Trace& trace_;
+  const model::RequestIndex& index_;
+  const model::GpuTime time_;
+  const model::CoverageIndex coverage_;
+  model::Intervals recorded_;  // of the window: what GPUs did then is in the trace
+  model::Intervals unknown_;   // when they did what no known call caused
+  std::unordered_map<model::StringId, std::string> names_;
+};
+
+}  // namespace pitot::report
+
+#endif  // PITOT_LIB_SERIALIZE_REPORT_GPU_H_

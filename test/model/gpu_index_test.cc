@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <random>
+#include <set>
+
+#include "pitot/model/index.h"
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using model::GpuKind;
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+
+namespace {
+
+std::set<int64_t> Moments(const std::vector<Interval>& intervals) {
+  std::set<int64_t> moments;
+  for (const Interval& interval : intervals) {
+    for (int64_t ns = interval.begin_ns; ns < interval.end_ns; ++ns) moments.insert(ns);
+  }
+  return moments;
+}
+bool IsSet(const Intervals& set) {
+  for (size_t i = 0; i < set.size(); ++i) {
+    if (set[i].begin_ns >= set[i].end_ns || (i > 0 && set[i - 1].end_ns >= set[i].begin_ns)) return false;
+  }
+  return true;
+}
+
+std::map<uint32_t, int64_t> SharesOf(const model::GpuTime& time, uint32_t batch) {
+  std::map<uint32_t, int64_t> shares;
+  for (const model::GpuTime::Share& share : time.Shares(batch)) shares[share.request] = share.ns;
+  return shares;
+}
+
+// Two requests in one batch on one stream; calls are added by the tests.
+struct OneBatch {
+  OneBatch() {
+    maker.trace.window_end_ns = 1000;
+    thread = maker.Thread("executor");
+    maker.trace.devices.push_back({});
+    maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    first = maker.Request(1, "/a", 0, 1000);
+    second = maker.Request(2, "/a", 0, 1000);
+    batch = maker.Batch(9, "e", thread, 100, 200);
+  }
+  void Gpu(int64_t begin_ns, int64_t duration_ns, Context context, GpuKind kind = GpuKind::kKernel) {
+    maker.Call(thread, "cudaLaunchKernel", begin_ns, 1, context);
+    maker.Gpu(0, kind, "k", begin_ns, duration_ns, maker.trace.calls.size() - 1);
+  }
+  TraceMaker maker;
+  uint32_t thread, first, second, batch;
+};
+
+}  // namespace
+
+TEST_CASE("sets of intervals are united, cut and subtracted moment by moment", "[index]") {
+  std::mt19937 random(5);
+  const auto draw = [&] {
+    std::vector<Interval> intervals(random() % 8);
+    for (Interval& interval : intervals) {
+      interval.begin_ns = static_cast<int64_t>(random() % 40);
+      interval.end_ns = interval.begin_ns + static_cast<int64_t>(random() % 10) - 1;
+    }
+    return intervals;
+  };
+  for (int round = 0; round < 2000; ++round) {
+    const std::vector<Interval> some = draw(), others = draw();
+    const Intervals a = model::Union(some), b = model::Union(others);
+    REQUIRE(IsSet(a));
+    REQUIRE(Moments(a) == Moments(some));
+    REQUIRE(model::TotalNs(a) == static_cast<int64_t>(Moments(some).size()));
+    std::set<int64_t> both, rest;
+    for (const int64_t ns : Moments(a)) (Moments(b).count(ns) != 0 ? both : rest).insert(ns);
+    REQUIRE(IsSet(model::Intersection(a, b)));
+    REQUIRE(Moments(model::Intersection(a, b)) == both);
+    REQUIRE(IsSet(model::Difference(a, b)));
+    REQUIRE(Moments(model::Difference(a, b)) == rest);
+  }
+}
+
+TEST_CASE("the launch index gives each GPU row to the call that caused it", "[index]") {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    const Trace trace = RandomTrace(seed, 20 * seed);
+    const model::LaunchIndex index(trace);
+    size_t linked = 0;
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      REQUIRE(std::is_sorted(index.Gpu(call).begin(), index.Gpu(call).end()));
+      for (const uint32_t row : index.Gpu(call)) REQUIRE(trace.gpu.call[row] == call);
+      linked += index.Gpu(call).size();
+    }
+    REQUIRE(linked ==
+            trace.gpu.size() - static_cast<size_t>(std::count(trace.gpu.call.begin(), trace.gpu.call.end(), kNone)));
+  }
+}
+
+TEST_CASE("a stream is busy while it does anything, a device while any of its streams does", "[index]") {
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    const Trace trace = RandomTrace(seed, 5 * seed);
+    std::map<uint32_t, std::set<int64_t>> devices;
+    for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
+      std::vector<Interval> rows;
+      const uint32_t first = trace.streams[stream].first_event;
+      for (uint32_t row = first; row < first + trace.streams[stream].event_count; ++row)
+        rows.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+      const Intervals busy = model::StreamBusy(trace, stream);
+      REQUIRE(IsSet(busy));
+      REQUIRE(Moments(busy) == Moments(rows));
+      devices[trace.streams[stream].device].merge(Moments(rows));
+    }
+    for (const auto& [device, moments] : devices) REQUIRE(Moments(model::DeviceBusy(trace, device)) == moments);
+  }
+}
+
+TEST_CASE("the smallest lag between calls and what they caused bounds the GPU's clock", "[index]") {
+  OneBatch made;
+  made.maker.Call(made.thread, "cudaLaunchKernel", 100, 5);
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 90, 10, 0);
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 130, 10, 0);
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 140, 10, kNone);
+  const Trace trace = made.maker.Finish();
+
+  const model::LaunchLag all = model::FindLaunchLag(trace, 0), late = model::FindLaunchLag(trace, 0, 100, 200);
+
+  CHECK(all.rows == 2);
+  CHECK(all.early == 1);
+  CHECK(all.smallest_ns == -10);
+  CHECK(late.rows == 1);
+  CHECK(late.early == 0);
+  CHECK(late.smallest_ns == 30);
+  CHECK(model::FindLaunchLag(trace, kNone).rows == 0);
+}
+
+TEST_CASE("a batch's GPU time is divided between those who were members then", "[index]") {
+  OneBatch made;
+  made.maker.Member(made.batch, made.first, 100, 150);  // leaves
+  made.maker.Member(made.batch, made.second, 120);      // stays
+  made.Gpu(110, 60, {kNone, made.batch});               // alone to 120, both to 150, then the second
+  made.Gpu(160, 40, {kNone, made.batch});               // overlaps the last by 10
+  const Trace trace = made.maker.Finish();
+  REQUIRE(FindInconsistency(trace) == "");
+
+  const model::GpuTime time(trace);
+
+  CHECK(time.Batch(made.batch) == 90);
+  CHECK(time.Request(made.first) == 10 + 15);
+  CHECK(time.Request(made.second) == 15 + 50);
+}
+
+TEST_CASE("GPU work after a batch's end belongs to those who stayed, before any joined to all", "[index]") {
+  OneBatch made;
+  made.maker.Member(made.batch, made.first, 150, 160);
+  made.maker.Member(made.batch, made.second, 155);
+  made.Gpu(100, 20, {kNone, made.batch});  // nobody had joined
+  made.Gpu(900, 50, {kNone, made.batch});  // the batch ended at 300
+  const Trace trace = made.maker.Finish();
+
+  const model::GpuTime time(trace);
+
+  CHECK(time.Request(made.first) == 10);
+  CHECK(time.Request(made.second) == 10 + 50);
+}
+
+TEST_CASE("what a request's own calls caused is its whole, and unknown calls are nobody's", "[index]") {
+  OneBatch made;
+  made.maker.Member(made.batch, made.second, 100);
+  made.Gpu(10, 7, {made.first});
+  made.Gpu(12, 8, {made.first});
+  made.Gpu(100, 30, {made.first, made.batch});  // in a batch: the batch's
+  made.Gpu(200, 5, {});
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 300, 9, kNone);
+  const Trace trace = made.maker.Finish();
+
+  const model::GpuTime time(trace);
+
+  CHECK(time.Request(made.first) == 10);
+  CHECK(time.Request(made.second) == 30);
+}
+
+TEST_CASE("ns that cannot be divided go to the largest fractions, then to the lower id", "[index]") {
+  OneBatch made;
+  const uint32_t third = made.maker.Request(0, "/a", 0, 1000);  // the lowest id
+  made.maker.Member(made.batch, made.first, 100);
+  made.maker.Member(made.batch, made.second, 100);
+  made.maker.Member(made.batch, third, 100);
+  made.Gpu(110, 11, {kNone, made.batch});  // 3 2/3 each
+  const Trace trace = made.maker.Finish();
+
+  const model::GpuTime time(trace);
+
+  CHECK(time.Request(third) == 4);
+  CHECK(time.Request(made.first) == 4);
+  CHECK(time.Request(made.second) == 3);
+}
+
+TEST_CASE("shares of GPU time add up to each batch's exactly and are never off by a ns", "[index]") {
+  size_t shared = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const Trace trace = RandomTrace(seed, 10 * seed);
+    const model::GpuTime time(trace);
+    std::vector<int64_t> sums(trace.requests.size());
+    for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
+      std::vector<Interval> rows;
+      std::vector<std::vector<Interval>> own(trace.requests.size());
+      for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+        if (trace.gpu.call[row] != kNone && trace.calls.batch[trace.gpu.call[row]] == batch)
+          rows.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+      }
+      // Exact but for rounding, moment by moment.
+      std::map<uint32_t, double> exact;
+      const model::BatchRow& of = trace.batches[batch];
+      const auto members_begin = trace.members.begin() + of.first_member;
+      std::set<uint32_t> all;
+      std::for_each(members_begin, members_begin + of.member_count,
+                    [&](const model::MemberRow& member) { all.insert(member.request); });
+      for (const int64_t ns : Moments(rows)) {
+        std::set<uint32_t> present;
+        std::for_each(members_begin, members_begin + of.member_count, [&](const model::MemberRow& member) {
+          if (member.join_ns <= ns && (member.leave_ns == 0 || ns < member.leave_ns)) present.insert(member.request);
+        });
+        if (present.empty()) present = all;
+        for (const uint32_t request : present) exact[request] += 1.0 / static_cast<double>(present.size());
+      }
+      int64_t sum = 0;
+      REQUIRE(time.Batch(batch) == static_cast<int64_t>(Moments(rows).size()));
+      REQUIRE(time.Shares(batch).size() == all.size());
+      for (const auto& [request, ns] : SharesOf(time, batch)) {
+        REQUIRE(ns >= 0);
+        REQUIRE(static_cast<double>(ns) == Approx(exact[request]).margin(1.0001));
+        sum += ns;
+        sums[request] += ns;
+        shared += ns > 0;
+      }
+      if (!all.empty()) REQUIRE(sum == time.Batch(batch));
+    }
+    for (uint32_t request = 0; request < sums.size(); ++request) {
+      std::vector<Interval> own;
+      for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+        const uint32_t call = trace.gpu.call[row];
+        if (call != kNone && trace.calls.batch[call] == kNone && trace.calls.request[call] == request)
+          own.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+      }
+      REQUIRE(time.Request(request) == sums[request] + static_cast<int64_t>(Moments(own).size()));
+    }
+  }
+  CHECK(shared > 100);
+}
+
+TEST_CASE("shares of GPU time do not depend on the order of members, requests or streams", "[index]") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    // The same facts in two orders: requests, members that join together, and what which stream did.
+    const uint32_t members = 1 + static_cast<uint32_t>(random() % 7);
+    std::vector<int64_t> leaves(members), joins(members);
+    for (uint32_t i = 0; i < members; ++i) {
+      joins[i] = 100 + static_cast<int64_t>(random() % 3);
+      leaves[i] = random() % 2 == 0 ? 0 : 110 + static_cast<int64_t>(random() % 30);
+    }
+    std::vector<Interval> work(1 + random() % 6);
+    for (Interval& interval : work) {
+      interval.begin_ns = 90 + static_cast<int64_t>(random() % 60);
+      interval.end_ns = interval.begin_ns + static_cast<int64_t>(random() % 40);
+    }
+    std::vector<uint32_t> order(members);
+    for (uint32_t i = 0; i < members; ++i) order[i] = i;
+    std::map<uint64_t, int64_t> shares[2];
+    for (auto& of : shares) {
+      TraceMaker maker;
+      maker.trace.window_end_ns = 1000;
+      const uint32_t thread = maker.Thread("t");
+      std::map<uint32_t, uint32_t> rows;
+      for (const uint32_t i : order) rows[i] = maker.Request(100 + i, "/a", 0, 1000);
+      const uint32_t batch = maker.Batch(1, "e", thread, 100, 100);
+      std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return joins[a] < joins[b]; });
+      for (const uint32_t i : order) maker.Member(batch, rows[i], joins[i], leaves[i]);
+      maker.Call(thread, "cudaLaunchKernel", 90, 1, {kNone, batch});
+      for (uint32_t i = 0; i < work.size(); ++i) {
+        maker.trace.streams.push_back({kNone, 1, i, 0, 0, 0});
+        maker.Gpu(i, GpuKind::kKernel, "k", work[i].begin_ns, work[i].end_ns - work[i].begin_ns, 0);
+      }
+      const Trace trace = maker.Finish();
+      REQUIRE(FindInconsistency(trace) == "");
+      const model::GpuTime time(trace);
+      for (const auto& [i, row] : rows) of[100 + i] = time.Request(row);
+      std::shuffle(order.begin(), order.end(), random);
+      std::shuffle(work.begin(), work.end(), random);
+    }
+    REQUIRE(shares[0] == shares[1]);
+  }
+}
+
+TEST_CASE("a batch of many members and kernels is divided in time", "[index]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000000000;
+  const uint32_t thread = maker.Thread("t");
+  constexpr uint32_t kMembers = 3000, kKernels = 20000;
+  for (uint32_t i = 0; i < kMembers; ++i) maker.Request(i + 1, "/a", 0, 1000000);
+  maker.Batch(1, "e", thread, 0, 1000000);
+  for (uint32_t i = 0; i < kMembers; ++i) maker.Member(0, i, i, i % 3 == 0 ? 0 : 900000);
+  maker.Call(thread, "cudaLaunchKernel", 0, 1, {kNone, 0});
+  maker.trace.streams.push_back({});
+  for (uint32_t i = 0; i < kKernels; ++i) maker.Gpu(0, GpuKind::kKernel, "k", 5000 + i * 100, 50, 0);
+  const model::GpuTime time(maker.Finish());
+
+  int64_t sum = 0;
+  for (uint32_t i = 0; i < kMembers; ++i) sum += time.Request(i);
+  CHECK(sum == int64_t{kKernels} * 50);
+  CHECK(time.Request(0) > time.Request(1));
+}
+
+TEST_CASE("coverage is the share of the executor's time in which kernels were recorded", "[index]") {
+  OneBatch made;  // the batch is from 100 to 300
+  made.maker.Member(made.batch, made.first, 100);
+  made.maker.trace.depths = {{0, 150, Depth::kScopes}, {150, 250, Depth::kGraphs}, {250, 400, Depth::kOps}};
+  const auto coverage = [&](uint32_t request) {
+    const Trace trace = made.maker.Finish();
+    REQUIRE(FindInconsistency(trace) == "");
+    return model::CoverageIndex(trace).Of(model::RequestIndex(trace), request);
+  };
+
+  SECTION("what was recorded at graphs' depth counts where no graph ran") {
+    CHECK(coverage(made.first).is_known);
+    CHECK(coverage(made.first).ran_ns == 200);
+    CHECK(coverage(made.first).covered_ns == 150);
+  }
+  SECTION("a graph of which only the launch was recorded hides its kernels") {
+    made.Gpu(200, 80, {kNone, made.batch}, GpuKind::kGraph);  // from 250 on each kernel was recorded too
+    CHECK(coverage(made.first).covered_ns == 100);
+  }
+  SECTION("another batch's graph hides nothing of this one's") {
+    const uint32_t other = made.maker.Batch(10, "e", made.thread, 100, 200);
+    made.Gpu(200, 80, {kNone, other}, GpuKind::kGraph);
+    CHECK(coverage(made.first).covered_ns == 150);
+  }
+  SECTION("a graph whose call is unknown may be of any batch") {
+    made.maker.Gpu(0, GpuKind::kGraph, "graph", 200, 20, kNone);
+    CHECK(coverage(made.first).covered_ns == 130);
+  }
+  SECTION("what was lost was not recorded") {
+    made.maker.trace.gpu_losses = {{0, 0, 160, 170, 3}, {kNone, 0, 165, 260, 0}};
+    CHECK(coverage(made.first).covered_ns == 150 - 100);
+  }
+  SECTION("a request of no batch is asked for its own time") {
+    CHECK(coverage(made.second).ran_ns == 1000);
+    CHECK(coverage(made.second).covered_ns == 250);
+  }
+  SECTION("overlapping depths count once") {
+    made.maker.trace.depths = {{0, 200, Depth::kKernels}, {100, 300, Depth::kGraphs}, {150, 300, Depth::kKernels}};
+    made.Gpu(100, 150, {kNone, made.batch}, GpuKind::kGraph);
+    CHECK(coverage(made.first).covered_ns == 200);
+  }
+  SECTION("an open batch is covered to the window's end") {
+    made.maker.trace.batches[0].duration_ns = kOpen;
+    CHECK(coverage(made.first).ran_ns == 900);
+    CHECK(coverage(made.first).covered_ns == 250);
+  }
+  SECTION("where nothing says how deep was recorded it is unknown") {
+    made.maker.trace.depths.clear();
+    CHECK(!coverage(made.first).is_known);
+  }
+}
+
+TEST_CASE("a trace without a GPU part has nothing to cover", "[index]") {
+  TraceMaker maker;
+  CHECK(!model::CoverageIndex(maker.trace).HasGpu());
+  maker.trace.devices.push_back({});
+  CHECK(model::CoverageIndex(maker.trace).HasGpu());
+}
+
+}  // namespace pitot::test
