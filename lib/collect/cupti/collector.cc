@@ -100,7 +100,8 @@ void CloseAtExit() {
   if (control != nullptr && g_fork_epoch.load() == trace::ForkEpoch()) control->CloseForExit();
 }
 
-const char* CopyPlace(uint32_t kind) {
+// As CUpti_ActivityMemoryKind.
+const char* MemoryName(uint32_t kind) {
   switch (kind) {
     case 1:
       return "pageable";
@@ -117,9 +118,9 @@ const char* CopyPlace(uint32_t kind) {
   }
 }
 
-// "copy pageable to device" of GpuRecord::detail.
+// "pageable to device" of GpuRecord::detail.
 std::string CopyName(uint32_t detail) {
-  return std::string("copy ") + CopyPlace(detail >> 8 & 255) + " to " + CopyPlace(detail & 255);
+  return std::string(MemoryName(detail >> 8 & 255)) + " to " + MemoryName(detail & 255);
 }
 
 class CuptiCollector final : public Collector {
@@ -478,7 +479,6 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
     if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
     return copy->second;
   };
-  const uint32_t memset_name = trace.AddText("set"), graph_name = trace.AddText("graph");
   pinned_.ForEach([&](const GpuRecord& record) {
     GpuActivity activity;
     switch (record.activity) {
@@ -504,10 +504,9 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
         activity.name = copy_of(record.detail);
         break;
       case Activity::kMemset:
-        activity.name = memset_name;
+        activity.name = trace.AddText(MemoryName(record.detail));
         break;
       case Activity::kGraph:
-        activity.name = graph_name;
         break;
     }
     activity.kind = static_cast<uint8_t>(record.activity);  // model::GpuKind's numbers
