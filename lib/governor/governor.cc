@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "governor/governor.h"
+
+#include <stdio.h>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+
+namespace pitot::governor {
+namespace {
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kShortestBlockNs = 50'000'000;
+constexpr int64_t kLongestBlockNs =
+    5 * kSecondNs;                               // where works take longer than a second, their ends are not waited for
+constexpr int64_t kRefreshNs = kSecondNs;        // between looks at what works usually take
+constexpr int64_t kIdleNs = 10 * kSecondNs;      // without work there is nothing to measure
+constexpr int64_t kEndOfTimeNs = INT64_MAX / 2;  // sums of times below do not overflow
+constexpr double kOfLateNs = 600e9;              // "of late"
+
+Options Checked(Options options) noexcept {
+  options.budget_percent = options.budget_percent > 0 ? options.budget_percent : Options{}.budget_percent;
+  options.block_ns = std::clamp(options.block_ns, kShortestBlockNs, kLongestBlockNs);
+  if (IndexOf(options.depth) >= kDepths) options.depth = Depth::kAuto;
+  return options;
+}
+
+Estimate InPercent(const Overhead& overhead) noexcept {
+  if (!overhead.is_known) return {};
+  return {true, 100 * overhead.value, 100 * overhead.low, 100 * overhead.high};
+}
+
+}  // namespace
+
+std::unique_ptr<Governor> Governor::Make(const Options& options) noexcept {
+  return std::unique_ptr<Governor>(new (std::nothrow) Governor(options));
+}
+
+Governor::Governor(const Options& options) noexcept
+    : options_(Checked(options)), lots_(options.seed), policy_(options_.budget_percent / 100, options_.depth) {
+  depth_ = policy_.base();
+  shares_[IndexOf(depth_)] = 1;
+}
+
+Depth Governor::Tick(int64_t now_ns) noexcept {
+  Account(now_ns);
+  Drain();
+  Move();
+  return depth_;
+}
+
+Depth Governor::Arm(int64_t now_ns, int64_t until_ns) noexcept {
+  Account(now_ns);
+  if (until_ns <= now_ns_) return depth_;
+  // All of the round, and in every arm: what fires are slow works, and to leave out only the blocks that had one would
+  // leave out more of the dearer depth's.
+  VoidRound();
+  armed_until_ns_ = std::max(armed_until_ns_, std::min(until_ns, now_ns_ + kLongestArmNs));
+  return depth_ = policy_.deepest();
+}
+
+void Governor::SetAvailable(uint32_t depths) noexcept {
+  policy_.SetAvailable(now_ns_, depths);
+  for (uint32_t i = 0; i < kDepths; ++i) {
+    const Depth depth = static_cast<Depth>(i);
+    if (!policy_.IsAvailable(depth) && round_.Uses(depth)) return VoidRound();
+  }
+}
+
+// The time since the last tick, to the depth that was in force.
+void Governor::Account(int64_t now_ns) noexcept {
+  now_ns = std::clamp<int64_t>(now_ns, 0, kEndOfTimeNs);
+  if (!has_ticked_) {
+    has_ticked_ = true;
+    now_ns_ = rest_until_ns_ = refreshed_ns_ = now_ns;
+  }
+  const int64_t passed_ns = std::max<int64_t>(now_ns - now_ns_, 0);
+  const bool is_armed = armed_until_ns_ != 0;
+  depth_ns_[IndexOf(depth_)] += passed_ns;
+  if (is_armed) armed_ns_ += passed_ns;
+  const double weight = -std::expm1(-static_cast<double>(passed_ns) / kOfLateNs);
+  for (uint32_t i = 0; i < kDepths; ++i) shares_[i] += weight * ((IndexOf(depth_) == i ? 1 : 0) - shares_[i]);
+  armed_share_ += weight * ((is_armed ? 1 : 0) - armed_share_);
+  now_ns_ += passed_ns;
+}
+
+void Governor::Drain() noexcept {
+  notes_.Drain([this](const governor::Note& note) { Take(note); });
+}
+
+void Governor::Take(const governor::Note& note) noexcept {
+  // The watcher may have read its clock some time before a note of that time gets here.
+  if (note.begin_ns < 0 || note.end_ns < note.begin_ns || note.begin_ns > now_ns_ ||
+      note.end_ns > now_ns_ + kSecondNs) {
+    ++notes_refused_;
+    return;
+  }
+  ++notes_taken_;
+  last_work_ns_ = now_ns_;
+  round_.Take(note.begin_ns, classes_.Take(note.work_class, note.end_ns - note.begin_ns));
+}
+
+void Governor::Move() noexcept {
+  if (armed_until_ns_ != 0) {
+    if (now_ns_ < armed_until_ns_) {
+      depth_ = policy_.deepest();
+      return;
+    }
+    armed_until_ns_ = 0;
+    rest_until_ns_ = now_ns_ + options_.block_ns;  // works under way were recorded at full depth
+  }
+  if (!round_.is_over()) {
+    round_.CutIfCatastrophic(now_ns_);
+    if (round_.Advance(now_ns_)) {
+      for (uint32_t i = 0; i < kDepths; ++i) {
+        blocks_[i] += round_.Blocks(static_cast<Depth>(i));
+        works_[i] += round_.Works(static_cast<Depth>(i));
+      }
+      policy_.SetSteepness(classes_.TailSteepness());
+      policy_.Learn(now_ns_, round_);
+    } else if (round_.is_over()) {
+      ++rounds_void_;  // the watcher came late
+    }
+    if (round_.is_over()) rest_until_ns_ = now_ns_;
+  }
+  if (round_.is_over()) Draw();
+  depth_ = round_.is_over() ? policy_.base() : round_.depth();
+}
+
+void Governor::Draw() noexcept {
+  if (now_ns_ < rest_until_ns_) return;
+  // Only between rounds: the scale of a round does not move.
+  if (now_ns_ - refreshed_ns_ >= kRefreshNs) {
+    refreshed_ns_ = now_ns_;
+    classes_.Refresh();
+  }
+  const int64_t p99_ns = classes_.LongP99Ns();
+  const int64_t block_ns = std::clamp(Round::kMarginsPerBlock * p99_ns, options_.block_ns, kLongestBlockNs);
+  rest_until_ns_ = now_ns_ + block_ns;
+  const bool is_fixed_for_good = options_.depth != Depth::kAuto && options_.probing == Probing::kNever;
+  if (is_fixed_for_good || p99_ns == 0 || now_ns_ - last_work_ns_ > kIdleNs) return;
+  policy_.SetArmedShare(armed_share_);
+  policy_.SetSteepness(classes_.TailSteepness());
+  Depth depths[Round::kBlocks];
+  if (policy_.Draw(now_ns_, &lots_, depths) == Policy::Next::kRest) return;
+  round_.Begin(now_ns_, block_ns, depths, policy_.base(), &lots_);
+  ++rounds_begun_;
+}
+
+void Governor::VoidRound() noexcept {
+  if (round_.is_over()) return;
+  round_.Void();
+  ++rounds_void_;
+}
+
+Overhead Governor::Cost() const noexcept {
+  // A depth that is only tried may be unknown: then it costs between nothing and what is feared.
+  constexpr double kTried = 0.02;
+  Overhead cost;
+  cost.is_known = true;
+  for (uint32_t i = 1; i < kDepths; ++i) {
+    const Overhead mean = policy_.Mean(now_ns_, static_cast<Depth>(i));
+    if (!mean.is_known && shares_[i] > kTried) return {};
+    cost.value += mean.is_known ? shares_[i] * mean.value : 0;
+    cost.low += mean.is_known ? shares_[i] * mean.low : 0;
+    cost.high += shares_[i] * (mean.is_known ? mean.high : policy_.MeanFeared(now_ns_, static_cast<Depth>(i)));
+  }
+  return cost;
+}
+
+void Governor::Describe(char* text, size_t size) const noexcept {
+  const Depth base = policy_.base(), next = policy_.NextDeeper();
+  if (armed_until_ns_ != 0) {
+    snprintf(text, size, "armed: %s", NameOf(depth_));
+  } else if (options_.depth != Depth::kAuto) {
+    snprintf(text, size, "fixed at %s", NameOf(base));
+  } else if (last_work_ns_ == 0 || now_ns_ - last_work_ns_ > kIdleNs) {
+    snprintf(text, size, "holding %s; no work to measure", NameOf(base));
+  } else if (next == base) {
+    snprintf(text, size, "holding %s", NameOf(base));
+  } else {
+    snprintf(text, size, "holding %s; %s %s", NameOf(base), policy_.IsDear(next) ? "over budget at" : "measuring",
+             NameOf(next));
+  }
+}
+
+Report Governor::GetReport() const noexcept {
+  Report report = {};
+  Describe(report.state, sizeof report.state);
+  report.depth = depth_;
+  report.base = policy_.base();
+  report.cost = InPercent(Cost());
+  int64_t total_ns = 0;
+  for (const int64_t ns : depth_ns_) total_ns += ns;
+  const auto percent = [=](int64_t ns) {
+    return total_ns == 0 ? 0 : 100 * static_cast<double>(ns) / static_cast<double>(total_ns);
+  };
+  for (uint32_t i = 0; i < kDepths; ++i) {
+    const Depth depth = static_cast<Depth>(i);
+    report.depths[i] = {policy_.IsAvailable(depth),
+                        InPercent(policy_.Mean(now_ns_, depth)),
+                        InPercent(policy_.Tail(now_ns_, depth)),
+                        policy_.Rounds(now_ns_, depth),
+                        blocks_[i],
+                        works_[i],
+                        percent(depth_ns_[i])};
+  }
+  report.armed_percent = percent(armed_ns_);
+  report.steps_total = policy_.step_count();
+  report.step_count = static_cast<uint32_t>(std::min<uint64_t>(report.steps_total, Policy::kStepsKept));
+  for (uint32_t i = 0; i < report.step_count; ++i) {
+    report.steps[i] = policy_.step(report.steps_total - report.step_count + i);
+  }
+  report.rounds_begun = rounds_begun_;
+  report.rounds_void = rounds_void_;
+  report.notes_taken = notes_taken_;
+  report.notes_lost = notes_.lost();
+  report.notes_refused = notes_refused_;
+  return report;
+}
+
+}  // namespace pitot::governor

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The governor: decides how deep the process records at any moment, so that recording costs the host's work at most a
+// budget, on the mean and on the p99 of its durations, and measures that cost on the live traffic. Host threads note
+// finished works, the watcher ticks; there is no thread or clock in here. docs/governor.md says what it does and why.
+#ifndef PITOT_LIB_GOVERNOR_GOVERNOR_H_
+#define PITOT_LIB_GOVERNOR_GOVERNOR_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "governor/classes.h"
+#include "governor/contrast.h"
+#include "governor/notes.h"
+#include "governor/policy.h"
+#include "governor/report.h"
+#include "governor/switchback.h"
+#include "pitot/depth.h"
+
+namespace pitot::governor {
+
+// Whether a fixed depth may be left for short blocks at scopes only, a twentieth of the time, to learn what it costs.
+enum class Probing : uint8_t { kAllowed, kNever };
+
+struct Options {
+  // What recording may cost, percent of the mean and of the p99 of the durations of works, above 0.
+  double budget_percent = 1;
+  // The depth to hold; kAuto: the deepest that the budget affords.
+  Depth depth = Depth::kAuto;
+  Probing probing = Probing::kAllowed;
+  // Of the lots that order blocks. Not the same in all processes of a fleet, or they would all switch together.
+  uint64_t seed = 1;
+  // The shortest block, ns, at least 50 ms. 200 ms: twenty ticks of the watcher, so that a late one is a small part; a
+  // thousand times what a switch costs; and short enough that the server's load is much the same in all of a round.
+  // Blocks are longer where works are: five times the p99.
+  int64_t block_ns = 200'000'000;
+};
+
+// Threads: Note any; all else one thread, the watcher. Memory: 270 KiB, all of it at Make.
+class Governor {
+ public:
+  // Null if there is no memory.
+  static std::unique_ptr<Governor> Make(const Options& options) noexcept;
+  explicit Governor(const Options& options) noexcept;
+
+  // Tells of a unit of work that has ended: a batch; where there are no batches, a request. Times are ns of the clock
+  // of Tick. Works of a class are alike: one route or executor, one bucket of sizes; of classes beyond 64 all are taken
+  // for one. False, and counted, where there is no room until the next tick.
+  // Threads: any. Cost: about 5 ns, some tens where threads meet; no lock, no allocation.
+  bool Note(uint32_t work_class, int64_t begin_ns, int64_t end_ns) noexcept {
+    return notes_.Push({begin_ns, end_ns, work_class});
+  }
+
+  // The depth to be in from now on. To be called every 10 ms or so, less often while nothing happens. A time before the
+  // last one is taken for that.
+  // Cost: about 15 ns for each note, 0.1 us else; once a second some us for each class.
+  Depth Tick(int64_t now_ns) noexcept;
+  // The depth to be in from now on: the deepest there is, until then, at most kLongestArm from now. It costs what it
+  // costs: armed time is no part of any measurement, and only up to three quarters of the budget are kept back for it.
+  Depth Arm(int64_t now_ns, int64_t until_ns) noexcept;
+  static constexpr int64_t kLongestArmNs = 60'000'000'000;
+  // Which depths can be had, of BitOf. Scopes always can. In force with the next Tick or Arm.
+  void SetAvailable(uint32_t depths) noexcept;
+
+  Report GetReport() const noexcept;
+
+ private:
+  void Account(int64_t now_ns) noexcept;
+  void Drain() noexcept;
+  void Take(const governor::Note& note) noexcept;
+  void Move() noexcept;
+  void Draw() noexcept;
+  void VoidRound() noexcept;
+  Overhead Cost() const noexcept;
+  void Describe(char* text, size_t size) const noexcept;
+
+  const Options options_;
+  NoteQueue notes_;
+  Classes classes_;
+  Lots lots_;
+  Policy policy_;
+  Round round_;
+
+  bool has_ticked_ = false;
+  int64_t now_ns_ = 0;
+  int64_t rest_until_ns_ = 0;   // no round before
+  int64_t armed_until_ns_ = 0;  // 0: not armed
+  int64_t last_work_ns_ = 0;    // when notes were last drained; 0: never
+  int64_t refreshed_ns_ = 0;
+  Depth depth_ = Depth::kScopes;
+  double shares_[kDepths] = {}, armed_share_ = 0;  // of the time of late
+
+  int64_t depth_ns_[kDepths] = {};
+  int64_t armed_ns_ = 0;
+  uint64_t blocks_[kDepths] = {}, works_[kDepths] = {};
+  uint64_t rounds_begun_ = 0, rounds_void_ = 0;
+  uint64_t notes_taken_ = 0, notes_refused_ = 0;
+};
+
+}  // namespace pitot::governor
+
+#endif  // PITOT_LIB_GOVERNOR_GOVERNOR_H_

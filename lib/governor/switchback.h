@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A round of the switchback: three blocks of time, at scopes only, at the base depth and at the depth in question, in
+// an order drawn by lot, then time for what began in them to end. docs/governor.md says why it is laid out like this.
+#ifndef PITOT_LIB_GOVERNOR_SWITCHBACK_H_
+#define PITOT_LIB_GOVERNOR_SWITCHBACK_H_
+
+#include <stdint.h>
+
+#include "governor/classes.h"
+#include "governor/contrast.h"
+#include "pitot/depth.h"
+
+namespace pitot::governor {
+
+// Pseudo-random draws from a seed (SplitMix64, Steele et al. 2014).
+class Lots {
+ public:
+  explicit Lots(uint64_t seed) noexcept : state_(seed) {}
+  // Uniform in [0, 1).
+  double Draw() noexcept {
+    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return static_cast<double>((z ^ z >> 31) >> 11) * 0x1p-53;
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// Not thread-safe; no clock of its own. Times are ns of the caller's clock and do not go back.
+class Round {
+ public:
+  static constexpr uint32_t kBlocks = 3;
+  // At either end of a block work that begins counts for nobody: at the beginning what ran before still disturbs it, at
+  // the end it would run into the next block.
+  static constexpr int64_t kMarginsPerBlock = 5;
+
+  void Begin(int64_t now_ns, int64_t block_ns, const Depth (&depths)[kBlocks], Depth base, Lots* lots) noexcept;
+  void Void() noexcept { stage_ = kOver; }
+  // Moves on to where the round is at that time. True once: the round is over and its tallies are whole. A tick that
+  // comes more than a block late voids it.
+  bool Advance(int64_t now_ns) noexcept;
+
+  // Counts a work, begun at that time, for the block in which it began, however long it took: were works chosen by
+  // their end, a depth that makes them longer would hide its longest. What began elsewhere counts for nobody.
+  void Take(int64_t begin_ns, const Relative& work) noexcept;
+  // Leaves the block at once if its depth, deeper than the base, makes works take twice as long. True if it did.
+  bool CutIfCatastrophic(int64_t now_ns) noexcept;
+
+  bool is_over() const noexcept { return stage_ == kOver; }
+  // To be in at this moment of the round.
+  Depth depth() const noexcept;
+  bool Uses(Depth depth) const noexcept { return Blocks(depth) != 0; }
+  bool WasCut(Depth depth) const noexcept;
+  uint32_t Blocks(Depth depth) const noexcept;
+  // The works of all blocks at that depth, counted or an average block's. Contrasts take the average: in sums over
+  // rounds that have now one block of a depth and now two, a drift of the load would pass for a difference between
+  // depths (Simpson's paradox).
+  uint64_t Works(Depth depth) const noexcept;
+  Tally AverageBlock(Depth depth) const noexcept;
+
+ private:
+  // What an average over fewer works says is chance.
+  static constexpr double kLeastWorksToCut = 10, kCatastrophe = 2;
+  static constexpr uint32_t kSettling = kBlocks, kOver = kBlocks + 1;
+  struct Block {
+    Depth depth;
+    bool was_cut;
+    int64_t begin_ns, cut_ns;
+    Tally works;
+    Tally all;  // with those of its first margin: a catastrophe is not waited for
+  };
+
+  int64_t block_ns_ = 0;
+  int64_t stage_begin_ns_ = 0;
+  Depth base_ = Depth::kScopes;
+  uint32_t stage_ = kOver;  // the block at this time, or kSettling, or kOver
+  Block blocks_[kBlocks] = {};
+};
+
+}  // namespace pitot::governor
+
+#endif  // PITOT_LIB_GOVERNOR_SWITCHBACK_H_

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the governor does from tick to tick.
+#include "governor/governor.h"
+
+#include <catch2/catch.hpp>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "governor/simulated_server.h"
+
+using pitot::Depth;
+using pitot::governor::BitOf;
+using pitot::governor::Governor;
+using pitot::governor::Options;
+using pitot::governor::Probing;
+using pitot::governor::Report;
+using simulated::kMs;
+using simulated::kSecond;
+using simulated::kTick;
+using simulated::Load;
+using simulated::Server;
+using simulated::WithOverhead;
+
+namespace {
+
+constexpr int64_t kEarliest = std::numeric_limits<int64_t>::min(), kLatest = std::numeric_limits<int64_t>::max();
+
+}  // namespace
+
+TEST_CASE("without work everything stays unknown and at scopes", "[governor]") {
+  const auto governor = Governor::Make({});
+  for (int64_t now = 0; now < 600 * kSecond; now += kTick) REQUIRE(governor->Tick(now) == Depth::kScopes);
+
+  const Report report = governor->GetReport();
+  CHECK(std::string(report.state) == "holding scopes; no work to measure");
+  CHECK(report.rounds_begun == 0);
+  CHECK(report.depths[0].time_percent == Approx(100));
+  for (const auto& depth : report.depths) {
+    CHECK_FALSE(depth.mean.is_known);
+    CHECK_FALSE(depth.p99.is_known);
+  }
+}
+
+TEST_CASE("when work stops, so do rounds", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server({}, 1);
+  server.Run(governor.get(), 120);
+  CHECK(governor->GetReport().rounds_begun > 0);
+  CHECK(std::string(governor->GetReport().state) == "holding scopes; measuring graphs");
+
+  const int64_t now = server.now_ns();
+  for (int64_t i = 0; i < 1200; ++i) governor->Tick(now + i * kTick);
+  const uint64_t rounds = governor->GetReport().rounds_begun;
+  for (int64_t i = 1200; i < 100000; ++i) REQUIRE(governor->Tick(now + i * kTick) == Depth::kScopes);
+
+  CHECK(governor->GetReport().rounds_begun == rounds);
+}
+
+TEST_CASE("arming is full depth at once, until its end, and voids the round", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server({}, 1);
+  uint64_t voids = 0;
+  for (int i = 0; i < 200; ++i) {
+    server.Run(governor.get(), 1);
+    const int64_t now = server.now_ns();
+    REQUIRE(governor->Arm(now, now + 30 * kMs) == Depth::kOps);
+    REQUIRE(governor->Tick(now + 10 * kMs) == Depth::kOps);
+    if (i == 100) {
+      CHECK(std::string(governor->GetReport().state) == "armed: ops");
+      // A second time while it is: the later end counts.
+      governor->Arm(now + 10 * kMs, now + 20 * kMs);
+      REQUIRE(governor->Tick(now + 20 * kMs) == Depth::kOps);
+    }
+    REQUIRE(governor->Tick(now + 30 * kMs) == Depth::kScopes);
+    voids = governor->GetReport().rounds_void;
+  }
+
+  CHECK(voids > 0);
+  const Report report = governor->GetReport();
+  CHECK(report.rounds_begun >= voids);
+  CHECK(report.armed_percent == Approx(3).margin(1));
+  CHECK(report.depths[3].time_percent >= report.armed_percent - 0.01);
+}
+
+TEST_CASE("arming for ever ends after a minute, and for no time does nothing", "[governor]") {
+  const auto governor = Governor::Make({});
+  governor->Tick(kSecond);
+  CHECK(governor->Arm(kSecond, kSecond) == Depth::kScopes);
+  CHECK(governor->Arm(kSecond, 0) == Depth::kScopes);
+
+  CHECK(governor->Arm(kSecond, kLatest) == Depth::kOps);
+  CHECK(governor->Tick(60 * kSecond) == Depth::kOps);
+  CHECK(governor->Tick(61 * kSecond) == Depth::kScopes);
+}
+
+TEST_CASE("depths that are not there are never chosen", "[governor]") {
+  const auto governor = Governor::Make({});
+  Load load;
+  load.sigma = 0.05;
+  Server server(load, 1);
+  governor->SetAvailable(BitOf(Depth::kGraphs));
+  server.Run(governor.get(), 900);
+
+  Report report = governor->GetReport();
+  CHECK(report.base == Depth::kGraphs);
+  CHECK(std::string(report.state) == "holding graphs");
+  CHECK(report.depths[2].time_percent == 0);
+  CHECK(report.depths[3].time_percent == 0);
+  CHECK(governor->Arm(server.now_ns(), server.now_ns() + kMs) == Depth::kGraphs);
+
+  governor->SetAvailable(0);
+  CHECK(governor->Tick(server.now_ns() + kTick) == Depth::kScopes);
+  report = governor->GetReport();
+  CHECK(report.base == Depth::kScopes);
+  CHECK(std::string(report.steps[report.step_count - 1].reason) == "no longer available");
+}
+
+TEST_CASE("a depth that goes away in the middle of a round is left at the next tick", "[governor]") {
+  const auto governor = Governor::Make({.depth = Depth::kGraphs});
+  Server server({}, 1);
+  server.Run(governor.get(), 60);
+  while (governor->GetReport().depth != Depth::kScopes) server.Run(governor.get(), 0.01);  // in a round
+
+  governor->SetAvailable(BitOf(Depth::kScopes));
+  for (int64_t i = 1; i < 1000; ++i) REQUIRE(governor->Tick(server.now_ns() + i * kTick) == Depth::kScopes);
+  CHECK(governor->GetReport().rounds_void == 1);
+
+  governor->SetAvailable(BitOf(Depth::kGraphs));
+  CHECK(governor->Tick(server.now_ns() + 1000 * kTick) == Depth::kGraphs);
+}
+
+TEST_CASE("a fixed depth is held, and its cost still measured where that is allowed", "[governor]") {
+  const auto probing = Governor::Make({.depth = Depth::kKernels});
+  const auto never = Governor::Make({.depth = Depth::kKernels, .probing = Probing::kNever});
+  for (Governor* governor : {probing.get(), never.get()}) {
+    Load load = WithOverhead({}, 0, 0.2, 0);
+    Server server(load, 1);
+    server.Run(governor, 300);
+  }
+
+  const Report measured = probing->GetReport(), held = never->GetReport();
+  CHECK(std::string(measured.state) == "fixed at kernels");
+  CHECK(measured.base == Depth::kKernels);
+  CHECK(measured.depths[0].time_percent == Approx(5).margin(1.5));
+  CHECK(measured.depths[1].time_percent == 0);
+  REQUIRE(measured.depths[2].mean.is_known);
+  CHECK(measured.depths[2].mean.low_percent < 20);
+  CHECK(measured.depths[2].mean.high_percent > 20);
+  CHECK(held.depths[2].time_percent == Approx(100).margin(0.01));
+  CHECK_FALSE(held.depths[2].mean.is_known);
+}
+
+TEST_CASE("clocks that jump, stand still or go back harm nothing", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server({}, 1);
+  server.Run(governor.get(), 120);
+  const int64_t now = server.now_ns();
+
+  for (const int64_t jump : {now - 60 * kSecond, int64_t{0}, kEarliest, now, now, now + 3600 * kSecond, kLatest, now}) {
+    const Depth depth = governor->Tick(jump);
+    CHECK(static_cast<uint32_t>(depth) < pitot::governor::kDepths);
+    governor->Arm(jump, kLatest);
+    governor->Arm(jump, kEarliest);
+    governor->Note(1, jump, jump);
+  }
+  governor->Tick(kLatest);
+
+  const Report report = governor->GetReport();
+  for (const auto& depth : report.depths) {
+    CHECK(depth.time_percent >= 0);
+    CHECK(depth.time_percent <= 100);
+  }
+}
+
+TEST_CASE("a watcher that comes late voids the round", "[governor]") {
+  const auto governor = Governor::Make({.depth = Depth::kGraphs});
+  Server server({}, 1);
+  server.Run(governor.get(), 60);
+  while (governor->GetReport().depth != Depth::kScopes) server.Run(governor.get(), 0.01);  // in a round
+
+  const uint64_t blocks = governor->GetReport().depths[0].blocks;
+  CHECK(governor->Tick(server.now_ns() + 10 * kSecond) == Depth::kGraphs);
+
+  CHECK(governor->GetReport().rounds_void == 1);
+  CHECK(governor->GetReport().depths[0].blocks == blocks);
+}
+
+TEST_CASE("notes of no sense are refused and counted, those of no duration are taken", "[governor]") {
+  const auto governor = Governor::Make({});
+  governor->Tick(kSecond);
+  governor->Note(1, kSecond, kSecond - 1);
+  governor->Note(1, 2 * kSecond, 3 * kSecond);
+  governor->Note(1, 0, kLatest);
+  governor->Note(1, kEarliest, 0);
+  governor->Note(1, kEarliest, kLatest);
+  for (int i = 0; i < 300; ++i) governor->Note(1, kSecond, kSecond);
+  governor->Tick(kSecond + kTick);
+
+  CHECK(governor->GetReport().notes_refused == 5);
+  CHECK(governor->GetReport().notes_taken == 300);
+  for (int64_t now = kSecond; now < 60 * kSecond; now += kTick) {
+    for (int i = 0; i < 10; ++i) governor->Note(1, now, now);
+    governor->Tick(now);
+  }
+  CHECK(std::string(governor->GetReport().state) == "holding scopes; measuring graphs");
+}
+
+TEST_CASE("options of no sense become the defaults", "[governor]") {
+  const auto governor = Governor::Make({.budget_percent = -1, .depth = static_cast<Depth>(77), .block_ns = kEarliest});
+  REQUIRE(governor != nullptr);
+  Server server({}, 1);
+  server.Run(governor.get(), 60);
+
+  CHECK(std::string(governor->GetReport().state) == "holding scopes; measuring graphs");
+}
+
+TEST_CASE("the first blocks of a catastrophic depth are left early, and it is tried rarer and rarer", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server(WithOverhead({}, 2, 2, 2), 1);
+  server.Run(governor.get(), 1800);
+  const double early_percent = governor->GetReport().depths[1].time_percent;
+  const uint64_t early_blocks = governor->GetReport().depths[1].blocks;
+  server.Run(governor.get(), 1800);
+
+  const Report report = governor->GetReport();
+  CHECK(std::string(report.state) == "holding scopes; over budget at graphs");
+  CHECK(early_blocks > 5);
+  CHECK(report.depths[1].blocks > early_blocks);                                 // not never
+  CHECK(report.depths[1].blocks < 2 * early_blocks);                             // rarer
+  CHECK(early_percent / 100 * 1800 < 0.16 * static_cast<double>(early_blocks));  // s, of blocks of 0.2
+  CHECK(report.depths[1].time_percent < early_percent);
+}
