@@ -8,12 +8,10 @@
 namespace pitot::governor {
 
 Classes::Class& Classes::Find(uint32_t work_class) noexcept {
-  for (uint32_t i = 0; i < class_count_; ++i) {
-    if (classes_[i].id == work_class) return classes_[i];
-  }
-  if (class_count_ == kMost) return classes_[kMost];
-  classes_[class_count_].id = work_class;
-  return classes_[class_count_++];
+  const uint32_t* const id = std::find(ids_, ids_ + class_count_, work_class);
+  const auto index = static_cast<uint32_t>(id - ids_);
+  if (index == class_count_ && class_count_ < kMost) ids_[class_count_++] = work_class;
+  return classes_[index];  // that of the last, where there is no more room
 }
 
 Relative Classes::Take(uint32_t work_class, int64_t duration_ns) noexcept {

@@ -43,7 +43,6 @@ class Classes {
 
  private:
   struct Class {
-    uint32_t id;
     uint32_t stride, skipped;  // every stride-th work is sampled
     uint32_t works;            // since the last Refresh
     uint32_t sample_count, next_sample, news;
@@ -57,8 +56,9 @@ class Classes {
   void Summarize(Class* c) noexcept;
   int64_t LongestP99Ns() const noexcept;
 
-  Class classes_[kMost + 1] = {};  // the last: all that found no room
   uint32_t class_count_ = 0;
+  uint32_t ids_[kMost];            // apart from the rest: they are searched for each work
+  Class classes_[kMost + 1] = {};  // the last: all that found no room
   int64_t long_p99_ns_ = 0;
   float sorted_ns_[kSamples];
   double slow_count_ = 0, slow_logs_ = 0;  // works beyond their p99; sum of log(duration / p99)

@@ -11,13 +11,12 @@ namespace pitot::governor {
 namespace {
 
 constexpr int64_t kSecondNs = 1'000'000'000;
-constexpr int64_t kShortestBlockNs = 50'000'000;
-constexpr int64_t kLongestBlockNs =
-    5 * kSecondNs;                               // where works take longer than a second, their ends are not waited for
+// Works longer than a second run out of their block; nothing waits longer than this for them.
+constexpr int64_t kShortestBlockNs = 50'000'000, kLongestBlockNs = 5 * kSecondNs;
 constexpr int64_t kRefreshNs = kSecondNs;        // between looks at what works usually take
 constexpr int64_t kIdleNs = 10 * kSecondNs;      // without work there is nothing to measure
 constexpr int64_t kEndOfTimeNs = INT64_MAX / 2;  // sums of times below do not overflow
-constexpr double kOfLateNs = 600e9;              // "of late"
+constexpr double kOfLateNs = 600e9;              // what is said to be "of late" fades with this
 
 Options Checked(Options options) noexcept {
   options.budget_percent = options.budget_percent > 0 ? options.budget_percent : Options{}.budget_percent;

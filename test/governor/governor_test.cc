@@ -13,7 +13,6 @@
 using pitot::Depth;
 using pitot::governor::BitOf;
 using pitot::governor::Governor;
-using pitot::governor::Options;
 using pitot::governor::Probing;
 using pitot::governor::Report;
 using simulated::kMs;

@@ -52,7 +52,7 @@ TEST_CASE("a full queue refuses notes, counts them, and takes notes again when i
 
 TEST_CASE("of notes from many threads none is lost uncounted and each thread's keep their order", "[governor]") {
   constexpr uint32_t kThreads = 8;
-  const auto kNotes = static_cast<int64_t>(fakes::Scaled(200000));
+  const auto note_count = static_cast<int64_t>(fakes::Scaled(200000));
   NoteQueue queue;
   std::vector<int64_t> last(kThreads, -1);
   uint64_t drained = 0, torn = 0, out_of_order = 0;
@@ -71,7 +71,7 @@ TEST_CASE("of notes from many threads none is lost uncounted and each thread's k
   for (uint32_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
       uint64_t taken = 0;
-      for (int64_t i = 0; i < kNotes; ++i) taken += queue.Push({i, i + thread, thread});
+      for (int64_t i = 0; i < note_count; ++i) taken += queue.Push({i, i + thread, thread});
       pushed.fetch_add(taken);
       running.fetch_sub(1);
     });
@@ -81,14 +81,14 @@ TEST_CASE("of notes from many threads none is lost uncounted and each thread's k
   drain();
 
   CHECK(drained == pushed.load());
-  CHECK(drained + queue.lost() == static_cast<uint64_t>(kThreads * kNotes));
+  CHECK(drained + queue.lost() == static_cast<uint64_t>(kThreads * note_count));
   CHECK(torn == 0);
   CHECK(out_of_order == 0);
 }
 
 TEST_CASE("threads may note works while the watcher ticks, arms and reports", "[governor]") {
   constexpr uint32_t kThreads = 4;
-  const auto kNotes = static_cast<int64_t>(fakes::Scaled(100000));
+  const auto note_count = static_cast<int64_t>(fakes::Scaled(100000));
   const std::unique_ptr<Governor> governor = Governor::Make({});
   REQUIRE(governor != nullptr);
 
@@ -96,11 +96,11 @@ TEST_CASE("threads may note works while the watcher ticks, arms and reports", "[
   std::vector<std::thread> threads;
   for (uint32_t thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
-      for (int64_t i = 0; i < kNotes; ++i) governor->Note(thread, 1000 * i, 1000 * i + 500);
+      for (int64_t i = 0; i < note_count; ++i) governor->Note(thread, 1000 * i, 1000 * i + 500);
       running.fetch_sub(1);
     });
   }
-  int64_t now_ns = 1000 * kNotes;
+  int64_t now_ns = 1000 * note_count;
   while (running.load() != 0) {
     governor->Tick(now_ns += 10'000'000);
     if (now_ns % 70'000'000 == 0) governor->Arm(now_ns, now_ns + 20'000'000);
@@ -110,6 +110,6 @@ TEST_CASE("threads may note works while the watcher ticks, arms and reports", "[
   governor->Tick(now_ns);
 
   const pitot::governor::Report report = governor->GetReport();
-  CHECK(report.notes_taken + report.notes_lost == static_cast<uint64_t>(kThreads * kNotes));
+  CHECK(report.notes_taken + report.notes_lost == static_cast<uint64_t>(kThreads * note_count));
   CHECK(report.notes_refused == 0);
 }

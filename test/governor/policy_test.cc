@@ -145,7 +145,7 @@ TEST_CASE("a depth that becomes affordable is found", "[governor]") {
 }
 
 TEST_CASE("often armed servers still learn what a depth costs, and spend less on it", "[governor]") {
-  double time_percent[2];
+  double time_percent[2] = {};
   for (const bool is_armed : {false, true}) {
     const auto governor = Governor::Make({});
     Server server(WithOverhead({}, 0.03, 0.03, 0.03), 1);
