@@ -23,9 +23,9 @@ struct CuptiOptions {
   // CUPTI writes to, the rest holds the newest records, 48 bytes each. CUPTI itself takes about 10 MB of each device.
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
-  // that only where it is switched on before the process uses CUDA, and crashes at the launch of a graph that was made
-  // after it was switched off: it stays on to the end of the process, and PyTorch's profiler sees graphs as a whole,
-  // too. Without it graphs are recorded node by node wherever kernels are.
+  // that only where it is switched on before the process uses CUDA, and no more once a graph was made while it was off;
+  // and not where PyTorch's profiler is in the process. Without it graphs are recorded node by node wherever kernels
+  // are.
   bool graph_level = false;
 };
 

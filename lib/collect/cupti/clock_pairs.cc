@@ -1,11 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/clock_pairs.h"
 
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
 #include <cstdlib>
 
 #include "base/clock.h"
 
 namespace pitot::cupti {
+
+namespace {
+
+uint64_t Ticks() {
+#if defined(__x86_64__)
+  return __rdtsc();
+#else
+  return 0;
+#endif
+}
+
+}  // namespace
 
 ClockPair ReadClockPair() noexcept {
   ClockPair best;
@@ -13,8 +29,9 @@ ClockPair ReadClockPair() noexcept {
   for (int i = 0; i < 5; ++i) {
     const int64_t before_ns = base::ClockNs(CLOCK_MONOTONIC);
     const int64_t realtime_ns = base::ClockNs(CLOCK_REALTIME);
+    const uint64_t ticks = Ticks();
     const int64_t took_ns = base::ClockNs(CLOCK_MONOTONIC) - before_ns;
-    if (took_ns < least_ns) least_ns = took_ns, best = {realtime_ns, before_ns + took_ns / 2};
+    if (took_ns < least_ns) least_ns = took_ns, best = {realtime_ns, before_ns + took_ns / 2, ticks};
   }
   return best;
 }
@@ -29,7 +46,8 @@ void ClockPairs::Add(const ClockPair& pair) noexcept {
 }
 
 bool ClockPairs::ToMonotonic(uint64_t cupti_ns, int64_t* monotonic_ns) const {
-  if (count_ == 0 || cupti_ns < kLeastNs || cupti_ns > INT64_MAX) return false;
+  if (count_ == 0 || cupti_ns > INT64_MAX) return false;
+  if (cupti_ns < kLeastNs) return FromTicks(cupti_ns, monotonic_ns);
   const auto ns = static_cast<int64_t>(cupti_ns);
   // Records are recent. A clock that was stepped back has readings out of order: the last that fits counts.
   uint32_t after = count_;
@@ -49,6 +67,21 @@ bool ClockPairs::ToMonotonic(uint64_t cupti_ns, int64_t* monotonic_ns) const {
                                                 static_cast<double>(whole));
   }
   *monotonic_ns = ns + offset;
+  return true;
+}
+
+// By the oldest and the newest reading: the counter is steady.
+bool ClockPairs::FromTicks(uint64_t ticks, int64_t* monotonic_ns) const {
+  const ClockPair &first = At(0), &last = At(count_ - 1);
+  if (first.ticks == 0 || last.ticks <= first.ticks) return false;
+  const double ns_per_tick =
+      static_cast<double>(last.monotonic_ns - first.monotonic_ns) / static_cast<double>(last.ticks - first.ticks);
+  const auto since = static_cast<int64_t>(ticks) - static_cast<int64_t>(last.ticks);
+  const double since_ns = static_cast<double>(since) * ns_per_tick;
+  // Of another counter, or of nobody's.
+  constexpr double kFarNs = 60e9;
+  if (since_ns < -kFarNs || since_ns > kFarNs) return false;
+  *monotonic_ns = last.monotonic_ns + static_cast<int64_t>(since_ns);
   return true;
 }
 

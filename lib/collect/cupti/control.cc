@@ -114,8 +114,7 @@ Status Control::Take() {
     return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s",
                  ResultName(api_, result).c_str());
   }
-  enabled_ &= uint64_t{1} << kGraphTrace;  // it is never given back
-  calls_level_ = 0;
+  enabled_ = 0, calls_level_ = 0;
   // Who does not hear of new graphs cannot tell which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   mode_.store(Mode::kOn);
@@ -163,6 +162,7 @@ Status Control::Subscribe(KinetoState kineto) {
 // Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
 void Control::Release() {
   EnableCalls(0);
+  LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, false);
   api_.activity_flush_all(0);
   if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
@@ -299,8 +299,7 @@ void Control::OnResource(uint32_t callback_id) noexcept {
 }
 
 // Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind. Graph level, where
-// there is one, is off only while nodes are recorded: switched off alone CUPTI goes on as before, and crashes at the
-// launch of the next graph that is made.
+// there is one, is off only while nodes are recorded.
 void Control::Apply() {
   const bool wants_nodes = wanted_ >= Depth::kKernels;
   const bool has_nodes = IsEnabled(kConcurrentKernel) && !IsEnabled(kGraphTrace);
@@ -317,10 +316,18 @@ void Control::Apply() {
     Enable(kGraphTrace, true);
   }
   is_waiting_ = false;
-  if (wants_nodes && IsEnabled(kGraphTrace)) Enable(kGraphTrace, false);
+  if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted_ != Depth::kScopes);
   EnableCalls(wants_nodes ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
   if (mode() == Mode::kOn) effective_.store(std::min(wanted_, Depth::kKernels));
+}
+
+// Through records of kernels: switched off without them CUPTI goes on as before, and crashes at the launch of the next
+// graph that is made.
+void Control::LeaveGraphLevel() {
+  if (!IsEnabled(kGraphTrace)) return;
+  Enable(kConcurrentKernel, true);
+  Enable(kGraphTrace, false);
 }
 
 void Control::Enable(uint32_t kind, bool on) {

@@ -87,6 +87,7 @@ class Control {
   void Apply();
   bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
+  void LeaveGraphLevel();
   void EnableCalls(uint8_t level);
   void EnableCallback(Domain domain, uint32_t callback_id, bool on);
   void Fail(const char* what, Result result);

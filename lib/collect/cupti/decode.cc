@@ -220,8 +220,11 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   }
   const auto start = Field<uint64_t>(record, at->start), end = Field<uint64_t>(record, at->end);
   ++counts_.records;
-  if (start == 0 || end < start || !clock_->ToMonotonic(start, &made.begin_ns)) return void(++counts_.bad_timestamps);
-  made.duration_ns = static_cast<int64_t>(end - start);
+  int64_t end_ns = 0;
+  const bool is_well = start != 0 && end >= start && clock_->ToMonotonic(start, &made.begin_ns) &&
+                       clock_->ToMonotonic(end, &end_ns) && end_ns >= made.begin_ns;
+  if (!is_well) return void(++counts_.bad_timestamps);
+  made.duration_ns = end_ns - made.begin_ns;
   made.stream = static_cast<uint16_t>(tables_->streams.Of(stream));
   out->push_back(made);
 }

@@ -50,9 +50,21 @@ TEST_CASE("what is no time of the wall clock converts to nothing", "[cupti]") {
   int64_t ns = 0;
   CHECK_FALSE(pairs.ToMonotonic(kEpoch, &ns));
   pairs.Add({kEpoch, 1000});
-  CHECK_FALSE(pairs.ToMonotonic(123'456'789, &ns));
+  CHECK_FALSE(pairs.ToMonotonic(123'456'789, &ns));  // there is no counter
   CHECK_FALSE(pairs.ToMonotonic(~uint64_t{0}, &ns));
   CHECK(pairs.ToMonotonic(kEpoch, &ns));
+}
+
+TEST_CASE("cycles of the counter convert, too: PyTorch's profiler makes CUPTI stamp with them", "[cupti]") {
+  ClockPairs pairs;
+  pairs.Add({kEpoch, 1000, 1'000'000});
+  int64_t ns = 0;
+  CHECK_FALSE(pairs.ToMonotonic(1'000'000, &ns));  // how long a cycle is nobody knows yet
+  pairs.Add({kEpoch + kSecond, 1000 + kSecond, 1'000'000 + 2 * kSecond});
+  CHECK(At(pairs, 1'000'000 + 2 * kSecond) == 1000 + kSecond);
+  CHECK(At(pairs, 1'000'000 + kSecond) == 1000 + kSecond / 2);
+  CHECK(At(pairs, 1'000'000 + 2 * kSecond + 200) == 1000 + kSecond + 100);
+  CHECK_FALSE(pairs.ToMonotonic(1'000'000 + 1'000 * kSecond, &ns));
 }
 
 TEST_CASE("a reading of both clocks is of one moment", "[cupti]") {
