@@ -162,7 +162,7 @@ class Batch {
   uint64_t id_ = 0;
   uint64_t begin_ = 0;      // ticks
   uint64_t submitted_ = 0;  // ticks; 0: not said
-  uint64_t info_ = 0;       // executor name, why closed
+  uint64_t info_ = 0;       // executor name, why closed, how many joined
 };
 
 // A part of a request that suspends or moves between threads (coroutines, asynchronous calls): belongs to the request,

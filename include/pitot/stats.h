@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "pitot/depth.h"
 #include "pitot/export.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -16,6 +17,24 @@ struct MemorySplit {
   uint64_t requests_and_names;
   uint64_t snapshot_reserve;  // the most that one incident holds of the rings
   uint64_t analysis_arena;    // what turning a full reserve into files may take; what would take more is left out
+};
+
+// What recording at a depth costs the host's work against kScopes, percent, with the 95 % interval.
+struct Overhead {
+  bool is_known;  // false: not enough was measured, and the rest says nothing
+  double percent, low_percent, high_percent;
+};
+
+// How deep collectors record, and what that costs, measured on the live traffic (docs/governor.md).
+struct DepthStats {
+  Depth depth;           // at present
+  char state[96];        // in words: "holding graphs; measuring kernels"; "" without a collector or at a fixed depth
+  Overhead cost;         // of what was recorded in the last ten minutes or so, on the mean of what works take
+  Overhead mean[4];      // of each depth, by its number, on the mean; of kScopes none
+  Overhead p99[4];       // on the 99th percentile
+  uint64_t works[4];     // batches (requests where there are none) that these rest on
+  double armed_percent;  // of the time, in which all was recorded because a request was slow
+  uint64_t works_lost;   // ended so many at once that not all were counted
 };
 
 struct Stats {
@@ -56,6 +75,8 @@ struct Stats {
   double recording_cpu_percent = -1;
   double own_threads_cpu_percent = -1;
   double scope_cost_ns;  // calibrated at Start
+
+  DepthStats depth;
 };
 
 PITOT_NAMESPACE_END

@@ -239,6 +239,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
     const std::lock_guard depth_lock(depth_mutex_);
     const std::lock_guard lock(mutex_);
     if (!stopping_ && has_room()) {
+      if (governor_ == nullptr) MakeGovernor();
       collector->SetDepth(depth_);
       collectors_.push_back(std::move(collector));
       return {};
@@ -254,29 +255,6 @@ std::vector<Collector*> Session::Collectors() {
   std::vector<Collector*> collectors;
   for (const auto& collector : collectors_) collectors.push_back(collector.get());
   return collectors;
-}
-
-Status Session::SetDepth(Depth depth) noexcept {
-  if (Status s = status(); !s.ok()) return s;
-  if (depth > Depth::kOps && depth != Depth::kAuto)
-    return Said(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
-  fixed_depth_.store(depth);
-  ApplyDepth(depth != Depth::kAuto ? depth : Depth::kScopes);
-  return {};
-}
-
-void Session::ApplyDepth(Depth depth) noexcept {
-  if (!EnterHost()) return;
-  const std::lock_guard depth_lock(depth_mutex_);
-  if (depth != depth_) {
-    try {
-      for (Collector* collector : Collectors()) collector->SetDepth(depth);
-      depth_ = depth;
-    } catch (const std::bad_alloc&) {
-      // The next time.
-    }
-  }
-  LeaveHost();
 }
 
 Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
@@ -331,6 +309,8 @@ Status Session::Flush(uint32_t timeout_ms) noexcept {
 // ---- On the host's threads. -----------------------------------------------------------------------------------------
 
 void Session::OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept {
+  if (!has_batches_.load(std::memory_order_relaxed) && request.outcome == Outcome::kOk)
+    NoteWork(request.route_index << 16 | request.size_bucket, request.latency_ns);
   const uint32_t count = trigger_count_.load(std::memory_order_acquire);
   OpenedSink sink(this, &Session::FireOn, begin_ticks);
   for (uint32_t i = 0; i < count; ++i) triggers_[i]->OnFinish(request, sink);

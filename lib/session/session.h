@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "governor/governor.h"
 #include "pitot/extend/collector.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
@@ -68,7 +69,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     int64_t latest_due_ns = 0;  // the longest that a post window may be
     int64_t due_ns = 0;         // end of the post window
     snapshot::Snapshot snapshot;
-    std::vector<Collector*> collectors;  // that kept its window
+    std::vector<Collector*> collectors;          // that kept its window
+    std::unique_ptr<governor::Report> overhead;  // null: nothing governs
   };
 
   // Hands on what fires on a request or a scope, with when that began.
@@ -89,6 +91,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // trace::RequestObserver, on the host's threads.
   void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept override;
   void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept override;
+  void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept override;
+  void OnLateMember() noexcept override;
   uint64_t LateAfterNs(const char* route) noexcept override;
   // FiringSink, on any thread.
   bool Fire(const Firing& firing) noexcept override;
@@ -114,8 +118,18 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool JoinThreads() noexcept;
 
   std::vector<Collector*> Collectors();
-  // Tells collectors how deep to record, if they are not told yet. On any thread.
+
+  // How deep (depth.cc). On any thread.
   void ApplyDepth(Depth depth) noexcept;
+  void MakeGovernor() noexcept;
+  void CountDepth(DepthStats* stats) noexcept;
+  void NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept;
+  // On the watcher.
+  bool IsGoverned();
+  void Govern() noexcept;
+  void ArmFor(int64_t ns) noexcept;
+  int64_t ArmForLateRequests() noexcept;
+  std::unique_ptr<governor::Report> GetOverhead();
 
   // The watcher.
   void Watch() noexcept;
@@ -137,6 +151,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   model::Trace MakeTrace(const Incident& incident);
   Stats StatsAwake() noexcept;
   void AddAttributes(const Incident& incident, model::Trace* trace);
+  void AddOverhead(const Incident& incident, model::Trace* trace) const;
   Status WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path);
 
   const OwnedOptions options_;
@@ -156,9 +171,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
       files_failed_{0};
 
-  std::atomic<Depth> fixed_depth_;  // kAuto: none
-  std::mutex depth_mutex_;          // before mutex_
-  Depth depth_;                     // guarded by depth_mutex_: that collectors were told
+  std::atomic<Depth> fixed_depth_;                    // kAuto: none
+  std::mutex depth_mutex_;                            // before mutex_
+  Depth depth_;                                       // guarded by depth_mutex_: that collectors were told
+  std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, but for Note
+  std::atomic<governor::Governor*> noting_{nullptr};  // the same, for threads of the host
+  std::atomic<bool> has_batches_{false};              // they are the works, else requests are
+  std::atomic<bool> is_late_{false};                  // a late request joined a batch
 
   // The watcher's own.
   std::unique_ptr<Incident> pending_;
@@ -166,6 +185,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   snapshot::ReserveMemory reserve_;
   SiteNames site_names_;
   uint64_t ages_noted_ticks_ = 0;
+  int64_t late_in_ns_ = INT64_MAX;  // when the next open request becomes late
 
   std::mutex ages_mutex_;
   RingAges ages_;  // guarded by ages_mutex_

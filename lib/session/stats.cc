@@ -67,6 +67,7 @@ Stats Session::Count() noexcept {
   stats.details_refused = requests.details_refused;
   stats.names_refused = trace::NamesRefused() - names_refused_before_;
   AddHistory(&stats);
+  CountDepth(&stats.depth);
 
   const auto process_ns = static_cast<double>(base::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {

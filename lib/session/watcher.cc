@@ -26,6 +26,7 @@ constexpr int64_t kIdleTickNs = 50'000'000;  // where nothing watches open work:
 constexpr uint64_t kStallNoticedNs = 10'000'000;
 constexpr uint64_t kAgesNs = 1'000'000'000;         // between notes on how far rings have been written
 constexpr int64_t kLongestPostNs = 60'000'000'000;  // as Options::post_window_ms
+constexpr int64_t kFiredArmNs = 2'000'000'000;      // after a trigger: the next of its kind are likely to come soon
 constexpr int64_t kPatienceNs = 2'000'000'000;      // for the worker to write an incident at idle priority
 
 // A scope that is open for long.
@@ -61,7 +62,9 @@ void Session::Watch() noexcept {
     const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
     timespec until{};
     clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t sleep_ns = watches_requests || watches_scopes ? kTickNs : kIdleTickNs;
+    const bool is_governed = IsGoverned();
+    int64_t sleep_ns = watches_requests || watches_scopes || is_governed ? kTickNs : kIdleTickNs;
+    sleep_ns = std::min(sleep_ns, late_in_ns_);
     if (pending_ != nullptr) {
       // One that is due already waits for the reserve: who frees it wakes this thread.
       const int64_t left_ns = pending_->due_ns - trace::MonotonicNs();
@@ -81,6 +84,11 @@ void Session::Watch() noexcept {
       CollectFirings();
       if (watches_requests && !stopping) LookForStalledRequests();
       if (watches_scopes && !stopping) LookForStalledScopes();
+      late_in_ns_ = INT64_MAX;
+      if (is_governed && !stopping) {
+        late_in_ns_ = ArmForLateRequests();
+        Govern();
+      }
       CopyIfDue(stopping);
       HurryWorker();
       NoteRingAges();
@@ -175,6 +183,7 @@ void Session::TakeFiring(const QueuedFiring& firing) {
             .message());
   }
   if (answer != IncidentBudget::Answer::kTaken) return suppress();
+  if (IsGoverned()) ArmFor(kFiredArmNs);
   incident->number = next_number_++;
   pending_ = std::move(incident);
   is_pending_.store(true);
@@ -261,6 +270,7 @@ void Session::CopyIfDue(bool at_once) {
   snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, fired, reserve_.Whole(),
                          &pending_->snapshot);
   KeepCollected(pending_.get());
+  pending_->overhead = GetOverhead();
   is_pending_.store(false);
   const std::lock_guard lock(mutex_);
   copied_ = std::move(pending_);

@@ -156,6 +156,7 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   add("details.refused", std::to_string(stats.details_refused));
   add("scopes.misnested", std::to_string(stats.scopes_misnested));
   add("incidents.suppressed", std::to_string(stats.incidents_suppressed));
+  AddOverhead(incident, trace);
 }
 
 Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path) {

@@ -54,6 +54,11 @@ static_assert(std::is_trivially_destructible_v<Slot>);
 // still look into it. Pages are used as requests need them.
 constexpr uint32_t kMostSlots = 65536;
 
+// Batch::info_: the executor's name, then why it was closed, then how many joined.
+constexpr uint32_t kMembersShift = 40;
+constexpr uint64_t kMostMembers = (uint64_t{1} << 24) - 1;
+constexpr uint64_t kInfoMask = (uint64_t{1} << kMembersShift) - 1;  // what is recorded of it
+
 struct Route {
   std::atomic<const char*> name;  // ends with a zero
   Word late_after_ns;             // 0: never
@@ -536,6 +541,7 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
       CopyWords(slot, Outcome{}, &copy.words);
       copy.begin_ticks = slot.begin_ticks.load(kAcquire);
       copy.begin_thread = slot.begin_thread.load(kAcquire);
+      copy.late_ticks = slot.late_ticks.load(kAcquire);
       copy.view = ViewOf(slot, id, Outcome{}, detail::Clock(gate));
       if (slot.id.load(kAcquire) != id || VersionOf(slot.state.load(kAcquire)) != VersionOf(state)) continue;
       visit(context, copy);
@@ -543,6 +549,9 @@ void VisitOpenRequests(void (*visit)(void*, const OpenRequest&), void* context) 
     }
   }
 }
+
+void RequestObserver::OnBatch(uint32_t, uint32_t, uint64_t) noexcept {}
+void RequestObserver::OnLateMember() noexcept {}
 
 RequestCounts CountRequests() noexcept {
   RequestCounts counts;
@@ -793,7 +802,9 @@ void Batch::Join(const Token& token) noexcept {
   if (ring == nullptr || token.request == 0) return;
   const Taken taken = Take(token);
   if (taken.is_over) return;
+  info_ += info_ >> kMembersShift < kMostMembers ? uint64_t{1} << kMembersShift : 0;
   const uint64_t now = detail::Clock(ring->gate);
+  if (IsLate(token)) Tell([](RequestObserver* observer) { observer->OnLateMember(); });
   trace::Emit(
       ring, kJoinSite, now, now,
       {id_, token.request, taken.enqueued_ticks, QueueOf(token) | static_cast<uint64_t>(EnqueuerOf(token)) << 32});
@@ -806,14 +817,16 @@ void Batch::Leave(const Token& token) noexcept {
   trace::Emit(ring, kLeaveSite, now, now, {id_, token.request});
 }
 
-void Batch::Close(BatchClose why) noexcept { info_ = (info_ & 0xffffffff) | static_cast<uint64_t>(why) << 32; }
+void Batch::Close(BatchClose why) noexcept {
+  info_ = (info_ & ~(uint64_t{0xff} << 32)) | static_cast<uint64_t>(why) << 32;
+}
 
 void Batch::Submitted() noexcept {
   ThreadRing* ring = id_ != 0 ? EnterThread() : nullptr;
   if (ring == nullptr) return;
   submitted_ = detail::Clock(ring->gate);
   // The end says it, too; but a batch may hang before its end.
-  trace::Emit(ring, kSubmittedSite, begin_, submitted_, {id_, info_});
+  trace::Emit(ring, kSubmittedSite, begin_, submitted_, {id_, info_ & kInfoMask});
 }
 
 void Batch::Finish() noexcept {
@@ -822,8 +835,12 @@ void Batch::Finish() noexcept {
   ThreadRing* ring = id != 0 ? EnterThread() : nullptr;
   if (ring == nullptr) return;
   const uint64_t now = detail::Clock(ring->gate);
-  trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_, submitted_ != 0 ? submitted_ - begin_ : 0});
+  trace::Emit(ring, kBatchEndSite, begin_, now, {id, info_ & kInfoMask, submitted_ != 0 ? submitted_ - begin_ : 0});
   if (ring->batch == id) SetBatchContext(ring, 0, now);
+  const uint64_t duration_ns = NsOfTicks(now > begin_ ? now - begin_ : 0);
+  Tell([&](RequestObserver* observer) {
+    observer->OnBatch(static_cast<uint32_t>(info_), static_cast<uint32_t>(info_ >> kMembersShift), duration_ns);
+  });
 }
 
 AsyncScope::AsyncScope(const Site* begin_site, const Site* end_site, const Token& token) noexcept

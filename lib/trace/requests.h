@@ -21,6 +21,10 @@ class RequestObserver {
  public:
   virtual void OnFinish(const RequestView& request, uint64_t begin_ticks) noexcept = 0;
   virtual void OnTokens(const RequestView& request, uint64_t begin_ticks, uint64_t gap_ns) noexcept = 0;
+  // A batch has ended; `executor` is the index of its Name. Requests may be served without any.
+  virtual void OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept;
+  // A batch takes in a request that is late already.
+  virtual void OnLateMember() noexcept;
   // The ns from which a request of this route is late; 0: never.
   virtual uint64_t LateAfterNs(const char* route) noexcept = 0;
 
@@ -36,9 +40,10 @@ struct RequestCounts {
 struct OpenRequest {
   RecordWords words;
   uint64_t begin_ticks = 0;
-  uint32_t begin_thread = 0;  // number
-  bool is_ending = false;     // Finish has begun; its record may not be there yet
-  RequestView view;           // `route` lives as long as the process
+  uint32_t begin_thread = 0;           // number
+  uint64_t late_ticks = ~uint64_t{0};  // when it becomes late; ~0: never
+  bool is_ending = false;              // Finish has begun; its record may not be there yet
+  RequestView view;                    // `route` lives as long as the process
 };
 
 // Has a route kept apart from "(other)" for the life of the process. False if no place is left.

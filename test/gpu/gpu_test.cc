@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "collect/cupti/collector.h"
+#include "collect/cupti/driver.h"
 #include "gpu/work.h"
 #include "pitot/collect/cupti.h"
 #include "session/host.h"
@@ -126,6 +128,40 @@ TEST_CASE("every kernel, copy and set of a request is tied to its call, scope an
   std::printf("device: %s, %u multiprocessors\n", std::string(trace.strings[trace.devices[0].name]).c_str(),
               trace.devices[0].multiprocessors);
   CHECK(trace.devices[0].multiprocessors != 0);
+}
+
+TEST_CASE("without a subscription calls are tied through records, switched on late, too", "[gpu][records]") {
+  GpuHost host(Depth::kScopes);
+  REQUIRE(host.Start());
+  const pitot::cupti::Control::Surroundings surroundings{[]() noexcept { return pitot::cupti::KinetoState::kIdle; },
+                                                         pitot::cupti::IsCudaInUse};
+  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, surroundings));
+  if (!status.ok()) return WARN("skipped, there is no GPU: " << status.message());
+  const gpu::Stream stream = gpu::MakeStream();
+  gpu::LaunchEmpty(stream);
+  gpu::Synchronize();
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+    PITOT_SCOPE("forward");
+    for (int i = 0; i < 100; ++i) gpu::LaunchSpin(stream, 2000);
+    gpu::SynchronizeStream(stream);
+    REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());
+    gpu::LaunchEmpty(stream);
+    gpu::Synchronize();
+  }
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  const std::vector<uint32_t> kernels = Kernels(trace, "Spin");
+  uint32_t joined = 0, threads = 0;
+  for (const uint32_t kernel : kernels) {
+    const uint32_t call = trace.gpu.call[kernel];
+    joined += call != kNone;
+    threads += call != kNone && trace.calls.thread[call] != kNone;
+  }
+  std::printf("kernels %zu, tied to a call %u, to a thread %u\n", kernels.size(), joined, threads);
+  CHECK(kernels.size() == 300);
+  CHECK(joined == 300);
+  CHECK(threads == 300);
 }
 
 TEST_CASE("graphs at graph level, then node level, then back, without a crash", "[gpu][graphs]") {

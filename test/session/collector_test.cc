@@ -23,6 +23,8 @@ using session_test::Host;
 struct Seen {
   std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
   std::atomic<int64_t> kept_from_ns{0};
+  std::atomic<int> paused{0}, resumed{0};
+  std::atomic<pitot::Depth> depth{pitot::Depth::kAuto};
 };
 
 struct FakeCollector final : pitot::Collector {
@@ -33,6 +35,13 @@ struct FakeCollector final : pitot::Collector {
     return start;
   }
   void Stop() noexcept override { ++seen->stopped; }
+  pitot::Depth Deepest() const noexcept override { return pitot::Depth::kKernels; }
+  void SetDepth(pitot::Depth depth) noexcept override { seen->depth = depth; }
+  Status Pause() noexcept override { return ++seen->paused, Status(); }
+  Status Resume() noexcept override {
+    ++seen->resumed;
+    return Status(StatusCode::kUnavailable, "somebody else has it");
+  }
   void Keep(int64_t begin_ns) noexcept override {
     ++seen->kept;
     seen->kept_from_ns = begin_ns;
@@ -132,4 +141,108 @@ TEST_CASE("no collector is added to a recorder that was stopped", "[collector]")
   host.recorder.Stop();
   CHECK(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).code() == StatusCode::kNotRunning);
   CHECK(seen.started == 0);
+}
+
+namespace {
+
+using pitot::Depth;
+
+// A host with a collector, whose depth is free.
+struct GovernedHost : Host {
+  GovernedHost() {
+    REQUIRE(Start());
+    REQUIRE(recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  }
+  bool Becomes(Depth depth) const {
+    return fakes::WaitUntil([&] { return seen.depth == depth; });
+  }
+  Seen seen;
+};
+
+std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a collector records as deep as the host fixes, from its first moment on", "[collector][depth]") {
+  Seen seen;
+  Host host;
+  host.options.depth = Depth::kGraphs;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  CHECK(seen.depth == Depth::kGraphs);
+  REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+  CHECK(seen.depth == Depth::kKernels);
+  CHECK(host.recorder.Stats().depth.depth == Depth::kKernels);
+  CHECK(std::string(host.recorder.Stats().depth.state).empty());
+  CHECK(host.recorder.SetDepth(static_cast<Depth>(7)).code() == StatusCode::kInvalidArgument);
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(Attribute(host.traces()[0], "depth") == "kernels, fixed by the host");
+  host.recorder.Stop();
+  CHECK(host.recorder.SetDepth(Depth::kScopes).code() == StatusCode::kNotRunning);
+}
+
+TEST_CASE("a request that becomes late while it is open has all recorded until it has ended", "[collector][depth]") {
+  GovernedHost host;
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.route = "/slow", .above_ms = 20})).ok());
+  REQUIRE(host.Becomes(Depth::kScopes));
+  pitot::Request request = pitot::Request::Begin("/slow");
+  CHECK(host.Becomes(Depth::kKernels));
+  request.Finish(pitot::Outcome::kCancelled);  // fires nothing
+  CHECK(host.Becomes(Depth::kScopes));
+  CHECK(host.recorder.Stats().depth.armed_percent > 0);
+}
+
+TEST_CASE("a batch that takes in a late request has all recorded", "[collector][depth]") {
+  GovernedHost host;
+  pitot::Request request = pitot::Request::Begin("/slow");
+  request.SetDeadline(1);
+  REQUIRE(fakes::WaitUntil([&] { return request.IsLate(); }));
+  pitot::Batch batch = pitot::Batch::Begin("executor");
+  batch.Join(request.token());
+  CHECK(host.Becomes(Depth::kKernels));
+  batch.Finish();
+  request.Finish(pitot::Outcome::kCancelled);
+  CHECK(host.Becomes(Depth::kScopes));
+}
+
+TEST_CASE("after a trigger has fired all is recorded for a while", "[collector][depth]") {
+  GovernedHost host;
+  REQUIRE(host.Becomes(Depth::kScopes));
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(host.Becomes(Depth::kKernels));
+  CHECK(host.Becomes(Depth::kScopes));
+}
+
+TEST_CASE("an incident says what recording costs, unknown until enough was measured", "[collector][depth]") {
+  GovernedHost host;
+  for (int i = 0; i < 50; ++i) {
+    pitot::Batch batch = pitot::Batch::Begin("executor");
+    batch.Finish();
+  }
+  REQUIRE(host.TriggerAndFlush());
+  const pitot::model::Trace trace = host.traces()[0];
+  CHECK(Attribute(trace, "overhead.budget") == "1 %");
+  CHECK(Attribute(trace, "overhead.mean") != "");
+  CHECK(Attribute(trace, "overhead.state") != "");
+  CHECK(Attribute(trace, "overhead.kernels").find("on the mean unknown, on the p99 unknown") == 0);
+  CHECK(Attribute(trace, "overhead.ops") == "");
+  const pitot::DepthStats stats = host.recorder.Stats().depth;
+  CHECK_FALSE(stats.mean[2].is_known);
+  CHECK(std::string(stats.state) != "");
+}
+
+TEST_CASE("CUPTI is handed over and taken back by collectors, whose words the host gets", "[collector]") {
+  GovernedHost host;
+  CHECK(host.recorder.PauseCupti().ok());
+  const Status status = host.recorder.ResumeCupti();
+  CHECK(host.seen.paused == 1);
+  CHECK(host.seen.resumed == 1);
+  CHECK(std::string(status.message()) == "somebody else has it");
+  host.recorder.Stop();
+  CHECK(host.recorder.PauseCupti().code() == StatusCode::kNotRunning);
 }

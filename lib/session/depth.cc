@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Session on depth: what the host has fixed, or what the governor says; and all of it where a request is slow.
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstring>
+#include <iterator>
+
+#include "base/clock.h"
+#include "pitot/outcome.h"
+#include "session/calibrate.h"
+#include "session/session.h"
+
+namespace pitot::session {
+namespace {
+
+using base::ClockNs;
+
+// How long all is recorded after the last that was seen of a late request: its batch is on its way to the GPU.
+constexpr int64_t kLateArmNs = 50'000'000;
+
+static_assert(sizeof(DepthStats::state) == sizeof(governor::Report::state));
+static_assert(std::size(DepthStats{}.mean) == governor::kDepths);
+
+uint32_t DepthsUpTo(Depth deepest) { return (2u << static_cast<uint32_t>(deepest)) - 1; }
+
+const char* DepthName(Depth depth) {
+  static constexpr const char* kNames[] = {"scopes", "graphs", "kernels", "ops"};
+  return depth <= Depth::kOps ? kNames[static_cast<size_t>(depth)] : "auto";
+}
+
+// "0.4 % [0.1, 0.8]".
+std::string Text(const governor::Estimate& estimate) {
+  if (!estimate.is_known) return "unknown";
+  char text[96];
+  std::snprintf(text, sizeof text, "%.1f %% [%.1f, %.1f]", estimate.percent, estimate.low_percent,
+                estimate.high_percent);
+  return text;
+}
+
+}  // namespace
+
+Status Session::SetDepth(Depth depth) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  if (depth > Depth::kOps && depth != Depth::kAuto)
+    return Said(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
+  fixed_depth_.store(depth);
+  ApplyDepth(depth != Depth::kAuto ? depth : Depth::kScopes);
+  return {};
+}
+
+// Tells collectors how deep to record, if they are not told yet.
+void Session::ApplyDepth(Depth depth) noexcept {
+  if (!EnterHost()) return;
+  const std::lock_guard depth_lock(depth_mutex_);
+  if (depth != depth_) {
+    try {
+      for (Collector* collector : Collectors()) collector->SetDepth(depth);
+      depth_ = depth;
+    } catch (const std::bad_alloc&) {
+      // The next time.
+    }
+  }
+  LeaveHost();
+}
+
+// With the first collector: without one there is nothing to govern. Called with depth_mutex_ held.
+void Session::MakeGovernor() noexcept {
+  governor::Options options;
+  options.budget_percent = options_.values.overhead_budget_percent;
+  // Of the process: a fleet that started together must not switch together.
+  options.seed = static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)) ^ reinterpret_cast<uintptr_t>(this);
+  governor_ = governor::Governor::Make(options);
+  noting_.store(governor_.get());
+  sem_post(&wake_);
+}
+
+void Session::NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept {
+  governor::Governor* const governor = noting_.load(std::memory_order_acquire);
+  if (governor == nullptr || fixed_depth_.load(std::memory_order_relaxed) != Depth::kAuto) return;
+  const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+  governor->Note(work_class, now_ns - static_cast<int64_t>(duration_ns), now_ns);
+}
+
+// On the host's threads. Batches of about as many members are alike.
+void Session::OnBatch(uint32_t executor, uint32_t members, uint64_t duration_ns) noexcept {
+  if (!has_batches_.load(std::memory_order_relaxed)) has_batches_.store(true, std::memory_order_relaxed);
+  NoteWork(1u << 31 | executor << 8 | static_cast<uint32_t>(std::bit_width(members)), duration_ns);
+}
+
+void Session::OnLateMember() noexcept {
+  if (noting_.load(std::memory_order_relaxed) != nullptr && !is_late_.exchange(true)) sem_post(&wake_);
+}
+
+bool Session::IsGoverned() {
+  return noting_.load(std::memory_order_relaxed) != nullptr && fixed_depth_.load() == Depth::kAuto;
+}
+
+void Session::Govern() noexcept {
+  if (!EnterHost()) return;
+  Depth depth = Depth::kScopes;
+  try {
+    Depth deepest = Depth::kScopes;
+    for (Collector* collector : Collectors()) deepest = std::max(deepest, collector->Deepest());
+    const std::lock_guard lock(depth_mutex_);
+    governor_->SetAvailable(DepthsUpTo(deepest));
+    depth = governor_->Tick(ClockNs(CLOCK_MONOTONIC));
+  } catch (const std::bad_alloc&) {
+    // The next tick.
+  }
+  LeaveHost();
+  ApplyDepth(depth);
+}
+
+// All is recorded from now on, for so long.
+void Session::ArmFor(int64_t ns) noexcept {
+  Depth depth;
+  {
+    const std::lock_guard lock(depth_mutex_);
+    const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+    depth = governor_->Arm(now_ns, now_ns + ns);
+  }
+  ApplyDepth(depth);
+}
+
+// Where a request that is open is late, or joined a batch late. Returns in how many ns the next becomes late.
+int64_t Session::ArmForLateRequests() noexcept {
+  struct Looked {
+    uint64_t now;
+    uint64_t next = ~uint64_t{0};
+    bool is_late = false;
+  } looked{detail::Clock(slow_clock_ ? 1 : 0)};
+  trace::VisitOpenRequests(
+      [](void* context, const trace::OpenRequest& request) {
+        auto* const it = static_cast<Looked*>(context);
+        if (request.is_ending || request.late_ticks == ~uint64_t{0}) return;
+        if (request.late_ticks <= it->now)
+          it->is_late = true;
+        else
+          it->next = std::min(it->next, request.late_ticks);
+      },
+      &looked);
+  if (is_late_.exchange(false) || looked.is_late) ArmFor(kLateArmNs);
+  return looked.next == ~uint64_t{0}
+             ? INT64_MAX
+             : static_cast<int64_t>(static_cast<double>(looked.next - looked.now) / TicksPerNs());
+}
+
+std::unique_ptr<governor::Report> Session::GetOverhead() {
+  if (noting_.load() == nullptr) return nullptr;
+  auto report = std::make_unique<governor::Report>();
+  const std::lock_guard lock(depth_mutex_);
+  *report = governor_->GetReport();
+  report->depth = depth_;
+  return report;
+}
+
+void Session::CountDepth(DepthStats* stats) noexcept {
+  const std::lock_guard lock(depth_mutex_);
+  stats->depth = depth_;
+  if (governor_ == nullptr || fixed_depth_.load() != Depth::kAuto) return;
+  const governor::Report report = governor_->GetReport();
+  const auto copy = [](const governor::Estimate& from, Overhead* to) {
+    if (from.is_known) *to = {true, from.percent, from.low_percent, from.high_percent};
+  };
+  std::memcpy(stats->state, report.state, sizeof stats->state);
+  copy(report.cost, &stats->cost);
+  for (size_t i = 1; i < governor::kDepths; ++i) {
+    copy(report.depths[i].mean, &stats->mean[i]);
+    copy(report.depths[i].p99, &stats->p99[i]);
+    stats->works[i] = report.depths[i].works;
+  }
+  stats->armed_percent = report.armed_percent;
+  stats->works_lost = report.notes_lost;
+}
+
+// What recording costs, as far as it was measured.
+void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
+  if (incident.overhead == nullptr) return;
+  const governor::Report& report = *incident.overhead;
+  const auto add = [trace](const std::string& key, const std::string& value) {
+    trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
+  };
+  const Depth fixed = fixed_depth_.load();
+  add("depth", std::string(DepthName(report.depth)) + (fixed != Depth::kAuto ? ", fixed by the host" : ""));
+  if (fixed != Depth::kAuto) return;
+  char budget[64];
+  std::snprintf(budget, sizeof budget, "%g %%", options_.values.overhead_budget_percent);
+  add("overhead.budget", budget);
+  add("overhead.state", report.state);
+  add("overhead.mean", Text(report.cost));
+  for (size_t i = 1; i < governor::kDepths; ++i) {
+    const governor::DepthReport& depth = report.depths[i];
+    if (!depth.is_available) continue;
+    char rest[160];
+    std::snprintf(rest, sizeof rest, ", on the p99 %s, of %llu blocks with %llu works; %.1f %% of the time",
+                  Text(depth.p99).c_str(), static_cast<unsigned long long>(depth.blocks),
+                  static_cast<unsigned long long>(depth.works), depth.time_percent);
+    add(std::string("overhead.") + DepthName(static_cast<Depth>(i)), "on the mean " + Text(depth.mean) + rest);
+  }
+  if (report.notes_lost != 0) add("overhead.works_lost", std::to_string(report.notes_lost));
+}
+
+}  // namespace pitot::session
