@@ -33,6 +33,8 @@ void UseThreads(int count) {
 
 }  // namespace
 
+bool UsesCuda(const ClassifierOptions& options) { return ChooseDevice(options.device) == torch::kCUDA; }
+
 struct Classifier::Network {
   torch::Device device;
   ResNet50 net;

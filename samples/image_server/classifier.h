@@ -27,6 +27,9 @@ struct ClassifierOptions {
   int threads = 1;
 };
 
+// Whether it will run on a GPU. Throws if it cannot run where it is told to. Makes no CUDA context.
+bool UsesCuda(const ClassifierOptions& options);
+
 class Classifier {
  public:
   static constexpr int64_t kClasses = 1000;

@@ -19,6 +19,8 @@
 #include "image_server/faults.h"
 #include "image_server/http_server.h"
 #include "image_server/options.h"
+#include "pitot/collect/cupti.h"
+#include "pitot/collect/nvml.h"
 #include "pitot/pitot.h"
 
 namespace image_server {
@@ -37,6 +39,12 @@ pitot::Recorder StartRecorder(const Options& options) {
   pitot::Recorder recorder = pitot::Recorder::Start(recording);
   Warn(recorder.status());
   if (!recorder.status().ok()) return recorder;
+
+  // What the GPU does and what state it is in. Before the network is loaded: CUPTI wants to be there before CUDA.
+  if (UsesCuda(options.classifier)) {
+    if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector()));
+    if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
+  }
 
   // What is worth an incident: any request above the objective; several within a short time that are slow for their
   // size, although the objective is met; a failure; a request that does not end.

@@ -64,6 +64,8 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--slo-ms", options.slo_ms, "A slower request is an incident")
       ->check(CLI::PositiveNumber)
       ->group(recording);
+  app.add_flag("!--no-cupti", options.collect_cupti, "Do not record what the GPU does")->group(recording);
+  app.add_flag("!--no-nvml", options.collect_nvml, "Do not record what state the GPU is in")->group(recording);
   app.add_flag("!--no-recorder", options.record, "Serve unrecorded")->group(recording);
 
   auto* const faults = "Faults";

@@ -27,6 +27,8 @@ struct Options {
   bool record = true;
   std::string incident_directory;
   double slo_ms = 50;
+  bool collect_cupti = true;
+  bool collect_nvml = true;
 };
 
 // Exits the process for --help and for what it does not understand.

@@ -45,6 +45,7 @@ constexpr int64_t kTickNs = 20'000'000;        // the newest record is then 10 m
 constexpr int64_t kPairsNs = 100'000'000;      // between readings of the clocks
 constexpr int64_t kForgetNs = 1'000'000'000;   // how long the name behind a pointer is believed
 constexpr int64_t kSilenceNs = 3'000'000'000;  // without a buffer while launches go on: somebody took them
+constexpr int64_t kRenewNs = 500'000'000;      // without a buffer, beside LibTorch
 constexpr uint64_t kSilentLaunches = 1000;
 constexpr size_t kDepthsKept = 4096;
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
@@ -179,7 +180,7 @@ class CuptiCollector final : public Collector {
   ClockPairs pairs_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<GpuRecord> decoded_;
-  int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0;
+  int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
   BufferCounts before_, seen_;
   uint64_t bad_seen_ = 0, launches_seen_ = 0;
 
@@ -323,7 +324,7 @@ void CuptiCollector::Round(int64_t now_ns) {
   if (now_ns - paired_ns_ >= kPairsNs) paired_ns_ = now_ns, pairs_.Add(ReadClockPair());
   if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
   const BufferCounts before = engine_->pool->counts();
-  control_->Tick(now_ns);
+  control_->Tick(now_ns, before.requested != before_.requested);
   NoteDepth();
   // Where nothing is out there is nothing to hand over.
   if (before.requested - before.refused != before.completed) control_->Flush();
@@ -363,6 +364,10 @@ void CuptiCollector::DecodeAll(int64_t now_ns) {
 
 // Launches go on and no buffer is asked for: somebody registered callbacks of their own.
 void CuptiCollector::LookForSilence(int64_t now_ns) {
+  if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= kRenewNs) {
+    renewed_ns_ = now_ns;
+    control_->Renew();
+  }
   const uint64_t launches = engine_->calls.launches();
   const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;
   if (!records || buffer_seen_ns_ == 0 || now_ns == buffer_seen_ns_) {

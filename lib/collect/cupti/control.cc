@@ -115,6 +115,7 @@ Status Control::Take() {
                  ResultName(api_, result).c_str());
   }
   enabled_ = 0, calls_level_ = 0;
+  is_settling_ = source_.load() == CallSource::kRecords && !has_call_records_;
   // Who does not hear of new graphs cannot tell which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   mode_.store(Mode::kOn);
@@ -150,12 +151,15 @@ Status Control::Subscribe(KinetoState kineto) {
                  other[0] != '\0' ? ": " : "", other);
   }
   subscriber_ = nullptr;
-  if (has_filtered)
+  // Records of calls come only where they were switched on before the process used CUDA.
+  if (has_filtered && (has_call_records_ || !surroundings_.is_cuda_in_use())) {
     source_.store(CallSource::kRecords);
-  else
+  } else {
+    reason_ = has_filtered ? "added after CUDA was in use" : "CUPTI is older than 12.5";
     reason_ =
-        "PyTorch's profiler is in the process and this CUPTI is older than 12.5: calls are not recorded, what GPUs "
-        "did is not tied to requests";
+        "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, and " +
+        reason_;
+  }
   return {};
 }
 
@@ -225,7 +229,7 @@ void Control::SetDepth(Depth depth) noexcept {
   }
 }
 
-void Control::Tick(int64_t now_ns) noexcept {
+void Control::Tick(int64_t now_ns, bool is_used) noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
@@ -253,7 +257,9 @@ void Control::Tick(int64_t now_ns) noexcept {
         Release();
         if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
       }
-      if (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs) Apply();
+      const bool has_settled = is_settling_ && is_used;
+      if (has_settled) is_settling_ = false, has_call_records_ = true;
+      if (has_settled || (is_waiting_ && now_ns - without_since_ns_ >= kWithoutNs)) Apply();
     }
   } catch (const std::exception&) {
     // The next tick tries again.
@@ -275,6 +281,22 @@ void Control::Reclaim() noexcept {
     const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
     if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
     enabled_ &= uint64_t{1} << kGraphTrace;
+    Apply();
+  } catch (const std::bad_alloc&) {
+    // The next time.
+  }
+}
+
+void Control::Renew() noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  try {
+    const std::lock_guard lock(mutex_);
+    if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || subscriber_ != nullptr) return;
+    if (surroundings_.ask_kineto() != KinetoState::kIdle) return;
+    const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
+    if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
+    enabled_ = 0, calls_level_ = 0;
     Apply();
   } catch (const std::bad_alloc&) {
     // The next time.
@@ -318,7 +340,7 @@ void Control::Apply() {
   is_waiting_ = false;
   if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted_ != Depth::kScopes);
-  EnableCalls(wants_nodes ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
+  EnableCalls(wants_nodes || is_settling_ ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
   if (mode() == Mode::kOn) effective_.store(std::min(wanted_, Depth::kKernels));
 }
 

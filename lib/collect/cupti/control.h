@@ -58,10 +58,13 @@ class Control {
   Status Pause() noexcept;
   Status Resume() noexcept;
   // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
-  // Thread: the decoding one, every 20 ms or so.
-  void Tick(int64_t now_ns) noexcept;
+  // `is_used`: CUPTI has asked for a buffer since it was taken. Thread: the decoding one, every 20 ms or so.
+  void Tick(int64_t now_ns, bool is_used) noexcept;
   // Somebody registered callbacks over ours: registers them again, three times at most, then gives up. Thread: as Tick.
   void Reclaim() noexcept;
+  // No buffer was asked for in a while, and LibTorch is in the process: its profiler may have come and gone between two
+  // ticks, and left everything off. Switches all on again that should be. Thread: as Tick.
+  void Renew() noexcept;
   // Has CUPTI hand over what is complete. Thread: as Tick.
   void Flush() noexcept;
 
@@ -103,8 +106,10 @@ class Control {
   uint64_t enabled_ = 0;          // kinds, by bit
   uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
   Depth wanted_ = Depth::kScopes;
-  bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
-  int64_t without_since_ns_ = 0;  // since when
+  bool has_call_records_ = false;  // they were on when the process first used CUDA
+  bool is_settling_ = false;       // they are on until it does
+  bool is_waiting_ = false;        // for each graph to be launched once with nothing recorded
+  int64_t without_since_ns_ = 0;   // since when
   uint32_t reclaimed_ = 0;
   std::string reason_;
 

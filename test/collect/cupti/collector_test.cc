@@ -50,6 +50,7 @@ struct GpuHost : session_test::Host {
     g_kineto = KinetoState::kAbsent;
     g_cuda_in_use = false;
     cupti_options.library = library;
+    options.depth = Depth::kScopes;  // the tests choose
     options.max_incidents_per_cause_and_hour = 1'000'000;
   }
   Status Add() {
@@ -321,6 +322,44 @@ TEST_CASE("PyTorch's profiler gets CUPTI whole when it begins, and Pitot comes b
 
   CHECK(Attribute(trace, "cupti") == "");
   CHECK(CountNamed(trace, "profiled") == 0);
+}
+
+TEST_CASE("a profile of PyTorch's that nobody saw come and go is made up for", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "before"});
+  // What Kineto leaves behind.
+  host.cuda.RegisterOther();
+  host.cuda.DisableAll();
+  CHECK(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "after"});
+    return CountNamed(host.Incident(), "after") != 0;
+  }));
+}
+
+TEST_CASE("records of calls are switched on before CUDA is used, or they never come", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.Run({.name = "first"});  // makes the context
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == 0; }));
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "gemm"});
+  const model::Trace trace = host.Incident();
+  REQUIRE(Find(trace, "gemm") != kNone);
+  CHECK(trace.gpu.call[Find(trace, "gemm")] != kNone);
+
+  host.recorder.Stop();
+  GpuHost late;
+  g_kineto = KinetoState::kIdle;
+  g_cuda_in_use = true;
+  late.cuda.Run({.name = "first"});
+  REQUIRE(late.StartAt(Depth::kKernels));
+  late.cuda.Run({.name = "gemm"});
+  const model::Trace untied = late.Incident();
+  CHECK(untied.gpu.call[Find(untied, "gemm")] == kNone);
+  CHECK_THAT(Attribute(untied, "cupti"), Catch::Contains("calls are not recorded"));
 }
 
 TEST_CASE("a recorder that starts while PyTorch's profiler runs waits for it", "[cupti]") {

@@ -75,6 +75,7 @@ struct State {
   std::string other_, broken_;
   std::vector<Graph> graphs_;
   Level level_ = Level::kOff;
+  bool has_context_ = false, has_call_records_ = false;
   std::vector<uint8_t*> foreign_;  // buffers of others
   size_t dropped_ = 0;
   uint64_t buffers_of_other_ = 0, dear_replays_ = 0;
@@ -179,6 +180,11 @@ class Library final : public fakes::FakeCupti, State {
   void UnsubscribeOther() override {
     const std::lock_guard lock(mutex_);
     has_other_ = false;
+  }
+  void DisableAll() override {
+    const std::lock_guard lock(mutex_);
+    enabled_.clear();
+    filtered_.clear();
   }
   void RegisterOther() override {
     const std::lock_guard lock(mutex_);
@@ -423,7 +429,9 @@ class Library final : public fakes::FakeCupti, State {
     const ApiName* const api = Find(plain);
     if (api == nullptr) return;
     const uint32_t kind = api->domain == kRuntimeApi ? kRuntime : kDriver;
-    if (filtered_.count({static_cast<int>(kind), api->id}) != 0) {
+    // As CUPTI 13.0 does: none unless some were on when the context was made.
+    if (!has_context_) has_context_ = true, has_call_records_ = !filtered_.empty();
+    if (has_call_records_ && filtered_.count({static_cast<int>(kind), api->id}) != 0) {
       FakeBuffer record(generation_);
       const auto thread = static_cast<uint32_t>(thread_id_type_ == kSystemThreadId ? gettid() : 1);
       record.Call(kind, api->id, thread, static_cast<uint64_t>(called_ns), static_cast<uint64_t>(RealtimeNs()),

@@ -39,6 +39,7 @@ class FakeCupti {
   // Other users of CUPTI.
   virtual void SubscribeOther(const char* name) = 0;
   virtual void UnsubscribeOther() = 0;
+  virtual void DisableAll() = 0;               // kinds, as Kineto does at its end
   virtual void RegisterOther() = 0;            // takes the buffers, as Kineto does
   virtual void GiveForeign(size_t valid) = 0;  // completes a buffer that the client never gave
   virtual uint64_t buffers_of_other() const = 0;
