@@ -46,3 +46,4 @@ function(pitot_add_gpu_sample name)
 endfunction()
 
 pitot_add_gpu_sample(vector_add vector_add/add.cu vector_add/main.cc)
+pitot_add_gpu_sample(small_copies small_copies/dot.cu small_copies/main.cc)
