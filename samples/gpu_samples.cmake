@@ -47,3 +47,5 @@ endfunction()
 
 pitot_add_gpu_sample(vector_add vector_add/add.cu vector_add/main.cc)
 pitot_add_gpu_sample(small_copies small_copies/dot.cu small_copies/main.cc)
+pitot_add_gpu_sample(graph_decode graph_decode/kernels.cu graph_decode/decoder.cc graph_decode/main.cc
+                     graph_decode/weights.cc)
