@@ -45,7 +45,8 @@ function(pitot_add_gpu_sample name)
   endif()
 endfunction()
 
-pitot_add_gpu_sample(vector_add vector_add/add.cu vector_add/main.cc)
-pitot_add_gpu_sample(small_copies small_copies/dot.cu small_copies/main.cc)
-pitot_add_gpu_sample(graph_decode graph_decode/kernels.cu graph_decode/decoder.cc graph_decode/main.cc
-                     graph_decode/weights.cc)
+# Folders of their own, because LibTorch changes how CUDA is compiled in the one where it is looked for.
+add_subdirectory(attention_compare)
+add_subdirectory(graph_decode)
+add_subdirectory(small_copies)
+add_subdirectory(vector_add)

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -32,10 +33,6 @@ bool ReadNumber(const char* text, double* value) {
   char* end = nullptr;
   *value = std::strtod(text, &end);
   return end != text && *end == '\0' && std::isfinite(*value);
-}
-
-void Say(const char* what, const pitot::Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "%s: %s\n", what, status.message());
 }
 
 }  // namespace
@@ -136,7 +133,7 @@ Recording::Recording(const Arguments& arguments) : program_(arguments.program())
     pitot::Hooks hooks;
     hooks.on_incident = OnIncident;
     hooks.context = this;
-    Say("hooks", recorder_.SetHooks(hooks));
+    recorder_.SetHooks(hooks);
     pitot::CuptiOptions cupti;
     cupti.graph_level = arguments.depth() == pitot::Depth::kGraphs;
     has_cupti_ = recorder_.Add(pitot::MakeCuptiCollector(cupti)).ok();
@@ -157,12 +154,12 @@ void Recording::OnIncident(void* context, const pitot::IncidentInfo& incident) {
 }
 
 int Recording::Incident(const char* reason, const char* look_at) {
-  Say("incident", recorder_.Trigger(reason));
-  Say("incident", recorder_.Flush(60'000));
+  pitot::Status status = recorder_.Trigger(reason);
+  if (status.ok()) status = recorder_.Flush(60'000);
   const std::lock_guard lock(mutex_);
   if (directory_.empty()) {
-    std::printf("%s: it ran and its results are right, but no incident was written.\n", program_);
-    return recorder_.status().ok() ? 1 : kSkipped;
+    std::printf("%s: no incident was written: %s\n", program_, status.ok() ? "see above" : status.message());
+    return status.code() == pitot::StatusCode::kDisabled ? kSkipped : 1;
   }
   std::printf("incident: %s\n", directory_.c_str());
   if (!has_cupti_) {
@@ -173,22 +170,24 @@ int Recording::Incident(const char* reason, const char* look_at) {
   return kDone;
 }
 
-void Serve(const Arguments& arguments, const std::function<void(int number)>& serve) {
+void Serve(const Arguments& arguments, const std::function<const char*(int number)>& serve) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> ms;
+  std::map<std::string, std::vector<double>> routes;  // ms of each request
+  int requests = 0;
   const Clock::time_point begin = Clock::now();
   const auto end = begin + std::chrono::duration<double>(arguments.seconds());
   Clock::time_point now = begin;
   do {
-    serve(static_cast<int>(ms.size()));
+    const char* const route = serve(requests++);
     const Clock::time_point done = Clock::now();
-    ms.push_back(std::chrono::duration<double, std::milli>(done - now).count());
+    routes[route].push_back(std::chrono::duration<double, std::milli>(done - now).count());
     now = done;
-  } while (now < end && (arguments.requests() == 0 || ms.size() < static_cast<size_t>(arguments.requests())));
-  const double seconds = std::chrono::duration<double>(now - begin).count();
-  std::sort(ms.begin(), ms.end());
-  std::printf("%zu requests in %.2f s: %.1f a second, median %.3f ms, longest %.3f ms\n", ms.size(), seconds,
-              static_cast<double>(ms.size()) / seconds, ms[ms.size() / 2], ms.back());
+  } while (now < end && (arguments.requests() == 0 || requests < arguments.requests()));
+  for (auto& [route, ms] : routes) {
+    std::sort(ms.begin(), ms.end());
+    std::printf("%s: %zu requests, median %.3f ms, longest %.3f ms\n", route.c_str(), ms.size(), ms[ms.size() / 2],
+                ms.back());
+  }
 }
 
 void CheckClose(const char* what, const float* values, const float* expected, size_t size, float tolerance) {

@@ -8,7 +8,7 @@
 //   arguments.Parse(argc, argv);
 //   Recording recording(arguments);      // before CUDA is touched
 //   ...
-//   Serve(arguments, [&](int number) { ... });
+//   Serve(arguments, [&](int number) { ...; return "/add"; });
 //   return recording.Incident("...", "...");
 #ifndef PITOT_SAMPLES_GPU_COMMON_SAMPLE_H_
 #define PITOT_SAMPLES_GPU_COMMON_SAMPLE_H_
@@ -83,8 +83,9 @@ class Recording {
   pitot::Recorder recorder_;
 };
 
-// Calls `serve` with 0, 1, 2 and so on until the arguments' seconds or requests are over; prints how long a call took.
-void Serve(const Arguments& arguments, const std::function<void(int number)>& serve);
+// Calls `serve` with 0, 1, 2 and so on until the arguments' seconds or requests are over; it returns the route of what
+// it served, a literal. Prints for each route how long a call took.
+void Serve(const Arguments& arguments, const std::function<const char*(int number)>& serve);
 
 // Throws unless each value is within `tolerance` of what is expected, relative to values above one.
 void CheckClose(const char* what, const float* values, const float* expected, size_t size, float tolerance);

@@ -90,6 +90,7 @@ int Main(int argc, char** argv) {
       request.Emit();
     }
     request.Finish(pitot::Outcome::kOk);
+    return "/generate";
   });
   const int code = recording.Incident(
       is_eager ? "graph_decode --eager" : "graph_decode",

@@ -125,6 +125,7 @@ int Main(int argc, char** argv) {
     }
     batch.Finish();
     request.Finish(pitot::Outcome::kOk);
+    return "/score";
   };
 
   // Before the run, because the first request also loads the kernel.

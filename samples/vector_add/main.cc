@@ -106,6 +106,7 @@ int Main(int argc, char** argv) {
     }
     batch.Finish();
     request.Finish(pitot::Outcome::kOk);
+    return "/add";
   };
 
   // Before the run, because the first request also loads the kernel.
