@@ -34,7 +34,7 @@ function(pitot_add_gpu_sample name)
   set_target_properties(${name}_kernels ${name} PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY Static
                                                            POSITION_INDEPENDENT_CODE ON)
   if(PITOT_BUILD_TESTS)
-    set(incidents ${CMAKE_CURRENT_BINARY_DIR}/incidents/${name})
+    set(incidents ${CMAKE_CURRENT_BINARY_DIR}/incidents)
     add_test(NAME samples.${name}.help COMMAND ${name} --help)
     add_test(NAME samples.${name}.no_gpu
              COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${name}> -DINCIDENTS=${incidents}
