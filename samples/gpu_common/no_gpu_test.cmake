@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# A sample that finds no GPU says so in one line and ends with 77; what it does not understand ends with 2.
+set(ENV{CUDA_VISIBLE_DEVICES} "")
+execute_process(COMMAND ${PROGRAM} --incident-dir ${INCIDENTS} RESULT_VARIABLE code OUTPUT_VARIABLE output)
+if(NOT code EQUAL 77 OR NOT output MATCHES "^[a-z_]+: skipped, there is no GPU[^\n]*\n$")
+  message(FATAL_ERROR "without a GPU: exit code ${code}, output: ${output}")
+endif()
+execute_process(COMMAND ${PROGRAM} --unknown RESULT_VARIABLE code ERROR_VARIABLE errors)
+if(NOT code EQUAL 2 OR NOT errors MATCHES "unknown argument '--unknown'")
+  message(FATAL_ERROR "an unknown argument: exit code ${code}, errors: ${errors}")
+endif()
+execute_process(COMMAND ${PROGRAM} --seconds never RESULT_VARIABLE code ERROR_VARIABLE errors)
+if(NOT code EQUAL 2 OR NOT errors MATCHES "--seconds needs a number")
+  message(FATAL_ERROR "a wrong value: exit code ${code}, errors: ${errors}")
+endif()
