@@ -182,6 +182,25 @@ TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when i
   CHECK(host.cuda.callbacks_enabled() == 3);  // fatal errors and graphs, which cost nothing until they happen
 }
 
+TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cupti]") {
+  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
+    GpuHost host;
+    g_kineto = kineto;
+    host.options.depth = Depth::kAuto;
+    REQUIRE(host.Start());
+    REQUIRE(host.Add().ok());
+    host.cuda.Run({.name = "first"});
+    const size_t quiet = kineto == KinetoState::kAbsent ? 3 : 0;
+    REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == quiet; }));
+    REQUIRE(host.recorder.Trigger("slow").ok());
+    CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
+    CHECK(fakes::WaitUntil([&] { return !host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
+    CHECK(host.cuda.callbacks_enabled() == quiet);
+    for (const uint32_t kind : {cupti::kMemcpy, cupti::kMemset, cupti::kMemcpyPeer, cupti::kOverhead, cupti::kJit})
+      CHECK_FALSE(host.cuda.IsEnabled(kind));
+  }
+}
+
 TEST_CASE("where another tool has CUPTI the recorder says whose it is, and records the rest", "[cupti]") {
   GpuHost host;
   host.cuda.SubscribeOther("CUPTI for Nsight Systems");
