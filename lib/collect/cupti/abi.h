@@ -79,6 +79,22 @@ struct CallbackData {
   uint32_t correlation_id;
 };
 
+// What a callback of kResource is given about a graph, behind two pointers.
+struct GraphData {
+  void* graph;
+  void* original_graph;
+  void* node;
+  void* original_node;  // of a copy
+  int node_type;
+  void* dependency;
+  void* exec;
+};
+struct ResourceData {
+  void* context;
+  void* resource;
+  void* descriptor;  // GraphData of callbacks about graphs
+};
+
 struct SubscriberParams {
   size_t size;
   const char* name;

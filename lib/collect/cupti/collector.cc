@@ -28,6 +28,7 @@
 #include "collect/cupti/control.h"
 #include "collect/cupti/decode.h"
 #include "collect/cupti/driver.h"
+#include "collect/cupti/graph_scopes.h"
 #include "collect/cupti/history.h"
 #include "collect/cupti/strides.h"
 #include "trace/names.h"
@@ -54,6 +55,7 @@ constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where
 struct Engine {
   Api api{};
   ApiCalls calls;
+  GraphScopes scopes;
   std::unique_ptr<BufferPool> pool;
   std::atomic<Control*> control{nullptr};          // the last of these
   std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
@@ -91,7 +93,12 @@ void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void
   Control* const control = engine->control.load(std::memory_order_acquire);
   if (control == nullptr) return;
   if (domain == kState) control->OnState(callback_id);
-  if (domain == kResource) control->OnResource(callback_id);
+  if (domain != kResource) return;
+  control->OnResource(callback_id);
+  const auto* const resource = static_cast<const ResourceData*>(data);
+  const bool is_node = callback_id == kGraphNodeCreated || callback_id == kGraphNodeCloned;
+  if (is_node && resource != nullptr && resource->descriptor != nullptr)
+    engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
 }
 
 // Before CUPTI's own destructors: registered after it was loaded.
@@ -242,7 +249,7 @@ Status CuptiCollector::Open() {
   engine_ = engine;
   history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
-  decoder_ = std::make_unique<Decoder>(&engine->api, strides, &pairs_, &tables_);
+  decoder_ = std::make_unique<Decoder>(&engine->api, strides, &pairs_, &tables_, &engine->scopes);
   pairs_.Add(ReadClockPair());
   g_fork_epoch.store(trace::ForkEpoch());
   engine->controls.push_back(std::make_unique<Control>(
@@ -436,6 +443,7 @@ void CuptiCollector::AddReasons(TraceBuilder& trace) {
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
   add_count("cupti.names_refused", names_refused);
+  add_count("cupti.graph_nodes_without_scopes", engine_->scopes.refused());
 }
 
 void CuptiCollector::AddTo(TraceBuilder& trace) {
@@ -448,7 +456,7 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
   constexpr uint32_t kNotYet = kNoRow - 1;
   std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
       shapes(tables_.shapes.rows().size(), kNotYet);
-  std::unordered_map<uint32_t, uint32_t> devices, copies;
+  std::unordered_map<uint32_t, uint32_t> devices, copies, paths;
   const auto device_of = [&](uint32_t ordinal) {
     const auto [device, is_new] = devices.try_emplace(ordinal, 0);
     if (is_new) {
@@ -479,6 +487,11 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
     }
     return shapes[row];
   };
+  const auto path_of = [&](uint32_t name) {
+    const auto [path, is_new] = paths.try_emplace(name, 0);
+    if (is_new && name != 0) path->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
+    return path->second;
+  };
   const auto copy_of = [&](uint32_t detail) {
     const auto [copy, is_new] = copies.try_emplace(detail, 0);
     if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
@@ -504,6 +517,7 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
       case Activity::kKernel:
         activity.name = name_of(record.name);
         activity.shape = shape_of(record.detail);
+        activity.scope_path = path_of(static_cast<uint32_t>(record.value));
         break;
       case Activity::kMemcpy:
         activity.name = copy_of(record.detail);
@@ -521,7 +535,7 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
     activity.correlation = record.correlation;
     activity.graph = record.graph;
     activity.node = record.node;
-    activity.bytes = record.value;
+    activity.bytes = record.activity != Activity::kKernel ? record.value : 0;
     trace.Add(activity);
   });
   for (const Loss& loss : pinned_.losses()) {

@@ -136,7 +136,8 @@ Status Control::Subscribe(KinetoState kineto) {
     if (!has_kineto) {
       source_.store(CallSource::kCallbacks);
       EnableCallback(kState, kFatalError, true);
-      for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) EnableCallback(kResource, id, true);
+      for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated, kGraphNodeCreated, kGraphNodeCloned})
+        EnableCallback(kResource, id, true);
       return {};
     }
     // PyTorch's profiler would find no place for its own, and see no GPU for the life of the process.

@@ -194,6 +194,7 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
     case Activity::kKernel:
       made.detail = tables_->shapes.Of(ShapeOf(record));
       made.name = tables_->names.Of(Field<const char*>(record, kernel::kName));
+      if (node != 0 && scopes_ != nullptr) made.value = scopes_->PathOf(node);
       break;
     case Activity::kMemcpy:
       made.detail = CopyDetail(record);

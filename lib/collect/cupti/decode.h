@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "collect/cupti/graph_scopes.h"
 #include "collect/cupti/records.h"
 #include "collect/cupti/strides.h"
 
@@ -31,9 +32,9 @@ struct DecodeCounts {
 
 class Decoder {
  public:
-  // All live as long as this.
-  Decoder(const Api* api, const Strides& strides, const Clock* clock, Tables* tables)
-      : api_(api), strides_(strides), clock_(clock), tables_(tables) {}
+  // All live as long as this. `scopes` may be null.
+  Decoder(const Api* api, const Strides& strides, const Clock* clock, Tables* tables, const GraphScopes* scopes)
+      : api_(api), strides_(strides), clock_(clock), tables_(tables), scopes_(scopes) {}
 
   // Appends what the `valid` bytes of `buffer` hold. Never reads beyond them, whatever they are. Frees what CUPTI
   // leaves to its clients to free. Cost: about 50 ns a record. Throws bad_alloc.
@@ -48,6 +49,7 @@ class Decoder {
   const Strides strides_;
   const Clock* const clock_;
   Tables* const tables_;
+  const GraphScopes* const scopes_;
   DecodeCounts counts_;
 };
 

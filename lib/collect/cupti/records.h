@@ -29,7 +29,8 @@ enum class Activity : uint8_t {
 struct GpuRecord {
   int64_t begin_ns;  // CLOCK_MONOTONIC
   int64_t duration_ns;
-  uint64_t value;        // bytes of copies and sets; the thread of calls, as CUPTI names it
+  uint64_t value;        // bytes of copies and sets; the thread of calls, as CUPTI names it; of a graph's kernels the
+                         // index of the Name of the scopes they were captured in
   uint32_t correlation;  // with the call that caused it
   uint32_t name;         // in Tables::names
   uint32_t detail;  // of kernels in Tables::shapes; of copies copy kind << 16 | source << 8 | destination; of others

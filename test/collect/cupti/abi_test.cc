@@ -53,6 +53,16 @@ static_assert(kSame<cupti::kState, CUPTI_CB_DOMAIN_STATE>);
 static_assert(kSame<cupti::kEnter, CUPTI_API_ENTER>);
 static_assert(kSame<cupti::kExit, CUPTI_API_EXIT>);
 
+static_assert(sizeof(cupti::GraphData) == sizeof(CUpti_GraphData));
+static_assert(offsetof(cupti::GraphData, node) == offsetof(CUpti_GraphData, node));
+static_assert(offsetof(cupti::GraphData, original_node) == offsetof(CUpti_GraphData, originalNode));
+static_assert(offsetof(cupti::ResourceData, descriptor) == offsetof(CUpti_ResourceData, resourceDescriptor));
+static_assert(static_cast<int>(cupti::kGraphNodeCreated) == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
+static_assert(static_cast<int>(cupti::kGraphNodeCloned) == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+static_assert(static_cast<int>(cupti::kGraphExecCreateStarting) == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATE_STARTING);
+static_assert(static_cast<int>(cupti::kGraphExecCreated) == CUPTI_CBID_RESOURCE_GRAPHEXEC_CREATED);
+static_assert(static_cast<int>(cupti::kFatalError) == CUPTI_CBID_STATE_FATAL_ERROR);
+static_assert(static_cast<int>(cupti::kSystemThreadId) == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 static_assert(sizeof(cupti::CallbackData) == sizeof(CUpti_CallbackData));
 static_assert(offsetof(cupti::CallbackData, function_name) == offsetof(CUpti_CallbackData, functionName));
 static_assert(offsetof(cupti::CallbackData, parameters) == offsetof(CUpti_CallbackData, functionParams));

@@ -179,7 +179,7 @@ TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when i
   CHECK(trace.depths[last].depth == Depth::kScopes);
   CHECK(trace.depths[last - 1].depth == Depth::kKernels);
   CHECK(trace.depths[last - 1].end_ns == trace.depths[last].begin_ns);
-  CHECK(host.cuda.callbacks_enabled() == 3);  // fatal errors and graphs, which cost nothing until they happen
+  CHECK(host.cuda.callbacks_enabled() == 5);  // fatal errors and graphs, which cost nothing until they happen
 }
 
 TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cupti]") {
@@ -190,7 +190,7 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
     REQUIRE(host.Start());
     REQUIRE(host.Add().ok());
     host.cuda.Run({.name = "first"});
-    const size_t quiet = kineto == KinetoState::kAbsent ? 3 : 0;
+    const size_t quiet = kineto == KinetoState::kAbsent ? 5 : 0;
     REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == quiet; }));
     REQUIRE(host.recorder.Trigger("slow").ok());
     CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
@@ -399,7 +399,7 @@ TEST_CASE("LibTorch that is loaded later gets the subscription", "[cupti]") {
   REQUIRE(host.StartAt(Depth::kKernels));
   CHECK(host.cuda.HasSubscriber());
   g_kineto = KinetoState::kIdle;
-  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.callbacks_enabled() > 3; }));
+  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.callbacks_enabled() > 5; }));
   host.cuda.Run({.name = "gemm"});
   const model::Trace trace = host.Incident();
   REQUIRE(Find(trace, "gemm") != kNone);
@@ -470,6 +470,32 @@ TEST_CASE("of graphs one record a launch at graph level, one a node at node leve
   host.recorder.Stop();
   host.cuda.Replay(host.cuda.Instantiate(3), "after");
   CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("kernels of a graph carry the scopes that their nodes were captured in", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  {
+    PITOT_SCOPE("forward");
+    {
+      PITOT_SCOPE_NAMED(pitot::Intern("layer 7"));
+      host.cuda.CaptureNode(1);
+    }
+    host.cuda.CaptureNode(2);
+  }
+  host.cuda.CaptureNode(3);
+  host.cuda.Replay(host.cuda.Instantiate(3), "node");
+  host.cuda.Run({.name = "eager"});
+
+  const model::Trace trace = host.Incident();
+
+  const uint32_t first = Find(trace, "node");
+  REQUIRE(first != kNone);
+  CHECK(trace.strings[trace.gpu.scope_path[first]] == "forward / layer 7");
+  CHECK(trace.strings[trace.gpu.scope_path[first + 1]] == "forward");
+  CHECK(trace.strings[trace.gpu.scope_path[first + 2]] == "");
+  CHECK(trace.strings[trace.gpu.scope_path[Find(trace, "eager")]] == "");
+  CHECK(trace.gpu.bytes[first] == 0);
 }
 
 TEST_CASE("without graph level graphs are recorded by node, whenever they were made", "[cupti]") {

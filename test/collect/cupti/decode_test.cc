@@ -30,7 +30,7 @@ struct EpochClock final : cupti::Clock {
 cupti::Result NoNextRecord(uint8_t*, size_t, uint8_t**) { return cupti::kInvalidKind; }
 
 struct Reader {
-  explicit Reader(const fakes::Generation& generation) : decoder(&api, generation.Strides(), &clock, &tables) {
+  explicit Reader(const fakes::Generation& generation) : decoder(&api, generation.Strides(), &clock, &tables, nullptr) {
     api.activity_get_next_record = NoNextRecord;
   }
   std::vector<GpuRecord> Decode(const FakeBuffer& buffer) {

@@ -132,6 +132,14 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     Resource(kGraphExecCreateStarting);
     graphs_.push_back({nodes, level_, false});
+    // The executable graph's nodes are copies of those that were captured.
+    for (uint64_t node = 1; node <= nodes; ++node) {
+      const uint64_t copy = graphs_.size() << 32 | node;
+      GraphData data{};
+      data.node = reinterpret_cast<void*>(copy), data.original_node = reinterpret_cast<void*>(kCaptured | node);
+      ResourceData resource{nullptr, nullptr, &data};
+      Resource(kGraphNodeCloned, &resource);
+    }
     Resource(kGraphExecCreated);
     return static_cast<uint32_t>(graphs_.size());
   }
@@ -165,6 +173,14 @@ class Library final : public fakes::FakeCupti, State {
     }
     CallExit("cudaGraphLaunch", correlation, called_ns, &data);
     return correlation;
+  }
+
+  void CaptureNode(uint32_t node) override {
+    const std::lock_guard lock(mutex_);
+    GraphData data{};
+    data.node = reinterpret_cast<void*>(kCaptured | node);
+    const ResourceData resource{nullptr, nullptr, &data};
+    Resource(kGraphNodeCreated, &resource);
   }
 
   void FailFatally() override {
@@ -392,6 +408,7 @@ class Library final : public fakes::FakeCupti, State {
 
  private:
   static constexpr uint32_t kKernelSerialized = 3;
+  static constexpr uint64_t kCaptured = uint64_t{0xffff} << 32;
 
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;
@@ -446,8 +463,8 @@ class Library final : public fakes::FakeCupti, State {
     it.correlation_id = correlation;
     callback_(context_, api->domain, api->id, &it);
   }
-  void Resource(uint32_t id) {
-    if (callback_ != nullptr && callbacks_.count({kResource, id}) != 0) callback_(context_, kResource, id, nullptr);
+  void Resource(uint32_t id, const ResourceData* data = nullptr) {
+    if (callback_ != nullptr && callbacks_.count({kResource, id}) != 0) callback_(context_, kResource, id, data);
   }
   void Complete(const Buffer& buffer) { complete_(nullptr, 0, buffer.memory, buffer.size, buffer.used); }
   void Write(const std::vector<uint8_t>& record, bool is_running) {
@@ -529,6 +546,10 @@ FAKE_EXPORT Result cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
 }
 FAKE_EXPORT Result cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* dropped) {
   return Library::Instance().GetDropped(dropped);
+}
+FAKE_EXPORT Result cuptiGetGraphNodeId(void* node, uint64_t* id) {
+  *id = reinterpret_cast<uint64_t>(node);
+  return kSuccess;
 }
 FAKE_EXPORT Result cuptiSetThreadIdType(int type) { return Library::Instance().SetThreadIdType(type); }
 #endif
