@@ -261,6 +261,8 @@ class Library final : public fakes::FakeCupti, State {
     return Do([&] { return *version = generation_.version, kSuccess; });
   }
   Result Subscribe(Subscriber* subscriber, CallbackFunction callback, void* context, SubscriberParams* params) {
+    if (on_subscribe_ == "crash") abort();
+    while (on_subscribe_ == "hang") pause();
     return Do([&] {
       if (has_other_ || callback_ != nullptr) {
         if (params != nullptr && params->old_name != nullptr)
@@ -380,8 +382,24 @@ class Library final : public fakes::FakeCupti, State {
   }
 
   static Library& Instance() {
-    static auto* const library = new Library;
+    static auto* const library = [] {
+      auto* const made = new Library;
+      made->ReadEnvironment();
+      return made;
+    }();
     return *library;
+  }
+
+  // For tests of programs, which cannot get at this object: FAKE_CUPTI_VERSION, FAKE_CUPTI_OTHER (a name),
+  // FAKE_CUPTI_SUBSCRIBE (crash or hang).
+  void ReadEnvironment() {
+    if (const char* version = getenv("FAKE_CUPTI_VERSION")) {
+      const auto number = static_cast<uint32_t>(atoi(version));
+      generation_ = number <= 18 ? fakes::kCupti11 : number < 100000 ? fakes::kCupti12 : fakes::kCupti13;
+      generation_.version = number;
+    }
+    if (const char* other = getenv("FAKE_CUPTI_OTHER")) SubscribeOther(other);
+    if (const char* subscribe = getenv("FAKE_CUPTI_SUBSCRIBE")) on_subscribe_ = subscribe;
   }
 
  private:
@@ -471,6 +489,7 @@ class Library final : public fakes::FakeCupti, State {
   }
 
   mutable std::recursive_mutex mutex_;
+  std::string on_subscribe_;
 };
 
 }  // namespace
