@@ -3,6 +3,7 @@
 // The library: CUPTI's functions over one object. Built in variants that lack some.
 #include "collect/cupti/fake_cupti.h"
 
+#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -385,6 +387,9 @@ class Library final : public fakes::FakeCupti, State {
     static auto* const library = [] {
       auto* const made = new Library;
       made->ReadEnvironment();
+      // The child of a fork asks what was called: another thread may have been in a call.
+      pthread_atfork([] { Instance().mutex_.lock(); }, [] { Instance().mutex_.unlock(); },
+                     [] { new (&Instance().mutex_) std::recursive_mutex; });  // which the child does not own
       return made;
     }();
     return *library;
