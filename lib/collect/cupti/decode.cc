@@ -220,7 +220,9 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   }
   const auto start = Field<uint64_t>(record, at->start), end = Field<uint64_t>(record, at->end);
   ++counts_.records;
-  if (start == 0 || end < start || !clock_->ToMonotonic(start, &made.begin_ns)) return void(++counts_.bad_timestamps);
+  // Times beyond what is signed would make a duration that is negative.
+  if (start == 0 || end < start || end > INT64_MAX || !clock_->ToMonotonic(start, &made.begin_ns))
+    return void(++counts_.bad_timestamps);
   made.duration_ns = static_cast<int64_t>(end - start);
   made.stream = static_cast<uint16_t>(tables_->streams.Of(stream));
   out->push_back(made);
