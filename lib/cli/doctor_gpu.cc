@@ -384,7 +384,7 @@ void Gpus::AddTools() {
 
 void Gpus::AddNvml() {
   constexpr const char* kTopic = "collector_nvml";
-  const char* const kAdvice = "in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility";
+  constexpr const char* kAdvice = "in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility";
   if (!nvml_.failure.empty()) {
     return Add(kTopic, Health::kProblem, "NVML " + nvml_.failure,
                "do not add the NVML collector; the kernel's log (dmesg, NVRM) may say why");
