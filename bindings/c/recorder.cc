@@ -10,6 +10,7 @@
 #include "convert.h"
 #include "pitot/c.h"
 #include "pitot/collect/cupti.h"
+#include "pitot/collect/nvml.h"
 #include "pitot/trigger/failure.h"
 #include "pitot/trigger/latency.h"
 #include "pitot/trigger/predicate.h"
@@ -37,6 +38,11 @@ static_assert(PITOT_DISABLED == static_cast<int>(StatusCode::kDisabled));
 static_assert(PITOT_CLOCK_AUTO == static_cast<int>(ClockSource::kAuto));
 static_assert(PITOT_CLOCK_CYCLE_COUNTER == static_cast<int>(ClockSource::kCycleCounter));
 static_assert(PITOT_CLOCK_OPERATING_SYSTEM == static_cast<int>(ClockSource::kOperatingSystem));
+static_assert(PITOT_DEPTH_SCOPES == static_cast<int>(Depth::kScopes));
+static_assert(PITOT_DEPTH_GRAPHS == static_cast<int>(Depth::kGraphs));
+static_assert(PITOT_DEPTH_KERNELS == static_cast<int>(Depth::kKernels));
+static_assert(PITOT_DEPTH_OPS == static_cast<int>(Depth::kOps));
+static_assert(PITOT_DEPTH_AUTO == static_cast<int>(Depth::kAuto));
 static_assert(PITOT_LOG_INFO == static_cast<int>(LogLevel::kInfo));
 static_assert(PITOT_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 static_assert(PITOT_LOG_ERROR == static_cast<int>(LogLevel::kError));
@@ -112,6 +118,7 @@ Depth DepthOf(pitot_depth depth) noexcept { return static_cast<Depth>(depth >= 0
 
 Status FromC(const pitot_options& from, Options* to) noexcept {
   CopyOptions(from, to);
+  if (from.reserved != 0) return Status(StatusCode::kInvalidArgument, "pitot_options::reserved must be 0");
   // What does not fit the C++ enumeration becomes one that Start refuses by name.
   to->clock = static_cast<ClockSource>(from.clock >= 0 && from.clock < 255 ? from.clock : 255);
   to->depth = DepthOf(from.depth);
@@ -263,6 +270,14 @@ pitot_cupti ToC(const CuptiOptions& from) noexcept {
   return to;
 }
 
+pitot_nvml ToC(const NvmlOptions& from) noexcept {
+  pitot_nvml to{};
+  to.rate_hz = from.rate_hz;
+  to.library = from.library;
+  to.memory_bytes = from.memory_bytes;
+  return to;
+}
+
 Status NotStarted() noexcept { return Status(StatusCode::kNotRunning, "the recorder was not started"); }
 
 template <class CppOptions, class Struct>
@@ -351,6 +366,20 @@ pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message,
 
 pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size) {
   return Say(recorder != nullptr ? recorder->recorder.ResumeCupti() : NotStarted(), message, message_size);
+}
+
+void pitot_nvml_init(pitot_nvml* nvml, size_t size) { Give(ToC(NvmlOptions()), nvml, size); }
+
+pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
+                                     size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  pitot_nvml values = ToC(NvmlOptions());
+  if (Status s = Take(nvml, &values); !s.ok()) return Say(s, message, message_size);
+  NvmlOptions cpp;
+  cpp.rate_hz = values.rate_hz;
+  cpp.library = values.library;
+  cpp.memory_bytes = values.memory_bytes;
+  return Say(recorder->recorder.Add(MakeNvmlCollector(cpp)), message, message_size);
 }
 
 void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms) {

@@ -3,11 +3,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
 #include "base/columns.h"
 #include "cli/command.h"
+#include "cli/doctor_gpu.h"
 #include "cli/doctor_machine.h"
 #include "cli/files.h"
 
@@ -16,6 +18,8 @@ namespace {
 
 struct DoctorOptions {
   std::string incident_directory;
+  GpuPlaces gpus;
+  double patience_s = 30;
   bool json = false;
 };
 
@@ -24,7 +28,10 @@ const char* HealthName(Health health) {
 }
 
 int Doctor(const DoctorOptions& options) {
-  const std::vector<Finding> findings = ExamineMachine(options.incident_directory);
+  std::vector<Finding> findings = ExamineMachine(options.incident_directory);
+  GpuPlaces places = options.gpus;
+  places.patience_ns = static_cast<int64_t>(options.patience_s * 1e9);
+  for (Finding& finding : ExamineGpus(places)) findings.push_back(std::move(finding));
   const bool has_problem =
       std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.health == Health::kProblem; });
   if (options.json) {
@@ -56,8 +63,14 @@ int Doctor(const DoctorOptions& options) {
 
 void AddDoctor(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<DoctorOptions>();
-  CLI::App* command = app.add_subcommand("doctor", "Says what this machine allows: clock, limits, collectors");
+  CLI::App* command = app.add_subcommand("doctor", "Says what this machine allows: clock, limits, GPUs");
   command->add_option("--incident-dir", options->incident_directory, "Also looks whether incidents can be kept there");
+  command->add_option("--cupti", options->gpus.cupti, "The libcupti to try, as the server's CuptiOptions::library");
+  // Hidden: for tests, and machines where something hangs for longer.
+  command->add_option("--driver", options->gpus.driver)->group("");
+  command->add_option("--driver-files", options->gpus.driver_files)->group("");
+  command->add_option("--nvml", options->gpus.nvml)->group("");
+  command->add_option("--patience", options->patience_s)->group("")->check(CLI::Range(0.01, 3600.0));
   command->add_flag("--json", options->json, "For programs: docs/cli.md");
   command->callback([options, &exit_code] { exit_code = Doctor(*options); });
 }

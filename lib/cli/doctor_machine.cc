@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/doctor_machine.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdint.h>
@@ -212,39 +211,6 @@ Finding IdlePriority() {
       "allow sched_setscheduler in the container's seccomp profile; Options::worker_cpu_percent holds the writer back"};
 }
 
-// Which of `names` can be loaded; "" with the loader's words in `why_not` if none.
-std::string Loadable(const std::vector<std::string>& names, std::string* why_not) {
-  for (const std::string& name : names) {
-    if (void* library = dlopen(name.c_str(), RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE)) {
-      dlclose(library);
-      return name;
-    }
-    if (why_not->empty()) *why_not = dlerror();
-  }
-  return "";
-}
-
-Finding Collector(const char* topic, const char* what, const std::vector<std::string>& names, const char* advice) {
-  std::string why_not;
-  const std::string found = Loadable(names, &why_not);
-  if (!found.empty()) {
-    return {topic, Health::kNote, absl::StrCat(what, ": ", found, " is here; its collector is not in this build"), ""};
-  }
-  return {topic, Health::kNote, absl::StrCat(what, ": not found (", why_not, "); its collector is not in this build"),
-          advice};
-}
-
-std::vector<Finding> Collectors() {
-  return {
-      {"collector_host", Health::kGood, "scopes, requests, batches, waits: in this build, need nothing", ""},
-      Collector("collector_driver", "NVIDIA driver", {"libcuda.so.1"}, "install NVIDIA's driver if there is a GPU"),
-      Collector("collector_cupti", "GPU kernels (CUPTI)",
-                {"libcupti.so", "libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", "libcupti.so.11.2"},
-                "comes with the CUDA toolkit or the wheel nvidia-cuda-cupti"),
-      Collector("collector_nvml", "GPU state (NVML)", {"libnvidia-ml.so.1"}, "comes with NVIDIA's driver"),
-  };
-}
-
 Finding IncidentDirectory(const std::string& path) {
   struct stat existing = {};
   std::string directory = path;
@@ -284,7 +250,7 @@ std::vector<Finding> ExamineMachine(const std::string& incident_directory) {
   std::vector<Finding> findings = {Switch(),  CycleCounter(), ClockCost(),     Memory(),      CpuQuota(),
                                    Threads(), LockedMemory(), ReadOwnMemory(), IdlePriority()};
   if (!incident_directory.empty()) findings.push_back(IncidentDirectory(incident_directory));
-  for (Finding& finding : Collectors()) findings.push_back(std::move(finding));
+  findings.push_back({"collector_host", Health::kGood, "scopes, requests, batches, waits: need nothing", ""});
   return findings;
 }
 

@@ -18,7 +18,7 @@ struct Finding {
   std::string advice;  // what to do; "" if nothing
 };
 
-// Asks everything; an empty `incident_directory` is not looked at. Leaves nothing behind.
+// Asks everything but GPUs; an empty `incident_directory` is not looked at. Leaves nothing behind.
 std::vector<Finding> ExamineMachine(const std::string& incident_directory);
 
 }  // namespace pitot::cli

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The C API from C: what holds for every handle, struct and status. Prints a sentence for each claim that does not.
+#include <dlfcn.h>
 #include <pitot/c.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -57,6 +58,11 @@ static void UseEverythingWithNull(void) {
   CHECK("no recorder, no tokens", pitot_recorder_add_tokens_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder, no stall", pitot_recorder_add_stall_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder, no predicate", pitot_recorder_add_predicate_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder has no depth", pitot_recorder_set_depth(NULL, PITOT_DEPTH_AUTO, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no CUPTI", pitot_recorder_add_cupti(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("no recorder, no NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("no recorder hands nothing over", pitot_recorder_pause_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder takes nothing back", pitot_recorder_resume_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
   pitot_recorder_stop(NULL, 0);
   pitot_recorder_free(NULL);
   pitot_options_init(NULL, sizeof(pitot_options));
@@ -169,6 +175,24 @@ static void AStructOfAnOlderHeaderWorks(void) {
   pitot_recorder_free(recorder);
 }
 
+static void AProgramOfRevision0Works(void) {
+  pitot_options old;
+  memset(&old, 0xee, sizeof old);
+  const size_t size = offsetof(pitot_options, overhead_budget_percent);
+  pitot_options_init(&old, size);
+  CHECK("init leaves the fields of revision 1 alone", old.size == size && ((unsigned char*)&old)[size] == 0xee);
+  pitot_recorder* recorder = NULL;
+  CHECK("its options start a recorder, with the defaults of what came later",
+        pitot_recorder_start(&old, &recorder, MESSAGE) == PITOT_OK);
+  pitot_recorder_free(recorder);
+
+  pitot_options options;
+  memset(&options, 0xee, sizeof options);
+  pitot_options_init(&options, sizeof options);
+  CHECK("the defaults of revision 1 are those of C++",
+        options.depth == PITOT_DEPTH_AUTO && options.overhead_budget_percent == 1 && options.reserved == 0);
+}
+
 // What a newer header might define.
 struct newer_options {
   pitot_options known;
@@ -198,6 +222,58 @@ static void AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero(void) {
   stats.known.size = sizeof stats;
   CHECK("a newer caller gets stats", pitot_recorder_stats(recorder, &stats.known, MESSAGE) == PITOT_OK);
   CHECK("and zeros for what is unknown", stats.unknown == 0 && stats.known.rings_bytes == 32u << 20);
+  pitot_recorder_free(recorder);
+}
+
+static void StructsOfCollectorsFollowTheRules(void) {
+  pitot_recorder* recorder = Start();
+  struct {
+    pitot_cupti known;
+    uint64_t unknown;
+  } cupti;
+  memset(&cupti, 0xee, sizeof cupti);
+  pitot_cupti_init(&cupti.known, sizeof cupti);
+  CHECK("init gives CUPTI's defaults and zeroes what the library does not know",
+        cupti.known.size == sizeof cupti && cupti.known.graph_level == 0 && cupti.known.library == NULL &&
+            cupti.known.memory_bytes == 64u << 20 && cupti.unknown == 0);
+  cupti.unknown = 1;
+  CHECK("a newer caller's CUPTI is refused where it sets what is unknown",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
+  cupti.unknown = 0;
+  cupti.known.library = "/nowhere/libcupti.so";
+  CHECK("and taken where it does not",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND && SAYS("/nowhere"));
+  cupti.known.size = offsetof(pitot_cupti, memory_bytes);
+  cupti.known.memory_bytes = 1;  // refused where it is read
+  CHECK("an older caller's CUPTI has the default of what it does not know",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND);
+  cupti.known.size = 0;
+  CHECK("CUPTI without a size is refused",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+
+  struct {
+    pitot_nvml known;
+    uint64_t unknown;
+  } nvml;
+  memset(&nvml, 0xee, sizeof nvml);
+  pitot_nvml_init(&nvml.known, sizeof nvml);
+  CHECK("init gives NVML's defaults and zeroes what the library does not know",
+        nvml.known.size == sizeof nvml && nvml.known.rate_hz == 10 && nvml.known.library == NULL &&
+            nvml.known.memory_bytes == 2u << 20 && nvml.unknown == 0);
+  nvml.unknown = 1;
+  CHECK("a newer caller's NVML is refused where it sets what is unknown",
+        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
+  nvml.unknown = 0;
+  nvml.known.library = "/nowhere/libnvidia-ml.so";
+  CHECK("and taken where it does not",
+        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_NOT_FOUND && SAYS("/nowhere"));
+  nvml.known.size = offsetof(pitot_nvml, memory_bytes);
+  nvml.known.memory_bytes = 1;
+  CHECK("an older caller's NVML has the default of what it does not know",
+        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_NOT_FOUND);
+  nvml.known.size = 0;
+  CHECK("NVML without a size is refused",
+        pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
   pitot_recorder_free(recorder);
 }
 
@@ -285,6 +361,11 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_OPTION(max_incidents_kept, 0);
   REFUSES_OPTION(worker_cpu_percent, 0);
   REFUSES_OPTION(max_incident_directory_bytes, 0);
+  REFUSES_OPTION(overhead_budget_percent, 0);
+  REFUSES_OPTION(depth, 4);
+  REFUSES_OPTION(depth, -1);
+  REFUSES_OPTION(depth, 256 + PITOT_DEPTH_KERNELS);  // and not taken for what is left in eight bits
+  REFUSES_OPTION(reserved, 1);
 
   pitot_recorder* recorder = Start();
   REFUSES_TRIGGER(latency, above_ms = 1, memory, 1);
@@ -339,6 +420,104 @@ static void TheEnvironmentIsReadWhereItIsAskedFor(void) {
   setenv("PITOT_OFF", "1", 1);
   CHECK("PITOT_OFF=1 switches off", pitot_recorder_start(NULL, &recorder, MESSAGE) == PITOT_DISABLED);
   unsetenv("PITOT_OFF");
+}
+
+// ---- Collectors. ----
+
+typedef int (*subscribe_function)(void** subscriber, void (*callback)(void), void* context);
+typedef int (*unsubscribe_function)(void* subscriber);
+enum { kTaken = 39 };  // CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+static void NeverCalled(void) {}
+
+static void ADepthIsSetOrRefusedByName(void) {
+  pitot_recorder* recorder = Start();
+  const pitot_depth depths[] = {PITOT_DEPTH_SCOPES, PITOT_DEPTH_GRAPHS, PITOT_DEPTH_KERNELS, PITOT_DEPTH_OPS,
+                                PITOT_DEPTH_AUTO};
+  for (size_t i = 0; i < sizeof depths / sizeof *depths; ++i)
+    CHECK("a depth is set", pitot_recorder_set_depth(recorder, depths[i], MESSAGE) == PITOT_OK);
+  const pitot_depth wrong[] = {-1, 4, 254, 256, 256 + PITOT_DEPTH_KERNELS};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    CHECK("what is no depth is refused by name",
+          pitot_recorder_set_depth(recorder, wrong[i], MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("depth"));
+  }
+  CHECK("without a collector nothing is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("nor taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
+  pitot_recorder_stop(recorder, 5000);
+  CHECK("a stopped recorder takes no depth",
+        pitot_recorder_set_depth(recorder, PITOT_DEPTH_AUTO, MESSAGE) == PITOT_NOT_RUNNING && SAYS("stopped"));
+  CHECK("nor CUPTI", pitot_recorder_add_cupti(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("nor NVML", pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_NOT_RUNNING);
+  CHECK("and hands nothing over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_NOT_RUNNING);
+  pitot_recorder_free(recorder);
+}
+
+static void CuptiIsTakenHandedOverAndTakenBack(void) {
+  void* library = dlopen(PITOT_FAKE_CUPTI, RTLD_NOW | RTLD_LOCAL);
+  CHECK("there is a CUPTI", library != NULL);
+  if (library == NULL) return;
+  subscribe_function subscribe;
+  unsubscribe_function unsubscribe;
+  *(void**)&subscribe = dlsym(library, "cuptiSubscribe");
+  *(void**)&unsubscribe = dlsym(library, "cuptiUnsubscribe");
+  void* other = NULL;
+
+  pitot_recorder* recorder = Start();
+  pitot_cupti cupti;
+  pitot_cupti_init(&cupti, sizeof cupti);
+  cupti.library = PITOT_FAKE_CUPTI;
+  cupti.memory_bytes = 1;
+  CHECK("too little memory is named",
+        pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::memory_bytes"));
+  cupti.memory_bytes = 8u << 20;
+  CHECK("another tool subscribes", subscribe(&other, NeverCalled, NULL) == 0);
+  CHECK("while another tool has it a status says so",
+        pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
+  CHECK("the other tool ends", unsubscribe(other) == 0);
+
+  CHECK("CUPTI is taken", pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_OK);
+  CHECK("nobody else can have it now", subscribe(&other, NeverCalled, NULL) == kTaken);
+  CHECK("it is taken once", pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_ALREADY_RUNNING);
+  CHECK("a depth is set", pitot_recorder_set_depth(recorder, PITOT_DEPTH_KERNELS, MESSAGE) == PITOT_OK);
+  CHECK("it is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("twice is once", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("another gets it", subscribe(&other, NeverCalled, NULL) == 0);
+  CHECK("while the other has it it is not taken back, and why is said",
+        pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_UNAVAILABLE && SAYS("another tool has CUPTI"));
+  CHECK("the other gives it back", unsubscribe(other) == 0);
+  CHECK("it is taken back", pitot_recorder_resume_cupti(recorder, MESSAGE) == PITOT_OK);
+  CHECK("and is Pitot's again", subscribe(&other, NeverCalled, NULL) == kTaken);
+  pitot_recorder_free(recorder);
+  CHECK("a recorder that stops gives it back", subscribe(&other, NeverCalled, NULL) == 0);
+  unsubscribe(other);
+}
+
+static void NvmlIsSampled(void) {
+  pitot_recorder* recorder = Start();
+  pitot_nvml nvml;
+  pitot_nvml_init(&nvml, sizeof nvml);
+  nvml.library = PITOT_FAKE_NVML;
+  nvml.rate_hz = 51;
+  CHECK("a rate out of range is named",
+        pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::rate_hz is 51"));
+  nvml.rate_hz = 50;
+  nvml.memory_bytes = 1;
+  CHECK("too little memory is named",
+        pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::memory_bytes"));
+  nvml.memory_bytes = 64u << 10;
+  CHECK("NVML is sampled", pitot_recorder_add_nvml(recorder, &nvml, MESSAGE) == PITOT_OK);
+  pitot_recorder_free(recorder);
+}
+
+// Where there are GPUs it is PITOT_OK; where there are none the words say what is missing.
+static void WithoutAGpuAStatusSaysWhy(void) {
+  pitot_recorder* recorder = Start();
+  CHECK("NVML is added with the defaults or a status says why not",
+        pitot_recorder_add_nvml(recorder, NULL, MESSAGE) == PITOT_OK || strlen(g_message) > 20);
+  const pitot_status cupti = pitot_recorder_add_cupti(recorder, NULL, MESSAGE);
+  CHECK("CUPTI is added with the defaults or a status says why not",
+        cupti == PITOT_OK || ((cupti == PITOT_NOT_FOUND || cupti == PITOT_UNAVAILABLE) && strlen(g_message) > 20));
+  CHECK("the recorder runs on", pitot_recorder_status(recorder, MESSAGE) == PITOT_OK);
+  pitot_recorder_free(recorder);
 }
 
 // ---- Callbacks. ----
@@ -560,11 +739,17 @@ int main(void) {
         pitot_abi() == PITOT_ABI && pitot_abi_revision() == PITOT_ABI_REVISION && pitot_version()[0] != '\0');
   NullHandlesAreInert();
   AStructOfAnOlderHeaderWorks();
+  AProgramOfRevision0Works();
   AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero();
+  StructsOfCollectorsFollowTheRules();
   AStructThatWasNotInitialisedIsRefused();
   AFailureSaysWhy();
   EveryFieldReachesTheLibrary();
   TheEnvironmentIsReadWhereItIsAskedFor();
+  ADepthIsSetOrRefusedByName();
+  CuptiIsTakenHandedOverAndTakenBack();
+  NvmlIsSampled();
+  WithoutAGpuAStatusSaysWhy();
   CallbacksAreCalledWithTheirContext();
   AnIncidentThatCannotBeWrittenIsToldWhy();
   TheBuiltInTriggersFire();

@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Python package. Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_PROGRAM (none: no dump is read)"""
+"""The Python package.
+
+Environment: PITOT_LIBRARY, PITOT_FAKE_LIBRARY (of another ABI), PITOT_FAKE_CUPTI, PITOT_FAKE_NVML, PITOT_PROGRAM (none: no dump
+is read)
+"""
 
 import ast
 import asyncio
+import ctypes
 import logging
 import os
 import pickle
@@ -434,6 +439,78 @@ class Triggers(WithFolder):
             pitot.start(worker_cpu_percent=101)
 
 
+class Collectors(WithFolder):
+    MEMORY = 8 << 20
+
+    def test_a_depth_is_set_or_refused_by_name(self):
+        recorder = self.start(depth=pitot.Depth.SCOPES, overhead_budget_percent=2.5)
+        for depth in pitot.Depth:
+            self.assertTrue(recorder.set_depth(depth))
+        for wrong in (-1, 4, 254, 256, 1 << 32, None, "kernels"):
+            with self.subTest(wrong), self.assertRaisesRegex(pitot.InvalidArgument, "depth"):
+                recorder.set_depth(wrong)
+        for options in ({"depth": 4}, {"depth": -1}, {"overhead_budget_percent": 0}, {"overhead_budget_percent": 101}):
+            with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
+                pitot.start(**options)
+        self.assertTrue(recorder.pause_cupti())  # which nobody has
+        self.assertTrue(recorder.resume_cupti())
+        recorder.stop()
+        for status in (recorder.set_depth(pitot.Depth.AUTO), recorder.pause_cupti(), recorder.resume_cupti(),
+                       recorder.add_cupti(), recorder.add_nvml()):
+            self.assertEqual(status, (pitot.StatusCode.NOT_RUNNING, "the recorder was stopped"))
+
+    def test_cupti_is_taken_handed_over_and_taken_back(self):
+        library, other = ctypes.CDLL(os.environ["PITOT_FAKE_CUPTI"]), ctypes.c_void_p()
+        callback = ctypes.CFUNCTYPE(None)(lambda: None)
+
+        def subscribe():
+            return library.cuptiSubscribe(ctypes.byref(other), callback, None)
+
+        recorder = self.start()
+        self.assertTrue(recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY))
+        self.assertEqual(subscribe(), 39)
+        again = recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY, graph_level=True)
+        self.assertEqual(again.code, pitot.StatusCode.ALREADY_RUNNING)
+        self.assertTrue(recorder.pause_cupti())
+        self.assertEqual(subscribe(), 0)
+        refused = recorder.resume_cupti()
+        self.assertEqual(refused.code, pitot.StatusCode.UNAVAILABLE)
+        self.assertIn("another tool has CUPTI", refused.message)
+        self.assertEqual(library.cuptiUnsubscribe(other), 0)
+        self.assertTrue(recorder.resume_cupti())
+        recorder.stop()
+        self.assertEqual(subscribe(), 0)
+        library.cuptiUnsubscribe(other)
+
+    def test_an_incident_says_what_nvml_says(self):
+        recorder = self.start()
+        self.assertTrue(recorder.add_nvml(library=os.environ["PITOT_FAKE_NVML"], rate_hz=50, memory_bytes=64 << 10))
+        trace = self.trace_of(recorder)
+        self.assertIn(b"SM clock", trace)
+
+    def test_without_a_gpu_a_status_says_why_and_the_recorder_runs_on(self):
+        recorder = self.start()
+        for status in (recorder.add_cupti(library="/nowhere/libcupti.so"),
+                       recorder.add_nvml(library="/nowhere/libnvidia-ml.so")):
+            self.assertEqual(status.code, pitot.StatusCode.NOT_FOUND)
+            self.assertIn("/nowhere/", status.message)
+        self.assertTrue(recorder.status)
+
+    def test_a_wrong_argument_is_named(self):
+        recorder = self.start()
+        for add, options in ((recorder.add_cupti, {"memory_bytes": 1}), (recorder.add_cupti, {"memory_bytes": "1"}),
+                             (recorder.add_nvml, {"rate_hz": 51}), (recorder.add_nvml, {"rate_hz": -1}),
+                             (recorder.add_nvml, {"memory_bytes": 1})):
+            with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
+                add(**options)
+
+    def test_what_did_not_start_takes_no_collector(self):
+        self.start()
+        second = pitot.start()
+        for status in (second.add_cupti(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause_cupti()):
+            self.assertEqual(status, second.status)
+
+
 class Life(WithFolder):
     def test_what_cannot_start_does_not_raise(self):
         self.start()
@@ -508,6 +585,7 @@ class Library(unittest.TestCase):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
+                   "pitot_cupti": lib.Cupti, "pitot_nvml": lib.Nvml,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,
                    "pitot_predicate_trigger": lib.PredicateTrigger, "pitot_request_view": lib.RequestViewStruct,
@@ -523,7 +601,8 @@ class Library(unittest.TestCase):
     def test_constants_are_those_of_the_library(self):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
-        for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Outcome, "OUTCOME_"),
+        for enum, prefix in ((pitot.StatusCode, ""), (pitot.Clock, "CLOCK_"), (pitot.Depth, "DEPTH_"),
+                             (pitot.Outcome, "OUTCOME_"),
                              (pitot.WaitKind, "WAIT_"), (pitot.BatchClose, "BATCH_")):
             for member in enum:
                 self.assertIn(f"\nconstant PITOT_{prefix}{member.name} {member.value}\n", lines)

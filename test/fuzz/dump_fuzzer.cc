@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Any bytes must read as a consistent trace or as an error, and what reads must serialize. CRCs are put right before
-// reading, or a fuzzer would never get behind them: an input whose first byte is odd is read as it is. The same file
-// without libFuzzer (PITOT_CORPUS_WRITER) writes the corpus, or runs the files it is given.
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+// reading, or a fuzzer would never get behind them: an input whose first byte is odd is read as it is.
 #include <string.h>
 
 #include <string>
 
+#include "fuzz/fuzz.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/dump.h"
@@ -20,16 +17,12 @@
 
 namespace {
 
+using fuzz::Require;
+
 class NullSink final : public pitot::ByteSink {
  public:
   bool Write(const void*, uint64_t) noexcept override { return true; }
 };
-
-void Require(bool is_true, const char* what, const char* why) {
-  if (is_true) return;
-  fprintf(stderr, "%s: %s\n", what, why);
-  abort();
-}
 
 uint32_t Load32(const std::string& bytes, size_t at) {
   uint32_t value;
@@ -85,69 +78,24 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 namespace {
 
-bool WriteFile(const std::string& path, char first, const std::string& bytes) {
-  FILE* const file = fopen(path.c_str(), "wb");
-  if (file == nullptr) return false;
-  const bool written = fputc(first, file) != EOF && fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  return fclose(file) == 0 && written;
-}
-
 std::string Dump(const pitot::model::Trace& trace) {
   fakes::StringSink sink;
   Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");
   return sink.bytes;
 }
 
-int WriteCorpus(const std::string& folder) {
-  const std::string sample = Dump(pitot::test::SampleTrace());
-  bool ok = WriteFile(folder + "/empty", 0, Dump(pitot::model::Trace())) && WriteFile(folder + "/sample", 0, sample) &&
-            WriteFile(folder + "/sample_as_is", 1, sample) && WriteFile(folder + "/cut", 1, sample.substr(0, 1000));
-  for (uint32_t seed = 1; seed <= 3 && ok; ++seed) {
-    ok = WriteFile(folder + "/random_" + std::to_string(seed), 0, Dump(pitot::test::RandomTrace(seed, 30)));
-  }
-  return ok ? 0 : 1;
-}
-
-int RunFile(const char* path) {
-  FILE* const file = fopen(path, "rb");
-  if (file == nullptr) return 1;
-  std::string bytes;
-  for (int c; (c = fgetc(file)) != EOF;) bytes += static_cast<char>(c);
-  fclose(file);
-  return LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-}
-
-// Deterministic mutations of the files, for machines without libFuzzer.
-int Mutate(const char* path, uint32_t rounds) {
-  FILE* const file = fopen(path, "rb");
-  if (file == nullptr) return 1;
-  std::string original;
-  for (int c; (c = fgetc(file)) != EOF;) original += static_cast<char>(c);
-  fclose(file);
-  uint64_t state = 88172645463325252u;
-  const auto next = [&] { return state ^= state << 13, state ^= state >> 7, state ^= state << 17; };
-  for (uint32_t round = 0; round < rounds && !original.empty(); ++round) {
-    std::string bytes = original;
-    for (uint64_t changes = 1 + next() % 8; changes > 0; --changes) {
-      const size_t at = next() % bytes.size();
-      if (next() % 3 == 0) {
-        bytes[at] = static_cast<char>(next());
-      } else {
-        bytes[at] = static_cast<char>(bytes[at] ^ (1 << next() % 8));
-      }
-    }
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-  }
-  return 0;
-}
-
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc == 3 && std::string(argv[1]) == "--write-corpus") return WriteCorpus(argv[2]);
-  const uint32_t rounds = argc > 2 && std::string(argv[1]) == "--mutate" ? static_cast<uint32_t>(atoi(argv[2])) : 0;
-  int result = 0;
-  for (int i = rounds != 0 ? 3 : 1; i < argc; ++i) result |= rounds != 0 ? Mutate(argv[i], rounds) : RunFile(argv[i]);
-  return result;
+bool fuzz::WriteCorpus(const std::string& folder) {
+  const auto write = [&](const char* name, char first, const std::string& bytes) {
+    return fuzz::WriteFile(folder + "/" + name, first + bytes);
+  };
+  const std::string sample = Dump(pitot::test::SampleTrace());
+  bool ok = write("empty", 0, Dump(pitot::model::Trace())) && write("sample", 0, sample) &&
+            write("sample_as_is", 1, sample) && write("cut", 1, sample.substr(0, 1000));
+  for (uint32_t seed = 1; seed <= 3 && ok; ++seed) {
+    ok = write(("random_" + std::to_string(seed)).c_str(), 0, Dump(pitot::test::RandomTrace(seed, 30)));
+  }
+  return ok;
 }
 #endif

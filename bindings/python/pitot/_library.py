@@ -53,6 +53,10 @@ class Cupti(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("graph_level", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
 
 
+class Nvml(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("rate_hz", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
+
+
 class IncidentStruct(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("status", c_int32), ("message", c_char_p), ("cause", c_char_p), ("detail", c_char_p),
                 ("directory", c_char_p), ("number", c_uint64), ("slow_requests", c_uint64), ("first_request", c_uint64)]
@@ -143,7 +147,9 @@ recorder_set_depth = _declare(_slow, "recorder_set_depth", c_int32, c_void_p, c_
 recorder_add_cupti = _declare(_slow, "recorder_add_cupti", c_int32, c_void_p, POINTER(Cupti), *_MESSAGE)
 recorder_pause_cupti = _declare(_slow, "recorder_pause_cupti", c_int32, c_void_p, *_MESSAGE)
 recorder_resume_cupti = _declare(_slow, "recorder_resume_cupti", c_int32, c_void_p, *_MESSAGE)
+recorder_add_nvml = _declare(_slow, "recorder_add_nvml", c_int32, c_void_p, POINTER(Nvml), *_MESSAGE)
 cupti_init = _declare(_quick, "cupti_init", None, POINTER(Cupti), c_size_t)
+nvml_init = _declare(_quick, "nvml_init", None, POINTER(Nvml), c_size_t)
 options_init = _declare(_quick, "options_init", None, POINTER(Options), c_size_t)
 options_init_from_environment = _declare(_quick, "options_init_from_environment", None, POINTER(Options), c_size_t)
 

@@ -247,6 +247,17 @@ class Recorder:
         """Takes it back."""
         return self._failure_or(lib.recorder_resume_cupti)
 
+    def add_nvml(self, *, library: Union[str, "os.PathLike[str]", None] = None, rate_hz: Optional[int] = None,
+                 memory_bytes: Optional[int] = None) -> Status:
+        """Samples clocks, power, memory and errors of NVIDIA GPUs, for good, on a thread of Pitot's.
+
+        `library` is the file of NVML, which is found if it is None. Waits until the driver has answered, at most 10 s.
+        A false Status says why GPUs are not sampled.
+        """
+        fields = {"library": None if library is None else os.fsencode(library), "rate_hz": rate_hz,
+                  "memory_bytes": memory_bytes}
+        return self._failure_or(lib.recorder_add_nvml, byref(_filled(lib.Nvml, lib.nvml_init, fields)))
+
     def stats(self) -> Stats:
         """What the recorder holds, has lost and costs."""
         stats = StatsStruct(size=sizeof(StatsStruct))
@@ -372,7 +383,8 @@ def start(incident_directory: Union[str, "os.PathLike[str]", None] = None, *, pr
         min_ring_bytes=min_ring_bytes, max_open_requests=max_open_requests, clock=clock, pre_window_ms=pre_window_ms,
         post_window_ms=post_window_ms, max_incidents_per_cause_and_hour=max_incidents_per_cause_and_hour,
         max_incidents_kept=max_incidents_kept, max_incident_directory_bytes=max_incident_directory_bytes,
-        worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent, log=_address(_log_callback(log))))
+        worker_cpu_percent=worker_cpu_percent, depth=depth, overhead_budget_percent=overhead_budget_percent,
+        log=_address(_log_callback(log))))
     handle = c_void_p()
     status = _call(lib.recorder_start, byref(options), byref(handle))
     recorder = Recorder(handle.value, None if status else status)

@@ -33,15 +33,20 @@ struct Quirk {
 constexpr Quirk kRefused[] = {
     {130000, "CUPTI 13.0 can deadlock and confuses graphs' launches: install CUDA 13.0 Update 1 or later"}};
 
-bool IsUnderTool() {
+}  // namespace
+
+const char* ToolVariable() noexcept {
   for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE"}) {
     const char* value = std::getenv(variable);
-    if (value != nullptr && *value != '\0') return true;
+    if (value != nullptr && *value != '\0') return variable;
   }
-  return false;
+  return nullptr;
 }
 
-}  // namespace
+bool HasFilteredRecords(const Api& api) noexcept {
+  return api.activity_enable_runtime_api != nullptr && api.activity_enable_driver_api != nullptr &&
+         api.version >= kFilteredRecordsSince;
+}
 
 // A call of CUPTI: not one begins once the process exits.
 class Control::Entered {
@@ -129,8 +134,6 @@ Status Control::Subscribe(KinetoState kineto) {
   const Result result = api_.subscribe_v2 != nullptr
                             ? api_.subscribe_v2(&subscriber_, callbacks_.on_call, callbacks_.context, &params)
                             : api_.subscribe(&subscriber_, callbacks_.on_call, callbacks_.context);
-  const bool has_filtered = api_.activity_enable_runtime_api != nullptr && api_.activity_enable_driver_api != nullptr &&
-                            api_.version >= kFilteredRecordsSince;
   const bool has_kineto = kineto != KinetoState::kAbsent;
   if (result == kSuccess) {
     if (!has_kineto) {
@@ -145,7 +148,7 @@ Status Control::Subscribe(KinetoState kineto) {
   } else if (result != kMultipleSubscribersNotSupported) {
     const char* hint = result == kUnknown || result == kNotInitialized ? " (no NVIDIA driver or no GPU?)" : "";
     return Error(StatusCode::kUnavailable, "CUPTI cannot be used: %s%s", ResultName(api_, result).c_str(), hint);
-  } else if (!has_kineto || IsUnderTool()) {
+  } else if (!has_kineto || ToolVariable() != nullptr) {
     return Error(StatusCode::kUnavailable,
                  "another tool has CUPTI%s%s (Nsight Systems, Nsight Compute, a debugger or an injected library): GPUs "
                  "are not recorded while it is there",
@@ -153,10 +156,10 @@ Status Control::Subscribe(KinetoState kineto) {
   }
   subscriber_ = nullptr;
   // Records of calls come only where they were switched on before the process used CUDA.
-  if (has_filtered && (has_call_records_ || !surroundings_.is_cuda_in_use())) {
+  if (HasFilteredRecords(api_) && (has_call_records_ || !surroundings_.is_cuda_in_use())) {
     source_.store(CallSource::kRecords);
   } else {
-    reason_ = has_filtered ? "added after CUDA was in use" : "CUPTI is older than 12.5";
+    reason_ = HasFilteredRecords(api_) ? "added after CUDA was in use" : "CUPTI is older than 12.5";
     reason_ =
         "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, and " +
         reason_;

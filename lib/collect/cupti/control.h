@@ -30,6 +30,12 @@ enum class Mode : uint8_t {
 // How calls of the CUDA API are recorded.
 enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
 
+// The environment variable by which this process was told to load a tool that wants CUPTI itself; null: none.
+const char* ToolVariable() noexcept;
+// Whether single calls of the CUDA API can be had as records, which is how they are recorded beside PyTorch's profiler:
+// from CUDA 12.5 on.
+bool HasFilteredRecords(const Api& api) noexcept;
+
 class Control {
  public:
   struct Callbacks {

@@ -139,6 +139,19 @@ TEST_CASE("records without times, or that end before they begin, are counted and
   CHECK(reader.decoder.counts().bad_timestamps == 3);
 }
 
+TEST_CASE("a record that ends in hundreds of years is not taken for one that ends before it begins", "[cupti]") {
+  Reader reader(fakes::kCupti13);
+  FakeBuffer buffer(fakes::kCupti13);
+  buffer.Kernel("never ends", kEpoch, ~0ull, 1).Kernel("ends at the end of time", kEpoch, INT64_MAX, 2);
+
+  const auto records = reader.Decode(buffer);
+
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].correlation == 2);
+  CHECK(records[0].duration_ns > 0);
+  CHECK(reader.decoder.counts().bad_timestamps == 1);
+}
+
 TEST_CASE("a buffer that is cut at any byte gives the records that are whole", "[cupti]") {
   FakeBuffer whole(fakes::kCupti12);
   whole.Kernel("a", kEpoch + 1, kEpoch + 2, 1).Call(cupti::kDriver, 307, 1, kEpoch, kEpoch + 1, 1);

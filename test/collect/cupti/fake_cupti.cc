@@ -3,6 +3,7 @@
 // The library: CUPTI's functions over one object. Built in variants that lack some.
 #include "collect/cupti/fake_cupti.h"
 
+#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -283,6 +285,8 @@ class Library final : public fakes::FakeCupti, State {
     return Do([&] { return *version = generation_.version, kSuccess; });
   }
   Result Subscribe(Subscriber* subscriber, CallbackFunction callback, void* context, SubscriberParams* params) {
+    if (on_subscribe_ == "crash") abort();
+    while (on_subscribe_ == "hang") pause();
     return Do([&] {
       if (has_other_ || callback_ != nullptr) {
         if (params != nullptr && params->old_name != nullptr)
@@ -402,8 +406,27 @@ class Library final : public fakes::FakeCupti, State {
   }
 
   static Library& Instance() {
-    static auto* const library = new Library;
+    static auto* const library = [] {
+      auto* const made = new Library;
+      made->ReadEnvironment();
+      // The child of a fork asks what was called: another thread may have been in a call.
+      pthread_atfork([] { Instance().mutex_.lock(); }, [] { Instance().mutex_.unlock(); },
+                     [] { new (&Instance().mutex_) std::recursive_mutex; });  // which the child does not own
+      return made;
+    }();
     return *library;
+  }
+
+  // For tests of programs, which cannot get at this object: FAKE_CUPTI_VERSION, FAKE_CUPTI_OTHER (a name),
+  // FAKE_CUPTI_SUBSCRIBE (crash or hang).
+  void ReadEnvironment() {
+    if (const char* version = getenv("FAKE_CUPTI_VERSION")) {
+      const auto number = static_cast<uint32_t>(atoi(version));
+      generation_ = number <= 18 ? fakes::kCupti11 : number < 100000 ? fakes::kCupti12 : fakes::kCupti13;
+      generation_.version = number;
+    }
+    if (const char* other = getenv("FAKE_CUPTI_OTHER")) SubscribeOther(other);
+    if (const char* subscribe = getenv("FAKE_CUPTI_SUBSCRIBE")) on_subscribe_ = subscribe;
   }
 
  private:
@@ -496,6 +519,7 @@ class Library final : public fakes::FakeCupti, State {
   }
 
   mutable std::recursive_mutex mutex_;
+  std::string on_subscribe_;
 };
 
 }  // namespace

@@ -149,9 +149,24 @@ PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
 // field; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                                   size_t message_size);
-// Hands CUPTI to another profiler of the process, and takes it back. Errors: PITOT_NOT_RUNNING; PITOT_UNAVAILABLE.
+// Hands CUPTI to another profiler of the process, and takes it back. Without a collector that has it both do nothing.
+// Errors: PITOT_NOT_RUNNING; of resume PITOT_UNAVAILABLE: somebody else still has it.
 PITOT_C_API pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size);
 PITOT_C_API pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message, size_t message_size);
+
+// As pitot::NvmlOptions.
+typedef struct pitot_nvml {
+  uint32_t size;
+  uint32_t rate_hz;
+  const char* library;  // NULL: found
+  uint64_t memory_bytes;
+} pitot_nvml;
+PITOT_C_API void pitot_nvml_init(pitot_nvml* nvml, size_t size);
+// Samples the state of NVIDIA GPUs (clocks, power, memory, errors), for good, on a thread of its own. NULL: the
+// defaults. Errors: PITOT_UNAVAILABLE and PITOT_NOT_FOUND say what is missing; PITOT_INVALID_ARGUMENT names the field;
+// PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. Cost: waits until the driver has answered, at most 10 s.
+PITOT_C_API pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
+                                                 size_t message_size);
 
 // Stops recording and gives back memory and threads; an incident being written is finished, in at most `timeout_ms`.
 // The handle stays valid. Idempotent. Not from a callback.

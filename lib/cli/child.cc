@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "base/clock.h"
+
+namespace pitot::cli {
+namespace {
+
+constexpr size_t kMostBytes = 1 << 20;  // of what a child tells
+constexpr int kSliceMs = 10;
+
+// Does not return.
+void RunChild(const std::function<void(const Teller&)>& ask, int fd) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // it is of no use to anybody else
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_CORE, &none);
+  for (const int signal_number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) signal(signal_number, SIG_DFL);
+  // What libraries print is nobody's business.
+  if (const int null = open("/dev/null", O_RDWR); null >= 0) {
+    for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, standard);
+  }
+  const Teller teller(fd);
+  try {
+    ask(teller);
+    teller.Tell("end", "");
+  } catch (const std::exception& error) {
+    teller.Tell("exception", error.what());
+  }
+  _exit(0);
+}
+
+// Whether the child has ended; `status` is then waitpid's. (An error is that who started us ignores SIGCHLD.)
+bool HasEnded(pid_t child, int* status) { return waitpid(child, status, WNOHANG) != 0; }
+
+// All that can be read at once. False at the end.
+bool Drain(int fd, std::string* bytes) {
+  char block[4096];
+  for (;;) {
+    const ssize_t count = read(fd, block, sizeof block);
+    if (count > 0) bytes->append(block, static_cast<size_t>(count));
+    if (bytes->size() > kMostBytes || count == 0) return false;
+    if (count < 0) return errno == EAGAIN || errno == EINTR;
+  }
+}
+
+std::string HowItEnded(int status) {
+  if (WIFSIGNALED(status)) return absl::StrCat("crashed (", strsignal(WTERMSIG(status)), ")");
+  return absl::StrCat("ended the process (exit code ", WEXITSTATUS(status), ")");
+}
+
+}  // namespace
+
+void Teller::Tell(const std::string& key, std::string value) const {
+  std::replace(value.begin(), value.end(), '\n', ' ');
+  const std::string line = key + " " + value + "\n";
+  for (size_t at = 0; at < line.size();) {
+    const ssize_t count = write(fd_, line.data() + at, line.size() - at);
+    if (count < 0 && errno != EINTR) return;
+    if (count > 0) at += static_cast<size_t>(count);
+  }
+}
+
+bool Told::Has(const std::string& key) const {
+  return std::any_of(all.begin(), all.end(), [&](const auto& told) { return told.first == key; });
+}
+std::vector<std::string> Told::Each(const std::string& key) const {
+  std::vector<std::string> values;
+  for (const auto& [of, value] : all) {
+    if (of == key) values.push_back(value);
+  }
+  return values;
+}
+std::string Told::Get(const std::string& key) const {
+  const std::vector<std::string> values = Each(key);
+  return values.empty() ? "" : values.back();
+}
+int64_t Told::Number(const std::string& key) const {
+  int64_t number = 0;
+  return absl::SimpleAtoi(Get(key), &number) ? number : 0;
+}
+
+Told AskInChild(const std::function<void(const Teller&)>& ask, int64_t patience_ns) {
+  Told told;
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return told.failure = absl::StrCat("was not asked: ", strerror(errno)), told;
+  const pid_t child = fork();
+  if (child == 0) RunChild(ask, ends[1]);
+  const int fork_error = errno;
+  close(ends[1]);
+  if (child < 0) {
+    close(ends[0]);
+    return told.failure = absl::StrCat("was not asked: ", strerror(fork_error)), told;
+  }
+  fcntl(ends[0], F_SETFL, O_NONBLOCK);
+  const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + patience_ns;
+  std::string bytes, how;
+  int status = 0;
+  bool has_ended = false;
+  // The pipe's end alone says little: the library may have started processes that hold it.
+  for (bool is_open = true; !has_ended;) {
+    pollfd waited{ends[0], POLLIN, 0};
+    if (poll(&waited, is_open ? 1 : 0, kSliceMs) > 0) is_open = Drain(ends[0], &bytes);
+    has_ended = HasEnded(child, &status);
+    if (!has_ended && base::ClockNs(CLOCK_MONOTONIC) >= deadline_ns) {
+      how = absl::StrFormat("did not return within %g s", static_cast<double>(patience_ns) / 1e9);
+      break;
+    }
+  }
+  if (!has_ended) {
+    kill(child, SIGKILL);
+    // Not for ever: what hangs in the kernel does not die.
+    for (int slice = 0; slice < 100 && !HasEnded(child, &status); ++slice) poll(nullptr, 0, kSliceMs);
+  }
+  Drain(ends[0], &bytes);
+  close(ends[0]);
+  // A line that was cut off is none.
+  bytes.resize(bytes.rfind('\n') + 1);
+  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
+  for (const std::string& line : lines) {
+    const std::pair<std::string, std::string> both = absl::StrSplit(line, absl::MaxSplits(' ', 1));
+    told.all.push_back(both);
+  }
+  if (how.empty() && told.Has("end")) return told;
+  if (told.Has("exception")) how = "failed (" + told.Get("exception") + ")";
+  if (how.empty()) how = HowItEnded(status);
+  told.failure = told.Has("step") ? how + " " + told.Get("step") : how;
+  return told;
+}
+
+}  // namespace pitot::cli

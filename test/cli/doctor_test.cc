@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What `pitot doctor` says of GPUs, on a machine of fakes: a driver, a CUPTI and an NVML that do as the environment
+// says.
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "fakes/temp_directory.h"
+
+using nlohmann::json;
+
+namespace {
+
+// A machine, and what doctor says of it.
+class Machine {
+ public:
+  Machine() {
+    for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE",
+                                 "CUDA_VISIBLE_DEVICES"})
+      unsetenv(variable);
+    Set("CUDA_MPS_PIPE_DIRECTORY", directory_ / "no mps");
+  }
+  ~Machine() {
+    for (const std::string& name : set_) unsetenv(name.c_str());
+  }
+  // With the kernel's module and two GPUs.
+  Machine& WithGpus(const char* names = "NVIDIA H100,NVIDIA H100") {
+    driver = PITOT_FAKE_DRIVER;
+    Write("version",
+          "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build  (dvs-builder@U22)\n"
+          "GCC version:  gcc version 12.3.0\n");
+    return Set("FAKE_GPUS", names);
+  }
+  // Of the environment in which doctor runs.
+  Machine& Set(const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), 1);
+    set_.push_back(name);
+    return *this;
+  }
+  void Write(const std::string& name, const std::string& text) const {
+    std::ofstream(directory_ / name, std::ios::binary) << text;
+  }
+  std::string Path(const std::string& name) const { return directory_ / name; }
+
+  void Ask(const std::string& arguments = "") {
+    const std::string command = "cd " + directory_.path() + " && " PITOT_PROGRAM " doctor --json --driver " + driver +
+                                " --driver-files . --cupti " + cupti + " --nvml " + nvml + " " + arguments +
+                                " >out 2>err </dev/null";
+    const int status = system(command.c_str());
+    exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    CHECK(fakes::ReadFile(directory_ / "err") == "");
+    document_ = json::parse(fakes::ReadFile(directory_ / "out"), nullptr, false);
+    REQUIRE_FALSE(document_.is_discarded());
+    CHECK(exit_code == (document_["healthy"] == true ? 0 : 1));
+  }
+  // Of what was asked last; an empty one if there is none.
+  json Finding(const std::string& topic) const {
+    for (const json& finding : document_["findings"]) {
+      if (finding["topic"] == topic) return finding;
+    }
+    return json{{"health", "none"}, {"answer", ""}, {"advice", ""}};
+  }
+  std::string Health(const std::string& topic) const { return Finding(topic)["health"]; }
+  bool Says(const std::string& topic, const std::string& words) const { return Has(topic, "answer", words); }
+  bool Advises(const std::string& topic, const std::string& words) const { return Has(topic, "advice", words); }
+
+  std::string driver = "/nowhere/libcuda.so.1", cupti = PITOT_FAKE_CUPTI, nvml = PITOT_FAKE_NVML;
+  int exit_code = -1;
+
+ private:
+  bool Has(const std::string& topic, const char* what, const std::string& words) const {
+    const std::string text = Finding(topic)[what];
+    if (text.find(words) != std::string::npos) return true;
+    WARN(topic << " says: " << text);
+    return false;
+  }
+
+  fakes::TempDirectory directory_;
+  std::vector<std::string> set_;
+  json document_;
+};
+
+double Seconds(const std::function<void()>& function) {
+  const auto begin = std::chrono::steady_clock::now();
+  function();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The process whose number a fake wrote there.
+pid_t PidIn(const std::string& path) {
+  pid_t pid = 0;
+  std::ifstream(path) >> pid;
+  return pid;
+}
+
+}  // namespace
+
+TEST_CASE("doctor says what of GPUs will be recorded, and through which libraries", "[cli]") {
+  Machine machine;
+  machine.WithGpus();
+  machine.Write("params", "EnableMSI: 1\nRmProfilingAdminOnly: 1\n");
+
+  machine.Ask();
+
+  CHECK(machine.exit_code == 0);
+  CHECK(machine.Health("collector_driver") == "good");
+  CHECK(machine.Says("collector_driver", "580.65.06"));
+  CHECK(machine.Says("collector_driver", "CUDA up to 13.0"));
+  CHECK(machine.Says("gpus", "2 GPUs: 2 x NVIDIA H100"));
+  CHECK(machine.Health("collector_cupti") == "good");
+  CHECK(machine.Says("collector_cupti", "CUPTI 130001, of CUDA 13 (" PITOT_FAKE_CUPTI ") records here"));
+  CHECK(machine.Health("cupti_records") == "good");
+  CHECK(machine.Says("cupti_records", "readable: kernels, copies, copies between GPUs, memory sets, graphs, "));
+  CHECK(machine.Health("gpu_counters") == "good");
+  CHECK(machine.Says("gpu_counters", "for the administrator only (RmProfilingAdminOnly: 1)"));
+  CHECK(machine.Says("gpu_counters", "recorded anyway"));
+  CHECK(machine.Health("gpu_sharing") == "none");
+  CHECK(machine.Health("gpu_tools") == "none");
+  CHECK(machine.Health("collector_nvml") == "good");
+  CHECK(machine.Says("collector_nvml", "NVML works: 1 GPU, driver 580.65.06"));
+}
+
+TEST_CASE("doctor does not take a machine without a GPU for a sick one", "[cli]") {
+  Machine machine;
+  machine.nvml = "/nowhere/libnvidia-ml.so.1";
+
+  machine.Ask();
+
+  CHECK(machine.exit_code == 0);
+  CHECK(machine.Health("collector_driver") == "note");
+  CHECK(machine.Says("collector_driver", "the kernel has no NVIDIA driver"));
+  CHECK(machine.Says("collector_driver", "/nowhere/libcuda.so.1"));
+  CHECK(machine.Health("gpus") == "none");
+  CHECK(machine.Health("collector_nvml") == "note");
+
+  // A driver that hides all GPUs is none, too.
+  machine.WithGpus("").Set("CUDA_VISIBLE_DEVICES", "");
+  machine.Ask();
+  CHECK(machine.Health("gpus") == "note");
+  CHECK(machine.Says("gpus", "no GPU (CUDA_VISIBLE_DEVICES=)"));
+  machine.Set("FAKE_INIT", "100");
+  machine.Ask();
+  CHECK(machine.Health("collector_driver") == "note");
+}
+
+TEST_CASE("doctor says what of the driver a container lacks", "[cli]") {
+  Machine machine;
+  machine.WithGpus();
+  machine.driver = "/nowhere/libcuda.so.1";
+  machine.Ask();
+  CHECK(machine.Health("collector_driver") == "problem");
+  CHECK(machine.Advises("collector_driver", "NVIDIA_DRIVER_CAPABILITIES=compute"));
+
+  machine.driver = PITOT_FAKE_DRIVER;
+  machine.Set("FAKE_INIT", "803");
+  machine.Ask();
+  CHECK(machine.Health("collector_driver") == "problem");
+  CHECK(machine.Says("collector_driver", "cuInit failed: CUDA_ERROR_OF_TESTS (803)"));
+  CHECK(machine.Advises("collector_driver", "nvidia-smi"));
+}
+
+TEST_CASE("doctor says who has CUPTI, and how to get rid of it", "[cli]") {
+  Machine machine;
+  machine.WithGpus().Set("FAKE_CUPTI_OTHER", "CUPTI for Nsight Systems");
+  machine.Ask();
+  CHECK(machine.exit_code == 1);
+  CHECK(machine.Health("collector_cupti") == "problem");
+  CHECK(machine.Says("collector_cupti", "another tool has CUPTI: CUPTI for Nsight Systems"));
+  CHECK(machine.Advises("collector_cupti", "without it"));
+
+  machine.Set("CUDA_INJECTION64_PATH", "/opt/tool.so");
+  machine.Ask();
+  CHECK(machine.Advises("collector_cupti", "without CUDA_INJECTION64_PATH=/opt/tool.so"));
+  CHECK(machine.Health("gpu_tools") == "note");
+  CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=/opt/tool.so"));
+}
+
+TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
+  Machine machine;
+  machine.WithGpus();
+
+  SECTION("one with defects is refused as the collector refuses it") {
+    machine.Set("FAKE_CUPTI_VERSION", "130000");
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", "install CUDA 13.0 Update 1 or later"));
+  }
+  SECTION("one of a newer CUDA than the driver's") {
+    machine.Set("FAKE_CUDA", "12040");
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "note");
+    CHECK(machine.Says("collector_cupti", "the driver is for CUDA 12"));
+    CHECK(machine.Advises("collector_cupti", "CuptiOptions::library"));
+  }
+  SECTION("one of an older CUDA than the driver's, from before single calls could be recorded") {
+    machine.Set("FAKE_CUPTI_VERSION", "22");
+    machine.Ask();
+    CHECK(machine.exit_code == 0);
+    CHECK(machine.Says("collector_cupti", "CUPTI 22, of CUDA 12"));
+    CHECK(machine.Advises("collector_cupti", "right for a server built with CUDA 12"));
+    CHECK(machine.Health("cupti_records") == "note");
+    CHECK(machine.Says("cupti_records", "beside PyTorch's profiler no calls"));
+    machine.Set("FAKE_CUPTI_VERSION", "23");
+    machine.Ask();
+    CHECK(machine.Health("cupti_records") == "good");
+  }
+  SECTION("one that lacks newer functions") {
+    machine.cupti = PITOT_FAKE_CUPTI_OLD;
+    machine.Ask();
+    CHECK(machine.Says("cupti_records", "beside PyTorch's profiler no calls"));
+  }
+  SECTION("one that lacks what is needed") {
+    machine.cupti = PITOT_FAKE_CUPTI_BROKEN;
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", "has no cuptiActivityEnable"));
+  }
+  SECTION("one that is not there") {
+    machine.cupti = "/nowhere/libcupti.so";
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", "/nowhere/libcupti.so"));
+    CHECK(machine.Health("cupti_records") == "none");
+  }
+  SECTION("one that does not know old GPUs") {
+    machine.Set("FAKE_CAPABILITY", "70");
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "note");
+    CHECK(machine.Says("collector_cupti", "older than Turing"));
+    machine.Set("FAKE_CAPABILITY", "75");
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "good");
+  }
+}
+
+TEST_CASE("doctor says that GPUs are shared", "[cli]") {
+  Machine machine;
+  machine.WithGpus("NVIDIA A100-SXM4-40GB MIG 1g.5gb").Set("CUDA_MPS_PIPE_DIRECTORY", machine.Path(""));
+  machine.Write("control", "");
+
+  machine.Ask();
+
+  CHECK(machine.exit_code == 0);
+  CHECK(machine.Health("gpu_sharing") == "note");
+  CHECK(machine.Says("gpu_sharing", "MIG"));
+  CHECK(machine.Says("gpu_sharing", "MPS"));
+}
+
+TEST_CASE("doctor survives libraries that crash, hang, end the process or print", "[cli]") {
+  Machine machine;
+  machine.WithGpus().Set("FAKE_PID", machine.Path("pid"));
+
+  SECTION("a driver that crashes while it is loaded") {
+    machine.Set("FAKE_ON_LOAD", "crash");
+    machine.Ask();
+    CHECK(machine.Health("collector_driver") == "problem");
+    CHECK(machine.Says("collector_driver", "crashed (Aborted) while it was loaded"));
+    CHECK(machine.Says("collector_cupti", "was not tried"));
+    CHECK(machine.Health("cupti_records") == "good");
+    CHECK(machine.Health("collector_nvml") == "good");
+  }
+  SECTION("a driver that crashes in cuInit") {
+    machine.Set("FAKE_ON_INIT", "crash");
+    machine.Ask();
+    CHECK(machine.Says("collector_driver", "crashed (Aborted) in cuInit"));
+  }
+  SECTION("a driver that ends the process") {
+    machine.Set("FAKE_ON_INIT", "exit");
+    machine.Ask();
+    CHECK(machine.Health("collector_driver") == "problem");
+    CHECK(machine.Says("collector_driver", "ended the process (exit code 3) in cuInit"));
+  }
+  SECTION("a driver that hangs") {
+    machine.Set("FAKE_ON_INIT", "hang");
+    machine.Ask("--patience 1");
+    CHECK(machine.Health("collector_driver") == "problem");
+    CHECK(machine.Says("collector_driver", "did not return within 1 s in cuInit"));
+    REQUIRE(PidIn(machine.Path("pid")) > 0);
+    CHECK(kill(PidIn(machine.Path("pid")), 0) != 0);  // and nothing of it is left
+  }
+  SECTION("a driver that starts a process and crashes") {
+    machine.Set("FAKE_ON_INIT", "fork");
+    CHECK(Seconds([&] { machine.Ask(); }) < 20);  // not until that process ends
+    CHECK(machine.Says("collector_driver", "crashed (Aborted) in cuInit"));
+    if (const pid_t pid = PidIn(machine.Path("pid")); pid > 0) kill(pid, SIGKILL);
+  }
+  SECTION("a driver that prints") {
+    machine.Set("FAKE_ON_INIT", "print");
+    machine.Ask();
+    CHECK(machine.exit_code == 0);
+  }
+  SECTION("a CUPTI that crashes while it is loaded") {
+    machine.driver = "/nowhere/libcuda.so.1";
+    machine.cupti = PITOT_FAKE_DRIVER;
+    machine.Set("FAKE_ON_LOAD", "crash");
+    machine.Ask();
+    CHECK(machine.exit_code == 1);
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", PITOT_FAKE_DRIVER));
+    CHECK(machine.Says("collector_cupti", "crashed (Aborted) while it was loaded"));
+  }
+  SECTION("a CUPTI that crashes when it is to record") {
+    machine.Set("FAKE_CUPTI_SUBSCRIBE", "crash");
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", "crashed (Aborted) when it was to record"));
+    CHECK(machine.Health("cupti_records") == "good");
+  }
+  SECTION("a CUPTI that hangs when it is to record") {
+    machine.Set("FAKE_CUPTI_SUBSCRIBE", "hang");
+    machine.Ask("--patience 1");
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", "did not return within 1 s when it was to record"));
+    CHECK(machine.Health("collector_nvml") == "good");
+  }
+  SECTION("an NVML that hangs while it is loaded") {
+    machine.driver = "/nowhere/libcuda.so.1";
+    machine.nvml = PITOT_FAKE_DRIVER;
+    machine.Set("FAKE_ON_LOAD", "hang");
+    machine.Ask("--patience 1");
+    CHECK(machine.Health("collector_nvml") == "problem");
+    CHECK(machine.Says("collector_nvml", "did not return within 1 s while it was loaded"));
+  }
+}
