@@ -16,8 +16,8 @@ uint64_t BeginCall() noexcept;
 // scope with one argument. Threads: any.
 void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks) noexcept;
 
-// The scopes that are open on the calling thread, outermost first, "forward / layer 3"; of many the innermost, as many as
-// a name has room for. Name{0} where there are none, or no recorder runs. Cost: about 1 us.
+// The scopes that are open on the calling thread, outermost first, "forward / layer 3"; of many the innermost, as many
+// as a name has room for. Name{0} where there are none, or no recorder runs. Cost: about 1 us.
 Name OpenScopePath() noexcept;
 
 }  // namespace pitot::trace
