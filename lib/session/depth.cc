@@ -23,6 +23,9 @@ constexpr int64_t kLateArmNs = 50'000'000;
 static_assert(sizeof(DepthStats::state) == sizeof(governor::Report::state));
 static_assert(std::size(DepthStats{}.mean) == governor::kDepths);
 
+// After so long a request that is late says nothing new.
+constexpr uint64_t kLongestLateNs = 2'000'000'000;
+
 uint32_t DepthsUpTo(Depth deepest) { return (2u << static_cast<uint32_t>(deepest)) - 1; }
 
 const char* DepthName(Depth depth) {
@@ -45,16 +48,24 @@ Status Session::SetDepth(Depth depth) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (depth > Depth::kOps && depth != Depth::kAuto)
     return Said(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
-  fixed_depth_.store(depth);
-  ApplyDepth(depth != Depth::kAuto ? depth : Depth::kScopes);
+  ApplyDepth(depth, [this, depth] {
+    fixed_depth_.store(depth);
+    return true;
+  });
   return {};
 }
 
-// Tells collectors how deep to record, if they are not told yet.
-void Session::ApplyDepth(Depth depth) noexcept {
+// What the governor says, unless the host has fixed a depth meanwhile.
+void Session::ApplyGoverned(Depth depth) noexcept {
+  ApplyDepth(depth, [this] { return fixed_depth_.load() == Depth::kAuto; });
+}
+
+// Tells collectors how deep to record, if they are not told yet and `may`, which is asked under the lock.
+template <class May> void Session::ApplyDepth(Depth depth, May may) noexcept {
   if (!EnterHost()) return;
+  if (depth == Depth::kAuto) depth = Depth::kScopes;  // until the governor's next tick
   const std::lock_guard depth_lock(depth_mutex_);
-  if (depth != depth_) {
+  if (may() && depth != depth_) {
     try {
       for (Collector* collector : Collectors()) collector->SetDepth(depth);
       depth_ = depth;
@@ -110,7 +121,7 @@ void Session::Govern() noexcept {
     // The next tick.
   }
   LeaveHost();
-  ApplyDepth(depth);
+  ApplyGoverned(depth);
 }
 
 // All is recorded from now on, for so long.
@@ -121,22 +132,25 @@ void Session::ArmFor(int64_t ns) noexcept {
     const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
     depth = governor_->Arm(now_ns, now_ns + ns);
   }
-  ApplyDepth(depth);
+  ApplyGoverned(depth);
 }
 
 // Where a request that is open is late, or joined a batch late. Returns in how many ns the next becomes late.
 int64_t Session::ArmForLateRequests() noexcept {
   struct Looked {
     uint64_t now;
+    uint64_t long_late;  // one that was late before this is not worth more
     uint64_t next = ~uint64_t{0};
     bool is_late = false;
-  } looked{detail::Clock(slow_clock_ ? 1 : 0)};
+  } looked{};
+  looked.now = detail::Clock(slow_clock_ ? 1 : 0);
+  looked.long_late = looked.now - std::min(looked.now, detail::TicksOf(kLongestLateNs));
   trace::VisitOpenRequests(
       [](void* context, const trace::OpenRequest& request) {
         auto* const it = static_cast<Looked*>(context);
         if (request.is_ending || request.late_ticks == ~uint64_t{0}) return;
         if (request.late_ticks <= it->now)
-          it->is_late = true;
+          it->is_late = it->is_late || request.late_ticks > it->long_late;
         else
           it->next = std::min(it->next, request.late_ticks);
       },

@@ -120,7 +120,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::vector<Collector*> Collectors();
 
   // How deep (depth.cc). On any thread.
-  void ApplyDepth(Depth depth) noexcept;
+  template <class May> void ApplyDepth(Depth depth, May may) noexcept;
+  void ApplyGoverned(Depth depth) noexcept;
   void MakeGovernor() noexcept;
   void CountDepth(DepthStats* stats) noexcept;
   void NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept;

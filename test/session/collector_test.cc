@@ -197,6 +197,27 @@ TEST_CASE("a request that becomes late while it is open has all recorded until i
   CHECK(host.recorder.Stats().depth.armed_percent > 0);
 }
 
+TEST_CASE("a request that stays late does not have all recorded for ever", "[collector][depth]") {
+  GovernedHost host;
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.route = "/slow", .above_ms = 20})).ok());
+  pitot::Request request = pitot::Request::Begin("/slow");
+  CHECK(host.Becomes(Depth::kKernels));
+  CHECK(host.Becomes(Depth::kScopes));
+  request.Finish(pitot::Outcome::kCancelled);
+}
+
+TEST_CASE("a depth that the host fixes is not undone by what was governed before", "[collector][depth]") {
+  for (int i = 0; i < 20; ++i) {
+    GovernedHost host;
+    REQUIRE(host.Becomes(Depth::kScopes));
+    REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+    REQUIRE(host.TriggerAndFlush());  // the watcher was round meanwhile
+    CHECK(host.seen.depth == Depth::kKernels);
+    REQUIRE(host.recorder.SetDepth(Depth::kAuto).ok());
+    CHECK(host.Becomes(Depth::kScopes));
+  }
+}
+
 TEST_CASE("a batch that takes in a late request has all recorded", "[collector][depth]") {
   GovernedHost host;
   pitot::Request request = pitot::Request::Begin("/slow");

@@ -177,7 +177,7 @@ class CuptiCollector final : public Collector {
   const uint64_t memory_bytes_;
   const bool graph_level_;
   const Control::Surroundings surroundings_;
-  bool is_running_ = false;
+  std::atomic<bool> is_running_{false};
   Engine* engine_ = nullptr;
   Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback for ever
   std::unique_ptr<History> history_;
@@ -266,8 +266,7 @@ Status CuptiCollector::Open() {
 }
 
 void CuptiCollector::Stop() noexcept {
-  if (!is_running_) return;
-  is_running_ = false;
+  if (!is_running_.exchange(false)) return;
   if (g_fork_epoch.load() != trace::ForkEpoch()) {
     thread_.detach();  // of the parent: there is none here
     return;
@@ -290,8 +289,8 @@ void CuptiCollector::SetDepth(Depth depth) noexcept {
 
 // From when on it records how deep, for what incidents say of it.
 void CuptiCollector::NoteDepth() noexcept {
-  const Depth depth = control_->depth();
   const std::lock_guard lock(mutex_);
+  const Depth depth = control_->depth();
   if (!depths_.empty() && depths_.back().depth == depth) return;
   try {
     depths_.push_back({ClockNs(CLOCK_MONOTONIC), depth});
@@ -331,7 +330,11 @@ void CuptiCollector::Round(int64_t now_ns) {
   if (now_ns - paired_ns_ >= kPairsNs) paired_ns_ = now_ns, pairs_.Add(ReadClockPair());
   if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
   const BufferCounts before = engine_->pool->counts();
+  const Mode mode_before = control_->mode();
   control_->Tick(now_ns, before.requested != before_.requested);
+  // What was in buffers that another took, and what ran until this was noticed.
+  if (control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside))
+    history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
   NoteDepth();
   // Where nothing is out there is nothing to hand over.
   if (before.requested - before.refused != before.completed) control_->Flush();
@@ -340,6 +343,7 @@ void CuptiCollector::Round(int64_t now_ns) {
 }
 
 void CuptiCollector::DecodeAll(int64_t now_ns) {
+  if (control_->is_closed()) return;  // to step over what is not known takes CUPTI
   engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
     decoded_.clear();
     decoder_->Decode(buffer, valid, &decoded_);
@@ -359,11 +363,7 @@ void CuptiCollector::DecodeAll(int64_t now_ns) {
   lost(counts.refused, seen_.refused, "no buffer for CUPTI", false);
   lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
   bad_seen_ = decoder_->counts().bad_timestamps;
-  if (engine_->api.activity_get_dropped != nullptr && control_->mode() == Mode::kOn && counts.requested != 0) {
-    size_t dropped = 0;
-    if (engine_->api.activity_get_dropped(nullptr, 0, &dropped) == kSuccess && dropped != 0)
-      history_->AddLoss({drained_ns_, now_ns, kNoDevice, "dropped by CUPTI", dropped});
-  }
+  if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
   if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
   seen_ = counts;
   drained_ns_ = now_ns;
@@ -382,7 +382,8 @@ void CuptiCollector::LookForSilence(int64_t now_ns) {
     launches_seen_ = launches;
     return;
   }
-  if (now_ns - buffer_seen_ns_ < kSilenceNs || launches - launches_seen_ < kSilentLaunches) return;
+  const bool is_waiting = seen_.requested - seen_.refused != seen_.completed;  // for one that is being filled
+  if (is_waiting || now_ns - buffer_seen_ns_ < kSilenceNs || launches - launches_seen_ < kSilentLaunches) return;
   history_->AddLoss({buffer_seen_ns_, now_ns, kNoDevice, "another profiler took the buffers", 0});
   control_->Reclaim();
   buffer_seen_ns_ = now_ns;

@@ -21,6 +21,7 @@ using base::Error;
 constexpr uint32_t kKernelKinds[] = {kConcurrentKernel, kMemcpy, kMemcpyPeer, kMemset, kOverhead, kJit};
 constexpr int64_t kWithoutNs = 500'000'000;  // in which each graph is replayed that is replayed at all
 constexpr uint32_t kMostReclaims = 3;
+constexpr int64_t kReclaimsWithinNs = 60'000'000'000;  // of each other
 
 constexpr uint32_t kPerThreadSince = 21;        // CUDA 12.3
 constexpr uint32_t kFilteredRecordsSince = 23;  // CUDA 12.5
@@ -32,6 +33,8 @@ struct Quirk {
 // Versions that are better left alone, and why. Source: CUPTI's release notes.
 constexpr Quirk kRefused[] = {
     {130000, "CUPTI 13.0 can deadlock and confuses graphs' launches: install CUDA 13.0 Update 1 or later"}};
+
+Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 
 }  // namespace
 
@@ -72,6 +75,14 @@ void Control::CloseForExit() noexcept {
   while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
 }
 
+// Once it is known to be there this takes no lock of the loader.
+KinetoState Control::AskKineto() {
+  const std::lock_guard lock(kineto_mutex_);
+  const KinetoState state = surroundings_.ask_kineto();
+  kineto_.store(state);
+  return state;
+}
+
 std::string Control::Reason() const {
   const std::lock_guard lock(mutex_);
   return reason_;
@@ -84,26 +95,29 @@ Status Control::Start(bool graph_level) noexcept {
     if (quirk.version == api_.version) return Status(StatusCode::kUnavailable, quirk.why);
   }
   try {
+    const bool is_active = AskKineto() == KinetoState::kActive;
     const std::lock_guard lock(mutex_);
     has_graph_level_ = graph_level && !surroundings_.is_cuda_in_use();
-    if (surroundings_.ask_kineto() == KinetoState::kActive) {
+    if (is_active) {
       reason_ = "PyTorch's profiler has CUPTI";
       mode_.store(Mode::kAside);
       return {};
     }
-    Status status = Take();
-    if (graph_level && !has_graph_level_)
-      reason_ =
+    Status status = Take(false);
+    if (graph_level && !has_graph_level_) {
+      if (!reason_.empty()) reason_ += "; ";
+      reason_ +=
           "no graph level: the collector was added after CUDA was in use, or PyTorch's profiler is in the process";
+    }
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
   }
 }
 
-// Makes CUPTI ours: attributes, subscription, callbacks, kinds.
-Status Control::Take() {
-  const KinetoState kineto = surroundings_.ask_kineto();
+// Makes CUPTI ours: attributes, subscription, callbacks, kinds. `is_back`: others had it, and left what they left.
+Status Control::Take(bool is_back) {
+  const KinetoState kineto = kineto_.load();
   source_.store(CallSource::kNone);
   reason_.clear();
   if (Status status = Subscribe(kineto); !status.ok()) return status;
@@ -120,6 +134,10 @@ Status Control::Take() {
                  ResultName(api_, result).c_str());
   }
   enabled_ = 0, calls_level_ = 0;
+  if (is_back) {
+    for (const uint32_t kind : kKernelKinds) api_.activity_disable(kind);
+    for (const ApiCalls::Id& id : calls_.ids()) SwitchCall(id, false);
+  }
   is_settling_ = source_.load() == CallSource::kRecords && !has_call_records_;
   // Who does not hear of new graphs cannot tell which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
@@ -188,9 +206,10 @@ void Control::Stop() noexcept {
 
 Status Control::Pause() noexcept {
   const Entered entered(this);
-  if (!entered || mode() == Mode::kOff) return Status(StatusCode::kNotRunning, "the CUPTI collector does not run");
+  if (!entered) return NotRunning();
   try {
     const std::lock_guard lock(mutex_);
+    if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn) Release();
     if (mode() != Mode::kDead) reason_ = "paused by the host", mode_.store(Mode::kPaused);
     return {};
@@ -201,18 +220,20 @@ Status Control::Pause() noexcept {
 
 Status Control::Resume() noexcept {
   const Entered entered(this);
-  if (!entered || mode() == Mode::kOff) return Status(StatusCode::kNotRunning, "the CUPTI collector does not run");
+  if (!entered) return NotRunning();
   try {
+    const bool is_active = AskKineto() == KinetoState::kActive;
     const std::lock_guard lock(mutex_);
+    if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn || mode() == Mode::kAside) return {};
     if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
-    if (surroundings_.ask_kineto() == KinetoState::kActive) {
+    if (is_active) {
       reason_ = "PyTorch's profiler has CUPTI";
       mode_.store(Mode::kAside);
       return {};
     }
     has_graph_level_ = false;  // what was captured meanwhile nobody knows
-    Status status = Take();
+    Status status = Take(true);
     if (!status.ok() && mode() == Mode::kPaused) reason_ = status.message();
     return status;
   } catch (const std::exception& e) {
@@ -224,10 +245,11 @@ void Control::SetDepth(Depth depth) noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
+    // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
+    const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     const std::lock_guard lock(mutex_);
     wanted_ = depth;
-    // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
-    if (mode() == Mode::kOn && surroundings_.ask_kineto() != KinetoState::kActive) Apply();
+    if (mode() == Mode::kOn && !is_active) Apply();
   } catch (const std::bad_alloc&) {
     // Said with the next thing that goes wrong.
   }
@@ -237,6 +259,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
+    const KinetoState kineto = AskKineto();
     const std::lock_guard lock(mutex_);
     if (is_fatal_.exchange(false)) {
       mode_.store(Mode::kDead);
@@ -254,12 +277,12 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
       reason_ = "stepped aside for PyTorch's profiler";
     } else if (mode() == Mode::kAside && !is_kineto_active) {
       has_graph_level_ = false;
-      if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
+      if (Status status = Take(true); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
     } else if (mode() == Mode::kOn) {
-      if (source_.load() == CallSource::kCallbacks && surroundings_.ask_kineto() != KinetoState::kAbsent) {
+      if (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent) {
         // LibTorch was loaded after us: leave the subscription to its profiler.
         Release();
-        if (Status status = Take(); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
+        if (Status status = Take(false); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
       }
       const bool has_settled = is_settling_ && is_used;
       if (has_settled) is_settling_ = false, has_call_records_ = true;
@@ -276,7 +299,14 @@ void Control::Reclaim() noexcept {
   try {
     const std::lock_guard lock(mutex_);
     if (mode() != Mode::kOn) return;
+    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    if (now_ns - reclaimed_ns_ > kReclaimsWithinNs) reclaimed_ = 0;
+    reclaimed_ns_ = now_ns;
     if (++reclaimed_ > kMostReclaims) {
+      // The kinds are that one's now.
+      EnableCalls(0);
+      if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
+      subscriber_ = nullptr;
       mode_.store(Mode::kDead);
       effective_.store(Depth::kScopes);
       reason_ = "another profiler takes CUPTI's buffers";
@@ -295,9 +325,10 @@ void Control::Renew() noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
+    const KinetoState kineto = AskKineto();
     const std::lock_guard lock(mutex_);
     if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || subscriber_ != nullptr) return;
-    if (surroundings_.ask_kineto() != KinetoState::kIdle) return;
+    if (kineto != KinetoState::kIdle) return;
     const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
     if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
     enabled_ = 0, calls_level_ = 0;
@@ -305,6 +336,13 @@ void Control::Renew() noexcept {
   } catch (const std::bad_alloc&) {
     // The next time.
   }
+}
+
+uint64_t Control::TakeDropped() noexcept {
+  const Entered entered(this);
+  size_t dropped = 0;
+  if (!entered || mode() != Mode::kOn || api_.activity_get_dropped == nullptr) return 0;
+  return api_.activity_get_dropped(nullptr, 0, &dropped) == kSuccess ? dropped : 0;
 }
 
 void Control::Flush() noexcept {
@@ -374,19 +412,22 @@ void Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
 
 void Control::EnableCalls(uint8_t level) {
   if (level == calls_level_) return;
-  const CallSource source = source_.load();
-  if (level > calls_level_) calls_.NewEpoch();
   for (const ApiCalls::Id& id : calls_.ids()) {
     const uint8_t needed = id.is_graph_launch ? 1 : 2;
     const bool was = calls_level_ >= needed, is = level >= needed;
-    if (was == is) continue;
-    if (source == CallSource::kCallbacks)
-      EnableCallback(id.domain, id.callback_id, is);
-    else if (source == CallSource::kRecords)
-      (id.domain == kRuntimeApi ? api_.activity_enable_runtime_api : api_.activity_enable_driver_api)(id.callback_id,
-                                                                                                      is);
+    if (was != is) SwitchCall(id, is);
   }
   calls_level_ = level;
+  // After: threads that were inside a call whose end is not told any more must not be taken to be there still.
+  calls_.NewEpoch();
+}
+
+void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
+  const CallSource source = source_.load();
+  if (source == CallSource::kCallbacks)
+    EnableCallback(id.domain, id.callback_id, on);
+  else if (source == CallSource::kRecords)
+    (id.domain == kRuntimeApi ? api_.activity_enable_runtime_api : api_.activity_enable_driver_api)(id.callback_id, on);
 }
 
 // Gives all back that can be given back.

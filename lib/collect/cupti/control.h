@@ -81,6 +81,10 @@ class Control {
   // In words, why it does not record or records less; "" while all is well.
   std::string Reason() const;
 
+  // How many records CUPTI has dropped since the last time. Thread: as Tick.
+  uint64_t TakeDropped() noexcept;
+  bool is_closed() const noexcept { return is_closed_.load(); }
+
   // No call of CUPTI begins after this returns: the process exits, and CUPTI tears itself down.
   void CloseForExit() noexcept;
   // CUPTI says what it does: that it is lost, that a graph becomes executable. Threads: any.
@@ -90,7 +94,8 @@ class Control {
  private:
   class Entered;
 
-  Status Take();
+  KinetoState AskKineto();
+  Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
   void Release();
   void Apply();
@@ -98,6 +103,7 @@ class Control {
   void Enable(uint32_t kind, bool on);
   void LeaveGraphLevel();
   void EnableCalls(uint8_t level);
+  void SwitchCall(const ApiCalls::Id& id, bool on);
   void EnableCallback(Domain domain, uint32_t callback_id, bool on);
   void Fail(const char* what, Result result);
 
@@ -105,6 +111,9 @@ class Control {
   ApiCalls& calls_;
   const Callbacks callbacks_;
   const Surroundings surroundings_;
+
+  std::mutex kineto_mutex_;  // one asks at a time; may wait for the loader, so not within mutex_
+  std::atomic<KinetoState> kineto_{KinetoState::kAbsent};
 
   mutable std::mutex mutex_;  // guards what follows; callbacks of CUPTI never take it
   Subscriber subscriber_ = nullptr;
@@ -117,6 +126,7 @@ class Control {
   bool is_waiting_ = false;        // for each graph to be launched once with nothing recorded
   int64_t without_since_ns_ = 0;   // since when
   uint32_t reclaimed_ = 0;
+  int64_t reclaimed_ns_ = 0;  // the last time
   std::string reason_;
 
   std::atomic<Mode> mode_{Mode::kOff};

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint32_t kLeastChunks = 16;
 constexpr size_t kLossesKept = 256;
+constexpr int64_t kNearNs = 1'000'000'000;  // what is further apart is two losses
 
 }  // namespace
 
@@ -106,7 +107,8 @@ void History::Remember(const Loss& loss) {
     return other.device == loss.device && std::strcmp(other.reason, loss.reason) == 0;
   };
   // Not the overwritten ones: how many of them are in a window is asked later.
-  if (!losses_.empty() && is_alike(losses_.back()) && loss.records <= 1) return join(&losses_.back(), loss);
+  const bool follows = !losses_.empty() && loss.begin_ns - losses_.back().end_ns < kNearNs;
+  if (follows && is_alike(losses_.back()) && loss.records <= 1) return join(&losses_.back(), loss);
   losses_.push_back(loss);
   if (losses_.size() <= kLossesKept) return;
   if (std::strcmp(losses_[0].reason, losses_[1].reason) == 0 && losses_[0].device == losses_[1].device)

@@ -195,7 +195,7 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
     REQUIRE(host.recorder.Trigger("slow").ok());
     CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
     CHECK(fakes::WaitUntil([&] { return !host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
-    CHECK(host.cuda.callbacks_enabled() == quiet);
+    CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == quiet; }));
     for (const uint32_t kind : {cupti::kMemcpy, cupti::kMemset, cupti::kMemcpyPeer, cupti::kOverhead, cupti::kJit})
       CHECK_FALSE(host.cuda.IsEnabled(kind));
   }
@@ -413,6 +413,45 @@ TEST_CASE("a subscriber that LibTorch left behind does not keep GPUs from being 
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "gemm"});
   CHECK(CountNamed(host.Incident(), "gemm") == 1);
+}
+
+TEST_CASE("what PyTorch's profiler left on is off again at the depth of scopes", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "first"});
+  g_kineto = KinetoState::kActive;
+  REQUIRE(fakes::WaitUntil([&] { return host.collector->Deepest() == Depth::kScopes; }));
+  host.collector->SetDepth(Depth::kScopes);
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  g_kineto = KinetoState::kIdle;
+  CHECK(fakes::WaitUntil([&] { return !host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
+  CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == 0; }));
+  const model::Trace trace = host.Incident();
+  REQUIRE_FALSE(trace.gpu_losses.empty());
+  CHECK(trace.strings[trace.gpu_losses[0].reason] == "PyTorch's profiler had CUPTI");
+}
+
+TEST_CASE("a call that was under way when depth fell hides none that follows", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const uint32_t graph = host.cuda.Instantiate(3);
+  host.cuda.Begin("cudaDeviceSynchronize");  // never ends as far as callbacks say
+  host.collector->SetDepth(Depth::kGraphs);
+  host.cuda.Replay(graph, "node");
+  const model::Trace trace = host.Incident();
+  REQUIRE(Find(trace, "node") != kNone);
+  CHECK(trace.gpu.call[Find(trace, "node")] != kNone);
+}
+
+TEST_CASE("CUPTI is not taken back once the recorder has stopped", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  REQUIRE(host.recorder.PauseCupti().ok());
+  host.recorder.Stop();
+  CHECK(host.recorder.ResumeCupti().code() == StatusCode::kNotRunning);
+  CHECK_FALSE(host.cuda.HasSubscriber());
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
 }
 
 TEST_CASE("buffers of others are neither read nor freed", "[cupti]") {

@@ -177,6 +177,11 @@ class Library final : public fakes::FakeCupti, State {
     return correlation;
   }
 
+  void Begin(const char* api) override {
+    uint64_t data = 0;
+    Call(api, kEnter, NextCorrelation(), &data);
+  }
+
   void CaptureNode(uint32_t node) override {
     const std::lock_guard lock(mutex_);
     GraphData data{};

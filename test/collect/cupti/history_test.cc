@@ -110,6 +110,7 @@ TEST_CASE("where incidents hold all memory new records are lost and counted", "[
 TEST_CASE("losses are kept while they matter, alike ones as one, no more than there is room for", "[cupti]") {
   const auto history = Make();
   for (int64_t i = 0; i < 10'000; ++i) history->AddLoss({i, i + 1, kNoDevice, i % 2 == 0 ? "a" : "b", 1});
+  history->AddLoss({10'000 - 2'000'000'000, 10'000 - 2'000'000'000, kNoDevice, "c", 1});  // long before: another
   for (int64_t i = 0; i < 10; ++i) history->AddLoss({10'000 + i, 10'001 + i, kNoDevice, "c", 1});
   History::Pinned pinned;
   history->Pin(0, &pinned);
