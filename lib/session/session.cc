@@ -27,7 +27,6 @@ constinit std::atomic<Session*> g_kept{nullptr};
 
 using base::ClockNs;
 using base::Error;
-using base::SignalsBlocked;
 
 // The triggers keep a slot for each route and copies of names.
 static_assert(trigger::kMaxRoutes == trace::kMaxRoutes && trigger::kMaxNameBytes == trace::kMaxNameBytes);

@@ -197,7 +197,7 @@ class CuptiCollector final : public Collector {
   uint64_t rounds_asked_ = 0, rounds_done_ = 0;
   std::deque<DepthChange> depths_;
   DecodeCounts counts_;
-  uint64_t names_refused_ = 0;
+  uint64_t names_refused_ = 0, shapes_refused_ = 0, streams_refused_ = 0;
   std::thread thread_;
 
   // From Keep to AddTo.
@@ -318,6 +318,8 @@ void CuptiCollector::Run() noexcept {
     lock.lock();
     counts_ = decoder_->counts();
     names_refused_ = tables_.names.refused();
+    shapes_refused_ = tables_.shapes.refused();
+    streams_refused_ = tables_.streams.refused();
     rounds_done_ = asked;
     changed_.notify_all();
     if (is_last) return;
@@ -424,11 +426,13 @@ void CuptiCollector::AddDepths(TraceBuilder& trace) {
 
 void CuptiCollector::AddReasons(TraceBuilder& trace) {
   DecodeCounts counts;
-  uint64_t names_refused;
+  uint64_t names_refused, shapes_refused, streams_refused;
   {
     const std::lock_guard lock(mutex_);
     counts = counts_;
     names_refused = names_refused_;
+    shapes_refused = shapes_refused_;
+    streams_refused = streams_refused_;
   }
   const auto add_count = [&](const char* key, uint64_t count) {
     if (count != 0) trace.AddAttribute(key, std::to_string(count).c_str());
@@ -444,6 +448,8 @@ void CuptiCollector::AddReasons(TraceBuilder& trace) {
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
   add_count("cupti.names_refused", names_refused);
+  add_count("cupti.shapes_refused", shapes_refused);
+  add_count("cupti.streams_refused", streams_refused);
   add_count("cupti.graph_nodes_without_scopes", engine_->scopes.refused());
 }
 
