@@ -19,6 +19,9 @@ struct InCall {
 // Initial-exec: a callback must not allocate.
 [[gnu::tls_model("initial-exec")]] constinit thread_local InCall t_call{};
 
+// Of the process, as what threads remember is.
+constinit std::atomic<uint32_t> g_epoch{1};
+
 bool StartsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
@@ -121,9 +124,11 @@ Name ApiCalls::NameOf(Domain domain, uint32_t callback_id) const noexcept {
   return Name{is_known ? names_[domain - kDriverApi][callback_id] : 0};
 }
 
+void ApiCalls::NewEpoch() noexcept { g_epoch.fetch_add(1, std::memory_order_relaxed); }
+
 void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
   InCall& call = t_call;
-  const uint32_t epoch = epoch_.load(std::memory_order_relaxed);
+  const uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
   if (data.site == kEnter) {
     if (call.epoch == epoch) return;  // inside another
     call = {epoch, data.correlation_id, static_cast<uint32_t>(domain), callback_id, trace::BeginCall()};

@@ -40,7 +40,7 @@ class ApiCalls {
   // recorded: GPU records carry its correlation. Cost: as a scope.
   void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
   // Forgets calls that were under way when callbacks were switched on or off.
-  static void NewEpoch() noexcept { epoch_.fetch_add(1, std::memory_order_relaxed); }
+  static void NewEpoch() noexcept;
   uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
 
  private:
@@ -48,8 +48,7 @@ class ApiCalls {
 
   std::vector<Id> ids_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
-  alignas(64) static inline std::atomic<uint32_t> epoch_{1};  // of the process, as what threads remember is
-  alignas(64) std::atomic<uint64_t> launches_{0};             // about: threads that race may lose some
+  alignas(64) std::atomic<uint64_t> launches_{0};    // about: threads that race may lose some
 };
 
 }  // namespace pitot::cupti
