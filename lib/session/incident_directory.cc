@@ -53,10 +53,13 @@ template <class Visit> void ForEachEntry(int directory_fd, Visit visit) {
     close(fd);
     return;
   }
+  const struct Closed {
+    ~Closed() { closedir(directory); }  // whatever `visit` throws
+    DIR* directory;
+  } closed{directory};
   while (const dirent* entry = readdir(directory)) {
     if (std::strcmp(entry->d_name, ".") != 0 && std::strcmp(entry->d_name, "..") != 0) visit(entry->d_name);
   }
-  closedir(directory);
 }
 
 // Removes an incident: a directory of plain files.

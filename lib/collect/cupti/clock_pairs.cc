@@ -46,7 +46,8 @@ void ClockPairs::Add(const ClockPair& pair) noexcept {
 }
 
 bool ClockPairs::ToMonotonic(uint64_t cupti_ns, int64_t* monotonic_ns) const {
-  if (count_ == 0 || cupti_ns > INT64_MAX) return false;
+  constexpr uint64_t kMostNs = uint64_t{1} << 62;  // what is added to it has room
+  if (count_ == 0 || cupti_ns > kMostNs) return false;
   if (cupti_ns < kLeastNs) return FromTicks(cupti_ns, monotonic_ns);
   const auto ns = static_cast<int64_t>(cupti_ns);
   // Records are recent. A clock that was stepped back has readings out of order: the last that fits counts.

@@ -48,6 +48,7 @@ constexpr int64_t kForgetNs = 1'000'000'000;   // how long the name behind a poi
 constexpr int64_t kSilenceNs = 3'000'000'000;  // without a buffer while launches go on: somebody took them
 constexpr int64_t kRenewNs = 500'000'000;      // without a buffer, beside LibTorch
 constexpr uint64_t kSilentLaunches = 1000;
+constexpr std::chrono::milliseconds kKeepPatience{250};  // for the thread that decodes: 10 MB take it half of that
 constexpr size_t kDepthsKept = 4096;
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
 
@@ -394,16 +395,18 @@ void CuptiCollector::LookForSilence(int64_t now_ns) {
 
 void CuptiCollector::Keep(int64_t begin_ns) noexcept {
   if (!IsOfThisProcess()) return;
+  bool is_complete = false;
   try {
     {
       // What CUPTI has by now.
       std::unique_lock lock(mutex_);
       const uint64_t asked = ++rounds_asked_;
       changed_.notify_all();
-      changed_.wait_for(lock, std::chrono::nanoseconds(2 * kTickNs), [&] { return rounds_done_ >= asked; });
+      is_complete = changed_.wait_for(lock, kKeepPatience, [&] { return rounds_done_ >= asked; });
     }
     kept_begin_ns_ = begin_ns;
     kept_end_ns_ = ClockNs(CLOCK_MONOTONIC);
+    if (!is_complete) history_->AddLoss({kept_end_ns_ - kTickNs, kept_end_ns_, kNoDevice, "not decoded in time", 0});
     history_->Pin(begin_ns, &pinned_);
   } catch (const std::bad_alloc&) {
     pinned_.Release();

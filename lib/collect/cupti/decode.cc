@@ -223,7 +223,7 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   ++counts_.records;
   int64_t end_ns = 0;
   const bool is_well = start != 0 && end >= start && clock_->ToMonotonic(start, &made.begin_ns) &&
-                       clock_->ToMonotonic(end, &end_ns) && end_ns >= made.begin_ns;
+                       clock_->ToMonotonic(end, &end_ns) && made.begin_ns >= 0 && end_ns >= made.begin_ns;
   if (!is_well) return void(++counts_.bad_timestamps);
   made.duration_ns = end_ns - made.begin_ns;
   made.stream = static_cast<uint16_t>(tables_->streams.Of(stream));
