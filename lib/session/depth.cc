@@ -77,12 +77,15 @@ template <class May> void Session::ApplyDepth(Depth depth, May may) noexcept {
 }
 
 // With the first collector: without one there is nothing to govern. Called with depth_mutex_ held.
-void Session::MakeGovernor() noexcept {
+void Session::MakeGovernor(Depth deepest) noexcept {
   governor::Options options;
   options.budget_percent = options_.values.overhead_budget_percent;
   // Of the process: a fleet that started together must not switch together.
   options.seed = static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)) ^ reinterpret_cast<uintptr_t>(this);
   governor_ = governor::Governor::Make(options);
+  if (governor_ == nullptr) return;
+  governor_->SetAvailable(DepthsUpTo(deepest));
+  governor_->Tick(ClockNs(CLOCK_MONOTONIC));
   noting_.store(governor_.get());
   sem_post(&wake_);
 }

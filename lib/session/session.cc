@@ -238,7 +238,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
     const std::lock_guard depth_lock(depth_mutex_);
     const std::lock_guard lock(mutex_);
     if (!stopping_ && has_room()) {
-      if (governor_ == nullptr) MakeGovernor();
+      if (governor_ == nullptr) MakeGovernor(collector->Deepest());
       collector->SetDepth(depth_);
       collectors_.push_back(std::move(collector));
       return {};

@@ -122,7 +122,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // How deep (depth.cc). On any thread.
   template <class May> void ApplyDepth(Depth depth, May may) noexcept;
   void ApplyGoverned(Depth depth) noexcept;
-  void MakeGovernor() noexcept;
+  void MakeGovernor(Depth deepest) noexcept;
   void CountDepth(DepthStats* stats) noexcept;
   void NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept;
   // On the watcher.
