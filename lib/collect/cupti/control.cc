@@ -135,6 +135,7 @@ Status Control::Take(bool is_back) {
   }
   enabled_ = 0, calls_level_ = 0;
   if (is_back) {
+    api_.activity_flush_all(0);  // what is being filled is another's buffer: ours from here on
     for (const uint32_t kind : kKernelKinds) api_.activity_disable(kind);
     for (const ApiCalls::Id& id : calls_.ids()) SwitchCall(id, false);
   }
@@ -331,6 +332,7 @@ void Control::Renew() noexcept {
     if (kineto != KinetoState::kIdle) return;
     const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
     if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
+    api_.activity_flush_all(0);
     enabled_ = 0, calls_level_ = 0;
     Apply();
   } catch (const std::bad_alloc&) {
