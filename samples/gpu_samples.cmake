@@ -1,16 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # The samples for a GPU: built where CUDA's compiler is, with nothing else; they say so where there is no GPU.
-if(NOT CMAKE_CUDA_COMPILER)
-  find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin)
-endif()
-if(NOT CMAKE_CUDA_COMPILER OR PITOT_SANITIZE)
+include(${PROJECT_SOURCE_DIR}/cmake/PitotCuda.cmake)
+pitot_enable_cuda(pitot_has_cuda)
+if(NOT pitot_has_cuda)
   message(STATUS "Pitot: no CUDA compiler, the samples for a GPU are not built")
   return()
 endif()
-if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
-endif()
-enable_language(CUDA)
 
 add_library(gpu_common STATIC gpu_common/sample.cc)
 pitot_configure_target(gpu_common)

@@ -93,7 +93,7 @@ class PITOT_EXPORT Collector {
   virtual void Stop() noexcept = 0;
   // The deepest it can record at present; kScopes where it makes no difference to it. Threads: any.
   virtual Depth Deepest() const noexcept;
-  // How much to record from now on; never kAuto. One call at a time, on any thread. At most 100 us.
+  // How much to record from now on; never kAuto. One call at a time, on any thread. Cost: some 10 to 200 us.
   virtual void SetDepth(Depth depth) noexcept;
   // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread.
   virtual Status Pause() noexcept;

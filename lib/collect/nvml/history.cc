@@ -4,24 +4,13 @@
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <utility>
 
+#include "base/columns.h"
 #include "collect/nvml/api.h"
 
 namespace pitot::nvml {
 namespace {
-
-// As snprintf; cut at 255 bytes.
-[[gnu::format(printf, 1, 2)]] std::string Text(const char* format, ...) {
-  char text[256];
-  va_list args;
-  va_start(args, format);
-  std::vsnprintf(text, sizeof text, format, args);
-  va_end(args);
-  return text;
-}
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
@@ -71,7 +60,7 @@ class Rows {
       if ((kinds->has_row & kind) == 0) {
         const std::string name = bit < std::size(kClockEventNames)
                                      ? std::string("clocks held by ") + kClockEventNames[bit]
-                                     : Text("clocks held by reason 0x%" PRIx64, kind);
+                                     : base::Format("clocks held by reason 0x%" PRIx64, kind);
         kinds->rows[bit] = trace_->AddCounter(kNoRow, Name(device, name.c_str()), "");
         kinds->has_row |= kind;
         if (kinds->begin_ns < at_ns) trace_->AddSample(kinds->rows[bit], kinds->begin_ns, 0);
@@ -194,15 +183,15 @@ std::string History::Explain(const DeviceState& state, Source source) const {
   const Failure& failure = state.failures[static_cast<uint32_t>(source)];
   std::string text = ResultName(failure.result);
   if (failure.result == kGpuIsLost || failure.result == kResetRequired) {
-    return text + Text(" %.3f s before the end of the window: nothing of this GPU since",
-                       Seconds(kept_.end_ns - state.lost_at_ns));
+    return text + base::Format(" %.3f s before the end of the window: nothing of this GPU since",
+                               Seconds(kept_.end_ns - state.lost_at_ns));
   }
   if (failure.result == kFunctionNotFound) text += ": the driver is older than this";
   if (source == Source::kProcesses && failure.result == kNotFound)
     text += ": this process is not in the driver's list under its own number (a PID namespace)";
   if (source == Source::kProcesses && failure.result == kNoData) text += ": the driver does not say how much each has";
   if (failure.is_final) return text;
-  text += failure.count == 1 ? ", failed once" : Text(", failed %" PRIu32 " times", failure.count);
+  text += failure.count == 1 ? ", failed once" : base::Format(", failed %" PRIu32 " times", failure.count);
   text += failure.is_failing ? ", is asked again" : ", works again";
   return text;
 }
@@ -216,18 +205,19 @@ void History::AddAttributes(TraceBuilder& trace) const {
   add("nvml.rounds", std::to_string(kept_.totals.rounds));
   if (kept_.totals.rounds != 0) {
     add("nvml.round_us",
-        Text("%.1f, at most %.1f",
-             static_cast<double>(kept_.totals.took_ns) / 1e3 / static_cast<double>(kept_.totals.rounds),
-             static_cast<double>(kept_.totals.longest_ns) / 1e3));
+        base::Format("%.1f, at most %.1f",
+                     static_cast<double>(kept_.totals.took_ns) / 1e3 / static_cast<double>(kept_.totals.rounds),
+                     static_cast<double>(kept_.totals.longest_ns) / 1e3));
   }
   if (kept_.totals.missed != 0) add("nvml.missed_rounds", std::to_string(kept_.totals.missed));
   if (kept_.silent_ns > kRepeatNs) {
-    add("nvml.no_answer", Text("GPU %" PRIu32 ", %s, for %.3f s", kept_.silent_call >> 8,
-                               kSourceNames[kept_.silent_call & 0xff], Seconds(kept_.silent_ns)));
+    add("nvml.no_answer", base::Format("GPU %" PRIu32 ", %s, for %.3f s", kept_.silent_call >> 8,
+                                       kSourceNames[kept_.silent_call & 0xff], Seconds(kept_.silent_ns)));
   }
   if (kept_.overwritten_until_ns != 0) {
-    add("nvml.overwritten", Text("samples of the first %.3f s of the window: NvmlOptions::memory_bytes is too small",
-                                 Seconds(kept_.overwritten_until_ns - kept_.begin_ns)));
+    add("nvml.overwritten",
+        base::Format("samples of the first %.3f s of the window: NvmlOptions::memory_bytes is too small",
+                     Seconds(kept_.overwritten_until_ns - kept_.begin_ns)));
   }
   if (devices_left_out_ != 0) add("nvml.devices_left_out", std::to_string(devices_left_out_));
   for (uint32_t device = 0; device < devices_.size(); ++device) {

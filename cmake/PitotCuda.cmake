@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+# pitot_enable_cuda(RESULT): CUDA as a language of the calling folder, for the GPUs that the project is tested on. RESULT is
+# false, and nothing changed, where there is no nvcc, or under a sanitizer, which CUDA's compiler does not have.
+macro(pitot_enable_cuda result)
+  if(NOT CMAKE_CUDA_COMPILER)
+    find_program(CMAKE_CUDA_COMPILER nvcc HINTS /usr/local/cuda/bin)
+  endif()
+  set(${result} FALSE)
+  if(CMAKE_CUDA_COMPILER AND NOT PITOT_SANITIZE)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+      set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
+    endif()
+    enable_language(CUDA)
+    set(${result} TRUE)
+  endif()
+endmacro()
