@@ -485,8 +485,8 @@ class Collectors(WithFolder):
     def test_an_incident_says_what_nvml_says(self):
         recorder = self.start()
         self.assertTrue(recorder.add_nvml(library=os.environ["PITOT_FAKE_NVML"], rate_hz=50, memory_bytes=64 << 10))
-        trace = self.trace_of(recorder)
-        self.assertIn(b"SM clock", trace)
+        # The first incident may be taken before NVML's thread was round once.
+        self.assertTrue(any(b"SM clock" in self.trace_of(recorder) for _ in range(10)))
 
     def test_without_a_gpu_a_status_says_why_and_the_recorder_runs_on(self):
         recorder = self.start()
