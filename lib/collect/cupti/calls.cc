@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/calls.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <string_view>
 
+#include "base/clock.h"
 #include "trace/calls.h"
 
 namespace pitot::cupti {
@@ -14,7 +17,8 @@ struct InCall {
   uint32_t epoch;  // 0: none
   uint32_t correlation;
   uint32_t domain, callback_id;
-  uint64_t begin_ticks;
+  uint64_t begin;  // ns of CLOCK_MONOTONIC for a look, else ticks
+  bool is_look;
 };
 // Initial-exec: a callback must not allocate.
 [[gnu::tls_model("initial-exec")]] constinit thread_local InCall t_call{};
@@ -25,6 +29,12 @@ constinit std::atomic<uint32_t> g_epoch{1};
 bool StartsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+CallKind KindOf(std::string_view name) {
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (has("Synchronize") || has("Memcpy")) return CallKind::kWait;
+  return has("Launch") && !has("HostFunc") ? CallKind::kLaunch : CallKind::kOther;
 }
 
 struct Launch {
@@ -104,6 +114,7 @@ void ApiCalls::Find(const Api& api) {
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
     ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
+    kinds_[domain - kDriverApi][callback_id] = cupti::KindOf(name);
   };
   if (api.get_callback_name == nullptr) {
     for (const Launch& launch : kLaunches) add(launch.domain, launch.callback_id, launch.name);
@@ -124,6 +135,15 @@ Name ApiCalls::NameOf(Domain domain, uint32_t callback_id) const noexcept {
   return Name{is_known ? names_[domain - kDriverApi][callback_id] : 0};
 }
 
+CallKind ApiCalls::KindOf(Domain domain, uint32_t callback_id) const noexcept {
+  const bool is_known = (domain == kDriverApi || domain == kRuntimeApi) && callback_id < kMostCallbacks;
+  return is_known ? kinds_[domain - kDriverApi][callback_id] : CallKind::kOther;
+}
+
+void ApiCalls::SetLook(bool on) noexcept {
+  if (is_looking_.exchange(on, std::memory_order_relaxed) != on) NewEpoch();
+}
+
 void ApiCalls::NewEpoch() noexcept { g_epoch.fetch_add(1, std::memory_order_relaxed); }
 
 void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
@@ -131,15 +151,20 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   const uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
   if (data.site == kEnter) {
     if (call.epoch == epoch) return;  // inside another
-    call = {epoch, data.correlation_id, static_cast<uint32_t>(domain), callback_id, trace::BeginCall()};
+    const bool is_look = is_looking_.load(std::memory_order_relaxed);
+    const uint64_t begin = is_look ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : trace::BeginCall();
+    call = {epoch, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, is_look};
     return;
   }
   const bool is_it = call.epoch == epoch && call.correlation == data.correlation_id &&
                      call.domain == static_cast<uint32_t>(domain) && call.callback_id == callback_id;
   if (!is_it) return;
   call.epoch = 0;
+  if (call.is_look)
+    return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
+                             base::ClockNs(CLOCK_MONOTONIC));
   launches_.store(launches() + 1, std::memory_order_relaxed);
-  trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin_ticks);
+  trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin);
 }
 
 }  // namespace pitot::cupti

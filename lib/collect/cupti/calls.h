@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collect/cupti/api.h"
+#include "collect/cupti/lasting_cost.h"
 #include "pitot/trace.h"
 
 namespace pitot::cupti {
@@ -35,12 +36,16 @@ class ApiCalls {
   const std::vector<Id>& ids() const { return ids_; }
   // Of a recorded callback; "(other)" for those that are not.
   Name NameOf(Domain domain, uint32_t callback_id) const noexcept;
+  CallKind KindOf(Domain domain, uint32_t callback_id) const noexcept;
 
   // What CUPTI calls before and after each call, on the host's threads. Of calls inside calls only the outermost is
   // recorded: GPU records carry its correlation. Cost: as a scope.
   void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
   // Forgets calls that were under way when callbacks were switched on or off.
   static void NewEpoch() noexcept;
+  // From now on calls are not recorded but told to lasting_cost(), or recorded again.
+  void SetLook(bool on) noexcept;
+  LastingCost& lasting_cost() noexcept { return lasting_cost_; }
   uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
 
  private:
@@ -48,7 +53,10 @@ class ApiCalls {
 
   std::vector<Id> ids_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
-  alignas(64) std::atomic<uint64_t> launches_{0};    // about: threads that race may lose some
+  std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
+  std::atomic<bool> is_looking_{false};
+  LastingCost lasting_cost_;
+  alignas(64) std::atomic<uint64_t> launches_{0};  // about: threads that race may lose some
 };
 
 }  // namespace pitot::cupti

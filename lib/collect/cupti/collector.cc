@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -30,6 +31,7 @@
 #include "collect/cupti/driver.h"
 #include "collect/cupti/graph_scopes.h"
 #include "collect/cupti/history.h"
+#include "collect/cupti/lasting_cost.h"
 #include "collect/cupti/strides.h"
 #include "trace/names.h"
 #include "trace/process.h"
@@ -48,6 +50,9 @@ constexpr int64_t kForgetNs = 1'000'000'000;   // how long the name behind a poi
 constexpr int64_t kSilenceNs = 3'000'000'000;  // without a buffer while launches go on: somebody took them
 constexpr int64_t kRenewNs = 500'000'000;      // without a buffer, beside LibTorch
 constexpr uint64_t kSilentLaunches = 1000;
+constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are recorded for the first time
+constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
+constexpr double kAnyLastingCost = 100;
 constexpr std::chrono::milliseconds kKeepPatience{250};  // for the thread that decodes: 10 MB take it half of that
 constexpr size_t kDepthsKept = 4096;
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
@@ -138,15 +143,14 @@ class CuptiCollector final : public Collector {
       : library_(options.library != nullptr ? options.library : ""),
         memory_bytes_(options.memory_bytes),
         graph_level_(options.graph_level),
+        lasting_cost_percent_(options.lasting_cost_percent),
         surroundings_(surroundings) {}
   ~CuptiCollector() override { Stop(); }
 
   const char* Name() const noexcept override { return "cupti"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  Depth Deepest() const noexcept override {
-    return IsOfThisProcess() && control_->mode() == Mode::kOn ? Depth::kKernels : Depth::kScopes;
-  }
+  Depth Deepest() const noexcept override;
   void SetDepth(Depth depth) noexcept override;
   Status Pause() noexcept override { return IsOfThisProcess() ? Noted(control_->Pause()) : NotRunning(); }
   Status Resume() noexcept override { return IsOfThisProcess() ? Noted(control_->Resume()) : NotRunning(); }
@@ -170,13 +174,18 @@ class CuptiCollector final : public Collector {
   void Run() noexcept;
   void Round(int64_t now_ns);
   void DecodeAll(int64_t now_ns);
+  void TakeCalls();
   void LookForSilence(int64_t now_ns);
+  void ForecastLastingCost(int64_t now_ns);
+  bool MayRecord() const noexcept;
   void AddDepths(TraceBuilder& trace);
   void AddReasons(TraceBuilder& trace);
+  void AddForecast(TraceBuilder& trace);
 
   const std::string library_;
   const uint64_t memory_bytes_;
   const bool graph_level_;
+  const double lasting_cost_percent_;
   const Control::Surroundings surroundings_;
   std::atomic<bool> is_running_{false};
   Engine* engine_ = nullptr;
@@ -191,6 +200,13 @@ class CuptiCollector final : public Collector {
   int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
   BufferCounts before_, seen_;
   uint64_t bad_seen_ = 0, launches_seen_ = 0;
+  int64_t look_due_ns_ = 0;
+  bool is_looking_ = false;
+
+  uint32_t asked_seen_ = 0;
+
+  mutable std::atomic<uint32_t> asked_{0};   // how often Deepest was
+  std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
 
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
@@ -343,6 +359,7 @@ void CuptiCollector::Round(int64_t now_ns) {
   if (before.requested - before.refused != before.completed) control_->Flush();
   DecodeAll(now_ns);
   LookForSilence(now_ns);
+  ForecastLastingCost(now_ns);
 }
 
 void CuptiCollector::DecodeAll(int64_t now_ns) {
@@ -350,6 +367,7 @@ void CuptiCollector::DecodeAll(int64_t now_ns) {
   engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
     decoded_.clear();
     decoder_->Decode(buffer, valid, &decoded_);
+    if (!control_->has_recorded()) TakeCalls();
     // In runs of one device, which is nearly always all of them.
     for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
       const auto device = [this](size_t at) { return tables_.streams.rows()[decoded_[at].stream].device; };
@@ -370,6 +388,52 @@ void CuptiCollector::DecodeAll(int64_t now_ns) {
   if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
   seen_ = counts;
   drained_ns_ = now_ns;
+}
+
+// Before kernels were recorded calls are only looked at.
+void CuptiCollector::TakeCalls() {
+  const auto is_call = [](const GpuRecord& record) { return record.activity == Activity::kCall; };
+  for (const GpuRecord& call : decoded_) {
+    if (!is_call(call)) continue;
+    const auto domain = (call.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
+    engine_->calls.lasting_cost().Add(call.value, engine_->calls.KindOf(domain, call.detail & 0x7fffffff),
+                                      call.begin_ns, call.begin_ns + call.duration_ns);
+  }
+  std::erase_if(decoded_, is_call);
+}
+
+bool CuptiCollector::MayRecord() const noexcept {
+  if (lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return true;
+  const double percent = lasting_percent_.load(std::memory_order_relaxed);
+  return percent >= 0 && percent <= lasting_cost_percent_;
+}
+
+// As whoever governs depth asks: where the host fixes it nothing needs to be known.
+Depth CuptiCollector::Deepest() const noexcept {
+  if (!IsOfThisProcess() || control_->mode() != Mode::kOn) return Depth::kScopes;
+  asked_.fetch_add(1, std::memory_order_relaxed);
+  return MayRecord() ? Depth::kKernels : Depth::kScopes;
+}
+
+// Looks at the calls for a while, now and then, until kernels are recorded.
+void CuptiCollector::ForecastLastingCost(int64_t now_ns) {
+  if (now_ns < look_due_ns_) return;
+  LastingCost& cost = engine_->calls.lasting_cost();
+  const bool was_looking = std::exchange(is_looking_, false);
+  if (was_looking) {
+    control_->SetLook(false);
+    cost.EndLook();
+    if (cost.is_known()) lasting_percent_.store(cost.percent(), std::memory_order_relaxed);
+    look_due_ns_ = now_ns + (cost.is_known() ? kBetweenLaterLooksNs : kBetweenLooksNs);
+    return;
+  }
+  // The first to ask is whoever adds the collector.
+  const uint32_t asked = asked_.load(std::memory_order_relaxed);
+  const bool is_wanted = asked > 1 && std::exchange(asked_seen_, asked) != asked;
+  look_due_ns_ = now_ns + (is_wanted ? kLookNs : kBetweenLooksNs);
+  if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
+  is_looking_ = true;
+  control_->SetLook(true);
 }
 
 // Launches go on and no buffer is asked for: somebody registered callbacks of their own.
@@ -427,6 +491,24 @@ void CuptiCollector::AddDepths(TraceBuilder& trace) {
   }
 }
 
+// Why no kernels are recorded at kAuto.
+void CuptiCollector::AddForecast(TraceBuilder& trace) {
+  if (asked_.load(std::memory_order_relaxed) < 2 || lasting_cost_percent_ >= kAnyLastingCost ||
+      control_->has_recorded())
+    return;
+  const double percent = lasting_percent_.load(std::memory_order_relaxed);
+  if (percent < 0)
+    return trace.AddAttribute("cupti.lasting_cost", "not known yet: no kernels at the automatic depth until it is");
+  const bool is_too_much = percent > lasting_cost_percent_;
+  char text[160];
+  std::snprintf(
+      text, sizeof text,
+      is_too_much ? "%.1f %% forecast, above CuptiOptions::lasting_cost_percent (%g): no kernels at the automatic depth"
+                  : "%.1f %% forecast, at most %g %% is allowed",
+      percent, lasting_cost_percent_);
+  trace.AddAttribute("cupti.lasting_cost", text);
+}
+
 void CuptiCollector::AddReasons(TraceBuilder& trace) {
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
@@ -443,6 +525,7 @@ void CuptiCollector::AddReasons(TraceBuilder& trace) {
   const BufferCounts buffers = engine_->pool->counts();
   trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
   if (const std::string reason = control_->Reason(); !reason.empty()) trace.AddAttribute("cupti", reason.c_str());
+  AddForecast(trace);
   static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
   trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
   add_count("cupti.records", counts.records);

@@ -256,6 +256,19 @@ void Control::SetDepth(Depth depth) noexcept {
   }
 }
 
+void Control::SetLook(bool on) noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  try {
+    const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
+    const std::lock_guard lock(mutex_);
+    is_looking_ = on;
+    if (mode() == Mode::kOn && !is_active) Apply();
+  } catch (const std::bad_alloc&) {
+    // The next look.
+  }
+}
+
 void Control::Tick(int64_t now_ns, bool is_used) noexcept {
   const Entered entered(this);
   if (!entered) return;
@@ -275,6 +288,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
       subscriber_ = nullptr;
       mode_.store(Mode::kAside);
       effective_.store(Depth::kScopes);
+      has_recorded_.store(true);
       reason_ = "stepped aside for PyTorch's profiler";
     } else if (mode() == Mode::kAside && !is_kineto_active) {
       has_graph_level_ = false;
@@ -384,7 +398,10 @@ void Control::Apply() {
   is_waiting_ = false;
   if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted_ != Depth::kScopes);
-  EnableCalls(wants_nodes || is_settling_ ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
+  const bool is_looking = is_looking_ && wanted_ == Depth::kScopes;
+  if (is_looking) calls_.SetLook(true);
+  EnableCalls(wants_nodes || is_settling_ || is_looking ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
+  if (!is_looking) calls_.SetLook(false);  // not before: what is only looked at is not recorded
   if (mode() == Mode::kOn) effective_.store(std::min(wanted_, Depth::kKernels));
 }
 
@@ -401,6 +418,7 @@ void Control::Enable(uint32_t kind, bool on) {
   enabled_ ^= uint64_t{1} << kind;
   if (kind == kGraphTrace) is_graph_trace_on_.store(on);
   const Result result = on ? api_.activity_enable(kind) : api_.activity_disable(kind);
+  if (result == kSuccess && kind == kConcurrentKernel) has_recorded_.store(true);
   if (result == kSuccess) return;
   // An older library does not know every kind; without kernels there is nothing to record.
   if (on) enabled_ &= ~(uint64_t{1} << kind);

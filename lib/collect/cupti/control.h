@@ -60,6 +60,9 @@ class Control {
   void Stop() noexcept;
   // Cost: 60 us (median on an H100), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
+  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. That leaves no cost behind.
+  // Thread: as Tick.
+  void SetLook(bool on) noexcept;
   // Errors: kNotRunning; of Resume also kUnavailable.
   Status Pause() noexcept;
   Status Resume() noexcept;
@@ -78,6 +81,8 @@ class Control {
   CallSource call_source() const noexcept { return source_.load(std::memory_order_relaxed); }
   // The depth at which it really records now.
   Depth depth() const noexcept { return effective_.load(std::memory_order_relaxed); }
+  // Kernels were recorded in this process, by us or by PyTorch's profiler: what that leaves behind is there.
+  bool has_recorded() const noexcept { return has_recorded_.load(std::memory_order_relaxed); }
   // In words, why it does not record or records less; "" while all is well.
   std::string Reason() const;
 
@@ -122,9 +127,10 @@ class Control {
   uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
   Depth wanted_ = Depth::kScopes;
   bool has_call_records_ = false;  // they were on when the process first used CUDA
-  bool is_settling_ = false;       // they are on until it does
-  bool is_waiting_ = false;        // for each graph to be launched once with nothing recorded
-  int64_t without_since_ns_ = 0;   // since when
+  bool is_looking_ = false;
+  bool is_settling_ = false;      // they are on until it does
+  bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
+  int64_t without_since_ns_ = 0;  // since when
   uint32_t reclaimed_ = 0;
   int64_t reclaimed_ns_ = 0;  // the last time
   std::string reason_;
@@ -133,6 +139,7 @@ class Control {
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
+  std::atomic<bool> has_recorded_{false};
   std::atomic<bool> is_graph_trace_on_{false};
   std::atomic<bool> has_unsafe_graphs_{false};  // executable ones, made while graph level was off
   std::atomic<bool> is_closed_{false};

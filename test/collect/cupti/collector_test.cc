@@ -11,6 +11,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/clock.h"
 #include "collect/cupti/fake_cupti.h"
 #include "fakes/child.h"
 #include "fakes/scale.h"
@@ -18,6 +19,7 @@
 
 namespace {
 
+namespace base = pitot::base;
 namespace cupti = pitot::cupti;
 namespace model = pitot::model;
 using cupti::KinetoState;
@@ -188,6 +190,7 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
     GpuHost host;
     g_kineto = kineto;
     host.options.depth = Depth::kAuto;
+    host.cupti_options.lasting_cost_percent = 100;
     REQUIRE(host.Start());
     REQUIRE(host.Add().ok());
     host.cuda.Run({.name = "first"});
@@ -200,6 +203,67 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
     for (const uint32_t kind : {cupti::kMemcpy, cupti::kMemset, cupti::kMemcpyPeer, cupti::kOverhead, cupti::kJit})
       CHECK_FALSE(host.cuda.IsEnabled(kind));
   }
+}
+
+TEST_CASE("while it would leave too much behind no kernel is recorded at the automatic depth, and incidents say so",
+          "[cupti]") {
+  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
+    const bool has_callbacks = kineto == KinetoState::kAbsent;
+    GpuHost host;
+    g_kineto = kineto;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    CHECK(host.collector->Deepest() == Depth::kScopes);
+    const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
+    // A host that has its depth governed asks for the deepest again and again.
+    const auto is_said = [&](std::string_view what) {
+      host.collector->Deepest();
+      return forecast().find(what) != std::string::npos;
+    };
+    REQUIRE(fakes::WaitUntil([&] { return is_said("not known yet: no kernels at the automatic depth"); }));
+    std::atomic<bool> is_done{false};
+    std::thread worker([&] {
+      while (!is_done) host.cuda.Run({}), host.collector->Deepest();
+    });
+    const bool is_known = fakes::WaitUntil([&] { return is_said("% forecast, above"); });
+    is_done = true;
+    worker.join();
+    REQUIRE(is_known);
+    CHECK(host.collector->Deepest() == Depth::kScopes);
+    CHECK(host.Incident().gpu.size() == 0);
+    CHECK(host.Incident().calls.size() == 0);  // they were looked at only
+    CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+    // What the host fixes is not asked for. What is recorded once has left behind what it leaves.
+    host.collector->SetDepth(Depth::kKernels);
+    const uint32_t correlation = host.cuda.Run({.name = "wanted"});
+    const model::Trace trace = host.Incident();
+    CHECK(CountNamed(trace, "wanted") == 1);
+    CHECK(trace.calls.size() >= 1);
+    CHECK(correlation != 0);
+    CHECK(Attribute(trace, "cupti.lasting_cost").empty());
+    host.collector->SetDepth(Depth::kScopes);
+    CHECK(host.collector->Deepest() == Depth::kKernels);
+    // Nobody looks any more.
+    CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == (has_callbacks ? 5u : 0u); }));
+    CHECK(host.cuda.broken_rules().empty());
+  }
+}
+
+TEST_CASE("where launches are few kernels are recorded at the automatic depth", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.lasting_cost_percent = 20;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  CHECK(host.collector->Deepest() == Depth::kScopes);
+  const auto spin = [](int64_t ns) {
+    for (const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + ns; base::ClockNs(CLOCK_MONOTONIC) < until_ns;) {}
+  };
+  // One launch in 0.2 ms would cost 0.7 %.
+  CHECK(fakes::WaitUntil([&] {
+    host.cuda.Run({});
+    spin(200'000);
+    return host.collector->Deepest() == Depth::kKernels;
+  }));
+  const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost");
+  CHECK(forecast.find("% forecast, at most 20 % is allowed") != std::string::npos);
 }
 
 TEST_CASE("where another tool has CUPTI the recorder says whose it is, and records the rest", "[cupti]") {

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What CUPTI leaves behind once it has recorded kernels: every launch is dearer for the life of the process, also when
+// everything is off again, and nothing that is safe takes it away (docs/gpu.md). It is forecast before the first time.
+#ifndef PITOT_LIB_COLLECT_CUPTI_LASTING_COST_H_
+#define PITOT_LIB_COLLECT_CUPTI_LASTING_COST_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace pitot::cupti {
+
+// What calls of the CUDA API have to do with it.
+enum class CallKind : uint8_t {
+  kOther,
+  kLaunch,
+  kWait,  // synchronisation and copies: may wait for the GPU
+};
+
+// Learns from short looks at the calls of all threads. A thread's share of the forecast is
+//
+//   (launches * kPerLaunchNs - time it waited for the GPU) / time it was at work
+//
+// because a thread that waits at the end of its launches has launched ahead of the GPU: dearer launches shorten the
+// wait and not the work. At work is a thread from call to call, unless they are more than kPauseNs apart.
+class LastingCost {
+ public:
+  // Measured on whole models: ResNet-50 and a transformer, batch 1, eager, H100, CUPTI 13.0 (docs/gpu.md).
+  static constexpr int64_t kPerLaunchNs = 1400;
+  static constexpr int64_t kPauseNs = 1'000'000;
+  static constexpr int64_t kNoWaitNs = 10'000;   // a call that waits for nothing takes as long
+  static constexpr uint32_t kLooks = 5;          // of which the dearest counts
+  static constexpr int64_t kLeastLaunches = 20;  // in a look, for it to say something
+  static constexpr uint32_t kThreads = 64;       // more are not looked at
+
+  // Threads: any; those of one thread in turn, a call inside another before that one. Cost: 10 ns; no lock, no
+  // allocation.
+  void Add(uint64_t thread, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept;
+  // A look is over. Thread: one.
+  void EndLook() noexcept;
+
+  // Whether enough was seen. Threads: that of EndLook.
+  bool is_known() const noexcept { return looks_ >= kLooks; }
+  // The dearest of the last looks.
+  double percent() const noexcept;
+
+ private:
+  struct alignas(64) Thread {
+    std::atomic<uint64_t> id{0};  // 0: free
+    std::atomic<int64_t> launches{0}, wait_ns{0}, busy_ns{0};
+    // The thread's own.
+    std::atomic<int64_t> begin_ns{INT64_MIN}, end_ns{0};  // of its last call
+    std::atomic<CallKind> kind{CallKind::kOther};
+  };
+
+  Thread* Find(uint64_t id) noexcept;
+
+  Thread threads_[kThreads];
+  double percents_[kLooks] = {};
+  uint32_t looks_ = 0;
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_LASTING_COST_H_

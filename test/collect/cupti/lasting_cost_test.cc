@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What recording kernels would leave behind, forecast from calls.
+#include "collect/cupti/lasting_cost.h"
+
+#include <catch2/catch.hpp>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using pitot::cupti::CallKind;
+using pitot::cupti::LastingCost;
+
+constexpr int64_t kUs = 1000;
+
+// A thread that launches, and waits at the end.
+struct Worker {
+  // `gap_ns` from launch to launch, of 5 us each.
+  void Launch(int count, int64_t gap_ns) {
+    for (int i = 0; i < count; ++i, now_ns += gap_ns) cost.Add(id, CallKind::kLaunch, now_ns, now_ns + 5 * kUs);
+  }
+  void Wait(int64_t ns) {
+    cost.Add(id, CallKind::kWait, now_ns, now_ns + ns);
+    now_ns += ns;
+  }
+
+  LastingCost& cost;
+  uint64_t id;
+  int64_t now_ns = 1'000'000'000;
+};
+
+void Look(LastingCost* cost, int looks, void (*work)(Worker& worker)) {
+  for (int i = 0; i < looks; ++i) {
+    Worker worker{*cost, 17};
+    work(worker);
+    cost->EndLook();
+  }
+}
+
+std::unique_ptr<LastingCost> Make() { return std::make_unique<LastingCost>(); }
+
+}  // namespace
+
+TEST_CASE("a thread that launches all the time pays for each launch", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 5, [](Worker& worker) { worker.Launch(1000, 14 * kUs); });
+  REQUIRE(cost->is_known());
+  CHECK(cost->percent() == Approx(10).epsilon(0.01));
+}
+
+TEST_CASE("a thread that waits for the GPU waits less for what its launches take longer", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 5, [](Worker& worker) {
+    for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 14 * kUs), worker.Wait(280 * kUs);
+  });
+  CHECK(cost->percent() == Approx(0).margin(0.001));
+  // As long a wait as half of it hides half of it.
+  auto half = Make();
+  Look(half.get(), 5, [](Worker& worker) {
+    for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 14 * kUs), worker.Wait(140 * kUs);
+  });
+  CHECK(half->percent() == Approx(100 * 140.0 / (2800 + 140)).epsilon(0.01));
+}
+
+TEST_CASE("idle time between bursts makes launches no cheaper", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 5, [](Worker& worker) {
+    for (int burst = 0; burst < 10; ++burst, worker.now_ns += 50'000 * kUs) worker.Launch(100, 14 * kUs);
+  });
+  CHECK(cost->percent() == Approx(10).epsilon(0.02));
+}
+
+TEST_CASE("a call inside another counts once", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 5, [](Worker& worker) {
+    for (int i = 0; i < 1000; ++i, worker.now_ns += 14 * kUs) {
+      worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns + kUs, worker.now_ns + 4 * kUs);
+      worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns, worker.now_ns + 5 * kUs);
+    }
+    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns + kUs, worker.now_ns + 90 * kUs);
+    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns, worker.now_ns + 100 * kUs);
+  });
+  CHECK(cost->percent() == Approx(100 * (1400.0 - 100) / (14000 + 100)).epsilon(0.01));
+}
+
+TEST_CASE("it takes looks that saw launches to know, and of the last ones the dearest counts", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 20, [](Worker& worker) { worker.Launch(19, 14 * kUs); });
+  CHECK_FALSE(cost->is_known());
+  Look(cost.get(), 4, [](Worker& worker) { worker.Launch(100, 700 * kUs); });
+  CHECK_FALSE(cost->is_known());
+  Look(cost.get(), 1, [](Worker& worker) { worker.Launch(100, 70 * kUs); });
+  REQUIRE(cost->is_known());
+  CHECK(cost->percent() == Approx(2).epsilon(0.02));
+  Look(cost.get(), 5, [](Worker& worker) { worker.Launch(100, 700 * kUs); });
+  CHECK(cost->percent() == Approx(0.2).epsilon(0.02));
+}
+
+TEST_CASE("the thread that would pay most counts, and threads do not disturb each other", "[cupti]") {
+  auto cost = Make();
+  for (int look = 0; look < 5; ++look) {
+    std::vector<std::thread> threads;
+    for (uint64_t id = 1; id <= 100; ++id) {  // more than are looked at
+      threads.emplace_back([&cost, id] {
+        Worker worker{*cost, id};
+        worker.Launch(200, id <= 3 ? 28 * kUs : 280 * kUs);
+      });
+      if (id <= 3) threads.back().join(), threads.pop_back();  // they are seen
+    }
+    for (std::thread& thread : threads) thread.join();
+    cost->EndLook();
+  }
+  CHECK(cost->percent() == Approx(5).epsilon(0.02));
+}
+
+TEST_CASE("times that make no sense say nothing", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 5, [](Worker& worker) {
+    worker.Launch(100, 14 * kUs);
+    worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns, worker.now_ns - 1);
+    worker.cost.Add(0, CallKind::kLaunch, worker.now_ns, worker.now_ns + 1);
+  });
+  CHECK(cost->percent() == Approx(10).epsilon(0.1));
+}
