@@ -44,7 +44,8 @@ uint8_t* BufferPool::Take() noexcept {
     Count(overwritten_);
     Zero(index);
   }
-  slots_[index].state.store(kOut, std::memory_order_relaxed);
+  slots_[index].era.store(era_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  slots_[index].state.store(kOut, std::memory_order_release);
   return At(index);
 }
 
@@ -63,6 +64,23 @@ bool BufferPool::Complete(uint8_t* buffer, uint64_t valid) noexcept {
   return true;
 }
 
+uint32_t BufferPool::WriteOff() noexcept {
+  const uint32_t era = era_.load(std::memory_order_relaxed);
+  uint32_t count = 0;
+  for (uint32_t index = 0; index < count_; ++index) {
+    Slot& slot = slots_[index];
+    State out = kOut;
+    if (slot.state.load(std::memory_order_acquire) != kOut || slot.era.load(std::memory_order_relaxed) == era) continue;
+    if (!slot.state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) continue;
+    Count(written_off_);
+    ++count;
+    slot.valid = bytes_;
+    Zero(index);
+    free_.Push(index);
+  }
+  return count;
+}
+
 void BufferPool::Zero(uint32_t index) noexcept {
   // CUPTI writes no further than it says.
   std::memset(At(index), 0, slots_[index].valid);
@@ -70,7 +88,7 @@ void BufferPool::Zero(uint32_t index) noexcept {
 
 BufferCounts BufferPool::counts() const noexcept {
   const auto get = [](const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
-  return {get(requested_), get(returned_), get(overwritten_), get(refused_), get(foreign_)};
+  return {get(requested_), get(returned_), get(overwritten_), get(refused_), get(foreign_), get(written_off_)};
 }
 
 }  // namespace pitot::cupti

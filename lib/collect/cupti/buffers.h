@@ -20,6 +20,9 @@ struct BufferCounts {
   uint64_t overwritten = 0;  // completed ones that nobody had read when CUPTI needed room
   uint64_t refused = 0;      // requests when CUPTI held all
   uint64_t foreign = 0;      // completed ones that are not ours: somebody else's, neither read nor freed
+  uint64_t written_off = 0;  // somebody else got them
+
+  uint64_t out() const { return requested - refused - completed - written_off; }  // with CUPTI
 };
 
 // A fixed number of buffers of one size. Who gives them to CUPTI keeps the pool for the life of the process: nobody can
@@ -38,6 +41,13 @@ class BufferPool {
   // CUPTI gives `buffer` back, `valid` bytes of it written. False, and counted, if it is none of ours. Threads: any,
   // lock-free.
   bool Complete(uint8_t* buffer, uint64_t valid) noexcept;
+
+  // Somebody else's callbacks were registered and got what CUPTI completed: buffers that went out before are from now
+  // on of a former era.
+  void BeginEra() noexcept { era_.fetch_add(1, std::memory_order_relaxed); }
+  // Takes for its own again what has not come back of former eras. CUPTI may complete it yet, which is then foreign; if
+  // it still writes to it, records are garbled, and no more. Returns how many. Thread: one.
+  uint32_t WriteOff() noexcept;
 
   // Hands what was completed to `read(buffer, valid)`, first the one completed first, then zeroes it and frees it. No
   // more than there are buffers at a call. Threads: any.
@@ -58,6 +68,7 @@ class BufferPool {
   enum State : uint8_t { kHome, kOut };
   struct Slot {
     std::atomic<State> state{kHome};
+    std::atomic<uint32_t> era{0};  // in which it went out
     uint64_t valid = 0;
   };
   struct GiveBack {
@@ -75,7 +86,8 @@ class BufferPool {
   const std::unique_ptr<Slot[]> slots_;
   const uint32_t count_, bytes_;
   IndexQueue free_, completed_;
-  std::atomic<uint64_t> requested_{0}, returned_{0}, overwritten_{0}, refused_{0}, foreign_{0};
+  std::atomic<uint32_t> era_{0};
+  std::atomic<uint64_t> requested_{0}, returned_{0}, overwritten_{0}, refused_{0}, foreign_{0}, written_off_{0};
 };
 
 }  // namespace pitot::cupti

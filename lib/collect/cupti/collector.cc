@@ -53,6 +53,7 @@ constexpr uint64_t kSilentLaunches = 1000;
 constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are recorded for the first time
 constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
 constexpr double kAnyLastingCost = 100;
+constexpr int64_t kWriteOffNs = 10'000'000'000;          // after another had CUPTI, what it got is not waited for
 constexpr std::chrono::milliseconds kKeepPatience{250};  // for the thread that decodes: 10 MB take it half of that
 constexpr size_t kDepthsKept = 4096;
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
@@ -200,7 +201,7 @@ class CuptiCollector final : public Collector {
   int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
   BufferCounts before_, seen_;
   uint64_t bad_seen_ = 0, launches_seen_ = 0;
-  int64_t look_due_ns_ = 0;
+  int64_t look_due_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
 
   uint32_t asked_seen_ = 0;
@@ -354,9 +355,17 @@ void CuptiCollector::Round(int64_t now_ns) {
   // What was in buffers that another took, and what ran until this was noticed.
   if (control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside))
     history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
+  if (control_->mode() != mode_before && mode_before == Mode::kAside) {
+    engine_->pool->BeginEra();
+    write_off_ns_ = now_ns + kWriteOffNs;
+  }
+  if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
+    engine_->pool->WriteOff();
+    write_off_ns_ = INT64_MAX;
+  }
   NoteDepth();
   // Where nothing is out there is nothing to hand over.
-  if (before.requested - before.refused != before.completed) control_->Flush();
+  if (before.out() != 0) control_->Flush();
   DecodeAll(now_ns);
   LookForSilence(now_ns);
   ForecastLastingCost(now_ns);
@@ -449,7 +458,7 @@ void CuptiCollector::LookForSilence(int64_t now_ns) {
     launches_seen_ = launches;
     return;
   }
-  const bool is_waiting = seen_.requested - seen_.refused != seen_.completed;  // for one that is being filled
+  const bool is_waiting = seen_.out() != 0;  // for one that is being filled
   if (is_waiting || now_ns - buffer_seen_ns_ < kSilenceNs || launches - launches_seen_ < kSilentLaunches) return;
   history_->AddLoss({buffer_seen_ns_, now_ns, kNoDevice, "another profiler took the buffers", 0});
   control_->Reclaim();
@@ -533,6 +542,7 @@ void CuptiCollector::AddReasons(TraceBuilder& trace) {
   add_count("cupti.unknown_records", counts.unknown);
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
+  add_count("cupti.buffers_written_off", buffers.written_off - before_.written_off);
   add_count("cupti.names_refused", names_refused);
   add_count("cupti.shapes_refused", shapes_refused);
   add_count("cupti.streams_refused", streams_refused);

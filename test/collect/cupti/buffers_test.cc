@@ -83,6 +83,27 @@ TEST_CASE("a buffer that is somebody else's, or that CUPTI does not have, is not
   pool.Drain([](const uint8_t*, uint64_t valid) { CHECK(valid == 4096); });
 }
 
+TEST_CASE("buffers that another got are written off, and come zeroed; those that CUPTI has stay out", "[cupti]") {
+  const auto pool = BufferPool::Make(3, 4096);
+  REQUIRE(pool != nullptr);
+  uint8_t* const swallowed = pool->Take();
+  swallowed[4095] = 1;
+  uint8_t* const late = pool->Take();
+  pool->BeginEra();
+  uint8_t* const held = pool->Take();
+  CHECK(pool->Complete(late, 8));
+  CHECK(pool->counts().out() == 2);
+  CHECK(pool->WriteOff() == 1);
+  CHECK(pool->WriteOff() == 0);
+  CHECK(pool->counts().out() == 1);
+  CHECK(pool->counts().written_off == 1);
+  // What CUPTI completes in spite of that is read by nobody.
+  CHECK_FALSE(pool->Complete(swallowed, 8));
+  CHECK(pool->Take() == swallowed);
+  CHECK(swallowed[4095] == 0);
+  CHECK(pool->Complete(held, 8));
+}
+
 TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {
   const auto made = BufferPool::Make(1, 4096);
   BufferPool& pool = *made;
