@@ -42,7 +42,9 @@ pitot::Recorder StartRecorder(const Options& options) {
 
   // What the GPU does and what state it is in. Before the network is loaded: CUPTI wants to be there before CUDA.
   if (UsesCuda(options.classifier)) {
-    if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector()));
+    pitot::CuptiOptions cupti;
+    cupti.lasting_cost_percent = options.lasting_cost_percent;
+    if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector(cupti)));
     if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
   }
 

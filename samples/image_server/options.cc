@@ -65,6 +65,11 @@ Options ParseOptions(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->group(recording);
   app.add_flag("!--no-cupti", options.collect_cupti, "Do not record what the GPU does")->group(recording);
+  app.add_option("--lasting-cost", options.lasting_cost_percent,
+                 "Percent that recording kernels may leave behind for good; 100: any")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str()
+      ->group(recording);
   app.add_flag("!--no-nvml", options.collect_nvml, "Do not record what state the GPU is in")->group(recording);
   app.add_flag("!--no-recorder", options.record, "Serve unrecorded")->group(recording);
 

@@ -29,6 +29,7 @@ struct Options {
   double slo_ms = 50;
   bool collect_cupti = true;
   bool collect_nvml = true;
+  double lasting_cost_percent = 1;  // as CuptiOptions
 };
 
 // Exits the process for --help and for what it does not understand.
