@@ -48,7 +48,7 @@ constexpr int64_t kTickNs = 20'000'000;        // the newest record is then 10 m
 constexpr int64_t kPairsNs = 100'000'000;      // between readings of the clocks
 constexpr int64_t kForgetNs = 1'000'000'000;   // how long the name behind a pointer is believed
 constexpr int64_t kSilenceNs = 3'000'000'000;  // without a buffer while launches go on: somebody took them
-constexpr int64_t kRenewNs = 500'000'000;      // without a buffer, beside LibTorch
+constexpr int64_t kWatchNs = 2'000'000;        // between looks at PyTorch's profiler, where it is in the process
 constexpr uint64_t kSilentLaunches = 1000;
 constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are recorded for the first time
 constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
@@ -265,6 +265,7 @@ Status CuptiCollector::Open() {
     if (g_engine.exchange(engine) == nullptr) std::atexit(CloseAtExit);
   }
   engine_ = engine;
+  engine_->calls.lasting_cost().Forget();
   history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
   decoder_ = std::make_unique<Decoder>(&engine->api, strides, &pairs_, &tables_, &engine->scopes);
@@ -341,8 +342,14 @@ void CuptiCollector::Run() noexcept {
     rounds_done_ = asked;
     changed_.notify_all();
     if (is_last) return;
-    const auto left = std::chrono::nanoseconds(std::max<int64_t>(0, due_ns - ClockNs(CLOCK_MONOTONIC)));
-    changed_.wait_for(lock, left, [&] { return is_stopping_ || rounds_asked_ != asked; });
+    const auto is_asked = [&] { return is_stopping_ || rounds_asked_ != asked; };
+    for (int64_t left_ns; !is_asked() && (left_ns = due_ns - ClockNs(CLOCK_MONOTONIC)) > 0;) {
+      const int64_t nap_ns = control_->IsBesideProfiler() ? std::min(left_ns, kWatchNs) : left_ns;
+      changed_.wait_for(lock, std::chrono::nanoseconds(nap_ns), is_asked);
+      lock.unlock();
+      if (control_->HasProfilerSwitched()) due_ns = 0;
+      lock.lock();
+    }
   }
 }
 
@@ -447,7 +454,7 @@ void CuptiCollector::ForecastLastingCost(int64_t now_ns) {
 
 // Launches go on and no buffer is asked for: somebody registered callbacks of their own.
 void CuptiCollector::LookForSilence(int64_t now_ns) {
-  if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= kRenewNs) {
+  if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= surroundings_.long_idle_ns) {
     renewed_ns_ = now_ns;
     control_->Renew();
   }

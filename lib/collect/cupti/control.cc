@@ -79,8 +79,28 @@ void Control::CloseForExit() noexcept {
 KinetoState Control::AskKineto() {
   const std::lock_guard lock(kineto_mutex_);
   const KinetoState state = surroundings_.ask_kineto();
-  kineto_.store(state);
+  if (kineto_.exchange(state) != state) idle_since_ns_.store(base::ClockNs(CLOCK_MONOTONIC));
   return state;
+}
+
+// It has registered its callbacks, if it ever did, long ago; while it begins it does not say so, and must not be
+// disturbed.
+bool Control::IsLongIdle() const {
+  return kineto_.load() == KinetoState::kIdle &&
+         base::ClockNs(CLOCK_MONOTONIC) - idle_since_ns_.load() >= surroundings_.long_idle_ns;
+}
+
+bool Control::IsBesideProfiler() const noexcept {
+  return kineto_.load() != KinetoState::kAbsent && mode() != Mode::kDead && mode() != Mode::kPaused &&
+         (depth() != Depth::kScopes || mode() == Mode::kAside);
+}
+
+bool Control::HasProfilerSwitched() noexcept {
+  try {
+    return (AskKineto() == KinetoState::kActive) != (mode() == Mode::kAside);
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 std::string Control::Reason() const {
@@ -250,7 +270,11 @@ void Control::SetDepth(Depth depth) noexcept {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     const std::lock_guard lock(mutex_);
     wanted_ = depth;
-    if (mode() == Mode::kOn && !is_active) Apply();
+    if (mode() != Mode::kOn || is_active) return;
+    // A profile that nobody saw has left its callbacks.
+    const bool rises = effective_.load() == Depth::kScopes && depth != Depth::kScopes;
+    if (rises && subscriber_ == nullptr && IsLongIdle()) Register();
+    Apply();
   } catch (const std::bad_alloc&) {
     // Said with the next thing that goes wrong.
   }
@@ -327,8 +351,7 @@ void Control::Reclaim() noexcept {
       reason_ = "another profiler takes CUPTI's buffers";
       return;
     }
-    const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
-    if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
+    Register();
     enabled_ &= uint64_t{1} << kGraphTrace;
     Apply();
   } catch (const std::bad_alloc&) {
@@ -340,18 +363,22 @@ void Control::Renew() noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
-    const KinetoState kineto = AskKineto();
+    AskKineto();
     const std::lock_guard lock(mutex_);
     if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || subscriber_ != nullptr) return;
-    if (kineto != KinetoState::kIdle) return;
-    const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
-    if (result != kSuccess) return Fail("cuptiActivityRegisterCallbacks", result);
+    if (!IsLongIdle()) return;
+    Register();
     api_.activity_flush_all(0);
     enabled_ = 0, calls_level_ = 0;
     Apply();
   } catch (const std::bad_alloc&) {
     // The next time.
   }
+}
+
+void Control::Register() {
+  const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
+  if (result != kSuccess) Fail("cuptiActivityRegisterCallbacks", result);
 }
 
 uint64_t Control::TakeDropped() noexcept {

@@ -78,8 +78,11 @@ KinetoState AskKineto() noexcept {
     if (library.api == nullptr) return KinetoState::kAbsent;
   }
   if (library.is_active == nullptr || library.vtable == nullptr) return KinetoState::kUnknown;
-  void* const profiler = FindProfiler(library);
-  return profiler != nullptr && library.is_active(profiler) ? KinetoState::kActive : KinetoState::kIdle;
+  // Once it is made it stays.
+  static void* profiler = nullptr;
+  if (profiler == nullptr) profiler = FindProfiler(library);
+  if (profiler == nullptr) return KinetoState::kUnused;
+  return library.is_active(profiler) ? KinetoState::kActive : KinetoState::kIdle;
 }
 
 }  // namespace pitot::cupti

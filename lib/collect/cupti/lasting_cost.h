@@ -37,6 +37,8 @@ class LastingCost {
   // Threads: any; those of one thread in turn, a call inside another before that one. Cost: 10 ns; no lock, no
   // allocation.
   void Add(uint64_t thread, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept;
+  // Nothing is known any more. Thread: that of EndLook.
+  void Forget() noexcept { looks_ = 0; }
   // A look is over. Thread: one.
   void EndLook() noexcept;
 

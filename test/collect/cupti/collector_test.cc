@@ -40,9 +40,10 @@ pitot::CuptiOptions SmallMemory() {
   return options;
 }
 
-std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory()) {
-  return cupti::MakeCollector(
-      options, {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }});
+std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory(),
+                                                int64_t long_idle_ns = 100'000'000) {
+  return cupti::MakeCollector(options, {[]() noexcept { return g_kineto.load(); },
+                                        []() noexcept { return g_cuda_in_use.load(); }, long_idle_ns});
 }
 
 // A host whose CUDA is the fake one's.
@@ -57,7 +58,7 @@ struct GpuHost : session_test::Host {
     options.max_incidents_per_cause_and_hour = 1'000'000;
   }
   Status Add() {
-    auto made = MakeCollector(cupti_options);
+    auto made = MakeCollector(cupti_options, long_idle_ns);
     collector = made.get();
     return recorder.Add(std::move(made));
   }
@@ -73,6 +74,7 @@ struct GpuHost : session_test::Host {
 
   fakes::FakeCupti& cuda;
   pitot::CuptiOptions cupti_options = SmallMemory();
+  int64_t long_idle_ns = 100'000'000;
   pitot::Collector* collector = nullptr;
 };
 
@@ -420,6 +422,38 @@ TEST_CASE("a profile of PyTorch's that nobody saw come and go is made up for", "
     host.cuda.Run({.name = "after"});
     return CountNamed(host.Incident(), "after") != 0;
   }));
+}
+
+TEST_CASE("a profile that nobody saw is made up for at once where depth rises, unless the profiler is about to begin",
+          "[cupti]") {
+  for (const bool is_long_idle : {true, false}) {
+    GpuHost host;
+    host.long_idle_ns = is_long_idle ? 0 : INT64_MAX;
+    g_kineto = KinetoState::kIdle;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    host.cuda.Run({});
+    REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == 0 && host.cuda.buffers_out() == 0; }));
+    host.cuda.RegisterOther();
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Run({.name = "after"});
+    host.cuda.Run({.name = "after"});
+    CHECK(CountNamed(host.Incident(), "after") == (is_long_idle ? 2 : 0));
+    CHECK((host.cuda.buffers_of_other() != 0) == !is_long_idle);
+  }
+}
+
+TEST_CASE("PyTorch's profiler is left alone while it begins for the first time", "[cupti]") {
+  GpuHost host;
+  host.long_idle_ns = 0;
+  g_kineto = KinetoState::kUnused;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.Run({});
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == 0 && host.cuda.buffers_out() == 0; }));
+  host.cuda.RegisterOther();
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "profiled"});
+  CHECK(CountNamed(host.Incident(), "profiled") == 0);
+  CHECK(host.cuda.buffers_of_other() != 0);
 }
 
 TEST_CASE("records of calls are switched on before CUDA is used, or they never come", "[cupti]") {
