@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "pitot/c.h"
 #include "pitot/stats.h"
@@ -48,6 +49,12 @@ template <class Struct> Status Take(const Struct* given, Struct* values) noexcep
   return {};
 }
 
+inline pitot_overhead ToC(const Overhead& from) noexcept {
+  pitot_overhead to{};
+  if (from.is_known) to = {1, 0, from.percent, from.low_percent, from.high_percent};
+  return to;
+}
+
 inline pitot_stats ToC(const Stats& from) noexcept {
   pitot_stats to{};
   to.threads_recording = from.threads_recording;
@@ -81,6 +88,19 @@ inline pitot_stats ToC(const Stats& from) noexcept {
   to.recording_cpu_percent = from.recording_cpu_percent;
   to.own_threads_cpu_percent = from.own_threads_cpu_percent;
   to.scope_cost_ns = from.scope_cost_ns;
+  const DepthStats& depth = from.depth;
+  static_assert(sizeof to.depth_state == sizeof depth.state &&
+                std::size(pitot_stats{}.depth_mean) == std::size(DepthStats{}.mean));
+  to.depth = static_cast<pitot_depth>(depth.depth);
+  std::memcpy(to.depth_state, depth.state, sizeof to.depth_state);
+  to.depth_cost = ToC(depth.cost);
+  for (size_t i = 0; i < std::size(depth.mean); ++i) {
+    to.depth_mean[i] = ToC(depth.mean[i]);
+    to.depth_p99[i] = ToC(depth.p99[i]);
+    to.depth_works[i] = depth.works[i];
+  }
+  to.depth_armed_percent = depth.armed_percent;
+  to.depth_works_lost = depth.works_lost;
   return to;
 }
 
