@@ -382,6 +382,27 @@ TEST_CASE("with LibTorch in the process nobody subscribes, and calls are tied th
   CHECK(Attribute(trace, "cupti.calls") == "API records");
 }
 
+TEST_CASE("of records of a runtime's call and the driver's inside it one is kept, with what either caused", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "first"});  // makes the context
+  host.cuda.Run({.name = "of the runtime", .has_driver_call = true});
+  host.cuda.Run({.name = "of the driver", .has_driver_call = true, .is_of_driver = true});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(model::FindInconsistency(trace) == "");
+  CHECK(trace.calls.size() == 3);
+  for (const char* const name : {"of the runtime", "of the driver"}) {
+    INFO(name);
+    const uint32_t kernel = Find(trace, name);
+    REQUIRE(kernel != kNone);
+    REQUIRE(trace.gpu.call[kernel] != kNone);
+    CHECK(trace.strings[trace.calls.name[trace.gpu.call[kernel]]] == "cudaLaunchKernel");
+  }
+}
+
 TEST_CASE("PyTorch's profiler gets CUPTI whole when it begins, and Pitot comes back when it ends", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
