@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -40,9 +41,10 @@ pitot::CuptiOptions SmallMemory() {
   return options;
 }
 
-std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory()) {
+std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory(),
+                                                int64_t silence_ns = cupti::kSilenceNs) {
   return cupti::MakeCollector(
-      options, {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }});
+      options, {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }}, silence_ns);
 }
 
 // A host whose CUDA is the fake one's.
@@ -57,7 +59,7 @@ struct GpuHost : session_test::Host {
     options.max_incidents_per_cause_and_hour = 1'000'000;
   }
   Status Add() {
-    auto made = MakeCollector(cupti_options);
+    auto made = MakeCollector(cupti_options, silence_ns);
     collector = made.get();
     return recorder.Add(std::move(made));
   }
@@ -73,7 +75,17 @@ struct GpuHost : session_test::Host {
 
   fakes::FakeCupti& cuda;
   pitot::CuptiOptions cupti_options = SmallMemory();
+  int64_t silence_ns = cupti::kSilenceNs;
   pitot::Collector* collector = nullptr;
+};
+
+// One that soon notices that no buffers come.
+struct ImpatientHost : GpuHost {
+  explicit ImpatientHost(uint64_t mebibytes) {
+    silence_ns = 50'000'000;
+    // Of a size that no test had before: buffers that the fake one forgot are waited for.
+    cupti_options.memory_bytes = mebibytes << 20;
+  }
 };
 
 std::string Attribute(const model::Trace& trace, std::string_view key) {
@@ -87,6 +99,11 @@ uint32_t CountNamed(const model::Trace& trace, std::string_view name) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < trace.gpu.size(); ++i) count += trace.strings[trace.gpu.name[i]] == name;
   return count;
+}
+
+bool HasLoss(const model::Trace& trace, std::string_view reason) {
+  return std::any_of(trace.gpu_losses.begin(), trace.gpu_losses.end(),
+                     [&](const auto& loss) { return trace.strings[loss.reason] == reason; });
 }
 
 uint32_t FindGraph(const model::Trace& trace) {
@@ -538,6 +555,37 @@ TEST_CASE("CUPTI is not taken back once the recorder has stopped", "[cupti]") {
   CHECK(host.recorder.ResumeCupti().code() == StatusCode::kNotRunning);
   CHECK_FALSE(host.cuda.HasSubscriber());
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+}
+
+TEST_CASE("buffers that another profiler took are noticed, said and taken back", "[cupti]") {
+  ImpatientHost host(9);
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "before"});
+  REQUIRE(CountNamed(host.Incident(), "before") == 1);
+  host.cuda.RegisterOther();
+  for (int i = 0; i < 2000; ++i) host.cuda.Run({.name = "taken"});
+  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.silence_ns);
+  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
+
+  REQUIRE(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "after"});
+    return CountNamed(host.Incident(), "after") != 0;
+  }));
+  CHECK(HasLoss(host.Incident(), "another profiler took the buffers"));
+}
+
+TEST_CASE("a host that only synchronises is not taken for one whose buffers another took", "[cupti]") {
+  ImpatientHost host(10);
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.silence_ns);
+  for (int i = 0; i < 2000; ++i) host.cuda.Synchronize();
+  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(trace.calls.size() == 2000);
+  CHECK_FALSE(HasLoss(trace, "another profiler took the buffers"));
+  CHECK(host.collector->Deepest() == Depth::kKernels);
 }
 
 TEST_CASE("buffers of others are neither read nor freed", "[cupti]") {
