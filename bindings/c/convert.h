@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 
 #include "pitot/c.h"
+#include "pitot/stats.h"
 #include "pitot/status.h"
 
 namespace pitot::c {
@@ -45,6 +47,61 @@ template <class Struct> Status Take(const Struct* given, Struct* values) noexcep
     return Status(StatusCode::kInvalidArgument, "a field is set that only a newer libpitot_c knows");
   std::memcpy(static_cast<void*>(values), bytes, std::min(size, sizeof *given));
   return {};
+}
+
+inline pitot_overhead ToC(const Overhead& from) noexcept {
+  pitot_overhead to{};
+  if (from.is_known) to = {1, 0, from.percent, from.low_percent, from.high_percent};
+  return to;
+}
+
+inline pitot_stats ToC(const Stats& from) noexcept {
+  pitot_stats to{};
+  to.threads_recording = from.threads_recording;
+  to.threads_retired = from.threads_retired;
+  to.requests_open = static_cast<uint32_t>(from.requests_open);
+  to.rings_bytes = from.memory.rings;
+  to.requests_and_names_bytes = from.memory.requests_and_names;
+  to.snapshot_reserve_bytes = from.memory.snapshot_reserve;
+  to.analysis_arena_bytes = from.memory.analysis_arena;
+  to.ring_bytes_used = from.ring_bytes_used;
+  to.address_bytes_parked = from.address_bytes_parked;
+  to.history_shortest_ms = from.history_shortest_ms;
+  to.history_median_ms = from.history_median_ms;
+  to.events_recorded = from.events_recorded;
+  to.requests_begun = from.requests_begun;
+  to.requests_finished = from.requests_finished;
+  to.requests_abandoned = from.requests_abandoned;
+  to.threads_refused = from.threads_refused;
+  to.events_refused = from.events_refused;
+  to.requests_refused = from.requests_refused;
+  to.names_refused = from.names_refused;
+  to.labels_folded = from.labels_folded;
+  to.details_refused = from.details_refused;
+  to.scopes_closed_elsewhere = from.scopes_closed_elsewhere;
+  to.scopes_misnested = from.scopes_misnested;
+  to.triggers_fired = from.triggers_fired;
+  to.incidents_written = from.incidents_written;
+  to.incidents_suppressed = from.incidents_suppressed;
+  to.incidents_failed = from.incidents_failed;
+  to.files_failed = from.files_failed;
+  to.recording_cpu_percent = from.recording_cpu_percent;
+  to.own_threads_cpu_percent = from.own_threads_cpu_percent;
+  to.scope_cost_ns = from.scope_cost_ns;
+  const DepthStats& depth = from.depth;
+  static_assert(sizeof to.depth_state == sizeof depth.state &&
+                std::size(pitot_stats{}.depth_mean) == std::size(DepthStats{}.mean));
+  to.depth = static_cast<pitot_depth>(depth.depth);
+  std::memcpy(to.depth_state, depth.state, sizeof to.depth_state);
+  to.depth_cost = ToC(depth.cost);
+  for (size_t i = 0; i < std::size(depth.mean); ++i) {
+    to.depth_mean[i] = ToC(depth.mean[i]);
+    to.depth_p99[i] = ToC(depth.p99[i]);
+    to.depth_works[i] = depth.works[i];
+  }
+  to.depth_armed_percent = depth.armed_percent;
+  to.depth_works_lost = depth.works_lost;
+  return to;
 }
 
 }  // namespace pitot::c

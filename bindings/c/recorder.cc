@@ -392,40 +392,7 @@ pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, 
   if (stats == nullptr || stats->size < sizeof stats->size || stats->size > kLargestStruct)
     return Say(Status(StatusCode::kInvalidArgument, "pitot_stats::size must be sizeof(pitot_stats)"), message,
                message_size);
-  const Stats from = recorder != nullptr ? recorder->recorder.Stats() : Stats{};
-  pitot_stats to{};
-  to.threads_recording = from.threads_recording;
-  to.threads_retired = from.threads_retired;
-  to.requests_open = static_cast<uint32_t>(from.requests_open);
-  to.rings_bytes = from.memory.rings;
-  to.requests_and_names_bytes = from.memory.requests_and_names;
-  to.snapshot_reserve_bytes = from.memory.snapshot_reserve;
-  to.analysis_arena_bytes = from.memory.analysis_arena;
-  to.ring_bytes_used = from.ring_bytes_used;
-  to.address_bytes_parked = from.address_bytes_parked;
-  to.history_shortest_ms = from.history_shortest_ms;
-  to.history_median_ms = from.history_median_ms;
-  to.events_recorded = from.events_recorded;
-  to.requests_begun = from.requests_begun;
-  to.requests_finished = from.requests_finished;
-  to.requests_abandoned = from.requests_abandoned;
-  to.threads_refused = from.threads_refused;
-  to.events_refused = from.events_refused;
-  to.requests_refused = from.requests_refused;
-  to.names_refused = from.names_refused;
-  to.labels_folded = from.labels_folded;
-  to.details_refused = from.details_refused;
-  to.scopes_closed_elsewhere = from.scopes_closed_elsewhere;
-  to.scopes_misnested = from.scopes_misnested;
-  to.triggers_fired = from.triggers_fired;
-  to.incidents_written = from.incidents_written;
-  to.incidents_suppressed = from.incidents_suppressed;
-  to.incidents_failed = from.incidents_failed;
-  to.files_failed = from.files_failed;
-  to.recording_cpu_percent = from.recording_cpu_percent;
-  to.own_threads_cpu_percent = from.own_threads_cpu_percent;
-  to.scope_cost_ns = from.scope_cost_ns;
-  Give(to, stats, stats->size);
+  Give(ToC(recorder != nullptr ? recorder->recorder.Stats() : Stats{}), stats, stats->size);
   return Say(Status(), message, message_size);
 }
 

@@ -33,6 +33,13 @@ uint32_t ScopeAt(const std::vector<model::Segment>& segments, int64_t at_ns) {
   return after != segments.begin() && std::prev(after)->end_ns >= at_ns ? std::prev(after)->event : kNone;
 }
 
+// Whether a call was made inside another of its thread that did not begin later. By its middle: times that were
+// converted apart from each other are off by a little.
+bool IsInside(const GpuCall& call, const GpuCall& outer) {
+  if (call.tid != outer.tid || call.tid == 0) return false;
+  return call.begin_ns == outer.begin_ns || call.begin_ns + call.duration_ns / 2 < outer.begin_ns + outer.duration_ns;
+}
+
 template <class Column> void Permute(const std::vector<uint32_t>& order, Column* column) {
   Column sorted;
   sorted.reserve(column->size());
@@ -122,13 +129,37 @@ void GpuTables::AddAttribute(const char* key, const char* value) {
   trace_.attributes.push_back({AddText(key), AddText(value)});
 }
 
-// Those that no ring holds, in the context of the scope they were made in; then all in order.
+// Of each call that no ring holds the outermost of its thread that it was made inside, by number; its own: none. Of two
+// with the same times the outer has the lower correlation, or was added later: calls are recorded as they end.
+std::vector<uint32_t> GpuTables::Outermost() const {
+  std::vector<uint32_t> order(calls_.size()), outermost(calls_.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto key = [&](uint32_t number) {
+    const GpuCall& call = calls_[number];
+    return std::tuple(call.tid, call.begin_ns, -call.duration_ns, call.correlation, ~number);
+  };
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  uint32_t outer = kNone;
+  for (const uint32_t number : order) {
+    if (outer == kNone || !IsInside(calls_[number], calls_[outer])) outer = number;
+    outermost[number] = outer;
+  }
+  return outermost;
+}
+
+// Those that no ring holds, in the context of the scope they were made in, calls inside calls left out; then all in
+// order.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
   std::unordered_map<int64_t, uint32_t> threads;
   for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads[trace_.threads[row].tid] = row;
   std::unordered_map<uint32_t, std::vector<model::Segment>> flat;  // by thread
-  for (const GpuCall& call : calls_) {
+  const std::vector<uint32_t> outermost = Outermost();
+  std::vector<uint32_t> rows(calls_.size());  // of what is kept
+  for (uint32_t number = 0; number < calls_.size(); ++number) {
+    if (outermost[number] != number) continue;
+    const GpuCall& call = calls_[number];
+    rows[number] = static_cast<uint32_t>(calls.size());
     const auto thread = threads.find(call.tid);
     const uint32_t row = thread != threads.end() ? thread->second : kNone;
     uint32_t scope = kNone;
@@ -146,7 +177,6 @@ void GpuTables::AddCalls() {
     calls.stream.push_back(kNone);
     correlations_.push_back(call.correlation);
   }
-  calls_.clear();
   std::vector<uint32_t> order(calls.size());
   std::iota(order.begin(), order.end(), 0u);
   const auto key = [&](uint32_t row) { return std::tuple(calls.thread[row], calls.begin_ns[row]); };
@@ -154,6 +184,13 @@ void GpuTables::AddCalls() {
   for (auto* column : {&calls.begin_ns, &calls.duration_ns}) Permute(order, column);
   for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &correlations_})
     Permute(order, column);
+  std::vector<uint32_t> sorted(order.size());
+  for (uint32_t row = 0; row < order.size(); ++row) sorted[order[row]] = row;
+  for (uint32_t number = 0; number < calls_.size(); ++number) {
+    const uint32_t call = sorted[rows[outermost[number]]], correlation = calls_[number].correlation;
+    if (correlation != correlations_[call]) nested_.push_back({correlation, call});
+  }
+  calls_.clear();
 }
 
 // The call with a correlation that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
@@ -171,6 +208,7 @@ void GpuTables::JoinCalls() {
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     if (correlations_[call] != 0) calls_of_[correlations_[call]].push_back(call);
   }
+  for (const Nested& nested : nested_) calls_of_[nested.correlation].push_back(nested.call);
   for (auto& [correlation, calls] : calls_of_) {
     std::sort(calls.begin(), calls.end(),
               [&](uint32_t a, uint32_t b) { return trace_.calls.begin_ns[a] < trace_.calls.begin_ns[b]; });

@@ -44,12 +44,17 @@ class GpuTables final : public TraceBuilder {
     int64_t begin_ns;
     uint32_t correlation, stream;
   };
+  // The correlation of a call that is not kept, because it was inside the one in this row.
+  struct Nested {
+    uint32_t correlation, call;
+  };
   struct Sample {
     uint32_t counter;
     int64_t at_ns;
     double value;
   };
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
+  std::vector<uint32_t> Outermost() const;
   void AddCalls();
   void JoinCalls();
   void SortSamples();
@@ -60,6 +65,7 @@ class GpuTables final : public TraceBuilder {
   std::vector<uint32_t> correlations_;  // of trace_.calls
   std::deque<GpuActivity> activities_;
   std::deque<GpuCall> calls_;
+  std::vector<Nested> nested_;
   std::deque<Wait> waits_;
   std::vector<Sample> samples_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> calls_of_;  // by correlation; in order of time

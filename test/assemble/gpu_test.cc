@@ -130,6 +130,95 @@ TEST_CASE("calls that no ring holds get their thread and the context of its even
   CHECK(trace.calls.request == std::vector<uint32_t>{0, kNone, kNone, kNone});
 }
 
+TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what all of them caused", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 50, 3}}, &correlations);
+  GpuTables gpu(&trace, correlations);
+  const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  // As they end: the inner before the outer.
+  gpu.Add(GpuCall{110, 50, 1000, driver, 8});
+  gpu.Add(GpuCall{120, 5, 1000, driver, 9});  // in that
+  gpu.Add(GpuCall{170, 20, 1000, driver, 7});
+  gpu.Add(GpuCall{100, 100, 1000, runtime, 7});
+  gpu.Add(GpuCall{110, 20, 1001, driver, 10});  // of another thread
+  gpu.Add(GpuCall{300, 10, 1000, driver, 11});
+  for (const uint32_t correlation : {3, 7, 8, 9, 10, 11}) gpu.Add(Kernel(stream, 1000 + correlation, correlation));
+  gpu.AddWait(8, 115, stream);
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.calls.begin_ns == std::vector<int64_t>{50, 100, 300, 110});
+  CHECK(trace.calls.name == std::vector<uint32_t>{0, runtime, driver, driver});
+  CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1, 1, 1, 3, 2});
+  CHECK(trace.calls.stream == std::vector<uint32_t>{kNone, stream, kNone, kNone});
+}
+
+TEST_CASE("calls whose times touch or equal each other are told apart from those inside each other", "[gpu]") {
+  struct {
+    const char* what;
+    GpuCall first, second;
+    std::vector<std::string> kept;  // correlations
+  } const cases[] = {
+      {"one after another", {100, 10, 1000, 0, 1}, {110, 10, 1000, 0, 2}, {"1", "2"}},
+      {"nothing after another", {100, 10, 1000, 0, 1}, {110, 0, 1000, 0, 2}, {"1", "2"}},
+      {"the same end", {100, 10, 1000, 0, 1}, {109, 1, 1000, 0, 2}, {"1"}},
+      {"the same begin", {100, 10, 1000, 0, 1}, {100, 3, 1000, 0, 2}, {"1"}},
+      {"the same begin, no length", {100, 0, 1000, 0, 2}, {100, 10, 1000, 0, 1}, {"1"}},
+      {"the same times", {100, 10, 1000, 0, 2}, {100, 10, 1000, 0, 1}, {"1"}},
+      {"the same times, in the other order", {100, 10, 1000, 0, 1}, {100, 10, 1000, 0, 2}, {"1"}},
+      {"the same times, no length", {100, 0, 1000, 0, 1}, {100, 0, 1000, 0, 2}, {"1"}},
+      {"the same times of two threads", {100, 10, 1000, 0, 1}, {100, 10, 1001, 0, 2}, {"1", "2"}},
+      {"the same times of threads that nobody knows", {100, 10, 0, 0, 1}, {100, 10, 0, 0, 2}, {"1", "2"}},
+      {"inside, but for what the clock is off", {100, 10, 1000, 0, 1}, {103, 8, 1000, 0, 2}, {"1"}},
+      {"one after another, but for what the clock is off", {100, 10, 1000, 0, 1}, {109, 8, 1000, 0, 2}, {"1", "2"}},
+  };
+  for (const auto& it : cases) {
+    INFO(it.what);
+    Trace trace = WithCalls({}, nullptr);
+    GpuTables gpu(&trace, {});
+    const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+    for (GpuCall call : {it.first, it.second}) {
+      call.name = gpu.AddText(std::to_string(call.correlation).c_str());
+      gpu.Add(call);
+    }
+    for (const uint32_t correlation : {1, 2}) gpu.Add(Kernel(stream, 200 + 100 * correlation, correlation));
+    gpu.Finish();
+
+    CHECK(pitot::model::FindInconsistency(trace) == "");
+    std::vector<std::string> kept;
+    for (const uint32_t name : trace.calls.name) kept.emplace_back(trace.strings[name]);
+    CHECK(kept == it.kept);
+    CHECK(trace.gpu.call == std::vector<uint32_t>{0, static_cast<uint32_t>(it.kept.size()) - 1});
+  }
+}
+
+TEST_CASE("of two calls with all the same the one that was added last is the outer", "[gpu]") {
+  Trace trace = WithCalls({}, nullptr);
+  GpuTables gpu(&trace, {});
+  const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
+  gpu.Add(GpuCall{100, 10, 1000, driver, 1});
+  gpu.Add(GpuCall{100, 10, 1000, runtime, 1});
+  gpu.Finish();
+
+  CHECK(trace.calls.name == std::vector<uint32_t>{runtime});
+}
+
+TEST_CASE("a nested call's correlation that wrapped round belongs to the call around it then", "[gpu]") {
+  Trace trace = WithCalls({}, nullptr);
+  GpuTables gpu(&trace, {});
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  for (const int64_t begin_ns : {100, 5000}) {
+    gpu.Add(GpuCall{begin_ns, 50, 1000, 0, 7});
+    gpu.Add(GpuCall{begin_ns + 10, 10, 1000, 0, 8});
+    gpu.Add(Kernel(stream, begin_ns + 60, 8));
+  }
+  gpu.Finish();
+
+  CHECK(trace.calls.size() == 2);
+  CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1});
+}
+
 TEST_CASE("a synchronisation says which stream it waited for", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}}, &correlations);

@@ -50,7 +50,8 @@ static void UseEverythingWithNull(void) {
   CHECK("no recorder has no hook", pitot_recorder_on_incident(NULL, NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder has zeros as stats",
         pitot_recorder_stats(NULL, &stats, NULL, 0) == PITOT_OK && stats.events_recorded == 0);
-  CHECK("what no recorder costs is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0);
+  CHECK("what no recorder costs is unknown", stats.recording_cpu_percent < 0 && stats.own_threads_cpu_percent < 0 &&
+                                                 !stats.depth_cost.is_known && !stats.depth_mean[3].is_known);
   CHECK("stats need room", pitot_recorder_stats(NULL, NULL, NULL, 0) == PITOT_INVALID_ARGUMENT);
   CHECK("a start needs a place for the handle", pitot_recorder_start(NULL, NULL, MESSAGE) == PITOT_INVALID_ARGUMENT);
   CHECK("no recorder, no latency", pitot_recorder_add_latency_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
@@ -191,6 +192,18 @@ static void AProgramOfRevision0Works(void) {
   pitot_options_init(&options, sizeof options);
   CHECK("the defaults of revision 1 are those of C++",
         options.depth == PITOT_DEPTH_AUTO && options.overhead_budget_percent == 1 && options.reserved == 0);
+}
+
+static void StatsOfRevision1EndBeforeTheDepth(void) {
+  pitot_recorder* recorder = Start();
+  pitot_stats stats;
+  memset(&stats, 0xee, sizeof stats);
+  const size_t size = offsetof(pitot_stats, depth);
+  stats.size = size;
+  CHECK("a program of revision 1 gets stats", pitot_recorder_stats(recorder, &stats, MESSAGE) == PITOT_OK);
+  CHECK("all that it knows", stats.rings_bytes == 32u << 20 && stats.scope_cost_ns > 0);
+  CHECK("and nothing of the depth", stats.size == size && ((unsigned char*)&stats)[size] == 0xee);
+  pitot_recorder_free(recorder);
 }
 
 // What a newer header might define.
@@ -477,7 +490,10 @@ static void CuptiIsTakenHandedOverAndTakenBack(void) {
   CHECK("CUPTI is taken", pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_OK);
   CHECK("nobody else can have it now", subscribe(&other, NeverCalled, NULL) == kTaken);
   CHECK("it is taken once", pitot_recorder_add_cupti(recorder, &cupti, MESSAGE) == PITOT_ALREADY_RUNNING);
+  CHECK("where the governor chooses it says what it does", strstr(StatsOf(recorder).depth_state, "scopes") != NULL);
   CHECK("a depth is set", pitot_recorder_set_depth(recorder, PITOT_DEPTH_KERNELS, MESSAGE) == PITOT_OK);
+  CHECK("the depth is told", StatsOf(recorder).depth == PITOT_DEPTH_KERNELS);
+  CHECK("of a fixed one there are no words", strcmp(StatsOf(recorder).depth_state, "") == 0);
   CHECK("it is handed over", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
   CHECK("twice is once", pitot_recorder_pause_cupti(recorder, MESSAGE) == PITOT_OK);
   CHECK("another gets it", subscribe(&other, NeverCalled, NULL) == 0);
@@ -740,6 +756,7 @@ int main(void) {
   NullHandlesAreInert();
   AStructOfAnOlderHeaderWorks();
   AProgramOfRevision0Works();
+  StatsOfRevision1EndBeforeTheDepth();
   AStructOfANewerHeaderWorksWhileWhatIsUnknownIsZero();
   StructsOfCollectorsFollowTheRules();
   AStructThatWasNotInitialisedIsRefused();

@@ -459,6 +459,38 @@ class Collectors(WithFolder):
                        recorder.add_cupti(), recorder.add_nvml()):
             self.assertEqual(status, (pitot.StatusCode.NOT_RUNNING, "the recorder was stopped"))
 
+    def test_stats_say_how_deep_is_recorded(self):
+        recorder = self.start()
+        self.assertEqual(recorder.stats().depth,
+                         (pitot.Depth.SCOPES, "", None, (None,) * 4, (None,) * 4, (0,) * 4, 0, 0))
+        self.assertTrue(recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY))
+        self.assertIn("scopes", recorder.stats().depth.state)
+        self.assertTrue(recorder.set_depth(pitot.Depth.KERNELS))
+        self.assertEqual(recorder.stats().depth[:2], (pitot.Depth.KERNELS, ""))
+
+    def test_stats_say_what_each_depth_costs(self):
+        def give(_handle, pointer, _message, _size):
+            it = ctypes.cast(pointer, ctypes.POINTER(_recorder.StatsStruct)).contents
+            it.depth, it.depth_state = 4, b"holding \xff"
+            it.depth_cost = lib.OverheadStruct(1, 0, 0.5, 0.25, 0.75)
+            it.depth_mean[1] = lib.OverheadStruct(1, 0, 1, -1, 3)
+            it.depth_mean[2] = lib.OverheadStruct(0, 0, 9, 9, 9)
+            it.depth_p99[3] = lib.OverheadStruct(1, 0, 4, 2, 6)
+            it.depth_works[:] = range(10, 14)
+            it.depth_armed_percent, it.depth_works_lost = 12.5, 7
+            return 0
+
+        with mock.patch.object(lib, "recorder_stats", give):
+            depth = self.start().stats().depth
+        self.assertEqual(depth.depth.name, "UNKNOWN_4")  # of a later library
+        self.assertEqual(depth.state, "holding \ufffd")
+        self.assertEqual(depth.cost, pitot.Overhead(0.5, 0.25, 0.75))
+        self.assertEqual(depth.mean, (None, (1, -1, 3), None, None))
+        self.assertEqual(depth.p99, (None, None, None, (4, 2, 6)))
+        self.assertEqual(depth.p99[pitot.Depth.OPS].high_percent, 6)
+        self.assertEqual(depth.works, (10, 11, 12, 13))
+        self.assertEqual((depth.armed_percent, depth.works_lost), (12.5, 7))
+
     def test_cupti_is_taken_handed_over_and_taken_back(self):
         library, other = ctypes.CDLL(os.environ["PITOT_FAKE_CUPTI"]), ctypes.c_void_p()
         callback = ctypes.CFUNCTYPE(None)(lambda: None)
@@ -585,6 +617,7 @@ class Library(unittest.TestCase):
         with open(os.path.join(ROOT, "test", "golden", "c_abi.txt"), encoding="utf-8") as file:
             lines = file.read()
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
+                   "pitot_overhead": lib.OverheadStruct,
                    "pitot_cupti": lib.Cupti, "pitot_nvml": lib.Nvml,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,

@@ -21,14 +21,14 @@ argument does (InvalidArgument).
 
 from pitot._library import InvalidArgument, library_version
 from pitot._record import Owner, Wait, WaitKind, counter, instant, scope, set_thread_name, this_owner, traced
-from pitot._recorder import Clock, Depth, Incident, Recorder, RequestView, Stats, Status, StatusCode, start
+from pitot._recorder import (Clock, Depth, DepthStats, Incident, Overhead, Recorder, RequestView, Stats, Status, StatusCode,
+                             start)
 from pitot._request import Batch, BatchClose, Outcome, Request, Token, now
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Batch", "BatchClose", "Clock", "Depth", "Incident", "InvalidArgument", "Outcome", "Owner", "Recorder", "Request",
-    "RequestView",
-    "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "instant", "library_version", "now", "scope",
-    "set_thread_name", "start", "this_owner", "traced",
+    "Batch", "BatchClose", "Clock", "Depth", "DepthStats", "Incident", "InvalidArgument", "Outcome", "Overhead", "Owner",
+    "Recorder", "Request", "RequestView", "Stats", "Status", "StatusCode", "Token", "Wait", "WaitKind", "counter", "instant",
+    "library_version", "now", "scope", "set_thread_name", "start", "this_owner", "traced",
 ]

@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_u
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 1  # that has all that is used here
+LEAST_REVISION = 2  # that has all that is used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 
@@ -55,6 +55,11 @@ class Cupti(ctypes.Structure):
 
 class Nvml(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("rate_hz", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
+
+
+class OverheadStruct(ctypes.Structure):
+    _fields_ = [("is_known", c_uint32), ("reserved", c_uint32), ("percent", c_double), ("low_percent", c_double),
+                ("high_percent", c_double)]
 
 
 class IncidentStruct(ctypes.Structure):

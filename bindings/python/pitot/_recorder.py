@@ -8,8 +8,8 @@ import functools
 import logging
 import os
 import typing
-from ctypes import byref, c_double, c_int32, c_uint32, c_uint64, c_void_p, sizeof
-from typing import Any, Callable, NamedTuple, Optional, Set, Union
+from ctypes import byref, c_char, c_double, c_int32, c_uint32, c_uint64, c_void_p, sizeof
+from typing import Any, Callable, NamedTuple, Optional, Set, Tuple, Union
 
 from pitot import _library as lib
 from pitot._request import Outcome
@@ -53,8 +53,8 @@ class Clock(enum.IntEnum):
     OPERATING_SYSTEM = 2
 
 
-class Depth(enum.IntEnum):
-    """How much is recorded, from little to much; pitot/depth.h says what each means."""
+class Depth(lib.OpenEnum):
+    """How much is recorded, from little to much; pitot/depth.h says what each means. A later library may have more: UNKNOWN_4."""
 
     SCOPES = 0
     GRAPHS = 1
@@ -87,6 +87,31 @@ class RequestView(NamedTuple):
     output_tokens: int
     first_token_ns: int
     max_token_gap_ns: int
+
+
+class Overhead(NamedTuple):
+    """What recording at a depth costs the host's work, percent, with the 95 % interval."""
+
+    percent: float
+    low_percent: float
+    high_percent: float
+
+
+class DepthStats(NamedTuple):
+    """How deep collectors record, and what that costs, measured on the live traffic.
+
+    An overhead of which not enough was measured is None. Tuples are by depth: `mean[Depth.KERNELS]`; what Depth.SCOPES costs is
+    always None, because the others are measured against it.
+    """
+
+    depth: Depth  # at present
+    state: str  # in words: "holding graphs; measuring kernels"; "" without a collector or at a fixed depth
+    cost: Optional[Overhead]  # of what was recorded in the last ten minutes or so, on the mean of what works take
+    mean: Tuple[Optional[Overhead], ...]  # of each depth, on the mean
+    p99: Tuple[Optional[Overhead], ...]  # on the 99th percentile
+    works: Tuple[int, ...]  # batches (requests where there are none) that these rest on
+    armed_percent: float  # of the time, in which all was recorded because a request was slow
+    works_lost: int  # ended so many at once that not all were counted
 
 
 class Stats(NamedTuple):
@@ -123,14 +148,28 @@ class Stats(NamedTuple):
     recording_cpu_percent: float
     own_threads_cpu_percent: float
     scope_cost_ns: float
+    depth: DepthStats
 
 
 class StatsStruct(ctypes.Structure):
-    """pitot_stats: the fields of Stats, in their order."""
+    """pitot_stats: the fields of Stats, in their order, and then those of DepthStats."""
 
     _fields_ = [("size", c_uint32)] + [
         (name, c_uint32 if name in Stats._fields[:3] else c_double if kind is float else c_uint64)
-        for name, kind in typing.get_type_hints(Stats).items()]
+        for name, kind in typing.get_type_hints(Stats).items() if kind is not DepthStats] + [
+        ("depth", c_int32), ("reserved", c_uint32), ("depth_state", c_char * 96), ("depth_cost", lib.OverheadStruct),
+        ("depth_mean", lib.OverheadStruct * 4), ("depth_p99", lib.OverheadStruct * 4), ("depth_works", c_uint64 * 4),
+        ("depth_armed_percent", c_double), ("depth_works_lost", c_uint64)]
+
+
+def _overhead(it: lib.OverheadStruct) -> Optional[Overhead]:
+    return Overhead(it.percent, it.low_percent, it.high_percent) if it.is_known else None
+
+
+def _depth_stats(it: StatsStruct) -> DepthStats:
+    return DepthStats(Depth(it.depth), lib.decode(it.depth_state), _overhead(it.depth_cost),
+                      tuple(_overhead(each) for each in it.depth_mean), tuple(_overhead(each) for each in it.depth_p99),
+                      tuple(it.depth_works), it.depth_armed_percent, it.depth_works_lost)
 
 
 LogFunction = Callable[[int, str], None]
@@ -262,7 +301,7 @@ class Recorder:
         """What the recorder holds, has lost and costs."""
         stats = StatsStruct(size=sizeof(StatsStruct))
         _call(lib.recorder_stats, self._handle, byref(stats))
-        return Stats(*(getattr(stats, name) for name in Stats._fields))
+        return Stats(*(getattr(stats, name) for name in Stats._fields[:-1]), depth=_depth_stats(stats))
 
     def stop(self, timeout_ms: int = 5000) -> None:
         """Stops recording; an incident being written is finished. Idempotent. Also done when the interpreter exits."""

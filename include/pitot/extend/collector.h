@@ -47,10 +47,11 @@ struct GpuLoss {
   uint64_t records = 0;      // 0: number unknown
 };
 
-// A call of the device's API that was not recorded in its thread's ring.
+// A call of the device's API that was not recorded in its thread's ring. Of calls inside calls of a thread the
+// outermost alone is kept; what correlates with the others is tied to it.
 struct GpuCall {
   int64_t begin_ns = 0, duration_ns = 0;
-  int64_t tid = 0;  // the operating system's
+  int64_t tid = 0;  // the operating system's; 0: unknown
   uint32_t name = 0;
   uint32_t correlation = 0;
 };

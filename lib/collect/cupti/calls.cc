@@ -109,12 +109,20 @@ bool IsRecorded(std::string_view name) {
          std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
+bool IsSubmission(std::string_view name) {
+  static constexpr std::string_view kPrefixes[] = {
+      "cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cudaGraphLaunch", "cudaMemcpy", "cudaMemset",
+      "cuLaunchKernel",   "cuLaunchCooperativeKernel",   "cuGraphLaunch",   "cuMemcpy",   "cuMemset"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes), [&](auto prefix) { return StartsWith(name, prefix); });
+}
+
 void ApiCalls::Find(const Api& api) {
   ids_.clear();
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
     ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
     kinds_[domain - kDriverApi][callback_id] = cupti::KindOf(name);
+    is_submission_[domain - kDriverApi][callback_id] = IsSubmission(name);
   };
   if (api.get_callback_name == nullptr) {
     for (const Launch& launch : kLaunches) add(launch.domain, launch.callback_id, launch.name);
@@ -163,7 +171,8 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   if (call.is_look)
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
-  launches_.store(launches() + 1, std::memory_order_relaxed);
+  if (callback_id < kMostCallbacks && is_submission_[domain - kDriverApi][callback_id])
+    submissions_.store(submissions() + 1, std::memory_order_relaxed);
   trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin);
 }
 

@@ -21,6 +21,8 @@ namespace pitot::cupti {
 std::string PlainName(std::string_view name);
 // Launches, graphs, copies, sets, synchronisation, memory, modules: what can make a request slow.
 bool IsRecorded(std::string_view plain_name);
+// Launches, copies, sets: what puts work on a GPU, of which CUPTI makes records.
+bool IsSubmission(std::string_view plain_name);
 
 class ApiCalls {
  public:
@@ -46,7 +48,8 @@ class ApiCalls {
   // From now on calls are not recorded but told to lasting_cost(), or recorded again.
   void SetLook(bool on) noexcept;
   LastingCost& lasting_cost() noexcept { return lasting_cost_; }
-  uint64_t launches() const noexcept { return launches_.load(std::memory_order_relaxed); }
+  // Recorded calls that put work on a GPU; about: threads that race may lose some.
+  uint64_t submissions() const noexcept { return submissions_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
@@ -54,9 +57,10 @@ class ApiCalls {
   std::vector<Id> ids_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
   std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
+  std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise
   std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;
-  alignas(64) std::atomic<uint64_t> launches_{0};  // about: threads that race may lose some
+  alignas(64) std::atomic<uint64_t> submissions_{0};
 };
 
 }  // namespace pitot::cupti

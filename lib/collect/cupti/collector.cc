@@ -44,12 +44,11 @@ using base::Error;
 
 constexpr uint64_t kLeastBytes = 8ull << 20;
 constexpr uint32_t kBufferBytes = 256 << 10;
-constexpr int64_t kTickNs = 20'000'000;        // the newest record is then 10 ms old at the median
-constexpr int64_t kPairsNs = 100'000'000;      // between readings of the clocks
-constexpr int64_t kForgetNs = 1'000'000'000;   // how long the name behind a pointer is believed
-constexpr int64_t kSilenceNs = 3'000'000'000;  // without a buffer while launches go on: somebody took them
-constexpr int64_t kWatchNs = 2'000'000;        // between looks at PyTorch's profiler, where it is in the process
-constexpr uint64_t kSilentLaunches = 1000;
+constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
+constexpr int64_t kPairsNs = 100'000'000;     // between readings of the clocks
+constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
+constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, where it is in the process
+constexpr uint64_t kSilentSubmissions = 1000;
 constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are recorded for the first time
 constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
 constexpr double kAnyLastingCost = 100;
@@ -140,12 +139,13 @@ std::string CopyName(uint32_t detail) {
 
 class CuptiCollector final : public Collector {
  public:
-  CuptiCollector(const CuptiOptions& options, const Control::Surroundings& surroundings)
+  CuptiCollector(const CuptiOptions& options, const Control::Surroundings& surroundings, int64_t silence_ns)
       : library_(options.library != nullptr ? options.library : ""),
         memory_bytes_(options.memory_bytes),
         graph_level_(options.graph_level),
         lasting_cost_percent_(options.lasting_cost_percent),
-        surroundings_(surroundings) {}
+        surroundings_(surroundings),
+        silence_ns_(silence_ns) {}
   ~CuptiCollector() override { Stop(); }
 
   const char* Name() const noexcept override { return "cupti"; }
@@ -188,6 +188,7 @@ class CuptiCollector final : public Collector {
   const bool graph_level_;
   const double lasting_cost_percent_;
   const Control::Surroundings surroundings_;
+  const int64_t silence_ns_;
   std::atomic<bool> is_running_{false};
   Engine* engine_ = nullptr;
   Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback for ever
@@ -200,7 +201,7 @@ class CuptiCollector final : public Collector {
   std::vector<GpuRecord> decoded_;
   int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
   BufferCounts before_, seen_;
-  uint64_t bad_seen_ = 0, launches_seen_ = 0;
+  uint64_t bad_seen_ = 0, submissions_seen_ = 0;
   int64_t look_due_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
 
@@ -452,25 +453,26 @@ void CuptiCollector::ForecastLastingCost(int64_t now_ns) {
   control_->SetLook(true);
 }
 
-// Launches go on and no buffer is asked for: somebody registered callbacks of their own.
+// Work is put on GPUs and no buffer is asked for: somebody registered callbacks of their own.
 void CuptiCollector::LookForSilence(int64_t now_ns) {
   if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= surroundings_.long_idle_ns) {
     renewed_ns_ = now_ns;
     control_->Renew();
   }
-  const uint64_t launches = engine_->calls.launches();
+  const uint64_t submissions = engine_->calls.submissions();
   const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;
   if (!records || buffer_seen_ns_ == 0 || now_ns == buffer_seen_ns_) {
     buffer_seen_ns_ = now_ns;
-    launches_seen_ = launches;
+    submissions_seen_ = submissions;
     return;
   }
   const bool is_waiting = seen_.out() != 0;  // for one that is being filled
-  if (is_waiting || now_ns - buffer_seen_ns_ < kSilenceNs || launches - launches_seen_ < kSilentLaunches) return;
+  if (is_waiting || now_ns - buffer_seen_ns_ < silence_ns_ || submissions - submissions_seen_ < kSilentSubmissions)
+    return;
   history_->AddLoss({buffer_seen_ns_, now_ns, kNoDevice, "another profiler took the buffers", 0});
   control_->Reclaim();
   buffer_seen_ns_ = now_ns;
-  launches_seen_ = launches;
+  submissions_seen_ = submissions;
 }
 
 void CuptiCollector::Keep(int64_t begin_ns) noexcept {
@@ -658,8 +660,9 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
 
 }  // namespace
 
-std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings) {
-  return std::unique_ptr<Collector>(new (std::nothrow) CuptiCollector(options, surroundings));
+std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings,
+                                         int64_t silence_ns) {
+  return std::unique_ptr<Collector>(new (std::nothrow) CuptiCollector(options, surroundings, silence_ns));
 }
 
 }  // namespace pitot::cupti

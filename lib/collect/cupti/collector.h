@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_
 #define PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "collect/cupti/control.h"
@@ -11,8 +12,12 @@
 
 namespace pitot::cupti {
 
+// So long without a buffer while work is put on GPUs: somebody took the buffers.
+inline constexpr int64_t kSilenceNs = 3'000'000'000;
+
 // Throws bad_alloc.
-std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings);
+std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings,
+                                         int64_t silence_ns = kSilenceNs);
 
 }  // namespace pitot::cupti
 

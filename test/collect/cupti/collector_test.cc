@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -41,9 +42,12 @@ pitot::CuptiOptions SmallMemory() {
 }
 
 std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory(),
-                                                int64_t long_idle_ns = 100'000'000) {
-  return cupti::MakeCollector(options, {[]() noexcept { return g_kineto.load(); },
-                                        []() noexcept { return g_cuda_in_use.load(); }, long_idle_ns});
+                                                int64_t long_idle_ns = 100'000'000,
+                                                int64_t silence_ns = cupti::kSilenceNs) {
+  return cupti::MakeCollector(
+      options,
+      {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }, long_idle_ns},
+      silence_ns);
 }
 
 // A host whose CUDA is the fake one's.
@@ -58,7 +62,7 @@ struct GpuHost : session_test::Host {
     options.max_incidents_per_cause_and_hour = 1'000'000;
   }
   Status Add() {
-    auto made = MakeCollector(cupti_options, long_idle_ns);
+    auto made = MakeCollector(cupti_options, long_idle_ns, silence_ns);
     collector = made.get();
     return recorder.Add(std::move(made));
   }
@@ -75,7 +79,17 @@ struct GpuHost : session_test::Host {
   fakes::FakeCupti& cuda;
   pitot::CuptiOptions cupti_options = SmallMemory();
   int64_t long_idle_ns = 100'000'000;
+  int64_t silence_ns = cupti::kSilenceNs;
   pitot::Collector* collector = nullptr;
+};
+
+// One that soon notices that no buffers come.
+struct ImpatientHost : GpuHost {
+  explicit ImpatientHost(uint64_t mebibytes) {
+    silence_ns = 50'000'000;
+    // Of a size that no test had before: buffers that the fake one forgot are waited for.
+    cupti_options.memory_bytes = mebibytes << 20;
+  }
 };
 
 std::string Attribute(const model::Trace& trace, std::string_view key) {
@@ -89,6 +103,11 @@ uint32_t CountNamed(const model::Trace& trace, std::string_view name) {
   uint32_t count = 0;
   for (uint32_t i = 0; i < trace.gpu.size(); ++i) count += trace.strings[trace.gpu.name[i]] == name;
   return count;
+}
+
+bool HasLoss(const model::Trace& trace, std::string_view reason) {
+  return std::any_of(trace.gpu_losses.begin(), trace.gpu_losses.end(),
+                     [&](const auto& loss) { return trace.strings[loss.reason] == reason; });
 }
 
 uint32_t FindGraph(const model::Trace& trace) {
@@ -384,6 +403,27 @@ TEST_CASE("with LibTorch in the process nobody subscribes, and calls are tied th
   CHECK(Attribute(trace, "cupti.calls") == "API records");
 }
 
+TEST_CASE("of records of a runtime's call and the driver's inside it one is kept, with what either caused", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "first"});  // makes the context
+  host.cuda.Run({.name = "of the runtime", .has_driver_call = true});
+  host.cuda.Run({.name = "of the driver", .has_driver_call = true, .is_of_driver = true});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(model::FindInconsistency(trace) == "");
+  CHECK(trace.calls.size() == 3);
+  for (const char* const name : {"of the runtime", "of the driver"}) {
+    INFO(name);
+    const uint32_t kernel = Find(trace, name);
+    REQUIRE(kernel != kNone);
+    REQUIRE(trace.gpu.call[kernel] != kNone);
+    CHECK(trace.strings[trace.calls.name[trace.gpu.call[kernel]]] == "cudaLaunchKernel");
+  }
+}
+
 TEST_CASE("PyTorch's profiler gets CUPTI whole when it begins, and Pitot comes back when it ends", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
@@ -551,6 +591,37 @@ TEST_CASE("CUPTI is not taken back once the recorder has stopped", "[cupti]") {
   CHECK(host.recorder.ResumeCupti().code() == StatusCode::kNotRunning);
   CHECK_FALSE(host.cuda.HasSubscriber());
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+}
+
+TEST_CASE("buffers that another profiler took are noticed, said and taken back", "[cupti]") {
+  ImpatientHost host(9);
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "before"});
+  REQUIRE(CountNamed(host.Incident(), "before") == 1);
+  host.cuda.RegisterOther();
+  for (int i = 0; i < 2000; ++i) host.cuda.Run({.name = "taken"});
+  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.silence_ns);
+  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
+
+  REQUIRE(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "after"});
+    return CountNamed(host.Incident(), "after") != 0;
+  }));
+  CHECK(HasLoss(host.Incident(), "another profiler took the buffers"));
+}
+
+TEST_CASE("a host that only synchronises is not taken for one whose buffers another took", "[cupti]") {
+  ImpatientHost host(10);
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.silence_ns);
+  for (int i = 0; i < 2000; ++i) host.cuda.Synchronize();
+  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(trace.calls.size() == 2000);
+  CHECK_FALSE(HasLoss(trace, "another profiler took the buffers"));
+  CHECK(host.collector->Deepest() == Depth::kKernels);
 }
 
 TEST_CASE("buffers of others are neither read nor freed", "[cupti]") {

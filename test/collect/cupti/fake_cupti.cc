@@ -99,10 +99,14 @@ class Library final : public fakes::FakeCupti, State {
     const int64_t called_ns = RealtimeNs();
     uint64_t data = 0, inner_data = 0;
     Call(api, kEnter, correlation, &data);
+    uint32_t of_kernel = correlation;
     if (work.has_driver_call) {
       const uint32_t inner = NextCorrelation();
+      const int64_t inner_called_ns = RealtimeNs();
       Call("cuLaunchKernel", kEnter, inner, &inner_data);
-      Call("cuLaunchKernel", kExit, inner, &inner_data);
+      const std::lock_guard lock(mutex_);
+      CallExit("cuLaunchKernel", inner, inner_called_ns, &inner_data);
+      if (work.is_of_driver) of_kernel = inner;
     }
     const std::lock_guard lock(mutex_);
     const auto begin = static_cast<uint64_t>(work.begin_ns != 0 ? work.begin_ns : RealtimeNs());
@@ -110,9 +114,9 @@ class Library final : public fakes::FakeCupti, State {
     FakeBuffer record(generation_);
     const uint32_t kind = is_copy ? kMemcpy : kConcurrentKernel;
     if (is_copy)
-      record.Memcpy(1, 1, 3, work.copy_bytes, begin, end, correlation);
+      record.Memcpy(1, 1, 3, work.copy_bytes, begin, end, of_kernel);
     else
-      record.Kernel(work.name, begin, end, correlation, work.stream);
+      record.Kernel(work.name, begin, end, of_kernel, work.stream);
     std::vector<uint8_t> bytes = record.bytes();
     if (!is_copy) memcpy(&bytes[kernel::kDeviceId], &work.device, sizeof work.device);
     if (enabled_.count(kind) != 0) Write(bytes, work.is_running);

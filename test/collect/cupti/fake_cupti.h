@@ -22,6 +22,7 @@ struct FakeWork {
   uint32_t stream = 7, device = 0;
   bool is_running = false;       // has not ended: its buffer is withheld
   bool has_driver_call = false;  // inside the runtime's call is one of the driver's
+  bool is_of_driver = false;     // the kernel's record has the correlation of that one
   uint64_t copy_bytes = 0;       // a copy rather than a kernel
 };
 

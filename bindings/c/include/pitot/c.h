@@ -31,7 +31,7 @@
 
 // Of libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 1
+#define PITOT_ABI_REVISION 2
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -174,6 +174,16 @@ PITOT_C_API void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_
 // Stops (5 s) and frees the handle, which nobody may use any more.
 PITOT_C_API void pitot_recorder_free(pitot_recorder* recorder);
 
+// As pitot::Overhead: what recording at a depth costs the host's work, percent, with the 95 % interval. Never grows.
+// Since revision 2.
+typedef struct pitot_overhead {
+  uint32_t is_known;  // 0: not enough was measured, and the rest says nothing
+  uint32_t reserved;  // 0
+  double percent;
+  double low_percent;
+  double high_percent;
+} pitot_overhead;
+
 // As pitot::Stats. Set `size` to sizeof(pitot_stats) before the call.
 typedef struct pitot_stats {
   uint32_t size;
@@ -208,6 +218,17 @@ typedef struct pitot_stats {
   double recording_cpu_percent;    // negative: unknown
   double own_threads_cpu_percent;  // negative: unknown
   double scope_cost_ns;
+  // Since revision 2: as pitot::DepthStats. Arrays are by the number of the depth; what PITOT_DEPTH_SCOPES costs is
+  // never known, because the others are measured against it.
+  pitot_depth depth;     // at present
+  uint32_t reserved;     // 0
+  char depth_state[96];  // in words, ended by a zero; "" without a collector or at a fixed depth
+  pitot_overhead depth_cost;
+  pitot_overhead depth_mean[4];
+  pitot_overhead depth_p99[4];
+  uint64_t depth_works[4];
+  double depth_armed_percent;
+  uint64_t depth_works_lost;
 } pitot_stats;
 // Fills in as much as `size` has room for; what the library does not know is zero. Errors: PITOT_INVALID_ARGUMENT.
 PITOT_C_API pitot_status pitot_recorder_stats(pitot_recorder* recorder, pitot_stats* stats, char* message,

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How deep is recorded and what that costs, from C++ to C.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <string>
+
+#include "convert.h"
+
+namespace {
+
+bool IsKnown(const pitot_overhead& overhead, double percent) {
+  return overhead.is_known == 1 && overhead.reserved == 0 && overhead.percent == percent &&
+         overhead.low_percent == percent - 1 && overhead.high_percent == percent + 2;
+}
+
+bool IsUnknown(const pitot_overhead& overhead) {
+  return overhead.is_known == 0 && overhead.percent == 0 && overhead.low_percent == 0 && overhead.high_percent == 0;
+}
+
+}  // namespace
+
+TEST_CASE("C gets the depth and what each costs", "[bindings]") {
+  const auto known = [](double percent) { return pitot::Overhead{true, percent, percent - 1, percent + 2}; };
+  pitot::Stats stats{};
+  stats.depth.depth = pitot::Depth::kGraphs;
+  std::strcpy(stats.depth.state, "holding graphs; measuring kernels");
+  stats.depth.cost = known(10);
+  stats.depth.mean[1] = known(11);
+  stats.depth.mean[3] = known(13);
+  stats.depth.p99[1] = known(21);
+  stats.depth.p99[2] = known(22);
+  for (size_t i = 0; i < 4; ++i) stats.depth.works[i] = 100 + i;
+  stats.depth.armed_percent = 0.25;
+  stats.depth.works_lost = 7;
+
+  const pitot_stats of_c = pitot::c::ToC(stats);
+
+  CHECK(of_c.depth == PITOT_DEPTH_GRAPHS);
+  CHECK(of_c.reserved == 0);
+  CHECK(of_c.depth_state == std::string("holding graphs; measuring kernels"));
+  CHECK(IsKnown(of_c.depth_cost, 10));
+  CHECK(IsUnknown(of_c.depth_mean[0]));
+  CHECK(IsKnown(of_c.depth_mean[1], 11));
+  CHECK(IsUnknown(of_c.depth_mean[2]));
+  CHECK(IsKnown(of_c.depth_mean[3], 13));
+  CHECK(IsUnknown(of_c.depth_p99[0]));
+  CHECK(IsKnown(of_c.depth_p99[1], 21));
+  CHECK(IsKnown(of_c.depth_p99[2], 22));
+  CHECK(IsUnknown(of_c.depth_p99[3]));
+  for (size_t i = 0; i < 4; ++i) CHECK(of_c.depth_works[i] == 100 + i);
+  CHECK(of_c.depth_armed_percent == 0.25);
+  CHECK(of_c.depth_works_lost == 7);
+}
