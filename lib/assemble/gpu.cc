@@ -40,6 +40,9 @@ bool IsInside(const GpuCall& call, const GpuCall& outer) {
   return call.begin_ns == outer.begin_ns || call.begin_ns + call.duration_ns / 2 < outer.begin_ns + outer.duration_ns;
 }
 
+// Correlations of spans are numbers of their own.
+uint64_t KeyOf(uint32_t correlation, bool is_of_span) { return correlation | uint64_t{is_of_span} << 32; }
+
 template <class Column> void Permute(const std::vector<uint32_t>& order, Column* column) {
   Column sorted;
   sorted.reserve(column->size());
@@ -57,6 +60,20 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
 uint32_t GpuTables::AddText(const char* text) { return trace_.strings.Add(text != nullptr ? text : ""); }
 
 uint32_t GpuTables::AddDevice(const GpuDevice& device) {
+  for (uint32_t row = 0; row < trace_.devices.size(); ++row) {
+    model::DeviceRow& known = trace_.devices[row];
+    if (known.ordinal != device.ordinal) continue;
+    const auto learn = [](uint32_t* fact, uint32_t said) {
+      if (*fact == 0) *fact = said;
+    };
+    learn(&known.name, Text(device.name));
+    learn(&known.multiprocessors, device.multiprocessors);
+    learn(&known.threads_per_multiprocessor, device.threads_per_multiprocessor);
+    learn(&known.blocks_per_multiprocessor, device.blocks_per_multiprocessor);
+    learn(&known.registers_per_multiprocessor, device.registers_per_multiprocessor);
+    learn(&known.shared_bytes_per_multiprocessor, device.shared_bytes_per_multiprocessor);
+    return row;
+  }
   trace_.devices.push_back({device.ordinal, Text(device.name), device.multiprocessors,
                             device.threads_per_multiprocessor, device.blocks_per_multiprocessor,
                             device.registers_per_multiprocessor, device.shared_bytes_per_multiprocessor});
@@ -68,6 +85,10 @@ uint32_t GpuTables::AddStream(uint32_t device, uint32_t context, uint32_t stream
   row.device = device < trace_.devices.size() ? device : kNone;
   row.context = context;
   row.stream = stream;
+  const auto known = std::find_if(trace_.streams.begin(), trace_.streams.end(), [&](const model::StreamRow& other) {
+    return std::tie(other.device, other.context, other.stream) == std::tie(row.device, row.context, row.stream);
+  });
+  if (known != trace_.streams.end()) return static_cast<uint32_t>(known - trace_.streams.begin());
   trace_.streams.push_back(row);
   return static_cast<uint32_t>(trace_.streams.size() - 1);
 }
@@ -87,7 +108,7 @@ uint32_t GpuTables::AddShape(const uint32_t grid[3], const uint32_t block[3], ui
 
 void GpuTables::Add(const GpuActivity& activity) {
   const auto kind = static_cast<model::GpuKind>(activity.kind);
-  const bool is_known = kind >= model::GpuKind::kKernel && kind <= model::GpuKind::kGraph;
+  const bool is_known = kind >= model::GpuKind::kKernel && kind <= model::GpuKind::kSpan;
   if (is_known && activity.stream < trace_.streams.size() && IsInterval(activity.begin_ns, activity.duration_ns))
     activities_.push_back(activity);
 }
@@ -193,9 +214,9 @@ void GpuTables::AddCalls() {
   calls_.clear();
 }
 
-// The call with a correlation that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
-uint32_t GpuTables::CallOf(uint32_t correlation, int64_t at_ns) const {
-  const auto found = correlation != 0 ? calls_of_.find(correlation) : calls_of_.end();
+// The call with a key that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
+uint32_t GpuTables::CallOf(uint64_t key, int64_t at_ns) const {
+  const auto found = calls_of_.find(key);
   if (found == calls_of_.end()) return kNone;
   const std::vector<uint32_t>& calls = found->second;
   const auto after = std::upper_bound(calls.begin(), calls.end(), at_ns,
@@ -206,10 +227,12 @@ uint32_t GpuTables::CallOf(uint32_t correlation, int64_t at_ns) const {
 
 void GpuTables::JoinCalls() {
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
-    if (correlations_[call] != 0) calls_of_[correlations_[call]].push_back(call);
+    if (correlations_[call] == 0) continue;
+    const bool is_of_span = trace_.strings[trace_.calls.name[call]] == kSpanCallName;
+    calls_of_[KeyOf(correlations_[call], is_of_span)].push_back(call);
   }
-  for (const Nested& nested : nested_) calls_of_[nested.correlation].push_back(nested.call);
-  for (auto& [correlation, calls] : calls_of_) {
+  for (const Nested& nested : nested_) calls_of_[KeyOf(nested.correlation, false)].push_back(nested.call);
+  for (auto& [key, calls] : calls_of_) {
     std::sort(calls.begin(), calls.end(),
               [&](uint32_t a, uint32_t b) { return trace_.calls.begin_ns[a] < trace_.calls.begin_ns[b]; });
   }
@@ -219,7 +242,7 @@ void GpuTables::Finish() {
   AddCalls();
   JoinCalls();
   for (const Wait& wait : waits_) {
-    const uint32_t call = CallOf(wait.correlation, wait.begin_ns);
+    const uint32_t call = CallOf(KeyOf(wait.correlation, false), wait.begin_ns);
     if (call != kNone) trace_.calls.stream[call] = wait.stream;
   }
   std::sort(activities_.begin(), activities_.end(), [](const GpuActivity& a, const GpuActivity& b) {
@@ -234,7 +257,8 @@ void GpuTables::Finish() {
     gpu.kind.push_back(static_cast<model::GpuKind>(activity.kind));
     gpu.stream.push_back(activity.stream);
     gpu.name.push_back(Text(activity.name));
-    gpu.call.push_back(CallOf(activity.correlation, activity.begin_ns));
+    const bool is_span = gpu.kind.back() == model::GpuKind::kSpan;
+    gpu.call.push_back(CallOf(KeyOf(activity.correlation, is_span), activity.begin_ns));
     gpu.shape.push_back(activity.shape < trace_.shapes.size() ? activity.shape : kNone);
     gpu.bytes.push_back(activity.bytes);
     gpu.graph.push_back(activity.graph);

@@ -59,7 +59,7 @@ class GpuTables final : public TraceBuilder {
   void JoinCalls();
   void SortSamples();
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
-  uint32_t CallOf(uint32_t correlation, int64_t at_ns) const;
+  uint32_t CallOf(uint64_t key, int64_t at_ns) const;
 
   model::Trace& trace_;
   std::vector<uint32_t> correlations_;  // of trace_.calls
@@ -68,7 +68,7 @@ class GpuTables final : public TraceBuilder {
   std::vector<Nested> nested_;
   std::deque<Wait> waits_;
   std::vector<Sample> samples_;
-  std::unordered_map<uint32_t, std::vector<uint32_t>> calls_of_;  // by correlation; in order of time
+  std::unordered_map<uint64_t, std::vector<uint32_t>> calls_of_;  // by key; in order of time
 };
 
 }  // namespace pitot::assemble

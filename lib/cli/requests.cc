@@ -41,6 +41,7 @@ struct Row {
   int64_t latency_ns;
   int64_t queue_ns;  // kNotKnown
   int64_t gpu_ns;
+  int64_t gpu_by_events_ns;
   model::KernelCoverage coverage;
   std::vector<uint64_t> batch_ids;
   std::string outcome;
@@ -68,7 +69,7 @@ struct Rows {
 
 Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
   const RequestRow& request = trace.requests[row];
-  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, {}, {}, OutcomeOf(request)};
+  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, OutcomeOf(request)};
   bool is_known = request.begin_known && request.begin_ns >= trace.window_begin_ns;
   for (const uint32_t handoff_row : index.Handoffs(row)) {
     const model::HandoffRow& handoff = trace.handoffs[handoff_row];
@@ -91,6 +92,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
     if (options.route && trace.strings[trace.requests[row].route] != *options.route) continue;
     Row made = MakeRow(trace, index, row);
     made.gpu_ns = gpu_time.Request(row);
+    made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
     made.coverage = coverage.Of(index, row);
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
@@ -105,6 +107,12 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
 
 int64_t StageNs(const Trace& trace, const RequestRow& request, const model::Stage& stage) {
   return stage.duration_ns == kOpen ? trace.RequestEnd(request) - stage.begin_ns : stage.duration_ns;
+}
+
+// Marked where gaps between kernels are in it.
+std::string GpuText(const Row& row) {
+  if (row.gpu_ns == 0) return "-";
+  return (row.gpu_by_events_ns != 0 ? "~" : "") + Duration(row.gpu_ns);
 }
 
 std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
@@ -123,9 +131,9 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
                              : row.queue_ns == 0 ? "-"
                                                  : "?",
                              11) +
-                     (selected.has_gpu ? PadLeft(row.gpu_ns == 0 ? "-" : Duration(row.gpu_ns), 11) : "") + "  " +
-                     PadRight(row.outcome, 11) + "  " + PadRight(trace.strings[request.route], route_width) + "  " +
-                     RequestId(request.id) + "  " + (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
+                     (selected.has_gpu ? PadLeft(GpuText(row), 11) : "") + "  " + PadRight(row.outcome, 11) + "  " +
+                     PadRight(trace.strings[request.route], route_width) + "  " + RequestId(request.id) + "  " +
+                     (request.begin_known ? "" : "<") + base::TimeOfDay(arrived_ns));
     std::string stages;
     for (const model::Stage& stage : request.stages) {
       stages += (stages.empty() ? "" : ", ") + std::string(trace.strings[stage.name]) + " " +
@@ -185,6 +193,7 @@ std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
          {"latency_ms", Ms(rows[i].latency_ns)},
          {"queue_ms", rows[i].queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(rows[i].queue_ns))},
          {"gpu_ns", selected.has_gpu ? ordered_json(rows[i].gpu_ns) : ordered_json()},
+         {"gpu_by_events_ns", selected.has_gpu ? ordered_json(rows[i].gpu_by_events_ns) : ordered_json()},
          {"coverage", selected.has_gpu ? CoverageOf(rows[i].coverage) : ordered_json()},
          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
          {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},

@@ -13,6 +13,15 @@ Interval GpuInterval(const Trace& trace, uint32_t row) {
   return {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]};
 }
 
+bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
+
+// What was recorded of something: what GPUs did, and spans around it.
+struct Worked {
+  std::vector<Interval> rows, spans;
+  bool IsByEvents() const { return rows.empty() && !spans.empty(); }
+  Intervals Take() { return Union(std::move(rows.empty() ? spans : rows)); }
+};
+
 // The part of a set that lies in `interval`. O(log n) and of what is found.
 Intervals Within(const Intervals& set, const Interval& interval) {
   const auto first = std::partition_point(set.begin(), set.end(),
@@ -129,8 +138,9 @@ Intervals StreamBusy(const Trace& trace, uint32_t stream) {
   const StreamRow& of = trace.streams[stream];
   std::vector<Interval> intervals;
   intervals.reserve(of.event_count);
-  for (uint32_t row = of.first_event; row < of.first_event + of.event_count; ++row)
-    intervals.push_back(GpuInterval(trace, row));
+  for (uint32_t row = of.first_event; row < of.first_event + of.event_count; ++row) {
+    if (!IsSpan(trace, row)) intervals.push_back(GpuInterval(trace, row));
+  }
   return Union(std::move(intervals));
 }
 
@@ -149,7 +159,8 @@ LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, i
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const int64_t at_ns = trace.gpu.begin_ns[row];
     const uint32_t call = trace.gpu.call[row];
-    if (call == kNone || at_ns < begin_ns || at_ns >= end_ns || trace.streams[trace.gpu.stream[row]].device != device)
+    if (call == kNone || IsSpan(trace, row) || at_ns < begin_ns || at_ns >= end_ns ||
+        trace.streams[trace.gpu.stream[row]].device != device)
       continue;
     const int64_t lag_ns = at_ns - trace.calls.begin_ns[call];
     lag.smallest_ns = lag.rows == 0 ? lag_ns : std::min(lag.smallest_ns, lag_ns);
@@ -160,24 +171,31 @@ LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_t begin_ns, i
 }
 
 GpuTime::GpuTime(const Trace& trace)
-    : batches_(trace.batches.size()), requests_(trace.requests.size()), shares_(trace.batches.size()) {
-  std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
+    : batches_(trace.batches.size()),
+      requests_(trace.requests.size()),
+      requests_by_events_(trace.requests.size()),
+      by_events_(trace.batches.size()),
+      shares_(trace.batches.size()) {
+  std::vector<Worked> of_batches(trace.batches.size()), of_requests(trace.requests.size());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t call = trace.gpu.call[row];
     if (call == kNone) continue;
-    if (const uint32_t batch = trace.calls.batch[call]; batch != kNone) {
-      of_batches[batch].push_back(GpuInterval(trace, row));
-    } else if (const uint32_t request = trace.calls.request[call]; request != kNone) {
-      of_requests[request].push_back(GpuInterval(trace, row));
-    }
+    const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
+    if (batch == kNone && request == kNone) continue;
+    Worked& worked = batch != kNone ? of_batches[batch] : of_requests[request];
+    (IsSpan(trace, row) ? worked.spans : worked.rows).push_back(GpuInterval(trace, row));
   }
-  for (uint32_t request = 0; request < trace.requests.size(); ++request)
-    requests_[request] = TotalNs(Union(std::move(of_requests[request])));
+  for (uint32_t request = 0; request < trace.requests.size(); ++request) {
+    const bool is_by_events = of_requests[request].IsByEvents();
+    requests_[request] = TotalNs(of_requests[request].Take());
+    if (is_by_events) requests_by_events_[request] = requests_[request];
+  }
 
   std::vector<Membership> memberships;
   std::vector<uint32_t> members;
   for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
-    const Intervals busy = Union(std::move(of_batches[batch]));
+    by_events_[batch] = of_batches[batch].IsByEvents();
+    const Intervals busy = of_batches[batch].Take();
     batches_[batch] = TotalNs(busy);
     members.clear();
     memberships.clear();
@@ -197,6 +215,7 @@ GpuTime::GpuTime(const Trace& trace)
     for (size_t i = 0; i < members.size(); ++i) {
       shares_[batch].push_back({members[i], parts[i].ns});
       requests_[members[i]] += parts[i].ns;
+      if (by_events_[batch]) requests_by_events_[members[i]] += parts[i].ns;
     }
   }
 }

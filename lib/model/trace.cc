@@ -300,7 +300,7 @@ class Checker {
       const StreamRow& stream = trace_.streams[s];
       for (uint32_t i = stream.first_event; i < stream.first_event + stream.event_count && wrong_.empty(); ++i) {
         if (gpu.stream[i] != s) Fail("gpu", i, "of another stream than its range says");
-        if (gpu.kind[i] < GpuKind::kKernel || gpu.kind[i] > GpuKind::kGraph) Fail("gpu", i, "unknown kind");
+        if (gpu.kind[i] < GpuKind::kKernel || gpu.kind[i] > GpuKind::kSpan) Fail("gpu", i, "unknown kind");
         // The GPU's end of everything is known.
         if (!IsInterval(gpu.begin_ns[i], gpu.duration_ns[i]) || gpu.duration_ns[i] == kOpen)
           Fail("gpu", i, "time out of range");
@@ -429,6 +429,8 @@ const char* GpuKindName(GpuKind kind) {
       return "memset";
     case GpuKind::kGraph:
       return "graph";
+    case GpuKind::kSpan:
+      return "span";
   }
   return "unknown";
 }

@@ -521,7 +521,7 @@ class ChunkReader {
       const int64_t begin_ns = begin.Next(chunk.begin(i)), duration_ns = chunk.duration_ns(i);
       const auto call_plus_one = static_cast<uint64_t>(call.Next(chunk.call(i)));
       const bool is_known = chunk.kind(i) >= static_cast<uint32_t>(model::GpuKind::kKernel) &&
-                            chunk.kind(i) <= static_cast<uint32_t>(model::GpuKind::kGraph);
+                            chunk.kind(i) <= static_cast<uint32_t>(model::GpuKind::kSpan);
       const bool follows = gpu.size() == 0 || gpu.stream.back() != stream || gpu.begin_ns.back() <= begin_ns;
       if (stream == kNone || !is_known || !follows || duration_ns < 0 || !IsInterval(begin_ns, duration_ns) ||
           gpu.size() >= kNone - 1) {

@@ -114,6 +114,7 @@ std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
   const model::GpuKind kind = trace.gpu.kind[gpu_row];
   const std::string_view name = trace.strings[trace.gpu.name[gpu_row]];
   std::string text = model::GpuKindName(kind);
+  if (kind == model::GpuKind::kSpan) return name.empty() ? text : std::string(name);
   if (kind != model::GpuKind::kGraph) return name.empty() ? text : text.append(" ").append(name);
   if (!name.empty()) text = name;
   // Collectors may call all of them the same.

@@ -62,7 +62,7 @@ GpuTracks::GpuTracks(const model::Trace& trace, Tracks* tracks, PacketWriter* ou
       out_(*out),
       launches_(trace),
       calls_(trace.threads.size() + 1),
-      kinds_(out->ManyTexts(1)),
+      kinds_(out->ManyTexts(2)),
       full_names_(out->ManyTexts(trace.strings.size())),
       grids_(out->ManyTexts(trace.shapes.size())),
       blocks_(out->ManyTexts(trace.shapes.size())),
@@ -131,21 +131,34 @@ uint64_t GpuTracks::FlowTo(uint32_t row) const {
   return *first == row ? Mix(tracks_.Uuid(Of::kLaunch, row)) : 0;
 }
 
+bool GpuTracks::HasOnlySpans(uint32_t stream) const {
+  const model::StreamRow& of = trace_.streams[stream];
+  const auto first = trace_.gpu.kind.begin() + of.first_event;
+  return std::all_of(first, first + of.event_count, [](model::GpuKind kind) { return kind == model::GpuKind::kSpan; });
+}
+
 void GpuTracks::WriteStream(uint32_t sequence, uint32_t stream) {
   const model::StreamRow& of = trace_.streams[stream];
   if (of.event_count == 0) return;
   const model::GpuColumns& gpu = trace_.gpu;
-  // The first row is the stream's own track; more only where a stream's work overlaps.
-  std::vector<uint64_t> rows{tracks_.Uuid(Of::kStream, stream)};
-  Lanes lanes;
+  // The first row is the stream's own track; more only where a stream's work overlaps. Spans lie around what else there
+  // is, to a few us: they have rows of their own then.
+  std::vector<uint64_t> rows{tracks_.Uuid(Of::kStream, stream)}, span_rows;
+  const bool has_only_spans = HasOnlySpans(stream);
+  const std::string span_name = StreamName(stream) + (has_only_spans ? "" : " by CUDA events");
+  if (has_only_spans) span_rows = rows;
+  Lanes lanes, span_lanes;
   OpenSlices open(&out_);
   out_.BeginSequence(sequence, rows[0], gpu.begin_ns[of.first_event]);
   for (uint32_t row = of.first_event; row < of.first_event + of.event_count && out_.ok(); ++row) {
     const int64_t begin_ns = gpu.begin_ns[row], end_ns = begin_ns + gpu.duration_ns[row];
     open.CloseUntil(begin_ns);
-    const uint32_t lane = lanes.Take(begin_ns, end_ns);
-    if (lane == rows.size()) rows.push_back(tracks_.NewLane(DeviceGroup(of.device), StreamName(stream)));
-    const uint64_t track = lane == 0 ? 0 : rows[lane];
+    const bool is_span = gpu.kind[row] == model::GpuKind::kSpan;
+    std::vector<uint64_t>& tracks = is_span ? span_rows : rows;
+    const uint32_t lane = (is_span ? span_lanes : lanes).Take(begin_ns, end_ns);
+    if (lane == tracks.size())
+      tracks.push_back(tracks_.NewLane(DeviceGroup(of.device), is_span ? span_name : StreamName(stream)));
+    const uint64_t track = tracks[lane] == rows[0] ? 0 : tracks[lane];
     out_.BeginEvent(begin_ns, event_field::kSliceBegin, track);
     WriteRow(row);
     out_.EndEvent();
@@ -166,6 +179,8 @@ void GpuTracks::WriteRow(uint32_t row) {
   if (const uint64_t flow = FlowTo(row); flow != 0) out_.Flow(flow);
   const uint32_t call = gpu.call[row];
   if (call != kNone) out_.Correlation(trace_.calls.request[call]);
+  if (gpu.kind[row] == model::GpuKind::kSpan)
+    out_.Annotate(Word::kKind, &kinds_, 1, [] { return "from CUDA event to CUDA event"; });
   if (is_kernel) {
     if (const KernelName& of = NameOf(name); of.full != of.brief)
       out_.Annotate(Word::kKernel, &full_names_, name, [&] { return std::string_view(of.full); });

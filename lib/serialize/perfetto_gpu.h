@@ -45,6 +45,7 @@ class GpuTracks {
   const KernelName& NameOf(model::StringId compiled);
   // The arrow to a row from its call; only the first that a call caused on a stream has one. 0: none.
   uint64_t FlowTo(uint32_t row) const;
+  bool HasOnlySpans(uint32_t stream) const;
   void WriteStream(uint32_t sequence, uint32_t stream);
   void WriteRow(uint32_t row);
   void WriteShape(uint32_t row);

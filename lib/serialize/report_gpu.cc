@@ -30,6 +30,7 @@ constexpr uint32_t kMaxDevices = 8;
 constexpr size_t kMaxGaps = 3;     // per device
 constexpr size_t kMaxKernels = 8;  // per device
 constexpr size_t kMaxCopies = 5;   // per device
+constexpr size_t kMaxSpans = 5;    // per device
 constexpr size_t kMaxWaits = 5;
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxLosses = 8;
@@ -73,6 +74,8 @@ std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
   return rows;
 }
 
+bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
+
 bool IsWait(const Trace& trace, uint32_t call) {
   return trace.calls.stream[call] != kNone ||
          trace.strings[trace.calls.name[call]].find("Synchronize") != std::string_view::npos;
@@ -92,11 +95,15 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
   }
   for (const model::GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
   const Intervals window = model::Union({{trace.window_begin_ns, trace.window_end_ns}});
-  recorded_ =
-      model::Difference(trace.depths.empty() ? window : model::Intersection(window, model::Union(std::move(deep))),
-                        model::Union(std::move(lost)));
+  bool has_spans = false, has_others = false;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) (IsSpan(trace, row) ? has_spans : has_others) = true;
+  // Where nothing says how deep, what is there was recorded all the time; but spans say nothing of what is in them.
+  const bool is_all_recorded = trace.depths.empty() && (has_others || !has_spans);
+  recorded_ = model::Difference(is_all_recorded ? window : model::Intersection(window, model::Union(std::move(deep))),
+                                model::Union(std::move(lost)));
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t call = trace.gpu.call[row];
+    if (IsSpan(trace, row)) continue;
     if (call == kNone || (trace.calls.batch[call] == kNone && trace.calls.request[call] == kNone))
       unknown.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
   }
@@ -108,6 +115,11 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   int64_t of_batches_ns = 0;
   for (const uint32_t batch : index_.Batches(request)) of_batches_ns += time_.Batch(batch);
   std::string text = Duration(time_.Request(request)) + " of GPU time";
+  // With the gaps between kernels.
+  const int64_t by_events_ns = time_.RequestByEvents(request);
+  if (by_events_ns != 0)
+    text +=
+        by_events_ns == time_.Request(request) ? " by CUDA events" : " (" + Duration(by_events_ns) + " by CUDA events)";
   if (of_batches_ns > time_.Request(request))
     text += ", its share of the " + Duration(of_batches_ns) + " of its batches";
   const model::KernelCoverage coverage = coverage_.Of(index_, request);
@@ -156,9 +168,14 @@ const std::string& GpuReport::BriefName(model::StringId compiled) {
 
 void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   const Intervals busy = model::Intersection(model::DeviceBusy(trace_, device), recorded_);
-  const auto streams = static_cast<uint64_t>(std::count_if(
-      trace_.streams.begin(), trace_.streams.end(),
-      [&](const model::StreamRow& stream) { return stream.device == device && stream.event_count != 0; }));
+  const auto streams = static_cast<uint64_t>(
+      std::count_if(trace_.streams.begin(), trace_.streams.end(), [&](const model::StreamRow& stream) {
+        const uint32_t first = stream.first_event, last = first + stream.event_count;
+        for (uint32_t row = first; stream.device == device && row < last; ++row) {
+          if (!IsSpan(trace_, row)) return true;
+        }
+        return false;
+      }));
   const int64_t recorded_ns = model::TotalNs(recorded_);
   std::string head =
       device == kNone ? std::string("GPU (unknown)")
@@ -195,6 +212,7 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   }
   Kernels(device, lines);
   Copies(device, lines);
+  Spans(device, lines);
 }
 
 void GpuReport::Kernels(uint32_t device, Lines* lines) {
@@ -246,6 +264,26 @@ void GpuReport::Copies(uint32_t device, Lines* lines) {
                       PadLeft(Bytes(sum.bytes), 13) + PadLeft(sum.ns == 0 ? "-" : Format("%.2f GB/s", rate), 14));
   }
   if (rows.size() > kMaxCopies) lines->Add(7, "and " + Plural(rows.size() - kMaxCopies, "kind") + " more");
+}
+
+// From event to event: what is between kernels, too.
+void GpuReport::Spans(uint32_t device, Lines* lines) {
+  const model::GpuColumns& gpu = trace_.gpu;
+  Sums sums;
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    if (IsSpan(trace_, row) && trace_.streams[gpu.stream[row]].device == device)
+      sums[serialize::ActivityName(trace_, row)].Add(gpu.duration_ns[row]);
+  }
+  if (sums.empty()) return;
+  lines->Add(7, PadRight("by CUDA events, with gaps between kernels", 42) + PadLeft("count", 10) + PadLeft("time", 12) +
+                    PadLeft("", 9) + PadLeft("longest", 12));
+  const auto rows = Longest(sums);
+  for (size_t i = 0; i < rows.size() && i < kMaxSpans; ++i) {
+    const Sum& sum = rows[i].second;
+    lines->Add(7, PadRight(rows[i].first, 42) + PadLeft(Count(sum.count), 10) + PadLeft(Duration(sum.ns), 12) +
+                      PadLeft("", 9) + PadLeft(Duration(sum.longest_ns), 12));
+  }
+  if (rows.size() > kMaxSpans) lines->Add(7, "and " + Plural(rows.size() - kMaxSpans, "kind") + " more");
 }
 
 // Synchronisations, the longest.

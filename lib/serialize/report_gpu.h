@@ -37,6 +37,7 @@ class GpuReport {
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);
+  void Spans(uint32_t device, base::Lines* lines);
   void Waits(const During& during, base::Lines* lines) const;
   void Overheads(base::Lines* lines) const;
   void Losses(const During& during, base::Lines* lines) const;

@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 
 #include "image_server/resnet.h"
+#include "pitot/collect/cuda_events.h"
 #include "pitot/trace.h"
 
 namespace image_server {
@@ -80,6 +82,9 @@ std::vector<Prediction> Classifier::Run(std::span<const Planes* const> inputs, p
   torch::Tensor scores;
   {
     PITOT_SCOPE("forward", count);
+    // How long the GPU works for it, whether or not its kernels are recorded. LibTorch's stream is the default one.
+    std::optional<pitot::CudaEventScope> on_gpu;
+    if (network_->device.is_cuda()) on_gpu.emplace(nullptr, "forward");
     scores = network_->net->forward(pictures);
   }
   batch.Submitted();  // on a GPU the work has only been launched: what follows waits for it

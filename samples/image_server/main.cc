@@ -19,6 +19,7 @@
 #include "image_server/faults.h"
 #include "image_server/http_server.h"
 #include "image_server/options.h"
+#include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/pitot.h"
@@ -45,6 +46,7 @@ pitot::Recorder StartRecorder(const Options& options) {
     pitot::CuptiOptions cupti;
     cupti.lasting_cost_percent = options.lasting_cost_percent;
     if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector(cupti)));
+    if (options.collect_cuda_events) Warn(recorder.Add(pitot::MakeCudaEventCollector()));
     if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
   }
 

@@ -70,6 +70,8 @@ Options ParseOptions(int argc, char** argv) {
       ->check(CLI::Range(0.0, 100.0))
       ->capture_default_str()
       ->group(recording);
+  app.add_flag("!--no-cuda-events", options.collect_cuda_events, "Do not time batches on the GPU by CUDA events")
+      ->group(recording);
   app.add_flag("!--no-nvml", options.collect_nvml, "Do not record what state the GPU is in")->group(recording);
   app.add_flag("!--no-recorder", options.record, "Serve unrecorded")->group(recording);
 

@@ -28,6 +28,7 @@ struct Options {
   std::string incident_directory;
   double slo_ms = 50;
   bool collect_cupti = true;
+  bool collect_cuda_events = true;
   bool collect_nvml = true;
   double lasting_cost_percent = 1;  // as CuptiOptions
 };

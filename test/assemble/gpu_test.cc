@@ -96,6 +96,39 @@ TEST_CASE("of calls whose correlation wrapped round the last before the GPU bega
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 0, 1, 1, 2});
 }
 
+TEST_CASE("a span's correlation means calls of spans only, a kernel's all others", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 7}}, &correlations);
+  trace.calls.name[1] = trace.strings.Add(pitot::kSpanCallName);
+  GpuTables gpu(&trace, correlations);
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  GpuActivity span = Kernel(stream, 300, 7);
+  span.kind = static_cast<uint8_t>(GpuKind::kSpan);
+  gpu.Add(span);
+  gpu.Add(Kernel(stream, 310, 7));
+  span.correlation = 0;
+  span.begin_ns = 320;
+  gpu.Add(span);
+  gpu.Finish();
+
+  CHECK(trace.gpu.call == std::vector<uint32_t>{1, 0, kNone});
+}
+
+TEST_CASE("collectors that add the same device and stream share its row, and what they know of it", "[gpu]") {
+  Trace trace;
+  GpuTables gpu(&trace, {});
+  const uint32_t first = gpu.AddDevice({1, 0, 0, 2048}), second = gpu.AddDevice({1, gpu.AddText("H100"), 132, 1});
+
+  CHECK(first == second);
+  CHECK(gpu.AddDevice({0}) != first);
+  REQUIRE(trace.devices.size() == 2);
+  CHECK(trace.strings[trace.devices[first].name] == "H100");
+  CHECK(trace.devices[first].multiprocessors == 132);
+  CHECK(trace.devices[first].threads_per_multiprocessor == 2048);
+  CHECK(gpu.AddStream(first, 1, 7) == gpu.AddStream(second, 1, 7));
+  CHECK(gpu.AddStream(first, 2, 7) != gpu.AddStream(first, 1, 7));
+}
+
 TEST_CASE("calls that no ring holds get their thread and the context of its events", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 500, 3}}, &correlations);

@@ -300,8 +300,24 @@ TEST_CASE("requests have the GPU time that was spent on them, and how much of it
     }
   }
   CHECK(gpu_ns == 13100000);  // all of the batch's
+  CHECK(with["requests"][0]["gpu_by_events_ns"] == 0);
+  CHECK(without["requests"][0]["gpu_by_events_ns"].is_null());
   CHECK(without["requests"][0]["gpu_ns"].is_null());
   CHECK(without["requests"][0]["coverage"].is_null());
+}
+
+TEST_CASE("GPU time that is by CUDA events alone is marked", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  std::fill(trace.gpu.kind.begin(), trace.gpu.kind.end(), pitot::model::GpuKind::kSpan);
+  folder.Write("spans.pitot", Dump(trace));
+
+  const Result text = folder.Run("requests spans.pitot --limit 2 --sort gpu");
+  const json spans = json::parse(folder.Run("requests spans.pitot --json --limit 2 --sort gpu").out);
+
+  CheckColumns(text.out);
+  CHECK(text.out.find("~6.55 ms") != std::string::npos);
+  CHECK(spans["requests"][0]["gpu_by_events_ns"] == 6550000);
 }
 
 TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {

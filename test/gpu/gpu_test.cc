@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "collect/cupti/collector.h"
 #include "collect/cupti/driver.h"
 #include "gpu/work.h"
+#include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "session/host.h"
 
@@ -60,7 +62,7 @@ std::vector<uint32_t> Kernels(const model::Trace& trace, std::string_view part) 
 void Say(const model::Trace& trace) {
   for (const auto& attribute : trace.attributes) {
     const std::string_view key = trace.strings[attribute.key];
-    if (key.substr(0, 5) == "cupti")
+    if (key.substr(0, 5) == "cupti" || key.substr(0, 11) == "cuda_events")
       std::printf("%s: %s\n", std::string(key).c_str(), std::string(trace.strings[attribute.value]).c_str());
   }
   for (const auto& loss : trace.gpu_losses)
@@ -319,4 +321,58 @@ TEST_CASE("a device that is reset under the recorder harms nobody", "[gpu][reset
   Say(trace);
   std::printf("kernels seen: %zu of 301\n", Kernels(trace, "Empty").size());
   CHECK(Kernels(trace, "Empty").size() >= 1);
+}
+
+TEST_CASE("spans by CUDA events lie around the kernels that CUPTI saw, on the same stream", "[gpu][events]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip()) return;
+  REQUIRE(host.recorder.Add(pitot::MakeCudaEventCollector()).ok());
+  const gpu::Stream stream = gpu::MakeStream();
+  for (int i = 0; i < 50; ++i) {  // until the pool is made
+    const pitot::CudaEventScope scope(stream, "warm up");
+    gpu::LaunchEmpty(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  constexpr int kBatches = 50;
+  int64_t cost_ns = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    const pitot::Batch batch = pitot::Batch::Begin("executor");
+    const auto begin = std::chrono::steady_clock::now();
+    auto scope = std::make_unique<pitot::CudaEventScope>(stream, "forward");
+    const auto between = std::chrono::steady_clock::now();
+    gpu::LaunchSpin(stream, 500'000);
+    const auto launched = std::chrono::steady_clock::now();
+    scope.reset();
+    cost_ns += std::chrono::nanoseconds(between - begin + (std::chrono::steady_clock::now() - launched)).count();
+    gpu::SynchronizeStream(stream);
+  }
+  REQUIRE(std::string(gpu::LastError()) == "");
+
+  const model::Trace trace = host.Incident();
+
+  Say(trace);
+  const std::vector<uint32_t> kernels = Kernels(trace, "Spin");
+  std::vector<uint32_t> spans;
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    if (trace.gpu.kind[i] == model::GpuKind::kSpan && Name(trace, i) == "forward") spans.push_back(i);
+  }
+  REQUIRE(kernels.size() == kBatches);
+  REQUIRE(spans.size() == kBatches);
+  int64_t earliest_ns = INT64_MAX, latest_ns = INT64_MIN, longer_ns = 0;
+  for (int i = 0; i < kBatches; ++i) {
+    const int64_t early_ns = trace.gpu.begin_ns[kernels[i]] - trace.gpu.begin_ns[spans[i]];
+    earliest_ns = std::min(earliest_ns, early_ns);
+    latest_ns = std::max(latest_ns, early_ns);
+    longer_ns += trace.gpu.duration_ns[spans[i]] - trace.gpu.duration_ns[kernels[i]];
+    CHECK(trace.gpu.duration_ns[spans[i]] >= trace.gpu.duration_ns[kernels[i]] - 2000);
+    CHECK(trace.calls.batch[trace.gpu.call[spans[i]]] != kNone);
+  }
+  std::printf(
+      "events: kernels begin %.1f to %.1f us after their spans, spans are %.1f us longer, a scope costs %.1f us\n",
+      static_cast<double>(earliest_ns) / 1e3, static_cast<double>(latest_ns) / 1e3,
+      static_cast<double>(longer_ns) / 1e3 / kBatches, static_cast<double>(cost_ns) / 1e3 / kBatches);
+  CHECK(earliest_ns > -1'000'000);
+  CHECK(latest_ns < 1'000'000);
+  std::printf("events: the driver's numbers of streams and contexts are %s CUPTI's\n",
+              trace.gpu.stream[kernels[0]] == trace.gpu.stream[spans[0]] ? "also" : "not");
 }

@@ -33,6 +33,18 @@ bool IsSet(const Intervals& set) {
   return true;
 }
 
+// What a set of rows of `gpu` takes: those that are no spans, or all if they are.
+std::vector<Interval> TimesOf(const Trace& trace, const std::vector<uint32_t>& rows) {
+  const auto is_span = [&](uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; };
+  const bool has_only_spans = std::all_of(rows.begin(), rows.end(), is_span);
+  std::vector<Interval> times;
+  for (const uint32_t row : rows) {
+    if (has_only_spans || !is_span(row))
+      times.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+  }
+  return times;
+}
+
 std::map<uint32_t, int64_t> SharesOf(const model::GpuTime& time, uint32_t batch) {
   std::map<uint32_t, int64_t> shares;
   for (const model::GpuTime::Share& share : time.Shares(batch)) shares[share.request] = share.ns;
@@ -85,6 +97,65 @@ TEST_CASE("sets of intervals are united, cut and subtracted moment by moment", "
   }
 }
 
+TEST_CASE("a batch of which only spans were recorded has their union as GPU time, and its members' shares say so",
+          "[index]") {
+  OneBatch made;
+  made.maker.Member(made.batch, made.first, 100, 0);
+  made.maker.Member(made.batch, made.second, 100, 0);
+  made.Gpu(100, 60, {kNone, made.batch}, GpuKind::kSpan);
+  made.Gpu(150, 50, {kNone, made.batch}, GpuKind::kSpan);
+  const model::GpuTime time(made.maker.Finish());
+
+  CHECK(time.Batch(made.batch) == 100);
+  CHECK(time.IsByEvents(made.batch));
+  CHECK(SharesOf(time, made.batch) == std::map<uint32_t, int64_t>{{made.first, 50}, {made.second, 50}});
+  CHECK(time.RequestByEvents(made.first) == 50);
+}
+
+TEST_CASE("spans add nothing to the GPU time of a batch or request whose kernels were recorded", "[index]") {
+  OneBatch made;
+  made.maker.Member(made.batch, made.first, 100, 0);
+  made.Gpu(100, 90, {kNone, made.batch}, GpuKind::kSpan);
+  made.Gpu(110, 20, {kNone, made.batch});
+  made.Gpu(300, 90, {made.second, kNone}, GpuKind::kSpan);
+  made.Gpu(310, 30, {made.second, kNone}, GpuKind::kMemcpy);
+  const Trace trace = made.maker.Finish();
+  const model::GpuTime time(trace);
+
+  CHECK(time.Batch(made.batch) == 20);
+  CHECK_FALSE(time.IsByEvents(made.batch));
+  CHECK(time.Request(made.first) == 20);
+  CHECK(time.Request(made.second) == 30);
+  CHECK(time.RequestByEvents(made.first) == 0);
+  CHECK(time.RequestByEvents(made.second) == 0);
+  CHECK(model::DeviceBusy(trace, 0) == Intervals{{110, 130}, {310, 340}});
+}
+
+TEST_CASE("a request outside of batches has the time of its spans", "[index]") {
+  OneBatch made;
+  made.Gpu(300, 90, {made.second, kNone}, GpuKind::kSpan);
+  const Trace trace = made.maker.Finish();
+  const model::GpuTime time(trace);
+
+  CHECK(time.Request(made.second) == 90);
+  CHECK(time.RequestByEvents(made.second) == 90);
+  CHECK(model::DeviceBusy(trace, 0).empty());
+  CHECK(model::FindLaunchLag(trace, 0).rows == 0);
+}
+
+TEST_CASE("spans are not kernels: they cover nothing", "[index]") {
+  OneBatch made;
+  made.maker.Member(made.batch, made.first, 100, 0);
+  made.maker.trace.depths.push_back({0, 1000, Depth::kScopes});
+  made.Gpu(100, 200, {kNone, made.batch}, GpuKind::kSpan);
+  const Trace trace = made.maker.Finish();
+  const model::KernelCoverage coverage = model::CoverageIndex(trace).Of(model::RequestIndex(trace), made.first);
+
+  CHECK(coverage.is_known);
+  CHECK(coverage.covered_ns == 0);
+  CHECK(coverage.ran_ns == 200);
+}
+
 TEST_CASE("the launch index gives each GPU row to the call that caused it", "[index]") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     const Trace trace = RandomTrace(seed, 20 * seed);
@@ -107,8 +178,10 @@ TEST_CASE("a stream is busy while it does anything, a device while any of its st
     for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
       std::vector<Interval> rows;
       const uint32_t first = trace.streams[stream].first_event;
-      for (uint32_t row = first; row < first + trace.streams[stream].event_count; ++row)
-        rows.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+      for (uint32_t row = first; row < first + trace.streams[stream].event_count; ++row) {
+        if (trace.gpu.kind[row] != GpuKind::kSpan)
+          rows.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+      }
       const Intervals busy = model::StreamBusy(trace, stream);
       REQUIRE(IsSet(busy));
       REQUIRE(Moments(busy) == Moments(rows));
@@ -206,12 +279,11 @@ TEST_CASE("shares of GPU time add up to each batch's exactly and are never off b
     const model::GpuTime time(trace);
     std::vector<int64_t> sums(trace.requests.size());
     for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
-      std::vector<Interval> rows;
-      std::vector<std::vector<Interval>> own(trace.requests.size());
+      std::vector<uint32_t> caused;
       for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-        if (trace.gpu.call[row] != kNone && trace.calls.batch[trace.gpu.call[row]] == batch)
-          rows.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+        if (trace.gpu.call[row] != kNone && trace.calls.batch[trace.gpu.call[row]] == batch) caused.push_back(row);
       }
+      const std::vector<Interval> rows = TimesOf(trace, caused);
       // Exact but for rounding, moment by moment.
       std::map<uint32_t, double> exact;
       const model::BatchRow& of = trace.batches[batch];
@@ -240,13 +312,13 @@ TEST_CASE("shares of GPU time add up to each batch's exactly and are never off b
       if (!all.empty()) REQUIRE(sum == time.Batch(batch));
     }
     for (uint32_t request = 0; request < sums.size(); ++request) {
-      std::vector<Interval> own;
+      std::vector<uint32_t> own;
       for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
         const uint32_t call = trace.gpu.call[row];
         if (call != kNone && trace.calls.batch[call] == kNone && trace.calls.request[call] == request)
-          own.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+          own.push_back(row);
       }
-      REQUIRE(time.Request(request) == sums[request] + static_cast<int64_t>(Moments(own).size()));
+      REQUIRE(time.Request(request) == sums[request] + static_cast<int64_t>(Moments(TimesOf(trace, own)).size()));
     }
   }
   CHECK(shared > 100);

@@ -215,7 +215,7 @@ TEST_CASE("every planted inconsistency is found", "[model]") {
       {"calls", [](Trace* t) { t->calls.stream[0] = 2; }},
       {"gpu", [](Trace* t) { t->gpu.node.pop_back(); }},
       {"gpu", [](Trace* t) { t->gpu.stream[2] = 1; }},
-      {"gpu", [](Trace* t) { t->gpu.kind[0] = static_cast<model::GpuKind>(5); }},
+      {"gpu", [](Trace* t) { t->gpu.kind[0] = static_cast<model::GpuKind>(6); }},
       {"gpu", [](Trace* t) { t->gpu.kind[0] = static_cast<model::GpuKind>(0); }},
       {"gpu", [](Trace* t) { t->gpu.begin_ns[0] = t->gpu.begin_ns[1] + 1; }},
       {"gpu", [](Trace* t) { t->gpu.duration_ns[0] = kOpen; }},

@@ -165,6 +165,7 @@ void PrintGpu(const Trace& trace) {
     const std::string shown = gpu.kind[row] == GpuKind::kKernel   ? KernelName(name)
                               : gpu.kind[row] == GpuKind::kMemcpy ? "memcpy " + name
                               : gpu.kind[row] == GpuKind::kMemset ? "memset " + name
+                              : gpu.kind[row] == GpuKind::kSpan   ? name
                                                                   : GraphName(name, gpu.graph[row]);
     const uint32_t stream = gpu.stream[row], call = gpu.call[row];
     std::printf("gpu\t%s\t%s\t%" PRId64 "\t%" PRId64 "\t%s\t%" PRIu64 "\t%u\t%s\t%s\n",

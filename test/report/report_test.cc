@@ -62,6 +62,36 @@ TEST_CASE("a report says what GPUs did for slow requests, and what each device d
   CheckGolden("report_gpu.txt", Report(incident::MakeGpuTrace()));
 }
 
+TEST_CASE("without kernel records a report has the batch's GPU time by CUDA events, and does not call the GPU idle",
+          "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.gpu = {};
+  trace.depths.clear();
+  trace.gpu_losses.clear();
+  for (model::StreamRow& stream : trace.streams) stream.first_event = stream.event_count = 0;
+  const std::string nothing = Report(trace);
+  trace.gpu.begin_ns = {trace.calls.begin_ns[1] + 1000};
+  trace.gpu.duration_ns = {14'000'000};
+  trace.gpu.kind = {model::GpuKind::kSpan};
+  trace.gpu.stream = {0};
+  trace.gpu.name = {trace.strings.Add("forward")};
+  trace.gpu.call = {1};
+  trace.gpu.shape = {model::kNone};
+  trace.gpu.bytes = {0};
+  trace.gpu.graph = trace.gpu.node = trace.gpu.scope_path = {0};
+  trace.streams[0].event_count = 1;
+  trace.streams[1].first_event = trace.streams[2].first_event = 1;
+
+  const std::string text = Report(trace);
+
+  CHECK_FALSE(Has(nothing, "by CUDA events"));
+  CHECK(Has(text, "7.00 ms of GPU time by CUDA events, its share of the 14.0 ms of its batches"));
+  CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: what it did was not recorded"));
+  CHECK(Has(text, "by CUDA events, with gaps between kernels"));
+  CHECK(Has(text, "forward"));
+  CHECK_FALSE(Has(text, "is not known"));
+}
+
 TEST_CASE("a report without a GPU says nothing of GPUs", "[report]") {
   const std::string text = Report(incident::MakeTrace());
   CHECK_FALSE(Has(text, "GPU"));

@@ -48,7 +48,7 @@ TEST_CASE("a name that would fill the memory is not written out", "[kernel_name]
   }
 }
 
-TEST_CASE("copies, sets and graphs are named after their kind", "[kernel_name]") {
+TEST_CASE("copies, sets and graphs are named after their kind, spans as the host calls them", "[kernel_name]") {
   pitot::test::TraceMaker maker;
   maker.trace.streams.push_back({});
   const auto name = [&](pitot::model::GpuKind kind, const char* text, uint32_t graph) {
@@ -61,6 +61,8 @@ TEST_CASE("copies, sets and graphs are named after their kind", "[kernel_name]")
   CHECK(name(pitot::model::GpuKind::kGraph, "", 5) == "graph 5");
   CHECK(name(pitot::model::GpuKind::kGraph, "decode 16", 5) == "decode 16");
   CHECK(name(pitot::model::GpuKind::kGraph, "", 0) == "graph");
+  CHECK(name(pitot::model::GpuKind::kSpan, "forward", 0) == "forward");
+  CHECK(name(pitot::model::GpuKind::kSpan, "", 0) == "span");
 }
 
 TEST_CASE("brief names of odd kinds", "[kernel_name]") {

@@ -492,8 +492,16 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
     const Replayed replayed = Replay(Serialize(trace));
 
     std::multiset<OnStream> expected, found;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row)
-      expected.emplace(StreamName(trace, trace.gpu.stream[row]), trace.gpu.begin_ns[row], trace.gpu.duration_ns[row]);
+    std::set<uint32_t> with_others;  // streams that did more than spans
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.kind[row] != model::GpuKind::kSpan) with_others.insert(trace.gpu.stream[row]);
+    }
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      const uint32_t stream = trace.gpu.stream[row];
+      const bool is_beside = trace.gpu.kind[row] == model::GpuKind::kSpan && with_others.count(stream) != 0;
+      expected.emplace(StreamName(trace, stream) + (is_beside ? " by CUDA events" : ""), trace.gpu.begin_ns[row],
+                       trace.gpu.duration_ns[row]);
+    }
     std::multiset<Named> expected_calls, calls;
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       expected_calls.emplace(trace.strings[trace.calls.name[call]], trace.calls.begin_ns[call],
@@ -611,6 +619,29 @@ TEST_CASE("one call with many kernels has an arrow to the first on each stream",
   CHECK(replayed.Find("a200").event.flow_ids(0) == flows[0]);
   CHECK(replayed.Find("b150").event.flow_ids(0) == flows[1]);
   for (const char* name : {"a300", "a400", "b350"}) CHECK(replayed.Find(name).event.flow_ids_size() == 0);
+}
+
+TEST_CASE("a span is on its stream's track, on one beside it where the stream shows other things", "[perfetto]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 10000;
+  const uint32_t thread = maker.Thread("t");
+  maker.trace.streams.push_back({kNone, 1, 1, 0, 0, 0});
+  maker.trace.streams.push_back({kNone, 1, 2, 0, 0, 0});
+  maker.Call(thread, "CudaEventScope", 100, 50);
+  maker.Call(thread, "CudaEventScope", 200, 50);
+  maker.Gpu(0, model::GpuKind::kKernel, "first", 149, 30, kNone);
+  maker.Gpu(0, model::GpuKind::kSpan, "around", 150, 100, 0);
+  maker.Gpu(0, model::GpuKind::kKernel, "second", 190, 30, kNone);
+  maker.Gpu(1, model::GpuKind::kSpan, "alone", 250, 10, 1);
+  const Replayed replayed = Replay(Serialize(maker.Finish()));
+
+  CHECK(replayed.TrackName(replayed.Find("alone").track) == "stream 2 (context 1)");
+  CHECK(replayed.TrackName(replayed.Find("around").track) == "stream 1 (context 1) by CUDA events");
+  for (const char* name : {"first", "second"})
+    CHECK(replayed.TrackName(replayed.Find(name).track) == "stream 1 (context 1)");
+  CHECK(replayed.Find("around").duration_ns == 100);
+  CHECK(replayed.Find("around").args.count("kind") == 1);
+  CHECK(replayed.Find("alone").event.flow_ids_size() == 1);
 }
 
 TEST_CASE("losses of GPUs are counted in the trace's attributes", "[perfetto]") {

@@ -406,7 +406,7 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
   }
   for (uint32_t stream = 0; stream < streams; ++stream) {
     for (const int64_t at_ns : sorted_times(draw(events / 8 + 2))) {
-      maker.Gpu(stream, static_cast<model::GpuKind>(1 + draw(4)), trace.strings[draw_name()], at_ns, draw(5000),
+      maker.Gpu(stream, static_cast<model::GpuKind>(1 + draw(5)), trace.strings[draw_name()], at_ns, draw(5000),
                 draw_or_none(trace.calls.size()), draw_or_none(shapes), random(), draw(3), draw(50));
     }
   }

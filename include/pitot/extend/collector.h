@@ -15,6 +15,9 @@ PITOT_NAMESPACE_BEGIN
 
 inline constexpr uint32_t kNoRow = 0xffffffff;
 
+// What a span's call is called: correlations of these calls are of spans only, of all others never.
+inline constexpr char kSpanCallName[] = "CudaEventScope";
+
 // What a stream of a device did. Times are ns of CLOCK_MONOTONIC.
 struct GpuActivity {
   int64_t begin_ns = 0, duration_ns = 0;
@@ -60,7 +63,9 @@ struct GpuCall {
 class TraceBuilder {
  public:
   virtual uint32_t AddText(const char* text) = 0;
+  // The same row for the same ordinal, whoever adds it.
   virtual uint32_t AddDevice(const GpuDevice& device) = 0;
+  // The same row for the same three numbers.
   virtual uint32_t AddStream(uint32_t device, uint32_t context, uint32_t stream) = 0;
   virtual uint32_t AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
                             uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) = 0;

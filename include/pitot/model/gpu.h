@@ -21,6 +21,7 @@ enum class GpuKind : uint8_t {
   kMemcpy = 2,
   kMemset = 3,
   kGraph = 4,  // a whole CUDA graph, where its nodes were not recorded
+  kSpan = 5,   // from one CUDA event to another: what was enqueued between the two, with the gaps in it
 };
 PITOT_EXPORT const char* GpuKindName(GpuKind kind);  // "kernel"; "unknown" for what no enumerator names
 
@@ -59,13 +60,13 @@ struct GpuColumns {
   std::vector<int64_t> begin_ns;
   std::vector<int64_t> duration_ns;
   std::vector<GpuKind> kind;
-  std::vector<uint32_t> stream;      // row of streams
-  std::vector<StringId> name;        // as compiled (mangled) for kernels; "HtoD, pageable to device" for copies
-  std::vector<uint32_t> call;        // row of `calls` that caused it, or kNone
-  std::vector<uint32_t> shape;       // of kernels: row of shapes; else kNone
-  std::vector<uint64_t> bytes;       // of copies and sets; else 0
-  std::vector<uint32_t> graph;       // the executable graph that it belongs to; 0: none
-  std::vector<uint32_t> node;        // of that graph
+  std::vector<uint32_t> stream;  // row of streams
+  std::vector<StringId> name;    // as compiled (mangled) for kernels; "HtoD, pageable to device" for copies; a span's
+  std::vector<uint32_t> call;    // row of `calls` that caused it, or kNone
+  std::vector<uint32_t> shape;   // of kernels: row of shapes; else kNone
+  std::vector<uint64_t> bytes;   // of copies and sets; else 0
+  std::vector<uint32_t> graph;   // the executable graph that it belongs to; 0: none
+  std::vector<uint32_t> node;    // of that graph
   std::vector<StringId> scope_path;  // the scopes in which that node was captured, "forward / attention"; 0: none
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };

@@ -85,7 +85,7 @@ class PITOT_EXPORT LaunchIndex {
 };
 
 // Stream tables (I2): when a stream or any stream of a device did something. What is between two of a set's intervals
-// is an idle gap. O(n log n) of the rows.
+// is an idle gap. Spans are left out: they have gaps of their own. O(n log n) of the rows.
 PITOT_EXPORT Intervals StreamBusy(const Trace& trace, uint32_t stream);
 // `device` kNone: of streams whose device is unknown.
 PITOT_EXPORT Intervals DeviceBusy(const Trace& trace, uint32_t device);
@@ -93,7 +93,7 @@ PITOT_EXPORT Intervals DeviceBusy(const Trace& trace, uint32_t device);
 // Clock check (I7): how much later than their calls things on a device began, of those that began between two moments.
 // Collectors convert a GPU's time to CLOCK_MONOTONIC; `smallest_ns` < 0 says that this is early by at least so much,
 // and how it differs between parts of a window says how the clocks drift. The conversion is late by at most
-// `smallest_ns`.
+// `smallest_ns`. Spans are left out: their times come by another way.
 struct LaunchLag {
   uint64_t rows = 0;   // whose calls are known; 0: nothing is known
   uint64_t early = 0;  // of those, that began before their calls
@@ -114,8 +114,10 @@ PITOT_EXPORT LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_
 //    the lower request id: the shares of a batch's members add up to its GPU time exactly, and do not depend on the
 //    order of rows.
 // What calls in a request's own context, outside of batches, caused is the request's whole. A request's GPU time is
-// that and its shares of all its batches. Two batches that work at once each count the time: requests' times may add up
-// to more than a device was busy.
+// that and its shares of all its batches. A batch, or a request outside of batches, of which there are no rows but
+// spans (GpuKind::kSpan) has the union of its spans instead, shared likewise; where there are others, spans count for
+// nothing. Two batches that work at once each count the time: requests' times may add up to more than a device was
+// busy.
 class PITOT_EXPORT GpuTime {
  public:
   struct Share {
@@ -126,11 +128,16 @@ class PITOT_EXPORT GpuTime {
   explicit GpuTime(const Trace& trace);
   int64_t Batch(uint32_t batch) const { return batches_[batch]; }
   int64_t Request(uint32_t request) const { return requests_[request]; }
+  // Whether that is from CUDA events, so that gaps between kernels are in it.
+  bool IsByEvents(uint32_t batch) const { return by_events_[batch]; }
+  // What of Request is from CUDA events.
+  int64_t RequestByEvents(uint32_t request) const { return requests_by_events_[request]; }
   // One for each request that was a member, by id.
   const std::vector<Share>& Shares(uint32_t batch) const { return shares_[batch]; }
 
  private:
-  std::vector<int64_t> batches_, requests_;
+  std::vector<int64_t> batches_, requests_, requests_by_events_;
+  std::vector<bool> by_events_;  // of batches
   std::vector<std::vector<Share>> shares_;
 };
 

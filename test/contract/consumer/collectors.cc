@@ -3,6 +3,7 @@
 // A server with collectors that the machine may have no use for.
 #include <cstdio>
 
+#include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/pitot.h"
@@ -11,8 +12,11 @@ int main() {
   pitot::Recorder recorder = pitot::Recorder::Start(pitot::Options());
   const pitot::Status cupti = recorder.Add(pitot::MakeCuptiCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
+  const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
+  { const pitot::CudaEventScope scope(nullptr, "forward"); }
   recorder.Stop();
-  std::printf("cupti: %s, nvml: %s\n", pitot::StatusCodeName(cupti.code()), pitot::StatusCodeName(nvml.code()));
+  std::printf("cupti: %s, nvml: %s, CUDA events: %s\n", pitot::StatusCodeName(cupti.code()),
+              pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) ? 1 : 0;
+  return is_defect(cupti) || is_defect(nvml) || !events.ok() ? 1 : 0;
 }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_events/collector.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/columns.h"
+#include "base/message.h"
+#include "base/semaphore.h"
+#include "base/signals.h"
+#include "collect/cuda_events/history.h"
+#include "collect/cuda_events/pools.h"
+#include "collect/cuda_events/rounds.h"
+#include "trace/process.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace detail {
+uint32_t g_cuda_events = 0;
+}
+PITOT_NAMESPACE_END
+
+namespace pitot::cuda_events {
+namespace {
+
+using base::ClockNs;
+using base::Error;
+
+constexpr int64_t kRoundNs = 5'000'000;
+constexpr int64_t kHourNs = 3'600'000'000'000;
+constexpr int64_t kExitPatienceNs = 100'000'000;
+
+// Scopes may end at any time: no pools are ever freed. Those of the collector that runs, and those of former ones.
+constinit std::atomic<Pools*> g_pools{nullptr};
+constinit std::atomic<bool> g_is_taken{false};  // a collector runs
+constinit std::atomic<bool> g_has_exit_handler{false};
+
+// The collector's thread is in the driver, unless that is closed.
+struct Inside {
+  explicit Inside(Pools* of) : pools(*of) {
+    pools.is_inside.store(true);
+    is_open = !pools.is_closed.load();
+  }
+  ~Inside() { pools.is_inside.store(false); }
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+
+  Pools& pools;
+  bool is_open;
+};
+
+void CloseAtExit() {
+  Pools* const pools = g_pools.load();
+  if (pools->fork_epoch() != trace::ForkEpoch()) return;
+  pools->is_closed.store(true);
+  const int64_t until_ns = ClockNs(CLOCK_MONOTONIC) + kExitPatienceNs;
+  while (pools->is_inside.load() && ClockNs(CLOCK_MONOTONIC) < until_ns) std::this_thread::yield();
+}
+
+// What the thread works on. Kept alive by it, too: one that hangs in the driver is left behind with all of this.
+struct Shared {
+  Shared(const CudaEventOptions& options, Pools* of)
+      : pools(*of), history(options.memory_bytes), rounds(of, &history) {}
+
+  Pools& pools;
+  History history;
+  Rounds rounds;  // the thread's
+  std::atomic<bool> stop{false}, has_ended{false};
+  std::atomic<uint32_t> asked{0}, done{0};  // rounds for Keep
+  base::Semaphore done_signal, end_signal;
+
+  void Wait() noexcept;
+  void Run() noexcept;
+};
+
+void Shared::Wait() noexcept {
+  if (rounds.HasWork()) {
+    pools.wake.AwaitUntil(ClockNs(CLOCK_MONOTONIC) + kRoundNs);
+    return;
+  }
+  pools.is_idle.store(true);
+  if (!rounds.HasWork()) pools.wake.AwaitUntil(std::min(rounds.due_ns(), ClockNs(CLOCK_MONOTONIC) + kHourNs));
+  pools.is_idle.store(false);
+}
+
+void Shared::Run() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-events");
+  while (!stop.load()) {
+    const uint32_t wanted = asked.load();
+    {
+      const Inside inside(&pools);
+      if (inside.is_open) rounds.Round();
+    }
+    // After the driver registered its own, which run after ours then.
+    if (pools.is_used.load() && !g_has_exit_handler.exchange(true)) std::atexit(CloseAtExit);
+    if (done.exchange(wanted) != wanted) done_signal.Give();
+    Wait();
+  }
+  {
+    const Inside inside(&pools);
+    if (inside.is_open) rounds.Close();
+  }
+  has_ended.store(true, std::memory_order_release);
+  end_signal.Give();
+}
+
+Status Check(const CudaEventOptions& options) {
+  if (options.pairs_per_context < 1 || options.pairs_per_context > 4096)
+    return Error(StatusCode::kInvalidArgument, "CudaEventOptions::pairs_per_context is %u; 1 to 4096 are possible",
+                 options.pairs_per_context);
+  if (options.memory_bytes < (64 << 10) || options.memory_bytes > (1 << 30))
+    return Error(StatusCode::kInvalidArgument,
+                 "CudaEventOptions::memory_bytes is %llu; 65536 to 1073741824 are possible",
+                 static_cast<unsigned long long>(options.memory_bytes));
+  return {};
+}
+
+class CudaEventCollector final : public Collector {
+ public:
+  CudaEventCollector(const CudaEventOptions& options, const Environment& environment)
+      : options_(options), environment_(environment) {}
+  ~CudaEventCollector() override { CudaEventCollector::Stop(); }
+
+  const char* Name() const noexcept override { return "cuda_events"; }
+  Status Start() noexcept override;
+  void Stop() noexcept override;
+  void Keep(int64_t begin_ns) noexcept override;
+  void AddTo(TraceBuilder& trace) override;
+
+ private:
+  Status Open();
+  // In the child of a fork there is no thread, and what it held it holds for ever.
+  bool IsOfThisProcess() const noexcept { return is_running_ && shared_->pools.fork_epoch() == trace::ForkEpoch(); }
+
+  const CudaEventOptions options_;
+  const Environment environment_;
+  bool is_running_ = false;
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+
+  // From Keep to AddTo.
+  bool is_complete_ = true;
+  uint32_t under_way_ = 0;
+  int64_t oldest_for_ns_ = 0;
+};
+
+Status CudaEventCollector::Start() noexcept {
+  if (Status status = Check(options_); !status.ok()) return status;
+  const Pools* const former = g_pools.load();
+  // Of a parent's a child has nothing.
+  const bool is_childs = former != nullptr && former->fork_epoch() != trace::ForkEpoch();
+  if (g_is_taken.exchange(true) && !is_childs)
+    return Status(StatusCode::kAlreadyRunning, "this process has a CUDA event collector already");
+  Status status;
+  try {
+    status = Open();
+  } catch (const std::exception& e) {
+    status = Error(StatusCode::kResourceExhausted, "cannot start the CUDA event collector: %s", e.what());
+  }
+  if (!status.ok()) g_is_taken.store(false);
+  return status;
+}
+
+Status CudaEventCollector::Open() {
+  Pools* pools = g_pools.load();
+  // What scopes of a former collector still hold goes on where it suits.
+  if (pools == nullptr || pools->pair_count() != options_.pairs_per_context ||
+      pools->library() != environment_.library || pools->fork_epoch() != trace::ForkEpoch() ||
+      pools->is_hanging.load()) {
+    pools = new Pools(environment_.library, options_.pairs_per_context, trace::ForkEpoch(), pools);
+    g_pools.store(pools);
+  }
+  pools->counts().Clear();
+  shared_ = std::make_shared<Shared>(options_, pools);
+  {
+    const base::SignalsBlocked blocked;  // the thread inherits it
+    thread_ = std::thread([shared = shared_] { shared->Run(); });
+  }
+  pools->is_running.store(true);
+  is_running_ = true;
+  __atomic_store_n(&detail::g_cuda_events, 1, __ATOMIC_RELEASE);
+  return {};
+}
+
+void CudaEventCollector::Stop() noexcept {
+  if (!std::exchange(is_running_, false)) return;
+  Pools& pools = shared_->pools;
+  if (pools.fork_epoch() != trace::ForkEpoch()) {
+    thread_.detach();  // of the parent: there is none here
+    return;
+  }
+  __atomic_store_n(&detail::g_cuda_events, 0, __ATOMIC_RELAXED);
+  pools.is_running.store(false);
+  shared_->stop.store(true);
+  pools.wake.Give();
+  shared_->end_signal.AwaitUntil(ClockNs(CLOCK_MONOTONIC) + environment_.stop_patience_ns);
+  if (shared_->has_ended.load(std::memory_order_acquire)) {
+    thread_.join();
+  } else {
+    pools.is_hanging.store(true);
+    thread_.detach();
+  }
+  g_is_taken.store(false);
+}
+
+void CudaEventCollector::Keep(int64_t begin_ns) noexcept {
+  if (!IsOfThisProcess()) return;
+  // What the GPU is done with by now.
+  const uint32_t asked = shared_->asked.fetch_add(1) + 1;
+  shared_->pools.wake.Give();
+  const int64_t until_ns = ClockNs(CLOCK_MONOTONIC) + environment_.keep_patience_ns;
+  const auto is_done = [&] { return static_cast<int32_t>(shared_->done.load() - asked) >= 0; };
+  while (!is_done() && shared_->done_signal.AwaitUntil(until_ns)) {}
+  is_complete_ = is_done();
+  under_way_ = shared_->rounds.under_way();
+  oldest_for_ns_ = ClockNs(CLOCK_MONOTONIC) - shared_->rounds.oldest_ns();
+  shared_->history.Keep(begin_ns);
+}
+
+void CudaEventCollector::AddTo(TraceBuilder& trace) {
+  if (!IsOfThisProcess()) return;
+  shared_->history.AddTo(trace);
+  Counts& counts = shared_->pools.counts();
+  const auto add = [&](const char* key, const std::atomic<uint64_t>& count) {
+    if (const uint64_t number = count.load(std::memory_order_relaxed); number != 0)
+      trace.AddAttribute(key, std::to_string(number).c_str());
+  };
+  add("cuda_events.before_driver", counts.no_driver);
+  add("cuda_events.no_context", counts.no_context);
+  add("cuda_events.before_pool", counts.no_pool);
+  add("cuda_events.contexts_refused", counts.no_room);
+  add("cuda_events.no_pair", counts.no_pair);
+  add("cuda_events.capturing", counts.capturing);
+  add("cuda_events.dropped", counts.dropped);
+  if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
+    trace.AddAttribute("cuda_events.failed",
+                       base::Format("%llu calls, the last with CUDA error %d", static_cast<unsigned long long>(failed),
+                                    counts.last_error.load(std::memory_order_relaxed))
+                           .c_str());
+  if (under_way_ != 0)
+    trace.AddAttribute(
+        "cuda_events.under_way",
+        base::Format("%u, the oldest for %.3f s", under_way_, static_cast<double>(oldest_for_ns_) / 1e9).c_str());
+  if (!is_complete_)
+    trace.AddAttribute("cuda_events.late", "the driver did not answer in time: the newest are missing");
+}
+
+}  // namespace
+
+std::unique_ptr<Collector> MakeCollector(const CudaEventOptions& options, const Environment& environment) {
+  return std::make_unique<CudaEventCollector>(options, environment);
+}
+
+}  // namespace pitot::cuda_events
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions& options) noexcept {
+  try {
+    return cuda_events::MakeCollector(options, {});
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+namespace detail {
+
+CudaSpan BeginCudaSpan(void* stream, Name name) noexcept {
+  cuda_events::Pools* const pools = cuda_events::g_pools.load(std::memory_order_acquire);
+  return pools != nullptr ? pools->Begin(stream, name) : CudaSpan();
+}
+
+CudaSpan BeginCudaSpan(void* stream, const char* name) noexcept { return BeginCudaSpan(stream, Intern(name)); }
+
+void EndCudaSpan(CudaSpan span) noexcept { cuda_events::Pools::End(span); }
+
+}  // namespace detail
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_events/driver.h"
+
+#include <dlfcn.h>
+
+namespace pitot::cuda_events {
+namespace {
+
+template <class Function> const char* Find(void* handle, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(handle, name));
+  return *function != nullptr ? nullptr : name;
+}
+
+const char* FindRequired(void* handle, Driver* driver) {
+  const char* missing = nullptr;
+  const auto find = [&](const char* name, auto* function) {
+    if (missing == nullptr) missing = Find(handle, name, function);
+  };
+  find("cuCtxGetCurrent", &driver->get_context);
+  find("cuCtxPushCurrent_v2", &driver->push_context);
+  find("cuCtxPopCurrent_v2", &driver->pop_context);
+  find("cuCtxGetDevice", &driver->get_device);
+  find("cuEventCreate", &driver->create_event);
+  find("cuEventRecord", &driver->record_event);
+  find("cuEventQuery", &driver->query_event);
+  find("cuEventElapsedTime", &driver->elapsed_time);
+  find("cuEventDestroy_v2", &driver->destroy_event);
+  find("cuStreamCreate", &driver->create_stream);
+  find("cuStreamDestroy_v2", &driver->destroy_stream);
+  find("cuThreadExchangeStreamCaptureMode", &driver->exchange_capture_mode);
+  return missing;
+}
+
+}  // namespace
+
+const char* FindDriver(const char* library, Driver* driver) noexcept {
+  *driver = {};
+  // Never closed: the driver stays as long as the process.
+  void* const handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return library;
+  if (const char* const missing = FindRequired(handle, driver)) {
+    dlclose(handle);
+    return missing;
+  }
+  Find(handle, "cuStreamIsCapturing", &driver->is_capturing);
+  Find(handle, "cuCtxGetId", &driver->get_context_id);
+  Find(handle, "cuStreamGetId", &driver->get_stream_id);
+  Find(handle, "cuDeviceGetName", &driver->get_device_name);
+  return nullptr;
+}
+
+}  // namespace pitot::cuda_events

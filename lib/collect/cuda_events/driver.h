@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The functions of the CUDA driver's API that are called, found in the library that the process has loaded.
+#ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
+#define PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
+
+#include <cstdint>
+
+namespace pitot::cuda_events {
+
+// With the numbers of cuda.h.
+enum Result : int {
+  kSuccess = 0,
+  kNotInitialized = 3,
+  kDeinitialized = 4,
+  kInvalidContext = 201,
+  kNotReady = 600,
+  kContextIsDestroyed = 709,
+};
+inline constexpr unsigned int kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned int kDefaultEvent = 0;  // CU_EVENT_DEFAULT: with a time
+inline constexpr int kNotCapturing = 0;           // CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kRelaxedCapture = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
+
+// Whether nothing of the context can be used any more.
+inline bool IsContextGone(int result) {
+  return result == kNotInitialized || result == kDeinitialized || result == kInvalidContext ||
+         result == kContextIsDestroyed;
+}
+
+struct Driver {
+  int (*get_context)(void** context);
+  int (*push_context)(void* context);
+  int (*pop_context)(void** context);
+  int (*get_device)(int* device);
+  int (*create_event)(void** event, unsigned int flags);
+  int (*record_event)(void* event, void* stream);
+  int (*query_event)(void* event);
+  int (*elapsed_time)(float* ms, void* from, void* to);
+  int (*destroy_event)(void* event);
+  int (*create_stream)(void** stream, unsigned int flags);
+  int (*destroy_stream)(void* stream);
+  // Without it, what our thread asks would spoil every capture of the host's.
+  int (*exchange_capture_mode)(int* mode);
+
+  // Null where the driver is older than they are.
+  int (*is_capturing)(void* stream, int* status);
+  int (*get_context_id)(void* context, unsigned long long* id);
+  int (*get_stream_id)(void* stream, unsigned long long* id);
+  int (*get_device_name)(char* name, int size, int device);
+};
+
+// Null: all is there. Else what is missing: the library, which is not loaded by this, or a function of it.
+const char* FindDriver(const char* library, Driver* driver) noexcept;
+
+}  // namespace pitot::cuda_events
+
+#endif  // PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_events/history.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "trace/names.h"
+
+namespace pitot::cuda_events {
+
+namespace {
+
+constexpr uint8_t kSpanKind = 5;  // model::GpuKind::kSpan
+
+// The rows of one trace, made when their first span comes.
+class Rows {
+ public:
+  explicit Rows(TraceBuilder* trace) : trace_(*trace) {}
+
+  uint32_t Device(uint32_t ordinal, const char* name) {
+    const auto [row, is_new] = devices_.try_emplace(ordinal, kNoRow);
+    if (is_new) {
+      GpuDevice device;
+      device.ordinal = ordinal;
+      if (name[0] != '\0') device.name = trace_.AddText(name);
+      row->second = trace_.AddDevice(device);
+    }
+    return row->second;
+  }
+  uint32_t Stream(const Span& span) {
+    const auto [row, is_new] = streams_.try_emplace({span.device, span.context, span.stream}, kNoRow);
+    if (is_new) row->second = trace_.AddStream(Device(span.device, ""), span.context, span.stream);
+    return row->second;
+  }
+  uint32_t Name(uint32_t name) {
+    const auto [text, is_new] = names_.try_emplace(name, 0);
+    if (is_new) text->second = trace_.AddText(std::string(trace::NameText(name)).c_str());
+    return text->second;
+  }
+
+ private:
+  TraceBuilder& trace_;
+  std::map<uint32_t, uint32_t> devices_, names_;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, uint32_t> streams_;
+};
+
+}  // namespace
+
+History::History(uint64_t memory_bytes)
+    : capacity_(memory_bytes / 2 / sizeof(Span)),
+      ring_(std::make_unique_for_overwrite<Span[]>(capacity_)),
+      kept_(std::make_unique_for_overwrite<Span[]>(capacity_)) {}
+
+void History::Add(const Span& span) noexcept {
+  const std::lock_guard lock(mutex_);
+  Span& place = ring_[written_ % capacity_];
+  if (written_++ >= capacity_)
+    newest_overwritten_ns_ = std::max(newest_overwritten_ns_, place.begin_ns + place.duration_ns);
+  place = span;
+}
+
+void History::NameDevice(uint32_t device, const char* name) noexcept {
+  const std::lock_guard lock(mutex_);
+  for (Device& known : devices_) {
+    if (known.name[0] != '\0' && known.ordinal != device) continue;
+    known.ordinal = device;
+    std::strncpy(known.name, name, sizeof known.name - 1);
+    return;
+  }
+}
+
+void History::Keep(int64_t begin_ns) noexcept {
+  const std::lock_guard lock(mutex_);
+  kept_count_ = 0;
+  is_overwritten_ = newest_overwritten_ns_ != 0 && newest_overwritten_ns_ >= begin_ns;
+  for (uint64_t i = written_ > capacity_ ? written_ - capacity_ : 0; i < written_; ++i) {
+    const Span& span = ring_[i % capacity_];
+    if (span.begin_ns + span.duration_ns >= begin_ns) kept_[kept_count_++] = span;
+  }
+}
+
+void History::AddTo(TraceBuilder& trace) const {
+  Rows rows(&trace);
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Device& device : devices_) {
+      if (device.name[0] != '\0' && kept_count_ != 0) rows.Device(device.ordinal, device.name);
+    }
+  }
+  uint32_t error_us = 0;
+  for (const Span* span = kept_.get(); span != kept_.get() + kept_count_; ++span) {
+    GpuActivity activity;
+    activity.begin_ns = span->begin_ns;
+    activity.duration_ns = span->duration_ns;
+    activity.kind = kSpanKind;
+    activity.stream = rows.Stream(*span);
+    activity.name = rows.Name(span->name);
+    activity.correlation = span->correlation;
+    trace.Add(activity);
+    error_us = std::max(error_us, span->error_us);
+  }
+  if (kept_count_ != 0) trace.AddAttribute("cuda_events.clock_error_us", std::to_string(error_us).c_str());
+  if (is_overwritten_)
+    trace.AddAttribute("cuda_events.overwritten",
+                       "the window's oldest spans: CudaEventOptions::memory_bytes is too small");
+}
+
+}  // namespace pitot::cuda_events

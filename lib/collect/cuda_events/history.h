@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Spans that are done: the newest in a ring of fixed size. The collector's thread writes, Keep copies a window under
+// the same lock, AddTo reads the copy.
+#ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_
+#define PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+#include "collect/cuda_events/pools.h"
+#include "pitot/extend/collector.h"
+
+namespace pitot::cuda_events {
+
+// Without initialisers: memory that was never written is never touched.
+struct Span {
+  int64_t begin_ns;
+  int64_t duration_ns;
+  uint32_t name;  // index of a Name
+  uint32_t correlation;
+  uint32_t context;
+  uint32_t stream;
+  uint32_t device;
+  uint32_t error_us;  // of begin_ns, at most
+};
+static_assert(sizeof(Span) == 40);
+
+class History {
+ public:
+  // Throws bad_alloc.
+  explicit History(uint64_t memory_bytes);
+
+  void Add(const Span& span) noexcept;
+  void NameDevice(uint32_t device, const char* name) noexcept;
+  // Copies what ended at `begin_ns` or later.
+  void Keep(int64_t begin_ns) noexcept;
+  // Never at the same time as Keep.
+  void AddTo(TraceBuilder& trace) const;
+
+ private:
+  struct Device {
+    uint32_t ordinal = 0;
+    char name[96] = "";  // "": none
+  };
+
+  const uint64_t capacity_;  // spans
+  mutable std::mutex mutex_;
+  std::unique_ptr<Span[]> ring_;
+  uint64_t written_ = 0;               // ever
+  int64_t newest_overwritten_ns_ = 0;  // when it ended; 0: none was
+  std::array<Device, kMaxContexts> devices_;
+
+  // Of Keep and AddTo.
+  std::unique_ptr<Span[]> kept_;
+  uint64_t kept_count_ = 0;
+  bool is_overwritten_ = false;  // some of the window are missing
+};
+
+}  // namespace pitot::cuda_events
+
+#endif  // PITOT_LIB_COLLECT_CUDA_EVENTS_HISTORY_H_

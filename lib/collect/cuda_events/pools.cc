@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_events/pools.h"
+
+#include <utility>
+
+#include "base/clock.h"
+#include "trace/calls.h"
+#include "trace/process.h"
+
+namespace pitot::cuda_events {
+namespace {
+
+void Count(std::atomic<uint64_t>* count) { count->fetch_add(1, std::memory_order_relaxed); }
+
+// CUPTI's number where the driver tells; else one that no other stream has at the time.
+uint32_t StreamNumber(const Driver& driver, void* stream) {
+  unsigned long long id = 0;
+  if (driver.get_stream_id != nullptr && driver.get_stream_id(stream, &id) == kSuccess)
+    return static_cast<uint32_t>(id);
+  return static_cast<uint32_t>(reinterpret_cast<uintptr_t>(stream) >> 4);
+}
+
+}  // namespace
+
+bool Pools::IsUsable() const noexcept {
+  return is_running.load(std::memory_order_relaxed) && !is_closed.load(std::memory_order_relaxed) &&
+         fork_epoch_ == trace::ForkEpoch();
+}
+
+void Pools::Fail(int result) noexcept {
+  Count(&counts_.failed);
+  counts_.last_error.store(result, std::memory_order_relaxed);
+}
+
+bool Pools::IsCapturing(const Driver& driver, void* stream) noexcept {
+  int status = kNotCapturing;
+  // Of the legacy stream it is an error to ask while another is being captured.
+  if (driver.is_capturing == nullptr || (driver.is_capturing(stream, &status) == kSuccess && status == kNotCapturing))
+    return false;
+  Count(&counts_.capturing);
+  return true;
+}
+
+Pool* Pools::Find(void* context, uint64_t id) noexcept {
+  for (Pool& pool : pools_) {
+    if (pool.context.load(std::memory_order_acquire) == context &&
+        pool.context_id.load(std::memory_order_relaxed) == id &&
+        pool.phase.load(std::memory_order_acquire) != PoolPhase::kUnused)
+      return &pool;
+  }
+  return nullptr;
+}
+
+// One thread at a time; the others' scopes come too early anyway.
+void Pools::Claim(void* context, uint64_t id) noexcept {
+  if (is_claiming_.exchange(true, std::memory_order_acquire)) return;
+  Pool* pool = Find(context, id);
+  PoolPhase expected = pool != nullptr ? PoolPhase::kParked : PoolPhase::kUnused;
+  if (pool == nullptr) {
+    for (Pool& other : pools_) {
+      if (other.phase.load(std::memory_order_acquire) == PoolPhase::kUnused) pool = &other;
+    }
+  }
+  if (pool == nullptr) {
+    Count(&counts_.no_room);
+    wants_room.store(true);
+    WakeIfIdle();
+  } else if (pool->phase.compare_exchange_strong(expected, PoolPhase::kClaimed)) {
+    pool->context_id.store(id, std::memory_order_relaxed);
+    pool->context.store(context, std::memory_order_release);
+    pool->phase.store(PoolPhase::kWanted, std::memory_order_release);
+    wants_pool.store(true);
+    WakeIfIdle();
+  }
+  is_claiming_.store(false, std::memory_order_release);
+}
+
+Pair* Pools::Take(Pool* pool, uint32_t* word) noexcept {
+  Pair* const pairs = pool->pairs.load(std::memory_order_acquire);
+  const uint32_t from = pool->next.fetch_add(1, std::memory_order_relaxed);
+  // Null: its context was destroyed meanwhile.
+  for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {
+    Pair& pair = pairs[(from + i) % pair_count_];
+    const uint32_t free = pair.word.load(std::memory_order_relaxed);
+    if (Pair::PhaseOf(free) != PairPhase::kFree) continue;
+    *word = Pair::With(free, PairPhase::kBeginning);
+    if (pair.Change(free, *word)) return &pair;
+  }
+  return nullptr;
+}
+
+void Pools::Release(Pair* pair, uint32_t word) noexcept { pair->Change(word, Pair::Next(word, PairPhase::kFree)); }
+
+detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
+  if (!IsUsable()) return {};
+  const Driver* const driver = driver_.load(std::memory_order_acquire);
+  if (driver == nullptr) {
+    Count(&counts_.no_driver);
+    if (!wants_driver.exchange(true)) WakeIfIdle();
+    return {};
+  }
+  void* context = nullptr;
+  unsigned long long id = 0;
+  if (driver->get_context(&context) != kSuccess || context == nullptr) {
+    Count(&counts_.no_context);
+    return {};
+  }
+  if (driver->get_context_id != nullptr && driver->get_context_id(context, &id) != kSuccess) id = 0;
+  if (IsCapturing(*driver, stream)) return {};
+  Pool* const pool = Find(context, id);
+  const PoolPhase phase = pool != nullptr ? pool->phase.load(std::memory_order_acquire) : PoolPhase::kUnused;
+  if (phase != PoolPhase::kReady) {
+    Count(&counts_.no_pool);
+    if (pool == nullptr || phase == PoolPhase::kParked) Claim(context, id);
+    return {};
+  }
+  uint32_t word = 0;
+  Pair* const pair = Take(pool, &word);
+  if (pair == nullptr) {
+    Count(&counts_.no_pair);
+    return {};
+  }
+  pair->name = name.index;
+  pair->stream = stream;
+  pair->stream_number = StreamNumber(*driver, stream);
+  while (pair->correlation = correlation_.fetch_add(1, std::memory_order_relaxed), pair->correlation == 0) {}
+  const uint64_t begin_ticks = trace::BeginCall();
+  pair->recorded_ns = base::ClockNs(CLOCK_MONOTONIC);
+  if (const int result = driver->record_event(pair->begin, stream); result != kSuccess) {
+    Fail(result);
+    Release(pair, word);
+    return {};
+  }
+  trace::EndCall(call_name_, pair->correlation, begin_ticks);
+  const uint32_t open = Pair::With(word, PairPhase::kOpen);
+  if (!pair->Change(word, open)) return {};
+  return {pair, open};
+}
+
+void Pools::End(detail::CudaSpan span) noexcept {
+  auto* const pair = static_cast<Pair*>(span.pair);
+  Pool& pool = *pair->pool;
+  Pools& pools = *pool.owner;
+  const uint32_t word = Pair::With(span.ticket, PairPhase::kEnding);
+  if (pools.is_closed.load(std::memory_order_relaxed) || pools.fork_epoch_ != trace::ForkEpoch() ||
+      !pair->Change(span.ticket, word))
+    return;
+  const Driver& driver = *pools.driver_.load(std::memory_order_acquire);
+  if (pools.IsCapturing(driver, pair->stream)) return Release(pair, word);
+  if (const int result = driver.record_event(pair->end, pair->stream); result != kSuccess) {
+    pools.Fail(result);
+    return Release(pair, word);
+  }
+  pool.pending.fetch_add(1);
+  if (pair->Change(word, Pair::With(word, PairPhase::kPending))) return pools.WakeIfIdle();
+  pool.pending.fetch_sub(1);
+}
+
+void Pools::SetDriver(const Driver& driver) noexcept {
+  found_ = driver;
+  driver_.store(&found_, std::memory_order_release);
+}
+
+bool Pools::Enter(Pool* pool) noexcept {
+  void* const context = pool->context.load(std::memory_order_relaxed);
+  if (const int result = found_.push_context(context); result != kSuccess) {
+    if (IsContextGone(result)) {
+      Drop(pool);
+    } else {
+      Fail(result);
+    }
+    return false;
+  }
+  unsigned long long id = 0;
+  if (found_.get_context_id != nullptr && found_.get_context_id(context, &id) != kSuccess) id = 0;
+  if (id == pool->context_id.load(std::memory_order_relaxed)) return true;
+  // Another at the same address.
+  Leave();
+  Drop(pool);
+  return false;
+}
+
+void Pools::Leave() noexcept {
+  void* context = nullptr;
+  if (const int result = found_.pop_context(&context); result != kSuccess) Fail(result);
+}
+
+void Pools::Make(Pool* pool) {
+  Pair* pairs = pool->pairs.load(std::memory_order_relaxed);
+  if (pairs == nullptr) {
+    memory_.push_back(std::make_unique<Pair[]>(pair_count_));
+    pairs = memory_.back().get();
+    for (uint32_t i = 0; i < pair_count_; ++i) pairs[i].pool = pool;
+    pool->pairs.store(pairs, std::memory_order_release);
+  }
+  const auto is_made = [&](int result) {
+    if (result != kSuccess) Fail(result);
+    return result == kSuccess;
+  };
+  is_used.store(true);
+  if (!is_made(found_.get_device(&pool->device))) pool->device = -1;
+  // Without these a span's place in time is known to a round of the thread only.
+  if (pool->stream == nullptr && !is_made(found_.create_stream(&pool->stream, kNonBlocking))) pool->stream = nullptr;
+  for (void** event : {&pool->anchor.event, &pool->spare_event}) {
+    if (*event == nullptr && !is_made(found_.create_event(event, kDefaultEvent))) *event = nullptr;
+  }
+  uint32_t made = 0;
+  for (uint32_t i = 0; i < pair_count_; ++i) {
+    Pair& pair = pairs[i];
+    const uint32_t word = pair.word.load(std::memory_order_acquire);
+    if (Pair::PhaseOf(word) == PairPhase::kEmpty) {
+      if (!is_made(found_.create_event(&pair.begin, kDefaultEvent))) break;
+      if (!is_made(found_.create_event(&pair.end, kDefaultEvent))) {
+        found_.destroy_event(pair.begin);
+        break;
+      }
+      pair.Change(word, Pair::With(word, PairPhase::kFree));
+    }
+    ++made;
+  }
+  pool->phase.store(made != 0 ? PoolPhase::kReady : PoolPhase::kFailed, std::memory_order_release);
+}
+
+void Pools::Drop(Pool* pool) noexcept {
+  Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
+  bool is_in_use = false;  // by a thread that is in the driver at this moment
+  for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {
+    Pair& pair = pairs[i];
+    uint32_t word = pair.word.load(std::memory_order_acquire);
+    while (!pair.Change(word, Pair::Next(word, PairPhase::kEmpty))) word = pair.word.load(std::memory_order_acquire);
+    const PairPhase phase = Pair::PhaseOf(word);
+    is_in_use |= phase == PairPhase::kBeginning || phase == PairPhase::kEnding;
+    if (phase != PairPhase::kEmpty && phase != PairPhase::kFree) Count(&counts_.dropped);
+    if (phase == PairPhase::kPending) pool->pending.fetch_sub(1);
+  }
+  // Such a thread may still read what its pair holds: the next context gets other memory.
+  if (is_in_use) pool->pairs.store(nullptr, std::memory_order_relaxed);
+  pool->stream = pool->spare_event = nullptr;
+  pool->anchor = {};
+  pool->renew_at_ns = 0;
+  pool->context.store(nullptr, std::memory_order_relaxed);
+  pool->phase.store(PoolPhase::kUnused, std::memory_order_release);
+}
+
+void Pools::DestroyEvents(Pair* pair) noexcept {
+  for (void* event : {pair->begin, pair->end}) {
+    if (const int result = found_.destroy_event(event); result != kSuccess) Fail(result);
+  }
+}
+
+void Pools::Park(Pool* pool) noexcept {
+  pool->phase.store(PoolPhase::kParked, std::memory_order_release);
+  Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
+  bool is_in_use = false;
+  for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {
+    Pair& pair = pairs[i];
+    const uint32_t word = pair.word.load(std::memory_order_acquire);
+    const PairPhase phase = Pair::PhaseOf(word);
+    const bool is_done = phase == PairPhase::kPending && found_.query_event(pair.end) != kNotReady;
+    if ((phase == PairPhase::kFree || is_done) && pair.Change(word, Pair::Next(word, PairPhase::kEmpty))) {
+      if (is_done) pool->pending.fetch_sub(1);
+      DestroyEvents(&pair);
+    } else if (phase != PairPhase::kEmpty) {
+      is_in_use = true;
+    }
+  }
+  for (void** event : {&pool->anchor.event, &pool->spare_event}) {
+    if (*event == nullptr) continue;
+    if (found_.query_event(*event) == kNotReady) {
+      is_in_use = true;
+    } else {
+      found_.destroy_event(std::exchange(*event, nullptr));
+    }
+  }
+  pool->anchor.width_ns = 0;
+  if (is_in_use) return;
+  if (pool->stream != nullptr) found_.destroy_stream(std::exchange(pool->stream, nullptr));
+  pool->context.store(nullptr, std::memory_order_relaxed);
+  pool->phase.store(PoolPhase::kUnused, std::memory_order_release);
+}
+
+}  // namespace pitot::cuda_events

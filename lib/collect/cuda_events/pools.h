@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pairs of CUDA events, a pool for each context. The host's threads take a pair, record both events and hand it over;
+// the collector's thread makes pools, sees which pairs the GPU is done with, and gives them back.
+//
+// A pair's state is a word: what it is (PairPhase) and how many times it was given back, so that whoever holds an old
+// ticket changes nothing. Memory of pairs is kept for the life of the process: a scope may end at any time.
+#ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_POOLS_H_
+#define PITOT_LIB_COLLECT_CUDA_EVENTS_POOLS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/semaphore.h"
+#include "collect/cuda_events/driver.h"
+#include "pitot/collect/cuda_events.h"
+#include "pitot/trace.h"
+
+namespace pitot::cuda_events {
+
+inline constexpr uint32_t kMaxContexts = 16;
+
+enum class PairPhase : uint32_t {
+  kEmpty,      // has no events
+  kFree,       // of the pool
+  kBeginning,  // the host's thread records the first event
+  kOpen,       // its scope is open
+  kEnding,     // the host's thread records the second event
+  kPending,    // the collector's thread waits for the GPU
+};
+
+struct Pool;
+
+struct alignas(64) Pair {
+  static constexpr uint32_t kPhaseBits = 3;
+  static PairPhase PhaseOf(uint32_t word) { return static_cast<PairPhase>(word & ((1u << kPhaseBits) - 1)); }
+  static uint32_t With(uint32_t word, PairPhase phase) {
+    return (word >> kPhaseBits << kPhaseBits) | static_cast<uint32_t>(phase);
+  }
+  // Of the next time.
+  static uint32_t Next(uint32_t word, PairPhase phase) { return With(word + (1u << kPhaseBits), phase); }
+  bool Change(uint32_t from, uint32_t to) {
+    return word.compare_exchange_strong(from, to, std::memory_order_acq_rel, std::memory_order_acquire);
+  }
+
+  std::atomic<uint32_t> word{0};
+  uint32_t name = 0;  // index of a Name
+  uint32_t stream_number = 0;
+  uint32_t correlation = 0;
+  int64_t recorded_ns = 0;  // CLOCK_MONOTONIC before the first event was recorded
+  Pool* pool = nullptr;
+  void* stream = nullptr;  // the host's
+  void* begin = nullptr;
+  void* end = nullptr;
+};
+
+enum class PoolPhase : uint32_t {
+  kUnused,
+  kClaimed,  // by a thread that writes whose it is
+  kWanted,   // by the host; the collector's thread will make it
+  kReady,
+  kFailed,  // could not be made
+  kParked,  // the collector stopped; some pairs may be under way still
+};
+
+// Moments of a context's GPU on CLOCK_MONOTONIC: one event of which the time is known to half of `width_ns`.
+struct Anchor {
+  void* event = nullptr;
+  int64_t at_ns = 0;
+  int64_t width_ns = 0;  // 0: there is none
+};
+
+class Pools;
+
+struct Pool {
+  Pools* owner = nullptr;
+  std::atomic<PoolPhase> phase{PoolPhase::kUnused};
+  // Whose it is: written while claimed, stays until it is unused again.
+  std::atomic<void*> context{nullptr};
+  std::atomic<uint64_t> context_id{0};  // unlike the address never that of another; 0: unknown
+  std::atomic<Pair*> pairs{nullptr};
+  std::atomic<uint32_t> next{0};    // where to look for a free one
+  std::atomic<int32_t> pending{0};  // pairs
+
+  // The collector's thread's.
+  int device = -1;
+  void* stream = nullptr;  // its own, for anchors
+  Anchor anchor;
+  void* spare_event = nullptr;
+  int64_t renew_at_ns = 0;
+};
+
+// Why scopes were not timed, and calls that failed.
+struct Counts {
+  void Clear() noexcept {
+    for (auto* count : {&no_driver, &no_context, &no_pool, &no_room, &no_pair, &capturing, &failed, &dropped})
+      count->store(0, std::memory_order_relaxed);
+  }
+
+  std::atomic<uint64_t> no_driver{0};   // not loaded, or not looked for yet
+  std::atomic<uint64_t> no_context{0};  // none current
+  std::atomic<uint64_t> no_pool{0};     // not made yet
+  std::atomic<uint64_t> no_room{0};     // for another context
+  std::atomic<uint64_t> no_pair{0};
+  std::atomic<uint64_t> capturing{0};
+  std::atomic<uint64_t> failed{0};   // calls of the driver
+  std::atomic<uint64_t> dropped{0};  // under way when their context was destroyed
+  std::atomic<int> last_error{0};
+};
+
+class Pools {
+ public:
+  // Of the driver in `library`. `former` is kept for those who hold its pairs. Throws bad_alloc.
+  Pools(std::string library, uint32_t pairs, uint32_t fork_epoch, const Pools* former)
+      : library_(std::move(library)), fork_epoch_(fork_epoch), pair_count_(pairs), former_(former) {
+    for (Pool& pool : pools_) pool.owner = this;
+  }
+  Pools(const Pools&) = delete;
+  Pools& operator=(const Pools&) = delete;
+
+  // On the host's threads.
+  detail::CudaSpan Begin(void* stream, Name name) noexcept;
+  static void End(detail::CudaSpan span) noexcept;
+
+  // On the collector's thread.
+  const std::string& library() const noexcept { return library_; }
+  bool HasDriver() const noexcept { return driver_.load(std::memory_order_acquire) != nullptr; }
+  void SetDriver(const Driver& driver) noexcept;
+  const Driver& driver() const noexcept { return found_; }
+  // The context becomes current. False: it is gone, and so is the pool; or it cannot be had now.
+  bool Enter(Pool* pool) noexcept;
+  void Leave() noexcept;
+  // Makes what is missing of a pool that was entered. Throws bad_alloc.
+  void Make(Pool* pool);
+  // Gives up what the context took with it.
+  void Drop(Pool* pool) noexcept;
+  // Gives a pair back; nothing if somebody dropped it meanwhile.
+  static void Release(Pair* pair, uint32_t word) noexcept;
+  // Gives back one that was pending.
+  static void Finish(Pair* pair, uint32_t word) noexcept {
+    pair->pool->pending.fetch_sub(1);
+    Release(pair, word);
+  }
+  // Of a pool that was entered, once nothing begins any more: destroys the events of all pairs that are free or done,
+  // and leaves those that are in use.
+  void Park(Pool* pool) noexcept;
+  void Fail(int result) noexcept;
+
+  Pool* begin() noexcept { return pools_; }
+  Pool* end() noexcept { return pools_ + kMaxContexts; }
+  uint32_t pair_count() const noexcept { return pair_count_; }
+  Counts& counts() noexcept { return counts_; }
+  uint32_t fork_epoch() const noexcept { return fork_epoch_; }
+
+  // Between the threads. The collector's sets `is_idle`, looks for work once more, and only then waits without an end.
+  void WakeIfIdle() noexcept {
+    if (is_idle.exchange(false)) wake.Give();
+  }
+  base::Semaphore wake;
+  std::atomic<bool> is_idle{false};
+  std::atomic<bool> is_running{false};  // else nothing begins
+  std::atomic<bool> is_closed{false};   // the process exits: no call of the driver begins
+  std::atomic<bool> is_inside{false};   // the collector's thread may be in the driver
+  std::atomic<bool> is_hanging{false};  // a former collector's thread is, for good
+  std::atomic<bool> is_used{false};     // a pool was made
+  // Asked for by the host.
+  std::atomic<bool> wants_driver{false};
+  std::atomic<bool> wants_pool{false};
+  std::atomic<bool> wants_room{false};  // for another context
+
+ private:
+  Pool* Find(void* context, uint64_t id) noexcept;
+  void Claim(void* context, uint64_t id) noexcept;
+  Pair* Take(Pool* pool, uint32_t* word) noexcept;
+  bool IsCapturing(const Driver& driver, void* stream) noexcept;
+  bool IsUsable() const noexcept;
+  void DestroyEvents(Pair* pair) noexcept;
+
+  const std::string library_;
+  const uint32_t fork_epoch_;  // trace::ForkEpoch() of the process whose it is
+  const uint32_t pair_count_;
+  const Pools* const former_;
+  Pool pools_[kMaxContexts];
+  Driver found_{};
+  std::atomic<const Driver*> driver_{nullptr};
+  std::atomic<bool> is_claiming_{false};
+  std::atomic<uint32_t> correlation_{0};
+  const Name call_name_ = Intern(kSpanCallName);
+  Counts counts_;
+  std::vector<std::unique_ptr<Pair[]>> memory_;  // of all pairs, ever
+};
+
+}  // namespace pitot::cuda_events
+
+#endif  // PITOT_LIB_COLLECT_CUDA_EVENTS_POOLS_H_

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cuda_events/rounds.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <exception>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace pitot::cuda_events {
+namespace {
+
+constexpr int64_t kLookNs = 1'000'000'000;      // between looks for the driver
+constexpr int64_t kRenewNs = 200'000'000;       // between anchors, while there are spans
+constexpr int64_t kRenewAgainNs = 50'000'000;   // after one that could not be had
+constexpr int64_t kAnchorPatienceNs = 200'000;  // for the GPU to come to it
+constexpr int kAnchorTries = 3;
+constexpr int64_t kGoodWidthNs = 10'000;
+constexpr int64_t kNsPerDriftNs = 20'000;  // 50 ppm, which is much for a crystal
+constexpr int64_t kStampNs = 1000;         // how fine a GPU stamps
+
+int64_t Now() { return base::ClockNs(CLOCK_MONOTONIC); }
+
+// How wrong what an anchor says of a moment may be.
+int64_t ErrorNs(const Anchor& anchor, int64_t at_ns) {
+  return kStampNs + anchor.width_ns / 2 + std::abs(at_ns - anchor.at_ns) / kNsPerDriftNs;
+}
+
+int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
+
+}  // namespace
+
+bool Rounds::HasWork() noexcept {
+  if (pools_.wants_pool.load() || pools_.wants_room.load()) return true;
+  if (pools_.wants_driver.load() && look_again_ns_ <= Now()) return true;
+  return std::any_of(pools_.begin(), pools_.end(), [](const Pool& pool) {
+    return pool.phase.load() == PoolPhase::kReady && pool.pending.load() > 0;
+  });
+}
+
+bool Rounds::FindDriver() noexcept {
+  if (pools_.HasDriver()) return true;
+  const int64_t now_ns = Now();
+  if (!pools_.wants_driver.load() || now_ns < look_again_ns_) return false;
+  Driver driver;
+  if (cuda_events::FindDriver(pools_.library().c_str(), &driver) != nullptr) {
+    look_again_ns_ = now_ns + kLookNs;
+    return false;
+  }
+  look_again_ns_ = 0;
+  pools_.wants_driver.store(false);
+  pools_.SetDriver(driver);
+  return true;
+}
+
+// Once on the thread: what it asks must not spoil what others capture meanwhile.
+void Rounds::Prepare() noexcept {
+  if (std::exchange(is_prepared_, true)) return;
+  int mode = kRelaxedCapture;
+  if (const int result = pools_.driver().exchange_capture_mode(&mode); result != kSuccess) pools_.Fail(result);
+}
+
+void Rounds::MakePools() noexcept {
+  if (!pools_.wants_pool.exchange(false)) return;
+  for (Pool& pool : pools_) {
+    if (pool.phase.load(std::memory_order_acquire) != PoolPhase::kWanted) continue;
+    if (!pools_.Enter(&pool)) {
+      PoolPhase wanted = PoolPhase::kWanted;  // unless it is gone
+      pool.phase.compare_exchange_strong(wanted, PoolPhase::kParked);
+      continue;
+    }
+    try {
+      pools_.Make(&pool);
+    } catch (const std::exception&) {
+      pool.phase.store(PoolPhase::kFailed, std::memory_order_release);
+    }
+    char name[96] = "";
+    const Driver& driver = pools_.driver();
+    if (pool.device >= 0 && driver.get_device_name != nullptr &&
+        driver.get_device_name(name, sizeof name - 1, pool.device) == kSuccess)
+      history_.NameDevice(static_cast<uint32_t>(pool.device), name);
+    pools_.Leave();
+  }
+}
+
+// Contexts that were destroyed are otherwise noticed only while they have something under way.
+void Rounds::FindRoom() noexcept {
+  if (!pools_.wants_room.exchange(false)) return;
+  for (Pool& pool : pools_) {
+    const PoolPhase phase = pool.phase.load(std::memory_order_acquire);
+    if (phase != PoolPhase::kUnused && phase != PoolPhase::kClaimed && pools_.Enter(&pool)) pools_.Leave();
+  }
+}
+
+void Rounds::Round() noexcept {
+  if (!FindDriver()) return;
+  Prepare();
+  FindRoom();
+  MakePools();
+  seen_under_way_ = 0;
+  seen_oldest_ns_ = INT64_MAX;
+  for (Pool& pool : pools_) {
+    const PoolPhase phase = pool.phase.load(std::memory_order_acquire);
+    if (phase != PoolPhase::kReady || pool.pending.load() <= 0 || !pools_.Enter(&pool)) continue;
+    Renew(&pool);
+    const bool is_there = Poll(&pool);
+    pools_.Leave();
+    if (!is_there) pools_.Drop(&pool);
+  }
+  under_way_.store(seen_under_way_, std::memory_order_relaxed);
+  oldest_ns_.store(seen_oldest_ns_, std::memory_order_relaxed);
+}
+
+void Rounds::Close() noexcept {
+  if (!pools_.HasDriver()) return;
+  Prepare();
+  for (Pool& pool : pools_) {
+    const PoolPhase phase = pool.phase.load(std::memory_order_acquire);
+    if (phase == PoolPhase::kUnused || phase == PoolPhase::kClaimed || !pools_.Enter(&pool)) continue;
+    pools_.Park(&pool);
+    pools_.Leave();
+  }
+}
+
+// Has the GPU stamp an event on a stream where nothing else is, between two readings of the clock.
+bool Rounds::Measure(const Pool& pool, Anchor* anchor) noexcept {
+  const Driver& driver = pools_.driver();
+  const int64_t before_ns = Now();
+  int64_t after_ns = before_ns;
+  int result = driver.record_event(anchor->event, pool.stream);
+  if (result == kSuccess) {
+    do {
+      result = driver.query_event(anchor->event);
+      after_ns = Now();
+    } while (result == kNotReady && after_ns - before_ns < kAnchorPatienceNs);
+  }
+  if (result != kSuccess && result != kNotReady) pools_.Fail(result);
+  anchor->at_ns = before_ns + (after_ns - before_ns) / 2;
+  anchor->width_ns = std::max<int64_t>(1, after_ns - before_ns);
+  return result == kSuccess;
+}
+
+void Rounds::Renew(Pool* pool) noexcept {
+  const int64_t now_ns = Now();
+  const bool is_possible = pool->stream != nullptr && pool->anchor.event != nullptr && pool->spare_event != nullptr;
+  if (now_ns < pool->renew_at_ns || !is_possible) return;
+  pool->renew_at_ns = now_ns + kRenewAgainNs;
+  for (int i = 0; i < kAnchorTries; ++i) {
+    Anchor made{pool->spare_event};
+    if (!Measure(*pool, &made)) return;
+    pool->renew_at_ns = now_ns + kRenewNs;
+    if (pool->anchor.width_ns == 0 || ErrorNs(made, made.at_ns) < ErrorNs(pool->anchor, made.at_ns))
+      pool->spare_event = std::exchange(pool->anchor, made).event;
+    if (made.width_ns <= kGoodWidthNs) return;
+  }
+}
+
+// Returns the driver's last result.
+int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
+  const int64_t seen_ns = Now();
+  const Driver& driver = pools_.driver();
+  float ms = 0;
+  int result = driver.elapsed_time(&ms, pair.begin, pair.end);
+  if (result != kSuccess || !std::isfinite(ms) || ms < 0) return result;
+  Span span{};
+  span.duration_ns = NsOf(ms);
+  // The GPU came to the first event after it was recorded, and to the second before that was seen.
+  const int64_t latest_ns = std::max(pair.recorded_ns, seen_ns - span.duration_ns);
+  span.begin_ns = latest_ns;
+  int64_t error_ns = latest_ns - pair.recorded_ns;
+  if (pool.anchor.width_ns != 0) {
+    result = driver.elapsed_time(&ms, pool.anchor.event, pair.begin);
+    if (result == kSuccess && std::isfinite(ms)) {
+      const int64_t at_ns = pool.anchor.at_ns + NsOf(ms);
+      span.begin_ns = std::clamp(at_ns, pair.recorded_ns, latest_ns);
+      error_ns = std::min(error_ns, ErrorNs(pool.anchor, at_ns));
+    }
+  }
+  span.error_us = static_cast<uint32_t>(std::min<int64_t>((error_ns + 999) / 1000, UINT32_MAX));
+  span.name = pair.name;
+  span.correlation = pair.correlation;
+  span.context = static_cast<uint32_t>(pool.context_id.load(std::memory_order_relaxed));
+  span.stream = pair.stream_number;
+  span.device = pool.device >= 0 ? static_cast<uint32_t>(pool.device) : 0;
+  history_.Add(span);
+  return result;
+}
+
+// False: the context is gone.
+bool Rounds::Poll(Pool* pool) noexcept {
+  Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < pools_.pair_count(); ++i) {
+    Pair& pair = pairs[i];
+    const uint32_t word = pair.word.load(std::memory_order_acquire);
+    if (Pair::PhaseOf(word) != PairPhase::kPending) continue;
+    int result = pools_.driver().query_event(pair.end);
+    if (result == kNotReady) {
+      ++seen_under_way_;
+      seen_oldest_ns_ = std::min(seen_oldest_ns_, pair.recorded_ns);
+      continue;
+    }
+    if (result == kSuccess) result = AddSpan(*pool, pair);
+    if (result != kSuccess) pools_.Fail(result);
+    if (IsContextGone(result)) return false;
+    Pools::Finish(&pair, word);
+  }
+  return true;
+}
+
+}  // namespace pitot::cuda_events

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the collector's thread does each time: looks for the driver, makes pools, and turns pairs that the GPU is done
+// with into spans.
+#ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_ROUNDS_H_
+#define PITOT_LIB_COLLECT_CUDA_EVENTS_ROUNDS_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "collect/cuda_events/history.h"
+#include "collect/cuda_events/pools.h"
+
+namespace pitot::cuda_events {
+
+class Rounds {
+ public:
+  // Both must outlive it.
+  Rounds(Pools* pools, History* history) : pools_(*pools), history_(*history) {}
+
+  void Round() noexcept;
+  // The last: parks all pools.
+  void Close() noexcept;
+  // Whether there is something to do soon.
+  bool HasWork() noexcept;
+  // If not: when there will be, though the host wakes nobody.
+  int64_t due_ns() const noexcept { return look_again_ns_ != 0 ? look_again_ns_ : INT64_MAX; }
+  // Of the last round: how many spans the GPU had not done, and when the first of them began. Threads: any.
+  uint32_t under_way() const noexcept { return under_way_.load(std::memory_order_relaxed); }
+  int64_t oldest_ns() const noexcept { return oldest_ns_.load(std::memory_order_relaxed); }
+
+ private:
+  bool FindDriver() noexcept;
+  void Prepare() noexcept;
+  void MakePools() noexcept;
+  void FindRoom() noexcept;
+  bool Poll(Pool* pool) noexcept;
+  int AddSpan(const Pool& pool, const Pair& pair) noexcept;
+  bool Measure(const Pool& pool, Anchor* anchor) noexcept;
+  void Renew(Pool* pool) noexcept;
+
+  Pools& pools_;
+  History& history_;
+  int64_t look_again_ns_ = 0;  // for the driver, which was asked for and is not there; 0: it was not
+  bool is_prepared_ = false;
+  uint32_t seen_under_way_ = 0;
+  int64_t seen_oldest_ns_ = 0;
+  std::atomic<uint32_t> under_way_{0};
+  std::atomic<int64_t> oldest_ns_{0};
+};
+
+}  // namespace pitot::cuda_events
+
+#endif  // PITOT_LIB_COLLECT_CUDA_EVENTS_ROUNDS_H_

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whatever the driver does and whenever the collector stops, the host goes on.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "collect/cuda_events/rig.h"
+#include "fakes/child.h"
+#include "fakes/scale.h"
+
+namespace {
+
+namespace model = pitot::model;
+using fakes::EventHost;
+using fakes::kMs;
+
+constexpr int kIllegalAddress = 700, kDestroyed = 709, kDeinitialized = 4;
+
+}  // namespace
+
+TEST_CASE("whichever call of the driver fails the host goes on and incidents are written", "[cuda_events]") {
+  for (const int result : {kIllegalAddress, kDestroyed, kDeinitialized}) {
+    uint64_t most = 400;
+    for (uint64_t at = 1; at <= most; at += at < 60 ? 1 : 7) {
+      INFO(result << " at " << at);
+      EventHost host;
+      host.event_options.pairs_per_context = 4;
+      REQUIRE(host.Start());
+      host.cuda.FailAt(at, result);
+      REQUIRE(host.Add().ok());
+      for (int i = 0; i < 4; ++i) {
+        host.Run("forward");
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      if (at % 16 == 1) CHECK(model::FindInconsistency(host.Incident()) == "");
+      host.recorder.Stop();
+      CHECK(host.cuda.broken_rules() == "");
+      if (host.cuda.calls() < at) most = at;
+    }
+    CHECK(most < 400);
+  }
+}
+
+TEST_CASE("a call that fails is counted, with the driver's number, and the next scope is timed", "[cuda_events]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+  host.cuda.FailAt(1, kIllegalAddress);  // no context then
+  host.Run("failed");
+  host.cuda.FailAt(5, kIllegalAddress);  // the first event
+  host.Run("failed");
+  host.Run("timed");
+  REQUIRE(host.AwaitSpans("timed", 1, &trace));
+  CHECK(EventHost::Count(trace, "failed") == 0);
+  CHECK(EventHost::NumberOf(trace, "cuda_events.no_context") == 1);
+  CHECK(EventHost::Attribute(trace, "cuda_events.failed") == "1 calls, the last with CUDA error 700");
+}
+
+TEST_CASE("a context that is destroyed takes its pool with it, and one at its address gets its own", "[cuda_events]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+  host.cuda.Hold();
+  host.Run("lost");
+  {
+    const pitot::CudaEventScope scope(host.stream, "lost, too");
+    host.cuda.DestroyContext(host.context);
+    REQUIRE(fakes::WaitUntil([&] { return EventHost::NumberOf(host.Incident(), "cuda_events.dropped") == 2; }));
+  }
+  host.cuda.Release();
+  CHECK(host.cuda.events() == 0);
+
+  CHECK(host.cuda.MakeContext() == host.context);
+  host.stream = host.cuda.MakeStream();
+  REQUIRE(host.WarmUp());
+  host.Run("after", kMs);
+
+  REQUIRE(host.AwaitSpans("after", 1, &trace));
+  CHECK(EventHost::Count(trace, "lost") == 0);
+  CHECK(EventHost::Attribute(trace, "cuda_events.failed") == "");
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("contexts that come and go one after the other do not use up the places", "[cuda_events]") {
+  EventHost host;
+  host.event_options.pairs_per_context = 2;
+  REQUIRE(host.StartTiming());
+  for (int i = 0; i < 40; ++i) {
+    INFO(i);
+    REQUIRE(host.Settle());
+    host.cuda.DestroyContext(host.context);
+    host.context = host.cuda.MakeContext();
+    host.stream = host.cuda.MakeStream();
+    REQUIRE(host.WarmUp());
+  }
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("of more contexts than there are places the later are counted", "[cuda_events]") {
+  EventHost host;
+  host.event_options.pairs_per_context = 2;
+  REQUIRE(host.StartTiming());
+  for (int i = 0; i < 15; ++i) {
+    host.context = host.cuda.MakeContext();
+    host.stream = host.cuda.MakeStream();
+    REQUIRE(host.WarmUp());
+  }
+  host.cuda.MakeContext();
+  { const pitot::CudaEventScope scope(nullptr, "refused"); }
+  CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.contexts_refused") == 1);
+}
+
+TEST_CASE("stopping destroys nothing that is in use, and what was left goes on with the next collector",
+          "[cuda_events]") {
+  EventHost host;
+  host.event_options.pairs_per_context = 4;
+  REQUIRE(host.StartTiming());
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+  host.cuda.Hold();
+  host.Run("pending");
+  {
+    std::optional<pitot::CudaEventScope> open(std::in_place, host.stream, "open");
+    host.recorder.Stop();
+    CHECK(host.cuda.broken_rules() == "");
+    CHECK(host.cuda.events() >= 4);  // of two pairs, and the anchors if the GPU has not come to them
+    CHECK(host.cuda.events() <= 6);
+  }
+  host.cuda.Release();
+
+  REQUIRE(host.StartTiming());
+  host.Run("after", kMs);
+  REQUIRE(host.AwaitSpans("after", 1, &trace));
+  REQUIRE(fakes::WaitUntil([&] { return EventHost::Attribute(host.Incident(), "cuda_events.under_way") == ""; }));
+  host.recorder.Stop();
+  CHECK(host.cuda.events() == 0);
+  CHECK(host.cuda.streams() == 1);  // the host's
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a driver that hangs costs the stop its patience and no more", "[cuda_events]") {
+  EventHost host;
+  host.environment.stop_patience_ns = 50 * kMs;
+  host.environment.keep_patience_ns = 10 * kMs;
+  REQUIRE(host.StartTiming());
+  host.cuda.HangIn("cuEventQuery");
+  host.Run("hangs");
+  CHECK(EventHost::Attribute(host.Incident(), "cuda_events.late") != "");
+  host.recorder.Stop();
+  host.cuda.HangIn("");
+
+  REQUIRE(host.StartTiming());
+  host.Run("after");
+  model::Trace trace;
+  CHECK(host.AwaitSpans("after", 1, &trace));
+}
+
+TEST_CASE("the child of a fork does nothing, and the parent goes on", "[cuda_events][fork]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  std::optional<pitot::CudaEventScope> open(std::in_place, host.stream, "open");
+  const int status = fakes::InChild([&] {
+    open.reset();
+    { const pitot::CudaEventScope scope(host.stream, "child's"); }
+    return EventHost::Count(host.traces().empty() ? model::Trace() : host.traces().back(), "child's") == 0 ? 0 : 1;
+  });
+  CHECK(status == 0);
+  open.reset();
+  host.Run("parent's");
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("parent's", 1, &trace));
+  CHECK(EventHost::Count(trace, "open") == 1);
+}
+
+TEST_CASE("many threads time their batches while incidents are written and the collector comes and goes",
+          "[cuda_events][threads]") {
+  EventHost host;
+  host.event_options.pairs_per_context = 32;
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> scopes{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      host.cuda.MakeCurrent(host.context);
+      void* const stream = host.cuda.MakeStream();
+      while (!stop) {
+        const pitot::Batch batch = pitot::Batch::Begin("executor");
+        const pitot::CudaEventScope outer(stream, "outer"), inner(nullptr, "inner");
+        host.cuda.Enqueue(stream, 20'000);
+        ++scopes;
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
+      }
+    });
+  }
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(host.Start());
+    REQUIRE(host.Add().ok());
+    model::Trace trace;
+    CHECK(host.AwaitSpans("outer", 50, &trace));
+    CHECK(model::FindInconsistency(trace) == "");
+    host.recorder.Stop();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(host.cuda.broken_rules() == "");
+}

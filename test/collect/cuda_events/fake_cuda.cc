@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// FAKE_CUDA_OLD leaves out what came with CUDA 12 and what is optional, FAKE_CUDA_BROKEN a function that none lacks.
+#include "collect/cuda_events/fake_cuda.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <cmath>
+#include <condition_variable>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/clock.h"
+#include "collect/cuda_events/driver.h"
+
+#define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace fakes {
+namespace {
+
+namespace events = pitot::cuda_events;
+using Lock = std::unique_lock<std::mutex>;
+
+constexpr int kInvalidValue = 1, kInvalidHandle = 400;
+
+thread_local std::vector<void*> t_current;
+thread_local int t_capture_mode = 0;
+
+int64_t Now() { return pitot::base::ClockNs(CLOCK_MONOTONIC); }
+// What the GPU's own clock says: another beginning, 30 ppm too fast, 32 ns a tick.
+double GpuNs(int64_t ns) { return std::floor((static_cast<double>(ns) * 1.00003 + 7e9) / 32) * 32; }
+
+bool IsPitots() {
+  char name[16] = "";
+  pthread_getname_np(pthread_self(), name, sizeof name);
+  return std::strcmp(name, "pitot-events") == 0;
+}
+void* Current() { return t_current.empty() ? nullptr : t_current.back(); }
+
+struct Cuda final : FakeCuda {
+  struct Context {
+    bool is_there = true;
+    uint64_t id = 0;
+  };
+  struct Stream {
+    uint64_t id = 0;
+    int64_t busy_until_ns = 0;
+    bool is_capturing = false;
+    std::vector<int64_t> stamps;
+  };
+  struct Event {
+    void* context = nullptr;
+    void* stream = nullptr;
+    int64_t at_ns = -1;  // -1: never recorded
+    bool is_held = false;
+    size_t stamp = SIZE_MAX;
+  };
+
+  void Reset() override;
+  void* MakeContext() override;
+  void DestroyContext(void* context) override;
+  void MakeCurrent(void* context) override;
+  void* MakeStream() override;
+  void Enqueue(void* stream, int64_t duration_ns) override;
+  void SetCapturing(void* stream, bool is_capturing) override;
+  void Hold() override;
+  void Release() override;
+  void FailAt(uint64_t call, int result) override;
+  void HangIn(const std::string& function) override;
+  uint64_t calls() override;
+  uint64_t CallsOf(const std::string& function) override;
+  std::vector<int64_t> StampsOn(void* stream) override;
+  size_t events() override;
+  size_t streams() override;
+  std::string broken_rules() override;
+
+  // What a call begins with: counts it, may let it fail or hang.
+  int Enter(Lock* lock, const char* function);
+  bool IsThere(void* context);
+  Stream* Find(void* stream);  // null: there is none
+  void Break(const std::string& rule) { rules += rule + "; "; }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<void*, Context> contexts;
+  std::map<std::pair<void*, void*>, Stream> streams_of;  // by context and handle
+  std::map<void*, Event> events_made;
+  std::vector<void*> held;  // events, in order
+  bool is_held = false;
+  uint64_t next_id = 1;
+  uint64_t calls_made = 0, fail_at = 0;
+  int fail_with = 0;
+  std::string hang_in, rules;
+  std::map<std::string, uint64_t> calls_of;
+};
+
+Cuda g_cuda;
+
+int Cuda::Enter(Lock* lock, const char* function) {
+  *lock = Lock(mutex);
+  changed.notify_all();
+  ++calls_of[function];
+  changed.wait(*lock, [&] { return hang_in != function; });
+  return ++calls_made == fail_at ? fail_with : 0;
+}
+
+bool Cuda::IsThere(void* context) {
+  const auto found = contexts.find(context);
+  return found != contexts.end() && found->second.is_there;
+}
+
+Cuda::Stream* Cuda::Find(void* stream) {
+  const auto found = streams_of.find({Current(), stream});
+  return found != streams_of.end() ? &found->second : nullptr;
+}
+
+void Cuda::Reset() {
+  const std::lock_guard lock(mutex);
+  for (auto& [context, state] : contexts) state.is_there = false;
+  streams_of.clear();
+  events_made.clear();
+  held.clear();
+  is_held = false;
+  calls_made = fail_at = 0;
+  hang_in.clear();
+  calls_of.clear();
+  rules.clear();
+  t_current.clear();
+  changed.notify_all();
+}
+
+void* Cuda::MakeContext() {
+  const std::lock_guard lock(mutex);
+  const uint64_t id = next_id++;
+  void* context = nullptr;
+  for (auto& [known, state] : contexts) {
+    if (!state.is_there) context = known;
+  }
+  if (context == nullptr) context = reinterpret_cast<void*>(0x10000 + 64 * id);
+  contexts[context] = {true, id};
+  streams_of[{context, nullptr}].id = next_id++;
+  t_current = {context};
+  return context;
+}
+
+void Cuda::DestroyContext(void* context) {
+  const std::lock_guard lock(mutex);
+  contexts[context].is_there = false;
+  std::erase_if(streams_of, [&](const auto& stream) { return stream.first.first == context; });
+  std::erase_if(events_made, [&](const auto& event) { return event.second.context == context; });
+  std::erase_if(held, [&](void* event) { return events_made.count(event) == 0; });
+}
+
+void Cuda::MakeCurrent(void* context) {
+  t_current.clear();
+  if (context != nullptr) t_current.push_back(context);
+}
+
+void* Cuda::MakeStream() {
+  const std::lock_guard lock(mutex);
+  const uint64_t id = next_id++;
+  void* const stream = reinterpret_cast<void*>(0x20000000 + 64 * id);
+  streams_of[{Current(), stream}].id = id;
+  return stream;
+}
+
+void Cuda::Enqueue(void* stream, int64_t duration_ns) {
+  const std::lock_guard lock(mutex);
+  Stream& of = *Find(stream);
+  of.busy_until_ns = std::max(of.busy_until_ns, Now()) + duration_ns;
+}
+
+void Cuda::SetCapturing(void* stream, bool is_capturing) {
+  const std::lock_guard lock(mutex);
+  Find(stream)->is_capturing = is_capturing;
+}
+
+void Cuda::Hold() {
+  const std::lock_guard lock(mutex);
+  is_held = true;
+}
+
+void Cuda::Release() {
+  const std::lock_guard lock(mutex);
+  is_held = false;
+  for (void* made : held) {
+    Event& event = events_made[made];
+    event.is_held = false;
+    event.at_ns = Now();
+    Stream& stream = streams_of[{event.context, event.stream}];
+    if (event.stamp < stream.stamps.size()) stream.stamps[event.stamp] = event.at_ns;
+  }
+  held.clear();
+}
+
+void Cuda::FailAt(uint64_t call, int result) {
+  const std::lock_guard lock(mutex);
+  fail_at = call != 0 ? calls_made + call : 0;
+  fail_with = result;
+}
+
+void Cuda::HangIn(const std::string& function) {
+  const std::lock_guard lock(mutex);
+  hang_in = function;
+  changed.notify_all();
+}
+
+uint64_t Cuda::calls() {
+  const std::lock_guard lock(mutex);
+  return calls_made;
+}
+uint64_t Cuda::CallsOf(const std::string& function) {
+  const std::lock_guard lock(mutex);
+  return calls_of[function];
+}
+std::vector<int64_t> Cuda::StampsOn(void* stream) {
+  const std::lock_guard lock(mutex);
+  const Stream* const of = Find(stream);
+  return of != nullptr ? of->stamps : std::vector<int64_t>();
+}
+size_t Cuda::events() {
+  const std::lock_guard lock(mutex);
+  return events_made.size();
+}
+size_t Cuda::streams() {
+  const std::lock_guard lock(mutex);
+  size_t count = 0;
+  for (const auto& [key, stream] : streams_of) count += key.second != nullptr;
+  return count;
+}
+std::string Cuda::broken_rules() {
+  const std::lock_guard lock(mutex);
+  return rules;
+}
+
+// As those calls do that are not safe while a thread captures.
+int CheckCapture() {
+  if (t_capture_mode == events::kRelaxedCapture) return 0;
+  for (auto& [key, stream] : g_cuda.streams_of) {
+    if (!stream.is_capturing) continue;
+    g_cuda.Break("a call spoilt a capture");
+    return 900;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace fakes
+
+using fakes::g_cuda;
+using fakes::Lock;
+
+#define ENTER(function) \
+  Lock lock;            \
+  if (const int error = g_cuda.Enter(&lock, #function); error != 0) return error
+
+FAKE_EXPORT fakes::FakeCuda* fake_cuda() { return &g_cuda; }
+
+FAKE_EXPORT int cuCtxGetCurrent(void** context) {
+  ENTER(cuCtxGetCurrent);
+  *context = fakes::Current();
+  return 0;
+}
+FAKE_EXPORT int cuCtxPushCurrent_v2(void* context) {
+  ENTER(cuCtxPushCurrent);
+  if (!g_cuda.IsThere(context)) return fakes::events::kContextIsDestroyed;
+  fakes::t_current.push_back(context);
+  return 0;
+}
+FAKE_EXPORT int cuCtxPopCurrent_v2(void** context) {
+  // Whatever it says, the stack is right after.
+  Lock lock;
+  const int error = g_cuda.Enter(&lock, "cuCtxPopCurrent");
+  if (fakes::t_current.empty()) return fakes::events::kInvalidContext;
+  *context = fakes::Current();
+  fakes::t_current.pop_back();
+  return error;
+}
+FAKE_EXPORT int cuCtxGetDevice(int* device) {
+  ENTER(cuCtxGetDevice);
+  *device = 1;
+  return 0;
+}
+FAKE_EXPORT int cuEventCreate(void** event, unsigned int flags) {
+  ENTER(cuEventCreate);
+  if (flags != 0) g_cuda.Break("an event without a time");
+  if (!fakes::IsPitots()) g_cuda.Break("a host's thread makes events");
+  if (const int error = fakes::CheckCapture(); error != 0) return error;
+  *event = reinterpret_cast<void*>(0x40000000 + 64 * g_cuda.next_id++);
+  g_cuda.events_made[*event].context = fakes::Current();
+  return 0;
+}
+FAKE_EXPORT int cuEventDestroy_v2(void* event) {
+  ENTER(cuEventDestroy);
+  const auto found = g_cuda.events_made.find(event);
+  if (found == g_cuda.events_made.end()) {
+    g_cuda.Break("destroys what is no event");
+    return fakes::kInvalidHandle;
+  }
+  if (found->second.is_held || found->second.at_ns > fakes::Now()) g_cuda.Break("destroys an event in use");
+  g_cuda.events_made.erase(found);
+  return 0;
+}
+#ifndef FAKE_CUDA_BROKEN
+FAKE_EXPORT int cuEventRecord(void* event, void* stream) {
+  ENTER(cuEventRecord);
+  if (!g_cuda.IsThere(fakes::Current())) return fakes::events::kContextIsDestroyed;
+  const auto found = g_cuda.events_made.find(event);
+  fakes::Cuda::Stream* const on = g_cuda.Find(stream);
+  if (found == g_cuda.events_made.end() || on == nullptr || found->second.context != fakes::Current()) {
+    g_cuda.Break("records what is no event, or on no stream");
+    return fakes::kInvalidHandle;
+  }
+  if (on->is_capturing) g_cuda.Break("records into a graph");
+  fakes::Cuda::Event& made = found->second;
+  made.is_held = g_cuda.is_held;
+  made.stream = stream;
+  made.at_ns = std::max(fakes::Now(), on->busy_until_ns);
+  if (made.is_held) g_cuda.held.push_back(event);
+  if (!fakes::IsPitots()) {
+    made.stamp = on->stamps.size();
+    on->stamps.push_back(made.at_ns);
+  }
+  return 0;
+}
+#endif
+FAKE_EXPORT int cuEventQuery(void* event) {
+  ENTER(cuEventQuery);
+  if (!fakes::IsPitots()) g_cuda.Break("a host's thread asks for events");
+  if (const int error = fakes::CheckCapture(); error != 0) return error;
+  const auto found = g_cuda.events_made.find(event);
+  if (found == g_cuda.events_made.end()) {
+    g_cuda.Break("asks for what is no event");
+    return fakes::kInvalidHandle;
+  }
+  return found->second.is_held || found->second.at_ns > fakes::Now() ? fakes::events::kNotReady : 0;
+}
+FAKE_EXPORT int cuEventElapsedTime(float* ms, void* from, void* to) {
+  ENTER(cuEventElapsedTime);
+  const auto first = g_cuda.events_made.find(from), second = g_cuda.events_made.find(to);
+  if (first == g_cuda.events_made.end() || second == g_cuda.events_made.end()) {
+    g_cuda.Break("measures what is no event");
+    return fakes::kInvalidHandle;
+  }
+  for (const auto& [handle, event] : {*first, *second}) {
+    if (event.at_ns < 0) return fakes::kInvalidHandle;
+    if (event.is_held || event.at_ns > fakes::Now()) return fakes::events::kNotReady;
+  }
+  *ms = static_cast<float>((fakes::GpuNs(second->second.at_ns) - fakes::GpuNs(first->second.at_ns)) / 1e6);
+  return 0;
+}
+FAKE_EXPORT int cuStreamCreate(void** stream, unsigned int flags) {
+  if (flags != 1) g_cuda.Break("a stream that blocks");
+  ENTER(cuStreamCreate);
+  const uint64_t id = g_cuda.next_id++;
+  *stream = reinterpret_cast<void*>(0x20000000 + 64 * id);
+  g_cuda.streams_of[{fakes::Current(), *stream}].id = id;
+  return 0;
+}
+FAKE_EXPORT int cuStreamDestroy_v2(void* stream) {
+  ENTER(cuStreamDestroy);
+  if (g_cuda.streams_of.erase({fakes::Current(), stream}) == 0) g_cuda.Break("destroys what is no stream");
+  return 0;
+}
+FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {
+  ENTER(cuThreadExchangeStreamCaptureMode);
+  std::swap(*mode, fakes::t_capture_mode);
+  return 0;
+}
+#ifndef FAKE_CUDA_OLD
+FAKE_EXPORT int cuStreamIsCapturing(void* stream, int* status) {
+  ENTER(cuStreamIsCapturing);
+  const fakes::Cuda::Stream* const of = g_cuda.Find(stream);
+  if (of == nullptr) return fakes::kInvalidValue;
+  *status = of->is_capturing ? 1 : 0;
+  return 0;
+}
+FAKE_EXPORT int cuCtxGetId(void* context, unsigned long long* id) {
+  ENTER(cuCtxGetId);
+  if (!g_cuda.IsThere(context)) return fakes::events::kContextIsDestroyed;
+  *id = g_cuda.contexts[context].id;
+  return 0;
+}
+FAKE_EXPORT int cuStreamGetId(void* stream, unsigned long long* id) {
+  ENTER(cuStreamGetId);
+  const fakes::Cuda::Stream* const of = g_cuda.Find(stream);
+  if (of == nullptr) return fakes::kInvalidValue;
+  *id = of->id;
+  return 0;
+}
+FAKE_EXPORT int cuDeviceGetName(char* name, int size, int device) {
+  ENTER(cuDeviceGetName);
+  if (device != 1 || size < 16) return fakes::kInvalidValue;
+  std::strncpy(name, "Fake GPU", static_cast<size_t>(size));
+  return 0;
+}
+#endif

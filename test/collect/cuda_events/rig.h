@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host whose CUDA is the fake one's.
+#ifndef PITOT_TEST_COLLECT_CUDA_EVENTS_RIG_H_
+#define PITOT_TEST_COLLECT_CUDA_EVENTS_RIG_H_
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "collect/cuda_events/collector.h"
+#include "collect/cuda_events/fake_cuda.h"
+#include "fakes/wait_until.h"
+#include "session/host.h"
+
+namespace fakes {
+
+inline constexpr int64_t kMs = 1'000'000;
+
+struct EventHost : session_test::Host {
+  explicit EventHost(const char* library = PITOT_FAKE_CUDA) : cuda(*LoadFakeCuda(library)) {
+    cuda.Reset();
+    context = cuda.MakeContext();
+    stream = cuda.MakeStream();
+    environment.library = library;
+    options.depth = pitot::Depth::kScopes;
+    options.max_incidents_per_cause_and_hour = 1'000'000;
+  }
+  pitot::Status Add() { return recorder.Add(pitot::cuda_events::MakeCollector(event_options, environment)); }
+  // The collector runs and its pool is made. Not more than one scope of "warm up".
+  bool StartTiming() { return Start() && Add().ok() && WarmUp(); }
+  bool WarmUp() {
+    const uint64_t before = cuda.CallsOf("cuEventRecord");
+    return WaitUntil([&] {
+      const pitot::CudaEventScope scope(stream, "warm up");
+      return cuda.CallsOf("cuEventRecord") != before;
+    });
+  }
+  // Nothing is under way: the collector's thread asks the driver for nothing.
+  bool Settle() {
+    return WaitUntil([&] { return Attribute(Incident(), "cuda_events.under_way").empty(); });
+  }
+  // A scope around work of so long.
+  void Run(const char* name, int64_t duration_ns = 0) {
+    const pitot::CudaEventScope scope(stream, name);
+    cuda.Enqueue(stream, duration_ns);
+  }
+  pitot::model::Trace Incident() { return TriggerAndFlush() ? traces().back() : pitot::model::Trace(); }
+  // Of the first that has so many spans of that name.
+  bool AwaitSpans(const char* name, uint32_t count, pitot::model::Trace* trace) {
+    return WaitUntil([&] {
+      *trace = Incident();
+      return Count(*trace, name) >= count;
+    });
+  }
+
+  static uint32_t Find(const pitot::model::Trace& trace, std::string_view name) {
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.kind[row] == pitot::model::GpuKind::kSpan && trace.strings[trace.gpu.name[row]] == name) return row;
+    }
+    return pitot::model::kNone;
+  }
+  static uint32_t Count(const pitot::model::Trace& trace, std::string_view name) {
+    uint32_t count = 0;
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) count += trace.strings[trace.gpu.name[row]] == name;
+    return count;
+  }
+  static std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
+    for (const auto& attribute : trace.attributes) {
+      if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+    }
+    return "";
+  }
+  static int NumberOf(const pitot::model::Trace& trace, std::string_view key) {
+    return std::atoi(Attribute(trace, key).c_str());
+  }
+
+  FakeCuda& cuda;
+  void* context = nullptr;
+  void* stream = nullptr;
+  pitot::CudaEventOptions event_options;
+  pitot::cuda_events::Environment environment;
+};
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_COLLECT_CUDA_EVENTS_RIG_H_
