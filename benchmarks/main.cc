@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   pitot::benchmarks::RegisterRequests();
   pitot::benchmarks::RegisterMemory();
   pitot::benchmarks::RegisterIncidents();
+  pitot::benchmarks::RegisterGpuRecords();
   const size_t run = benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
   std::fputs(pitot::benchmarks::Table().c_str(), stderr);

@@ -12,6 +12,7 @@ void RegisterScopes();
 void RegisterRequests();
 void RegisterMemory();
 void RegisterIncidents();
+void RegisterGpuRecords();
 
 // Compresses as PerfettoOptions::compress wants it; null where this build has no zlib.
 using Compress = uint64_t (*)(void* context, const void* data, uint64_t size, void* out, uint64_t capacity);

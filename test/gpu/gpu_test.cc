@@ -2,6 +2,8 @@
 //
 // The collector over a real CUPTI and a real GPU. Each test is a process of its own (tools/gpu_check starts it so):
 // what CUPTI has once done to a process stays.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -57,6 +59,17 @@ std::vector<uint32_t> Kernels(const model::Trace& trace, std::string_view part) 
     if (trace.gpu.kind[i] == model::GpuKind::kKernel && Has(Name(trace, i), part)) rows.push_back(i);
   }
   return rows;
+}
+
+double Mib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+uint64_t ResidentBytes() {
+  unsigned long long pages = 0, resident = 0;
+  if (std::FILE* const file = std::fopen("/proc/self/statm", "re"); file != nullptr) {
+    if (std::fscanf(file, "%llu %llu", &pages, &resident) != 2) resident = 0;
+    std::fclose(file);
+  }
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
 void Say(const model::Trace& trace) {
@@ -303,6 +316,32 @@ TEST_CASE("a million kernels a second: the newest survive, memory is bounded, lo
               (static_cast<double>(free_before) - static_cast<double>(gpu::FreeDeviceBytes())) / (1 << 20));
   CHECK_FALSE(nodes.empty());
   CHECK_FALSE(trace.gpu_losses.empty());
+}
+
+TEST_CASE("36 million nodes later neither memory has grown nor a timestamp gone bad", "[gpu][soak]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip()) return;
+  const gpu::Stream stream = gpu::MakeStream();
+  gpu::Graph* const graph = gpu::Capture(stream, 1000, nullptr);
+  const auto replay = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      gpu::Replay(graph, stream);
+      if (i % 20 == 19) gpu::SynchronizeStream(stream);
+    }
+    gpu::SynchronizeStream(stream);
+  };
+  replay(4000);
+  const uint64_t resident = ResidentBytes(), device = gpu::FreeDeviceBytes();
+  replay(32'000);
+  const double grown = Mib(ResidentBytes()) - Mib(resident), taken = Mib(device) - Mib(gpu::FreeDeviceBytes());
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  std::printf("36 million nodes, of the last 32 million: %.1f MiB resident, %.1f MiB of the device\n", grown, taken);
+  REQUIRE(std::string(gpu::LastError()) == "");
+  CHECK_FALSE(Kernels(trace, "Empty").empty());
+  for (const auto& attribute : trace.attributes) CHECK(trace.strings[attribute.key] != "cupti.bad_timestamps");
+  CHECK(grown < 8);
+  CHECK(taken < 16);
 }
 
 TEST_CASE("a device that is reset under the recorder harms nobody", "[gpu][reset]") {

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""How much of what GPUs did for slow requests is in their incidents, by the fault that made them slow.
+
+`run` starts the image server on a GPU once for each fault, drives it, and keeps its incidents' dumps. `table` reads them, with
+the command line tool, where that is built:
+
+    benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- more options of the server]
+    benchmarks/gpu_coverage.py table FOLDER --pitot build/release/bin/pitot
+
+A slow request is one beyond the server's objective that had GPU work. It is covered where at least 80 % of the time in which
+its GPU work ran was recorded at the depth of kernels. Requests that were slow before anything was armed are shown apart: those
+of a fault's first incident.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SLO_MS = 25
+FAULTS = {
+    "slow_decode_spin": "rate=0.004,dose_ms=60",
+    "slow_decode_sleep": "rate=0.004,dose_ms=60",
+    "lock_held": "rate=0.004,dose_ms=60",
+    "batch_timeout": "rate=0.02,dose_ms=60",
+    "page_faults": "rate=0.004,dose_mib=128",
+    "cpu_spinners": "rate=0.002,dose_ms=100,threads=32",
+}
+
+
+def run_fault(fault, options):
+    folder = options.folder / fault
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        temporary = pathlib.Path(temporary)
+        command = [options.binaries / "image_server", "--port", "0", "--port-file", temporary / "port", "--device", "cuda",
+                   "--incident-dir", temporary / "incidents", "--slo-ms", str(SLO_MS), "--fault", f"{fault}:{FAULTS[fault]}",
+                   *options.server_options]
+        with open(folder / "server.log", "w", encoding="utf-8") as log:
+            server = subprocess.Popen(command, stdout=log, stderr=log)
+            try:
+                deadline = time.monotonic() + 60
+                while not (temporary / "port").exists():
+                    if server.poll() is not None or time.monotonic() > deadline:
+                        sys.exit(f"gpu_coverage: the server did not start, see {folder}/server.log")
+                    time.sleep(0.1)
+                subprocess.run([options.binaries / "load_generator", "--port", (temporary / "port").read_text().strip(),
+                                "--closed", "--concurrency", "8", "--duration", str(options.seconds), "--image-size", "64"],
+                               check=True, stdout=subprocess.DEVNULL)
+            finally:
+                server.send_signal(signal.SIGTERM)
+                server.wait(30)
+        dumps = sorted((temporary / "incidents").glob("*/dump.pitot"))
+        for number, dump in enumerate(dumps):
+            shutil.copy(dump, folder / f"{number:03}.pitot")
+        print(f"{fault}: {len(dumps)} incidents", flush=True)
+
+
+def requests_of(pitot, dump):
+    done = subprocess.run([pitot, "requests", "--json", "--limit", "0", dump], capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1):
+        sys.exit(f"gpu_coverage: {dump}: {done.stderr}")
+    return json.loads(done.stdout)["requests"] if done.stdout.strip() else []
+
+
+def print_table(options):
+    print(f"{'fault':<20}{'incidents':>10}{'first incident':>18}{'later ones':>14}{'covered':>9}")
+    for fault in FAULTS:
+        dumps = sorted((options.folder / fault).glob("*.pitot"))
+        first, later, seen = [], [], set()
+        for number, dump in enumerate(dumps):
+            for request in requests_of(options.pitot, dump):
+                is_slow = (request.get("latency_ms") or 0) >= SLO_MS
+                if not is_slow or request.get("outcome") != "ok" or request["id"] in seen:
+                    continue
+                seen.add(request["id"])
+                (later if number > 0 else first).append((request.get("coverage") or 0) >= 0.8)
+        share = f"{100 * sum(later) / len(later):.0f} %" if later else "-"
+        print(f"{fault:<20}{len(dumps):>10}{f'{sum(first)} of {len(first)}':>18}{f'{sum(later)} of {len(later)}':>14}{share:>9}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=("run", "table"))
+    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("--binaries", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
+    parser.add_argument("--pitot", type=pathlib.Path, default=pathlib.Path("build/release/bin/pitot"))
+    parser.add_argument("--seconds", type=float, default=10, help="of load for each fault (default: %(default)s)")
+    parser.add_argument("--faults", default=",".join(FAULTS), help="only these, by commas")
+    parser.add_argument("server_options", nargs="*", help="after --: more options for the server")
+    options = parser.parse_args()
+    if options.action == "table":
+        return print_table(options)
+    for fault in options.faults.split(","):
+        run_fault(fault, options)
+    return None
+
+
+if __name__ == "__main__":
+    main()
