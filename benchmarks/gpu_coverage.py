@@ -5,7 +5,7 @@
 `run` starts the image server on a GPU once for each fault, drives it, and keeps its incidents' dumps. `table` reads them, with
 the command line tool, where that is built:
 
-    benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- more options of the server]
+    benchmarks/gpu_coverage.py run FOLDER --binaries build/release/bin [-- OPTIONS OF THE SERVER]
     benchmarks/gpu_coverage.py table FOLDER --pitot build/release/bin/pitot
 
 A slow request is one beyond the server's objective that had GPU work. It is covered where at least 80 % of the time in which
@@ -93,8 +93,10 @@ def main():
     parser.add_argument("--pitot", type=pathlib.Path, default=pathlib.Path("build/release/bin/pitot"))
     parser.add_argument("--seconds", type=float, default=10, help="of load for each fault (default: %(default)s)")
     parser.add_argument("--faults", default=",".join(FAULTS), help="only these, by commas")
-    parser.add_argument("server_options", nargs="*", help="after --: more options for the server")
-    options = parser.parse_args()
+    # What follows -- argparse would not take after other options.
+    cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
+    options = parser.parse_args(sys.argv[1:cut])
+    options.server_options = sys.argv[cut + 1:]
     if options.action == "table":
         return print_table(options)
     for fault in options.faults.split(","):

@@ -75,6 +75,7 @@ class Sampler {
 
   std::vector<DeviceInfo> FindDevices(uint32_t count);
   void LeaveOutMissingFunctions(DeviceEntry* device) noexcept;
+  bool IsOncePerSecond(const DeviceEntry& device) const noexcept;
   bool IsDue(const DeviceEntry& device, Source source) const noexcept;
   void Fail(DeviceEntry* device, Source source, Result result) noexcept;
   // Takes note of what a call returned; true if it succeeded.

@@ -183,6 +183,28 @@ TEST_CASE("time with lowered clocks is counted from the start, by the fields of 
   CHECK(trace.attributes.at("nvml.0.hw_thermal_time") == "NOT_SUPPORTED");
 }
 
+TEST_CASE("the times that take the driver long are asked for once a second", "[nvml]") {
+  Rig rig;
+  rig.Script([](FakeNvml& fake) {
+    fake.driver_version = "580.65.06";
+    fake.gpus[0].fields = {{269, {1}}, {270, {1}}, {271, {1}}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(50 * kMs));
+  rig.Script([](FakeNvml& fake) {
+    for (auto& [id, field] : fake.gpus[0].fields) field.value += 500;
+  });
+  REQUIRE(rig.timer->Pass(100 * kMs));
+  CHECK(rig.AskBack(kSecond).Of("time in SW thermal slowdown").values() == Values{0, 500});
+  CHECK(rig.AskBack(kSecond).Of("time in HW thermal slowdown").values() == Values{0});
+  REQUIRE(rig.timer->Pass(kSecond));
+  const Trace trace = rig.AskBack(2 * kSecond);
+  for (const char* name : {"time in HW thermal slowdown", "time in HW power brake slowdown"}) {
+    REQUIRE(trace.Has(name));
+    CHECK(trace.Of(name).values() == Values{0, 500});
+  }
+}
+
 TEST_CASE("a driver without fields for lowered clocks is not asked for others' numbers", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
