@@ -28,11 +28,11 @@ struct CuptiOptions {
   // are.
   bool graph_level = false;
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
-  // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded: by 4 to
-  // 8 % of small models that are launched eagerly, by nothing where the GPU is what is waited for (docs/gpu.md). Pitot
-  // forecasts it from short looks at the calls, and records no kernels at kAuto while the forecast is above this or not
-  // known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is not
-  // asked for.
+  // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded: by 4
+  // to 8 % of small models that are launched eagerly, by nothing where the GPU is what is waited for (docs/gpu.md).
+  // Pitot forecasts it from short looks at the calls, and records no kernels at kAuto while the forecast is above this
+  // or not known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is
+  // not asked for.
   double lasting_cost_percent = 1;
 };
 
