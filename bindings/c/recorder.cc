@@ -267,6 +267,7 @@ pitot_cupti ToC(const CuptiOptions& from) noexcept {
   to.graph_level = from.graph_level;
   to.library = from.library;
   to.memory_bytes = from.memory_bytes;
+  to.lasting_cost_percent = from.lasting_cost_percent;
   return to;
 }
 
@@ -357,6 +358,7 @@ pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupt
   cpp.library = values.library;
   cpp.memory_bytes = values.memory_bytes;
   cpp.graph_level = values.graph_level != 0;
+  cpp.lasting_cost_percent = values.lasting_cost_percent;
   return Say(recorder->recorder.Add(MakeCuptiCollector(cpp)), message, message_size);
 }
 

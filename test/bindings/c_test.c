@@ -248,7 +248,7 @@ static void StructsOfCollectorsFollowTheRules(void) {
   pitot_cupti_init(&cupti.known, sizeof cupti);
   CHECK("init gives CUPTI's defaults and zeroes what the library does not know",
         cupti.known.size == sizeof cupti && cupti.known.graph_level == 0 && cupti.known.library == NULL &&
-            cupti.known.memory_bytes == 64u << 20 && cupti.unknown == 0);
+            cupti.known.memory_bytes == 64u << 20 && cupti.known.lasting_cost_percent == 1 && cupti.unknown == 0);
   cupti.unknown = 1;
   CHECK("a newer caller's CUPTI is refused where it sets what is unknown",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));
@@ -260,6 +260,11 @@ static void StructsOfCollectorsFollowTheRules(void) {
   cupti.known.memory_bytes = 1;  // refused where it is read
   CHECK("an older caller's CUPTI has the default of what it does not know",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_NOT_FOUND);
+  cupti.known.size = sizeof cupti.known;
+  cupti.known.memory_bytes = 8u << 20;
+  cupti.known.lasting_cost_percent = -1;
+  CHECK("what recording may leave behind is not below nothing",
+        pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("lasting_cost"));
   cupti.known.size = 0;
   CHECK("CUPTI without a size is refused",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));

@@ -463,6 +463,8 @@ class Collectors(WithFolder):
         recorder = self.start()
         self.assertEqual(recorder.stats().depth,
                          (pitot.Depth.SCOPES, "", None, (None,) * 4, (None,) * 4, (0,) * 4, 0, 0))
+        with self.assertRaisesRegex(pitot.InvalidArgument, "lasting_cost_percent"):
+            recorder.add_cupti(lasting_cost_percent=-1)
         self.assertTrue(recorder.add_cupti(library=os.environ["PITOT_FAKE_CUPTI"], memory_bytes=self.MEMORY))
         self.assertIn("scopes", recorder.stats().depth.state)
         self.assertTrue(recorder.set_depth(pitot.Depth.KERNELS))

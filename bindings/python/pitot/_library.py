@@ -50,7 +50,8 @@ class Options(ctypes.Structure):
 
 
 class Cupti(ctypes.Structure):
-    _fields_ = [("size", c_uint32), ("graph_level", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
+    _fields_ = [("size", c_uint32), ("graph_level", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64),
+                ("lasting_cost_percent", c_double)]
 
 
 class Nvml(ctypes.Structure):

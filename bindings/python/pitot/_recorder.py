@@ -268,14 +268,16 @@ class Recorder:
         return self._failure_or(lib.recorder_set_depth, lib.constant("depth", depth))
 
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
-                  memory_bytes: Optional[int] = None, graph_level: bool = False) -> Status:
+                  memory_bytes: Optional[int] = None, graph_level: bool = False,
+                  lasting_cost_percent: Optional[float] = None) -> Status:
         """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
 
-        `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level` means.
+        `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level` and
+        `lasting_cost_percent` mean.
         A false Status says why GPUs are not recorded.
         """
         fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
-                  "graph_level": graph_level}
+                  "graph_level": graph_level, "lasting_cost_percent": lasting_cost_percent}
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
     def pause_cupti(self) -> Status:

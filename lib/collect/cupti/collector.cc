@@ -246,6 +246,9 @@ Status CuptiCollector::Open() {
   if (memory_bytes_ < kLeastBytes)
     return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu, and must be at least %llu",
                  static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes));
+  if (!(lasting_cost_percent_ >= 0))
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::lasting_cost_percent is %g, and must be at least 0",
+                 lasting_cost_percent_);
   Api api;
   if (Status status = LoadCupti(library_, &api); !status.ok()) return status;
   const Strides strides = ProbeStrides(api);

@@ -142,6 +142,7 @@ typedef struct pitot_cupti {
   uint32_t graph_level;  // 0 or 1
   const char* library;   // NULL: found
   uint64_t memory_bytes;
+  double lasting_cost_percent;  // since revision 2
 } pitot_cupti;
 PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
 // Records what NVIDIA GPUs do, for good; before the first use of CUDA. NULL: the defaults. Errors: PITOT_UNAVAILABLE
