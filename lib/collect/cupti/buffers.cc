@@ -27,11 +27,21 @@ std::unique_ptr<BufferPool> BufferPool::Make(uint32_t count, uint32_t bytes) noe
     return nullptr;
   }
   if (pool->slots_ == nullptr || !pool->free_.Reserve(count) || !pool->completed_.Reserve(count)) return nullptr;
-  for (uint32_t i = 0; i < count; ++i) pool->free_.Push(i);
+  for (uint32_t i = 0; i < count; ++i) {
+    pool->slots_[i].memory.store(pool->memory_ + uint64_t{i} * bytes, std::memory_order_relaxed);
+    pool->free_.Push(i);
+  }
   return pool;
 }
 
-BufferPool::~BufferPool() { munmap(memory_, uint64_t{count_} * bytes_); }
+BufferPool::~BufferPool() {
+  for (uint32_t i = 0; slots_ != nullptr && i < count_; ++i) {
+    uint8_t* const memory = At(i);
+    if (memory != nullptr && (memory < memory_ || memory >= memory_ + uint64_t{count_} * bytes_))
+      munmap(memory, bytes_);
+  }
+  munmap(memory_, uint64_t{count_} * bytes_);
+}
 
 uint8_t* BufferPool::Take() noexcept {
   Count(requested_);
@@ -49,12 +59,21 @@ uint8_t* BufferPool::Take() noexcept {
   return At(index);
 }
 
-bool BufferPool::Complete(uint8_t* buffer, uint64_t valid) noexcept {
+uint32_t BufferPool::IndexOf(const uint8_t* buffer) const noexcept {
   const auto offset = static_cast<uint64_t>(buffer - memory_);
-  const bool is_ours = buffer >= memory_ && offset < uint64_t{count_} * bytes_ && offset % bytes_ == 0;
-  const auto index = static_cast<uint32_t>(offset / bytes_);
+  if (buffer >= memory_ && offset < uint64_t{count_} * bytes_)
+    return buffer == At(static_cast<uint32_t>(offset / bytes_)) ? static_cast<uint32_t>(offset / bytes_) : kNoIndex;
+  if (written_off_.load(std::memory_order_relaxed) == 0) return kNoIndex;
+  for (uint32_t index = 0; index < count_; ++index) {
+    if (At(index) == buffer) return index;
+  }
+  return kNoIndex;
+}
+
+bool BufferPool::Complete(uint8_t* buffer, uint64_t valid) noexcept {
+  const uint32_t index = IndexOf(buffer);
   State out = kOut;
-  if (!is_ours || !slots_[index].state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
+  if (index == kNoIndex || !slots_[index].state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
     Count(foreign_);
     return false;
   }
@@ -71,11 +90,17 @@ uint32_t BufferPool::WriteOff() noexcept {
     Slot& slot = slots_[index];
     State out = kOut;
     if (slot.state.load(std::memory_order_acquire) != kOut || slot.era.load(std::memory_order_relaxed) == era) continue;
-    if (!slot.state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) continue;
+    if (written_off_.load(std::memory_order_relaxed) >= count_) break;
+    void* const memory =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED) break;
+    if (!slot.state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
+      munmap(memory, bytes_);
+      continue;
+    }
+    slot.memory.store(static_cast<uint8_t*>(memory), std::memory_order_relaxed);
     Count(written_off_);
     ++count;
-    slot.valid = bytes_;
-    Zero(index);
     free_.Push(index);
   }
   return count;

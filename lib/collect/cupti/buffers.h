@@ -45,8 +45,8 @@ class BufferPool {
   // Somebody else's callbacks were registered and got what CUPTI completed: buffers that went out before are from now
   // on of a former era.
   void BeginEra() noexcept { era_.fetch_add(1, std::memory_order_relaxed); }
-  // Takes for its own again what has not come back of former eras. CUPTI may complete it yet, which is then foreign; if
-  // it still writes to it, records are garbled, and no more. Returns how many. Thread: one.
+  // Gives up what has not come back of former eras. CUPTI may write to it and complete it yet, so that memory is never
+  // used again: other memory takes its place, of as many buffers as there are at most. Returns how many. Thread: one.
   uint32_t WriteOff() noexcept;
 
   // Hands what was completed to `read(buffer, valid)`, first the one completed first, then zeroes it and frees it. No
@@ -69,6 +69,7 @@ class BufferPool {
   struct Slot {
     std::atomic<State> state{kHome};
     std::atomic<uint32_t> era{0};  // in which it went out
+    std::atomic<uint8_t*> memory{nullptr};
     uint64_t valid = 0;
   };
   struct GiveBack {
@@ -79,10 +80,14 @@ class BufferPool {
 
   BufferPool(uint8_t* memory, std::unique_ptr<Slot[]> slots, uint32_t count, uint32_t bytes) noexcept
       : memory_(memory), slots_(std::move(slots)), count_(count), bytes_(bytes) {}
-  uint8_t* At(uint32_t index) const { return memory_ + static_cast<uint64_t>(index) * bytes_; }
+  uint8_t* At(uint32_t index) const { return slots_[index].memory.load(std::memory_order_relaxed); }
+  // kNoIndex: none of ours.
+  uint32_t IndexOf(const uint8_t* buffer) const noexcept;
   void Zero(uint32_t index) noexcept;
 
-  uint8_t* const memory_;
+  static constexpr uint32_t kNoIndex = ~0u;
+
+  uint8_t* const memory_;  // of the first of each
   const std::unique_ptr<Slot[]> slots_;
   const uint32_t count_, bytes_;
   IndexQueue free_, completed_;

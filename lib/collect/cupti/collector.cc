@@ -202,7 +202,7 @@ class CuptiCollector final : public Collector {
   int64_t drained_ns_ = 0, paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
   BufferCounts before_, seen_;
   uint64_t bad_seen_ = 0, submissions_seen_ = 0;
-  int64_t look_due_ns_ = 0, write_off_ns_ = INT64_MAX;
+  int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
 
   uint32_t asked_seen_ = 0;
@@ -442,7 +442,7 @@ void CuptiCollector::ForecastLastingCost(int64_t now_ns) {
   const bool was_looking = std::exchange(is_looking_, false);
   if (was_looking) {
     control_->SetLook(false);
-    cost.EndLook();
+    cost.EndLook(now_ns - look_begin_ns_);
     if (cost.is_known()) lasting_percent_.store(cost.percent(), std::memory_order_relaxed);
     look_due_ns_ = now_ns + (cost.is_known() ? kBetweenLaterLooksNs : kBetweenLooksNs);
     return;
@@ -453,6 +453,7 @@ void CuptiCollector::ForecastLastingCost(int64_t now_ns) {
   look_due_ns_ = now_ns + (is_wanted ? kLookNs : kBetweenLooksNs);
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
   is_looking_ = true;
+  look_begin_ns_ = now_ns;
   control_->SetLook(true);
 }
 

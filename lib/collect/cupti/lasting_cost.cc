@@ -19,19 +19,31 @@ void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->loa
 
 }  // namespace
 
+// The thread's row, emptied where it is of an earlier look: who was stopped in the middle of Add adds to what nobody
+// reads any more.
 LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
+  const uint32_t look = look_.load(kRelaxed);
   for (uint32_t i = 0; i < kThreads; ++i) {
     Thread& thread = threads_[((id * 0x9e3779b97f4a7c15u >> 58) + i) % kThreads];
-    uint64_t free = 0;
-    if (thread.id.load(kRelaxed) == id || thread.id.compare_exchange_strong(free, id, kRelaxed) || free == id)
-      return &thread;
+    uint64_t owner = thread.id.load(kRelaxed);
+    const bool is_its = owner == id, is_free = owner == 0 || thread.look.load(kRelaxed) != look;
+    if (!is_its && (!is_free || !thread.id.compare_exchange_strong(owner, id, kRelaxed))) continue;
+    if (!is_its || thread.look.load(kRelaxed) != look) {
+      for (auto* value : {&thread.launches, &thread.wait_ns, &thread.busy_ns, &thread.end_ns})
+        value->store(0, kRelaxed);
+      thread.begin_ns.store(INT64_MIN, kRelaxed);
+      thread.kind.store(CallKind::kOther, kRelaxed);
+      thread.look.store(look, kRelaxed);
+    }
+    return &thread;
   }
   return nullptr;
 }
 
 void LastingCost::Add(uint64_t id, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept {
+  if (id == 0 || end_ns < begin_ns) return;
   Thread* const thread = Find(id);
-  if (thread == nullptr || id == 0 || end_ns < begin_ns) return;
+  if (thread == nullptr) return;
   const int64_t last_begin_ns = thread->begin_ns.load(kRelaxed), last_end_ns = thread->end_ns.load(kRelaxed);
   const CallKind last = thread->kind.load(kRelaxed);
   int64_t from_ns = begin_ns;
@@ -51,24 +63,31 @@ void LastingCost::Add(uint64_t id, CallKind kind, int64_t begin_ns, int64_t end_
   thread->kind.store(kind, kRelaxed);
 }
 
-void LastingCost::EndLook() noexcept {
+void LastingCost::EndLook(int64_t ns) noexcept {
   double percent = 0;
   int64_t launches = 0;
-  for (Thread& thread : threads_) {
-    const int64_t of_thread = thread.launches.exchange(0, kRelaxed);
-    const int64_t wait_ns = thread.wait_ns.exchange(0, kRelaxed), busy_ns = thread.busy_ns.exchange(0, kRelaxed);
-    thread.id.store(0, kRelaxed);
-    thread.begin_ns.store(INT64_MIN, kRelaxed);
-    thread.end_ns.store(0, kRelaxed);
-    thread.kind.store(CallKind::kOther, kRelaxed);
+  const uint32_t look = look_.fetch_add(1, kRelaxed);
+  for (const Thread& thread : threads_) {
+    if (thread.id.load(kRelaxed) == 0 || thread.look.load(kRelaxed) != look) continue;
+    const int64_t of_thread = thread.launches.load(kRelaxed), busy_ns = thread.busy_ns.load(kRelaxed);
     launches += of_thread;
     if (of_thread < kLeastLaunches || busy_ns <= 0) continue;
-    const auto added_ns = static_cast<double>(of_thread * kPerLaunchNs - wait_ns);
+    const auto added_ns = static_cast<double>(of_thread * kPerLaunchNs - thread.wait_ns.load(kRelaxed));
     percent = std::max(percent, 100 * added_ns / static_cast<double>(busy_ns));
   }
-  if (launches >= kLeastLaunches) percents_[looks_++ % kLooks] = percent;
+  if (launches >= kLeastLaunches) {
+    percents_[looks_++ % kLooks] = percent;
+    sparse_percent_ = sparse_looks_ = 0;
+  } else if (launches > 0) {
+    ++sparse_looks_;
+    sparse_percent_ =
+        std::max(sparse_percent_, 100 * static_cast<double>(launches * kPerLaunchNs) / static_cast<double>(ns));
+  }
 }
 
-double LastingCost::percent() const noexcept { return *std::max_element(std::begin(percents_), std::end(percents_)); }
+double LastingCost::percent() const noexcept {
+  if (sparse_looks_ >= kSparseLooks) return sparse_percent_;
+  return *std::max_element(std::begin(percents_), std::end(percents_));
+}
 
 }  // namespace pitot::cupti

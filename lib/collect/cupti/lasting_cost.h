@@ -31,25 +31,29 @@ class LastingCost {
   static constexpr int64_t kPauseNs = 1'000'000;
   static constexpr int64_t kNoWaitNs = 10'000;   // a call that waits for nothing takes as long
   static constexpr uint32_t kLooks = 5;          // of which the dearest counts
-  static constexpr int64_t kLeastLaunches = 20;  // in a look, for it to say something
-  static constexpr uint32_t kThreads = 64;       // more are not looked at
+  static constexpr int64_t kLeastLaunches = 20;  // in a look, for it to say how dense they are
+  // So many looks in a row that saw fewer say that launches are few: a work of which each look sees a tenth has been
+  // seen.
+  static constexpr uint32_t kSparseLooks = 50;
+  static constexpr uint32_t kThreads = 64;  // more are not looked at
 
   // Threads: any; those of one thread in turn, a call inside another before that one. Cost: 10 ns; no lock, no
   // allocation.
   void Add(uint64_t thread, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept;
   // Nothing is known any more. Thread: that of EndLook.
-  void Forget() noexcept { looks_ = 0; }
-  // A look is over. Thread: one.
-  void EndLook() noexcept;
+  void Forget() noexcept { looks_ = sparse_looks_ = 0; }
+  // A look of that length is over. Thread: one.
+  void EndLook(int64_t ns) noexcept;
 
   // Whether enough was seen. Threads: that of EndLook.
-  bool is_known() const noexcept { return looks_ >= kLooks; }
-  // The dearest of the last looks.
+  bool is_known() const noexcept { return looks_ >= kLooks || sparse_looks_ >= kSparseLooks; }
+  // The dearest of the last looks. Where launches are few, what they would cost of all time.
   double percent() const noexcept;
 
  private:
   struct alignas(64) Thread {
-    std::atomic<uint64_t> id{0};  // 0: free
+    std::atomic<uint64_t> id{0};    // 0: free
+    std::atomic<uint32_t> look{0};  // in which the rest was seen
     std::atomic<int64_t> launches{0}, wait_ns{0}, busy_ns{0};
     // The thread's own.
     std::atomic<int64_t> begin_ns{INT64_MIN}, end_ns{0};  // of its last call
@@ -59,8 +63,9 @@ class LastingCost {
   Thread* Find(uint64_t id) noexcept;
 
   Thread threads_[kThreads];
-  double percents_[kLooks] = {};
-  uint32_t looks_ = 0;
+  std::atomic<uint32_t> look_{1};
+  double percents_[kLooks] = {}, sparse_percent_ = 0;
+  uint32_t looks_ = 0, sparse_looks_ = 0;
 };
 
 }  // namespace pitot::cupti

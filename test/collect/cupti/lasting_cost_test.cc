@@ -13,7 +13,7 @@ namespace {
 using pitot::cupti::CallKind;
 using pitot::cupti::LastingCost;
 
-constexpr int64_t kUs = 1000;
+constexpr int64_t kUs = 1000, kLookNs = 100'000'000;
 
 // A thread that launches, and waits at the end.
 struct Worker {
@@ -35,7 +35,7 @@ void Look(LastingCost* cost, int looks, void (*work)(Worker& worker)) {
   for (int i = 0; i < looks; ++i) {
     Worker worker{*cost, 17};
     work(worker);
-    cost->EndLook();
+    cost->EndLook(kLookNs);
   }
 }
 
@@ -87,6 +87,7 @@ TEST_CASE("a call inside another counts once", "[cupti]") {
 
 TEST_CASE("it takes looks that saw launches to know, and of the last ones the dearest counts", "[cupti]") {
   auto cost = Make();
+  Look(cost.get(), 100, [](Worker&) {});
   Look(cost.get(), 20, [](Worker& worker) { worker.Launch(19, 14 * kUs); });
   CHECK_FALSE(cost->is_known());
   Look(cost.get(), 4, [](Worker& worker) { worker.Launch(100, 700 * kUs); });
@@ -96,6 +97,21 @@ TEST_CASE("it takes looks that saw launches to know, and of the last ones the de
   CHECK(cost->percent() == Approx(2).epsilon(0.02));
   Look(cost.get(), 5, [](Worker& worker) { worker.Launch(100, 700 * kUs); });
   CHECK(cost->percent() == Approx(0.2).epsilon(0.02));
+}
+
+TEST_CASE("where launches are few for long, they cost little of the time", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 49, [](Worker& worker) { worker.Launch(10, 14 * kUs); });
+  CHECK_FALSE(cost->is_known());
+  Look(cost.get(), 1, [](Worker& worker) { worker.Launch(10, 14 * kUs); });
+  REQUIRE(cost->is_known());
+  CHECK(cost->percent() == Approx(0.014));
+  // A burst says how dense they really are.
+  Look(cost.get(), 1, [](Worker& worker) { worker.Launch(100, 14 * kUs); });
+  CHECK_FALSE(cost->is_known());
+  Look(cost.get(), 4, [](Worker& worker) { worker.Launch(100, 14 * kUs); });
+  REQUIRE(cost->is_known());
+  CHECK(cost->percent() == Approx(10).epsilon(0.02));
 }
 
 TEST_CASE("the thread that would pay most counts, and threads do not disturb each other", "[cupti]") {
@@ -110,7 +126,7 @@ TEST_CASE("the thread that would pay most counts, and threads do not disturb eac
       if (id <= 3) threads.back().join(), threads.pop_back();  // they are seen
     }
     for (std::thread& thread : threads) thread.join();
-    cost->EndLook();
+    cost->EndLook(kLookNs);
   }
   CHECK(cost->percent() == Approx(5).epsilon(0.02));
 }
