@@ -12,9 +12,9 @@ PITOT_NAMESPACE_BEGIN
 
 enum class Depth : uint8_t {
   kScopes = 0,   // what the program says itself: scopes, requests, batches
-  kGraphs = 1,   // what a GPU did: eager kernels, copies and sets; of a CUDA graph one record a launch
+  kGraphs = 1,   // what a GPU did: eager kernels, copies and sets; CUDA graphs as CuptiOptions::graph_level says
   kKernels = 2,  // each node of a CUDA graph, and the calls that launched what ran
-  kOps = 3,      // a framework's operators
+  kOps = 3,      // a framework's operators; as kKernels where no collector records them
   kAuto = 255,   // as much as Options::overhead_budget_percent allows, all where a request is slow
 };
 

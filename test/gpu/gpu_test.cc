@@ -39,9 +39,13 @@ struct GpuHost : session_test::Host {
   bool StartOrSkip(pitot::CuptiOptions cupti = {}) {
     REQUIRE(Start());
     const pitot::Status status = recorder.Add(pitot::MakeCuptiCollector(cupti));
-    if (status.ok() && gpu::CountDevices() > 0) return true;
-    WARN("skipped, there is no GPU: " << status.message());
-    return false;
+    if (gpu::CountDevices() == 0) {
+      WARN("skipped, there is no GPU: " << status.message());
+      return false;
+    }
+    INFO(status.message());
+    REQUIRE(status.ok());
+    return true;
   }
   model::Trace Incident() {
     REQUIRE(TriggerAndFlush());

@@ -126,8 +126,11 @@ std::string FileOf(const void* function) {
 
 Status Use(void* handle, Api* api) {
   if (const char* missing = FindFunctions(handle, api)) {
-    const std::string where = api->get_version != nullptr ? FileOf(reinterpret_cast<void*>(api->get_version)) : "";
-    return Error(StatusCode::kUnavailable, "the CUPTI library %s has no %s", where.c_str(), missing);
+    link_map* map = nullptr;
+    const bool is_known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
+    const char* const what = api->get_version == nullptr ? " (it is no libcupti)" : "";
+    return Error(StatusCode::kUnavailable, "the CUPTI library %s has no %s%s", is_known ? map->l_name : "", missing,
+                 what);
   }
   api->path = FileOf(reinterpret_cast<void*>(api->get_version));
   if (const Result result = api->get_version(&api->version); result != kSuccess)

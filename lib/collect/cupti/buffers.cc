@@ -26,6 +26,11 @@ std::unique_ptr<BufferPool> BufferPool::Make(uint32_t count, uint32_t bytes) noe
     munmap(memory, size);
     return nullptr;
   }
+  try {
+    pool->quarantine_.reserve(uint64_t{count} * (kMostPlaces + 1));
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
   if (pool->slots_ == nullptr || !pool->free_.Reserve(count) || !pool->completed_.Reserve(count)) return nullptr;
   for (uint32_t i = 0; i < count; ++i) {
     pool->slots_[i].memory.store(pool->memory_ + uint64_t{i} * bytes, std::memory_order_relaxed);
@@ -83,22 +88,35 @@ bool BufferPool::Complete(uint8_t* buffer, uint64_t valid) noexcept {
   return true;
 }
 
-uint32_t BufferPool::WriteOff() noexcept {
+// Null: all places there may be are in use or in quarantine.
+uint8_t* BufferPool::NewPlace(int64_t now_ns) noexcept {
+  if (!quarantine_.empty() && now_ns - quarantine_.front().since_ns >= kQuarantineNs) {
+    uint8_t* const place = quarantine_.front().memory;
+    quarantine_.erase(quarantine_.begin());
+    std::memset(place, 0, bytes_);
+    return place;
+  }
+  if (places_ >= kMostPlaces * count_) return nullptr;
+  void* const place = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  if (place == MAP_FAILED) return nullptr;
+  ++places_;
+  return static_cast<uint8_t*>(place);
+}
+
+uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
   const uint32_t era = era_.load(std::memory_order_relaxed);
   uint32_t count = 0;
   for (uint32_t index = 0; index < count_; ++index) {
     Slot& slot = slots_[index];
     State out = kOut;
     if (slot.state.load(std::memory_order_acquire) != kOut || slot.era.load(std::memory_order_relaxed) == era) continue;
-    if (written_off_.load(std::memory_order_relaxed) >= count_) break;
-    void* const memory =
-        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    if (memory == MAP_FAILED) break;
+    uint8_t* const place = NewPlace(now_ns);
+    if (place == nullptr) break;
     if (!slot.state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
-      munmap(memory, bytes_);
+      quarantine_.insert(quarantine_.begin(), {place, now_ns - kQuarantineNs});  // it came back at this moment
       continue;
     }
-    slot.memory.store(static_cast<uint8_t*>(memory), std::memory_order_relaxed);
+    quarantine_.push_back({slot.memory.exchange(place, std::memory_order_relaxed), now_ns});
     Count(written_off_);
     ++count;
     free_.Push(index);

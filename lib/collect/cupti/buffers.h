@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "collect/cupti/index_queue.h"
 
@@ -45,9 +46,12 @@ class BufferPool {
   // Somebody else's callbacks were registered and got what CUPTI completed: buffers that went out before are from now
   // on of a former era.
   void BeginEra() noexcept { era_.fetch_add(1, std::memory_order_relaxed); }
-  // Gives up what has not come back of former eras. CUPTI may write to it and complete it yet, so that memory is never
-  // used again: other memory takes its place, of as many buffers as there are at most. Returns how many. Thread: one.
-  uint32_t WriteOff() noexcept;
+  // Gives up what has not come back of former eras. CUPTI may write to it and complete it yet, so other memory takes
+  // its place, and that memory is not used for kQuarantineNs; of kMostPlaces times as many buffers as there are at
+  // most. Returns how many. Thread: one.
+  uint32_t WriteOff(int64_t now_ns) noexcept;
+  static constexpr int64_t kQuarantineNs = 600'000'000'000;
+  static constexpr uint32_t kMostPlaces = 4;
 
   // Hands what was completed to `read(buffer, valid)`, first the one completed first, then zeroes it and frees it. No
   // more than there are buffers at a call. Threads: any.
@@ -87,11 +91,19 @@ class BufferPool {
 
   static constexpr uint32_t kNoIndex = ~0u;
 
+  struct Quarantined {
+    uint8_t* memory;
+    int64_t since_ns;
+  };
+  uint8_t* NewPlace(int64_t now_ns) noexcept;
+
   uint8_t* const memory_;  // of the first of each
   const std::unique_ptr<Slot[]> slots_;
   const uint32_t count_, bytes_;
   IndexQueue free_, completed_;
   std::atomic<uint32_t> era_{0};
+  std::vector<Quarantined> quarantine_;  // oldest first; has room for all there can be
+  uint32_t places_ = 0;                  // made beyond the first of each
   std::atomic<uint64_t> requested_{0}, returned_{0}, overwritten_{0}, refused_{0}, foreign_{0}, written_off_{0};
 };
 

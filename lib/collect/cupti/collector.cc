@@ -52,7 +52,6 @@ constexpr uint64_t kSilentSubmissions = 1000;
 constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are recorded for the first time
 constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
 constexpr double kAnyLastingCost = 100;
-constexpr int64_t kWriteOffNs = 10'000'000'000;          // after another had CUPTI, what it got is not waited for
 constexpr std::chrono::milliseconds kKeepPatience{250};  // for the thread that decodes: 10 MB take it half of that
 constexpr size_t kDepthsKept = 4096;
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
@@ -70,8 +69,8 @@ struct Engine {
 
 // The one whose callbacks are registered.
 constinit std::atomic<Engine*> g_engine{nullptr};
-constinit std::atomic<bool> g_is_taken{false};  // a collector runs
-constinit std::atomic<uint32_t> g_fork_epoch{0};
+constinit std::atomic<bool> g_is_taken{false};    // a collector runs
+constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the process that has them
 
 // Where CUPTI may write what nobody reads: an old one crashes without a buffer.
 alignas(4096) uint8_t g_waste[kBufferBytes];
@@ -106,6 +105,8 @@ void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void
   if (is_node && resource != nullptr && resource->descriptor != nullptr)
     engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
 }
+
+void OnRegister(void* context) { static_cast<Engine*>(context)->pool->BeginEra(); }
 
 // Before CUPTI's own destructors: registered after it was loaded.
 void CloseAtExit() {
@@ -165,6 +166,7 @@ class CuptiCollector final : public Collector {
   };
 
   Status Open();
+  void ForgetUnused() noexcept;
   bool IsOfThisProcess() const noexcept { return is_running_ && g_fork_epoch.load() == trace::ForkEpoch(); }
   static Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
   Status Noted(Status status) {
@@ -204,6 +206,7 @@ class CuptiCollector final : public Collector {
   uint64_t bad_seen_ = 0, submissions_seen_ = 0;
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
+  uint32_t registrations_seen_ = 0, others_seen_ = 0;
 
   uint32_t asked_seen_ = 0;
 
@@ -225,6 +228,11 @@ class CuptiCollector final : public Collector {
 };
 
 Status CuptiCollector::Start() noexcept {
+  if (g_is_taken.load() && g_fork_epoch.load() != trace::ForkEpoch())
+    return Status(
+        StatusCode::kUnavailable,
+        "the parent of this fork records GPUs, and its CUPTI cannot be used in a child: fork before the collector "
+        "is added");
   if (g_is_taken.exchange(true))
     return Status(StatusCode::kAlreadyRunning, "this process has a CUPTI collector already");
   Status status;
@@ -235,11 +243,21 @@ Status CuptiCollector::Start() noexcept {
   }
   if (!status.ok()) {
     if (control_ != nullptr) control_->Stop();
+    ForgetUnused();
     g_is_taken.store(false);
     return status;
   }
   is_running_ = true;
   return {};
+}
+
+// The engine that was made for nothing: CUPTI never heard of it.
+void CuptiCollector::ForgetUnused() noexcept {
+  Engine* const engine = g_engine.load();
+  if (engine == nullptr || engine != engine_ || engine->controls.size() != 1 || control_->has_given()) return;
+  g_engine.store(engine->former);
+  engine_ = nullptr, control_ = nullptr;
+  delete engine;
 }
 
 Status CuptiCollector::Open() {
@@ -257,8 +275,10 @@ Status CuptiCollector::Open() {
   const auto buffers = static_cast<uint32_t>(memory_bytes_ / 4 / kBufferBytes);
   // CUPTI may still have buffers of a collector that ran before: its engine goes on where it suits.
   Engine* engine = g_engine.load();
-  if (engine == nullptr || engine->api.path != api.path || engine->api.version != api.version ||
-      engine->pool->count() != buffers) {
+  const auto suits = [&](const Engine& it) {
+    return it.api.path == api.path && it.api.version == api.version && it.pool->count() == buffers;
+  };
+  if (engine == nullptr || !suits(*engine)) {
     auto made = std::make_unique<Engine>();
     made->api = api;
     made->pool = BufferPool::Make(buffers, kBufferBytes);
@@ -266,9 +286,13 @@ Status CuptiCollector::Open() {
     made->calls.Find(api);
     made->former = engine;
     engine = made.release();
-    if (g_engine.exchange(engine) == nullptr) std::atexit(CloseAtExit);
+    g_engine.store(engine);
+    std::atexit(CloseAtExit);
   }
   engine_ = engine;
+  // What a collector before has out may never come back.
+  engine_->pool->BeginEra();
+  write_off_ns_ = ClockNs(CLOCK_MONOTONIC) + surroundings_.long_idle_ns;
   engine_->calls.lasting_cost().Forget();
   history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
@@ -277,7 +301,8 @@ Status CuptiCollector::Open() {
   g_fork_epoch.store(trace::ForkEpoch());
   engine->controls.push_back(std::make_unique<Control>(
       &engine->api, &engine->calls,
-      Control::Callbacks{OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool}, surroundings_));
+      Control::Callbacks{OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool, OnRegister},
+      surroundings_));
   control_ = engine->controls.back().get();
   engine->control.store(control_);
   if (Status status = control_->Start(graph_level_); !status.ok()) return status;
@@ -366,17 +391,20 @@ void CuptiCollector::Round(int64_t now_ns) {
   // What was in buffers that another took, and what ran until this was noticed.
   if (control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside))
     history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
-  if (control_->mode() != mode_before && mode_before == Mode::kAside) {
-    engine_->pool->BeginEra();
-    write_off_ns_ = now_ns + kWriteOffNs;
+  if (const uint32_t registrations = control_->registrations(); registrations != registrations_seen_) {
+    registrations_seen_ = registrations;
+    write_off_ns_ = now_ns + surroundings_.long_idle_ns;
   }
   if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
-    engine_->pool->WriteOff();
+    engine_->pool->WriteOff(now_ns);
     write_off_ns_ = INT64_MAX;
   }
   NoteDepth();
-  // Where nothing is out there is nothing to hand over.
-  if (before.out() != 0) control_->Flush();
+  // What registered handlers of its own later is torn down earlier: the driver, and PyTorch's profiler.
+  const uint32_t others = (before.requested != before_.requested ? 1 : 0) + (control_->IsBesideProfiler() ? 2 : 0);
+  if ((others & ~others_seen_) != 0) others_seen_ |= others, std::atexit(CloseAtExit);
+  // Where nothing is out there is nothing to hand over. What was written off CUPTI may still be filling.
+  if (before.out() + before.written_off != 0) control_->Flush();
   DecodeAll(now_ns);
   LookForSilence(now_ns);
   ForecastLastingCost(now_ns);
@@ -470,7 +498,8 @@ void CuptiCollector::LookForSilence(int64_t now_ns) {
     submissions_seen_ = submissions;
     return;
   }
-  const bool is_waiting = seen_.out() != 0;  // for one that is being filled
+  // One that is being filled takes as long as a kernel, or went to another.
+  const bool is_waiting = seen_.out() != 0 && now_ns - buffer_seen_ns_ < 3 * silence_ns_;
   if (is_waiting || now_ns - buffer_seen_ns_ < silence_ns_ || submissions - submissions_seen_ < kSilentSubmissions)
     return;
   history_->AddLoss({buffer_seen_ns_, now_ns, kNoDevice, "another profiler took the buffers", 0});

@@ -75,13 +75,19 @@ void Control::CloseForExit() noexcept {
   while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
 }
 
-// Once it is known to be there this takes no lock of the loader.
+// Once it is known to be there this takes no lock of the loader. Not asked once the process exits: it is torn down,
+// too.
 KinetoState Control::AskKineto() {
+  const Entered entered(this);
+  if (!entered) return kineto_.load();
   const std::lock_guard lock(kineto_mutex_);
   const KinetoState state = surroundings_.ask_kineto();
   if (kineto_.exchange(state) != state) idle_since_ns_.store(base::ClockNs(CLOCK_MONOTONIC));
   return state;
 }
+
+// May wait for the loader, so not within mutex_.
+void Control::AskCuda() { is_cuda_in_use_.store(surroundings_.is_cuda_in_use()); }
 
 // It has registered its callbacks, if it ever did, long ago; while it begins it does not say so, and must not be
 // disturbed.
@@ -116,8 +122,9 @@ Status Control::Start(bool graph_level) noexcept {
   }
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
+    AskCuda();
     const std::lock_guard lock(mutex_);
-    has_graph_level_ = graph_level && !surroundings_.is_cuda_in_use();
+    has_graph_level_ = graph_level && !is_cuda_in_use_.load();
     if (is_active) {
       reason_ = "PyTorch's profiler has CUPTI";
       mode_.store(Mode::kAside);
@@ -147,8 +154,7 @@ Status Control::Take(bool is_back) {
   api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
   if (api_.version >= kPerThreadSince) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
   if (api_.set_thread_id_type != nullptr) api_.set_thread_id_type(kSystemThreadId);
-  if (const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
-      result != kSuccess) {
+  if (const Result result = RegisterCallbacks(is_back); result != kSuccess) {
     Release();
     return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s",
                  ResultName(api_, result).c_str());
@@ -175,6 +181,7 @@ Status Control::Subscribe(KinetoState kineto) {
                             : api_.subscribe(&subscriber_, callbacks_.on_call, callbacks_.context);
   const bool has_kineto = kineto != KinetoState::kAbsent;
   if (result == kSuccess) {
+    has_given_.store(true);
     if (!has_kineto) {
       source_.store(CallSource::kCallbacks);
       EnableCallback(kState, kFatalError, true);
@@ -195,7 +202,7 @@ Status Control::Subscribe(KinetoState kineto) {
   }
   subscriber_ = nullptr;
   // Records of calls come only where they were switched on before the process used CUDA.
-  if (HasFilteredRecords(api_) && (has_call_records_ || !surroundings_.is_cuda_in_use())) {
+  if (HasFilteredRecords(api_) && (has_call_records_ || !is_cuda_in_use_.load())) {
     source_.store(CallSource::kRecords);
   } else {
     reason_ = HasFilteredRecords(api_) ? "added after CUDA was in use" : "CUPTI is older than 12.5";
@@ -220,18 +227,31 @@ void Control::Release() {
 void Control::Stop() noexcept {
   const Entered entered(this);
   if (!entered) return;
-  const std::lock_guard lock(mutex_);
-  if (mode() == Mode::kOn) Release();
-  mode_.store(Mode::kOff);
+  try {
+    const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
+    const std::lock_guard lock(mutex_);
+    if (mode() == Mode::kOn) is_active ? Unsubscribe() : Release();
+    mode_.store(Mode::kOff);
+  } catch (const std::bad_alloc&) {
+    mode_.store(Mode::kOff);
+  }
+}
+
+// All that is ours; what is enabled may be another's by now.
+void Control::Unsubscribe() {
+  if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
+  subscriber_ = nullptr;
+  effective_.store(Depth::kScopes);
 }
 
 Status Control::Pause() noexcept {
   const Entered entered(this);
   if (!entered) return NotRunning();
   try {
+    const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     const std::lock_guard lock(mutex_);
     if (mode() == Mode::kOff) return NotRunning();
-    if (mode() == Mode::kOn) Release();
+    if (mode() == Mode::kOn) is_active ? Unsubscribe() : Release();
     if (mode() != Mode::kDead) reason_ = "paused by the host", mode_.store(Mode::kPaused);
     return {};
   } catch (const std::exception& e) {
@@ -244,6 +264,7 @@ Status Control::Resume() noexcept {
   if (!entered) return NotRunning();
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
+    AskCuda();
     const std::lock_guard lock(mutex_);
     if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn || mode() == Mode::kAside) return {};
@@ -298,20 +319,19 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
   if (!entered) return;
   try {
     const KinetoState kineto = AskKineto();
+    const bool is_kineto_active = kineto == KinetoState::kActive;
+    if (mode() == Mode::kAside || (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent))
+      AskCuda();
     const std::lock_guard lock(mutex_);
     if (is_fatal_.exchange(false)) {
       mode_.store(Mode::kDead);
       effective_.store(Depth::kScopes);
       reason_ = "CUPTI met a fatal error and detached itself";
     }
-    const bool is_kineto_active =
-        (mode() == Mode::kOn || mode() == Mode::kAside) && surroundings_.ask_kineto() == KinetoState::kActive;
     if (mode() == Mode::kOn && is_kineto_active) {
       // Nothing is switched off: it is the profiler's now.
-      if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
-      subscriber_ = nullptr;
+      Unsubscribe();
       mode_.store(Mode::kAside);
-      effective_.store(Depth::kScopes);
       has_recorded_.store(true);
       reason_ = "stepped aside for PyTorch's profiler";
     } else if (mode() == Mode::kAside && !is_kineto_active) {
@@ -344,10 +364,8 @@ void Control::Reclaim() noexcept {
     if (++reclaimed_ > kMostReclaims) {
       // The kinds are that one's now.
       EnableCalls(0);
-      if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
-      subscriber_ = nullptr;
+      Unsubscribe();
       mode_.store(Mode::kDead);
-      effective_.store(Depth::kScopes);
       reason_ = "another profiler takes CUPTI's buffers";
       return;
     }
@@ -376,8 +394,17 @@ void Control::Renew() noexcept {
   }
 }
 
+Result Control::RegisterCallbacks(bool is_again) {
+  has_given_.store(true);
+  if (is_again) {
+    registrations_.fetch_add(1, std::memory_order_relaxed);
+    callbacks_.on_register(callbacks_.context);
+  }
+  return api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
+}
+
 void Control::Register() {
-  const Result result = api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
+  const Result result = RegisterCallbacks(true);
   if (result != kSuccess) Fail("cuptiActivityRegisterCallbacks", result);
 }
 

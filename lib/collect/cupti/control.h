@@ -43,6 +43,7 @@ class Control {
     void* context;
     RequestBuffer request;
     CompleteBuffer complete;
+    void (*on_register)(void* context);  // before they are registered again: another may have had its own till now
   };
   // What the process says of itself.
   struct Surroundings {
@@ -86,6 +87,10 @@ class Control {
   CallSource call_source() const noexcept { return source_.load(std::memory_order_relaxed); }
   // The depth at which it really records now.
   Depth depth() const noexcept { return effective_.load(std::memory_order_relaxed); }
+  // How often the callbacks were registered again.
+  uint32_t registrations() const noexcept { return registrations_.load(std::memory_order_relaxed); }
+  // CUPTI was given something of ours to call.
+  bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
   // Kernels were recorded in this process, by us or by PyTorch's profiler: what that leaves behind is there.
   bool has_recorded() const noexcept { return has_recorded_.load(std::memory_order_relaxed); }
   // In words, why it does not record or records less; "" while all is well.
@@ -105,9 +110,12 @@ class Control {
   class Entered;
 
   KinetoState AskKineto();
+  void AskCuda();
   Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
+  Result RegisterCallbacks(bool is_again);
   void Release();
+  void Unsubscribe();
   void Apply();
   bool IsLongIdle() const;
   void Register();
@@ -127,6 +135,7 @@ class Control {
   std::mutex kineto_mutex_;  // one asks at a time; may wait for the loader, so not within mutex_
   std::atomic<KinetoState> kineto_{KinetoState::kAbsent};
   std::atomic<int64_t> idle_since_ns_{0};  // if it is kIdle
+  std::atomic<bool> is_cuda_in_use_{false};
 
   mutable std::mutex mutex_;  // guards what follows; callbacks of CUPTI never take it
   Subscriber subscriber_ = nullptr;
@@ -147,7 +156,8 @@ class Control {
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
-  std::atomic<bool> has_recorded_{false};
+  std::atomic<bool> has_recorded_{false}, has_given_{false};
+  std::atomic<uint32_t> registrations_{0};
   std::atomic<bool> is_graph_trace_on_{false};
   std::atomic<bool> has_unsafe_graphs_{false};  // executable ones, made while graph level was off
   std::atomic<bool> is_closed_{false};

@@ -16,6 +16,8 @@ namespace {
 using pitot::cupti::BufferPool;
 using pitot::cupti::IndexQueue;
 
+constexpr int64_t kSecond = 1'000'000'000;
+
 bool IsZero(const uint8_t* buffer, uint32_t bytes) {
   return std::all_of(buffer, buffer + bytes, [](uint8_t byte) { return byte == 0; });
 }
@@ -93,8 +95,8 @@ TEST_CASE("buffers that another got are written off and never used again; those 
   uint8_t* const held = pool->Take();
   CHECK(pool->Complete(late, 8));
   CHECK(pool->counts().out() == 2);
-  CHECK(pool->WriteOff() == 1);
-  CHECK(pool->WriteOff() == 0);
+  CHECK(pool->WriteOff(kSecond) == 1);
+  CHECK(pool->WriteOff(kSecond) == 0);
   CHECK(pool->counts().out() == 1);
   CHECK(pool->counts().written_off == 1);
   // CUPTI may write to it yet, and complete it: that is read by nobody.
@@ -109,18 +111,28 @@ TEST_CASE("buffers that another got are written off and never used again; those 
   CHECK_FALSE(pool->Complete(other, 8));
 }
 
-TEST_CASE("no more buffers are written off than there are", "[cupti]") {
+TEST_CASE("memory that was written off is used again after its quarantine, and bounded until then", "[cupti]") {
   const auto pool = BufferPool::Make(2, 4096);
   REQUIRE(pool != nullptr);
-  for (uint32_t era = 0; era < 2; ++era) {
-    REQUIRE(pool->Take() != nullptr);
+  std::set<uint8_t*> seen;
+  for (uint32_t i = 0; i < 2 * BufferPool::kMostPlaces; ++i) {
+    uint8_t* const buffer = pool->Take();
+    REQUIRE(buffer != nullptr);
+    CHECK(seen.insert(buffer).second);
+    buffer[0] = 1;
     pool->BeginEra();
-    CHECK(pool->WriteOff() == 1);
+    CHECK(pool->WriteOff(kSecond) == 1);
   }
   REQUIRE(pool->Take() != nullptr);
   pool->BeginEra();
-  CHECK(pool->WriteOff() == 0);
-  CHECK(pool->counts().out() == 1);
+  CHECK(pool->WriteOff(kSecond) == 0);
+  CHECK(pool->WriteOff(kSecond + BufferPool::kQuarantineNs - 1) == 0);
+  CHECK(pool->WriteOff(kSecond + BufferPool::kQuarantineNs) == 1);
+  REQUIRE(pool->Take() != nullptr);
+  uint8_t* const again = pool->Take();
+  REQUIRE(again != nullptr);
+  CHECK(seen.count(again) == 1);
+  CHECK(IsZero(again, 4096));
 }
 
 TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {

@@ -323,6 +323,29 @@ TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are
   CHECK(host.Add().code() == StatusCode::kAlreadyRunning);
 }
 
+TEST_CASE("a library that is no CUPTI is named", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.library = "libm.so.6";
+  REQUIRE(host.Start());
+  const Status status = host.Add();
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK(std::string(status.message()).find("libm.so.6 has no cuptiGetVersion (it is no libcupti)") !=
+        std::string::npos);
+}
+
+TEST_CASE("a collector that found no GPU keeps no memory, and may be added again", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.Start());
+  host.cuda.SubscribeOther("Nsight");
+  for (int i = 0; i < 3; ++i) {
+    auto options = SmallMemory();
+    options.memory_bytes = (9 + i) << 20;
+    CHECK(host.recorder.Add(MakeCollector(options)).code() == StatusCode::kUnavailable);
+  }
+  host.cuda.UnsubscribeOther();
+  CHECK(host.Add().ok());
+}
+
 TEST_CASE("whichever call of CUPTI fails the host goes on, incidents are written, and the reason is said", "[cupti]") {
   GpuHost host;
   int most = 200;
@@ -478,8 +501,21 @@ TEST_CASE("a profile that nobody saw is made up for at once where depth rises, u
     host.cuda.Run({.name = "after"});
     host.cuda.Run({.name = "after"});
     CHECK(CountNamed(host.Incident(), "after") == (is_long_idle ? 2 : 0));
-    CHECK((host.cuda.buffers_of_other() != 0) == !is_long_idle);
+    CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
   }
+}
+
+TEST_CASE("who takes the buffers while one is being filled is noticed, too", "[cupti]") {
+  GpuHost host;
+  host.silence_ns = 50'000'000;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.is_running = true});
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.buffers_out() != 0; }));
+  host.cuda.RegisterOther();
+  CHECK(fakes::WaitUntil([&] {
+    for (int i = 0; i < 100; ++i) host.cuda.Run({.name = "after"});
+    return CountNamed(host.Incident(), "after") != 0;
+  }));
 }
 
 TEST_CASE("PyTorch's profiler is left alone while it begins for the first time", "[cupti]") {
@@ -492,8 +528,8 @@ TEST_CASE("PyTorch's profiler is left alone while it begins for the first time",
   host.cuda.RegisterOther();
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({.name = "profiled"});
-  CHECK(CountNamed(host.Incident(), "profiled") == 0);
-  CHECK(host.cuda.buffers_of_other() != 0);
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  CHECK(CountNamed(host.Incident(), "profiled") == 0);  // it went where the profiler wants it
 }
 
 TEST_CASE("records of calls are switched on before CUDA is used, or they never come", "[cupti]") {

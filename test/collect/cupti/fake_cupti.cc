@@ -124,6 +124,12 @@ class Library final : public fakes::FakeCupti, State {
     return correlation;
   }
 
+  void EndRunning() override {
+    const std::lock_guard lock(mutex_);
+    for (auto& [thread, buffer] : buffers_) Complete(buffer);
+    buffers_.clear();
+  }
+
   void Synchronize() override {
     const uint32_t correlation = NextCorrelation();
     const int64_t called_ns = RealtimeNs();

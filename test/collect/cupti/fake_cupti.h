@@ -33,6 +33,7 @@ class FakeCupti {
 
   // The process's CUDA. Returns the correlation.
   virtual uint32_t Run(const FakeWork& work) = 0;
+  virtual void EndRunning() = 0;                     // what has not ended ends, and its buffers are completed
   virtual void Synchronize() = 0;                    // cudaDeviceSynchronize
   virtual void Begin(const char* api) = 0;           // a call that does not end while the test lasts
   virtual void CaptureNode(uint32_t node) = 0;       // 1 and on, of the graph that is made next
