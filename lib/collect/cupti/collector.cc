@@ -254,7 +254,9 @@ Status CuptiCollector::Start() noexcept {
 // The engine that was made for nothing: CUPTI never heard of it.
 void CuptiCollector::ForgetUnused() noexcept {
   Engine* const engine = g_engine.load();
-  if (engine == nullptr || engine != engine_ || engine->controls.size() != 1 || control_->has_given()) return;
+  const bool is_unused = engine != nullptr && engine == engine_ && engine->controls.size() == 1 &&
+                         control_ != nullptr && !control_->has_given();
+  if (!is_unused) return;
   g_engine.store(engine->former);
   engine_ = nullptr, control_ = nullptr;
   delete engine;
