@@ -491,7 +491,7 @@ TEST_CASE("a profile that nobody saw is made up for at once where depth rises, u
           "[cupti]") {
   for (const bool is_long_idle : {true, false}) {
     GpuHost host;
-    host.long_idle_ns = is_long_idle ? 0 : INT64_MAX;
+    host.long_idle_ns = is_long_idle ? 0 : int64_t{1} << 60;
     g_kineto = KinetoState::kIdle;
     REQUIRE(host.StartAt(Depth::kScopes));
     host.cuda.Run({});
