@@ -69,7 +69,8 @@ struct Engine {
 
 // The one whose callbacks are registered.
 constinit std::atomic<Engine*> g_engine{nullptr};
-constinit std::atomic<bool> g_is_taken{false};    // a collector runs
+constinit std::atomic<bool> g_is_taken{false};  // a collector runs
+constinit std::atomic<bool> g_closes_at_exit{false};
 constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the process that has them
 
 // Where CUPTI may write what nobody reads: an old one crashes without a buffer.
@@ -289,7 +290,7 @@ Status CuptiCollector::Open() {
     made->former = engine;
     engine = made.release();
     g_engine.store(engine);
-    std::atexit(CloseAtExit);
+    if (!g_closes_at_exit.exchange(true)) std::atexit(CloseAtExit);  // not once for each start that fails
   }
   engine_ = engine;
   // What a collector before has out may never come back.
