@@ -4,7 +4,8 @@
 
 Starts the server three times: recorded, unrecorded, and unrecorded again. Drives each in turn, closed loop, in short blocks
 whose order is shuffled; idle servers cost nothing meanwhile. Compares recorded with unrecorded, and the two unrecorded with
-each other: that ratio is the noise floor of the machine, and a difference below it means nothing.
+each other: that ratio is the noise floor of the machine, and a difference below it means nothing. What a part of recording
+costs is found with more arms in the same run: --arm "without NVML=--no-nvml".
 
 Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio
 and its quartiles); p99 over all requests of an arm, with a bootstrap interval that resamples blocks.
@@ -22,7 +23,7 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ARMS = ("recorded", "off", "off again")
+UNRECORDED = ("off", "off again")
 
 
 def cpu_seconds(pid):
@@ -32,11 +33,12 @@ def cpu_seconds(pid):
 
 class Server:
     def __init__(self, binaries, folder, arm, options):
-        port_file = folder / f"{arm.replace(' ', '_')}.port"
+        name = arm.replace(" ", "_")
+        port_file = folder / f"{name}.port"
         command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
-        if arm == "recorded":
+        if arm not in UNRECORDED:
             # An objective that nothing misses: the cost of recording, not that of incidents.
-            command += ["--incident-dir", folder / "incidents", "--slo-ms", "60000"]
+            command += ["--incident-dir", folder / f"{name}.incidents", "--slo-ms", "60000"]
         else:
             command += ["--no-recorder"]
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -93,24 +95,28 @@ def main():
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path, help="also write every block's numbers here")
+    parser.add_argument("--arm", action="append", default=[], metavar="NAME=OPTIONS",
+                        help="one more recorded server, with these options besides")
     parser.add_argument("server_options", nargs="*", help="after --: more options for the servers")
     args = parser.parse_args()
     for name in ("image_server", "load_generator"):
         if not (args.binaries / name).exists():
             sys.exit(f"{args.binaries / name} is missing: build with -DPITOT_BUILD_SAMPLES=ON, or name the folder by --binaries")
 
+    more = dict(arm.split("=", 1) for arm in args.arm)
+    arms = ("recorded", *more, *UNRECORDED)
     rng = random.Random(args.seed)
-    blocks = {arm: [] for arm in ARMS}
+    blocks = {arm: [] for arm in arms}
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
         servers = {}
         try:
-            for arm in ARMS:
-                servers[arm] = Server(args.binaries, folder, arm, args.server_options)
-            for arm in ARMS:  # warm-up, not counted
+            for arm in arms:
+                servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split())
+            for arm in arms:  # warm-up, not counted
                 servers[arm].block(args.binaries, folder, 1, args.concurrency, 0)
             for round_number in range(args.rounds):
-                for arm in rng.sample(ARMS, len(ARMS)):
+                for arm in rng.sample(arms, len(arms)):
                     blocks[arm].append(servers[arm].block(args.binaries, folder, args.seconds, args.concurrency, round_number))
                 print(f"\rround {round_number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
         finally:
@@ -120,24 +126,19 @@ def main():
     if args.json:
         args.json.write_text(json.dumps(blocks))
 
-    requests = {arm: sum(len(b["latencies"]) for b in blocks[arm]) for arm in ARMS}
+    requests = {arm: sum(len(b["latencies"]) for b in blocks[arm]) for arm in arms}
     print(f"{args.rounds} blocks of {args.seconds} s an arm, concurrency {args.concurrency}; requests: "
-          + ", ".join(f"{arm} {requests[arm]:,}" for arm in ARMS))
-    print(f"{'cost, as a ratio (1 = none)':34}{'recorded / off':>26}{'off again / off (noise)':>30}")
-    for name, key, inverse in (("throughput (off / on)", "throughput", True), ("CPU seconds per request", "cpu_per_request", False),
-                               ("p50", "p50", False)):
-        row = []
-        for arm in ("recorded", "off again"):
-            ratios = [a[key] / b[key] for a, b in zip(blocks[arm], blocks["off"])]
-            if inverse:
-                ratios = [1 / r for r in ratios]
-            row.append(f"{statistics.median(ratios):.4f} [{quantile(ratios, .25):.3f}, {quantile(ratios, .75):.3f}]")
-        print(f"{name:34}{row[0]:>26}{row[1]:>30}")
-    row = []
-    for arm in ("recorded", "off again"):
+          + ", ".join(f"{arm} {requests[arm]:,}" for arm in arms))
+    print("Cost against off, as a ratio (1 = none): median of rounds [quartiles]; p99 with its 95 % interval. Off again is the noise.")
+    print(f"{'':22}{'throughput (off / on)':>24}{'CPU seconds per request':>26}{'p50':>24}{'p99':>24}")
+    for arm in (arm for arm in arms if arm != "off"):
+        row = ""
+        for key, width in (("throughput", 24), ("cpu_per_request", 26), ("p50", 24)):
+            ratios = [b[key] / a[key] if key == "throughput" else a[key] / b[key] for a, b in zip(blocks[arm], blocks["off"])]
+            cell = f"{statistics.median(ratios):.4f} [{quantile(ratios, .25):.3f}, {quantile(ratios, .75):.3f}]"
+            row += f"{cell:>{width}}"
         ratio, low, high = p99_interval(blocks[arm], blocks["off"], rng)
-        row.append(f"{ratio:.4f} [{low:.3f}, {high:.3f}]")
-    print(f"{'p99, with its 95 % interval':34}{row[0]:>26}{row[1]:>30}")
+        print(f"{arm:22}{row}{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}")
 
 
 if __name__ == "__main__":
