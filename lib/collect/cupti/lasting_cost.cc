@@ -9,11 +9,6 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-int64_t WaitOf(CallKind kind, int64_t begin_ns, int64_t end_ns) {
-  const int64_t ns = end_ns - begin_ns;
-  return kind == CallKind::kWait && ns > LastingCost::kNoWaitNs ? ns : 0;
-}
-
 // Where one thread at a time writes.
 void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->load(kRelaxed) + by, kRelaxed); }
 
@@ -29,7 +24,8 @@ LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
     const bool is_its = owner == id, is_free = owner == 0 || thread.look.load(kRelaxed) != look;
     if (!is_its && (!is_free || !thread.id.compare_exchange_strong(owner, id, kRelaxed))) continue;
     if (!is_its || thread.look.load(kRelaxed) != look) {
-      for (auto* value : {&thread.launches, &thread.wait_ns, &thread.busy_ns, &thread.end_ns})
+      for (auto* value : {&thread.launches, &thread.hidden_ns, &thread.busy_ns, &thread.end_ns, &thread.counted_end_ns,
+                          &thread.launches_since_wait, &thread.busy_since_wait_ns})
         value->store(0, kRelaxed);
       thread.begin_ns.store(INT64_MIN, kRelaxed);
       thread.kind.store(CallKind::kOther, kRelaxed);
@@ -40,24 +36,34 @@ LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
   return nullptr;
 }
 
+// Its last call is not inside another.
+void LastingCost::CountLast(Thread* thread) noexcept {
+  if (thread->begin_ns.load(kRelaxed) == INT64_MIN) return;
+  const int64_t begin_ns = thread->begin_ns.load(kRelaxed), ns = thread->end_ns.load(kRelaxed) - begin_ns;
+  const CallKind kind = thread->kind.load(kRelaxed);
+  const int64_t gap_ns = begin_ns - thread->counted_end_ns.load(kRelaxed);
+  if (gap_ns > 0 && gap_ns < kPauseNs) {
+    Increase(&thread->busy_ns, gap_ns);
+    Increase(&thread->busy_since_wait_ns, gap_ns);
+  }
+  thread->counted_end_ns.store(begin_ns + ns, kRelaxed);
+  Increase(&thread->busy_ns, ns);
+  if (kind == CallKind::kLaunch) {
+    Increase(&thread->launches, 1);
+    Increase(&thread->launches_since_wait, 1);
+  }
+  if (kind != CallKind::kWait || ns <= kNoWaitNs) return Increase(&thread->busy_since_wait_ns, ns);
+  if (ns * kLongWait >= thread->busy_since_wait_ns.load(kRelaxed))
+    Increase(&thread->hidden_ns, std::min(ns, thread->launches_since_wait.load(kRelaxed) * kPerLaunchNs));
+  thread->launches_since_wait.store(0, kRelaxed);
+  thread->busy_since_wait_ns.store(0, kRelaxed);
+}
+
 void LastingCost::Add(uint64_t id, CallKind kind, int64_t begin_ns, int64_t end_ns) noexcept {
   if (id == 0 || end_ns < begin_ns) return;
   Thread* const thread = Find(id);
   if (thread == nullptr) return;
-  const int64_t last_begin_ns = thread->begin_ns.load(kRelaxed), last_end_ns = thread->end_ns.load(kRelaxed);
-  const CallKind last = thread->kind.load(kRelaxed);
-  int64_t from_ns = begin_ns;
-  if (begin_ns <= last_begin_ns && end_ns >= last_end_ns) {
-    // The last call was made inside this one.
-    if (last == CallKind::kLaunch) Increase(&thread->launches, -1);
-    Increase(&thread->wait_ns, -WaitOf(last, last_begin_ns, last_end_ns));
-    from_ns = last_end_ns;
-  } else if (begin_ns - last_end_ns < kPauseNs) {
-    from_ns = std::min(last_end_ns, end_ns);
-  }
-  Increase(&thread->busy_ns, end_ns - from_ns);
-  if (kind == CallKind::kLaunch) Increase(&thread->launches, 1);
-  Increase(&thread->wait_ns, WaitOf(kind, begin_ns, end_ns));
+  if (begin_ns > thread->begin_ns.load(kRelaxed) || end_ns < thread->end_ns.load(kRelaxed)) CountLast(thread);
   thread->begin_ns.store(begin_ns, kRelaxed);
   thread->end_ns.store(end_ns, kRelaxed);
   thread->kind.store(kind, kRelaxed);
@@ -67,12 +73,13 @@ void LastingCost::EndLook(int64_t ns) noexcept {
   double percent = 0;
   int64_t launches = 0;
   const uint32_t look = look_.fetch_add(1, kRelaxed);
-  for (const Thread& thread : threads_) {
+  for (Thread& thread : threads_) {
     if (thread.id.load(kRelaxed) == 0 || thread.look.load(kRelaxed) != look) continue;
+    CountLast(&thread);
     const int64_t of_thread = thread.launches.load(kRelaxed), busy_ns = thread.busy_ns.load(kRelaxed);
     launches += of_thread;
     if (of_thread < kLeastLaunches || busy_ns <= 0) continue;
-    const auto added_ns = static_cast<double>(of_thread * kPerLaunchNs - thread.wait_ns.load(kRelaxed));
+    const auto added_ns = static_cast<double>(of_thread * kPerLaunchNs - thread.hidden_ns.load(kRelaxed));
     percent = std::max(percent, 100 * added_ns / static_cast<double>(busy_ns));
   }
   if (launches >= kLeastLaunches) {

@@ -20,16 +20,19 @@ enum class CallKind : uint8_t {
 
 // Learns from short looks at the calls of all threads. A thread's share of the forecast is
 //
-//   (launches * kPerLaunchNs - time it waited for the GPU) / time it was at work
+//   (launches * kPerLaunchNs - what waits hide of it) / time it was at work
 //
-// because a thread that waits at the end of its launches has launched ahead of the GPU: dearer launches shorten the
-// wait and not the work. At work is a thread from call to call, unless they are more than kPauseNs apart.
+// because a thread that waits long after its launches has launched ahead of the GPU: dearer launches shorten the wait
+// and not the work. A wait that is short against the launching before it (kLongWait) hides nothing: it is the way of
+// the last kernels and copies, which dearer launches only put off. Nor does one without launches before it, as of a
+// copy to the GPU. At work is a thread from call to call, unless they are more than kPauseNs apart.
 class LastingCost {
  public:
   // Measured on whole models: ResNet-50 and a transformer, batch 1, eager, H100, CUPTI 13.0 (docs/gpu.md).
   static constexpr int64_t kPerLaunchNs = 1400;
   static constexpr int64_t kPauseNs = 1'000'000;
   static constexpr int64_t kNoWaitNs = 10'000;   // a call that waits for nothing takes as long
+  static constexpr int64_t kLongWait = 4;        // a wait is long from one in so many parts of the launching on
   static constexpr uint32_t kLooks = 5;          // of which the dearest counts
   static constexpr int64_t kLeastLaunches = 20;  // in a look, for it to say how dense they are
   // So many looks in a row that saw fewer say that launches are few: a work of which each look sees a tenth has been
@@ -54,13 +57,16 @@ class LastingCost {
   struct alignas(64) Thread {
     std::atomic<uint64_t> id{0};    // 0: free
     std::atomic<uint32_t> look{0};  // in which the rest was seen
-    std::atomic<int64_t> launches{0}, wait_ns{0}, busy_ns{0};
-    // The thread's own.
-    std::atomic<int64_t> begin_ns{INT64_MIN}, end_ns{0};  // of its last call
+    std::atomic<int64_t> launches{0}, hidden_ns{0}, busy_ns{0};
+    // The thread's own: its last call, which counts once it is known to be outermost, and what came since the last
+    // wait.
+    std::atomic<int64_t> begin_ns{INT64_MIN}, end_ns{0}, counted_end_ns{0}, launches_since_wait{0},
+        busy_since_wait_ns{0};
     std::atomic<CallKind> kind{CallKind::kOther};
   };
 
   Thread* Find(uint64_t id) noexcept;
+  static void CountLast(Thread* thread) noexcept;
 
   Thread threads_[kThreads];
   std::atomic<uint32_t> look_{1};

@@ -50,18 +50,27 @@ TEST_CASE("a thread that launches all the time pays for each launch", "[cupti]")
   CHECK(cost->percent() == Approx(10).epsilon(0.01));
 }
 
-TEST_CASE("a thread that waits for the GPU waits less for what its launches take longer", "[cupti]") {
+TEST_CASE("a thread that waits long for the GPU waits less for what its launches take longer", "[cupti]") {
   auto cost = Make();
   Look(cost.get(), 5, [](Worker& worker) {
-    for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 14 * kUs), worker.Wait(280 * kUs);
+    for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 14 * kUs), worker.Wait(2800 * kUs);
   });
-  CHECK(cost->percent() == Approx(0).margin(0.001));
-  // As long a wait as half of it hides half of it.
-  auto half = Make();
-  Look(half.get(), 5, [](Worker& worker) {
-    for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 14 * kUs), worker.Wait(140 * kUs);
+  CHECK(cost->percent() == Approx(0).margin(0.01));
+  // A wait that hides nine tenths of it.
+  auto most = Make();
+  Look(most.get(), 5, [](Worker& worker) {
+    for (int batch = 0; batch < 5; ++batch) worker.Launch(200, 5 * kUs), worker.Wait(252 * kUs);
   });
-  CHECK(half->percent() == Approx(100 * 140.0 / (2800 + 140)).epsilon(0.01));
+  CHECK(most->percent() == Approx(100 * 28.0 / (1000 + 252)).epsilon(0.01));
+}
+
+TEST_CASE("the way of the last kernels hides nothing, nor does a copy before launches", "[cupti]") {
+  auto cost = Make();
+  Look(cost.get(), 5, [](Worker& worker) {
+    for (int batch = 0; batch < 5; ++batch)
+      worker.Wait(500 * kUs), worker.Launch(200, 14 * kUs), worker.Wait(200 * kUs);
+  });
+  CHECK(cost->percent() == Approx(100 * 280.0 / (500 + 2800 + 200)).epsilon(0.01));
 }
 
 TEST_CASE("idle time between bursts makes launches no cheaper", "[cupti]") {
@@ -79,10 +88,13 @@ TEST_CASE("a call inside another counts once", "[cupti]") {
       worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns + kUs, worker.now_ns + 4 * kUs);
       worker.cost.Add(worker.id, CallKind::kLaunch, worker.now_ns, worker.now_ns + 5 * kUs);
     }
-    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns + kUs, worker.now_ns + 90 * kUs);
-    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns, worker.now_ns + 100 * kUs);
+    // One wait that hides all of it; two would hide as much again.
+    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns + kUs, worker.now_ns + 13'000 * kUs);
+    worker.cost.Add(worker.id, CallKind::kWait, worker.now_ns, worker.now_ns + 14'000 * kUs),
+        worker.now_ns += 14'000 * kUs;
+    worker.Launch(1000, 14 * kUs);
   });
-  CHECK(cost->percent() == Approx(100 * (1400.0 - 100) / (14000 + 100)).epsilon(0.01));
+  CHECK(cost->percent() == Approx(100 * 1400.0 / (14000 + 14000 + 14000)).epsilon(0.01));
 }
 
 TEST_CASE("it takes looks that saw launches to know, and of the last ones the dearest counts", "[cupti]") {
