@@ -386,10 +386,8 @@ void Control::Renew() noexcept {
 
 Result Control::RegisterCallbacks(bool is_again) {
   has_given_.store(true);
-  if (is_again) {
-    registrations_.fetch_add(1, std::memory_order_relaxed);
-    callbacks_.on_register(callbacks_.context);
-  }
+  if (is_again) registrations_.fetch_add(1, std::memory_order_relaxed);
+  callbacks_.on_register(callbacks_.context, is_again);
   return api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
 }
 

@@ -44,7 +44,8 @@ class Control {
     void* context;
     RequestBuffer request;
     CompleteBuffer complete;
-    void (*on_register)(void* context);  // before they are registered again: another may have had its own till now
+    // Before they are registered; `is_again`: another may have had its own till now.
+    void (*on_register)(void* context, bool is_again);
   };
   // What the process says of itself.
   struct Surroundings {

@@ -50,7 +50,12 @@ void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void
     engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
 }
 
-void OnRegister(void* context) { static_cast<Engine*>(context)->pool->BeginEra(); }
+// The first moment when it is known that CUPTI can be had, and the last before it asks for buffers.
+void OnRegister(void* context, bool is_again) {
+  BufferPool& pool = *static_cast<Engine*>(context)->pool;
+  pool.Touch();
+  if (is_again) pool.BeginEra();
+}
 
 void Close() {
   Engine* const engine = g_engine.load();

@@ -19,7 +19,7 @@ using base::ClockNs;
 using base::Error;
 using std::chrono::nanoseconds;
 
-constexpr uint64_t kLeastBytes = 8ull << 20;
+constexpr uint64_t kLeastBytes = 8ull << 20, kMostBytes = 4ull << 30;
 constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
 constexpr int64_t kPairsNs = 100'000'000;     // between readings of the clocks
 constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
@@ -74,9 +74,10 @@ void Recording::LeaveBehind() noexcept {
 }
 
 Status Recording::Open() {
-  if (memory_bytes_ < kLeastBytes)
-    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu, and must be at least %llu",
-                 static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes));
+  if (memory_bytes_ < kLeastBytes || memory_bytes_ > kMostBytes)
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu; %llu to %llu are possible",
+                 static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes),
+                 static_cast<unsigned long long>(kMostBytes));
   if (!(lasting_cost_percent_ >= 0))
     return Error(StatusCode::kInvalidArgument, "CuptiOptions::lasting_cost_percent is %g, and must be at least 0",
                  lasting_cost_percent_);

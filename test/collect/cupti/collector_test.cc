@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -37,6 +38,15 @@ using model::kNone;
 using pitot::Depth;
 using pitot::Status;
 using pitot::StatusCode;
+
+// The most that the process ever had resident, since it was told to forget that.
+uint64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::strtoull(line.c_str() + 6, nullptr, 10) << 10;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -230,8 +240,10 @@ TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are
   host.cuda.Reset(first);
   host.cupti_options.library = PITOT_FAKE_CUPTI;
   CHECK_THAT(host.Add().message(), Catch::Contains("Update 1"));
-  host.cupti_options.memory_bytes = 1;
-  CHECK_THAT(host.Add().message(), Catch::Contains("memory_bytes"));
+  for (const uint64_t bytes : {uint64_t{1}, (uint64_t{8} << 20) - 1, (uint64_t{4} << 30) + 1, UINT64_MAX}) {
+    host.cupti_options.memory_bytes = bytes;
+    CHECK_THAT(host.Add().message(), Catch::Contains("memory_bytes") && Catch::Contains("8388608 to 4294967296"));
+  }
   host.cuda.Reset(fakes::kCupti13);
   host.cupti_options = SmallMemory();
   CHECK(host.Add().ok());
@@ -259,6 +271,19 @@ TEST_CASE("a collector that found no GPU keeps no memory, and may be added again
   }
   host.cuda.UnsubscribeOther();
   CHECK(host.Add().ok());
+}
+
+TEST_CASE("memory is taken only where CUPTI can be had", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.Start());
+  host.cuda.SubscribeOther("Nsight");
+  host.cupti_options.memory_bytes = uint64_t{1} << 30;
+  if (!std::ofstream("/proc/self/clear_refs").put('5').flush()) return;  // forgets the peak; not allowed everywhere
+  const uint64_t before = PeakBytes();
+
+  CHECK(host.Add().code() == StatusCode::kUnavailable);
+
+  CHECK(PeakBytes() - before < uint64_t{64} << 20);  // a quarter of 1 GiB is 256 MiB
 }
 
 TEST_CASE("whichever call of CUPTI fails the host goes on, incidents are written, and the reason is said", "[cupti]") {
