@@ -86,6 +86,37 @@ TEST_CASE("a context that is destroyed takes its pool with it, and one at its ad
   CHECK(host.cuda.broken_rules() == "");
 }
 
+TEST_CASE("a context at the address of another gets its own pool where the driver has no numbers of contexts, too",
+          "[cuda_events]") {
+  EventHost host(PITOT_FAKE_CUDA_OLD);
+  host.event_options.pairs_per_context = 2;
+  REQUIRE(host.StartTiming());
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+  for (int i = 0; i < 3; ++i) {
+    INFO(i);
+    host.cuda.Hold();
+    if (i == 1) host.Run("lost");
+    host.cuda.DestroyContext(host.context);
+    host.cuda.Release();
+
+    REQUIRE(host.cuda.MakeContext() == host.context);
+    host.stream = host.cuda.MakeStream();
+    REQUIRE(host.WarmUp());
+    host.Run("after", kMs);
+
+    REQUIRE(host.AwaitSpans("after", static_cast<uint32_t>(i) + 1, &trace));
+    CHECK(EventHost::Count(trace, "lost") == 0);
+    CHECK(host.cuda.broken_rules() == "");
+  }
+  CHECK(EventHost::NumberOf(trace, "cuda_events.dropped") == 1);
+  CHECK(host.cuda.allocations() == 1);
+  REQUIRE(host.Settle());
+  host.recorder.Stop();
+  CHECK(host.cuda.allocations() == 0);
+  CHECK(host.cuda.broken_rules() == "");
+}
+
 TEST_CASE("contexts that come and go one after the other do not use up the places", "[cuda_events]") {
   EventHost host;
   host.event_options.pairs_per_context = 2;
