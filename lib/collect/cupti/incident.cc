@@ -203,8 +203,6 @@ void Recording::AddTo(TraceBuilder& trace) {
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
       case Activity::kJit:
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText("compiling PTX"));
-      case Activity::kSynchronization:
-        return trace.AddWait(record.correlation, record.begin_ns, stream_of(record.stream));
       case Activity::kKernel:
         activity.name = name_of(record.name);
         activity.shape = shape_of(record.detail);
