@@ -16,6 +16,8 @@ struct Environment {
   Control::Surroundings surroundings;
   // So long without a buffer while work is put on GPUs: somebody took the buffers.
   int64_t silence_ns = 3'000'000'000;
+  // At the calls, before kernels are recorded for the first time: for so long, and so long between.
+  int64_t look_ns = 100'000'000, between_looks_ns = 400'000'000;
   // How long Start waits for CUPTI, which may have to wake every GPU, Keep for a round of the thread (10 MB take it
   // half of that), and what else there is; real time, ns.
   int64_t start_patience_ns = 30'000'000'000;

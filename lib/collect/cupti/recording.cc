@@ -25,8 +25,7 @@ constexpr int64_t kPairsNs = 100'000'000;     // between readings of the clocks
 constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
 constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, where it is in the process
 constexpr uint64_t kSilentSubmissions = 1000;
-constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are recorded for the first time
-constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
+constexpr int64_t kBetweenLaterLooksNs = 10'000'000'000;  // at the calls, once enough was seen
 constexpr size_t kDepthsKept = 4096;
 
 enum class Owner : uint8_t { kNobody, kCollector, kLeftBehind };
@@ -346,13 +345,13 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
     control_->SetLook(false);
     cost.EndLook(now_ns - look_begin_ns_);
     if (cost.is_known()) lasting_percent_.store(cost.percent(), std::memory_order_relaxed);
-    look_due_ns_ = now_ns + (cost.is_known() ? kBetweenLaterLooksNs : kBetweenLooksNs);
+    look_due_ns_ = now_ns + (cost.is_known() ? kBetweenLaterLooksNs : environment_.between_looks_ns);
     return;
   }
   // The first to ask is whoever adds the collector.
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
   const bool is_wanted = asked > 1 && std::exchange(asked_seen_, asked) != asked;
-  look_due_ns_ = now_ns + (is_wanted ? kLookNs : kBetweenLooksNs);
+  look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
   is_looking_ = true;
   look_begin_ns_ = now_ns;

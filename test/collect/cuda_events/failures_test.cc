@@ -33,7 +33,7 @@ TEST_CASE("whichever call of the driver fails the host goes on and incidents are
       REQUIRE(host.Add().ok());
       for (int i = 0; i < 4; ++i) {
         host.Run("forward");
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        host.Round();
       }
       if (at % 16 == 1) CHECK(model::FindInconsistency(host.Incident()) == "");
       host.recorder.Stop();

@@ -3,7 +3,6 @@
 // The CUPTI collector in a recorder, over a CUPTI that needs no GPU.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -157,6 +156,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     const bool has_callbacks = kineto == KinetoState::kAbsent;
     GpuHost host;
     g_kineto = kineto;
+    host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
     CHECK(host.collector->Deepest() == Depth::kScopes);
     const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
@@ -197,6 +197,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
 TEST_CASE("where launches are few kernels are recorded at the automatic depth", "[cupti]") {
   GpuHost host;
   host.cupti_options.lasting_cost_percent = 20;
+  host.environment.look_ns = host.environment.between_looks_ns = 1;  // a round
   REQUIRE(host.StartAt(Depth::kScopes));
   CHECK(host.collector->Deepest() == Depth::kScopes);
   const auto spin = [](int64_t ns) {
@@ -577,11 +578,9 @@ TEST_CASE("buffers that another profiler took are noticed, said and taken back",
   REQUIRE(CountNamed(host.Incident(), "before") == 1);
   host.cuda.RegisterOther();
   for (int i = 0; i < 2000; ++i) host.cuda.Run({.name = "taken"});
-  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.environment.silence_ns);
-  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
 
   REQUIRE(fakes::WaitUntil([&] {
-    host.cuda.Run({.name = "after"});
+    for (int i = 0; i < 100; ++i) host.cuda.Run({.name = "after"});  // the other's buffer is to be full once
     return CountNamed(host.Incident(), "after") != 0;
   }));
   CHECK(HasLoss(host.Incident(), "another profiler took the buffers"));
@@ -589,10 +588,10 @@ TEST_CASE("buffers that another profiler took are noticed, said and taken back",
 
 TEST_CASE("a host that only synchronises is not taken for one whose buffers another took", "[cupti]") {
   ImpatientHost host(10);
+  host.environment.silence_ns = 0;  // each round asks whether somebody did
   REQUIRE(host.StartAt(Depth::kKernels));
-  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.environment.silence_ns);
   for (int i = 0; i < 2000; ++i) host.cuda.Synchronize();
-  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
+  for (int i = 0; i < 3; ++i) host.Round();
 
   const model::Trace trace = host.Incident();
 
@@ -730,7 +729,7 @@ TEST_CASE("the newest records survive, memory is bounded, and what is missing is
   REQUIRE(host.StartAt(Depth::kKernels));
   for (int i = 0; i < 200'000; ++i) {
     host.cuda.Run({.name = i < 199'990 ? "old" : "new", .duration_ns = 10});
-    if (i % 5000 == 0) host.collector->Keep(INT64_MAX);  // has what is there decoded
+    if (i % 5000 == 0) host.Round();
   }
 
   const model::Trace trace = host.Incident();
