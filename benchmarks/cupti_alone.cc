@@ -36,6 +36,7 @@ extern "C" __attribute__((visibility("default"))) int pitot_cupti_alone(int on) 
   if (g_alone == nullptr) {
     g_alone = new Alone;
     if (g_alone->pool == nullptr || !LoadCupti("", &g_alone->api).ok()) return kUnknown;
+    g_alone->pool->Touch();
   }
   Result result = kSuccess;
   if (on != 0) result = g_alone->api.activity_register_callbacks(Request, Complete);

@@ -50,6 +50,7 @@ class Keeper {
   Keeper() {
     pairs_.Add(cupti::ReadClockPair());
     strides_[cupti::kConcurrentKernel] = kStride;
+    if (pool_ != nullptr) pool_->Touch();
     decoder_ = std::make_unique<cupti::Decoder>(&api_, strides_, &pairs_, &tables_, nullptr);
   }
   bool HasMemory() const { return pool_ != nullptr && history_ != nullptr; }

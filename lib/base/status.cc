@@ -11,6 +11,8 @@ constexpr uint64_t kMaxMessage = 1023;
 }
 
 struct Status::Rep {
+  bool is_counted() const { return __atomic_load_n(&references, __ATOMIC_RELAXED) != 0; }
+
   uint32_t references;  // 0: never freed
   StatusCode code;
   char message[1];  // as long as it needs to be
@@ -55,7 +57,7 @@ Status::Status(StatusCode code, const char* message) noexcept {
 }
 
 Status::Status(const Status& other) noexcept : rep_(other.rep_) {
-  if (rep_ != nullptr && rep_->references != 0) __atomic_fetch_add(&rep_->references, 1, __ATOMIC_RELAXED);
+  if (rep_ != nullptr && rep_->is_counted()) __atomic_fetch_add(&rep_->references, 1, __ATOMIC_RELAXED);
 }
 
 Status& Status::operator=(const Status& other) noexcept {
@@ -64,7 +66,7 @@ Status& Status::operator=(const Status& other) noexcept {
 }
 
 void Status::Release() noexcept {
-  if (rep_->references != 0 && __atomic_fetch_sub(&rep_->references, 1, __ATOMIC_ACQ_REL) == 1) ::operator delete(rep_);
+  if (rep_->is_counted() && __atomic_fetch_sub(&rep_->references, 1, __ATOMIC_ACQ_REL) == 1) ::operator delete(rep_);
 }
 
 StatusCode Status::code() const noexcept { return rep_ == nullptr ? StatusCode::kOk : rep_->code; }

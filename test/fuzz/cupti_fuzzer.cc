@@ -109,7 +109,6 @@ std::string Buffer(const fakes::Generation& generation) {
       .Memcpy(1, 1, 3, 4096, kBegin + 400, kBegin + 450, 42)
       .Memset(64, kBegin + 500, kBegin + 510, 43)
       .Graph(5, kBegin + 600, kBegin + 1100, 44)
-      .Synchronization(3, kBegin + 350, kBegin + 950, 44)
       .Call(cupti::kRuntime, 211, 1234, kBegin + 1, kBegin + 5, 41)
       .Peer(1 << 20, kBegin + 10, kBegin + 60, 7)
       .Unknown(61, 24)

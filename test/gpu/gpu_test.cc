@@ -154,7 +154,7 @@ TEST_CASE("without a subscription calls are tied through records, switched on la
   REQUIRE(host.Start());
   const pitot::cupti::Control::Surroundings surroundings{[]() noexcept { return pitot::cupti::KinetoState::kIdle; },
                                                          pitot::cupti::IsCudaInUse};
-  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, surroundings));
+  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, {surroundings}));
   if (!status.ok()) {
     WARN("skipped, there is no GPU: " << status.message());
     return;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collect: what NVIDIA GPUs do, through CUPTI.
+// Collect: what NVIDIA GPUs do, through CUPTI: kernels, copies, graphs, and the calls and scopes that caused them.
 //
 //   recorder.Add(pitot::MakeCuptiCollector());
+//
+// CUPTI fills buffers of Pitot's on the host's threads, a thread "pitot-cupti" decodes them. docs/gpu.md.
 #ifndef PITOT_COLLECT_CUPTI_H_
 #define PITOT_COLLECT_CUPTI_H_
 
@@ -16,11 +18,13 @@
 PITOT_NAMESPACE_BEGIN
 
 struct CuptiOptions {
-  // The file of libcupti; null: the one that this process has loaded, else the one that suits its CUDA. It is opened at
-  // run time; nothing of CUDA is needed to build or to link.
+  // The file of libcupti; null: the one that this process has loaded, else the one that suits its CUDA. It is opened by
+  // Recorder::Add; nothing of CUDA is needed to build or to link. Copied.
   const char* library = nullptr;
-  // Host memory for what GPUs did, bytes, on top of Options::memory_budget_bytes: at least 8 MiB. A quarter is what
-  // CUPTI writes to, the rest holds the newest records, 48 bytes each. CUPTI itself takes about 10 MB of each device.
+  // Host memory for what GPUs did, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes. A quarter is what
+  // CUPTI writes to: taken once CUPTI is known to be there, and kept until the process ends, because CUPTI may write to
+  // it until then. The rest holds the newest records, 48 bytes each, and is taken as they come. CUPTI itself takes
+  // about 10 MB of each device.
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
   // that only where it is switched on before the process uses CUDA, and no more once a graph was made while it was off;
@@ -37,8 +41,17 @@ struct CuptiOptions {
 };
 
 // Add it before the first use of CUDA: what is enabled later can be switched off again, but costs each launch a little
-// for the life of the process. Without a GPU, a driver, a libcupti, or where another tool has CUPTI, Recorder::Add says
-// why, and everything else is recorded. Null if there is no memory.
+// for the life of the process. Null if there is no memory.
+// Threads: any; neither within a callback of CUPTI's nor while a library is being loaded.
+// Errors: Recorder::Add says why no GPU is recorded, and everything else is. kInvalidArgument names the option.
+//   kNotFound: there is no libcupti. kAlreadyRunning: there is a collector. kResourceExhausted: no memory or thread.
+//   kUnavailable: no GPU, driver or permission, another tool has CUPTI, it does not answer, or the parent has it.
+//   What goes wrong later is said in incidents ("cupti").
+// Lifetime: the recorder's. After Recorder::Stop CUPTI is others' again and another collector may be added; the library
+//   stays loaded, and the buffers stay mapped.
+// Cost: Recorder::Add has CUPTI begin, which loads the driver: milliseconds to seconds, 30 s at most. Then a round of
+//   the thread every 20 ms and 77 ns of it a record; on the host's threads a scope's cost for each call, while
+//   recorded.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "base/patient_thread.h"
 #include "base/semaphore.h"
-#include "base/signals.h"
 #include "collect/cuda_events/history.h"
 #include "collect/cuda_events/pools.h"
 #include "collect/cuda_events/rounds.h"
@@ -71,9 +71,9 @@ struct Shared {
   Pools& pools;
   History history;
   Rounds rounds;  // the thread's
-  std::atomic<bool> stop{false}, has_ended{false};
+  std::atomic<bool> stop{false};
   std::atomic<uint32_t> asked{0}, done{0};  // rounds for Keep
-  base::Semaphore done_signal, end_signal;
+  base::Semaphore done_signal;
 
   void Wait() noexcept;
   void Run() noexcept;
@@ -106,8 +106,6 @@ void Shared::Run() noexcept {
     const Inside inside(&pools);
     if (inside.is_open) rounds.Close();
   }
-  has_ended.store(true, std::memory_order_release);
-  end_signal.Give();
 }
 
 Status Check(const CudaEventOptions& options) {
@@ -142,7 +140,7 @@ class CudaEventCollector final : public Collector {
   const Environment environment_;
   bool is_running_ = false;
   std::shared_ptr<Shared> shared_;
-  std::thread thread_;
+  base::PatientThread thread_;
 
   // From Keep to AddTo.
   bool is_complete_ = true;
@@ -178,10 +176,7 @@ Status CudaEventCollector::Open() {
   }
   pools->counts().Clear();
   shared_ = std::make_shared<Shared>(options_, pools);
-  {
-    const base::SignalsBlocked blocked;  // the thread inherits it
-    thread_ = std::thread([shared = shared_] { shared->Run(); });
-  }
+  thread_.Start([shared = shared_] { shared->Run(); });
   pools->is_running.store(true);
   is_running_ = true;
   __atomic_store_n(&detail::g_cuda_events, 1, __ATOMIC_RELEASE);
@@ -191,21 +186,12 @@ Status CudaEventCollector::Open() {
 void CudaEventCollector::Stop() noexcept {
   if (!std::exchange(is_running_, false)) return;
   Pools& pools = shared_->pools;
-  if (pools.fork_epoch() != trace::ForkEpoch()) {
-    thread_.detach();  // of the parent: there is none here
-    return;
-  }
+  if (pools.fork_epoch() != trace::ForkEpoch()) return;
   __atomic_store_n(&detail::g_cuda_events, 0, __ATOMIC_RELAXED);
   pools.is_running.store(false);
   shared_->stop.store(true);
   pools.wake.Give();
-  shared_->end_signal.AwaitUntil(ClockNs(CLOCK_MONOTONIC) + environment_.stop_patience_ns);
-  if (shared_->has_ended.load(std::memory_order_acquire)) {
-    thread_.join();
-  } else {
-    pools.is_hanging.store(true);
-    thread_.detach();
-  }
+  if (!thread_.End(environment_.stop_patience_ns)) pools.is_hanging.store(true);
   g_is_taken.store(false);
 }
 

@@ -28,6 +28,12 @@ const char* FindRequired(void* handle, Driver* driver) {
   find("cuStreamCreate", &driver->create_stream);
   find("cuStreamDestroy_v2", &driver->destroy_stream);
   find("cuThreadExchangeStreamCaptureMode", &driver->exchange_capture_mode);
+  Find(handle, "cuCtxGetId", &driver->get_context_id);
+  if (driver->get_context_id == nullptr) {
+    find("cuMemAlloc_v2", &driver->allocate);
+    find("cuMemFree_v2", &driver->free);
+    find("cuPointerGetAttribute", &driver->get_pointer_attribute);
+  }
   return missing;
 }
 
@@ -43,7 +49,6 @@ const char* FindDriver(const char* library, Driver* driver) noexcept {
     return missing;
   }
   Find(handle, "cuStreamIsCapturing", &driver->is_capturing);
-  Find(handle, "cuCtxGetId", &driver->get_context_id);
   Find(handle, "cuStreamGetId", &driver->get_stream_id);
   Find(handle, "cuDeviceGetName", &driver->get_device_name);
   return nullptr;

@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
 #define PITOT_LIB_COLLECT_CUDA_EVENTS_DRIVER_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace pitot::cuda_events {
@@ -21,6 +22,7 @@ inline constexpr unsigned int kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned int kDefaultEvent = 0;  // CU_EVENT_DEFAULT: with a time
 inline constexpr int kNotCapturing = 0;           // CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr int kRelaxedCapture = 2;         // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kBufferId = 7;               // CU_POINTER_ATTRIBUTE_BUFFER_ID
 
 // Whether nothing of the context can be used any more.
 inline bool IsContextGone(int result) {
@@ -45,7 +47,10 @@ struct Driver {
 
   // Null where the driver is older than they are.
   int (*is_capturing)(void* stream, int* status);
-  int (*get_context_id)(void* context, unsigned long long* id);
+  int (*get_context_id)(void* context, unsigned long long* id);  // where it is null the next three are not
+  int (*allocate)(unsigned long long* memory, size_t bytes);
+  int (*free)(unsigned long long memory);
+  int (*get_pointer_attribute)(void* value, int attribute, unsigned long long memory);
   int (*get_stream_id)(void* stream, unsigned long long* id);
   int (*get_device_name)(char* name, int size, int device);
 };

@@ -41,6 +41,29 @@ bool Pools::IsCapturing(const Driver& driver, void* stream) noexcept {
   return true;
 }
 
+// Another context may be at the address of one that was destroyed. Threads: any that has a driver.
+bool Pools::IsGone(const Pool& pool) const noexcept {
+  const uint64_t memory = pool.witness.load(std::memory_order_relaxed);
+  unsigned long long id = 0;
+  return memory != 0 && (found_.get_pointer_attribute(&id, kBufferId, memory) != kSuccess ||
+                         id != pool.witness_id.load(std::memory_order_relaxed));
+}
+
+bool Pools::MakeWitness(Pool* pool) noexcept {
+  if (found_.get_context_id != nullptr || pool->witness.load(std::memory_order_relaxed) != 0) return true;
+  unsigned long long memory = 0, id = 0;
+  int result = found_.allocate(&memory, 1);
+  if (result == kSuccess && (result = found_.get_pointer_attribute(&id, kBufferId, memory)) != kSuccess)
+    found_.free(memory);
+  if (result != kSuccess) {
+    Fail(result);
+    return false;
+  }
+  pool->witness_id.store(id, std::memory_order_relaxed);
+  pool->witness.store(memory, std::memory_order_relaxed);
+  return true;
+}
+
 Pool* Pools::Find(void* context, uint64_t id) noexcept {
   for (Pool& pool : pools_) {
     if (pool.context.load(std::memory_order_acquire) == context &&
@@ -114,6 +137,12 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
     if (pool == nullptr || phase == PoolPhase::kParked) Claim(context, id);
     return {};
   }
+  if (IsGone(*pool)) {
+    Count(&counts_.no_pool);
+    wants_room.store(true);
+    WakeIfIdle();
+    return {};
+  }
   uint32_t word = 0;
   Pair* const pair = Take(pool, &word);
   if (pair == nullptr) {
@@ -173,7 +202,7 @@ bool Pools::Enter(Pool* pool) noexcept {
   }
   unsigned long long id = 0;
   if (found_.get_context_id != nullptr && found_.get_context_id(context, &id) != kSuccess) id = 0;
-  if (id == pool->context_id.load(std::memory_order_relaxed)) return true;
+  if (id == pool->context_id.load(std::memory_order_relaxed) && !IsGone(*pool)) return true;
   // Another at the same address.
   Leave();
   Drop(pool);
@@ -198,6 +227,7 @@ void Pools::Make(Pool* pool) {
     return result == kSuccess;
   };
   is_used.store(true);
+  if (!MakeWitness(pool)) return pool->phase.store(PoolPhase::kFailed, std::memory_order_release);
   if (!is_made(found_.get_device(&pool->device))) pool->device = -1;
   // Without these a span's place in time is known to a round of the thread only.
   if (pool->stream == nullptr && !is_made(found_.create_stream(&pool->stream, kNonBlocking))) pool->stream = nullptr;
@@ -236,6 +266,7 @@ void Pools::Drop(Pool* pool) noexcept {
   // Such a thread may still read what its pair holds: the next context gets other memory.
   if (is_in_use) pool->pairs.store(nullptr, std::memory_order_relaxed);
   pool->stream = pool->spare_event = nullptr;
+  pool->witness.store(0, std::memory_order_relaxed);
   pool->anchor = {};
   pool->renew_at_ns = 0;
   pool->context.store(nullptr, std::memory_order_relaxed);
@@ -275,6 +306,7 @@ void Pools::Park(Pool* pool) noexcept {
   pool->anchor.width_ns = 0;
   if (is_in_use) return;
   if (pool->stream != nullptr) found_.destroy_stream(std::exchange(pool->stream, nullptr));
+  if (const uint64_t memory = pool->witness.exchange(0, std::memory_order_relaxed); memory != 0) found_.free(memory);
   pool->context.store(nullptr, std::memory_order_relaxed);
   pool->phase.store(PoolPhase::kUnused, std::memory_order_release);
 }

@@ -82,6 +82,8 @@ struct Pool {
   // Whose it is: written while claimed, stays until it is unused again.
   std::atomic<void*> context{nullptr};
   std::atomic<uint64_t> context_id{0};  // unlike the address never that of another; 0: unknown
+  // Where it is: memory of the context's and its number, which no other memory ever has; 0: there is none.
+  std::atomic<uint64_t> witness{0}, witness_id{0};
   std::atomic<Pair*> pairs{nullptr};
   std::atomic<uint32_t> next{0};    // where to look for a free one
   std::atomic<int32_t> pending{0};  // pairs
@@ -178,6 +180,8 @@ class Pools {
   Pair* Take(Pool* pool, uint32_t* word) noexcept;
   bool IsCapturing(const Driver& driver, void* stream) noexcept;
   bool IsUsable() const noexcept;
+  bool IsGone(const Pool& pool) const noexcept;
+  bool MakeWitness(Pool* pool) noexcept;
   void DestroyEvents(Pair* pair) noexcept;
 
   const std::string library_;

@@ -39,7 +39,7 @@ enum Kind : uint32_t {
   kConcurrentKernel = 10,
   kOverhead = 17,
   kMemcpyPeer = 22,
-  kSynchronization = 38,
+  kSynchronization = 38,  // never enabled: control.cc
   kGraphTrace = 51,
   kJit = 52,
   kKindCount = 64,  // beyond all that are used
@@ -127,10 +127,6 @@ namespace memset_record {
 inline constexpr uint32_t kBytes = 8, kStart = 16, kEnd = 24, kDeviceId = 32, kContextId = 36, kStreamId = 40,
                           kCorrelation = 44, kMemoryKind = 50, kGraphNode = 64, kGraph = 72, kRead = 76;
 }
-namespace synchronization {
-inline constexpr uint32_t kType = 4, kStart = 8, kEnd = 16, kCorrelation = 24, kContextId = 28, kStreamId = 32,
-                          kEventId = 36, kRead = 40;
-}
 namespace overhead {
 inline constexpr uint32_t kOverheadKind = 4, kObjectKind = 8, kObjectId = 12, kStart = 24, kEnd = 32, kRead = 40;
 inline constexpr uint32_t kOwnedData = 48, kReadWithData = 56;  // allocated; the reader frees it
@@ -165,8 +161,6 @@ constexpr uint32_t BytesRead(uint32_t kind) {
       return memcpy_peer::kRead;
     case kMemset:
       return memset_record::kRead;
-    case kSynchronization:
-      return synchronization::kRead;
     case kOverhead:
       return overhead::kRead;
     case kGraphTrace:

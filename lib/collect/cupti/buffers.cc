@@ -17,7 +17,7 @@ void Count(std::atomic<uint64_t>& counter) { counter.fetch_add(1, std::memory_or
 
 std::unique_ptr<BufferPool> BufferPool::Make(uint32_t count, uint32_t bytes) noexcept {
   const uint64_t size = uint64_t{count} * bytes;
-  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   std::unique_ptr<Slot[]> slots(new (std::nothrow) Slot[count]);
   std::unique_ptr<BufferPool> pool(new (std::nothrow)
@@ -46,6 +46,14 @@ BufferPool::~BufferPool() {
       munmap(memory, bytes_);
   }
   munmap(memory_, uint64_t{count_} * bytes_);
+}
+
+void BufferPool::Touch() noexcept {
+  if (std::exchange(is_touched_, true)) return;
+  constexpr uint64_t kPage = 4096;
+  // Changes nothing: CUPTI may have some already, through callbacks of a collector before.
+  for (uint64_t at = 0; at < uint64_t{count_} * bytes_; at += kPage)
+    __atomic_fetch_or(memory_ + at, uint8_t{0}, __ATOMIC_RELAXED);
 }
 
 uint8_t* BufferPool::Take() noexcept {

@@ -30,12 +30,14 @@ struct BufferCounts {
 // tell when CUPTI writes to a buffer for the last time.
 class BufferPool {
  public:
-  // Maps and touches `count` buffers of `bytes` each, a multiple of 4096. Null if there is no memory.
+  // Maps `count` buffers of `bytes` each, a multiple of 4096. Null if there is no memory.
   static std::unique_ptr<BufferPool> Make(uint32_t count, uint32_t bytes) noexcept;
   ~BufferPool();
   BufferPool(const BufferPool&) = delete;
   BufferPool& operator=(const BufferPool&) = delete;
 
+  // Takes the memory for real, once, which would otherwise come with page faults. Thread: one.
+  void Touch() noexcept;
   // A zeroed buffer; where none is free the one completed first, unread; null if CUPTI holds all. Threads: any,
   // lock-free.
   uint8_t* Take() noexcept;
@@ -100,6 +102,7 @@ class BufferPool {
   uint8_t* const memory_;  // of the first of each
   const std::unique_ptr<Slot[]> slots_;
   const uint32_t count_, bytes_;
+  bool is_touched_ = false;
   IndexQueue free_, completed_;
   std::atomic<uint32_t> era_{0};
   std::vector<Quarantined> quarantine_;  // oldest first; has room for all there can be

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// MakeCuptiCollector with what the process says of itself, for tests that play processes.
+// The CUPTI collector with what it gets from outside: MakeCuptiCollector gives it the system's, tests their own.
 #ifndef PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_
 #define PITOT_LIB_COLLECT_CUPTI_COLLECTOR_H_
 
@@ -12,12 +12,21 @@
 
 namespace pitot::cupti {
 
-// So long without a buffer while work is put on GPUs: somebody took the buffers.
-inline constexpr int64_t kSilenceNs = 3'000'000'000;
+struct Environment {
+  Control::Surroundings surroundings;
+  // So long without a buffer while work is put on GPUs: somebody took the buffers.
+  int64_t silence_ns = 3'000'000'000;
+  // At the calls, before kernels are recorded for the first time: for so long, and so long between.
+  int64_t look_ns = 100'000'000, between_looks_ns = 400'000'000;
+  // How long Start waits for CUPTI, which may have to wake every GPU, Keep for a round of the thread (10 MB take it
+  // half of that), and what else there is; real time, ns.
+  int64_t start_patience_ns = 30'000'000'000;
+  int64_t keep_patience_ns = 250'000'000;
+  int64_t patience_ns = 2'000'000'000;
+};
 
 // Throws bad_alloc.
-std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Control::Surroundings& surroundings,
-                                         int64_t silence_ns = kSilenceNs);
+std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Environment& environment);
 
 }  // namespace pitot::cupti
 

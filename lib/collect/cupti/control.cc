@@ -80,20 +80,16 @@ void Control::CloseForExit() noexcept {
 KinetoState Control::AskKineto() {
   const Entered entered(this);
   if (!entered) return kineto_.load();
-  const std::lock_guard lock(kineto_mutex_);
   const KinetoState state = surroundings_.ask_kineto();
-  if (kineto_.exchange(state) != state) idle_since_ns_.store(base::ClockNs(CLOCK_MONOTONIC));
+  if (kineto_.exchange(state) != state) idle_since_ns_ = base::ClockNs(CLOCK_MONOTONIC);
   return state;
 }
-
-// May wait for the loader, so not within mutex_.
-void Control::AskCuda() { is_cuda_in_use_.store(surroundings_.is_cuda_in_use()); }
 
 // It has registered its callbacks, if it ever did, long ago; while it begins it does not say so, and must not be
 // disturbed.
 bool Control::IsLongIdle() const {
   return kineto_.load() == KinetoState::kIdle &&
-         base::ClockNs(CLOCK_MONOTONIC) - idle_since_ns_.load() >= surroundings_.long_idle_ns;
+         base::ClockNs(CLOCK_MONOTONIC) - idle_since_ns_ >= surroundings_.long_idle_ns;
 }
 
 bool Control::IsBesideProfiler() const noexcept {
@@ -110,8 +106,13 @@ bool Control::HasProfilerSwitched() noexcept {
 }
 
 std::string Control::Reason() const {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(reason_mutex_);
   return reason_;
+}
+
+void Control::SetReason(std::string reason) {
+  const std::lock_guard lock(reason_mutex_);
+  reason_ = std::move(reason);
 }
 
 Status Control::Start(bool graph_level) noexcept {
@@ -122,20 +123,18 @@ Status Control::Start(bool graph_level) noexcept {
   }
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
-    AskCuda();
-    const std::lock_guard lock(mutex_);
-    has_graph_level_ = graph_level && !is_cuda_in_use_.load();
+    is_cuda_in_use_ = surroundings_.is_cuda_in_use();
+    has_graph_level_ = graph_level && !is_cuda_in_use_;
     if (is_active) {
-      reason_ = "PyTorch's profiler has CUPTI";
+      SetReason("PyTorch's profiler has CUPTI");
       mode_.store(Mode::kAside);
       return {};
     }
     Status status = Take(false);
-    if (graph_level && !has_graph_level_) {
-      if (!reason_.empty()) reason_ += "; ";
-      reason_ +=
-          "no graph level: the collector was added after CUDA was in use, or PyTorch's profiler is in the process";
-    }
+    if (graph_level && !has_graph_level_)
+      SetReason(
+          reason_ + (reason_.empty() ? "" : "; ") +
+          "no graph level: the collector was added after CUDA was in use, or PyTorch's profiler is in the process");
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
@@ -146,7 +145,7 @@ Status Control::Start(bool graph_level) noexcept {
 Status Control::Take(bool is_back) {
   const KinetoState kineto = kineto_.load();
   source_.store(CallSource::kNone);
-  reason_.clear();
+  SetReason("");
   if (Status status = Subscribe(kineto); !status.ok()) return status;
   uint8_t one = 1;
   size_t size = sizeof one;
@@ -202,13 +201,12 @@ Status Control::Subscribe(KinetoState kineto) {
   }
   subscriber_ = nullptr;
   // Records of calls come only where they were switched on before the process used CUDA.
-  if (HasFilteredRecords(api_) && (has_call_records_ || !is_cuda_in_use_.load())) {
+  if (HasFilteredRecords(api_) && (has_call_records_ || !is_cuda_in_use_)) {
     source_.store(CallSource::kRecords);
   } else {
-    reason_ = HasFilteredRecords(api_) ? "added after CUDA was in use" : "CUPTI is older than 12.5";
-    reason_ =
-        "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, and " +
-        reason_;
+    SetReason(std::string("calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the "
+                          "process, and ") +
+              (HasFilteredRecords(api_) ? "added after CUDA was in use" : "CUPTI is older than 12.5"));
   }
   return {};
 }
@@ -229,7 +227,6 @@ void Control::Stop() noexcept {
   if (!entered) return;
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
-    const std::lock_guard lock(mutex_);
     if (mode() == Mode::kOn) is_active ? Unsubscribe() : Release();
     mode_.store(Mode::kOff);
   } catch (const std::bad_alloc&) {
@@ -249,10 +246,9 @@ Status Control::Pause() noexcept {
   if (!entered) return NotRunning();
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
-    const std::lock_guard lock(mutex_);
     if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn) is_active ? Unsubscribe() : Release();
-    if (mode() != Mode::kDead) reason_ = "paused by the host", mode_.store(Mode::kPaused);
+    if (mode() != Mode::kDead) SetReason("paused by the host"), mode_.store(Mode::kPaused);
     return {};
   } catch (const std::exception& e) {
     return Status(StatusCode::kResourceExhausted, e.what());
@@ -264,19 +260,18 @@ Status Control::Resume() noexcept {
   if (!entered) return NotRunning();
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
-    AskCuda();
-    const std::lock_guard lock(mutex_);
+    is_cuda_in_use_ = surroundings_.is_cuda_in_use();
     if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn || mode() == Mode::kAside) return {};
     if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
     if (is_active) {
-      reason_ = "PyTorch's profiler has CUPTI";
+      SetReason("PyTorch's profiler has CUPTI");
       mode_.store(Mode::kAside);
       return {};
     }
     has_graph_level_ = false;  // what was captured meanwhile nobody knows
     Status status = Take(true);
-    if (!status.ok() && mode() == Mode::kPaused) reason_ = status.message();
+    if (!status.ok() && mode() == Mode::kPaused) SetReason(status.message());
     return status;
   } catch (const std::exception& e) {
     return Status(StatusCode::kResourceExhausted, e.what());
@@ -289,7 +284,6 @@ void Control::SetDepth(Depth depth) noexcept {
   try {
     // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
-    const std::lock_guard lock(mutex_);
     wanted_ = depth;
     if (mode() != Mode::kOn || is_active) return;
     // A profile that nobody saw has left its callbacks.
@@ -306,7 +300,6 @@ void Control::SetLook(bool on) noexcept {
   if (!entered) return;
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
-    const std::lock_guard lock(mutex_);
     is_looking_ = on;
     if (mode() == Mode::kOn && !is_active) Apply();
   } catch (const std::bad_alloc&) {
@@ -321,27 +314,26 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
     const KinetoState kineto = AskKineto();
     const bool is_kineto_active = kineto == KinetoState::kActive;
     if (mode() == Mode::kAside || (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent))
-      AskCuda();
-    const std::lock_guard lock(mutex_);
+      is_cuda_in_use_ = surroundings_.is_cuda_in_use();
     if (is_fatal_.exchange(false)) {
       mode_.store(Mode::kDead);
       effective_.store(Depth::kScopes);
-      reason_ = "CUPTI met a fatal error and detached itself";
+      SetReason("CUPTI met a fatal error and detached itself");
     }
     if (mode() == Mode::kOn && is_kineto_active) {
       // Nothing is switched off: it is the profiler's now.
       Unsubscribe();
       mode_.store(Mode::kAside);
       has_recorded_.store(true);
-      reason_ = "stepped aside for PyTorch's profiler";
+      SetReason("stepped aside for PyTorch's profiler");
     } else if (mode() == Mode::kAside && !is_kineto_active) {
       has_graph_level_ = false;
-      if (Status status = Take(true); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
+      if (Status status = Take(true); !status.ok()) mode_.store(Mode::kDead), SetReason(status.message());
     } else if (mode() == Mode::kOn) {
       if (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent) {
         // LibTorch was loaded after us: leave the subscription to its profiler.
         Release();
-        if (Status status = Take(false); !status.ok()) mode_.store(Mode::kDead), reason_ = status.message();
+        if (Status status = Take(false); !status.ok()) mode_.store(Mode::kDead), SetReason(status.message());
       }
       const bool has_settled = is_settling_ && is_used;
       if (has_settled) is_settling_ = false, has_call_records_ = true;
@@ -356,7 +348,6 @@ void Control::Reclaim() noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
-    const std::lock_guard lock(mutex_);
     if (mode() != Mode::kOn) return;
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     if (now_ns - reclaimed_ns_ > kReclaimsWithinNs) reclaimed_ = 0;
@@ -366,7 +357,7 @@ void Control::Reclaim() noexcept {
       EnableCalls(0);
       Unsubscribe();
       mode_.store(Mode::kDead);
-      reason_ = "another profiler takes CUPTI's buffers";
+      SetReason("another profiler takes CUPTI's buffers");
       return;
     }
     Register();
@@ -382,7 +373,6 @@ void Control::Renew() noexcept {
   if (!entered) return;
   try {
     AskKineto();
-    const std::lock_guard lock(mutex_);
     if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || subscriber_ != nullptr) return;
     if (!IsLongIdle()) return;
     Register();
@@ -396,10 +386,8 @@ void Control::Renew() noexcept {
 
 Result Control::RegisterCallbacks(bool is_again) {
   has_given_.store(true);
-  if (is_again) {
-    registrations_.fetch_add(1, std::memory_order_relaxed);
-    callbacks_.on_register(callbacks_.context);
-  }
+  if (is_again) registrations_.fetch_add(1, std::memory_order_relaxed);
+  callbacks_.on_register(callbacks_.context, is_again);
   return api_.activity_register_callbacks(callbacks_.request, callbacks_.complete);
 }
 
@@ -416,7 +404,6 @@ uint64_t Control::TakeDropped() noexcept {
 }
 
 void Control::Flush() noexcept {
-  // Without the lock: it may take long, and SetDepth must not.
   const Entered entered(this);
   if (entered && mode() == Mode::kOn) api_.activity_flush_all(0);
 }
@@ -508,7 +495,7 @@ void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
 void Control::Fail(const char* what, Result result) {
   if (mode() == Mode::kDead) return;
   mode_.store(Mode::kDead);
-  reason_ = std::string(what) + " failed: " + ResultName(api_, result);
+  SetReason(std::string(what) + " failed: " + ResultName(api_, result));
   Release();
 }
 

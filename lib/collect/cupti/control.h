@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUPTI is asked to record, switched while it runs, shared with others who want CUPTI too.
+// What CUPTI is asked to record, switched while it runs, shared with others who want CUPTI too. Belongs to one thread,
+// which may hang in any of its calls, and so holds no lock in them.
 //
 // What is known of CUPTI and stands behind the order of the calls was measured on an H100 with CUPTI 13.0 Update 1:
 // docs/gpu.md.
@@ -43,7 +44,8 @@ class Control {
     void* context;
     RequestBuffer request;
     CompleteBuffer complete;
-    void (*on_register)(void* context);  // before they are registered again: another may have had its own till now
+    // Before they are registered; `is_again`: another may have had its own till now.
+    void (*on_register)(void* context, bool is_again);
   };
   // What the process says of itself.
   struct Surroundings {
@@ -63,26 +65,28 @@ class Control {
   // Cost: 60 us (median on an H100), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. That leaves no cost behind.
-  // Thread: as Tick.
   void SetLook(bool on) noexcept;
   // Errors: kNotRunning; of Resume also kUnavailable.
   Status Pause() noexcept;
   Status Resume() noexcept;
   // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
-  // `is_used`: CUPTI has asked for a buffer since it was taken. Thread: the decoding one, every 20 ms or so.
+  // `is_used`: CUPTI has asked for a buffer since it was taken. Every 20 ms or so.
   void Tick(int64_t now_ns, bool is_used) noexcept;
-  // Somebody registered callbacks over ours: registers them again, three times at most, then gives up. Thread: as Tick.
+  // Somebody registered callbacks over ours: registers them again, three times at most, then gives up.
   void Reclaim() noexcept;
   // No buffer was asked for in a while, and PyTorch's profiler is long idle: it may have come and gone unseen, and left
-  // everything off. Switches all on again that should be. Thread: as Tick.
+  // everything off. Switches all on again that should be.
   void Renew() noexcept;
   // PyTorch's profiler could begin or end at any time, and it matters: HasProfilerSwitched is to be asked often.
   bool IsBesideProfiler() const noexcept;
-  // It has begun or ended since the last Tick. Cost: 20 ns. Thread: as Tick.
+  // It has begun or ended since the last Tick. Cost: 20 ns.
   bool HasProfilerSwitched() noexcept;
-  // Has CUPTI hand over what is complete. Thread: as Tick.
+  // Has CUPTI hand over what is complete.
   void Flush() noexcept;
+  // How many records CUPTI has dropped since the last time.
+  uint64_t TakeDropped() noexcept;
 
+  // Threads: any, from here on.
   Mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
   CallSource call_source() const noexcept { return source_.load(std::memory_order_relaxed); }
   // The depth at which it really records now.
@@ -96,13 +100,11 @@ class Control {
   // In words, why it does not record or records less; "" while all is well.
   std::string Reason() const;
 
-  // How many records CUPTI has dropped since the last time. Thread: as Tick.
-  uint64_t TakeDropped() noexcept;
   bool is_closed() const noexcept { return is_closed_.load(); }
 
   // No call of CUPTI begins after this returns: the process exits, and CUPTI tears itself down.
   void CloseForExit() noexcept;
-  // CUPTI says what it does: that it is lost, that a graph becomes executable. Threads: any.
+  // CUPTI says what it does: that it is lost, that a graph becomes executable.
   void OnState(uint32_t callback_id) noexcept;
   void OnResource(uint32_t callback_id) noexcept;
 
@@ -110,7 +112,6 @@ class Control {
   class Entered;
 
   KinetoState AskKineto();
-  void AskCuda();
   Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
   Result RegisterCallbacks(bool is_again);
@@ -126,18 +127,15 @@ class Control {
   void SwitchCall(const ApiCalls::Id& id, bool on);
   void EnableCallback(Domain domain, uint32_t callback_id, bool on);
   void Fail(const char* what, Result result);
+  void SetReason(std::string reason);
 
   const Api& api_;
   ApiCalls& calls_;
   const Callbacks callbacks_;
   const Surroundings surroundings_;
 
-  std::mutex kineto_mutex_;  // one asks at a time; may wait for the loader, so not within mutex_
-  std::atomic<KinetoState> kineto_{KinetoState::kAbsent};
-  std::atomic<int64_t> idle_since_ns_{0};  // if it is kIdle
-  std::atomic<bool> is_cuda_in_use_{false};
-
-  mutable std::mutex mutex_;  // guards what follows; callbacks of CUPTI never take it
+  int64_t idle_since_ns_ = 0;  // if it is kIdle
+  bool is_cuda_in_use_ = false;
   Subscriber subscriber_ = nullptr;
   bool has_graph_level_ = false;  // it was switched on before the process used CUDA, and no graph was made without it
   uint64_t enabled_ = 0;          // kinds, by bit
@@ -150,8 +148,11 @@ class Control {
   int64_t without_since_ns_ = 0;  // since when
   uint32_t reclaimed_ = 0;
   int64_t reclaimed_ns_ = 0;  // the last time
-  std::string reason_;
 
+  mutable std::mutex reason_mutex_;
+  std::string reason_;  // written under the mutex
+
+  std::atomic<KinetoState> kineto_{KinetoState::kAbsent};
   std::atomic<Mode> mode_{Mode::kOff};
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};

@@ -47,9 +47,6 @@ const Layout* LayoutOf(uint32_t kind) {
                                        kAbsent,
                                        kAbsent,
                                        graph_trace::kGraph};
-  static constexpr Layout kSynchronizationLayout{
-      Activity::kSynchronization,  synchronization::kStart,    synchronization::kEnd,        kAbsent,
-      synchronization::kContextId, synchronization::kStreamId, synchronization::kCorrelation};
   static constexpr Layout kOverheadLayout{Activity::kOverhead, overhead::kStart, overhead::kEnd};
   static constexpr Layout kJitLayout{Activity::kJit, jit::kStart, jit::kEnd,        jit::kDeviceId,
                                      kAbsent,        kAbsent,     jit::kCorrelation};
@@ -66,8 +63,6 @@ const Layout* LayoutOf(uint32_t kind) {
       return &kMemsetLayout;
     case kGraphTrace:
       return &kGraphLayout;
-    case kSynchronization:
-      return &kSynchronizationLayout;
     case kOverhead:
       return &kOverheadLayout;
     case kJit:
@@ -131,12 +126,6 @@ uint32_t NameTable::Of(const char* name) {
   if (by_pointer_.size() >= kMostPointers) by_pointer_.clear();
   by_pointer_[name] = row;
   return row;
-}
-
-const char* SynchronizationName(uint32_t type) {
-  static constexpr const char* kNames[] = {"synchronize", "event synchronize", "stream wait event",
-                                           "stream synchronize", "context synchronize"};
-  return NameIn(kNames, type);
 }
 
 const char* OverheadName(uint32_t kind) {
@@ -203,9 +192,6 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
       made.detail = Field<uint16_t>(record, memset_record::kMemoryKind);
       break;
     case Activity::kGraph:
-      break;
-    case Activity::kSynchronization:
-      made.detail = Field<uint32_t>(record, synchronization::kType);
       break;
     case Activity::kOverhead:
       made.detail = Field<uint32_t>(record, overhead::kOverheadKind);

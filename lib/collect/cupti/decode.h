@@ -54,7 +54,6 @@ class Decoder {
 };
 
 // What GpuRecord::detail says of these.
-const char* SynchronizationName(uint32_t type);
 const char* OverheadName(uint32_t kind);
 
 }  // namespace pitot::cupti

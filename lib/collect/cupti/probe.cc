@@ -25,7 +25,7 @@ Status TryCupti(const Api& api) {
   ApiCalls calls;
   calls.Find(api);
   const Control::Callbacks callbacks{[](void*, int, uint32_t, const void*) {}, nullptr, GiveUnread,
-                                     [](void*, uint32_t, uint8_t*, size_t, size_t) {}, [](void*) {}};
+                                     [](void*, uint32_t, uint8_t*, size_t, size_t) {}, [](void*, bool) {}};
   Control control(&api, &calls, callbacks, {AskKineto, IsCudaInUse});
   if (Status status = control.Start(false); !status.ok()) return status;
   control.SetDepth(Depth::kKernels);

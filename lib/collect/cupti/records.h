@@ -20,7 +20,6 @@ enum class Activity : uint8_t {
   kMemcpy = 2,
   kMemset = 3,
   kGraph = 4,  // a whole graph, one record
-  kSynchronization = 5,
   kOverhead = 6,
   kJit = 7,
   kCall = 8,  // of the driver's or runtime's API, where callbacks do not record it

@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
-#include "base/signals.h"
+#include "base/patient_thread.h"
 #include "collect/nvml/history.h"
 
 namespace pitot::nvml {
@@ -41,8 +41,8 @@ struct Shared {
   std::atomic<bool> stop{false};
 
   Status opened;  // written before has_opened
-  std::atomic<bool> has_opened{false}, has_ended{false};
-  Signal open_signal, end_signal;
+  std::atomic<bool> has_opened{false};
+  Signal open_signal;
 
   void Open() noexcept;
   void Sample() noexcept;
@@ -86,14 +86,6 @@ void Shared::Run() noexcept {
     Sample();
     sampler.Close();
   }
-  has_ended.store(true, std::memory_order_release);
-  end_signal.Give();
-}
-
-void* RunThread(void* argument) noexcept {
-  const std::unique_ptr<std::shared_ptr<Shared>> shared(static_cast<std::shared_ptr<Shared>*>(argument));
-  (*shared)->Run();
-  return nullptr;
 }
 
 Status Check(const NvmlOptions& options) {
@@ -129,7 +121,6 @@ class NvmlCollector final : public Collector {
  private:
   // In the child of a fork there is no thread, and what it held it holds for ever.
   bool IsOurs() const noexcept { return has_started_ && getpid() == pid_; }
-  Status StartThread();
   // Waits for the thread's end, and for `patience_ns` at most; then leaves it to itself.
   void EndThread(int64_t patience_ns) noexcept;
 
@@ -138,7 +129,7 @@ class NvmlCollector final : public Collector {
   const std::string library_;
   const Environment environment_;
   std::shared_ptr<Shared> shared_;
-  pthread_t thread_{};
+  base::PatientThread thread_;
   pid_t pid_ = 0;
   bool has_started_ = false, has_stopped_ = false;
 };
@@ -147,7 +138,9 @@ Status NvmlCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
   if (shared_ != nullptr) return Status(StatusCode::kAlreadyRunning, "the NVML collector was started before");
   try {
-    if (Status s = StartThread(); !s.ok()) return s;
+    shared_ = std::make_shared<Shared>(options_, environment_);
+    pid_ = getpid();
+    thread_.Start([shared = shared_] { shared->Run(); });
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start to sample GPUs: %s", e.what());
   }
@@ -170,17 +163,6 @@ Status NvmlCollector::Start() noexcept {
       static_cast<double>(environment_.start_patience_ns) / 1e9);
 }
 
-Status NvmlCollector::StartThread() {
-  shared_ = std::make_shared<Shared>(options_, environment_);
-  auto argument = std::make_unique<std::shared_ptr<Shared>>(shared_);
-  pid_ = getpid();
-  const base::SignalsBlocked blocked;
-  if (const int error = pthread_create(&thread_, nullptr, RunThread, argument.get()); error != 0)
-    return Error(StatusCode::kResourceExhausted, "cannot start the thread that samples GPUs (error %d)", error);
-  static_cast<void>(argument.release());  // the thread's now
-  return {};
-}
-
 void NvmlCollector::Stop() noexcept {
   if (IsOurs() && !std::exchange(has_stopped_, true)) EndThread(environment_.stop_patience_ns);
 }
@@ -188,12 +170,7 @@ void NvmlCollector::Stop() noexcept {
 void NvmlCollector::EndThread(int64_t patience_ns) noexcept {
   shared_->stop.store(true, std::memory_order_release);
   shared_->timer->Wake();
-  shared_->end_signal.AwaitUntil(base::ClockNs(CLOCK_MONOTONIC) + patience_ns);
-  if (shared_->has_ended.load(std::memory_order_acquire)) {
-    pthread_join(thread_, nullptr);
-  } else {
-    pthread_detach(thread_);
-  }
+  thread_.End(patience_ns);
 }
 
 }  // namespace

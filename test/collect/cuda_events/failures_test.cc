@@ -33,7 +33,7 @@ TEST_CASE("whichever call of the driver fails the host goes on and incidents are
       REQUIRE(host.Add().ok());
       for (int i = 0; i < 4; ++i) {
         host.Run("forward");
-        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        host.Round();
       }
       if (at % 16 == 1) CHECK(model::FindInconsistency(host.Incident()) == "");
       host.recorder.Stop();
@@ -83,6 +83,37 @@ TEST_CASE("a context that is destroyed takes its pool with it, and one at its ad
   REQUIRE(host.AwaitSpans("after", 1, &trace));
   CHECK(EventHost::Count(trace, "lost") == 0);
   CHECK(EventHost::Attribute(trace, "cuda_events.failed") == "");
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a context at the address of another gets its own pool where the driver has no numbers of contexts, too",
+          "[cuda_events]") {
+  EventHost host(PITOT_FAKE_CUDA_OLD);
+  host.event_options.pairs_per_context = 2;
+  REQUIRE(host.StartTiming());
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+  for (int i = 0; i < 3; ++i) {
+    INFO(i);
+    host.cuda.Hold();
+    if (i == 1) host.Run("lost");
+    host.cuda.DestroyContext(host.context);
+    host.cuda.Release();
+
+    REQUIRE(host.cuda.MakeContext() == host.context);
+    host.stream = host.cuda.MakeStream();
+    REQUIRE(host.WarmUp());
+    host.Run("after", kMs);
+
+    REQUIRE(host.AwaitSpans("after", static_cast<uint32_t>(i) + 1, &trace));
+    CHECK(EventHost::Count(trace, "lost") == 0);
+    CHECK(host.cuda.broken_rules() == "");
+  }
+  CHECK(EventHost::NumberOf(trace, "cuda_events.dropped") == 1);
+  CHECK(host.cuda.allocations() == 1);
+  REQUIRE(host.Settle());
+  host.recorder.Stop();
+  CHECK(host.cuda.allocations() == 0);
   CHECK(host.cuda.broken_rules() == "");
 }
 

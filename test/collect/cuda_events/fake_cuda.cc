@@ -75,6 +75,7 @@ struct Cuda final : FakeCuda {
   std::vector<int64_t> StampsOn(void* stream) override;
   size_t events() override;
   size_t streams() override;
+  size_t allocations() override;
   std::string broken_rules() override;
 
   // What a call begins with: counts it, may let it fail or hang.
@@ -88,7 +89,8 @@ struct Cuda final : FakeCuda {
   std::map<void*, Context> contexts;
   std::map<std::pair<void*, void*>, Stream> streams_of;  // by context and handle
   std::map<void*, Event> events_made;
-  std::vector<void*> held;  // events, in order
+  std::map<uint64_t, std::pair<void*, uint64_t>> memory;  // by address: context and number
+  std::vector<void*> held;                                // events, in order
   bool is_held = false;
   uint64_t next_id = 1;
   uint64_t calls_made = 0, fail_at = 0;
@@ -122,6 +124,7 @@ void Cuda::Reset() {
   for (auto& [context, state] : contexts) state.is_there = false;
   streams_of.clear();
   events_made.clear();
+  memory.clear();
   held.clear();
   is_held = false;
   calls_made = fail_at = 0;
@@ -151,6 +154,7 @@ void Cuda::DestroyContext(void* context) {
   contexts[context].is_there = false;
   std::erase_if(streams_of, [&](const auto& stream) { return stream.first.first == context; });
   std::erase_if(events_made, [&](const auto& event) { return event.second.context == context; });
+  std::erase_if(memory, [&](const auto& of) { return of.second.first == context; });
   std::erase_if(held, [&](void* event) { return events_made.count(event) == 0; });
 }
 
@@ -230,6 +234,10 @@ size_t Cuda::streams() {
   size_t count = 0;
   for (const auto& [key, stream] : streams_of) count += key.second != nullptr;
   return count;
+}
+size_t Cuda::allocations() {
+  const std::lock_guard lock(mutex);
+  return memory.size();
 }
 std::string Cuda::broken_rules() {
   const std::lock_guard lock(mutex);
@@ -363,6 +371,27 @@ FAKE_EXPORT int cuStreamCreate(void** stream, unsigned int flags) {
 FAKE_EXPORT int cuStreamDestroy_v2(void* stream) {
   ENTER(cuStreamDestroy);
   if (g_cuda.streams_of.erase({fakes::Current(), stream}) == 0) g_cuda.Break("destroys what is no stream");
+  return 0;
+}
+FAKE_EXPORT int cuMemAlloc_v2(unsigned long long* memory, size_t) {
+  ENTER(cuMemAlloc);
+  if (const int error = fakes::CheckCapture(); error != 0) return error;
+  // An address comes again once it was freed, a number never.
+  *memory = 0x60000000;
+  while (g_cuda.memory.count(*memory) != 0) *memory += 512;
+  g_cuda.memory[*memory] = {fakes::Current(), g_cuda.next_id++};
+  return 0;
+}
+FAKE_EXPORT int cuMemFree_v2(unsigned long long memory) {
+  ENTER(cuMemFree);
+  if (g_cuda.memory.erase(memory) == 0) g_cuda.Break("frees what is no memory");
+  return 0;
+}
+FAKE_EXPORT int cuPointerGetAttribute(void* value, int attribute, unsigned long long memory) {
+  ENTER(cuPointerGetAttribute);
+  const auto found = g_cuda.memory.find(memory);
+  if (attribute != 7 || found == g_cuda.memory.end()) return fakes::kInvalidValue;
+  *static_cast<unsigned long long*>(value) = found->second.second;
   return 0;
 }
 FAKE_EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {

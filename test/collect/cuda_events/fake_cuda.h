@@ -44,6 +44,7 @@ class FakeCuda {
   virtual std::vector<int64_t> StampsOn(void* stream) = 0;
   virtual size_t events() = 0;  // that are not destroyed
   virtual size_t streams() = 0;
+  virtual size_t allocations() = 0;  // that are not freed
   // What was done that CUDA does not permit, or the collector must not.
   virtual std::string broken_rules() = 0;
 

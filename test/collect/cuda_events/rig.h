@@ -28,7 +28,13 @@ struct EventHost : session_test::Host {
     options.depth = pitot::Depth::kScopes;
     options.max_incidents_per_cause_and_hour = 1'000'000;
   }
-  pitot::Status Add() { return recorder.Add(pitot::cuda_events::MakeCollector(event_options, environment)); }
+  pitot::Status Add() {
+    auto made = pitot::cuda_events::MakeCollector(event_options, environment);
+    collector = made.get();
+    return recorder.Add(std::move(made));
+  }
+  // The collector's thread does all there is to do.
+  void Round() { collector->Keep(INT64_MAX); }
   // The collector runs and its pool is made. Not more than one scope of "warm up".
   bool StartTiming() { return Start() && Add().ok() && WarmUp(); }
   bool WarmUp() {
@@ -80,6 +86,7 @@ struct EventHost : session_test::Host {
   FakeCuda& cuda;
   void* context = nullptr;
   void* stream = nullptr;
+  pitot::Collector* collector = nullptr;
   pitot::CudaEventOptions event_options;
   pitot::cuda_events::Environment environment;
 };

@@ -135,15 +135,6 @@ static_assert(cupti::memset_record::kMemoryKind == offsetof(Memset, memoryKind))
 static_assert(cupti::memset_record::kGraphNode == offsetof(Memset, graphNodeId));
 static_assert(cupti::memset_record::kGraph == offsetof(Memset, graphId));
 
-using Sync = CUpti_ActivitySynchronization2;
-static_assert(cupti::synchronization::kType == offsetof(Sync, type));
-static_assert(cupti::synchronization::kStart == offsetof(Sync, start));
-static_assert(cupti::synchronization::kEnd == offsetof(Sync, end));
-static_assert(cupti::synchronization::kCorrelation == offsetof(Sync, correlationId));
-static_assert(cupti::synchronization::kContextId == offsetof(Sync, contextId));
-static_assert(cupti::synchronization::kStreamId == offsetof(Sync, streamId));
-static_assert(cupti::synchronization::kEventId == offsetof(Sync, cudaEventId));
-
 using Overhead = CUpti_ActivityOverhead3;
 static_assert(cupti::overhead::kOverheadKind == offsetof(Overhead, overheadKind));
 static_assert(cupti::overhead::kObjectKind == offsetof(Overhead, objectKind));
@@ -181,8 +172,8 @@ static_assert(cupti::api::kCorrelation == offsetof(Call, correlationId));
 
 TEST_CASE("every kind that is decoded says how much of it is read", "[cupti]") {
   using namespace pitot::cupti;
-  for (const uint32_t kind : {kMemcpy, kMemset, kDriver, kRuntime, kConcurrentKernel, kOverhead, kMemcpyPeer,
-                              kSynchronization, kGraphTrace, kJit}) {
+  for (const uint32_t kind :
+       {kMemcpy, kMemset, kDriver, kRuntime, kConcurrentKernel, kOverhead, kMemcpyPeer, kGraphTrace, kJit}) {
     CHECK(BytesRead(kind) >= 36);
     CHECK(BytesRead(kind) < 216);
   }

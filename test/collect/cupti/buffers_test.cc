@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/buffers.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -22,7 +24,25 @@ bool IsZero(const uint8_t* buffer, uint32_t bytes) {
   return std::all_of(buffer, buffer + bytes, [](uint8_t byte) { return byte == 0; });
 }
 
+uint32_t ResidentPages(uint8_t* memory, uint32_t pages) {
+  std::vector<uint8_t> resident(pages);
+  REQUIRE(mincore(memory, pages * 4096ul, resident.data()) == 0);
+  return static_cast<uint32_t>(std::count_if(resident.begin(), resident.end(), [](uint8_t page) { return page & 1; }));
+}
+
 }  // namespace
+
+TEST_CASE("memory is taken when it is touched, all of it, and what is in it stays", "[cupti]") {
+  const auto pool = BufferPool::Make(64, 65536);
+  uint8_t* const first = pool->Take();
+  CHECK(ResidentPages(first, 1024) == 0);
+  first[1] = 7;
+
+  pool->Touch();
+
+  CHECK(ResidentPages(first, 1024) == 1024);
+  CHECK(first[1] == 7);
+}
 
 TEST_CASE("buffers come zeroed, are read first completed first, and come again zeroed", "[cupti]") {
   const auto made = BufferPool::Make(2, 4096);

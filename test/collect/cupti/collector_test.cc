@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CUPTI collector in a recorder, over a CUPTI that needs no GPU.
-#include "collect/cupti/collector.h"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
 
 #include "base/clock.h"
-#include "collect/cupti/fake_cupti.h"
+#include "collect/cupti/rig.h"
 #include "fakes/child.h"
 #include "fakes/scale.h"
-#include "session/host.h"
 
 namespace {
 
@@ -24,103 +21,30 @@ namespace base = pitot::base;
 namespace cupti = pitot::cupti;
 namespace model = pitot::model;
 using cupti::KinetoState;
+using fakes::Attribute;
+using fakes::CountNamed;
 using fakes::FakeWork;
+using fakes::Find;
+using fakes::FindGraph;
+using fakes::g_cuda_in_use;
+using fakes::g_kineto;
+using fakes::GpuHost;
+using fakes::HasLoss;
+using fakes::ImpatientHost;
+using fakes::SmallMemory;
+using fakes::Surroundings;
 using model::kNone;
 using pitot::Depth;
 using pitot::Status;
 using pitot::StatusCode;
 
-// What the process says of itself.
-std::atomic<KinetoState> g_kineto{KinetoState::kAbsent};
-std::atomic<bool> g_cuda_in_use{false};
-
-pitot::CuptiOptions SmallMemory() {
-  pitot::CuptiOptions options;
-  options.library = PITOT_FAKE_CUPTI;
-  options.memory_bytes = 8 << 20;
-  return options;
-}
-
-std::unique_ptr<pitot::Collector> MakeCollector(const pitot::CuptiOptions& options = SmallMemory(),
-                                                int64_t long_idle_ns = 100'000'000,
-                                                int64_t silence_ns = cupti::kSilenceNs) {
-  return cupti::MakeCollector(
-      options,
-      {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }, long_idle_ns},
-      silence_ns);
-}
-
-// A host whose CUDA is the fake one's.
-struct GpuHost : session_test::Host {
-  explicit GpuHost(const fakes::Generation& generation = fakes::kCupti13, const char* library = PITOT_FAKE_CUPTI)
-      : cuda(*fakes::LoadFakeCupti(library)) {
-    cuda.Reset(generation);
-    g_kineto = KinetoState::kAbsent;
-    g_cuda_in_use = false;
-    cupti_options.library = library;
-    options.depth = Depth::kScopes;  // the tests choose
-    options.max_incidents_per_cause_and_hour = 1'000'000;
+// The most that the process ever had resident, since it was told to forget that.
+uint64_t PeakBytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::strtoull(line.c_str() + 6, nullptr, 10) << 10;
   }
-  Status Add() {
-    auto made = MakeCollector(cupti_options, long_idle_ns, silence_ns);
-    collector = made.get();
-    return recorder.Add(std::move(made));
-  }
-  bool StartAt(Depth depth) {
-    if (!Start() || !Add().ok()) return false;
-    collector->SetDepth(depth);
-    return true;
-  }
-  model::Trace Incident() {
-    REQUIRE(TriggerAndFlush());
-    return traces().back();
-  }
-
-  fakes::FakeCupti& cuda;
-  pitot::CuptiOptions cupti_options = SmallMemory();
-  int64_t long_idle_ns = 100'000'000;
-  int64_t silence_ns = cupti::kSilenceNs;
-  pitot::Collector* collector = nullptr;
-};
-
-// One that soon notices that no buffers come.
-struct ImpatientHost : GpuHost {
-  explicit ImpatientHost(uint64_t mebibytes) {
-    silence_ns = 50'000'000;
-    // Of a size that no test had before: buffers that the fake one forgot are waited for.
-    cupti_options.memory_bytes = mebibytes << 20;
-  }
-};
-
-std::string Attribute(const model::Trace& trace, std::string_view key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return "";
-}
-
-uint32_t CountNamed(const model::Trace& trace, std::string_view name) {
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < trace.gpu.size(); ++i) count += trace.strings[trace.gpu.name[i]] == name;
-  return count;
-}
-
-bool HasLoss(const model::Trace& trace, std::string_view reason) {
-  return std::any_of(trace.gpu_losses.begin(), trace.gpu_losses.end(),
-                     [&](const auto& loss) { return trace.strings[loss.reason] == reason; });
-}
-
-uint32_t FindGraph(const model::Trace& trace) {
-  const auto& kinds = trace.gpu.kind;
-  const auto found = std::find(kinds.begin(), kinds.end(), model::GpuKind::kGraph);
-  return found != kinds.end() ? static_cast<uint32_t>(found - kinds.begin()) : kNone;
-}
-
-uint32_t Find(const model::Trace& trace, std::string_view name) {
-  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
-    if (trace.strings[trace.gpu.name[i]] == name) return i;
-  }
-  return kNone;
+  return 0;
 }
 
 }  // namespace
@@ -232,6 +156,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     const bool has_callbacks = kineto == KinetoState::kAbsent;
     GpuHost host;
     g_kineto = kineto;
+    host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
     CHECK(host.collector->Deepest() == Depth::kScopes);
     const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
@@ -272,6 +197,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
 TEST_CASE("where launches are few kernels are recorded at the automatic depth", "[cupti]") {
   GpuHost host;
   host.cupti_options.lasting_cost_percent = 20;
+  host.environment.look_ns = host.environment.between_looks_ns = 1;  // a round
   REQUIRE(host.StartAt(Depth::kScopes));
   CHECK(host.collector->Deepest() == Depth::kScopes);
   const auto spin = [](int64_t ns) {
@@ -315,8 +241,10 @@ TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are
   host.cuda.Reset(first);
   host.cupti_options.library = PITOT_FAKE_CUPTI;
   CHECK_THAT(host.Add().message(), Catch::Contains("Update 1"));
-  host.cupti_options.memory_bytes = 1;
-  CHECK_THAT(host.Add().message(), Catch::Contains("memory_bytes"));
+  for (const uint64_t bytes : {uint64_t{1}, (uint64_t{8} << 20) - 1, (uint64_t{4} << 30) + 1, UINT64_MAX}) {
+    host.cupti_options.memory_bytes = bytes;
+    CHECK_THAT(host.Add().message(), Catch::Contains("memory_bytes") && Catch::Contains("8388608 to 4294967296"));
+  }
   host.cuda.Reset(fakes::kCupti13);
   host.cupti_options = SmallMemory();
   CHECK(host.Add().ok());
@@ -340,10 +268,23 @@ TEST_CASE("a collector that found no GPU keeps no memory, and may be added again
   for (int i = 0; i < 3; ++i) {
     auto options = SmallMemory();
     options.memory_bytes = (9 + i) << 20;
-    CHECK(host.recorder.Add(MakeCollector(options)).code() == StatusCode::kUnavailable);
+    CHECK(host.recorder.Add(cupti::MakeCollector(options, Surroundings())).code() == StatusCode::kUnavailable);
   }
   host.cuda.UnsubscribeOther();
   CHECK(host.Add().ok());
+}
+
+TEST_CASE("memory is taken only where CUPTI can be had", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.Start());
+  host.cuda.SubscribeOther("Nsight");
+  host.cupti_options.memory_bytes = uint64_t{1} << 30;
+  if (!std::ofstream("/proc/self/clear_refs").put('5').flush()) return;  // forgets the peak; not allowed everywhere
+  const uint64_t before = PeakBytes();
+
+  CHECK(host.Add().code() == StatusCode::kUnavailable);
+
+  CHECK(PeakBytes() - before < uint64_t{64} << 20);  // a quarter of 1 GiB is 256 MiB
 }
 
 TEST_CASE("whichever call of CUPTI fails the host goes on, incidents are written, and the reason is said", "[cupti]") {
@@ -355,7 +296,7 @@ TEST_CASE("whichever call of CUPTI fails the host goes on, incidents are written
     session_test::Host other;
     REQUIRE(other.Start());
     host.cuda.FailAt(at, cupti::kNotInitialized);
-    auto made = MakeCollector();
+    auto made = cupti::MakeCollector(SmallMemory(), Surroundings());
     pitot::Collector* const collector = made.get();
     const Status status = other.recorder.Add(std::move(made));
     if (status.ok()) {
@@ -491,7 +432,7 @@ TEST_CASE("a profile that nobody saw is made up for at once where depth rises, u
           "[cupti]") {
   for (const bool is_long_idle : {true, false}) {
     GpuHost host;
-    host.long_idle_ns = is_long_idle ? 0 : int64_t{1} << 60;
+    host.environment.surroundings.long_idle_ns = is_long_idle ? 0 : int64_t{1} << 60;
     g_kineto = KinetoState::kIdle;
     REQUIRE(host.StartAt(Depth::kScopes));
     host.cuda.Run({});
@@ -507,7 +448,7 @@ TEST_CASE("a profile that nobody saw is made up for at once where depth rises, u
 
 TEST_CASE("who takes the buffers while one is being filled is noticed, too", "[cupti]") {
   GpuHost host;
-  host.silence_ns = 50'000'000;
+  host.environment.silence_ns = 50'000'000;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.is_running = true});
   REQUIRE(fakes::WaitUntil([&] { return host.cuda.buffers_out() != 0; }));
@@ -520,7 +461,7 @@ TEST_CASE("who takes the buffers while one is being filled is noticed, too", "[c
 
 TEST_CASE("PyTorch's profiler is left alone while it begins for the first time", "[cupti]") {
   GpuHost host;
-  host.long_idle_ns = 0;
+  host.environment.surroundings.long_idle_ns = 0;
   g_kineto = KinetoState::kUnused;
   REQUIRE(host.StartAt(Depth::kScopes));
   host.cuda.Run({});
@@ -637,11 +578,9 @@ TEST_CASE("buffers that another profiler took are noticed, said and taken back",
   REQUIRE(CountNamed(host.Incident(), "before") == 1);
   host.cuda.RegisterOther();
   for (int i = 0; i < 2000; ++i) host.cuda.Run({.name = "taken"});
-  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.silence_ns);
-  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
 
   REQUIRE(fakes::WaitUntil([&] {
-    host.cuda.Run({.name = "after"});
+    for (int i = 0; i < 100; ++i) host.cuda.Run({.name = "after"});  // the other's buffer is to be full once
     return CountNamed(host.Incident(), "after") != 0;
   }));
   CHECK(HasLoss(host.Incident(), "another profiler took the buffers"));
@@ -649,10 +588,10 @@ TEST_CASE("buffers that another profiler took are noticed, said and taken back",
 
 TEST_CASE("a host that only synchronises is not taken for one whose buffers another took", "[cupti]") {
   ImpatientHost host(10);
+  host.environment.silence_ns = 0;  // each round asks whether somebody did
   REQUIRE(host.StartAt(Depth::kKernels));
-  const auto quiet = std::chrono::steady_clock::now() + std::chrono::nanoseconds(3 * host.silence_ns);
   for (int i = 0; i < 2000; ++i) host.cuda.Synchronize();
-  REQUIRE(fakes::WaitUntil([&] { return std::chrono::steady_clock::now() > quiet; }));
+  for (int i = 0; i < 3; ++i) host.Round();
 
   const model::Trace trace = host.Incident();
 
@@ -790,7 +729,7 @@ TEST_CASE("the newest records survive, memory is bounded, and what is missing is
   REQUIRE(host.StartAt(Depth::kKernels));
   for (int i = 0; i < 200'000; ++i) {
     host.cuda.Run({.name = i < 199'990 ? "old" : "new", .duration_ns = 10});
-    if (i % 5000 == 0) host.collector->Keep(INT64_MAX);  // has what is there decoded
+    if (i % 5000 == 0) host.Round();
   }
 
   const model::Trace trace = host.Incident();

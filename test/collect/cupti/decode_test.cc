@@ -58,14 +58,13 @@ TEST_CASE("records of every generation of CUPTI are read alike", "[cupti]") {
         .Memcpy(1, 1, 3, 4096, kEpoch + 10, kEpoch + 90, 40)
         .Memset(64, kEpoch + 91, kEpoch + 95, 42)
         .Graph(5, kEpoch + 400, kEpoch + 900, 43)
-        .Synchronization(3, kEpoch + 350, kEpoch + 950, 44)
         .Overhead(5u << 16, kEpoch + 20, kEpoch + 30)
         .Call(cupti::kRuntime, 211, 1234, kEpoch + 1, kEpoch + 5, 41)
         .Kernel("gemm", kEpoch + 910, kEpoch + 920, 45, 8, uint64_t{5} << 32 | 17, 5);
 
     const std::vector<GpuRecord> records = reader.Decode(buffer);
 
-    REQUIRE(records.size() == 8);
+    REQUIRE(records.size() == 7);
     CHECK(records[0].activity == Activity::kKernel);
     CHECK(records[0].begin_ns == 100);
     CHECK(records[0].duration_ns == 200);
@@ -85,19 +84,17 @@ TEST_CASE("records of every generation of CUPTI are read alike", "[cupti]") {
     CHECK(records[3].activity == Activity::kGraph);
     CHECK(records[3].graph == 5);
     CHECK(records[3].duration_ns == 500);
-    CHECK(records[4].activity == Activity::kSynchronization);
-    CHECK(std::string(cupti::SynchronizationName(records[4].detail)) == "stream synchronize");
-    CHECK(records[5].activity == Activity::kOverhead);
-    CHECK(std::string(cupti::OverheadName(records[5].detail)) == "lazy function loading");
-    CHECK(records[6].activity == Activity::kCall);
-    CHECK(records[6].value == 1234);
-    CHECK(records[6].detail == 211);
-    CHECK(records[7].name == records[0].name);
-    CHECK(records[7].detail == records[0].detail);
-    CHECK(records[7].stream != records[0].stream);
-    CHECK(records[7].graph == 5);
-    CHECK(records[7].node == 17);
-    CHECK(reader.decoder.counts().records == 8);
+    CHECK(records[4].activity == Activity::kOverhead);
+    CHECK(std::string(cupti::OverheadName(records[4].detail)) == "lazy function loading");
+    CHECK(records[5].activity == Activity::kCall);
+    CHECK(records[5].value == 1234);
+    CHECK(records[5].detail == 211);
+    CHECK(records[6].name == records[0].name);
+    CHECK(records[6].detail == records[0].detail);
+    CHECK(records[6].stream != records[0].stream);
+    CHECK(records[6].graph == 5);
+    CHECK(records[6].node == 17);
+    CHECK(reader.decoder.counts().records == 7);
     CHECK(reader.decoder.counts().unreadable_bytes == 0);
   }
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -86,6 +87,7 @@ struct State {
 class Library final : public fakes::FakeCupti, State {
  public:
   void Reset(const Generation& generation) override {
+    HangIn("");
     const std::lock_guard lock(mutex_);
     for (uint8_t* const buffer : foreign_) free(buffer);
     static_cast<State&>(*this) = State();
@@ -251,6 +253,15 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
+  void HangIn(const std::string& function) override {
+    const std::lock_guard lock(hang_mutex_);
+    hang_in_ = function;
+    hang_changed_.notify_all();
+  }
+  bool is_hanging() const override {
+    const std::lock_guard lock(hang_mutex_);
+    return hanging_ != 0;
+  }
   void Drop(uint64_t records) override {
     const std::lock_guard lock(mutex_);
     dropped_ += records;
@@ -290,19 +301,26 @@ class Library final : public fakes::FakeCupti, State {
     if (fails) *result = fail_with_;
     return fails;
   }
-  template <class Function> Result Do(Function function) {
+  template <class Function> Result Do(const char* name, Function function) {
+    {
+      // Without the lock that the rest takes: only those hang who call this.
+      std::unique_lock lock(hang_mutex_);
+      hanging_ += hang_in_ == name;
+      hang_changed_.notify_all();
+      if (hang_in_ == name) hang_changed_.wait(lock, [&] { return hang_in_ != name; }), --hanging_;
+    }
     const std::lock_guard lock(mutex_);
     Result result = kSuccess;
     return Fails(&result) ? result : function();
   }
 
   Result GetVersion(uint32_t* version) {
-    return Do([&] { return *version = generation_.version, kSuccess; });
+    return Do("cuptiGetVersion", [&] { return *version = generation_.version, kSuccess; });
   }
   Result Subscribe(Subscriber* subscriber, CallbackFunction callback, void* context, SubscriberParams* params) {
     if (on_subscribe_ == "crash") abort();
     while (on_subscribe_ == "hang") pause();
-    return Do([&] {
+    return Do("cuptiSubscribe", [&] {
       if (has_other_ || callback_ != nullptr) {
         if (params != nullptr && params->old_name != nullptr)
           strncpy(params->old_name, other_.c_str(), params->old_name_size - 1);
@@ -314,7 +332,7 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result Unsubscribe(Subscriber subscriber) {
-    return Do([&] {
+    return Do("cuptiUnsubscribe", [&] {
       if (subscriber != this || callback_ == nullptr) return kInvalidParameter;
       callback_ = nullptr;
       callbacks_.clear();
@@ -322,7 +340,7 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result EnableCallback(uint32_t enable, Subscriber subscriber, int domain, uint32_t id) {
-    return Do([&] {
+    return Do("cuptiEnableCallback", [&] {
       if (subscriber != this || callback_ == nullptr) return kInvalidParameter;
       if (enable != 0)
         callbacks_.insert({domain, id});
@@ -332,7 +350,7 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result CallbackName(int domain, uint32_t id, const char** name) {
-    return Do([&] {
+    return Do("cuptiGetCallbackName", [&] {
       for (const ApiName& api : kNames) {
         if (api.domain == domain && api.id == id && (id != 505 || generation_.version >= 130000))
           return *name = api.name, kSuccess;
@@ -341,7 +359,7 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result Enable(uint32_t kind, bool on) {
-    return Do([&] {
+    return Do(on ? "cuptiActivityEnable" : "cuptiActivityDisable", [&] {
       if (kind == kKernelSerialized) Break("KERNEL, which serialises, was enabled");
       if (generation_.Strides()[kind] == 0) return kInvalidKind;
       if (on)
@@ -358,7 +376,7 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result EnableApi(uint32_t kind, uint32_t id, bool on) {
-    return Do([&] {
+    return Do("cuptiActivityEnableRuntimeApi", [&] {
       if (generation_.version < 23) Break("filtered API records were asked of a CUPTI that has none");
       if (on)
         filtered_.insert({kind, id});
@@ -368,10 +386,10 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result Register(RequestBuffer request, CompleteBuffer complete) {
-    return Do([&] { return request_ = request, complete_ = complete, kSuccess; });
+    return Do("cuptiActivityRegisterCallbacks", [&] { return request_ = request, complete_ = complete, kSuccess; });
   }
   Result FlushAll(uint32_t flags) {
-    return Do([&] {
+    return Do("cuptiActivityFlushAll", [&] {
       if (flags != 0) Break("a forced flush");
       for (auto buffer = buffers_.begin(); buffer != buffers_.end();) {
         if (buffer->second.is_withheld) {
@@ -386,7 +404,7 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result SetAttribute(int attribute, size_t*, void* value) {
-    return Do([&] {
+    return Do("cuptiActivitySetAttribute", [&] {
       if (attribute == kPerThreadBuffer && generation_.version < 21) return kNotSupported;
       const bool is_set = *static_cast<uint8_t*>(value) != 0;
       if (attribute == kZeroedOutBuffer) is_zeroed_ = is_set;
@@ -395,14 +413,14 @@ class Library final : public fakes::FakeCupti, State {
     });
   }
   Result GetDropped(size_t* dropped) {
-    return Do([&] { return *dropped = std::exchange(dropped_, 0), kSuccess; });
+    return Do("cuptiActivityGetNumDroppedRecords", [&] { return *dropped = std::exchange(dropped_, 0), kSuccess; });
   }
   Result SetThreadIdType(int type) {
-    return Do([&] { return thread_id_type_ = type, kSuccess; });
+    return Do("cuptiSetThreadIdType", [&] { return thread_id_type_ = type, kSuccess; });
   }
   // As the libraries step: by the kind that stands there, to the next record that is whole.
   Result NextRecord(uint8_t* buffer, size_t valid, uint8_t** record) {
-    return Do([&] {
+    return Do("cuptiActivityGetNextRecord", [&] {
       const Strides strides = generation_.Strides();
       const auto length = [&](const uint8_t* at) {
         const auto kind = Field<uint32_t>(at, 0);
@@ -535,6 +553,10 @@ class Library final : public fakes::FakeCupti, State {
 
   mutable std::recursive_mutex mutex_;
   std::string on_subscribe_;
+  mutable std::mutex hang_mutex_;
+  std::condition_variable hang_changed_;
+  std::string hang_in_;
+  int hanging_ = 0;  // calls
 };
 
 }  // namespace

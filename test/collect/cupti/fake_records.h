@@ -18,7 +18,7 @@ namespace cupti = pitot::cupti;
 // Lengths of records, measured on the real libraries.
 struct Generation {
   uint32_t version;
-  uint32_t kernel, memcpy, memset, peer, synchronization, overhead, graph, jit, call;
+  uint32_t kernel, memcpy, memset, peer, overhead, graph, jit, call;
 
   cupti::Strides Strides() const {
     cupti::Strides strides{};
@@ -26,7 +26,6 @@ struct Generation {
     strides[cupti::kMemcpy] = memcpy;
     strides[cupti::kMemset] = memset;
     strides[cupti::kMemcpyPeer] = peer;
-    strides[cupti::kSynchronization] = synchronization;
     strides[cupti::kOverhead] = overhead;
     strides[cupti::kGraphTrace] = graph;
     strides[cupti::kJit] = jit;
@@ -34,9 +33,9 @@ struct Generation {
     return strides;
   }
 };
-inline constexpr Generation kCupti11{18, 200, 88, 88, 96, 40, 40, 48, 64, 40};
-inline constexpr Generation kCupti12{28, 208, 96, 88, 96, 56, 56, 56, 72, 40};
-inline constexpr Generation kCupti13{130001, 216, 96, 88, 96, 56, 56, 56, 72, 40};
+inline constexpr Generation kCupti11{18, 200, 88, 88, 96, 40, 48, 64, 40};
+inline constexpr Generation kCupti12{28, 208, 96, 88, 96, 56, 56, 72, 40};
+inline constexpr Generation kCupti13{130001, 216, 96, 88, 96, 56, 56, 72, 40};
 
 // A buffer being filled, record by record.
 class FakeBuffer {
@@ -88,13 +87,6 @@ class FakeBuffer {
     using namespace cupti::graph_trace;
     Begin(cupti::kGraphTrace);
     Set(kGraph, graph), Set(kStart, start), Set(kEnd, end), Set(kContextId, 1u), Set(kStreamId, 7u);
-    Set(kCorrelation, correlation);
-    return *this;
-  }
-  FakeBuffer& Synchronization(uint32_t type, uint64_t start, uint64_t end, uint32_t correlation) {
-    using namespace cupti::synchronization;
-    Begin(cupti::kSynchronization);
-    Set(kType, type), Set(kStart, start), Set(kEnd, end), Set(kContextId, 1u), Set(kStreamId, 7u);
     Set(kCorrelation, correlation);
     return *this;
   }

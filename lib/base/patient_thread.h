@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A thread of Pitot's own that may come to hang in a driver: whoever ends it waits so long and no longer, then leaves
+// it behind with all that it holds.
+#ifndef PITOT_LIB_BASE_PATIENT_THREAD_H_
+#define PITOT_LIB_BASE_PATIENT_THREAD_H_
+
+#include <stdint.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/semaphore.h"
+#include "base/signals.h"
+
+namespace pitot::base {
+
+class PatientThread {
+ public:
+  PatientThread() = default;
+  // One that nobody ended is left behind, as in the child of a fork, where there is none.
+  ~PatientThread() {
+    if (thread_.joinable()) thread_.detach();
+  }
+  PatientThread(const PatientThread&) = delete;
+  PatientThread& operator=(const PatientThread&) = delete;
+
+  // Runs `run`, which must keep alive what it works on. Throws bad_alloc and system_error.
+  template <class Run> void Start(Run run) {
+    ended_ = std::make_shared<Ended>();
+    const SignalsBlocked blocked;  // the thread inherits it
+    thread_ = std::thread([ended = ended_, run = std::move(run)] {
+      run();
+      ended->flag.store(true, std::memory_order_release);
+      ended->signal.Give();
+    });
+  }
+  // Waits for its end, which it was told of. False: it did not come, and the thread is left behind.
+  bool End(int64_t patience_ns) noexcept {
+    ended_->signal.AwaitUntil(ClockNs(CLOCK_MONOTONIC) + patience_ns);
+    const bool has_ended = ended_->flag.load(std::memory_order_acquire);
+    has_ended ? thread_.join() : thread_.detach();
+    return has_ended;
+  }
+
+ private:
+  struct Ended {
+    std::atomic<bool> flag{false};
+    Semaphore signal;
+  };
+
+  std::shared_ptr<Ended> ended_;
+  std::thread thread_;
+};
+
+}  // namespace pitot::base
+
+#endif  // PITOT_LIB_BASE_PATIENT_THREAD_H_

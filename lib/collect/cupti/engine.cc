@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/engine.h"
+
+#include <cstdlib>
+#include <utility>
+
+#include "trace/process.h"
+
+namespace pitot::cupti {
+namespace {
+
+constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
+
+// The one whose callbacks are registered.
+constinit std::atomic<Engine*> g_engine{nullptr};
+constinit std::atomic<bool> g_closes_at_exit{false};
+constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the process that has it
+
+// Where CUPTI may write what nobody reads: an old one crashes without a buffer.
+alignas(4096) uint8_t g_waste[kBufferBytes];
+
+void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records) {
+  Engine* const engine = g_engine.load(std::memory_order_acquire);
+  *buffer = engine != nullptr ? engine->pool->Take() : nullptr;
+  *size = *buffer != nullptr ? engine->pool->bytes() : 0;
+  *most_records = 0;
+  if (*buffer == nullptr && (engine == nullptr || engine->api.version < kAcceptsNullSince))
+    *buffer = g_waste, *size = sizeof g_waste;
+}
+
+void CompleteBufferOfPool(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  Engine* const engine = g_engine.load(std::memory_order_acquire);
+  if (engine != nullptr && buffer != g_waste && buffer != nullptr) engine->pool->Complete(buffer, valid);
+}
+
+void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void* data) {
+  auto* const engine = static_cast<Engine*>(context);
+  if (domain == kRuntimeApi || domain == kDriverApi) {
+    engine->calls.OnCallback(static_cast<Domain>(domain), callback_id, *static_cast<const CallbackData*>(data));
+    return;
+  }
+  Control* const control = engine->control.load(std::memory_order_acquire);
+  if (control == nullptr) return;
+  if (domain == kState) control->OnState(callback_id);
+  if (domain != kResource) return;
+  control->OnResource(callback_id);
+  const auto* const resource = static_cast<const ResourceData*>(data);
+  const bool is_node = callback_id == kGraphNodeCreated || callback_id == kGraphNodeCloned;
+  if (is_node && resource != nullptr && resource->descriptor != nullptr)
+    engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
+}
+
+// The first moment when it is known that CUPTI can be had, and the last before it asks for buffers.
+void OnRegister(void* context, bool is_again) {
+  BufferPool& pool = *static_cast<Engine*>(context)->pool;
+  pool.Touch();
+  if (is_again) pool.BeginEra();
+}
+
+void Close() {
+  Engine* const engine = g_engine.load();
+  Control* const control = engine != nullptr ? engine->control.load() : nullptr;
+  if (control != nullptr && IsOfThisProcess()) control->CloseForExit();
+}
+
+}  // namespace
+
+void CloseAtExit() noexcept { std::atexit(Close); }
+
+Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
+  *engine = g_engine.load();
+  const auto suits = [&](const Engine& it) {
+    return it.api.path == api.path && it.api.version == api.version && it.pool->count() == buffers;
+  };
+  if (*engine != nullptr && suits(**engine)) return {};
+  auto made = std::make_unique<Engine>();
+  made->api = api;
+  made->pool = BufferPool::Make(buffers, kBufferBytes);
+  if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");
+  made->calls.Find(api);
+  made->former = *engine;
+  *engine = made.release();
+  g_engine.store(*engine);
+  // Before CUPTI's own destructors: it is loaded. Not once for each start that fails.
+  if (!g_closes_at_exit.exchange(true)) CloseAtExit();
+  return {};
+}
+
+Control* AddControl(Engine* engine, const Control::Surroundings& surroundings) {
+  g_fork_epoch.store(trace::ForkEpoch());
+  engine->controls.push_back(std::make_unique<Control>(
+      &engine->api, &engine->calls,
+      Control::Callbacks{OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool, OnRegister},
+      surroundings));
+  Control* const control = engine->controls.back().get();
+  engine->control.store(control);
+  return control;
+}
+
+void ForgetUnused(Engine* engine) noexcept {
+  const bool is_unused =
+      engine == g_engine.load() && engine->controls.size() == 1 && !engine->controls.front()->has_given();
+  if (!is_unused) return;
+  g_engine.store(engine->former);
+  delete engine;
+}
+
+bool IsOfThisProcess() noexcept { return g_fork_epoch.load() == trace::ForkEpoch(); }
+
+}  // namespace pitot::cupti

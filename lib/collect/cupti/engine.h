@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What CUPTI may use at any time until the process ends, and the callbacks that use it: never freed once CUPTI has
+// heard of it.
+#ifndef PITOT_LIB_COLLECT_CUPTI_ENGINE_H_
+#define PITOT_LIB_COLLECT_CUPTI_ENGINE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collect/cupti/api.h"
+#include "collect/cupti/buffers.h"
+#include "collect/cupti/calls.h"
+#include "collect/cupti/control.h"
+#include "collect/cupti/graph_scopes.h"
+#include "pitot/status.h"
+
+namespace pitot::cupti {
+
+struct Engine {
+  Api api{};
+  ApiCalls calls;
+  GraphScopes scopes;
+  std::unique_ptr<BufferPool> pool;
+  std::atomic<Control*> control{nullptr};          // the last of these
+  std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
+  Engine* former = nullptr;
+};
+
+inline constexpr uint32_t kBufferBytes = 256 << 10;
+
+// The engine with so many buffers: that of a collector before, which CUPTI may still have buffers of, where it suits.
+// Throws bad_alloc. Errors: kResourceExhausted.
+Status FindEngine(const Api& api, uint32_t buffers, Engine** engine);
+// Gives it a control that is not started yet. Throws bad_alloc.
+Control* AddControl(Engine* engine, const Control::Surroundings& surroundings);
+// Frees an engine that was made for nothing: CUPTI never heard of it.
+void ForgetUnused(Engine* engine) noexcept;
+// This is the process that a control was made in last, not a child of it.
+bool IsOfThisProcess() noexcept;
+// No call of CUPTI begins once the handlers have run that are registered from now on.
+void CloseAtExit() noexcept;
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_ENGINE_H_

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of a recording goes into an incident.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <new>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "collect/cupti/recording.h"
+#include "trace/names.h"
+
+namespace pitot::cupti {
+namespace {
+
+// As CUpti_ActivityMemoryKind.
+const char* MemoryName(uint32_t kind) {
+  switch (kind) {
+    case 1:
+      return "pageable";
+    case 2:
+      return "pinned";
+    case 3:
+      return "device";
+    case 4:
+      return "array";
+    case 5:
+      return "managed";
+    default:
+      return "memory";
+  }
+}
+
+// "pageable to device" of GpuRecord::detail.
+std::string CopyName(uint32_t detail) {
+  return std::string(MemoryName(detail >> 8 & 255)) + " to " + MemoryName(detail & 255);
+}
+
+}  // namespace
+
+void Recording::Keep(int64_t begin_ns) noexcept {
+  missing_from_ns_ = 0;
+  try {
+    bool is_complete = false;
+    {
+      // What CUPTI has by now.
+      std::unique_lock lock(mutex_);
+      const uint64_t asked = ++rounds_asked_;
+      changed_.notify_all();
+      is_complete = HangingNs() == 0 && changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
+                                                          [&] { return rounds_done_ >= asked; });
+    }
+    kept_begin_ns_ = begin_ns;
+    kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
+    if (!is_complete) missing_from_ns_ = std::max(begin_ns, drained_ns_.load());
+    history_->Pin(begin_ns, &pinned_);
+  } catch (const std::bad_alloc&) {
+    pinned_.Release();
+  }
+}
+
+// How deep what was kept was recorded.
+void Recording::AddDepths(TraceBuilder& trace) {
+  std::vector<DepthChange> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    changes.assign(depths_.begin(), depths_.end());
+  }
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const int64_t begin_ns = std::max(changes[i].at_ns, kept_begin_ns_);
+    const int64_t end_ns = i + 1 < changes.size() ? std::min(changes[i + 1].at_ns, kept_end_ns_) : kept_end_ns_;
+    if (begin_ns < end_ns) trace.AddDepth(begin_ns, end_ns, changes[i].depth);
+  }
+}
+
+// Why no kernels are recorded at kAuto.
+void Recording::AddForecast(TraceBuilder& trace) {
+  if (asked_.load(std::memory_order_relaxed) < 2 || lasting_cost_percent_ >= kAnyLastingCost ||
+      control_->has_recorded())
+    return;
+  const double percent = lasting_percent_.load(std::memory_order_relaxed);
+  if (percent < 0)
+    return trace.AddAttribute("cupti.lasting_cost", "not known yet: no kernels at the automatic depth until it is");
+  const bool is_too_much = percent > lasting_cost_percent_;
+  char text[160];
+  std::snprintf(
+      text, sizeof text,
+      is_too_much ? "%.1f %% forecast, above CuptiOptions::lasting_cost_percent (%g): no kernels at the automatic depth"
+                  : "%.1f %% forecast, at most %g %% is allowed",
+      percent, lasting_cost_percent_);
+  trace.AddAttribute("cupti.lasting_cost", text);
+}
+
+void Recording::AddReasons(TraceBuilder& trace) {
+  DecodeCounts counts;
+  uint64_t names_refused, shapes_refused, streams_refused;
+  {
+    const std::lock_guard lock(mutex_);
+    counts = counts_;
+    names_refused = names_refused_;
+    shapes_refused = shapes_refused_;
+    streams_refused = streams_refused_;
+  }
+  const auto add_count = [&](const char* key, uint64_t count) {
+    if (count != 0) trace.AddAttribute(key, std::to_string(count).c_str());
+  };
+  const BufferCounts buffers = engine_->pool->counts();
+  trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
+  char hanging[96] = "";
+  if (const int64_t ns = HangingNs(); ns != 0)
+    std::snprintf(hanging, sizeof hanging, "CUPTI does not answer: a call of it has hung for %.1f s",
+                  static_cast<double>(ns) / 1e9);
+  const std::string reason = *hanging != '\0' ? hanging : control_->Reason();
+  if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
+  AddForecast(trace);
+  static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
+  trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
+  add_count("cupti.records", counts.records);
+  add_count("cupti.bad_timestamps", counts.bad_timestamps);
+  add_count("cupti.unknown_records", counts.unknown);
+  add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
+  add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
+  add_count("cupti.buffers_written_off", buffers.written_off - before_.written_off);
+  add_count("cupti.names_refused", names_refused);
+  add_count("cupti.shapes_refused", shapes_refused);
+  add_count("cupti.streams_refused", streams_refused);
+  add_count("cupti.graph_nodes_without_scopes", engine_->scopes.refused());
+}
+
+std::map<uint32_t, DeviceFacts> Recording::Devices() {
+  const std::lock_guard lock(mutex_);
+  return devices_;
+}
+
+void Recording::AddTo(TraceBuilder& trace) {
+  struct Unpin {
+    ~Unpin() { pinned->Release(); }
+    History::Pinned* pinned;
+  } unpin{&pinned_};
+  const std::map<uint32_t, DeviceFacts> facts_of = Devices();
+  // Rows of the tables in rows of the trace, as they are needed.
+  constexpr uint32_t kNotYet = kNoRow - 1;
+  std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
+      shapes(tables_.shapes.rows().size(), kNotYet);
+  std::unordered_map<uint32_t, uint32_t> devices, copies, paths;
+  const auto device_of = [&](uint32_t ordinal) {
+    const auto [device, is_new] = devices.try_emplace(ordinal, 0);
+    if (is_new) {
+      const DeviceFacts& facts = facts_of.at(ordinal);
+      device->second = trace.AddDevice({ordinal, trace.AddText(facts.name.c_str()), facts.multiprocessors,
+                                        facts.threads_per_multiprocessor, facts.blocks_per_multiprocessor,
+                                        facts.registers_per_multiprocessor, facts.shared_bytes_per_multiprocessor});
+    }
+    return device->second;
+  };
+  const auto stream_of = [&](uint32_t row) {
+    uint32_t& stream = streams[row];
+    if (stream == kNotYet) {
+      const StreamKey& key = tables_.streams.rows()[row];
+      stream = trace.AddStream(key.device != kNoDevice ? device_of(key.device) : kNoRow, key.context, key.stream);
+    }
+    return stream;
+  };
+  const auto name_of = [&](uint32_t row) {
+    if (names[row] == kNotYet) names[row] = trace.AddText(tables_.names.names()[row].c_str());
+    return names[row];
+  };
+  const auto shape_of = [&](uint32_t row) {
+    if (shapes[row] == kNotYet) {
+      const KernelShape& shape = tables_.shapes.rows()[row];
+      shapes[row] = trace.AddShape(shape.grid, shape.block, shape.static_shared_bytes, shape.dynamic_shared_bytes,
+                                   shape.local_bytes_per_thread, shape.registers);
+    }
+    return shapes[row];
+  };
+  const auto path_of = [&](uint32_t name) {
+    const auto [path, is_new] = paths.try_emplace(name, 0);
+    if (is_new && name != 0) path->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
+    return path->second;
+  };
+  const auto copy_of = [&](uint32_t detail) {
+    const auto [copy, is_new] = copies.try_emplace(detail, 0);
+    if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
+    return copy->second;
+  };
+  pinned_.ForEach([&](const GpuRecord& record) {
+    GpuActivity activity;
+    switch (record.activity) {
+      case Activity::kCall: {
+        const auto domain = (record.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
+        const uint32_t name = engine_->calls.NameOf(domain, record.detail & 0x7fffffff).index;
+        const std::string text(pitot::trace::NameText(name));
+        trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
+                          trace.AddText(text.c_str()), record.correlation});
+        return;
+      }
+      case Activity::kOverhead:
+        return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
+      case Activity::kJit:
+        return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText("compiling PTX"));
+      case Activity::kKernel:
+        activity.name = name_of(record.name);
+        activity.shape = shape_of(record.detail);
+        activity.scope_path = path_of(static_cast<uint32_t>(record.value));
+        break;
+      case Activity::kMemcpy:
+        activity.name = copy_of(record.detail);
+        break;
+      case Activity::kMemset:
+        activity.name = trace.AddText(MemoryName(record.detail));
+        break;
+      case Activity::kGraph:
+        break;
+    }
+    activity.kind = static_cast<uint8_t>(record.activity);  // model::GpuKind's numbers
+    activity.begin_ns = record.begin_ns;
+    activity.duration_ns = record.duration_ns;
+    activity.stream = stream_of(record.stream);
+    activity.correlation = record.correlation;
+    activity.graph = record.graph;
+    activity.node = record.node;
+    activity.bytes = record.activity != Activity::kKernel ? record.value : 0;
+    trace.Add(activity);
+  });
+  for (const Loss& loss : pinned_.losses()) {
+    // Of a device all streams; which, nobody knows.
+    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records});
+  }
+  if (missing_from_ns_ != 0)
+    trace.Add(GpuLoss{missing_from_ns_, kept_end_ns_, kNoRow, trace.AddText("not decoded in time"), 0});
+  AddDepths(trace);
+  AddReasons(trace);
+}
+
+}  // namespace pitot::cupti

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/cupti/recording.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "collect/cupti/strides.h"
+
+namespace pitot::cupti {
+namespace {
+
+using base::ClockNs;
+using base::Error;
+using std::chrono::nanoseconds;
+
+constexpr uint64_t kLeastBytes = 8ull << 20, kMostBytes = 4ull << 30;
+constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
+constexpr int64_t kPairsNs = 100'000'000;     // between readings of the clocks
+constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
+constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, where it is in the process
+constexpr uint64_t kSilentSubmissions = 1000;
+constexpr int64_t kBetweenLaterLooksNs = 10'000'000'000;  // at the calls, once enough was seen
+constexpr size_t kDepthsKept = 4096;
+
+enum class Owner : uint8_t { kNobody, kCollector, kLeftBehind };
+// Whose CUPTI is, of all recordings in the process.
+constinit std::atomic<Owner> g_owner{Owner::kNobody};
+
+Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
+Status DoesNotAnswer(const char* consequence) {
+  return Error(StatusCode::kUnavailable, "CUPTI does not answer: a call of it hangs, or other work keeps it; %s",
+               consequence);
+}
+
+}  // namespace
+
+Recording::Recording(const CuptiOptions& options, const Environment& environment)
+    : library_(options.library != nullptr ? options.library : ""),
+      memory_bytes_(options.memory_bytes),
+      graph_level_(options.graph_level),
+      lasting_cost_percent_(options.lasting_cost_percent),
+      environment_(environment) {}
+
+Status Recording::Claim() noexcept {
+  Owner owner = Owner::kNobody;
+  if (g_owner.load() != Owner::kNobody && !IsOfThisProcess())
+    return Status(
+        StatusCode::kUnavailable,
+        "the parent of this fork records GPUs, and its CUPTI cannot be used in a child: fork before the collector "
+        "is added");
+  if (g_owner.compare_exchange_strong(owner, Owner::kCollector)) return {};
+  if (owner == Owner::kLeftBehind) return DoesNotAnswer("a collector that was stopped still waits for it");
+  return Status(StatusCode::kAlreadyRunning, "this process has a CUPTI collector already");
+}
+
+void Recording::Release() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_over_ = true;
+  marked_ns_.store(0);
+  g_owner.store(Owner::kNobody);
+  changed_.notify_all();
+}
+
+void Recording::LeaveBehind() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!is_over_) g_owner.store(Owner::kLeftBehind);
+}
+
+Status Recording::Open() {
+  if (memory_bytes_ < kLeastBytes || memory_bytes_ > kMostBytes)
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::memory_bytes is %llu; %llu to %llu are possible",
+                 static_cast<unsigned long long>(memory_bytes_), static_cast<unsigned long long>(kLeastBytes),
+                 static_cast<unsigned long long>(kMostBytes));
+  if (!(lasting_cost_percent_ >= 0))
+    return Error(StatusCode::kInvalidArgument, "CuptiOptions::lasting_cost_percent is %g, and must be at least 0",
+                 lasting_cost_percent_);
+  return LoadCupti(library_, &api_);
+}
+
+Status Recording::Take() {
+  const Strides strides = ProbeStrides(api_);
+  if (strides[kConcurrentKernel] == 0)
+    return Error(StatusCode::kUnavailable, "%s: its records of kernels are not readable", api_.path.c_str());
+  history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
+  if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
+  const auto buffers = static_cast<uint32_t>(memory_bytes_ / 4 / kBufferBytes);
+  if (Status status = FindEngine(api_, buffers, &engine_); !status.ok()) return status;
+  // What a collector before has out may never come back.
+  engine_->pool->BeginEra();
+  write_off_ns_ = ClockNs(CLOCK_MONOTONIC) + environment_.surroundings.long_idle_ns;
+  engine_->calls.lasting_cost().Forget();
+  decoder_ = std::make_unique<Decoder>(&engine_->api, strides, &pairs_, &tables_, &engine_->scopes);
+  pairs_.Add(ReadClockPair());
+  control_ = AddControl(engine_, environment_.surroundings);
+  if (Status status = control_->Start(graph_level_); !status.ok()) return status;
+  before_ = seen_ = engine_->pool->counts();
+  NoteDepth();
+  return {};
+}
+
+void Recording::Run() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-cupti");
+  Mark();
+  Status taken;
+  try {
+    taken = Take();
+  } catch (const std::exception& e) {
+    taken = Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
+  }
+  bool is_awaited;
+  {
+    const std::lock_guard lock(mutex_);
+    taken_ = taken, has_taken_ = true;
+    is_awaited = !is_ending_;
+    changed_.notify_all();
+  }
+  if (taken.ok()) Work();
+  Mark();
+  if (control_ != nullptr) control_->Stop();
+  // Whom nobody awaits any more may be overtaken by the end of the process.
+  if (!taken.ok() && engine_ != nullptr && is_awaited) ForgetUnused(engine_);
+  Release();
+}
+
+Status Recording::AwaitStart() noexcept {
+  std::unique_lock lock(mutex_);
+  // What was refused is given back by then.
+  const auto is_known = [this] { return has_taken_ && (taken_.ok() || is_over_); };
+  if (changed_.wait_for(lock, nanoseconds(environment_.start_patience_ns), is_known)) return taken_;
+  return DoesNotAnswer("or the collector is added while a library is being loaded: no GPU is recorded");
+}
+
+void Recording::End() noexcept {
+  const std::lock_guard lock(mutex_);
+  is_ending_ = true;
+  changed_.notify_all();
+}
+
+void Recording::Work() noexcept {
+  for (bool is_last = false; !is_last;) {
+    uint64_t asked;
+    {
+      const std::lock_guard lock(mutex_);
+      asked = rounds_asked_;
+      is_last = is_ending_;
+    }
+    Mark();
+    const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+    try {
+      Round(now_ns);
+    } catch (const std::bad_alloc&) {
+      history_->AddLoss({drained_ns_, now_ns, kNoDevice, "no memory", 0});
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      counts_ = decoder_->counts();
+      names_refused_ = tables_.names.refused();
+      shapes_refused_ = tables_.shapes.refused();
+      streams_refused_ = tables_.streams.refused();
+      rounds_done_ = asked;
+      changed_.notify_all();
+    }
+    if (!is_last) Wait(asked, now_ns + kTickNs);
+  }
+}
+
+// For the next round, obeying meanwhile.
+void Recording::Wait(uint64_t round, int64_t due_ns) noexcept {
+  std::unique_lock lock(mutex_);
+  const auto is_asked = [&] { return is_ending_ || rounds_asked_ != round; };
+  for (int64_t left_ns; !is_asked() && (left_ns = due_ns - ClockNs(CLOCK_MONOTONIC)) > 0;) {
+    const int64_t nap_ns = control_->IsBesideProfiler() ? std::min(left_ns, kWatchNs) : left_ns;
+    marked_ns_.store(0);
+    changed_.wait_for(lock, nanoseconds(nap_ns), [&] { return is_asked() || ordered_ != obeyed_; });
+    Mark();
+    lock.unlock();
+    Obey();
+    if (control_->HasProfilerSwitched()) due_ns = 0;
+    lock.lock();
+  }
+}
+
+void Recording::Mark() noexcept { marked_ns_.store(ClockNs(CLOCK_MONOTONIC)); }
+
+int64_t Recording::HangingNs() const noexcept {
+  const int64_t marked_ns = marked_ns_.load();
+  const int64_t ns = marked_ns != 0 ? ClockNs(CLOCK_MONOTONIC) - marked_ns : 0;
+  return ns >= environment_.patience_ns ? ns : 0;
+}
+
+Status Recording::Order(const Orders& orders) noexcept {
+  std::unique_lock lock(mutex_);
+  if (orders.depth) orders_.depth = orders.depth;
+  if (orders.hand != nullptr) orders_.hand = orders.hand;
+  const uint64_t order = ++ordered_;
+  changed_.notify_all();
+  const auto is_done = [&] { return is_over_ || obeyed_ >= order; };
+  if (HangingNs() != 0 || !changed_.wait_for(lock, nanoseconds(environment_.patience_ns), is_done))
+    return DoesNotAnswer("what was asked is done when it does");
+  return obeyed_ >= order ? answer_ : NotRunning();
+}
+
+// Does what others ordered.
+void Recording::Obey() noexcept {
+  std::unique_lock lock(mutex_);
+  while (obeyed_ != ordered_) {
+    const Orders orders = std::exchange(orders_, {});
+    const uint64_t order = ordered_;
+    lock.unlock();
+    Mark();
+    Status answer;
+    if (orders.hand != nullptr) answer = (control_->*orders.hand)();
+    if (orders.depth) control_->SetDepth(*orders.depth);
+    NoteDepth();
+    lock.lock();
+    if (orders.hand != nullptr) answer_ = std::move(answer);
+    obeyed_ = order;
+    changed_.notify_all();
+  }
+}
+
+void Recording::SetDepth(Depth depth) noexcept { Order({depth, nullptr}); }
+Status Recording::Pause() noexcept { return Order({{}, &Control::Pause}); }
+Status Recording::Resume() noexcept { return Order({{}, &Control::Resume}); }
+
+// From when on it records how deep, for what incidents say of it.
+void Recording::NoteDepth() noexcept {
+  const std::lock_guard lock(mutex_);
+  const Depth depth = control_->depth();
+  if (!depths_.empty() && depths_.back().depth == depth) return;
+  try {
+    depths_.push_back({ClockNs(CLOCK_MONOTONIC), depth});
+    if (depths_.size() > kDepthsKept) depths_.pop_front();
+  } catch (const std::bad_alloc&) {
+    depths_.clear();  // nothing rather than what is wrong
+  }
+}
+
+void Recording::Round(int64_t now_ns) {
+  if (now_ns - paired_ns_ >= kPairsNs) paired_ns_ = now_ns, pairs_.Add(ReadClockPair());
+  if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
+  const BufferCounts before = engine_->pool->counts();
+  const Mode mode_before = control_->mode();
+  control_->Tick(now_ns, before.requested != before_.requested);
+  // What was in buffers that another took, and what ran until this was noticed.
+  if (control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside))
+    history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
+  if (const uint32_t registrations = control_->registrations(); registrations != registrations_seen_) {
+    registrations_seen_ = registrations;
+    write_off_ns_ = now_ns + environment_.surroundings.long_idle_ns;
+  }
+  if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
+    engine_->pool->WriteOff(now_ns);
+    write_off_ns_ = INT64_MAX;
+  }
+  NoteDepth();
+  // What registered handlers of its own later is torn down earlier: the driver, and PyTorch's profiler.
+  const uint32_t others = (before.requested != before_.requested ? 1 : 0) + (control_->IsBesideProfiler() ? 2 : 0);
+  if ((others & ~others_seen_) != 0) others_seen_ |= others, CloseAtExit();
+  // Where nothing is out there is nothing to hand over. What was written off CUPTI may still be filling.
+  if (before.out() + before.written_off != 0) control_->Flush();
+  Mark();
+  Obey();
+  DecodeAll(now_ns);
+  LookForSilence(now_ns);
+  ForecastLastingCost(now_ns);
+}
+
+void Recording::DecodeAll(int64_t now_ns) {
+  if (control_->is_closed()) return;  // to step over what is not known takes CUPTI
+  engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
+    decoded_.clear();
+    decoder_->Decode(buffer, valid, &decoded_);
+    if (!control_->has_recorded()) TakeCalls();
+    // In runs of one device, which is nearly always all of them.
+    for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
+      const auto device = [this](size_t at) { return tables_.streams.rows()[decoded_[at].stream].device; };
+      if (i == first || (i < decoded_.size() && device(i) == device(first))) continue;
+      NoteDevice(device(first));
+      history_->Add(device(first), &decoded_[first], i - first);
+      first = i;
+    }
+    Mark();
+    Obey();
+  });
+  const BufferCounts counts = engine_->pool->counts();
+  const auto lost = [&](uint64_t now, uint64_t before, const char* reason, bool is_number) {
+    if (now != before) history_->AddLoss({drained_ns_, now_ns, kNoDevice, reason, is_number ? now - before : 0});
+  };
+  lost(counts.overwritten, seen_.overwritten, "decoded too late", false);
+  lost(counts.refused, seen_.refused, "no buffer for CUPTI", false);
+  lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
+  bad_seen_ = decoder_->counts().bad_timestamps;
+  if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
+  if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
+  seen_ = counts;
+  drained_ns_ = now_ns;
+}
+
+// Asked here, because the driver may hang, too.
+void Recording::NoteDevice(uint32_t device) {
+  if (device == kNoDevice || devices_.count(device) != 0) return;
+  DeviceFacts facts = DescribeDevice(device);
+  const std::lock_guard lock(mutex_);
+  devices_.emplace(device, std::move(facts));
+}
+
+// Before kernels were recorded calls are only looked at.
+void Recording::TakeCalls() {
+  const auto is_call = [](const GpuRecord& record) { return record.activity == Activity::kCall; };
+  for (const GpuRecord& call : decoded_) {
+    if (!is_call(call)) continue;
+    const auto domain = (call.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
+    engine_->calls.lasting_cost().Add(call.value, engine_->calls.KindOf(domain, call.detail & 0x7fffffff),
+                                      call.begin_ns, call.begin_ns + call.duration_ns);
+  }
+  std::erase_if(decoded_, is_call);
+}
+
+bool Recording::MayRecord() const noexcept {
+  if (lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return true;
+  const double percent = lasting_percent_.load(std::memory_order_relaxed);
+  return percent >= 0 && percent <= lasting_cost_percent_;
+}
+
+// As whoever governs depth asks: where the host fixes it nothing needs to be known.
+Depth Recording::Deepest() const noexcept {
+  if (HangingNs() != 0 || control_->mode() != Mode::kOn) return Depth::kScopes;
+  asked_.fetch_add(1, std::memory_order_relaxed);
+  return MayRecord() ? Depth::kKernels : Depth::kScopes;
+}
+
+// Looks at the calls for a while, now and then, until kernels are recorded.
+void Recording::ForecastLastingCost(int64_t now_ns) {
+  if (now_ns < look_due_ns_) return;
+  LastingCost& cost = engine_->calls.lasting_cost();
+  const bool was_looking = std::exchange(is_looking_, false);
+  if (was_looking) {
+    control_->SetLook(false);
+    cost.EndLook(now_ns - look_begin_ns_);
+    if (cost.is_known()) lasting_percent_.store(cost.percent(), std::memory_order_relaxed);
+    look_due_ns_ = now_ns + (cost.is_known() ? kBetweenLaterLooksNs : environment_.between_looks_ns);
+    return;
+  }
+  // The first to ask is whoever adds the collector.
+  const uint32_t asked = asked_.load(std::memory_order_relaxed);
+  const bool is_wanted = asked > 1 && std::exchange(asked_seen_, asked) != asked;
+  look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
+  if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
+  is_looking_ = true;
+  look_begin_ns_ = now_ns;
+  control_->SetLook(true);
+}
+
+// Work is put on GPUs and no buffer is asked for: somebody registered callbacks of their own.
+void Recording::LookForSilence(int64_t now_ns) {
+  if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= environment_.surroundings.long_idle_ns) {
+    renewed_ns_ = now_ns;
+    control_->Renew();
+  }
+  const uint64_t submissions = engine_->calls.submissions();
+  const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;
+  if (!records || buffer_seen_ns_ == 0 || now_ns == buffer_seen_ns_) {
+    buffer_seen_ns_ = now_ns;
+    submissions_seen_ = submissions;
+    return;
+  }
+  // One that is being filled takes as long as a kernel, or went to another.
+  const bool is_waiting = seen_.out() != 0 && now_ns - buffer_seen_ns_ < 3 * environment_.silence_ns;
+  if (is_waiting || now_ns - buffer_seen_ns_ < environment_.silence_ns ||
+      submissions - submissions_seen_ < kSilentSubmissions)
+    return;
+  history_->AddLoss({buffer_seen_ns_, now_ns, kNoDevice, "another profiler took the buffers", 0});
+  control_->Reclaim();
+  buffer_seen_ns_ = now_ns;
+  submissions_seen_ = submissions;
+}
+
+}  // namespace pitot::cupti

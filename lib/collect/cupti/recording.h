@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector's thread, "pitot-cupti", and all that it works on. It alone calls CUPTI; what others want of that they
+// order, and wait for it as long as their patience lasts. A call of CUPTI that hangs thus costs them that, once: the
+// orders that come while it hangs are answered at once and done when it returns. The thread keeps this alive.
+#ifndef PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
+#define PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collect/cupti/clock_pairs.h"
+#include "collect/cupti/collector.h"
+#include "collect/cupti/decode.h"
+#include "collect/cupti/driver.h"
+#include "collect/cupti/engine.h"
+#include "collect/cupti/history.h"
+
+namespace pitot::cupti {
+
+inline constexpr double kAnyLastingCost = 100;  // percent
+
+class Recording {
+ public:
+  Recording(const CuptiOptions& options, const Environment& environment);
+
+  // CUPTI is this one's now, until Release. Errors: kAlreadyRunning, kUnavailable.
+  static Status Claim() noexcept;
+  void Release() noexcept;
+  // Checks the options and finds the library. Throws bad_alloc.
+  Status Open();
+  // The thread, from taking CUPTI to releasing it after End.
+  void Run() noexcept;
+
+  // For other threads. What CUPTI said to being taken.
+  Status AwaitStart() noexcept;
+  // Has the thread hand CUPTI back and end.
+  void End() noexcept;
+  // The thread did not: until it does, nobody else may claim CUPTI.
+  void LeaveBehind() noexcept;
+  void SetDepth(Depth depth) noexcept;
+  // Of Control's. Errors: also kUnavailable, where CUPTI does not answer.
+  Status Pause() noexcept;
+  Status Resume() noexcept;
+  Depth Deepest() const noexcept;
+  // How long CUPTI has not answered; 0: it does.
+  int64_t HangingNs() const noexcept;
+
+  // As the collector's.
+  void Keep(int64_t begin_ns) noexcept;
+  void AddTo(TraceBuilder& trace);
+
+ private:
+  struct DepthChange {
+    int64_t at_ns;
+    Depth depth;
+  };
+  // Of two of a kind the later counts.
+  struct Orders {
+    std::optional<Depth> depth;
+    Status (Control::*hand)() noexcept = nullptr;  // Pause or Resume
+  };
+
+  // Others'.
+  Status Order(const Orders& orders) noexcept;
+  void AddDepths(TraceBuilder& trace);
+  void AddReasons(TraceBuilder& trace);
+  void AddForecast(TraceBuilder& trace);
+  std::map<uint32_t, DeviceFacts> Devices();
+  bool MayRecord() const noexcept;
+
+  // The thread's.
+  Status Take();
+  void Work() noexcept;
+  void Wait(uint64_t round, int64_t due_ns) noexcept;
+  void Obey() noexcept;
+  void NoteDepth() noexcept;
+  // It is at work, and no longer in the call it was in before.
+  void Mark() noexcept;
+  void Round(int64_t now_ns);
+  void DecodeAll(int64_t now_ns);
+  void NoteDevice(uint32_t device);
+  void TakeCalls();
+  void LookForSilence(int64_t now_ns);
+  void ForecastLastingCost(int64_t now_ns);
+
+  const std::string library_;
+  const uint64_t memory_bytes_;
+  const bool graph_level_;
+  const double lasting_cost_percent_;
+  const Environment environment_;
+  Api api_;
+  Engine* engine_ = nullptr;
+  Control* control_ = nullptr;  // the engine's: CUPTI may be in a callback for ever
+  std::unique_ptr<History> history_;
+  Tables tables_;
+
+  // The thread's.
+  ClockPairs pairs_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<GpuRecord> decoded_;
+  int64_t paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
+  BufferCounts before_, seen_;
+  uint64_t bad_seen_ = 0, submissions_seen_ = 0;
+  int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
+  bool is_looking_ = false;
+  uint32_t registrations_seen_ = 0, others_seen_ = 0;
+  uint32_t asked_seen_ = 0;
+
+  std::atomic<int64_t> drained_ns_{0};       // until when all is decoded that CUPTI has handed over
+  std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
+  mutable std::atomic<uint32_t> asked_{0};   // how often Deepest was
+  std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
+
+  std::mutex mutex_;  // guards what follows; not held in any call of CUPTI
+  std::condition_variable changed_;
+  bool has_taken_ = false, is_ending_ = false, is_over_ = false;
+  Status taken_, answer_;  // the latter to Pause and Resume
+  Orders orders_;
+  uint64_t ordered_ = 0, obeyed_ = 0;
+  uint64_t rounds_asked_ = 0, rounds_done_ = 0;
+  std::deque<DepthChange> depths_;
+  std::map<uint32_t, DeviceFacts> devices_;  // of all that records are of
+  DecodeCounts counts_;
+  uint64_t names_refused_ = 0, shapes_refused_ = 0, streams_refused_ = 0;
+
+  // From Keep to AddTo.
+  History::Pinned pinned_;
+  int64_t kept_begin_ns_ = 0, kept_end_ns_ = 0;
+  int64_t missing_from_ns_ = 0;  // until kept_end_ns_; 0: nothing is
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_RECORDING_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A host whose CUDA is the fake one's.
+#ifndef PITOT_TEST_COLLECT_CUPTI_RIG_H_
+#define PITOT_TEST_COLLECT_CUPTI_RIG_H_
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "collect/cupti/collector.h"
+#include "collect/cupti/fake_cupti.h"
+#include "fakes/wait_until.h"
+#include "session/host.h"
+
+namespace fakes {
+
+// What the process says of itself.
+inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
+inline std::atomic<bool> g_cuda_in_use{false};
+
+inline pitot::CuptiOptions SmallMemory() {
+  pitot::CuptiOptions options;
+  options.library = PITOT_FAKE_CUPTI;
+  options.memory_bytes = 8 << 20;
+  return options;
+}
+
+inline pitot::cupti::Environment Surroundings() {
+  return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }, 100'000'000}};
+}
+
+// A host whose CUDA is the fake one's.
+struct GpuHost : session_test::Host {
+  explicit GpuHost(const Generation& generation = kCupti13, const char* library = PITOT_FAKE_CUPTI)
+      : cuda(*LoadFakeCupti(library)) {
+    cuda.Reset(generation);
+    g_kineto = pitot::cupti::KinetoState::kAbsent;
+    g_cuda_in_use = false;
+    cupti_options.library = library;
+    options.depth = pitot::Depth::kScopes;  // the tests choose
+    options.max_incidents_per_cause_and_hour = 1'000'000;
+  }
+  pitot::Status Add() {
+    auto made = pitot::cupti::MakeCollector(cupti_options, environment);
+    collector = made.get();
+    return recorder.Add(std::move(made));
+  }
+  bool StartAt(pitot::Depth depth) {
+    if (!Start() || !Add().ok()) return false;
+    collector->SetDepth(depth);
+    return true;
+  }
+  // What CUPTI has is decoded.
+  void Round() { collector->Keep(INT64_MAX); }
+  pitot::model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    return traces().back();
+  }
+
+  FakeCupti& cuda;
+  pitot::CuptiOptions cupti_options = SmallMemory();
+  pitot::cupti::Environment environment = Surroundings();
+  pitot::Collector* collector = nullptr;
+};
+
+// One that soon notices that no buffers come.
+struct ImpatientHost : GpuHost {
+  explicit ImpatientHost(uint64_t mebibytes) {
+    environment.silence_ns = 50'000'000;
+    // Of a size that no test had before: buffers that the fake one forgot are waited for.
+    cupti_options.memory_bytes = mebibytes << 20;
+  }
+};
+
+inline std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
+inline uint32_t CountNamed(const pitot::model::Trace& trace, std::string_view name) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) count += trace.strings[trace.gpu.name[i]] == name;
+  return count;
+}
+
+inline bool HasLoss(const pitot::model::Trace& trace, std::string_view reason) {
+  return std::any_of(trace.gpu_losses.begin(), trace.gpu_losses.end(),
+                     [&](const auto& loss) { return trace.strings[loss.reason] == reason; });
+}
+
+inline uint32_t FindGraph(const pitot::model::Trace& trace) {
+  const auto& kinds = trace.gpu.kind;
+  const auto found = std::find(kinds.begin(), kinds.end(), pitot::model::GpuKind::kGraph);
+  return found != kinds.end() ? static_cast<uint32_t>(found - kinds.begin()) : pitot::model::kNone;
+}
+
+inline uint32_t Find(const pitot::model::Trace& trace, std::string_view name) {
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    if (trace.strings[trace.gpu.name[i]] == name) return i;
+  }
+  return pitot::model::kNone;
+}
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_COLLECT_CUPTI_RIG_H_
