@@ -63,7 +63,7 @@ std::string OutcomeOf(const RequestRow& request) {
 
 // All that is shown of a trace's requests.
 struct Rows {
-  bool has_gpu = false;
+  bool has_gpu = false, is_damaged = false;
   std::vector<Row> rows;
 };
 
@@ -86,7 +86,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
   const model::RequestIndex index(trace);
   const model::GpuTime gpu_time(trace);
   const model::CoverageIndex coverage(trace);
-  Rows selected{coverage.HasGpu(), {}};
+  Rows selected{coverage.HasGpu(), coverage.IsDamaged(), {}};
   std::vector<Row>& rows = selected.rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     if (options.route && trace.strings[trace.requests[row].route] != *options.route) continue;
@@ -140,6 +140,10 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
                 Duration(StageNs(trace, request, stage));
     }
     if (!stages.empty()) lines.AddWrapped(12, "", stages);
+  }
+  if (selected.has_gpu && selected.is_damaged) {
+    lines.Blank();
+    lines.Add(0, "the dump is damaged: GPU times are of what is left of it, how much is missing is not known");
   }
   if (shown < rows.size()) {
     lines.Blank();

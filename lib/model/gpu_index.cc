@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <initializer_list>
 #include <tuple>
 #include <utility>
 
@@ -21,6 +22,17 @@ struct Worked {
   bool IsByEvents() const { return rows.empty() && !spans.empty(); }
   Intervals Take() { return Union(std::move(rows.empty() ? spans : rows)); }
 };
+
+bool IsDamagedDump(const Trace& trace) {
+  return std::any_of(trace.losses.begin(), trace.losses.end(),
+                     [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
+}
+
+// Whether events of a time are missing, not only the sight of a scope or a request.
+bool IsOfEvents(LossReason reason) {
+  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
+         reason == LossReason::kUnreadable;
+}
 
 // The part of a set that lies in `interval`. O(log n) and of what is found.
 Intervals Within(const Intervals& set, const Interval& interval) {
@@ -222,7 +234,8 @@ GpuTime::GpuTime(const Trace& trace)
 
 CoverageIndex::CoverageIndex(const Trace& trace)
     : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
-      is_known_(!trace.depths.empty()),
+      is_damaged_(IsDamagedDump(trace)),
+      is_known_(!trace.depths.empty() && !is_damaged_),
       batches_(trace.batches.size()),
       requests_(trace.requests.size()) {
   std::vector<Interval> kernels, graphs, lost, unlinked;
@@ -247,22 +260,36 @@ CoverageIndex::CoverageIndex(const Trace& trace)
   // Where only graph-level records can hide kernels.
   const Intervals by_graph =
       Difference(Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel), Union(std::move(unlinked)));
-  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs) {
+  // When a thread's events, and with them its calls, were lost: what they caused is nobody's.
+  std::vector<std::vector<Interval>> of_threads(trace.threads.size());
+  for (const LossRow& loss : trace.losses) {
+    if (loss.thread != kNone && IsOfEvents(loss.reason))
+      of_threads[loss.thread].push_back({loss.begin_ns, loss.end_ns});
+  }
+  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs, std::initializer_list<uint32_t> threads) {
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
-    times.covered_ns =
-        TotalNs(Within(by_kernel, ran)) + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
+    std::vector<Interval> without_calls;
+    for (const uint32_t thread : threads) {
+      if (thread != kNone)
+        without_calls.insert(without_calls.end(), of_threads[thread].begin(), of_threads[thread].end());
+    }
+    const Intervals no_calls = Union(std::move(without_calls));
+    whole_graphs.insert(whole_graphs.end(), no_calls.begin(), no_calls.end());
+    times.covered_ns = TotalNs(Difference(Within(by_kernel, ran), no_calls)) +
+                       TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
     return times;
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const BatchRow& batch = trace.batches[row];
     const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
-    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]));
+    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]), {batch.thread});
   }
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const RequestRow& request = trace.requests[row];
-    requests_[row] = cover({request.begin_ns, trace.RequestEnd(request)}, std::move(of_requests[row]));
+    requests_[row] = cover({request.begin_ns, trace.RequestEnd(request)}, std::move(of_requests[row]),
+                           {request.begin_thread, request.end_thread});
   }
 }
 

@@ -124,6 +124,7 @@ std::string GpuReport::OfRequest(uint32_t request) const {
     text += ", its share of the " + Duration(of_batches_ns) + " of its batches";
   const model::KernelCoverage coverage = coverage_.Of(index_, request);
   text += "; kernel coverage " + Coverage(coverage);
+  if (coverage_.IsDamaged()) text += ": the dump is damaged, and what is missing may be of GPUs";
   const model::RequestRow& row = trace_.requests[request];
   const int64_t unknown_ns =
       model::TotalNs(model::Intersection(unknown_, model::Union({{row.begin_ns, trace_.RequestEnd(row)}})));
@@ -180,7 +181,10 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   std::string head =
       device == kNone ? std::string("GPU (unknown)")
                       : Format("GPU %u ", trace_.devices[device].ordinal) + Cut(Text(trace_.devices[device].name), 32);
-  if (recorded_ns == 0) {
+  if (coverage_.IsDamaged()) {
+    head += (busy.empty() ? std::string(": nothing") : ": " + Duration(model::TotalNs(busy))) +
+            " of its work is left in a damaged dump, how much is missing is not known";
+  } else if (recorded_ns == 0) {
     head += ": what it did was not recorded";
   } else {
     head +=
@@ -191,9 +195,9 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
     if (!busy.empty()) head += ", on " + Plural(streams, "stream");
   }
   lines->Blank();
-  lines->Add(3, head);
+  lines->AddWrapped(3, "", head);
 
-  Intervals gaps = model::Difference(recorded_, busy);
+  Intervals gaps = coverage_.IsDamaged() ? Intervals() : model::Difference(recorded_, busy);
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const Interval& a, const Interval& b) { return a.end_ns - a.begin_ns > b.end_ns - b.begin_ns; });
   std::string text;

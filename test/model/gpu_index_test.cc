@@ -432,6 +432,21 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(coverage(made.first).ran_ns == 900);
     CHECK(coverage(made.first).covered_ns == 250);
   }
+  SECTION("of what is left of a damaged dump it is unknown") {
+    made.maker.trace.losses = {{kNone, model::LossReason::kDamaged, 0, 1000, 0, 77}};
+    CHECK(!coverage(made.first).is_known);
+    CHECK(!coverage(made.second).is_known);
+    CHECK(model::CoverageIndex(made.maker.trace).IsDamaged());
+  }
+  SECTION("while the batch's thread lost events, calls among them, nothing is covered") {
+    const uint32_t other = made.maker.Thread("other");
+    made.maker.trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 200, 5, 0},
+                               {made.thread, model::LossReason::kDepth, 240, 240, 0, 0},
+                               {other, model::LossReason::kOverwritten, 0, 300, 5, 0}};
+    CHECK(coverage(made.first).is_known);
+    CHECK(coverage(made.first).covered_ns == 100);
+    CHECK(!model::CoverageIndex(made.maker.trace).IsDamaged());
+  }
   SECTION("where nothing says how deep was recorded it is unknown") {
     made.maker.trace.depths.clear();
     CHECK(!coverage(made.first).is_known);

@@ -112,6 +112,20 @@ TEST_CASE("kernel coverage is said of every request shown, unknown where nothing
   CHECK(Has(unknown, "of the window, on 2 streams"));
 }
 
+TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle GPU", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.losses.push_back(
+      {model::kNone, model::LossReason::kDamaged, trace.window_begin_ns, trace.window_end_ns, 0, 4711});
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "kernel coverage unknown"));
+  CHECK(Has(text, "the dump is damaged"));
+  CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: 6.10 ms of its work is left in a damaged dump"));
+  CHECK(Has(text, "GPU 1 NVIDIA H100 80GB HBM3: nothing of its work is left in a damaged dump"));
+  CHECK_FALSE(Has(text, "idle"));
+}
+
 TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();

@@ -153,10 +153,14 @@ class PITOT_EXPORT CoverageIndex {
   explicit CoverageIndex(const Trace& trace);
   // Whether a GPU was there to be recorded; where not, there is nothing to say.
   bool HasGpu() const { return has_gpu_; }
+  // Whether the trace is from a dump that is damaged, or was when it was recovered: how much is missing is not known.
+  bool IsDamaged() const { return is_damaged_; }
   // Of [begin, end) of each batch that the request was in (of the request itself, if of none), added up. Covered is
   // what was recorded at Depth::kKernels or deeper, and at Depth::kGraphs where no graph-level record of the batch
   // overlaps; one whose call, or its context, is unknown may be of any batch. What any of `gpu_losses` overlaps is not
-  // covered. Unknown where nothing says how deep was recorded, or no time passed. `index` is of the same trace.
+  // covered, nor is the time from which the batch's thread (the threads where the request began and ended) lost events:
+  // the calls are among them. Unknown where nothing says how deep was recorded, no time passed, or the trace is
+  // damaged. `index` is of the same trace.
   KernelCoverage Of(const RequestIndex& index, uint32_t request) const;
 
  private:
@@ -164,7 +168,7 @@ class PITOT_EXPORT CoverageIndex {
     int64_t covered_ns = 0;
     int64_t ran_ns = 0;
   };
-  bool has_gpu_ = false, is_known_ = false;
+  bool has_gpu_ = false, is_damaged_ = false, is_known_ = false;
   std::vector<Times> batches_, requests_;
 };
 
