@@ -235,11 +235,11 @@ GpuTime::GpuTime(const Trace& trace)
 CoverageIndex::CoverageIndex(const Trace& trace)
     : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
       is_damaged_(IsDamagedDump(trace)),
-      is_known_(!trace.depths.empty() && !is_damaged_),
       batches_(trace.batches.size()),
       requests_(trace.requests.size()) {
-  std::vector<Interval> kernels, graphs, lost, unlinked;
+  std::vector<Interval> told, kernels, graphs, lost, unlinked;
   for (const DepthRow& row : trace.depths) {
+    told.push_back({row.begin_ns, row.end_ns});
     if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
     if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
   }
@@ -255,6 +255,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
                         : unlinked)
         .push_back(GpuInterval(trace, row));
   }
+  const Intervals all_told = Union(std::move(told));
   const Intervals all_lost = Union(std::move(lost));
   const Intervals by_kernel = Difference(Union(std::move(kernels)), all_lost);
   // Where only graph-level records can hide kernels.
@@ -270,6 +271,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
+    times.is_told = !Within(all_told, ran).empty();
     std::vector<Interval> without_calls;
     for (const uint32_t thread : threads) {
       if (thread != kNone)
@@ -295,13 +297,15 @@ CoverageIndex::CoverageIndex(const Trace& trace)
 
 KernelCoverage CoverageIndex::Of(const RequestIndex& index, uint32_t request) const {
   KernelCoverage coverage;
+  bool is_told = false;
   const auto add = [&](const Times& times) {
     coverage.covered_ns += times.covered_ns;
     coverage.ran_ns += times.ran_ns;
+    is_told |= times.is_told;
   };
   for (const uint32_t batch : index.Batches(request)) add(batches_[batch]);
   if (index.Batches(request).size() == 0) add(requests_[request]);
-  coverage.is_known = is_known_ && coverage.ran_ns > 0;
+  coverage.is_known = is_told && !is_damaged_;
   return coverage;
 }
 

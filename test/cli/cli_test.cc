@@ -309,17 +309,46 @@ TEST_CASE("requests have the GPU time that was spent on them, and how much of it
   CHECK(folder.Run("requests none.pitot").out.find("gpu") == std::string::npos);
   int64_t gpu_ns = 0;
   for (const json& request : with["requests"]) {
-    gpu_ns += request["gpu_ns"].get<int64_t>();
+    gpu_ns += request["gpu_ns"].is_null() ? 0 : request["gpu_ns"].get<int64_t>();
     if (request["id"] == "0000000000008f0c") {
       CHECK(request["gpu_ns"] == 6550000);
+      CHECK(request["gpu_by_events_ns"] == 0);
       CHECK(request["coverage"].get<double>() == Approx(8.0 / 18));
     }
   }
   CHECK(gpu_ns == 13100000);  // all of the batch's
-  CHECK(with["requests"][0]["gpu_by_events_ns"] == 0);
   CHECK(without["requests"][0]["gpu_by_events_ns"].is_null());
   CHECK(without["requests"][0]["gpu_ns"].is_null());
   CHECK(without["requests"][0]["coverage"].is_null());
+}
+
+TEST_CASE("GPU time is 0 where all was recorded and there was none, null where nobody knows", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  trace.gpu_losses.clear();
+  const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
+  const auto first = [&](pitot::Depth depth) {
+    trace.depths = {{begin_ns + 300 * incident::kMs, end_ns, depth}};
+    folder.Write("gpu.pitot", Dump(trace));
+    return json::parse(folder.Run("requests gpu.pitot --json --limit 0 --sort begin").out)["requests"];
+  };
+
+  // Requests of no batch: the first ended before it is said how deep was recorded, the last began after.
+  const json at_scopes = first(pitot::Depth::kScopes), at_kernels = first(pitot::Depth::kKernels);
+  const std::string table = folder.Run("requests gpu.pitot --limit 0 --sort begin").out;
+  const size_t early = 0, late = 11;
+
+  for (const json& requests : {at_scopes, at_kernels}) {
+    CHECK(requests[early]["gpu_ns"].is_null());
+    CHECK(requests[early]["gpu_by_events_ns"].is_null());
+    CHECK(requests[early]["coverage"].is_null());
+  }
+  CHECK(at_scopes[late]["gpu_ns"].is_null());
+  CHECK(at_scopes[late]["coverage"] == 0.0);
+  CHECK(at_kernels[late]["gpu_ns"] == 0);
+  CHECK(at_kernels[late]["gpu_by_events_ns"] == 0);
+  CHECK(at_kernels[late]["coverage"] == 1.0);
+  CHECK(table.find("0 us") != std::string::npos);
 }
 
 TEST_CASE("GPU time that is by CUDA events alone is marked", "[cli]") {

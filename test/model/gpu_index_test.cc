@@ -447,6 +447,13 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(coverage(made.first).covered_ns == 100);
     CHECK(!model::CoverageIndex(made.maker.trace).IsDamaged());
   }
+  SECTION("where nothing says how deep any of its time was recorded it is unknown, of a part the rest is not covered") {
+    made.maker.trace.depths = {{0, 100, Depth::kKernels}};
+    CHECK(!coverage(made.first).is_known);
+    CHECK(coverage(made.second).is_known);
+    CHECK(coverage(made.second).covered_ns == 100);
+    CHECK(!coverage(made.second).IsWhole());
+  }
   SECTION("where nothing says how deep was recorded it is unknown") {
     made.maker.trace.depths.clear();
     CHECK(!coverage(made.first).is_known);

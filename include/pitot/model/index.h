@@ -146,6 +146,7 @@ struct KernelCoverage {
   bool is_known = false;
   int64_t covered_ns = 0;
   int64_t ran_ns = 0;  // its batches' time on their executors; without batches its own
+  bool IsWhole() const { return is_known && covered_ns == ran_ns; }  // no GPU time then means none
 };
 class PITOT_EXPORT CoverageIndex {
  public:
@@ -159,16 +160,17 @@ class PITOT_EXPORT CoverageIndex {
   // what was recorded at Depth::kKernels or deeper, and at Depth::kGraphs where no graph-level record of the batch
   // overlaps; one whose call, or its context, is unknown may be of any batch. What any of `gpu_losses` overlaps is not
   // covered, nor is the time from which the batch's thread (the threads where the request began and ended) lost events:
-  // the calls are among them. Unknown where nothing says how deep was recorded, no time passed, or the trace is
-  // damaged. `index` is of the same trace.
+  // the calls are among them. Unknown where nothing says how deep any of that time was recorded, no time passed, or the
+  // trace is damaged; where it is said of a part only, the rest is not covered. `index` is of the same trace.
   KernelCoverage Of(const RequestIndex& index, uint32_t request) const;
 
  private:
   struct Times {
     int64_t covered_ns = 0;
     int64_t ran_ns = 0;
+    bool is_told = false;  // how deep any of it was recorded
   };
-  bool has_gpu_ = false, is_damaged_ = false, is_known_ = false;
+  bool has_gpu_ = false, is_damaged_ = false;
   std::vector<Times> batches_, requests_;
 };
 
