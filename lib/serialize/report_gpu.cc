@@ -88,7 +88,7 @@ int64_t CallEnd(const Trace& trace, uint32_t call) {
 }  // namespace
 
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
-    : trace_(trace), index_(index), time_(trace), coverage_(trace) {
+    : trace_(trace), index_(index), time_(trace), coverage_(trace), state_(trace) {
   std::vector<Interval> deep, lost, unknown;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
@@ -136,7 +136,7 @@ std::string GpuReport::OfRequest(uint32_t request) const {
 }
 
 void GpuReport::Write(const During& during, Lines* lines) {
-  if (!coverage_.HasGpu() && trace_.calls.size() == 0) return;
+  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown()) return;
   lines->Blank();
   lines->Add(0, "GPU");
   const auto devices = static_cast<uint32_t>(trace_.devices.size());
@@ -148,6 +148,7 @@ void GpuReport::Write(const During& during, Lines* lines) {
     lines->Blank();
     lines->Add(3, "and " + Plural(devices - kMaxDevices, "device") + " more");
   }
+  state_.Write(lines);
   Waits(during, lines);
   Overheads(lines);
   Losses(during, lines);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/columns.h"
 #include "golden.h"
@@ -43,6 +45,16 @@ void AddRelease(int64_t at_ns, Trace* trace) {
   trace->events.args.push_back(static_cast<uint32_t>(trace->arg_values.size()));
   trace->arg_values.insert(trace->arg_values.end(), {1, trace->strings.Add("cache")});
   ++trace->threads[3].event_count;
+}
+
+// A counter of NVML's: values from moments of the window on, ms.
+void AddState(const char* name, const char* unit, std::vector<std::pair<int64_t, double>> values, Trace* trace) {
+  trace->counters.push_back({model::kNone, trace->strings.Add(name), trace->strings.Add(unit)});
+  for (const auto& [at_ms, value] : values) {
+    trace->samples.counter.push_back(static_cast<uint32_t>(trace->counters.size()) - 1);
+    trace->samples.at_ns.push_back(trace->window_begin_ns + at_ms * incident::kMs);
+    trace->samples.value.push_back(value);
+  }
 }
 
 }  // namespace
@@ -125,6 +137,58 @@ TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle
   CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: 6.10 ms of its work is left in a damaged dump"));
   CHECK(Has(text, "GPU 1 NVIDIA H100 80GB HBM3: nothing of its work is left in a damaged dump"));
   CHECK_FALSE(Has(text, "idle"));
+}
+
+TEST_CASE("the state of each GPU over the window is in a report, and how long it was throttled", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  AddState("GPU 0 (NVIDIA H100): SM clock", "MHz", {{0, 1980}, {700, 1200}, {800, 1980}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): memory clock", "MHz", {{0, 2619}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): power", "W", {{0, 80}, {300, 645.4}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): temperature", "C", {{0, 51}, {900, 55}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): utilization", "%", {{0, 0}, {100, 87}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): clock event reasons", "", {{0, 1}, {300, 0}, {680, 4}, {800, 0}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): clocks held by idle", "", {{0, 1}, {300, 0}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): clocks held by SW power cap", "", {{0, 0}, {680, 1}, {800, 0}}, &trace);
+  AddState("GPU 1 (NVIDIA H100): clock event reasons", "", {{600, 0}}, &trace);
+  AddState("GPU 1 (NVIDIA H100): XID errors", "", {{0, 0}}, &trace);
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text,
+            "   state of GPU 0 (NVIDIA H100) over the window: median (least..most)\n"
+            "       clocks     SM 1980 MHz (1200..1980), memory 2619 MHz\n"
+            "       throttled  SW power cap 12.0 % of the window\n"
+            "       held low   by idle 30.0 % of the window\n"
+            "       power      645 W (80..645), temperature 51 C (51..55), utilization 87 % (0..87)\n"));
+  CHECK(Has(text,
+            "   state of GPU 1 (NVIDIA H100) over the window: median (least..most)\n"
+            "       throttled  not in any of the 400.0 ms that were sampled\n"));
+}
+
+TEST_CASE("a state that was not read again is not said to last, and NVML alone is a GPU's part of a report",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.window_end_ns += 9000 * incident::kMs;
+  AddState("GPU 0: SM clock", "MHz", {{0, 1980}}, &trace);
+  AddState("GPU 0: clock event reasons", "", {{0, 8}}, &trace);
+  AddState("GPU 0: clocks held by HW slowdown", "", {{0, 1}}, &trace);
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "\nGPU\n\n   state of GPU 0 over the window"));
+  CHECK(Has(text, "throttled  HW slowdown 100.0 % of the 2.50 s that were sampled"));
+}
+
+TEST_CASE("what held clocks for longer than a value is believed counts while the reasons were read", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.window_end_ns = trace.window_begin_ns + 10000 * incident::kMs;
+  std::vector<std::pair<int64_t, double>> reasons{{0, 0}};
+  for (int64_t at_ms = 1000; at_ms < 6000; at_ms += 1000) reasons.emplace_back(at_ms, 8);
+  for (int64_t at_ms = 6000; at_ms < 10000; at_ms += 1000) reasons.emplace_back(at_ms, 0);
+  AddState("GPU 0: clock event reasons", "", reasons, &trace);
+  AddState("GPU 0: clocks held by HW slowdown", "", {{0, 0}, {1000, 1}, {6000, 0}}, &trace);
+
+  CHECK(Has(Report(trace), "throttled  HW slowdown 50.0 % of the window"));
 }
 
 TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {
