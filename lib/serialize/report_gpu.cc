@@ -135,10 +135,43 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   return text;
 }
 
+std::string GpuReport::Attribute(const char* key) const {
+  for (const model::Attribute& attribute : trace_.attributes) {
+    if (trace_.strings[attribute.key] == key) return Text(attribute.value);
+  }
+  return {};
+}
+
+// And what to do about it, as far as anything says; "" where there are kernels.
+std::string GpuReport::WhyNoKernels() const {
+  if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
+  const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
+  if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
+  if (Attribute("cupti.version").empty()) {
+    constexpr std::string_view kRefused = "refused: ";
+    const std::string why = Attribute("collector.cupti");
+    if (!why.empty()) return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
+    const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
+    return has_spans ? "no collector that could was added; to record kernels: pitot::MakeCuptiCollector" : "";
+  }
+  const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
+  if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return {};
+  if (Attribute("depth").find("fixed by the host") != std::string::npos)
+    return "the host has fixed the depth at scopes; to record kernels: Recorder::SetDepth";
+  const std::string state = Attribute("overhead.state");
+  return "the automatic depth was scopes in all of the window" + (state.empty() ? "" : " (" + state + ")") +
+         "; to record kernels: Options::depth or Recorder::SetDepth";
+}
+
 void GpuReport::Write(const During& during, Lines* lines) {
-  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown()) return;
+  const std::string why = WhyNoKernels();
+  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty()) return;
   lines->Blank();
   lines->Add(0, "GPU");
+  if (!why.empty()) {
+    lines->Blank();
+    lines->AddWrapped(3, "kernels were not recorded: ", why);
+  }
   const auto devices = static_cast<uint32_t>(trace_.devices.size());
   for (uint32_t device = 0; device < std::min(devices, kMaxDevices); ++device) Device(device, during, lines);
   const bool has_unknown = std::any_of(trace_.streams.begin(), trace_.streams.end(),

@@ -36,6 +36,8 @@ class GpuReport {
   std::string At(int64_t ns) const;
   std::string StreamName(uint32_t stream) const;
   const std::string& BriefName(model::StringId compiled);
+  std::string Attribute(const char* key) const;
+  std::string WhyNoKernels() const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);

@@ -101,6 +101,7 @@ TEST_CASE("without kernel records a report has the batch's GPU time by CUDA even
   CHECK(Has(text, "7.00 ms of GPU time by CUDA events, its share of the 14.0 ms of its batches"));
   CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: what it did was not recorded"));
   CHECK(Has(text, "by CUDA events, with gaps between kernels"));
+  CHECK(Has(text, "kernels were not recorded: no collector that could was added"));
   CHECK(Has(text, "forward"));
   CHECK_FALSE(Has(text, "is not known"));
 }
@@ -189,6 +190,44 @@ TEST_CASE("what held clocks for longer than a value is believed counts while the
   AddState("GPU 0: clocks held by HW slowdown", "", {{0, 0}, {1000, 1}, {6000, 0}}, &trace);
 
   CHECK(Has(Report(trace), "throttled  HW slowdown 50.0 % of the window"));
+}
+
+TEST_CASE("why kernels were not recorded is said, and what to do about it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const auto add = [&](const char* key, const char* value) {
+    trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+  };
+  const std::string said = "\nGPU\n\n   kernels were not recorded: ";
+
+  SECTION("a collector that was refused") {
+    add("collector.cupti", "refused: there is no libcupti; to record kernels: install it");
+    CHECK(Has(Report(trace), said + "there is no libcupti; to record kernels: install it\n"));
+  }
+  SECTION("one that says so itself") {
+    add("cupti.version", "26");
+    add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::ResumeCupti");
+    CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::ResumeCupti\n"));
+  }
+  SECTION("a depth that the host has fixed") {
+    add("cupti.version", "26");
+    add("depth", "scopes, fixed by the host");
+    trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+    CHECK(Has(Report(trace), said + "the host has fixed the depth at scopes; to record kernels:\n"));
+  }
+  SECTION("an automatic depth that was not deep enough") {
+    add("cupti.version", "26");
+    trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+    CHECK(Has(Report(trace), said + "the automatic depth was scopes in all of the window; to record\n"));
+  }
+  SECTION("nothing where kernels could have been") {
+    add("cupti.version", "26");
+    trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
+    CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
+  }
+  SECTION("nothing where there are kernels") {
+    trace = incident::MakeGpuTrace();
+    CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
+  }
 }
 
 TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {

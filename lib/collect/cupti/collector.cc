@@ -53,6 +53,7 @@ constexpr int64_t kLookNs = 100'000'000;  // at the calls, before kernels are re
 constexpr int64_t kBetweenLooksNs = 400'000'000, kBetweenLaterLooksNs = 10'000'000'000;  // once enough was seen
 constexpr double kAnyLastingCost = 100;
 constexpr std::chrono::milliseconds kKeepPatience{250};  // for the thread that decodes: 10 MB take it half of that
+constexpr int64_t kSilentNs = 1'000'000'000;             // a round that takes longer hangs in CUPTI
 constexpr size_t kDepthsKept = 4096;
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
 
@@ -182,8 +183,9 @@ class CuptiCollector final : public Collector {
   void LookForSilence(int64_t now_ns);
   void ForecastLastingCost(int64_t now_ns);
   bool MayRecord() const noexcept;
-  void AddDepths(TraceBuilder& trace);
-  void AddReasons(TraceBuilder& trace);
+  bool AddDepths(TraceBuilder& trace);
+  std::string WhyNoKernels(bool was_deep) const;
+  void AddReasons(TraceBuilder& trace, bool was_deep);
   void AddForecast(TraceBuilder& trace);
 
   const std::string library_;
@@ -223,9 +225,12 @@ class CuptiCollector final : public Collector {
   uint64_t names_refused_ = 0, shapes_refused_ = 0, streams_refused_ = 0;
   std::thread thread_;
 
+  std::atomic<int64_t> round_since_ns_{0};  // 0: none is under way
+
   // From Keep to AddTo.
   History::Pinned pinned_;
   int64_t kept_begin_ns_ = 0, kept_end_ns_ = 0;
+  int64_t silent_ns_ = 0;  // how long the round took that did not end in time
 };
 
 Status CuptiCollector::Start() noexcept {
@@ -360,11 +365,13 @@ void CuptiCollector::Run() noexcept {
     const bool is_last = is_stopping_;
     lock.unlock();
     const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+    round_since_ns_.store(now_ns);
     try {
       Round(now_ns);
     } catch (const std::bad_alloc&) {
       history_->AddLoss({drained_ns_, now_ns, kNoDevice, "no memory", 0});
     }
+    round_since_ns_.store(0);
     due_ns = now_ns + kTickNs;
     lock.lock();
     counts_ = decoder_->counts();
@@ -524,15 +531,19 @@ void CuptiCollector::Keep(int64_t begin_ns) noexcept {
     }
     kept_begin_ns_ = begin_ns;
     kept_end_ns_ = ClockNs(CLOCK_MONOTONIC);
-    if (!is_complete) history_->AddLoss({kept_end_ns_ - kTickNs, kept_end_ns_, kNoDevice, "not decoded in time", 0});
+    const int64_t since_ns = is_complete ? 0 : round_since_ns_.load();
+    silent_ns_ = since_ns != 0 ? kept_end_ns_ - since_ns : 0;
+    const int64_t lost_ns = std::max(kTickNs, silent_ns_ + kTickNs);
+    if (!is_complete) history_->AddLoss({kept_end_ns_ - lost_ns, kept_end_ns_, kNoDevice, "not decoded in time", 0});
     history_->Pin(begin_ns, &pinned_);
   } catch (const std::bad_alloc&) {
     pinned_.Release();
   }
 }
 
-// How deep what was kept was recorded.
-void CuptiCollector::AddDepths(TraceBuilder& trace) {
+// How deep what was kept was recorded; false: nothing of it.
+bool CuptiCollector::AddDepths(TraceBuilder& trace) {
+  bool was_deep = false;
   std::vector<DepthChange> changes;
   {
     const std::lock_guard lock(mutex_);
@@ -541,8 +552,36 @@ void CuptiCollector::AddDepths(TraceBuilder& trace) {
   for (size_t i = 0; i < changes.size(); ++i) {
     const int64_t begin_ns = std::max(changes[i].at_ns, kept_begin_ns_);
     const int64_t end_ns = i + 1 < changes.size() ? std::min(changes[i + 1].at_ns, kept_end_ns_) : kept_end_ns_;
-    if (begin_ns < end_ns) trace.AddDepth(begin_ns, end_ns, changes[i].depth);
+    if (begin_ns >= end_ns) continue;
+    trace.AddDepth(begin_ns, end_ns, changes[i].depth);
+    was_deep = was_deep || changes[i].depth != Depth::kScopes;
   }
+  return was_deep;
+}
+
+// And what to do about it; "" where the depth that was asked for says it all.
+std::string CuptiCollector::WhyNoKernels(bool was_deep) const {
+  char text[320];
+  if (silent_ns_ >= kSilentNs) {
+    std::snprintf(text, sizeof text,
+                  "CUPTI has not answered for %.1f s%sstart the process again (the kernel's log may say why the driver "
+                  "hangs)",
+                  static_cast<double>(silent_ns_) / 1e9, kRemedy);
+    return text;
+  }
+  if (was_deep) return {};
+  if (control_->mode() != Mode::kOn) return control_->WhyNothing();
+  if (asked_.load(std::memory_order_relaxed) < 2 || MayRecord()) return {};
+  const double percent = lasting_percent_.load(std::memory_order_relaxed);
+  if (percent < 0)
+    return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +
+           "wait for the first seconds of work, or CuptiOptions::lasting_cost_percent = 100";
+  std::snprintf(
+      text, sizeof text,
+      "CUPTI would leave %.1f %% behind for good (forecast), above CuptiOptions::lasting_cost_percent = %g%sset "
+      "that to 100, or fix the depth",
+      percent, lasting_cost_percent_, kRemedy);
+  return text;
 }
 
 // Why no kernels are recorded at kAuto.
@@ -563,7 +602,7 @@ void CuptiCollector::AddForecast(TraceBuilder& trace) {
   trace.AddAttribute("cupti.lasting_cost", text);
 }
 
-void CuptiCollector::AddReasons(TraceBuilder& trace) {
+void CuptiCollector::AddReasons(TraceBuilder& trace, bool was_deep) {
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
   {
@@ -580,6 +619,8 @@ void CuptiCollector::AddReasons(TraceBuilder& trace) {
   trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
   if (const std::string reason = control_->Reason(); !reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddForecast(trace);
+  if (const std::string why = WhyNoKernels(was_deep); !why.empty())
+    trace.AddAttribute("cupti.not_recorded", why.c_str());
   static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
   trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
   add_count("cupti.records", counts.records);
@@ -690,8 +731,8 @@ void CuptiCollector::AddTo(TraceBuilder& trace) {
     // Of a device all streams; which, nobody knows.
     trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records});
   }
-  AddDepths(trace);
-  AddReasons(trace);
+  const bool was_deep = AddDepths(trace);
+  AddReasons(trace, was_deep);
 }
 
 }  // namespace

@@ -95,6 +95,8 @@ class Control {
   bool has_recorded() const noexcept { return has_recorded_.load(std::memory_order_relaxed); }
   // In words, why it does not record or records less; "" while all is well.
   std::string Reason() const;
+  // Why nothing can be recorded, and what to do about it; "" if it can.
+  std::string WhyNothing() const;
 
   // How many records CUPTI has dropped since the last time. Thread: as Tick.
   uint64_t TakeDropped() noexcept;
@@ -149,7 +151,8 @@ class Control {
   bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
   int64_t without_since_ns_ = 0;  // since when
   uint32_t reclaimed_ = 0;
-  int64_t reclaimed_ns_ = 0;  // the last time
+  int64_t reclaimed_ns_ = 0;      // the last time
+  const char* remedy_ = nullptr;  // of the last thing that failed
   std::string reason_;
 
   std::atomic<Mode> mode_{Mode::kOff};

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -85,6 +86,7 @@ struct State {
 
 class Library final : public fakes::FakeCupti, State {
  public:
+  void Hang(bool on) override { hangs_.store(on); }
   void Reset(const Generation& generation) override {
     const std::lock_guard lock(mutex_);
     for (uint8_t* const buffer : foreign_) free(buffer);
@@ -371,6 +373,7 @@ class Library final : public fakes::FakeCupti, State {
     return Do([&] { return request_ = request, complete_ = complete, kSuccess; });
   }
   Result FlushAll(uint32_t flags) {
+    while (hangs_.load()) usleep(1000);
     return Do([&] {
       if (flags != 0) Break("a forced flush");
       for (auto buffer = buffers_.begin(); buffer != buffers_.end();) {
@@ -535,6 +538,7 @@ class Library final : public fakes::FakeCupti, State {
 
   mutable std::recursive_mutex mutex_;
   std::string on_subscribe_;
+  std::atomic<bool> hangs_{false};
 };
 
 }  // namespace

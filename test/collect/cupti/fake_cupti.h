@@ -50,6 +50,7 @@ class FakeCupti {
 
   // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
   virtual void FailAt(int call, int result) = 0;
+  virtual void Hang(bool on) = 0;           // flushes do not return while it is on
   virtual int calls() const = 0;            // since Reset or FailAt
   virtual void Drop(uint64_t records) = 0;  // says that it lost so many
   virtual void SetCorrelation(uint32_t next) = 0;
