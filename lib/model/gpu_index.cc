@@ -19,8 +19,12 @@ bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == Gp
 // What was recorded of something: what GPUs did, and spans around it.
 struct Worked {
   std::vector<Interval> rows, spans;
-  bool IsByEvents() const { return rows.empty() && !spans.empty(); }
-  Intervals Take() { return Union(std::move(rows.empty() ? spans : rows)); }
+  // Spans make up for rows of which most may be missing.
+  bool IsByEvents(bool is_mostly_recorded) const { return !spans.empty() && (rows.empty() || !is_mostly_recorded); }
+  Intervals Take(bool is_by_events) {
+    if (is_by_events) rows.insert(rows.end(), spans.begin(), spans.end());
+    return Union(std::move(rows));
+  }
 };
 
 bool IsDamagedDump(const Trace& trace) {
@@ -197,17 +201,18 @@ GpuTime::GpuTime(const Trace& trace)
     Worked& worked = batch != kNone ? of_batches[batch] : of_requests[request];
     (IsSpan(trace, row) ? worked.spans : worked.rows).push_back(GpuInterval(trace, row));
   }
+  const CoverageIndex coverage(trace);
   for (uint32_t request = 0; request < trace.requests.size(); ++request) {
-    const bool is_by_events = of_requests[request].IsByEvents();
-    requests_[request] = TotalNs(of_requests[request].Take());
+    const bool is_by_events = of_requests[request].IsByEvents(coverage.IsOwnMostlyRecorded(request));
+    requests_[request] = TotalNs(of_requests[request].Take(is_by_events));
     if (is_by_events) requests_by_events_[request] = requests_[request];
   }
 
   std::vector<Membership> memberships;
   std::vector<uint32_t> members;
   for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
-    by_events_[batch] = of_batches[batch].IsByEvents();
-    const Intervals busy = of_batches[batch].Take();
+    by_events_[batch] = of_batches[batch].IsByEvents(coverage.IsMostlyRecorded(batch));
+    const Intervals busy = of_batches[batch].Take(by_events_[batch]);
     batches_[batch] = TotalNs(busy);
     members.clear();
     memberships.clear();
@@ -259,8 +264,8 @@ CoverageIndex::CoverageIndex(const Trace& trace)
   const Intervals all_lost = Union(std::move(lost));
   const Intervals by_kernel = Difference(Union(std::move(kernels)), all_lost);
   // Where only graph-level records can hide kernels.
-  const Intervals by_graph =
-      Difference(Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel), Union(std::move(unlinked)));
+  const Intervals all_graphs = Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel);
+  const Intervals by_graph = Difference(all_graphs, Union(std::move(unlinked)));
   // When a thread's events, and with them its calls, were lost: what they caused is nobody's.
   std::vector<std::vector<Interval>> of_threads(trace.threads.size());
   for (const LossRow& loss : trace.losses) {
@@ -279,8 +284,9 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     }
     const Intervals no_calls = Union(std::move(without_calls));
     whole_graphs.insert(whole_graphs.end(), no_calls.begin(), no_calls.end());
-    times.covered_ns = TotalNs(Difference(Within(by_kernel, ran), no_calls)) +
-                       TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
+    const int64_t by_kernel_ns = TotalNs(Difference(Within(by_kernel, ran), no_calls));
+    times.recorded_ns = by_kernel_ns + TotalNs(Difference(Within(all_graphs, ran), no_calls));
+    times.covered_ns = by_kernel_ns + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
     return times;
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
