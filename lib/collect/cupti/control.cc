@@ -32,7 +32,8 @@ struct Quirk {
 };
 // Versions that are better left alone, and why. Source: CUPTI's release notes.
 constexpr Quirk kRefused[] = {
-    {130000, "CUPTI 13.0 can deadlock and confuses graphs' launches; to record kernels: CUDA 13.0 Update 1 or later"}};
+    {130000,
+     "CUPTI 13.0 can deadlock and confuses graphs' launches; to record kernels: install CUDA 13.0 Update 1 or later"}};
 
 // What whoever wants kernels can do about it.
 const char* RemedyOf(Result result) {

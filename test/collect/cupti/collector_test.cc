@@ -343,8 +343,8 @@ TEST_CASE("what keeps CUPTI from being used is said with what to do about it", "
 TEST_CASE("a CUPTI that hangs is named as the reason, and what it holds is lost", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
-  host.cuda.Run({});
   host.cuda.Hang(true);
+  host.cuda.Run({});  // what is out is asked for
 
   const bool is_said = fakes::WaitUntil(
       [&] { return Attribute(host.Incident(), "cupti.not_recorded").find("CUPTI has not answered for ") == 0; });
