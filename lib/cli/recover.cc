@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "pitot/model/index.h"
 #include "pitot/serialize/dump.h"
 
 namespace pitot::cli {
@@ -32,9 +33,15 @@ int Recover(const RecoverOptions& options) {
   uint64_t bytes = 0;
   if (const int written = WriteFile(*serializer, trace, output, &bytes); written != kDone) return written;
   if (output == "-") return kDone;
+  const model::CoverageIndex coverage(trace);
   Print(absl::StrFormat("%s%s holds %d events, %d requests and %d batches\n",
                         loaded == kDone ? options.input + " was whole; its copy " : "", output, trace.events.size(),
                         trace.requests.size(), trace.batches.size()));
+  if (coverage.HasGpu() && coverage.IsDamaged())
+    Print(
+        absl::StrFormat("It holds %d records of what GPUs did; how many are missing is not known, nor therefore the "
+                        "kernel coverage of its requests\n",
+                        trace.gpu.size()));
   return kDone;
 }
 

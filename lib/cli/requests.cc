@@ -33,14 +33,14 @@ struct RequestsOptions {
   bool json = false;
 };
 
-// A hand-over whose end is lost, or that may have been before the window.
+// A hand-over whose end is lost, or that may have been before the window; no GPU time where not all was recorded.
 constexpr int64_t kNotKnown = -1;
 
 struct Row {
   const RequestRow* request;
   int64_t latency_ns;
   int64_t queue_ns;  // kNotKnown
-  int64_t gpu_ns;
+  int64_t gpu_ns;    // kNotKnown
   int64_t gpu_by_events_ns;
   model::KernelCoverage coverage;
   std::vector<uint64_t> batch_ids;
@@ -63,7 +63,7 @@ std::string OutcomeOf(const RequestRow& request) {
 
 // All that is shown of a trace's requests.
 struct Rows {
-  bool has_gpu = false;
+  bool has_gpu = false, is_damaged = false;
   std::vector<Row> rows;
 };
 
@@ -86,14 +86,15 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
   const model::RequestIndex index(trace);
   const model::GpuTime gpu_time(trace);
   const model::CoverageIndex coverage(trace);
-  Rows selected{coverage.HasGpu(), {}};
+  Rows selected{coverage.HasGpu(), coverage.IsDamaged(), {}};
   std::vector<Row>& rows = selected.rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     if (options.route && trace.strings[trace.requests[row].route] != *options.route) continue;
     Row made = MakeRow(trace, index, row);
-    made.gpu_ns = gpu_time.Request(row);
-    made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
     made.coverage = coverage.Of(index, row);
+    made.gpu_ns = gpu_time.Request(row);
+    if (made.gpu_ns == 0 && !made.coverage.IsWhole()) made.gpu_ns = kNotKnown;
+    made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
   }
@@ -111,7 +112,7 @@ int64_t StageNs(const Trace& trace, const RequestRow& request, const model::Stag
 
 // Marked where gaps between kernels are in it.
 std::string GpuText(const Row& row) {
-  if (row.gpu_ns == 0) return "-";
+  if (row.gpu_ns == kNotKnown) return "-";
   return (row.gpu_by_events_ns != 0 ? "~" : "") + Duration(row.gpu_ns);
 }
 
@@ -141,6 +142,10 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
     }
     if (!stages.empty()) lines.AddWrapped(12, "", stages);
   }
+  if (selected.has_gpu && selected.is_damaged) {
+    lines.Blank();
+    lines.Add(0, "the dump is damaged: GPU times are of what is left of it, how much is missing is not known");
+  }
   if (shown < rows.size()) {
     lines.Blank();
     lines.Add(0, absl::StrFormat("%d of %d requests; --limit 0 shows all", shown, rows.size()));
@@ -150,6 +155,8 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
 
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
+// Null where it is not known.
+ordered_json GpuNs(const Row& row, int64_t ns) { return row.gpu_ns == kNotKnown ? ordered_json() : ordered_json(ns); }
 // The covered share, null where it is not known.
 ordered_json CoverageOf(const model::KernelCoverage& coverage) {
   if (!coverage.is_known) return {};
@@ -192,8 +199,8 @@ std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
          {"begin_ns", request.begin_ns},
          {"latency_ms", Ms(rows[i].latency_ns)},
          {"queue_ms", rows[i].queue_ns == kNotKnown ? ordered_json() : ordered_json(Ms(rows[i].queue_ns))},
-         {"gpu_ns", selected.has_gpu ? ordered_json(rows[i].gpu_ns) : ordered_json()},
-         {"gpu_by_events_ns", selected.has_gpu ? ordered_json(rows[i].gpu_by_events_ns) : ordered_json()},
+         {"gpu_ns", selected.has_gpu ? GpuNs(rows[i], rows[i].gpu_ns) : ordered_json()},
+         {"gpu_by_events_ns", selected.has_gpu ? GpuNs(rows[i], rows[i].gpu_by_events_ns) : ordered_json()},
          {"coverage", selected.has_gpu ? CoverageOf(rows[i].coverage) : ordered_json()},
          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
          {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},

@@ -154,23 +154,27 @@ void Governor::VoidRound() noexcept {
 }
 
 Overhead Governor::Cost() const noexcept {
-  // A depth that is only tried may be unknown: then it costs between nothing and what is feared.
+  // A depth that is only tried may be unknown: then it costs between nothing and what is feared. Where none was
+  // measured nothing is known.
   constexpr double kTried = 0.02;
   Overhead cost;
-  cost.is_known = true;
   for (uint32_t i = 1; i < kDepths; ++i) {
     const Overhead mean = policy_.Mean(now_ns_, static_cast<Depth>(i));
     if (!mean.is_known && shares_[i] > kTried) return {};
+    cost.is_known |= mean.is_known;
     cost.value += mean.is_known ? shares_[i] * mean.value : 0;
     cost.low += mean.is_known ? shares_[i] * mean.low : 0;
     cost.high += shares_[i] * (mean.is_known ? mean.high : policy_.MeanFeared(now_ns_, static_cast<Depth>(i)));
   }
+  if (!cost.is_known) return {};
   return cost;
 }
 
 void Governor::Describe(char* text, size_t size) const noexcept {
   const Depth base = policy_.base(), next = policy_.NextDeeper();
-  if (armed_until_ns_ != 0) {
+  if (options_.depth == Depth::kAuto && policy_.deepest() == Depth::kScopes) {
+    snprintf(text, size, "auto, at scopes: no collector offers a deeper one now");
+  } else if (armed_until_ns_ != 0) {
     snprintf(text, size, "armed: %s", NameOf(depth_));
   } else if (options_.depth != Depth::kAuto) {
     snprintf(text, size, "fixed at %s", NameOf(base));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <initializer_list>
 #include <tuple>
 #include <utility>
 
@@ -18,9 +19,24 @@ bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == Gp
 // What was recorded of something: what GPUs did, and spans around it.
 struct Worked {
   std::vector<Interval> rows, spans;
-  bool IsByEvents() const { return rows.empty() && !spans.empty(); }
-  Intervals Take() { return Union(std::move(rows.empty() ? spans : rows)); }
+  // Spans make up for rows of which most may be missing.
+  bool IsByEvents(bool is_mostly_recorded) const { return !spans.empty() && (rows.empty() || !is_mostly_recorded); }
+  Intervals Take(bool is_by_events) {
+    if (is_by_events) rows.insert(rows.end(), spans.begin(), spans.end());
+    return Union(std::move(rows));
+  }
 };
+
+bool IsDamagedDump(const Trace& trace) {
+  return std::any_of(trace.losses.begin(), trace.losses.end(),
+                     [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
+}
+
+// Whether events of a time are missing, not only the sight of a scope or a request.
+bool IsOfEvents(LossReason reason) {
+  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
+         reason == LossReason::kUnreadable;
+}
 
 // The part of a set that lies in `interval`. O(log n) and of what is found.
 Intervals Within(const Intervals& set, const Interval& interval) {
@@ -185,17 +201,18 @@ GpuTime::GpuTime(const Trace& trace)
     Worked& worked = batch != kNone ? of_batches[batch] : of_requests[request];
     (IsSpan(trace, row) ? worked.spans : worked.rows).push_back(GpuInterval(trace, row));
   }
+  const CoverageIndex coverage(trace);
   for (uint32_t request = 0; request < trace.requests.size(); ++request) {
-    const bool is_by_events = of_requests[request].IsByEvents();
-    requests_[request] = TotalNs(of_requests[request].Take());
+    const bool is_by_events = of_requests[request].IsByEvents(coverage.IsOwnMostlyRecorded(request));
+    requests_[request] = TotalNs(of_requests[request].Take(is_by_events));
     if (is_by_events) requests_by_events_[request] = requests_[request];
   }
 
   std::vector<Membership> memberships;
   std::vector<uint32_t> members;
   for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
-    by_events_[batch] = of_batches[batch].IsByEvents();
-    const Intervals busy = of_batches[batch].Take();
+    by_events_[batch] = of_batches[batch].IsByEvents(coverage.IsMostlyRecorded(batch));
+    const Intervals busy = of_batches[batch].Take(by_events_[batch]);
     batches_[batch] = TotalNs(busy);
     members.clear();
     memberships.clear();
@@ -222,11 +239,12 @@ GpuTime::GpuTime(const Trace& trace)
 
 CoverageIndex::CoverageIndex(const Trace& trace)
     : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
-      is_known_(!trace.depths.empty()),
+      is_damaged_(IsDamagedDump(trace)),
       batches_(trace.batches.size()),
       requests_(trace.requests.size()) {
-  std::vector<Interval> kernels, graphs, lost, unlinked;
+  std::vector<Interval> told, kernels, graphs, lost, unlinked;
   for (const DepthRow& row : trace.depths) {
+    told.push_back({row.begin_ns, row.end_ns});
     if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
     if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
   }
@@ -242,39 +260,58 @@ CoverageIndex::CoverageIndex(const Trace& trace)
                         : unlinked)
         .push_back(GpuInterval(trace, row));
   }
+  const Intervals all_told = Union(std::move(told));
   const Intervals all_lost = Union(std::move(lost));
   const Intervals by_kernel = Difference(Union(std::move(kernels)), all_lost);
   // Where only graph-level records can hide kernels.
-  const Intervals by_graph =
-      Difference(Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel), Union(std::move(unlinked)));
-  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs) {
+  const Intervals all_graphs = Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel);
+  const Intervals by_graph = Difference(all_graphs, Union(std::move(unlinked)));
+  // When a thread's events, and with them its calls, were lost: what they caused is nobody's.
+  std::vector<std::vector<Interval>> of_threads(trace.threads.size());
+  for (const LossRow& loss : trace.losses) {
+    if (loss.thread != kNone && IsOfEvents(loss.reason))
+      of_threads[loss.thread].push_back({loss.begin_ns, loss.end_ns});
+  }
+  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs, std::initializer_list<uint32_t> threads) {
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
-    times.covered_ns =
-        TotalNs(Within(by_kernel, ran)) + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
+    times.is_told = !Within(all_told, ran).empty();
+    std::vector<Interval> without_calls;
+    for (const uint32_t thread : threads) {
+      if (thread != kNone)
+        without_calls.insert(without_calls.end(), of_threads[thread].begin(), of_threads[thread].end());
+    }
+    const Intervals no_calls = Union(std::move(without_calls));
+    whole_graphs.insert(whole_graphs.end(), no_calls.begin(), no_calls.end());
+    const int64_t by_kernel_ns = TotalNs(Difference(Within(by_kernel, ran), no_calls));
+    times.recorded_ns = by_kernel_ns + TotalNs(Difference(Within(all_graphs, ran), no_calls));
+    times.covered_ns = by_kernel_ns + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
     return times;
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const BatchRow& batch = trace.batches[row];
     const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
-    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]));
+    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]), {batch.thread});
   }
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const RequestRow& request = trace.requests[row];
-    requests_[row] = cover({request.begin_ns, trace.RequestEnd(request)}, std::move(of_requests[row]));
+    requests_[row] = cover({request.begin_ns, trace.RequestEnd(request)}, std::move(of_requests[row]),
+                           {request.begin_thread, request.end_thread});
   }
 }
 
 KernelCoverage CoverageIndex::Of(const RequestIndex& index, uint32_t request) const {
   KernelCoverage coverage;
+  bool is_told = false;
   const auto add = [&](const Times& times) {
     coverage.covered_ns += times.covered_ns;
     coverage.ran_ns += times.ran_ns;
+    is_told |= times.is_told;
   };
   for (const uint32_t batch : index.Batches(request)) add(batches_[batch]);
   if (index.Batches(request).size() == 0) add(requests_[request]);
-  coverage.is_known = is_known_ && coverage.ran_ns > 0;
+  coverage.is_known = is_told && !is_damaged_;
   return coverage;
 }
 

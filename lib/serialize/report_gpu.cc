@@ -88,7 +88,7 @@ int64_t CallEnd(const Trace& trace, uint32_t call) {
 }  // namespace
 
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
-    : trace_(trace), index_(index), time_(trace), coverage_(trace) {
+    : trace_(trace), index_(index), time_(trace), coverage_(trace), state_(trace) {
   std::vector<Interval> deep, lost, unknown;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
@@ -114,7 +114,9 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   if (!coverage_.HasGpu()) return {};
   int64_t of_batches_ns = 0;
   for (const uint32_t batch : index_.Batches(request)) of_batches_ns += time_.Batch(batch);
-  std::string text = Duration(time_.Request(request)) + " of GPU time";
+  const model::KernelCoverage coverage = coverage_.Of(index_, request);
+  const bool is_known = time_.Request(request) != 0 || coverage.IsWhole();
+  std::string text = is_known ? Duration(time_.Request(request)) + " of GPU time" : "GPU time not known";
   // With the gaps between kernels.
   const int64_t by_events_ns = time_.RequestByEvents(request);
   if (by_events_ns != 0)
@@ -122,8 +124,8 @@ std::string GpuReport::OfRequest(uint32_t request) const {
         by_events_ns == time_.Request(request) ? " by CUDA events" : " (" + Duration(by_events_ns) + " by CUDA events)";
   if (of_batches_ns > time_.Request(request))
     text += ", its share of the " + Duration(of_batches_ns) + " of its batches";
-  const model::KernelCoverage coverage = coverage_.Of(index_, request);
   text += "; kernel coverage " + Coverage(coverage);
+  if (coverage_.IsDamaged()) text += ": the dump is damaged, and what is missing may be of GPUs";
   const model::RequestRow& row = trace_.requests[request];
   const int64_t unknown_ns =
       model::TotalNs(model::Intersection(unknown_, model::Union({{row.begin_ns, trace_.RequestEnd(row)}})));
@@ -133,10 +135,43 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   return text;
 }
 
+std::string GpuReport::Attribute(const char* key) const {
+  for (const model::Attribute& attribute : trace_.attributes) {
+    if (trace_.strings[attribute.key] == key) return Text(attribute.value);
+  }
+  return {};
+}
+
+// And what to do about it, as far as anything says; "" where there are kernels.
+std::string GpuReport::WhyNoKernels() const {
+  if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
+  const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
+  if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
+  if (Attribute("cupti.version").empty()) {
+    constexpr std::string_view kRefused = "refused: ";
+    const std::string why = Attribute("collector.cupti");
+    if (!why.empty()) return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
+    const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
+    return has_spans ? "no collector that could was added; to record kernels: pitot::MakeCuptiCollector" : "";
+  }
+  const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
+  if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return {};
+  if (Attribute("depth").find("fixed by the host") != std::string::npos)
+    return "the host has fixed the depth at scopes; to record kernels: Recorder::SetDepth";
+  const std::string state = Attribute("overhead.state");
+  return "the automatic depth was scopes in all of the window" + (state.empty() ? "" : " (" + state + ")") +
+         "; to record kernels: Options::depth or Recorder::SetDepth";
+}
+
 void GpuReport::Write(const During& during, Lines* lines) {
-  if (!coverage_.HasGpu() && trace_.calls.size() == 0) return;
+  const std::string why = WhyNoKernels();
+  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty()) return;
   lines->Blank();
   lines->Add(0, "GPU");
+  if (!why.empty()) {
+    lines->Blank();
+    lines->AddWrapped(3, "kernels were not recorded: ", why);
+  }
   const auto devices = static_cast<uint32_t>(trace_.devices.size());
   for (uint32_t device = 0; device < std::min(devices, kMaxDevices); ++device) Device(device, during, lines);
   const bool has_unknown = std::any_of(trace_.streams.begin(), trace_.streams.end(),
@@ -146,6 +181,7 @@ void GpuReport::Write(const During& during, Lines* lines) {
     lines->Blank();
     lines->Add(3, "and " + Plural(devices - kMaxDevices, "device") + " more");
   }
+  state_.Write(lines);
   Waits(during, lines);
   Overheads(lines);
   Losses(during, lines);
@@ -180,7 +216,10 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   std::string head =
       device == kNone ? std::string("GPU (unknown)")
                       : Format("GPU %u ", trace_.devices[device].ordinal) + Cut(Text(trace_.devices[device].name), 32);
-  if (recorded_ns == 0) {
+  if (coverage_.IsDamaged()) {
+    head += (busy.empty() ? std::string(": nothing") : ": " + Duration(model::TotalNs(busy))) +
+            " of its work is left in a damaged dump, how much is missing is not known";
+  } else if (recorded_ns == 0) {
     head += ": what it did was not recorded";
   } else {
     head +=
@@ -191,9 +230,9 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
     if (!busy.empty()) head += ", on " + Plural(streams, "stream");
   }
   lines->Blank();
-  lines->Add(3, head);
+  lines->AddWrapped(3, "", head);
 
-  Intervals gaps = model::Difference(recorded_, busy);
+  Intervals gaps = coverage_.IsDamaged() ? Intervals() : model::Difference(recorded_, busy);
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const Interval& a, const Interval& b) { return a.end_ns - a.begin_ns > b.end_ns - b.begin_ns; });
   std::string text;

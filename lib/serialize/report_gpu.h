@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says of GPUs: of each request how long they worked for it, and of each device what it did.
+// What a report says of GPUs: of each request how long they worked for it, and of each device what it did, and in which
+// state it was.
 #ifndef PITOT_LIB_SERIALIZE_REPORT_GPU_H_
 #define PITOT_LIB_SERIALIZE_REPORT_GPU_H_
 
@@ -13,6 +14,7 @@
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "serialize/kernel_name.h"
+#include "serialize/report_gpu_state.h"
 
 namespace pitot::report {
 
@@ -34,6 +36,8 @@ class GpuReport {
   std::string At(int64_t ns) const;
   std::string StreamName(uint32_t stream) const;
   const std::string& BriefName(model::StringId compiled);
+  std::string Attribute(const char* key) const;
+  std::string WhyNoKernels() const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);
@@ -46,6 +50,7 @@ class GpuReport {
   const model::RequestIndex& index_;
   const model::GpuTime time_;
   const model::CoverageIndex coverage_;
+  const GpuState state_;
   model::Intervals recorded_;  // of the window: what GPUs did then is in the trace
   model::Intervals unknown_;   // when they did what no known call caused
   std::unordered_map<model::StringId, std::string> names_;

@@ -225,10 +225,11 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (collector == nullptr)
     return Said(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
-  if (Status s = collector->Start(); !s.ok()) return Said(std::move(s));
-  const auto has_room = [this] {
+  if (Status s = collector->Start(); !s.ok()) return Said(Refuse(*collector, std::move(s)));
+  const auto has_room = [&] {
     try {
       collectors_.reserve(collectors_.size() + 1);
+      refused_.erase(collector->Name());
       return true;
     } catch (const std::bad_alloc&) {
       return false;
@@ -247,6 +248,19 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   collector->Stop();
   if (Status s = status(); !s.ok()) return s;
   return Said(Status(StatusCode::kResourceExhausted, "no memory for another collector"));
+}
+
+// Incidents say it, too.
+Status Session::Refuse(const Collector& collector, Status why) noexcept {
+  constexpr size_t kMost = 16;
+  try {
+    const std::lock_guard lock(mutex_);
+    const std::string name = collector.Name();
+    if (refused_.size() < kMost || refused_.count(name) != 0) refused_[name] = why.message();
+  } catch (const std::bad_alloc&) {
+    // It is said to the host.
+  }
+  return why;
 }
 
 std::vector<Collector*> Session::Collectors() {

@@ -10,8 +10,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -118,6 +120,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool JoinThreads() noexcept;
 
   std::vector<Collector*> Collectors();
+  Status Refuse(const Collector& collector, Status why) noexcept;
 
   // How deep (depth.cc). On any thread.
   template <class May> void ApplyDepth(Depth depth, May may) noexcept;
@@ -148,6 +151,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // The worker.
   void Work() noexcept;
   void WriteIncident(Incident* incident) noexcept;
+  void SayWhatIsNotRecorded(const model::Trace& trace);
   model::Trace TakeTrace(Incident* incident);
   model::Trace MakeTrace(const Incident& incident);
   Stats StatsAwake() noexcept;
@@ -207,6 +211,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Stats last_stats_;  // when it was stopped
   std::vector<std::shared_ptr<Serializer>> serializers_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // more may come, none goes
+  std::map<std::string, std::string> refused_;          // collectors that could not start, by name, and why
   uint32_t threads_running_ = 0;
   Session* next_kept_ = nullptr;
   std::shared_ptr<Session> keep_alive_;  // itself, while a thread runs that Stop could not wait for
@@ -222,6 +227,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // The worker's own.
   IncidentDirectory directory_;
   int64_t worker_cpu_ns_ = 0;
+  std::set<std::string> said_;  // what is not recorded
   double worker_tokens_ns_ = 0;
   int64_t worker_refilled_ns_ = 0;
 

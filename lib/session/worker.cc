@@ -157,6 +157,28 @@ void Session::AddAttributes(const Incident& incident, model::Trace* trace) {
   add("scopes.misnested", std::to_string(stats.scopes_misnested));
   add("incidents.suppressed", std::to_string(stats.incidents_suppressed));
   AddOverhead(incident, trace);
+  const Awake awake(&priority_);
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, why] : refused_) add(("collector." + name).c_str(), "refused: " + why);
+}
+
+// Once for each reason; the numbers in one do not make it another.
+void Session::SayWhatIsNotRecorded(const model::Trace& trace) {
+  constexpr std::string_view kEnd = ".not_recorded";
+  constexpr size_t kMost = 64;
+  for (const model::Attribute& attribute : trace.attributes) {
+    const std::string_view key = trace.strings[attribute.key];
+    if (key.size() <= kEnd.size() || key.substr(key.size() - kEnd.size()) != kEnd) continue;
+    const std::string text = std::string(key.substr(0, key.size() - kEnd.size())) +
+                             ": not recorded: " + std::string(trace.strings[attribute.value]);
+    std::string reason = text;
+    reason.erase(
+        std::remove_if(reason.begin(), reason.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; }),
+        reason.end());
+    if (said_.size() >= kMost || !said_.insert(reason).second) continue;
+    const Awake awake(&priority_);  // the host's log takes locks of its own
+    Log(LogLevel::kWarning, text.c_str());
+  }
 }
 
 Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path) {
@@ -205,6 +227,7 @@ void Session::WriteIncident(Incident* taken) noexcept {
   try {
     Proceed();
     const model::Trace trace = TakeTrace(taken);
+    SayWhatIsNotRecorded(trace);
     if (directory_.IsOpen()) written = WriteFiles(incident, trace, &path);
   } catch (const std::exception& e) {
     directory_.Abandon();

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -27,6 +28,7 @@
 #include "golden.h"
 #include "pitot/serialize/dump.h"
 #include "report/incident_trace.h"
+#include "serialize/dump_format.h"
 #include "session/host.h"
 #include "session/worker_priority.h"
 
@@ -68,6 +70,20 @@ std::string Dump(const pitot::model::Trace& trace = incident::MakeTrace()) {
 
 // So that tests neither need GPUs nor wait for them: doctor_test.cc asks of these.
 const std::string kNoGpus = " --driver /nowhere --driver-files /nowhere --nvml /nowhere";
+
+// The dump with the payloads of its chunks of this type damaged.
+std::string WithBadChunk(std::string dump, pitot::dump_format::ChunkType type) {
+  constexpr size_t kHeader = pitot::dump_format::kChunkHeaderBytes;
+  for (size_t at = 0; at + kHeader <= dump.size();) {
+    uint16_t found = 0;
+    uint32_t size = 0;
+    memcpy(&found, &dump[at + 4], sizeof found);
+    memcpy(&size, &dump[at + 8], sizeof size);
+    if (found == static_cast<uint16_t>(type)) dump[at + kHeader] ^= 1;
+    at += kHeader + size;
+  }
+  return dump;
+}
 
 // What `pitot doctor` finds here.
 json FindingOf(const Folder& folder, const std::string& topic) {
@@ -293,17 +309,46 @@ TEST_CASE("requests have the GPU time that was spent on them, and how much of it
   CHECK(folder.Run("requests none.pitot").out.find("gpu") == std::string::npos);
   int64_t gpu_ns = 0;
   for (const json& request : with["requests"]) {
-    gpu_ns += request["gpu_ns"].get<int64_t>();
+    gpu_ns += request["gpu_ns"].is_null() ? 0 : request["gpu_ns"].get<int64_t>();
     if (request["id"] == "0000000000008f0c") {
       CHECK(request["gpu_ns"] == 6550000);
+      CHECK(request["gpu_by_events_ns"] == 0);
       CHECK(request["coverage"].get<double>() == Approx(8.0 / 18));
     }
   }
   CHECK(gpu_ns == 13100000);  // all of the batch's
-  CHECK(with["requests"][0]["gpu_by_events_ns"] == 0);
   CHECK(without["requests"][0]["gpu_by_events_ns"].is_null());
   CHECK(without["requests"][0]["gpu_ns"].is_null());
   CHECK(without["requests"][0]["coverage"].is_null());
+}
+
+TEST_CASE("GPU time is 0 where all was recorded and there was none, null where nobody knows", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  trace.gpu_losses.clear();
+  const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
+  const auto first = [&](pitot::Depth depth) {
+    trace.depths = {{begin_ns + 300 * incident::kMs, end_ns, depth}};
+    folder.Write("gpu.pitot", Dump(trace));
+    return json::parse(folder.Run("requests gpu.pitot --json --limit 0 --sort begin").out)["requests"];
+  };
+
+  // Requests of no batch: the first ended before it is said how deep was recorded, the last began after.
+  const json at_scopes = first(pitot::Depth::kScopes), at_kernels = first(pitot::Depth::kKernels);
+  const std::string table = folder.Run("requests gpu.pitot --limit 0 --sort begin").out;
+  const size_t early = 0, late = 11;
+
+  for (const json& requests : {at_scopes, at_kernels}) {
+    CHECK(requests[early]["gpu_ns"].is_null());
+    CHECK(requests[early]["gpu_by_events_ns"].is_null());
+    CHECK(requests[early]["coverage"].is_null());
+  }
+  CHECK(at_scopes[late]["gpu_ns"].is_null());
+  CHECK(at_scopes[late]["coverage"] == 0.0);
+  CHECK(at_kernels[late]["gpu_ns"] == 0);
+  CHECK(at_kernels[late]["gpu_by_events_ns"] == 0);
+  CHECK(at_kernels[late]["coverage"] == 1.0);
+  CHECK(table.find("0 us") != std::string::npos);
 }
 
 TEST_CASE("GPU time that is by CUDA events alone is marked", "[cli]") {
@@ -423,6 +468,38 @@ TEST_CASE("no request of a damaged dump is called complete", "[cli]") {
   const json requests = json::parse(result.out)["requests"];
   REQUIRE(requests.size() > 0);
   for (const json& request : requests) CHECK(request["complete"] == false);
+}
+
+TEST_CASE("a dump whose GPU records are damaged claims no kernel coverage, nor does what is recovered of it", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  trace.gpu_losses.clear();
+  const std::string whole = Dump(trace);
+  folder.Write("whole.pitot", whole);
+  folder.Write("dump.pitot", WithBadChunk(whole, pitot::dump_format::ChunkType::kGpu));
+  folder.Write("cut.pitot", whole.substr(0, whole.size() - 30));
+  const auto slow = [&](const std::string& dump) {
+    const json document = json::parse(folder.Run("requests --json --limit 0 " + dump).out);
+    for (const json& request : document["requests"]) {
+      if (request["id"] == "0000000000008f0c") return request;
+    }
+    return json();
+  };
+  REQUIRE(slow("whole.pitot")["coverage"] == 1.0);
+
+  const Result recovered = folder.Run("recover dump.pitot");
+
+  for (const char* dump : {"dump.pitot", "dump.recovered.pitot", "cut.pitot"}) {
+    INFO(dump);
+    CHECK(slow(dump)["coverage"].is_null());
+    CHECK(folder.Run(std::string("requests ") + dump).out.find("the dump is damaged: GPU times are of what is left") !=
+          std::string::npos);
+    CHECK(folder.Run(std::string("report ") + dump).out.find("kernel coverage unknown") != std::string::npos);
+  }
+  CHECK(recovered.exit_code == 0);
+  CHECK(recovered.out.find("how many are missing is not known") != std::string::npos);
+  CHECK(folder.Run("recover whole.pitot").out.find("missing") == std::string::npos);
+  CHECK(folder.Run("requests whole.pitot").out.find("damaged") == std::string::npos);
 }
 
 TEST_CASE("a route without a name is asked for as such", "[cli]") {

@@ -83,6 +83,23 @@ TEST_CASE("arming is full depth at once, until its end, and voids the round", "[
   CHECK(report.depths[3].time_percent >= report.armed_percent - 0.01);
 }
 
+TEST_CASE("where no collector offers more than scopes that is said, armed or not", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server({}, 1);
+  governor->SetAvailable(0);
+  server.Run(governor.get(), 10);
+  const std::string idle = governor->GetReport().state;
+  const int64_t now = server.now_ns();
+
+  REQUIRE(governor->Arm(now, now + 30 * kMs) == Depth::kScopes);
+
+  CHECK(idle == "auto, at scopes: no collector offers a deeper one now");
+  CHECK(governor->GetReport().state == idle);
+  governor->SetAvailable(pitot::governor::kAllDepths);
+  CHECK(governor->Arm(now, now + 30 * kMs) == Depth::kOps);
+  CHECK(std::string(governor->GetReport().state) == "armed: ops");
+}
+
 TEST_CASE("arming for ever ends after a minute, and for no time does nothing", "[governor]") {
   const auto governor = Governor::Make({});
   governor->Tick(kSecond);

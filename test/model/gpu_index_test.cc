@@ -33,13 +33,13 @@ bool IsSet(const Intervals& set) {
   return true;
 }
 
-// What a set of rows of `gpu` takes: those that are no spans, or all if they are.
-std::vector<Interval> TimesOf(const Trace& trace, const std::vector<uint32_t>& rows) {
+// What a set of rows of `gpu` takes: those that are no spans where most was recorded, or else all, as where all are.
+std::vector<Interval> TimesOf(const Trace& trace, const std::vector<uint32_t>& rows, bool is_mostly_recorded) {
   const auto is_span = [&](uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; };
-  const bool has_only_spans = std::all_of(rows.begin(), rows.end(), is_span);
+  is_mostly_recorded = is_mostly_recorded && !std::all_of(rows.begin(), rows.end(), is_span);
   std::vector<Interval> times;
   for (const uint32_t row : rows) {
-    if (has_only_spans || !is_span(row))
+    if (!is_mostly_recorded || !is_span(row))
       times.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
   }
   return times;
@@ -114,6 +114,7 @@ TEST_CASE("a batch of which only spans were recorded has their union as GPU time
 
 TEST_CASE("spans add nothing to the GPU time of a batch or request whose kernels were recorded", "[index]") {
   OneBatch made;
+  made.maker.trace.depths.push_back({0, 1000, Depth::kKernels});
   made.maker.Member(made.batch, made.first, 100, 0);
   made.Gpu(100, 90, {kNone, made.batch}, GpuKind::kSpan);
   made.Gpu(110, 20, {kNone, made.batch});
@@ -129,6 +130,55 @@ TEST_CASE("spans add nothing to the GPU time of a batch or request whose kernels
   CHECK(time.RequestByEvents(made.first) == 0);
   CHECK(time.RequestByEvents(made.second) == 0);
   CHECK(model::DeviceBusy(trace, 0) == Intervals{{110, 130}, {310, 340}});
+}
+
+TEST_CASE(
+    "a batch of which less than four fifths were recorded has the time of its spans, and of what lies beside them",
+    "[index]") {
+  OneBatch made;  // the batch is from 100 to 300
+  made.maker.Member(made.batch, made.first, 100, 0);
+  made.Gpu(100, 150, {kNone, made.batch}, GpuKind::kSpan);
+  made.Gpu(240, 30, {kNone, made.batch});
+  const auto time = [&] { return model::GpuTime(made.maker.Finish()); };
+
+  SECTION("recording was armed in its middle") {
+    made.maker.trace.depths = {{0, 141, Depth::kScopes}, {141, 1000, Depth::kKernels}};
+    CHECK(time().Batch(made.batch) == 170);
+    CHECK(time().IsByEvents(made.batch));
+    CHECK(time().RequestByEvents(made.first) == 170);
+  }
+  SECTION("it was armed early enough") {
+    made.maker.trace.depths = {{0, 140, Depth::kScopes}, {140, 1000, Depth::kKernels}};
+    CHECK(time().Batch(made.batch) == 30);
+    CHECK_FALSE(time().IsByEvents(made.batch));
+    CHECK(time().RequestByEvents(made.first) == 0);
+  }
+  SECTION("a graph that was recorded as a whole hides no time") {
+    made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
+    made.Gpu(120, 60, {kNone, made.batch}, GpuKind::kGraph);
+    CHECK(time().Batch(made.batch) == 60 + 30);
+  }
+  SECTION("what was lost was not recorded") {
+    made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
+    made.maker.trace.gpu_losses = {{kNone, 0, 100, 141, 0}};
+    CHECK(time().Batch(made.batch) == 170);
+  }
+  SECTION("its kernels are tied to no batch") {
+    made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
+    made.maker.trace.gpu.call[1] = kNone;
+    CHECK(time().Batch(made.batch) == 150);
+    CHECK(time().IsByEvents(made.batch));
+  }
+  SECTION("of a damaged dump nobody knows") {
+    made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
+    made.maker.trace.losses = {{kNone, model::LossReason::kDamaged, 0, 1000, 0, 0}};
+    CHECK(time().Batch(made.batch) == 170);
+  }
+  SECTION("where there are no spans it has what was recorded") {
+    std::fill(made.maker.trace.gpu.kind.begin(), made.maker.trace.gpu.kind.end(), GpuKind::kKernel);
+    CHECK(time().Batch(made.batch) == 170);
+    CHECK_FALSE(time().IsByEvents(made.batch));
+  }
 }
 
 TEST_CASE("a request outside of batches has the time of its spans", "[index]") {
@@ -277,13 +327,14 @@ TEST_CASE("shares of GPU time add up to each batch's exactly and are never off b
   for (uint32_t seed = 0; seed < 60; ++seed) {
     const Trace trace = RandomTrace(seed, 10 * seed);
     const model::GpuTime time(trace);
+    const model::CoverageIndex coverage(trace);
     std::vector<int64_t> sums(trace.requests.size());
     for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
       std::vector<uint32_t> caused;
       for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
         if (trace.gpu.call[row] != kNone && trace.calls.batch[trace.gpu.call[row]] == batch) caused.push_back(row);
       }
-      const std::vector<Interval> rows = TimesOf(trace, caused);
+      const std::vector<Interval> rows = TimesOf(trace, caused, coverage.IsMostlyRecorded(batch));
       // Exact but for rounding, moment by moment.
       std::map<uint32_t, double> exact;
       const model::BatchRow& of = trace.batches[batch];
@@ -318,7 +369,9 @@ TEST_CASE("shares of GPU time add up to each batch's exactly and are never off b
         if (call != kNone && trace.calls.batch[call] == kNone && trace.calls.request[call] == request)
           own.push_back(row);
       }
-      REQUIRE(time.Request(request) == sums[request] + static_cast<int64_t>(Moments(TimesOf(trace, own)).size()));
+      REQUIRE(time.Request(request) ==
+              sums[request] +
+                  static_cast<int64_t>(Moments(TimesOf(trace, own, coverage.IsOwnMostlyRecorded(request))).size()));
     }
   }
   CHECK(shared > 100);
@@ -431,6 +484,28 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     made.maker.trace.batches[0].duration_ns = kOpen;
     CHECK(coverage(made.first).ran_ns == 900);
     CHECK(coverage(made.first).covered_ns == 250);
+  }
+  SECTION("of what is left of a damaged dump it is unknown") {
+    made.maker.trace.losses = {{kNone, model::LossReason::kDamaged, 0, 1000, 0, 77}};
+    CHECK(!coverage(made.first).is_known);
+    CHECK(!coverage(made.second).is_known);
+    CHECK(model::CoverageIndex(made.maker.trace).IsDamaged());
+  }
+  SECTION("while the batch's thread lost events, calls among them, nothing is covered") {
+    const uint32_t other = made.maker.Thread("other");
+    made.maker.trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 200, 5, 0},
+                               {made.thread, model::LossReason::kDepth, 240, 240, 0, 0},
+                               {other, model::LossReason::kOverwritten, 0, 300, 5, 0}};
+    CHECK(coverage(made.first).is_known);
+    CHECK(coverage(made.first).covered_ns == 100);
+    CHECK(!model::CoverageIndex(made.maker.trace).IsDamaged());
+  }
+  SECTION("where nothing says how deep any of its time was recorded it is unknown, of a part the rest is not covered") {
+    made.maker.trace.depths = {{0, 100, Depth::kKernels}};
+    CHECK(!coverage(made.first).is_known);
+    CHECK(coverage(made.second).is_known);
+    CHECK(coverage(made.second).covered_ns == 100);
+    CHECK(!coverage(made.second).IsWhole());
   }
   SECTION("where nothing says how deep was recorded it is unknown") {
     made.maker.trace.depths.clear();

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/columns.h"
 #include "golden.h"
@@ -43,6 +45,16 @@ void AddRelease(int64_t at_ns, Trace* trace) {
   trace->events.args.push_back(static_cast<uint32_t>(trace->arg_values.size()));
   trace->arg_values.insert(trace->arg_values.end(), {1, trace->strings.Add("cache")});
   ++trace->threads[3].event_count;
+}
+
+// A counter of NVML's: values from moments of the window on, ms.
+void AddState(const char* name, const char* unit, std::vector<std::pair<int64_t, double>> values, Trace* trace) {
+  trace->counters.push_back({model::kNone, trace->strings.Add(name), trace->strings.Add(unit)});
+  for (const auto& [at_ms, value] : values) {
+    trace->samples.counter.push_back(static_cast<uint32_t>(trace->counters.size()) - 1);
+    trace->samples.at_ns.push_back(trace->window_begin_ns + at_ms * incident::kMs);
+    trace->samples.value.push_back(value);
+  }
 }
 
 }  // namespace
@@ -85,9 +97,11 @@ TEST_CASE("without kernel records a report has the batch's GPU time by CUDA even
   const std::string text = Report(trace);
 
   CHECK_FALSE(Has(nothing, "by CUDA events"));
+  CHECK(Has(nothing, "gpu        GPU time not known; kernel coverage unknown"));
   CHECK(Has(text, "7.00 ms of GPU time by CUDA events, its share of the 14.0 ms of its batches"));
   CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: what it did was not recorded"));
   CHECK(Has(text, "by CUDA events, with gaps between kernels"));
+  CHECK(Has(text, "kernels were not recorded: no collector that could was added"));
   CHECK(Has(text, "forward"));
   CHECK_FALSE(Has(text, "is not known"));
 }
@@ -110,6 +124,110 @@ TEST_CASE("kernel coverage is said of every request shown, unknown where nothing
   CHECK(Has(known, "kernel coverage 44.4 %"));  // 10 of the batch's 18 ms were lost
   CHECK(Has(unknown, "kernel coverage unknown"));
   CHECK(Has(unknown, "of the window, on 2 streams"));
+}
+
+TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle GPU", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.losses.push_back(
+      {model::kNone, model::LossReason::kDamaged, trace.window_begin_ns, trace.window_end_ns, 0, 4711});
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "kernel coverage unknown"));
+  CHECK(Has(text, "the dump is damaged"));
+  CHECK(Has(text, "GPU 0 NVIDIA H100 80GB HBM3: 6.10 ms of its work is left in a damaged dump"));
+  CHECK(Has(text, "GPU 1 NVIDIA H100 80GB HBM3: nothing of its work is left in a damaged dump"));
+  CHECK_FALSE(Has(text, "idle"));
+}
+
+TEST_CASE("the state of each GPU over the window is in a report, and how long it was throttled", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  AddState("GPU 0 (NVIDIA H100): SM clock", "MHz", {{0, 1980}, {700, 1200}, {800, 1980}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): memory clock", "MHz", {{0, 2619}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): power", "W", {{0, 80}, {300, 645.4}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): temperature", "C", {{0, 51}, {900, 55}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): utilization", "%", {{0, 0}, {100, 87}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): clock event reasons", "", {{0, 1}, {300, 0}, {680, 4}, {800, 0}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): clocks held by idle", "", {{0, 1}, {300, 0}}, &trace);
+  AddState("GPU 0 (NVIDIA H100): clocks held by SW power cap", "", {{0, 0}, {680, 1}, {800, 0}}, &trace);
+  AddState("GPU 1 (NVIDIA H100): clock event reasons", "", {{600, 0}}, &trace);
+  AddState("GPU 1 (NVIDIA H100): XID errors", "", {{0, 0}}, &trace);
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text,
+            "   state of GPU 0 (NVIDIA H100) over the window: median (least..most)\n"
+            "       clocks     SM 1980 MHz (1200..1980), memory 2619 MHz\n"
+            "       throttled  SW power cap 12.0 % of the window\n"
+            "       held low   by idle 30.0 % of the window\n"
+            "       power      645 W (80..645), temperature 51 C (51..55), utilization 87 % (0..87)\n"));
+  CHECK(Has(text,
+            "   state of GPU 1 (NVIDIA H100) over the window: median (least..most)\n"
+            "       throttled  not in any of the 400.0 ms that were sampled\n"));
+}
+
+TEST_CASE("a state that was not read again is not said to last, and NVML alone is a GPU's part of a report",
+          "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.window_end_ns += 9000 * incident::kMs;
+  AddState("GPU 0: SM clock", "MHz", {{0, 1980}}, &trace);
+  AddState("GPU 0: clock event reasons", "", {{0, 8}}, &trace);
+  AddState("GPU 0: clocks held by HW slowdown", "", {{0, 1}}, &trace);
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "\nGPU\n\n   state of GPU 0 over the window"));
+  CHECK(Has(text, "throttled  HW slowdown 100.0 % of the 2.50 s that were sampled"));
+}
+
+TEST_CASE("what held clocks for longer than a value is believed counts while the reasons were read", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.window_end_ns = trace.window_begin_ns + 10000 * incident::kMs;
+  std::vector<std::pair<int64_t, double>> reasons{{0, 0}};
+  for (int64_t at_ms = 1000; at_ms < 6000; at_ms += 1000) reasons.emplace_back(at_ms, 8);
+  for (int64_t at_ms = 6000; at_ms < 10000; at_ms += 1000) reasons.emplace_back(at_ms, 0);
+  AddState("GPU 0: clock event reasons", "", reasons, &trace);
+  AddState("GPU 0: clocks held by HW slowdown", "", {{0, 0}, {1000, 1}, {6000, 0}}, &trace);
+
+  CHECK(Has(Report(trace), "throttled  HW slowdown 50.0 % of the window"));
+}
+
+TEST_CASE("why kernels were not recorded is said, and what to do about it", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const auto add = [&](const char* key, const char* value) {
+    trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+  };
+  const std::string said = "\nGPU\n\n   kernels were not recorded: ";
+
+  SECTION("a collector that was refused") {
+    add("collector.cupti", "refused: there is no libcupti; to record kernels: install it");
+    CHECK(Has(Report(trace), said + "there is no libcupti; to record kernels: install it\n"));
+  }
+  SECTION("one that says so itself") {
+    add("cupti.version", "26");
+    add("cupti.not_recorded", "paused by the host; to record kernels: Recorder::ResumeCupti");
+    CHECK(Has(Report(trace), said + "paused by the host; to record kernels: Recorder::ResumeCupti\n"));
+  }
+  SECTION("a depth that the host has fixed") {
+    add("cupti.version", "26");
+    add("depth", "scopes, fixed by the host");
+    trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+    CHECK(Has(Report(trace), said + "the host has fixed the depth at scopes; to record kernels:\n"));
+  }
+  SECTION("an automatic depth that was not deep enough") {
+    add("cupti.version", "26");
+    trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
+    CHECK(Has(Report(trace), said + "the automatic depth was scopes in all of the window; to record\n"));
+  }
+  SECTION("nothing where kernels could have been") {
+    add("cupti.version", "26");
+    trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
+    CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
+  }
+  SECTION("nothing where there are kernels") {
+    trace = incident::MakeGpuTrace();
+    CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
+  }
 }
 
 TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {

@@ -65,6 +65,13 @@ struct FakeCollector final : pitot::Collector {
   bool throws = false, throws_number = false;
 };
 
+std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("a collector is started, asked for each incident's window, and stopped", "[collector]") {
@@ -106,6 +113,7 @@ TEST_CASE("a collector that cannot start is refused in its own words, and not as
   CHECK(host.log.Has(pitot::LogLevel::kError, "there is no libcupti"));
   REQUIRE(host.TriggerAndFlush());
   CHECK(seen.kept + seen.asked == 0);
+  CHECK(Attribute(host.traces()[0], "collector.fake") == "refused: there is no libcupti");
   host.recorder.Stop();
   CHECK(seen.stopped == 0);
   CHECK(host.recorder.Add(std::unique_ptr<pitot::Collector>()).code() == StatusCode::kNotRunning);
@@ -158,13 +166,6 @@ struct GovernedHost : Host {
   }
   Seen seen;
 };
-
-std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return "";
-}
 
 }  // namespace
 

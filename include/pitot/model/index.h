@@ -114,10 +114,12 @@ PITOT_EXPORT LaunchLag FindLaunchLag(const Trace& trace, uint32_t device, int64_
 //    the lower request id: the shares of a batch's members add up to its GPU time exactly, and do not depend on the
 //    order of rows.
 // What calls in a request's own context, outside of batches, caused is the request's whole. A request's GPU time is
-// that and its shares of all its batches. A batch, or a request outside of batches, of which there are no rows but
-// spans (GpuKind::kSpan) has the union of its spans instead, shared likewise; where there are others, spans count for
-// nothing. Two batches that work at once each count the time: requests' times may add up to more than a device was
-// busy.
+// that and its shares of all its batches. Two batches that work at once each count the time: requests' times may add up
+// to more than a device was busy.
+//
+// Spans (GpuKind::kSpan) count for nothing where other rows are there and four fifths or more of the time of the batch,
+// or of the request outside of batches, are known to have been recorded (CoverageIndex). Elsewhere what is missing may
+// be most of it, and the union of spans and other rows is taken, shared likewise.
 class PITOT_EXPORT GpuTime {
  public:
   struct Share {
@@ -128,7 +130,7 @@ class PITOT_EXPORT GpuTime {
   explicit GpuTime(const Trace& trace);
   int64_t Batch(uint32_t batch) const { return batches_[batch]; }
   int64_t Request(uint32_t request) const { return requests_[request]; }
-  // Whether that is from CUDA events, so that gaps between kernels are in it.
+  // Whether CUDA events are in that, so that gaps between kernels are in it.
   bool IsByEvents(uint32_t batch) const { return by_events_[batch]; }
   // What of Request is from CUDA events.
   int64_t RequestByEvents(uint32_t request) const { return requests_by_events_[request]; }
@@ -146,6 +148,7 @@ struct KernelCoverage {
   bool is_known = false;
   int64_t covered_ns = 0;
   int64_t ran_ns = 0;  // its batches' time on their executors; without batches its own
+  bool IsWhole() const { return is_known && covered_ns == ran_ns; }  // no GPU time then means none
 };
 class PITOT_EXPORT CoverageIndex {
  public:
@@ -153,18 +156,31 @@ class PITOT_EXPORT CoverageIndex {
   explicit CoverageIndex(const Trace& trace);
   // Whether a GPU was there to be recorded; where not, there is nothing to say.
   bool HasGpu() const { return has_gpu_; }
+  // Whether the trace is from a dump that is damaged, or was when it was recovered: how much is missing is not known.
+  bool IsDamaged() const { return is_damaged_; }
   // Of [begin, end) of each batch that the request was in (of the request itself, if of none), added up. Covered is
   // what was recorded at Depth::kKernels or deeper, and at Depth::kGraphs where no graph-level record of the batch
   // overlaps; one whose call, or its context, is unknown may be of any batch. What any of `gpu_losses` overlaps is not
-  // covered. Unknown where nothing says how deep was recorded, or no time passed. `index` is of the same trace.
+  // covered, nor is the time from which the batch's thread (the threads where the request began and ended) lost events:
+  // the calls are among them. Unknown where nothing says how deep any of that time was recorded, no time passed, or the
+  // trace is damaged; where it is said of a part only, the rest is not covered. `index` is of the same trace.
   KernelCoverage Of(const RequestIndex& index, uint32_t request) const;
+  // Whether four fifths or more of the batch's time, or of the request's own, is known to have been recorded: by kernel
+  // or, what hides no GPU time, by graph.
+  bool IsMostlyRecorded(uint32_t batch) const { return IsMostly(batches_[batch]); }
+  bool IsOwnMostlyRecorded(uint32_t request) const { return IsMostly(requests_[request]); }
 
  private:
   struct Times {
     int64_t covered_ns = 0;
     int64_t ran_ns = 0;
+    int64_t recorded_ns = 0;  // covered, and where graphs hide kernels
+    bool is_told = false;     // how deep any of it was recorded
   };
-  bool has_gpu_ = false, is_known_ = false;
+  bool IsMostly(const Times& times) const {
+    return times.is_told && !is_damaged_ && times.recorded_ns >= times.ran_ns - times.ran_ns / 5;
+  }
+  bool has_gpu_ = false, is_damaged_ = false;
   std::vector<Times> batches_, requests_;
 };
 

@@ -145,7 +145,9 @@ Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
   if (!path.empty()) {
     void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) return Error(StatusCode::kNotFound, "cannot load CUPTI: %s", dlerror());
+    if (handle == nullptr)
+      return Error(StatusCode::kNotFound, "cannot load CUPTI: %s%sname another in CuptiOptions::library", dlerror(),
+                   kRemedy);
     return Use(handle, api);
   }
   const std::vector<std::string> files = LoadedFiles();
@@ -154,7 +156,8 @@ Status LoadCupti(const std::string& path, Api* api) {
     if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return Use(handle, api);
   }
   return Status(StatusCode::kNotFound,
-                "there is no libcupti: install the CUPTI of the process's CUDA (package cuda-cupti, or the PyPI wheel "
+                "there is no libcupti; to record kernels: install the CUPTI of the process's CUDA (package cuda-cupti, "
+                "or the PyPI wheel "
                 "nvidia-cuda-cupti), or name it in CuptiOptions::library");
 }
 

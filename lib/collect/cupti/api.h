@@ -11,6 +11,9 @@
 
 namespace pitot::cupti {
 
+// Between why kernels are not recorded and what to do about it, in all that is said of that.
+inline constexpr char kRemedy[] = "; to record kernels: ";
+
 // Those that may be null are so where the library is older than they are.
 struct Api {
   Result (*get_version)(uint32_t* version);

@@ -32,7 +32,25 @@ struct Quirk {
 };
 // Versions that are better left alone, and why. Source: CUPTI's release notes.
 constexpr Quirk kRefused[] = {
-    {130000, "CUPTI 13.0 can deadlock and confuses graphs' launches: install CUDA 13.0 Update 1 or later"}};
+    {130000,
+     "CUPTI 13.0 can deadlock and confuses graphs' launches; to record kernels: install CUDA 13.0 Update 1 or later"}};
+
+// What whoever wants kernels can do about it.
+const char* RemedyOf(Result result) {
+  switch (result) {
+    case kUnknown:
+    case kNotInitialized:
+      return "a driver and a GPU that this process may use; `pitot doctor` says what is missing";
+    case kInsufficientPrivileges:
+      return "give the process CAP_SYS_ADMIN, or load the driver with NVreg_RestrictProfilingToAdminUsers=0";
+    case kVirtualizedDeviceNotSupported:
+      return "a GPU that is not virtual, or a virtual one with profiling enabled";
+    case kConfidentialComputingNotSupported:
+      return "a GPU outside confidential computing";
+    default:
+      return "`pitot doctor` says what is in the way";
+  }
+}
 
 Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 
@@ -110,9 +128,29 @@ std::string Control::Reason() const {
   return reason_;
 }
 
-void Control::SetReason(std::string reason) {
+void Control::SetReason(std::string reason, const char* remedy) {
   const std::lock_guard lock(reason_mutex_);
   reason_ = std::move(reason);
+  remedy_ = remedy;
+}
+
+std::string Control::WhyNothing() const {
+  const std::lock_guard lock(reason_mutex_);
+  const char* remedy = remedy_;
+  switch (mode()) {
+    case Mode::kPaused:
+      remedy = "Recorder::ResumeCupti";
+      break;
+    case Mode::kAside:
+      remedy = "end its profile, Pitot comes back by itself";
+      break;
+    case Mode::kDead:
+      if (remedy == nullptr) remedy = "start the process again, without what else uses CUPTI";
+      break;
+    default:
+      return {};
+  }
+  return reason_.find(kRemedy) != std::string::npos ? reason_ : reason_ + kRemedy + remedy;
 }
 
 Status Control::Start(bool graph_level) noexcept {
@@ -192,12 +230,13 @@ Status Control::Subscribe(KinetoState kineto) {
     api_.unsubscribe(subscriber_);
   } else if (result != kMultipleSubscribersNotSupported) {
     const char* hint = result == kUnknown || result == kNotInitialized ? " (no NVIDIA driver or no GPU?)" : "";
-    return Error(StatusCode::kUnavailable, "CUPTI cannot be used: %s%s", ResultName(api_, result).c_str(), hint);
+    return Error(StatusCode::kUnavailable, "CUPTI cannot be used: %s%s%s%s", ResultName(api_, result).c_str(), hint,
+                 kRemedy, RemedyOf(result));
   } else if (!has_kineto || ToolVariable() != nullptr) {
     return Error(StatusCode::kUnavailable,
-                 "another tool has CUPTI%s%s (Nsight Systems, Nsight Compute, a debugger or an injected library): GPUs "
-                 "are not recorded while it is there",
-                 other[0] != '\0' ? ": " : "", other);
+                 "another tool has CUPTI%s%s (Nsight Systems, Nsight Compute, a debugger or an injected library)%srun "
+                 "without it",
+                 other[0] != '\0' ? ": " : "", other, kRemedy);
   }
   subscriber_ = nullptr;
   // Records of calls come only where they were switched on before the process used CUDA.
@@ -495,7 +534,7 @@ void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
 void Control::Fail(const char* what, Result result) {
   if (mode() == Mode::kDead) return;
   mode_.store(Mode::kDead);
-  SetReason(std::string(what) + " failed: " + ResultName(api_, result));
+  SetReason(std::string(what) + " failed: " + ResultName(api_, result), RemedyOf(result));
   Release();
 }
 

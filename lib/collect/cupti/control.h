@@ -99,6 +99,8 @@ class Control {
   bool has_recorded() const noexcept { return has_recorded_.load(std::memory_order_relaxed); }
   // In words, why it does not record or records less; "" while all is well.
   std::string Reason() const;
+  // Why nothing can be recorded, and what to do about it; "" if it can.
+  std::string WhyNothing() const;
 
   bool is_closed() const noexcept { return is_closed_.load(); }
 
@@ -127,7 +129,7 @@ class Control {
   void SwitchCall(const ApiCalls::Id& id, bool on);
   void EnableCallback(Domain domain, uint32_t callback_id, bool on);
   void Fail(const char* what, Result result);
-  void SetReason(std::string reason);
+  void SetReason(std::string reason, const char* remedy = nullptr);
 
   const Api& api_;
   ApiCalls& calls_;
@@ -151,6 +153,7 @@ class Control {
 
   mutable std::mutex reason_mutex_;
   std::string reason_;  // written under the mutex
+  const char* remedy_ = nullptr;
 
   std::atomic<KinetoState> kineto_{KinetoState::kAbsent};
   std::atomic<Mode> mode_{Mode::kOff};

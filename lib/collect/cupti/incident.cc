@@ -64,8 +64,9 @@ void Recording::Keep(int64_t begin_ns) noexcept {
   }
 }
 
-// How deep what was kept was recorded.
-void Recording::AddDepths(TraceBuilder& trace) {
+// How deep what was kept was recorded; false: nothing of it.
+bool Recording::AddDepths(TraceBuilder& trace) {
+  bool was_deep = false;
   std::vector<DepthChange> changes;
   {
     const std::lock_guard lock(mutex_);
@@ -74,8 +75,36 @@ void Recording::AddDepths(TraceBuilder& trace) {
   for (size_t i = 0; i < changes.size(); ++i) {
     const int64_t begin_ns = std::max(changes[i].at_ns, kept_begin_ns_);
     const int64_t end_ns = i + 1 < changes.size() ? std::min(changes[i + 1].at_ns, kept_end_ns_) : kept_end_ns_;
-    if (begin_ns < end_ns) trace.AddDepth(begin_ns, end_ns, changes[i].depth);
+    if (begin_ns >= end_ns) continue;
+    trace.AddDepth(begin_ns, end_ns, changes[i].depth);
+    was_deep = was_deep || changes[i].depth != Depth::kScopes;
   }
+  return was_deep;
+}
+
+// And what to do about it; "" where the depth that was asked for says it all.
+std::string Recording::WhyNoKernels(bool was_deep) const {
+  char text[320];
+  if (const int64_t ns = HangingNs(); ns != 0) {
+    std::snprintf(text, sizeof text,
+                  "CUPTI has not answered for %.1f s%sstart the process again (the kernel's log may say why the driver "
+                  "hangs)",
+                  static_cast<double>(ns) / 1e9, kRemedy);
+    return text;
+  }
+  if (was_deep) return {};
+  if (control_->mode() != Mode::kOn) return control_->WhyNothing();
+  if (asked_.load(std::memory_order_relaxed) < 2 || MayRecord()) return {};
+  const double percent = lasting_percent_.load(std::memory_order_relaxed);
+  if (percent < 0)
+    return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +
+           "wait for the first seconds of work, or CuptiOptions::lasting_cost_percent = 100";
+  std::snprintf(
+      text, sizeof text,
+      "CUPTI would leave %.1f %% behind for good (forecast), above CuptiOptions::lasting_cost_percent = %g%sset "
+      "that to 100, or fix the depth",
+      percent, lasting_cost_percent_, kRemedy);
+  return text;
 }
 
 // Why no kernels are recorded at kAuto.
@@ -96,7 +125,7 @@ void Recording::AddForecast(TraceBuilder& trace) {
   trace.AddAttribute("cupti.lasting_cost", text);
 }
 
-void Recording::AddReasons(TraceBuilder& trace) {
+void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
   {
@@ -111,13 +140,10 @@ void Recording::AddReasons(TraceBuilder& trace) {
   };
   const BufferCounts buffers = engine_->pool->counts();
   trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
-  char hanging[96] = "";
-  if (const int64_t ns = HangingNs(); ns != 0)
-    std::snprintf(hanging, sizeof hanging, "CUPTI does not answer: a call of it has hung for %.1f s",
-                  static_cast<double>(ns) / 1e9);
-  const std::string reason = *hanging != '\0' ? hanging : control_->Reason();
-  if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
+  if (const std::string reason = control_->Reason(); !reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddForecast(trace);
+  if (const std::string why = WhyNoKernels(was_deep); !why.empty())
+    trace.AddAttribute("cupti.not_recorded", why.c_str());
   static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
   trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
   add_count("cupti.records", counts.records);
@@ -233,8 +259,8 @@ void Recording::AddTo(TraceBuilder& trace) {
   }
   if (missing_from_ns_ != 0)
     trace.Add(GpuLoss{missing_from_ns_, kept_end_ns_, kNoRow, trace.AddText("not decoded in time"), 0});
-  AddDepths(trace);
-  AddReasons(trace);
+  const bool was_deep = AddDepths(trace);
+  AddReasons(trace, was_deep);
 }
 
 }  // namespace pitot::cupti

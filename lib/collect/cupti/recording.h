@@ -71,8 +71,9 @@ class Recording {
 
   // Others'.
   Status Order(const Orders& orders) noexcept;
-  void AddDepths(TraceBuilder& trace);
-  void AddReasons(TraceBuilder& trace);
+  bool AddDepths(TraceBuilder& trace);
+  std::string WhyNoKernels(bool was_deep) const;
+  void AddReasons(TraceBuilder& trace, bool was_deep);
   void AddForecast(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
   bool MayRecord() const noexcept;

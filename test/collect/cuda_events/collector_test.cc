@@ -32,7 +32,7 @@ class OneKernel final : public pitot::Collector {
   const char* Name() const noexcept override { return "one kernel"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
-  void Keep(int64_t) noexcept override {}
+  void Keep(int64_t begin_ns) noexcept override { kept_ns = begin_ns; }
   void AddTo(pitot::TraceBuilder& trace) override {
     pitot::GpuDevice device;
     device.ordinal = 1;
@@ -50,8 +50,9 @@ class OneKernel final : public pitot::Collector {
     kernel.name = trace.AddText("gemm");
     kernel.correlation = 1;
     trace.Add(kernel);
+    trace.AddDepth(kept_ns, pitot::base::ClockNs(CLOCK_MONOTONIC), pitot::Depth::kKernels);
   }
-  int64_t at_ns = 0, tid = 0;
+  int64_t at_ns = 0, tid = 0, kept_ns = 0;
 };
 
 }  // namespace

@@ -38,6 +38,13 @@ using pitot::Depth;
 using pitot::Status;
 using pitot::StatusCode;
 
+// How many lines of the host's log hold it.
+int64_t CountSaid(const session_test::Host& host, std::string_view part) {
+  const auto lines = host.log.lines();
+  return std::count_if(lines.begin(), lines.end(),
+                       [&](const auto& line) { return line.text.find(part) != std::string::npos; });
+}
+
 // The most that the process ever had resident, since it was told to forget that.
 uint64_t PeakBytes() {
   std::ifstream status("/proc/self/status");
@@ -175,6 +182,10 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     worker.join();
     REQUIRE(is_known);
     CHECK(host.collector->Deepest() == Depth::kScopes);
+    const std::string why = Attribute(host.Incident(), "cupti.not_recorded");
+    CHECK_THAT(why, Catch::Contains("% behind for good (forecast), above CuptiOptions::lasting_cost_percent = 1") &&
+                        Catch::EndsWith("; to record kernels: set that to 100, or fix the depth"));
+    CHECK(CountSaid(host, "above CuptiOptions::lasting_cost_percent") == 1);
     CHECK(host.Incident().gpu.size() == 0);
     CHECK(host.Incident().calls.size() == 0);  // they were looked at only
     CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
@@ -186,6 +197,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     CHECK(trace.calls.size() >= 1);
     CHECK(correlation != 0);
     CHECK(Attribute(trace, "cupti.lasting_cost").empty());
+    CHECK(Attribute(trace, "cupti.not_recorded").empty());
     host.collector->SetDepth(Depth::kScopes);
     CHECK(host.collector->Deepest() == Depth::kKernels);
     // Nobody looks any more.
@@ -224,7 +236,34 @@ TEST_CASE("where another tool has CUPTI the recorder says whose it is, and recor
   CHECK_THAT(status.message(), Catch::Contains("CUPTI for Nsight Systems"));
   CHECK(host.log.Has(pitot::LogLevel::kError, "Nsight"));
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
-  CHECK(host.Incident().gpu.size() == 0);
+  const model::Trace trace = host.Incident();
+  CHECK(trace.gpu.size() == 0);
+  CHECK_THAT(Attribute(trace, "collector.cupti"),
+             Catch::StartsWith("refused: another tool has CUPTI: CUPTI for Nsight Systems") &&
+                 Catch::EndsWith("; to record kernels: run without it"));
+  // Said no more once it is there.
+  host.cuda.UnsubscribeOther();
+  REQUIRE(host.Add().ok());
+  CHECK(Attribute(host.Incident(), "collector.cupti") == "");
+}
+
+TEST_CASE("what keeps CUPTI from being used is said with what to do about it", "[cupti]") {
+  std::string not_permitted;
+  GpuHost host;
+  for (int at = 1; at < 200 && not_permitted.find("CUPTI cannot be used") == std::string::npos; ++at) {
+    session_test::Host other;
+    REQUIRE(other.Start());
+    host.cuda.FailAt(at, cupti::kInsufficientPrivileges);
+    not_permitted = other.recorder.Add(cupti::MakeCollector(host.cupti_options, host.environment)).message();
+  }
+  host.cuda.Reset(fakes::kCupti13);
+  REQUIRE(host.Start());
+  host.cupti_options.library = "/nonexistent/libcupti.so";
+  const std::string no_library = host.Add().message();
+
+  CHECK_THAT(not_permitted, Catch::Contains("; to record kernels: give the process CAP_SYS_ADMIN"));
+  CHECK_THAT(no_library, Catch::Contains("; to record kernels: name another in CuptiOptions::library"));
+  CHECK(Attribute(host.Incident(), "collector.cupti") == "refused: " + no_library);
 }
 
 TEST_CASE("no library, a wrong one, one that lacks functions, and CUPTI 13.0 are refused in words", "[cupti]") {
@@ -325,6 +364,11 @@ TEST_CASE("a fatal error of CUPTI's ends recording for good, with the reason", "
   host.cuda.FailFatally();
   REQUIRE(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti") != ""; }));
   CHECK(Attribute(host.Incident(), "cupti") == "CUPTI met a fatal error and detached itself");
+  const std::string why =
+      "CUPTI met a fatal error and detached itself; to record kernels: start the process again, without what else uses "
+      "CUPTI";
+  CHECK(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti.not_recorded") == why; }));
+  CHECK(CountSaid(host, why) == 1);
 }
 
 TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
@@ -334,6 +378,10 @@ TEST_CASE("the host may hand CUPTI to another and take it back", "[cupti]") {
   CHECK_FALSE(host.cuda.HasSubscriber());
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
   CHECK(Attribute(host.Incident(), "cupti") == "paused by the host");
+  CHECK(fakes::WaitUntil([&] {
+    return Attribute(host.Incident(), "cupti.not_recorded") ==
+           "paused by the host; to record kernels: Recorder::ResumeCupti";
+  }));
   host.cuda.RegisterOther();
   host.collector->SetDepth(Depth::kKernels);
   CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));

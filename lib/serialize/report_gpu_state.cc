@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/report_gpu_state.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "pitot/model/intervals.h"
+
+namespace pitot::report {
+namespace {
+
+using base::Cut;
+using base::Duration;
+using base::Format;
+using base::Lines;
+using base::Plural;
+using model::Interval;
+using model::Intervals;
+using model::Trace;
+
+constexpr size_t kMaxGpus = 8;
+// Values are written when they changed and once a second: after so long without one it is not known any more. Those of
+// kinds of reasons are written only when they changed, and known where the reasons are.
+constexpr int64_t kHoldsNs = 2'500'000'000;
+constexpr int64_t kHoldsOnNs = model::kMaxTimeNs - 1;  // a time and this fit
+constexpr const char* kReasons = "clock event reasons";
+constexpr std::string_view kHeldBy = "clocks held by ";
+// Settings and want of work: not for want of power or cooling.
+constexpr std::string_view kNoThrottling[] = {"idle", "application clocks", "display clocks", "sync boost"};
+
+// A value and when in the window it was that.
+struct Held {
+  double value;
+  Interval when;
+  int64_t ns() const { return when.end_ns - when.begin_ns; }
+};
+
+std::vector<Held> ValuesOf(const Trace& trace, uint32_t counter, int64_t holds_ns = kHoldsNs) {
+  const model::SampleColumns& samples = trace.samples;
+  const auto [first, last] = std::equal_range(samples.counter.begin(), samples.counter.end(), counter);
+  std::vector<Held> values;
+  for (auto at = first; at != last; ++at) {
+    const auto row = static_cast<size_t>(at - samples.counter.begin());
+    const int64_t next_ns = at + 1 != last ? samples.at_ns[row + 1] : trace.window_end_ns;
+    const Interval when{std::max(samples.at_ns[row], trace.window_begin_ns),
+                        std::min({next_ns, samples.at_ns[row] + holds_ns, trace.window_end_ns})};
+    if (when.begin_ns < when.end_ns) values.push_back({samples.value[row], when});
+  }
+  return values;
+}
+
+// When it was known and, where that is asked, not 0.
+enum class Which : uint8_t { kAll, kNotZero };
+Intervals TimesOf(const std::vector<Held>& values, Which which) {
+  std::vector<Interval> times;
+  for (const Held& held : values) {
+    if (which == Which::kAll || held.value != 0) times.push_back(held.when);
+  }
+  return model::Union(std::move(times));
+}
+
+// The median over time.
+double Median(const std::vector<Held>& sorted) {
+  int64_t left_ns = 0;
+  for (const Held& held : sorted) left_ns += held.ns();
+  left_ns /= 2;
+  for (const Held& held : sorted) {
+    left_ns -= held.ns();
+    if (left_ns < 0) return held.value;
+  }
+  return sorted.back().value;
+}
+
+}  // namespace
+
+GpuState::GpuState(const Trace& trace) : trace_(trace) {
+  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+    const std::string_view name = trace.strings[trace.counters[row].name];
+    const size_t end = name.rfind(": ");
+    if (end == std::string_view::npos || name.substr(0, 4) != "GPU ") continue;
+    const std::string_view counter = name.substr(end + 2);
+    if (counter == "SM clock" || counter == "memory clock" || counter == "power" || counter == "temperature" ||
+        counter == "utilization" || counter == kReasons || counter.substr(0, kHeldBy.size()) == kHeldBy)
+      gpus_[std::string(name.substr(0, end))][std::string(counter)] = row;
+  }
+}
+
+void GpuState::Write(Lines* lines) const {
+  size_t shown = 0;
+  for (const auto& [gpu, counters] : gpus_) {
+    lines->Blank();
+    if (shown++ == kMaxGpus)
+      return lines->Add(3, "and the state of " + Plural(gpus_.size() - kMaxGpus, "GPU") + " more");
+    lines->Add(3, "state of " + Cut(gpu, 48) + " over the window: median (least..most)");
+    Clocks(counters, lines);
+    std::string text = Usual(counters, "power", "");
+    for (const auto& [counter, name] :
+         {std::pair("temperature", "temperature "), std::pair("utilization", "utilization ")}) {
+      const std::string value = Usual(counters, counter, name);
+      if (!value.empty()) text += (text.empty() ? "" : ", ") + value;
+    }
+    if (!text.empty()) lines->AddWrapped(7, "power      ", text);
+  }
+}
+
+// "1980 MHz (1200..1980)"; "" where it is not known.
+std::string GpuState::Usual(const Counters& of, const char* counter, const char* shown) const {
+  const auto found = of.find(counter);
+  if (found == of.end()) return {};
+  std::vector<Held> values = ValuesOf(trace_, found->second);
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end(), [](const Held& a, const Held& b) { return a.value < b.value; });
+  const std::string unit(trace_.strings[trace_.counters[found->second].unit]);
+  std::string text = shown + Format("%.0f ", Median(values)) + unit;
+  if (values.front().value != values.back().value)
+    text += Format(" (%.0f..%.0f)", values.front().value, values.back().value);
+  return text;
+}
+
+void GpuState::Clocks(const Counters& of, Lines* lines) const {
+  std::string clocks = Usual(of, "SM clock", "SM ");
+  const std::string memory = Usual(of, "memory clock", "memory ");
+  if (!memory.empty()) clocks += (clocks.empty() ? "" : ", ") + memory;
+  if (!clocks.empty()) lines->AddWrapped(7, "clocks     ", clocks);
+
+  const auto reasons = of.find(kReasons);
+  if (reasons == of.end()) return;
+  const Intervals known = TimesOf(ValuesOf(trace_, reasons->second), Which::kAll);
+  const int64_t known_ns = model::TotalNs(known);
+  if (known_ns == 0) return;
+  std::vector<std::pair<int64_t, std::string>> throttled, held;
+  for (const auto& [name, counter] : of) {
+    if (name.compare(0, kHeldBy.size(), kHeldBy) != 0) continue;
+    const Intervals active = TimesOf(ValuesOf(trace_, counter, kHoldsOnNs), Which::kNotZero);
+    const int64_t ns = model::TotalNs(model::Intersection(active, known));
+    const std::string reason = name.substr(kHeldBy.size());
+    const bool is_throttling =
+        std::find(std::begin(kNoThrottling), std::end(kNoThrottling), reason) == std::end(kNoThrottling);
+    if (ns > 0) (is_throttling ? throttled : held).emplace_back(ns, reason);
+  }
+  const std::string of_what = known_ns >= trace_.window_end_ns - trace_.window_begin_ns
+                                  ? " of the window"
+                                  : " of the " + Duration(known_ns) + " that were sampled";
+  const auto list = [&](std::vector<std::pair<int64_t, std::string>>* kinds) {
+    std::stable_sort(kinds->begin(), kinds->end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::string text;
+    for (const auto& [ns, reason] : *kinds) {
+      const double percent = 100.0 * static_cast<double>(ns) / static_cast<double>(known_ns);
+      text += (text.empty() ? "" : ", ") + Cut(reason, 32) + (percent < 0.1 ? " < 0.1 %" : Format(" %.1f %%", percent));
+    }
+    return text + of_what;
+  };
+  lines->AddWrapped(7, "throttled  ", throttled.empty() ? "not in any" + of_what : list(&throttled));
+  if (!held.empty()) lines->AddWrapped(7, "held low   ", "by " + list(&held));
+}
+
+}  // namespace pitot::report
