@@ -25,6 +25,7 @@ constexpr int64_t kPairsNs = 100'000'000;     // between readings of the clocks
 constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
 constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, where it is in the process
 constexpr uint64_t kSilentSubmissions = 1000;
+constexpr int64_t kLongestWorkNs = 10'000'000'000;        // of a GPU that records still come of
 constexpr int64_t kBetweenLaterLooksNs = 10'000'000'000;  // at the calls, once enough was seen
 constexpr size_t kDepthsKept = 4096;
 
@@ -263,8 +264,10 @@ void Recording::Round(int64_t now_ns) {
   // What registered handlers of its own later is torn down earlier: the driver, and PyTorch's profiler.
   const uint32_t others = (before.requested != before_.requested ? 1 : 0) + (control_->IsBesideProfiler() ? 2 : 0);
   if ((others & ~others_seen_) != 0) others_seen_ |= others, CloseAtExit();
-  // Where nothing is out there is nothing to hand over. What was written off CUPTI may still be filling.
-  if (before.out() + before.written_off != 0) control_->Flush();
+  // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
+  // may still be filling.
+  if (control_->depth() != Depth::kScopes || is_looking_) recorded_ns_ = now_ns;
+  if (before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs) control_->Flush();
   Mark();
   Obey();
   DecodeAll(now_ns);
@@ -295,7 +298,8 @@ void Recording::DecodeAll(int64_t now_ns) {
   };
   lost(counts.overwritten, seen_.overwritten, "decoded too late", false);
   lost(counts.refused, seen_.refused, "no buffer for CUPTI", false);
-  lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
+  // Of calls that were only looked at nothing is missing.
+  if (control_->has_recorded()) lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
   bad_seen_ = decoder_->counts().bad_timestamps;
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
   if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;

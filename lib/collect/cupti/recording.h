@@ -108,7 +108,7 @@ class Recording {
   ClockPairs pairs_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<GpuRecord> decoded_;
-  int64_t paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0;
+  int64_t paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
   BufferCounts before_, seen_;
   uint64_t bad_seen_ = 0, submissions_seen_ = 0;
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
