@@ -67,9 +67,9 @@ void BeginScopeOf(uint8_t owner, const Site* site, const uint64_t* words) noexce
     return;
   }
   const uint32_t args = CountArgs(site, owner);
-  const uint64_t begin =
-      is_hosts ? detail::Clock(ring->gate, detail::Edge::kBegin, site, args != 0 ? static_cast<uint32_t>(words[0]) : 0)
-               : detail::Clock(ring->gate);
+  const uint64_t name = words != nullptr ? words[0] : 0;
+  const uint64_t begin = is_hosts ? detail::Clock(ring->gate, detail::Edge::kBegin, site, static_cast<uint32_t>(name))
+                                  : detail::Clock(ring->gate);
   detail::ShowArgs(ring, depth, begin, words, args);
   ring->begun_before[depth] = ring->begun;
   ring->begun_by[depth] = owner;

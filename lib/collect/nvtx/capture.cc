@@ -58,7 +58,9 @@ Name NameOf(const wchar_t* text) noexcept {
   char utf8[kMaxNameBytes];
   size_t size = 0;
   for (; *text != 0; ++text) {
-    auto code = static_cast<uint32_t>(*text);
+    uint32_t code;
+    static_assert(sizeof code == sizeof *text);
+    std::memcpy(&code, text, sizeof code);
     if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) code = 0xfffd;
     const size_t bytes = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
     if (size + bytes > sizeof utf8) break;
@@ -441,7 +443,7 @@ bool Fill(const abi::Callbacks& callbacks, abi::Module module, std::initializer_
 
 struct Attached {
   std::atomic<bool> is_known{false};
-  char name[56];
+  char name[56] = {};
 };
 constinit Attached g_attached[64];
 constinit std::atomic<uint32_t> g_attachments{0};
