@@ -175,6 +175,7 @@ Status CudaEventCollector::Open() {
     g_pools.store(pools);
   }
   pools->counts().Clear();
+  pools->retry_ns.store(environment_.retry_ns);
   shared_ = std::make_shared<Shared>(options_, pools);
   thread_.Start([shared = shared_] { shared->Run(); });
   pools->is_running.store(true);
@@ -220,9 +221,12 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.before_driver", counts.no_driver);
   add("cuda_events.no_context", counts.no_context);
   add("cuda_events.before_pool", counts.no_pool);
+  add("cuda_events.pool_failed", counts.failed_pool);
+  add("cuda_events.pool_tries_failed", counts.failed_tries);
   add("cuda_events.contexts_refused", counts.no_room);
   add("cuda_events.no_pair", counts.no_pair);
   add("cuda_events.capturing", counts.capturing);
+  add("cuda_events.record_failed", counts.failed_record);
   add("cuda_events.dropped", counts.dropped);
   if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
     trace.AddAttribute("cuda_events.failed",

@@ -18,6 +18,7 @@ struct Environment {
   // How long Keep waits for a round of the thread, and Stop for its end; real time, ns.
   int64_t keep_patience_ns = 100'000'000;
   int64_t stop_patience_ns = 2'000'000'000;
+  int64_t retry_ns = 1'000'000'000;  // from a pool that could not be made to the next try; CLOCK_MONOTONIC
 };
 
 // Throws bad_alloc.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cuda_events/pools.h"
 
+#include <new>
 #include <utility>
 
 #include "base/clock.h"
@@ -98,6 +99,15 @@ void Pools::Claim(void* context, uint64_t id) noexcept {
   is_claiming_.store(false, std::memory_order_release);
 }
 
+// What is missing of it is made again, a while after it failed.
+void Pools::Retry(Pool* pool) noexcept {
+  int64_t at_ns = pool->retry_at_ns.load(std::memory_order_acquire);
+  if (at_ns == kRetryNow || at_ns == kNothingMissing || base::ClockNs(CLOCK_MONOTONIC) < at_ns) return;
+  if (!pool->retry_at_ns.compare_exchange_strong(at_ns, kRetryNow)) return;
+  wants_pool.store(true);
+  WakeIfIdle();
+}
+
 Pair* Pools::Take(Pool* pool, uint32_t* word) noexcept {
   Pair* const pairs = pool->pairs.load(std::memory_order_acquire);
   const uint32_t from = pool->next.fetch_add(1, std::memory_order_relaxed);
@@ -132,6 +142,11 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
   if (IsCapturing(*driver, stream)) return {};
   Pool* const pool = Find(context, id);
   const PoolPhase phase = pool != nullptr ? pool->phase.load(std::memory_order_acquire) : PoolPhase::kUnused;
+  if (phase == PoolPhase::kFailed) {
+    Count(&counts_.failed_pool);
+    Retry(pool);
+    return {};
+  }
   if (phase != PoolPhase::kReady) {
     Count(&counts_.no_pool);
     if (pool == nullptr || phase == PoolPhase::kParked) Claim(context, id);
@@ -147,6 +162,7 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
   Pair* const pair = Take(pool, &word);
   if (pair == nullptr) {
     Count(&counts_.no_pair);
+    Retry(pool);
     return {};
   }
   pair->name = name.index;
@@ -157,6 +173,7 @@ detail::CudaSpan Pools::Begin(void* stream, Name name) noexcept {
   pair->recorded_ns = base::ClockNs(CLOCK_MONOTONIC);
   if (const int result = driver->record_event(pair->begin, stream); result != kSuccess) {
     Fail(result);
+    Count(&counts_.failed_record);
     Release(pair, word);
     return {};
   }
@@ -178,6 +195,7 @@ void Pools::End(detail::CudaSpan span) noexcept {
   if (pools.IsCapturing(driver, pair->stream)) return Release(pair, word);
   if (const int result = driver.record_event(pair->end, pair->stream); result != kSuccess) {
     pools.Fail(result);
+    Count(&pools.counts_.failed_record);
     return Release(pair, word);
   }
   pool.pending.fetch_add(1);
@@ -214,7 +232,8 @@ void Pools::Leave() noexcept {
   if (const int result = found_.pop_context(&context); result != kSuccess) Fail(result);
 }
 
-void Pools::Make(Pool* pool) {
+// Returns how many there are. Throws bad_alloc.
+uint32_t Pools::MakePairs(Pool* pool) {
   Pair* pairs = pool->pairs.load(std::memory_order_relaxed);
   if (pairs == nullptr) {
     memory_.push_back(std::make_unique<Pair[]>(pair_count_));
@@ -222,32 +241,53 @@ void Pools::Make(Pool* pool) {
     for (uint32_t i = 0; i < pair_count_; ++i) pairs[i].pool = pool;
     pool->pairs.store(pairs, std::memory_order_release);
   }
+  uint32_t made = 0;
+  for (uint32_t i = 0; i < pair_count_; ++i, ++made) {
+    Pair& pair = pairs[i];
+    const uint32_t word = pair.word.load(std::memory_order_acquire);
+    if (Pair::PhaseOf(word) != PairPhase::kEmpty) continue;
+    int result = found_.create_event(&pair.begin, kDefaultEvent);
+    if (result == kSuccess && (result = found_.create_event(&pair.end, kDefaultEvent)) != kSuccess)
+      found_.destroy_event(pair.begin);
+    if (result != kSuccess) {
+      Fail(result);
+      break;
+    }
+    pair.Change(word, Pair::With(word, PairPhase::kFree));
+  }
+  return made;
+}
+
+void Pools::MakeLater(Pool* pool) noexcept {
+  Count(&counts_.failed_tries);
+  pool->retry_at_ns.store(base::ClockNs(CLOCK_MONOTONIC) + retry_ns.load(std::memory_order_relaxed),
+                          std::memory_order_release);
+  PoolPhase wanted = PoolPhase::kWanted;
+  pool->phase.compare_exchange_strong(wanted, PoolPhase::kFailed);
+}
+
+void Pools::Make(Pool* pool) noexcept {
   const auto is_made = [&](int result) {
     if (result != kSuccess) Fail(result);
     return result == kSuccess;
   };
   is_used.store(true);
-  if (!MakeWitness(pool)) return pool->phase.store(PoolPhase::kFailed, std::memory_order_release);
-  if (!is_made(found_.get_device(&pool->device))) pool->device = -1;
-  // Without these a span's place in time is known to a round of the thread only.
-  if (pool->stream == nullptr && !is_made(found_.create_stream(&pool->stream, kNonBlocking))) pool->stream = nullptr;
-  for (void** event : {&pool->anchor.event, &pool->spare_event}) {
-    if (*event == nullptr && !is_made(found_.create_event(event, kDefaultEvent))) *event = nullptr;
-  }
+  pool->retry_at_ns.store(kNothingMissing, std::memory_order_relaxed);
   uint32_t made = 0;
-  for (uint32_t i = 0; i < pair_count_; ++i) {
-    Pair& pair = pairs[i];
-    const uint32_t word = pair.word.load(std::memory_order_acquire);
-    if (Pair::PhaseOf(word) == PairPhase::kEmpty) {
-      if (!is_made(found_.create_event(&pair.begin, kDefaultEvent))) break;
-      if (!is_made(found_.create_event(&pair.end, kDefaultEvent))) {
-        found_.destroy_event(pair.begin);
-        break;
-      }
-      pair.Change(word, Pair::With(word, PairPhase::kFree));
+  if (MakeWitness(pool)) {
+    if (!is_made(found_.get_device(&pool->device))) pool->device = -1;
+    // Without these a span's place in time is known to a round of the thread only.
+    if (pool->stream == nullptr && !is_made(found_.create_stream(&pool->stream, kNonBlocking))) pool->stream = nullptr;
+    for (void** event : {&pool->anchor.event, &pool->spare_event}) {
+      if (*event == nullptr && !is_made(found_.create_event(event, kDefaultEvent))) *event = nullptr;
     }
-    ++made;
+    try {
+      made = MakePairs(pool);
+    } catch (const std::bad_alloc&) {
+      // Tried again as all that is missing.
+    }
   }
+  if (made != pair_count_) MakeLater(pool);
   pool->phase.store(made != 0 ? PoolPhase::kReady : PoolPhase::kFailed, std::memory_order_release);
 }
 
@@ -269,6 +309,7 @@ void Pools::Drop(Pool* pool) noexcept {
   pool->witness.store(0, std::memory_order_relaxed);
   pool->anchor = {};
   pool->renew_at_ns = 0;
+  pool->retry_at_ns.store(kNothingMissing, std::memory_order_relaxed);
   pool->context.store(nullptr, std::memory_order_relaxed);
   pool->phase.store(PoolPhase::kUnused, std::memory_order_release);
 }
@@ -281,6 +322,7 @@ void Pools::DestroyEvents(Pair* pair) noexcept {
 
 void Pools::Park(Pool* pool) noexcept {
   pool->phase.store(PoolPhase::kParked, std::memory_order_release);
+  pool->retry_at_ns.store(kNothingMissing, std::memory_order_relaxed);
   Pair* const pairs = pool->pairs.load(std::memory_order_relaxed);
   bool is_in_use = false;
   for (uint32_t i = 0; pairs != nullptr && i < pair_count_; ++i) {

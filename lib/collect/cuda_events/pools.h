@@ -63,7 +63,7 @@ enum class PoolPhase : uint32_t {
   kClaimed,  // by a thread that writes whose it is
   kWanted,   // by the host; the collector's thread will make it
   kReady,
-  kFailed,  // could not be made
+  kFailed,  // could not be made, yet
   kParked,  // the collector stopped; some pairs may be under way still
 };
 
@@ -76,6 +76,9 @@ struct Anchor {
 
 class Pools;
 
+inline constexpr int64_t kRetryNow = 0;  // the collector's thread was told
+inline constexpr int64_t kNothingMissing = INT64_MAX;
+
 struct Pool {
   Pools* owner = nullptr;
   std::atomic<PoolPhase> phase{PoolPhase::kUnused};
@@ -87,6 +90,8 @@ struct Pool {
   std::atomic<Pair*> pairs{nullptr};
   std::atomic<uint32_t> next{0};    // where to look for a free one
   std::atomic<int32_t> pending{0};  // pairs
+  // When what could not be made is tried again, once a scope misses it: CLOCK_MONOTONIC, kRetryNow or kNothingMissing.
+  std::atomic<int64_t> retry_at_ns{kNothingMissing};
 
   // The collector's thread's.
   int device = -1;
@@ -99,18 +104,22 @@ struct Pool {
 // Why scopes were not timed, and calls that failed.
 struct Counts {
   void Clear() noexcept {
-    for (auto* count : {&no_driver, &no_context, &no_pool, &no_room, &no_pair, &capturing, &failed, &dropped})
+    for (auto* count : {&no_driver, &no_context, &no_pool, &failed_pool, &no_room, &no_pair, &capturing, &failed_record,
+                        &dropped, &failed, &failed_tries})
       count->store(0, std::memory_order_relaxed);
   }
 
-  std::atomic<uint64_t> no_driver{0};   // not loaded, or not looked for yet
-  std::atomic<uint64_t> no_context{0};  // none current
-  std::atomic<uint64_t> no_pool{0};     // not made yet
-  std::atomic<uint64_t> no_room{0};     // for another context
+  std::atomic<uint64_t> no_driver{0};    // not loaded, or not looked for yet
+  std::atomic<uint64_t> no_context{0};   // none current
+  std::atomic<uint64_t> no_pool{0};      // not made yet
+  std::atomic<uint64_t> failed_pool{0};  // could not be made
+  std::atomic<uint64_t> no_room{0};      // for another context
   std::atomic<uint64_t> no_pair{0};
   std::atomic<uint64_t> capturing{0};
-  std::atomic<uint64_t> failed{0};   // calls of the driver
-  std::atomic<uint64_t> dropped{0};  // under way when their context was destroyed
+  std::atomic<uint64_t> failed_record{0};  // an event of theirs was not recorded
+  std::atomic<uint64_t> dropped{0};        // under way when their context was destroyed
+  std::atomic<uint64_t> failed{0};         // calls of the driver
+  std::atomic<uint64_t> failed_tries{0};   // to make all of a pool
   std::atomic<int> last_error{0};
 };
 
@@ -136,8 +145,10 @@ class Pools {
   // The context becomes current. False: it is gone, and so is the pool; or it cannot be had now.
   bool Enter(Pool* pool) noexcept;
   void Leave() noexcept;
-  // Makes what is missing of a pool that was entered. Throws bad_alloc.
-  void Make(Pool* pool);
+  // Makes what is missing of a pool that was entered; what cannot be made is tried again later.
+  void Make(Pool* pool) noexcept;
+  // What is missing of it.
+  void MakeLater(Pool* pool) noexcept;
   // Gives up what the context took with it.
   void Drop(Pool* pool) noexcept;
   // Gives a pair back; nothing if somebody dropped it meanwhile.
@@ -169,6 +180,7 @@ class Pools {
   std::atomic<bool> is_inside{false};   // the collector's thread may be in the driver
   std::atomic<bool> is_hanging{false};  // a former collector's thread is, for good
   std::atomic<bool> is_used{false};     // a pool was made
+  std::atomic<int64_t> retry_ns{0};     // from a try to make a pool to the next
   // Asked for by the host.
   std::atomic<bool> wants_driver{false};
   std::atomic<bool> wants_pool{false};
@@ -181,7 +193,9 @@ class Pools {
   bool IsCapturing(const Driver& driver, void* stream) noexcept;
   bool IsUsable() const noexcept;
   bool IsGone(const Pool& pool) const noexcept;
+  void Retry(Pool* pool) noexcept;
   bool MakeWitness(Pool* pool) noexcept;
+  uint32_t MakePairs(Pool* pool);
   void DestroyEvents(Pair* pair) noexcept;
 
   const std::string library_;

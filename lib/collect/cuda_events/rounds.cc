@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <exception>
 #include <utility>
 
 #include "base/clock.h"
@@ -65,17 +64,15 @@ void Rounds::Prepare() noexcept {
 void Rounds::MakePools() noexcept {
   if (!pools_.wants_pool.exchange(false)) return;
   for (Pool& pool : pools_) {
-    if (pool.phase.load(std::memory_order_acquire) != PoolPhase::kWanted) continue;
+    const PoolPhase phase = pool.phase.load(std::memory_order_acquire);
+    const bool is_again = (phase == PoolPhase::kFailed || phase == PoolPhase::kReady) &&
+                          pool.retry_at_ns.load(std::memory_order_acquire) == kRetryNow;
+    if (phase != PoolPhase::kWanted && !is_again) continue;
     if (!pools_.Enter(&pool)) {
-      PoolPhase wanted = PoolPhase::kWanted;  // unless it is gone
-      pool.phase.compare_exchange_strong(wanted, PoolPhase::kParked);
+      if (pool.phase.load(std::memory_order_relaxed) == phase) pools_.MakeLater(&pool);  // it is not gone
       continue;
     }
-    try {
-      pools_.Make(&pool);
-    } catch (const std::exception&) {
-      pool.phase.store(PoolPhase::kFailed, std::memory_order_release);
-    }
+    pools_.Make(&pool);
     char name[96] = "";
     const Driver& driver = pools_.driver();
     if (pool.device >= 0 && driver.get_device_name != nullptr &&

@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "collect/cuda_events/rig.h"
 #include "fakes/child.h"
 #include "fakes/scale.h"
@@ -17,7 +18,7 @@ namespace model = pitot::model;
 using fakes::EventHost;
 using fakes::kMs;
 
-constexpr int kIllegalAddress = 700, kDestroyed = 709, kDeinitialized = 4;
+constexpr int kOutOfMemory = 2, kIllegalAddress = 700, kDestroyed = 709, kDeinitialized = 4;
 
 }  // namespace
 
@@ -58,6 +59,54 @@ TEST_CASE("a call that fails is counted, with the driver's number, and the next 
   CHECK(EventHost::Count(trace, "failed") == 0);
   CHECK(EventHost::NumberOf(trace, "cuda_events.no_context") == 1);
   CHECK(EventHost::Attribute(trace, "cuda_events.failed") == "1 calls, the last with CUDA error 700");
+}
+
+TEST_CASE("a context whose pool could not be made is tried again after a while, and not before", "[cuda_events]") {
+  EventHost host;
+  host.environment.retry_ns = 50 * kMs;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  const auto has_failed = [&](int tries) {
+    return fakes::WaitUntil([&] {
+      host.Run("no pool");
+      return EventHost::NumberOf(host.Incident(), "cuda_events.pool_tries_failed") >= tries;
+    });
+  };
+  host.cuda.FailIn("cuEventCreate", kOutOfMemory, 0);
+  const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
+  REQUIRE(has_failed(3));
+  CHECK(pitot::base::ClockNs(CLOCK_MONOTONIC) - begin_ns >= 2 * host.environment.retry_ns);
+  CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.pool_failed") > 0);
+  CHECK(host.cuda.CallsOf("cuEventRecord") == 0);
+
+  host.cuda.FailIn("", 0, 0);
+  REQUIRE(host.WarmUp());
+  host.Run("forward", kMs);
+
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("forward", 1, &trace));
+  CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("a pool of which a part could not be made is completed after a while", "[cuda_events]") {
+  EventHost host;
+  host.event_options.pairs_per_context = 4;
+  host.environment.retry_ns = 20 * kMs;
+  REQUIRE(host.Start());
+  REQUIRE(host.Add().ok());
+  host.cuda.FailIn("cuEventCreate", kOutOfMemory, 2 + 3);  // the anchors', and half of the second pair
+  REQUIRE(host.WarmUp());
+  REQUIRE(host.Settle());
+  CHECK(host.cuda.events() == 2 + 2);
+  host.cuda.FailIn("", 0, 0);
+
+  REQUIRE(fakes::WaitUntil([&] {
+    const pitot::CudaEventScope first(host.stream, "first"), second(host.stream, "second");
+    return host.cuda.events() == 2 + 8;
+  }));
+
+  CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.no_pair") > 0);
+  CHECK(host.cuda.broken_rules() == "");
 }
 
 TEST_CASE("a context that is destroyed takes its pool with it, and one at its address gets its own", "[cuda_events]") {

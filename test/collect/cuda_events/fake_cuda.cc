@@ -69,6 +69,7 @@ struct Cuda final : FakeCuda {
   void Hold() override;
   void Release() override;
   void FailAt(uint64_t call, int result) override;
+  void FailIn(const std::string& function, int result, uint64_t but) override;
   void HangIn(const std::string& function) override;
   uint64_t calls() override;
   uint64_t CallsOf(const std::string& function) override;
@@ -95,7 +96,9 @@ struct Cuda final : FakeCuda {
   uint64_t next_id = 1;
   uint64_t calls_made = 0, fail_at = 0;
   int fail_with = 0;
-  std::string hang_in, rules;
+  int fail_in_with = 0;
+  uint64_t fail_in_from = 0;  // of calls_of
+  std::string fail_in, hang_in, rules;
   std::map<std::string, uint64_t> calls_of;
 };
 
@@ -106,7 +109,8 @@ int Cuda::Enter(Lock* lock, const char* function) {
   changed.notify_all();
   ++calls_of[function];
   changed.wait(*lock, [&] { return hang_in != function; });
-  return ++calls_made == fail_at ? fail_with : 0;
+  if (++calls_made == fail_at) return fail_with;
+  return fail_in == function && calls_of[function] > fail_in_from ? fail_in_with : 0;
 }
 
 bool Cuda::IsThere(void* context) {
@@ -128,6 +132,7 @@ void Cuda::Reset() {
   held.clear();
   is_held = false;
   calls_made = fail_at = 0;
+  fail_in.clear();
   hang_in.clear();
   calls_of.clear();
   rules.clear();
@@ -204,6 +209,13 @@ void Cuda::FailAt(uint64_t call, int result) {
   const std::lock_guard lock(mutex);
   fail_at = call != 0 ? calls_made + call : 0;
   fail_with = result;
+}
+
+void Cuda::FailIn(const std::string& function, int result, uint64_t but) {
+  const std::lock_guard lock(mutex);
+  fail_in = function;
+  fail_in_with = result;
+  fail_in_from = calls_of[function] + but;
 }
 
 void Cuda::HangIn(const std::string& function) {

@@ -34,6 +34,8 @@ class FakeCuda {
 
   // The call with this number from now on, from 1, fails; 0: none.
   virtual void FailAt(uint64_t call, int result) = 0;
+  // Calls of this function fail with `result`, but for the first `but` from now on; "": none.
+  virtual void FailIn(const std::string& function, int result, uint64_t but) = 0;
   // Calls of this function do not return until it is another.
   virtual void HangIn(const std::string& function) = 0;
 
