@@ -23,6 +23,15 @@ struct InCall {
 // Initial-exec: a callback must not allocate.
 [[gnu::tls_model("initial-exec")]] constinit thread_local InCall t_call{};
 
+// Which stripe a thread counts in, its highest bit set; 0: it has none yet.
+[[gnu::tls_model("initial-exec")]] constinit thread_local uint32_t t_stripe = 0;
+constinit std::atomic<uint32_t> g_stripes{0};
+
+uint32_t StripeOfThread() {
+  if (__builtin_expect(t_stripe == 0, 0)) t_stripe = g_stripes.fetch_add(1, std::memory_order_relaxed) | 1u << 31;
+  return t_stripe;
+}
+
 // Of the process, as what threads remember is.
 constinit std::atomic<uint32_t> g_epoch{1};
 
@@ -154,6 +163,17 @@ void ApiCalls::SetLook(bool on) noexcept {
 
 void ApiCalls::NewEpoch() noexcept { g_epoch.fetch_add(1, std::memory_order_relaxed); }
 
+void ApiCalls::CountSubmission() noexcept {
+  std::atomic<uint64_t>& own = stripes_[StripeOfThread() % kStripes].submissions;
+  own.store(own.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+}
+
+uint64_t ApiCalls::submissions() const noexcept {
+  uint64_t all = 0;
+  for (const Stripe& stripe : stripes_) all += stripe.submissions.load(std::memory_order_relaxed);
+  return all;
+}
+
 void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
   InCall& call = t_call;
   const uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
@@ -171,8 +191,7 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   if (call.is_look)
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
-  if (callback_id < kMostCallbacks && is_submission_[domain - kDriverApi][callback_id])
-    submissions_.store(submissions() + 1, std::memory_order_relaxed);
+  if (callback_id < kMostCallbacks && is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
   trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin);
 }
 

@@ -48,11 +48,18 @@ class ApiCalls {
   // From now on calls are not recorded but told to lasting_cost(), or recorded again.
   void SetLook(bool on) noexcept;
   LastingCost& lasting_cost() noexcept { return lasting_cost_; }
-  // Recorded calls that put work on a GPU; about: threads that race may lose some.
-  uint64_t submissions() const noexcept { return submissions_.load(std::memory_order_relaxed); }
+  // Recorded calls that put work on a GPU; about: of more than kStripes threads, two that race may lose some.
+  uint64_t submissions() const noexcept;
 
  private:
+  void CountSubmission() noexcept;
+
   static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
+  static constexpr uint32_t kStripes = 16;
+  // A thread writes its own: one line for all would go from CPU to CPU with every launch.
+  struct alignas(64) Stripe {
+    std::atomic<uint64_t> submissions{0};
+  };
 
   std::vector<Id> ids_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
@@ -60,7 +67,7 @@ class ApiCalls {
   std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise
   std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;
-  alignas(64) std::atomic<uint64_t> submissions_{0};
+  std::array<Stripe, kStripes> stripes_;
 };
 
 }  // namespace pitot::cupti
