@@ -110,10 +110,11 @@ int64_t StageNs(const Trace& trace, const RequestRow& request, const model::Stag
   return stage.duration_ns == kOpen ? trace.RequestEnd(request) - stage.begin_ns : stage.duration_ns;
 }
 
-// Marked where gaps between kernels are in it.
+// Where gaps between kernels are in it that is the most that it can be.
+bool IsAtMost(const Row& row) { return row.gpu_ns != kNotKnown && row.gpu_by_events_ns != 0; }
 std::string GpuText(const Row& row) {
   if (row.gpu_ns == kNotKnown) return "-";
-  return (row.gpu_by_events_ns != 0 ? "~" : "") + Duration(row.gpu_ns);
+  return (IsAtMost(row) ? "<=" : "") + Duration(row.gpu_ns);
 }
 
 std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
@@ -141,6 +142,11 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
                 Duration(StageNs(trace, request, stage));
     }
     if (!stages.empty()) lines.AddWrapped(12, "", stages);
+  }
+  const auto shown_end = rows.begin() + static_cast<std::ptrdiff_t>(shown);
+  if (selected.has_gpu && std::any_of(rows.begin(), shown_end, IsAtMost)) {
+    lines.Blank();
+    lines.Add(0, "<= at most: by CUDA events, with the gaps between kernels");
   }
   if (selected.has_gpu && selected.is_damaged) {
     lines.Blank();

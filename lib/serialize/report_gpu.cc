@@ -113,17 +113,24 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
 std::string GpuReport::OfRequest(uint32_t request) const {
   if (!coverage_.HasGpu()) return {};
   int64_t of_batches_ns = 0;
-  for (const uint32_t batch : index_.Batches(request)) of_batches_ns += time_.Batch(batch);
+  bool is_batch_by_events = false;
+  for (const uint32_t batch : index_.Batches(request)) {
+    of_batches_ns += time_.Batch(batch);
+    is_batch_by_events |= time_.IsByEvents(batch);
+  }
   const model::KernelCoverage coverage = coverage_.Of(index_, request);
   const bool is_known = time_.Request(request) != 0 || coverage.IsWhole();
-  std::string text = is_known ? Duration(time_.Request(request)) + " of GPU time" : "GPU time not known";
   // With the gaps between kernels.
   const int64_t by_events_ns = time_.RequestByEvents(request);
+  std::string text = is_known
+                         ? (by_events_ns != 0 ? "at most " : "") + Duration(time_.Request(request)) + " of GPU time"
+                         : "GPU time not known";
   if (by_events_ns != 0)
     text +=
         by_events_ns == time_.Request(request) ? " by CUDA events" : " (" + Duration(by_events_ns) + " by CUDA events)";
   if (of_batches_ns > time_.Request(request))
-    text += ", its share of the " + Duration(of_batches_ns) + " of its batches";
+    text += std::string(", its share of ") + (is_batch_by_events ? "at most " : "the ") + Duration(of_batches_ns) +
+            " of its batches";
   text += "; kernel coverage " + Coverage(coverage);
   if (coverage_.IsDamaged()) text += ": the dump is damaged, and what is missing may be of GPUs";
   const model::RequestRow& row = trace_.requests[request];
