@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <utility>
 #include <vector>
@@ -34,6 +35,23 @@ constexpr size_t kMaxSpans = 5;    // per device
 constexpr size_t kMaxWaits = 5;
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxLosses = 8;
+
+// Why scopes were not timed by CUDA events: what the collector counts, of docs/gpu.md.
+struct UntimedReason {
+  const char* key;
+  const char* scopes;
+};
+constexpr UntimedReason kUntimed[] = {
+    {"cuda_events.before_driver", "before CUDA's driver was there"},
+    {"cuda_events.no_context", "without a current context"},
+    {"cuda_events.before_pool", "before the events of their context were made"},
+    {"cuda_events.pool_failed", "of contexts whose events could not be made"},
+    {"cuda_events.contexts_refused", "of more than 16 contexts"},
+    {"cuda_events.no_pair", "beyond the events of their context (CudaEventOptions::pairs_per_context)"},
+    {"cuda_events.capturing", "on streams that were being captured"},
+    {"cuda_events.record_failed", "whose events could not be recorded"},
+    {"cuda_events.dropped", "whose context was destroyed"},
+};
 
 double PercentOf(int64_t part, int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
 std::string Percent(int64_t part, int64_t whole) { return Format("%.1f %%", PercentOf(part, whole)); }
@@ -170,14 +188,45 @@ std::string GpuReport::WhyNoKernels() const {
          "; to record kernels: Options::depth or Recorder::SetDepth";
 }
 
+// How many batches CUDA events timed, and why scopes were not; "" where there is nothing to say.
+std::string GpuReport::WhyNotTimed() const {
+  std::string untimed;
+  for (const UntimedReason& reason : kUntimed) {
+    const uint64_t scopes = std::strtoull(Attribute(reason.key).c_str(), nullptr, 10);
+    if (scopes != 0) untimed += (untimed.empty() ? "" : ", ") + Count(scopes) + " " + reason.scopes;
+  }
+  bool has_spans = false;
+  std::vector<bool> is_timed(trace_.batches.size());
+  for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
+    if (!IsSpan(trace_, row)) continue;
+    has_spans = true;
+    const uint32_t call = trace_.gpu.call[row];
+    if (call != kNone && trace_.calls.batch[call] != kNone) is_timed[trace_.calls.batch[call]] = true;
+  }
+  const std::string under_way = Attribute("cuda_events.under_way"), failed = Attribute("cuda_events.failed");
+  const auto timed = static_cast<uint64_t>(std::count(is_timed.begin(), is_timed.end(), true));
+  const bool is_all = timed == is_timed.size() && untimed.empty() && under_way.empty() && failed.empty();
+  if (is_all || (!has_spans && untimed.empty() && under_way.empty() && failed.empty())) return {};
+  std::string text =
+      "timed " + Count(timed) + " of " + Count(is_timed.size()) + (is_timed.size() == 1 ? " batch" : " batches");
+  if (!under_way.empty()) text += "; not done by the GPU yet: " + under_way;
+  if (!untimed.empty()) text += "; scopes not timed since the collector started: " + untimed;
+  if (!failed.empty()) text += "; the driver failed " + failed;
+  return text;
+}
+
 void GpuReport::Write(const During& during, Lines* lines) {
-  const std::string why = WhyNoKernels();
-  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty()) return;
+  const std::string why = WhyNoKernels(), not_timed = WhyNotTimed();
+  if (!coverage_.HasGpu() && trace_.calls.size() == 0 && !state_.IsKnown() && why.empty() && not_timed.empty()) return;
   lines->Blank();
   lines->Add(0, "GPU");
   if (!why.empty()) {
     lines->Blank();
     lines->AddWrapped(3, "kernels were not recorded: ", why);
+  }
+  if (!not_timed.empty()) {
+    lines->Blank();
+    lines->AddWrapped(3, "CUDA events ", not_timed);
   }
   const auto devices = static_cast<uint32_t>(trace_.devices.size());
   for (uint32_t device = 0; device < std::min(devices, kMaxDevices); ++device) Device(device, during, lines);

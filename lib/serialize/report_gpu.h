@@ -38,6 +38,7 @@ class GpuReport {
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(const char* key) const;
   std::string WhyNoKernels() const;
+  std::string WhyNotTimed() const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);

@@ -28,6 +28,16 @@ std::string Report(const Trace& trace) {
 }
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
+// Its words, however they are wrapped.
+std::string OneLine(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c != '\n' && (c != ' ' || line.empty() || line.back() != ' ')) line += c;
+    if (c == '\n' && !line.empty() && line.back() != ' ') line += ' ';
+  }
+  return line;
+}
+
 // The last thread, which has no other events, gives the lock "cache" up.
 void AddRelease(int64_t at_ns, Trace* trace) {
   model::SiteRow site;
@@ -104,6 +114,41 @@ TEST_CASE("without kernel records a report has the batch's GPU time by CUDA even
   CHECK(Has(text, "kernels were not recorded: no collector that could was added"));
   CHECK(Has(text, "forward"));
   CHECK_FALSE(Has(text, "is not known"));
+}
+
+TEST_CASE("how many batches CUDA events timed is said, and why scopes were not", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const auto add = [&](const char* key, const char* value) {
+    trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+  };
+
+  SECTION("a pool that could not be made leaves nothing but counters") {
+    add("cuda_events.pool_failed", "1203");
+    add("cuda_events.no_context", "2");
+    add("cuda_events.failed", "3 calls, the last with CUDA error 2");
+    CHECK(Has(OneLine(Report(trace)),
+              " GPU CUDA events timed 0 of 1 batch; scopes not timed since the collector started: 2 without a current "
+              "context, 1,203 of contexts whose events could not be made; the driver failed 3 calls, the last with "
+              "CUDA error 2 "));
+  }
+  SECTION("events that were all in use, and a span the GPU has not done") {
+    add("cuda_events.no_pair", "7");
+    add("cuda_events.under_way", "4, the oldest for 2.000 s");
+    CHECK(Has(OneLine(Report(trace)),
+              "1 batch; not done by the GPU yet: 4, the oldest for 2.000 s; scopes not timed since the collector "
+              "started: 7 beyond the events of their context (CudaEventOptions::pairs_per_context) "));
+  }
+  SECTION("a batch without a span among those that have one") {
+    trace = incident::MakeGpuTrace();
+    std::fill(trace.gpu.kind.begin(), trace.gpu.kind.end(), model::GpuKind::kSpan);
+    CHECK_FALSE(Has(Report(trace), "CUDA events timed"));
+    trace.batches.push_back(trace.batches[0]);
+    trace.batches.back().id = 0x78;
+    trace.batches.back().first_member = 2;
+    trace.batches.back().member_count = 0;
+    CHECK(Has(Report(trace), "   CUDA events timed 1 of 2 batches\n"));
+  }
+  SECTION("nothing where no such collector was") { CHECK_FALSE(Has(Report(incident::MakeGpuTrace()), "CUDA events")); }
 }
 
 TEST_CASE("a report without a GPU says nothing of GPUs", "[report]") {

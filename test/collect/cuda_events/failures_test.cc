@@ -11,6 +11,8 @@
 #include "collect/cuda_events/rig.h"
 #include "fakes/child.h"
 #include "fakes/scale.h"
+#include "fakes/string_sink.h"
+#include "pitot/serialize/report.h"
 
 namespace {
 
@@ -76,7 +78,11 @@ TEST_CASE("a context whose pool could not be made is tried again after a while, 
   const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
   REQUIRE(has_failed(3));
   CHECK(pitot::base::ClockNs(CLOCK_MONOTONIC) - begin_ns >= 2 * host.environment.retry_ns);
-  CHECK(EventHost::NumberOf(host.Incident(), "cuda_events.pool_failed") > 0);
+  const model::Trace failed = host.Incident();
+  CHECK(EventHost::NumberOf(failed, "cuda_events.pool_failed") > 0);
+  fakes::StringSink report;
+  REQUIRE(pitot::MakeReportSerializer()->Serialize(failed, report).ok());
+  CHECK_THAT(report.bytes, Catch::Contains("of contexts whose events could not be made"));
   CHECK(host.cuda.CallsOf("cuEventRecord") == 0);
 
   host.cuda.FailIn("", 0, 0);
