@@ -304,6 +304,7 @@ class Writer {
     Asyncs(row);
     Batches(row);
     if (const std::string gpu = gpu_.OfRequest(row); !gpu.empty()) lines_.AddWrapped(3, "gpu        ", gpu);
+    if (const std::string parts = gpu_.PartsOf(row); !parts.empty()) lines_.AddWrapped(3, "host, GPU  ", parts);
     Stages(number);
     Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
   }

@@ -106,7 +106,7 @@ int64_t CallEnd(const Trace& trace, uint32_t call) {
 }  // namespace
 
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
-    : trace_(trace), index_(index), time_(trace), coverage_(trace), state_(trace) {
+    : trace_(trace), index_(index), time_(trace), coverage_(trace), parts_(trace, coverage_), state_(trace) {
   std::vector<Interval> deep, lost, unknown;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});

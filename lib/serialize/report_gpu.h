@@ -14,6 +14,7 @@
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "serialize/kernel_name.h"
+#include "serialize/report_gpu_parts.h"
 #include "serialize/report_gpu_state.h"
 
 namespace pitot::report {
@@ -25,6 +26,8 @@ class GpuReport {
 
   // GPU time and kernel coverage of a request; "" where the trace says nothing of GPUs.
   std::string OfRequest(uint32_t request) const;
+  // How a request's time divides between host and GPUs; "" where nothing is known of it.
+  std::string PartsOf(uint32_t request) const { return parts_.Text(request); }
   // The section, if there is anything to say. `during` names the requests of the report that ran between two moments:
   // " 1) 2)".
   void Write(const std::function<std::string(int64_t begin_ns, int64_t end_ns)>& during, base::Lines* lines);
@@ -51,6 +54,7 @@ class GpuReport {
   const model::RequestIndex& index_;
   const model::GpuTime time_;
   const model::CoverageIndex coverage_;
+  const GpuPartsIndex parts_;
   const GpuState state_;
   model::Intervals recorded_;  // of the window: what GPUs did then is in the trace
   model::Intervals unknown_;   // when they did what no known call caused

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/report_gpu_parts.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/columns.h"
+#include "pitot/extend/collector.h"
+
+namespace pitot::report {
+namespace {
+
+using model::GpuKind;
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+
+enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // own: a mark of Pitot's, no call of CUDA
+
+CallKind KindOf(const Trace& trace, uint32_t call) {
+  const std::string_view name = trace.strings[trace.calls.name[call]];
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (name == kSpanCallName) return CallKind::kOwn;
+  if (trace.calls.stream[call] != kNone || has("Synchronize")) return CallKind::kWait;
+  // One that is not asynchronous returns when it is done.
+  if (has("Memcpy") && !has("Async")) return CallKind::kWait;
+  return has("Memcpy") || has("Memset") || has("Launch") ? CallKind::kLaunch : CallKind::kOther;
+}
+
+// What is not exact: gaps are in it.
+bool HasGaps(GpuKind kind) { return kind == GpuKind::kGraph || kind == GpuKind::kSpan; }
+
+// When a request was in batches, each by its row.
+using Memberships = std::multimap<uint32_t, Interval>;
+
+Memberships MembershipsOf(const Trace& trace, uint32_t request) {
+  Memberships memberships;
+  for (const model::MemberRow& member : trace.members) {
+    if (member.request == request)
+      memberships.emplace(member.batch, Interval{member.join_ns, member.leave_ns != 0 ? member.leave_ns : INT64_MAX});
+  }
+  return memberships;
+}
+
+// What of an interval of a call, or of what it caused, was for the request.
+class Owner {
+ public:
+  Owner(const Trace& trace, uint32_t request)
+      : trace_(trace), request_(request), memberships_(MembershipsOf(trace, request)) {}
+
+  void Add(uint32_t call, int64_t begin_ns, int64_t end_ns, std::vector<Interval>* intervals) const {
+    const uint32_t batch = trace_.calls.batch[call];
+    if (batch == kNone) {
+      if (trace_.calls.request[call] == request_) intervals->push_back({begin_ns, end_ns});
+      return;
+    }
+    const auto [first, last] = memberships_.equal_range(batch);
+    for (auto member = first; member != last; ++member) {
+      const Interval part{std::max(begin_ns, member->second.begin_ns), std::min(end_ns, member->second.end_ns)};
+      if (part.begin_ns < part.end_ns) intervals->push_back(part);
+    }
+  }
+
+ private:
+  const Trace& trace_;
+  const uint32_t request_;
+  const Memberships memberships_;
+};
+
+}  // namespace
+
+GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& coverage) : trace_(trace) {
+  if (coverage.IsDamaged()) return;
+  std::vector<Interval> deep, missing;
+  for (const model::DepthRow& row : trace.depths) {
+    if (row.depth >= Depth::kKernels) deep.push_back({row.begin_ns, row.end_ns});
+  }
+  for (const model::GpuLossRow& loss : trace.gpu_losses) missing.push_back({loss.begin_ns, loss.end_ns});
+  // A call may be of any thread.
+  for (const model::LossRow& loss : trace.losses) {
+    if (loss.reason != model::LossReason::kOpenRequests) missing.push_back({loss.begin_ns, loss.end_ns});
+  }
+  // Of nobody known; or with gaps that may be the host's.
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const uint32_t call = trace.gpu.call[row];
+    const bool is_owned = call != kNone && (trace.calls.batch[call] != kNone || trace.calls.request[call] != kNone);
+    if (trace.gpu.kind[row] == GpuKind::kGraph || (trace.gpu.kind[row] != GpuKind::kSpan && !is_owned))
+      missing.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+  }
+  known_ = model::Difference(model::Union(std::move(deep)), model::Union(std::move(missing)));
+}
+
+GpuParts GpuPartsIndex::Of(uint32_t request) const {
+  const Owner owner(trace_, request);
+  std::vector<Interval> worked, launching, waiting, calling;
+  for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
+    const int64_t begin_ns = trace_.gpu.begin_ns[row];
+    if (trace_.gpu.call[row] != kNone && !HasGaps(trace_.gpu.kind[row]))
+      owner.Add(trace_.gpu.call[row], begin_ns, begin_ns + trace_.gpu.duration_ns[row], &worked);
+  }
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    const CallKind kind = KindOf(trace_, call);
+    if (kind == CallKind::kOwn) continue;
+    const int64_t begin_ns = trace_.calls.begin_ns[call], duration_ns = trace_.calls.duration_ns[call];
+    owner.Add(call, begin_ns, duration_ns == kOpen ? trace_.window_end_ns : begin_ns + duration_ns,
+              kind == CallKind::kLaunch ? &launching
+              : kind == CallKind::kWait ? &waiting
+                                        : &calling);
+  }
+  const model::RequestRow& row = trace_.requests[request];
+  Intervals rest = model::Union({{row.begin_ns, trace_.RequestEnd(row)}});
+  const auto take = [&rest](const Intervals& part) {
+    const int64_t before_ns = model::TotalNs(rest);
+    rest = model::Difference(rest, part);
+    return before_ns - model::TotalNs(rest);
+  };
+  GpuParts parts;
+  parts.worked_ns = take(model::Union(std::move(worked)));
+  // Where GPUs may have worked meanwhile, unseen, nothing is said of the host.
+  const Intervals known = model::Intersection(rest, known_);
+  parts.unknown_ns = take(model::Difference(rest, known));
+  parts.launching_ns = take(model::Union(std::move(launching)));
+  parts.waiting_ns = take(model::Union(std::move(waiting)));
+  parts.calling_ns = take(model::Union(std::move(calling)));
+  parts.neither_ns = model::TotalNs(rest);
+  return parts;
+}
+
+std::string GpuPartsIndex::Text(uint32_t request) const {
+  const GpuParts parts = Of(request);
+  if (!parts.IsAny()) return {};
+  // Rounded so that they add up: each ends in a whole us.
+  int64_t sum_ns = 0;
+  const auto us = [&sum_ns](int64_t ns) {
+    const int64_t before_us = sum_ns / 1000;
+    sum_ns += ns;
+    return base::Count(static_cast<uint64_t>(sum_ns / 1000 - before_us)) + " us";
+  };
+  std::string text = "GPUs worked for it " + us(parts.worked_ns);
+  text += "; else launching " + us(parts.launching_ns);
+  text += ", waiting for GPUs " + us(parts.waiting_ns);
+  if (parts.calling_ns != 0) text += ", in other calls of CUDA " + us(parts.calling_ns);
+  text += ", neither " + us(parts.neither_ns);
+  if (parts.unknown_ns != 0) text += ", not known " + us(parts.unknown_ns);
+  return text;
+}
+
+}  // namespace pitot::report

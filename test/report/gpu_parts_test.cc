@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a request's time divides between host and GPUs.
+#include "serialize/report_gpu_parts.h"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "report/incident_trace.h"
+
+using namespace pitot;
+using incident::kMs;
+using report::GpuParts;
+
+namespace {
+
+constexpr uint32_t kSegment = 12, kSlow = 13;  // the batch's members
+
+GpuParts PartsOf(const model::Trace& trace, uint32_t request = kSlow) {
+  REQUIRE(model::FindInconsistency(trace) == "");
+  const model::CoverageIndex coverage(trace);
+  const GpuParts parts = report::GpuPartsIndex(trace, coverage).Of(request);
+  const model::RequestRow& row = trace.requests[request];
+  CHECK(parts.worked_ns + parts.launching_ns + parts.waiting_ns + parts.calling_ns + parts.neither_ns +
+            parts.unknown_ns ==
+        trace.RequestEnd(row) - row.begin_ns);
+  return parts;
+}
+
+// Of which nothing is missing.
+model::Trace MakeWholeTrace() {
+  model::Trace trace = incident::MakeGpuTrace();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kKernels}};
+  trace.gpu_losses.clear();
+  trace.losses.clear();
+  return trace;
+}
+
+// The whole us in a text.
+int64_t SumOfUs(const std::string& text) {
+  int64_t sum = 0, number = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] >= '0' && text[at] <= '9') number = 10 * number + (text[at] - '0');
+    if (text.compare(at, 3, " us") == 0) sum += number, number = 0;
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("where all was recorded a request's time is the GPUs', launching, waiting, or neither", "[report]") {
+  const GpuParts parts = PartsOf(MakeWholeTrace());
+
+  CHECK(parts.worked_ns == 13'100'000);  // 13 ms of kernels on two streams, and the copy
+  CHECK(parts.launching_ns == 25'000);   // the copy's and the kernel's call
+  CHECK(parts.waiting_ns == 500'000);    // of 12.5 ms in which kernels ran until the last half
+  CHECK(parts.calling_ns == 0);
+  CHECK(parts.unknown_ns == 1000);  // a set of nobody known
+  CHECK(parts.neither_ns == 41'300'000 - 13'100'000 - 25'000 - 500'000 - 1000);
+}
+
+TEST_CASE("of what was not recorded only the work that is there anyway is known", "[report]") {
+  model::Trace trace = incident::MakeGpuTrace();  // graphs until 640 ms, lost until 650 ms
+
+  const GpuParts parts = PartsOf(trace);
+
+  CHECK(parts.worked_ns == 13'100'000);
+  CHECK(parts.launching_ns + parts.waiting_ns == 0);
+  CHECK(parts.neither_ns == 1'299'000);
+
+  trace.depths.clear();
+  trace.gpu_losses.clear();
+  CHECK(PartsOf(trace).neither_ns == 0);
+  CHECK(PartsOf(trace).unknown_ns == 41'300'000 - 13'100'000);
+}
+
+TEST_CASE("time in which any thread lost events is not known, and what has gaps is no work", "[report]") {
+  model::Trace trace = MakeWholeTrace();
+  trace.losses = {{3, model::LossReason::kOverwritten, trace.window_begin_ns, trace.window_begin_ns + 636 * kMs, 1, 0}};
+  CHECK(PartsOf(trace).launching_ns == 0);
+  CHECK(PartsOf(trace).waiting_ns == 500'000);
+
+  trace = MakeWholeTrace();
+  for (model::GpuKind& kind : trace.gpu.kind) kind = model::GpuKind::kGraph;
+  CHECK(PartsOf(trace).worked_ns == 0);
+  CHECK(PartsOf(trace).unknown_ns >= 13'100'000 - 25'000);
+}
+
+TEST_CASE("a request has nothing of its batch's from before it joined, and a blocking copy is a wait", "[report]") {
+  model::Trace trace = MakeWholeTrace();
+  trace.members[1].join_ns = trace.window_begin_ns + 640 * kMs;
+  trace.calls.name[0] = trace.strings.Add("cudaMemcpy");
+
+  const GpuParts late = PartsOf(trace), early = PartsOf(trace, kSegment);
+
+  CHECK(late.worked_ns == 9'000'000);
+  CHECK(late.launching_ns == 0);
+  CHECK(early.worked_ns == 13'100'000);
+  CHECK(early.launching_ns == 5000);
+  CHECK(early.waiting_ns == 520'000);
+}
+
+TEST_CASE("calls of CUDA that neither launch nor wait are a part of their own", "[report]") {
+  model::Trace trace = MakeWholeTrace();
+  trace.calls.name[1] = trace.strings.Add("cudaMalloc");
+  const model::CoverageIndex coverage(trace);
+
+  CHECK(PartsOf(trace).calling_ns == 5000);
+  CHECK(report::GpuPartsIndex(trace, coverage).Text(kSlow) ==
+        "GPUs worked for it 13,100 us; else launching 20 us, waiting for GPUs 500 us, in other calls of CUDA 5 us, "
+        "neither 27,674 us, not known 1 us");
+}
+
+TEST_CASE("whole us add up, whatever the ns", "[report]") {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 100; ++round) {
+    model::Trace trace = MakeWholeTrace();
+    for (int64_t& duration_ns : trace.gpu.duration_ns) duration_ns -= static_cast<int64_t>(random() % 900);
+    for (int64_t& duration_ns : trace.calls.duration_ns) duration_ns -= static_cast<int64_t>(random() % 900);
+    const model::CoverageIndex coverage(trace);
+    PartsOf(trace);
+    CHECK(SumOfUs(report::GpuPartsIndex(trace, coverage).Text(kSlow)) == 41'300);
+  }
+}
+
+TEST_CASE("of a request that no call and no work of GPUs is known of nothing is said", "[report]") {
+  const model::Trace trace = MakeWholeTrace();
+  const model::CoverageIndex coverage(trace);
+  CHECK(report::GpuPartsIndex(trace, coverage).Text(0) == "");
+}
