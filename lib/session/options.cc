@@ -136,14 +136,16 @@ Status CheckValues(const Options& o) {
   return {};
 }
 
-uint64_t NumberOf(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  if (text == nullptr) return otherwise;
+uint64_t NumberOf(const char* text) {
   if (text[0] < '0' || text[0] > '9') return kUnreadableNumber;
   char* end = nullptr;
   errno = 0;
   const unsigned long long value = std::strtoull(text, &end, 10);
   return errno == 0 && *end == '\0' ? value : kUnreadableNumber;
+}
+uint32_t SmallNumberOf(const char* text) {
+  const uint64_t value = NumberOf(text);
+  return static_cast<uint32_t>(value < ~0u ? value : ~0u);
 }
 
 Depth DepthOf(const char* text) {
@@ -158,7 +160,36 @@ Depth DepthOf(const char* text) {
   return kUnreadableDepth;
 }
 
+ClockSource ClockOf(const char* text) {
+  if (std::strcmp(text, "auto") == 0) return ClockSource::kAuto;
+  if (std::strcmp(text, "cycle_counter") == 0) return ClockSource::kCycleCounter;
+  return std::strcmp(text, "operating_system") == 0 ? ClockSource::kOperatingSystem : kUnreadableClock;
+}
+
+constexpr EnvironmentVariable kVariables[] = {
+    {"PITOT_INCIDENT_DIRECTORY", "where incidents go",
+     [](const char* text, Options* options) { options->incident_directory = text; }},
+    {"PITOT_PROCESS_NAME", "what the process is called in incidents",
+     [](const char* text, Options* options) { options->process_name = text; }},
+    {"PITOT_MEMORY_BUDGET_BYTES", "everything Pitot may hold",
+     [](const char* text, Options* options) { options->memory_budget_bytes = NumberOf(text); }},
+    {"PITOT_MAX_RING_BYTES", "the largest ring of a thread",
+     [](const char* text, Options* options) { options->max_ring_bytes = NumberOf(text); }},
+    {"PITOT_MAX_OPEN_REQUESTS", "how many requests may be open at once",
+     [](const char* text, Options* options) { options->max_open_requests = SmallNumberOf(text); }},
+    {"PITOT_PRE_WINDOW_MS", "how much an incident holds from before its trigger",
+     [](const char* text, Options* options) { options->pre_window_ms = SmallNumberOf(text); }},
+    {"PITOT_POST_WINDOW_MS", "how much an incident holds from after its trigger",
+     [](const char* text, Options* options) { options->post_window_ms = SmallNumberOf(text); }},
+    {"PITOT_CLOCK", "the clock that stamps events",
+     [](const char* text, Options* options) { options->clock = ClockOf(text); }},
+    {"PITOT_DEPTH", "how deep collectors record",
+     [](const char* text, Options* options) { options->depth = DepthOf(text); }},
+};
+
 }  // namespace
+
+std::span<const EnvironmentVariable> EnvironmentVariables() { return kVariables; }
 
 Status CheckAndCopy(const Options& options, OwnedOptions* out) {
   if (Status s = CheckValues(options); !s.ok()) return s;
@@ -213,23 +244,9 @@ PITOT_NAMESPACE_BEGIN
 
 Options Options::FromEnvironment() noexcept {
   Options options;
-  options.incident_directory = std::getenv("PITOT_INCIDENT_DIRECTORY");
-  options.process_name = std::getenv("PITOT_PROCESS_NAME");
-  options.memory_budget_bytes = session::NumberOf("PITOT_MEMORY_BUDGET_BYTES", options.memory_budget_bytes);
-  options.max_ring_bytes = session::NumberOf("PITOT_MAX_RING_BYTES", options.max_ring_bytes);
-  const auto clamp = [](uint64_t value) { return static_cast<uint32_t>(value < ~0u ? value : ~0u); };
-  options.max_open_requests = clamp(session::NumberOf("PITOT_MAX_OPEN_REQUESTS", options.max_open_requests));
-  options.pre_window_ms = clamp(session::NumberOf("PITOT_PRE_WINDOW_MS", options.pre_window_ms));
-  options.post_window_ms = clamp(session::NumberOf("PITOT_POST_WINDOW_MS", options.post_window_ms));
-  if (const char* clock = std::getenv("PITOT_CLOCK")) {
-    if (std::strcmp(clock, "cycle_counter") == 0)
-      options.clock = ClockSource::kCycleCounter;
-    else if (std::strcmp(clock, "operating_system") == 0)
-      options.clock = ClockSource::kOperatingSystem;
-    else if (std::strcmp(clock, "auto") != 0)
-      options.clock = session::kUnreadableClock;
+  for (const session::EnvironmentVariable& variable : session::EnvironmentVariables()) {
+    if (const char* text = std::getenv(variable.name)) variable.read(text, &options);
   }
-  if (const char* depth = std::getenv("PITOT_DEPTH")) options.depth = session::DepthOf(depth);
   return options;
 }
 

@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_SESSION_OPTIONS_H_
 #define PITOT_LIB_SESSION_OPTIONS_H_
 
+#include <span>
 #include <string>
 
 #include "pitot/options.h"
@@ -29,6 +30,14 @@ uint64_t RowBytes(const MemorySplit& split);
 
 // Calls the host's log if there is one. What that throws ends here.
 void CallLog(const Options& options, LogLevel level, const char* message) noexcept;
+
+// One that Options::FromEnvironment reads.
+struct EnvironmentVariable {
+  const char* name;
+  const char* what;
+  void (*read)(const char* text, Options* options);  // a text that it cannot read becomes what CheckAndCopy refuses
+};
+std::span<const EnvironmentVariable> EnvironmentVariables();
 
 // True if the environment switches the recorder off.
 bool IsSwitchedOff();
