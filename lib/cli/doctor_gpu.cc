@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -85,7 +86,7 @@ void AskCupti(const GpuPlaces& places, bool with_driver, const Teller& teller) {
   teller.Begin("while it was loaded");
   cupti::Api api;
   if (const Status status = cupti::LoadCupti(places.cupti, &api); !status.ok()) {
-    teller.Tell(status.code() == StatusCode::kNotFound ? "not_found" : "error", status.message());
+    teller.Tell(status.code() == StatusCode::kNotFound ? "not_found" : "wrong", status.message());
     return;
   }
   teller.Tell("path", api.path);
@@ -303,9 +304,17 @@ std::string Gpus::AdviceOnCupti(const std::string& error) const {
   if (driver != 0 && own > driver)
     return absl::StrFormat("the driver is for CUDA %d: install that one's CUPTI, or a newer driver", driver);
   if (absl::StrContains(error, "CONFIDENTIAL")) return "only the developer mode of confidential computing allows it";
-  if (absl::StrContains(error, "install")) return "";  // says so itself
+  if (absl::StrContains(error, cupti::kRemedy)) return "";  // says so itself
   if (!HasGpus()) return "try again where there is a GPU";
-  return "try another release of CUPTI: pitot doctor --cupti FILE, then CuptiOptions::library";
+  return "try another release of CUPTI with --cupti FILE, then name it in CuptiOptions::library";
+}
+
+// Without a remedy that is to run this program.
+std::string WithoutDoctor(const std::string& error) {
+  const size_t remedy = error.find(cupti::kRemedy);
+  return remedy != std::string::npos && absl::StrContains(error.substr(remedy), "pitot doctor")
+             ? error.substr(0, remedy)
+             : error;
 }
 
 void Gpus::AddCupti() {
@@ -313,9 +322,18 @@ void Gpus::AddCupti() {
   const std::string& given = places_.cupti;
   if (cupti_.Has("not_found")) {
     return Add(kTopic, given.empty() ? Health::kNote : Health::kProblem, cupti_.Get("not_found"),
-               given.empty() ? "a server that has loaded one itself (PyTorch's wheels bring it) needs no other: pitot "
-                               "doctor --cupti FILE says whether that one works"
-                             : "name the file of a libcupti that this machine can load");
+               given.empty()
+                   ? "a server that has loaded one itself (PyTorch's wheels bring it) needs no other: --cupti "
+                     "FILE says whether that one works"
+                   : "name the file of a libcupti that this machine can load");
+  }
+  if (cupti_.Has("wrong")) {
+    const std::string wrong = cupti_.Get("wrong");
+    return Add(kTopic, given.empty() ? HealthOfMissing() : Health::kProblem, wrong,
+               std::string(absl::StrContains(wrong, "it is no libcupti")
+                               ? "name the file of a libcupti"
+                               : "it is too old, or damaged: take the libcupti of CUDA 11 or later") +
+                   " (package cuda-cupti, or the PyPI wheel nvidia-cuda-cupti) in --cupti and CuptiOptions::library");
   }
   const int64_t version = cupti_.Number("version");
   const std::string which =
@@ -327,10 +345,8 @@ void Gpus::AddCupti() {
                "release of CUPTI");
   }
   if (cupti_.Has("error")) {
-    const std::string error = cupti_.Get("error");
-    const Health health = version == 0 && !given.empty() ? Health::kProblem : HealthOfMissing();
-    return Add(kTopic, health, version == 0 ? error : absl::StrCat(which, " does not record: ", error),
-               AdviceOnCupti(error));
+    const std::string error = WithoutDoctor(cupti_.Get("error"));
+    return Add(kTopic, HealthOfMissing(), absl::StrCat(which, " does not record: ", error), AdviceOnCupti(error));
   }
   if (!cupti_.Has("works")) {
     return Add(kTopic, HealthOfMissing(), which + " was not tried: the driver does not work", "see collector_driver");
@@ -377,6 +393,10 @@ void Gpus::AddRecords() {
 void Gpus::AddTools() {
   const char* const variable = cupti::ToolVariable();
   if (variable == nullptr) return;
+  const bool is_file = std::string_view(variable) == "CUDA_INJECTION64_PATH";
+  if (const std::string why = is_file ? WhyNoFile(Environment(variable)) : ""; !why.empty())
+    return Add("gpu_tools", Health::kNote, absl::StrCat(variable, "=", Environment(variable), ": ", why),
+               "unset it, or name the tool's file");
   Add("gpu_tools", Health::kNote,
       absl::StrCat(variable, "=", Environment(variable), ": a tool is loaded into what uses CUDA here"),
       "while it has CUPTI, Pitot records no kernels: start the server without it");

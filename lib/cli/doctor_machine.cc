@@ -17,13 +17,17 @@
 #include <fstream>
 #include <sstream>
 #include <thread>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/columns.h"
+#include "session/options.h"
 #include "session/worker_priority.h"
 #include "trace/clock.h"
 
@@ -42,17 +46,64 @@ std::string FirstLine(const std::string& path) {
 
 Finding Switch() {
   const char* off = getenv("PITOT_OFF");
-  if (off == nullptr || off[0] == 0 || strcmp(off, "0") == 0) {
-    return {"switch", Health::kGood, "PITOT_OFF is not set: recorders start when the server asks", ""};
+  if (!session::IsSwitchedOff()) {
+    const std::string how = off != nullptr ? absl::StrCat("PITOT_OFF=", off) : "PITOT_OFF is not set";
+    return {"switch", Health::kGood, how + ": recorders start when the server asks", ""};
   }
   return {"switch", Health::kProblem, absl::StrCat("PITOT_OFF=", off, ": no recorder starts in this environment"),
           "unset PITOT_OFF"};
+}
+
+// The variables that options are read from, each that is set; and those that nobody reads.
+std::vector<Finding> Environment() {
+  constexpr const char* kTopic = "environment";
+  std::vector<Finding> findings;
+  const auto add = [&](Health health, std::string answer, std::string advice) {
+    findings.push_back({kTopic, health, std::move(answer), std::move(advice)});
+  };
+  std::vector<std::string> known = {"PITOT_OFF", "PITOT_LIBRARY"};  // of Start, and of the Python package
+  session::OwnedOptions owned;
+  const Status together = session::CheckAndCopy(Options::FromEnvironment(), &owned);
+  bool is_one_wrong = false;
+  for (const session::EnvironmentVariable& variable : session::EnvironmentVariables()) {
+    known.push_back(variable.name);
+    const char* const text = getenv(variable.name);
+    if (text == nullptr) continue;
+    Options alone;
+    variable.read(text, &alone);
+    const std::string what = absl::StrCat(variable.name, "=", text, ": ", variable.what);
+    // One that is too much beside a default may be right beside another.
+    const Status status = together.ok() ? Status() : session::CheckAndCopy(alone, &owned);
+    if (status.ok()) {
+      add(Health::kGood, what, "");
+    } else {
+      is_one_wrong = true;
+      add(Health::kProblem, absl::StrCat(what, "; not valid: ", status.message()),
+          "correct or unset it: a server that takes Options::FromEnvironment starts no recorder");
+    }
+  }
+  if (!together.ok() && !is_one_wrong)
+    add(Health::kProblem, absl::StrCat("each variable is valid, but not all of them together: ", together.message()),
+        "change one of them: a server that takes Options::FromEnvironment starts no recorder");
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string name = *entry, bare = name.substr(0, name.find('='));
+    if (absl::StartsWith(bare, "PITOT_") && std::find(known.begin(), known.end(), bare) == known.end())
+      add(Health::kNote, absl::StrCat(bare, " is set, and nothing of Pitot reads it"),
+          absl::StrCat("if it is misspelt, those that are read: ", absl::StrJoin(known, ", ")));
+  }
+  if (findings.empty()) add(Health::kGood, "no variable that Options::FromEnvironment reads is set", "");
+  return findings;
 }
 
 Finding Nvtx() {
   const char* const tool = getenv("NVTX_INJECTION64_PATH");
   if (tool == nullptr)
     return {"nvtx", Health::kGood, "NVTX_INJECTION64_PATH is not set: recorders can capture what libraries emit", ""};
+  if (const std::string why = WhyNoFile(tool); !why.empty())
+    return {"nvtx", Health::kNote,
+            absl::StrCat("NVTX_INJECTION64_PATH=", tool, ": ", why,
+                         ", so that what libraries emit is nobody's, and recorders capture none of it"),
+            "unset NVTX_INJECTION64_PATH, or name the profiler's file"};
   return {"nvtx", Health::kNote,
           absl::StrCat("NVTX_INJECTION64_PATH=", tool,
                        ": what libraries emit is that tool's; recorders capture none of it "
@@ -257,10 +308,22 @@ Finding IncidentDirectory(const std::string& path) {
 
 }  // namespace
 
+std::string WhyNoFile(const std::string& path) {
+  // Without a folder it is searched for as the loader does.
+  if (path.find('/') == std::string::npos || access(path.c_str(), R_OK) == 0) return "";
+  return errno == ENOENT ? "that file does not exist" : absl::StrCat("that file cannot be read: ", strerror(errno));
+}
+
 std::vector<Finding> ExamineMachine(const std::string& incident_directory) {
-  std::vector<Finding> findings = {Switch(),  CycleCounter(), ClockCost(),     Memory(),       CpuQuota(),
-                                   Threads(), LockedMemory(), ReadOwnMemory(), IdlePriority(), Nvtx()};
-  if (!incident_directory.empty()) findings.push_back(IncidentDirectory(incident_directory));
+  std::vector<Finding> findings = {Switch()};
+  for (Finding& finding : Environment()) findings.push_back(std::move(finding));
+  for (Finding& finding : std::vector<Finding>{CycleCounter(), ClockCost(), Memory(), CpuQuota(), Threads(),
+                                               LockedMemory(), ReadOwnMemory(), IdlePriority(), Nvtx()})
+    findings.push_back(std::move(finding));
+  const char* const of_environment = getenv("PITOT_INCIDENT_DIRECTORY");
+  const std::string directory =
+      incident_directory.empty() && of_environment != nullptr ? of_environment : incident_directory;
+  if (!directory.empty()) findings.push_back(IncidentDirectory(directory));
   findings.push_back({"collector_host", Health::kGood, "scopes, requests, batches, waits: need nothing", ""});
   return findings;
 }

@@ -18,8 +18,11 @@ struct Finding {
   std::string advice;  // what to do; "" if nothing
 };
 
-// Asks everything but GPUs; an empty `incident_directory` is not looked at. Leaves nothing behind.
+// Asks everything but GPUs. An empty `incident_directory` is PITOT_INCIDENT_DIRECTORY; where that is not set, either,
+// none is looked at. Leaves nothing behind.
 std::vector<Finding> ExamineMachine(const std::string& incident_directory);
+// What is wrong with the file that a variable names, of which a tool is loaded; "" if nothing is known to be.
+std::string WhyNoFile(const std::string& path);
 
 }  // namespace pitot::cli
 

@@ -26,8 +26,14 @@ class Machine {
  public:
   Machine() {
     for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE",
-                                 "CUDA_VISIBLE_DEVICES"})
+                                 "CUDA_VISIBLE_DEVICES", "NVTX_INJECTION64_PATH"})
       unsetenv(variable);
+    std::vector<std::string> of_pitot;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+      if (const std::string name = *entry; name.rfind("PITOT_", 0) == 0)
+        of_pitot.push_back(name.substr(0, name.find('=')));
+    }
+    for (const std::string& name : of_pitot) unsetenv(name.c_str());
     Set("CUDA_MPS_PIPE_DIRECTORY", directory_ / "no mps");
   }
   ~Machine() {
@@ -69,6 +75,13 @@ class Machine {
       if (finding["topic"] == topic) return finding;
     }
     return json{{"health", "none"}, {"answer", ""}, {"advice", ""}};
+  }
+  std::vector<json> Findings(const std::string& topic) const {
+    std::vector<json> found;
+    for (const json& finding : document_["findings"]) {
+      if (finding["topic"] == topic) found.push_back(finding);
+    }
+    return found;
   }
   std::string Health(const std::string& topic) const { return Finding(topic)["health"]; }
   bool Says(const std::string& topic, const std::string& words) const { return Has(topic, "answer", words); }
@@ -178,11 +191,84 @@ TEST_CASE("doctor says who has CUPTI, and how to get rid of it", "[cli]") {
   CHECK(machine.Says("collector_cupti", "another tool has CUPTI: CUPTI for Nsight Systems"));
   CHECK(machine.Advises("collector_cupti", "without it"));
 
-  machine.Set("CUDA_INJECTION64_PATH", "/opt/tool.so");
+  machine.Write("tool.so", "");
+  machine.Set("CUDA_INJECTION64_PATH", machine.Path("tool.so"));
   machine.Ask();
-  CHECK(machine.Advises("collector_cupti", "without CUDA_INJECTION64_PATH=/opt/tool.so"));
+  CHECK(machine.Advises("collector_cupti", "without CUDA_INJECTION64_PATH=" + machine.Path("tool.so")));
   CHECK(machine.Health("gpu_tools") == "note");
-  CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=/opt/tool.so"));
+  CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=" + machine.Path("tool.so") + ": a tool is loaded"));
+}
+
+TEST_CASE("doctor says of a variable that names a tool that its file does not exist", "[cli]") {
+  Machine machine;
+  machine.WithGpus().Set("CUDA_INJECTION64_PATH", "/nowhere/cuda.so").Set("NVTX_INJECTION64_PATH", "/nowhere/nvtx.so");
+
+  machine.Ask();
+
+  CHECK(machine.exit_code == 0);
+  CHECK(machine.Health("gpu_tools") == "note");
+  CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=/nowhere/cuda.so: that file does not exist"));
+  CHECK(machine.Advises("gpu_tools", "unset it"));
+  CHECK(machine.Health("nvtx") == "note");
+  CHECK(machine.Says("nvtx", "NVTX_INJECTION64_PATH=/nowhere/nvtx.so: that file does not exist"));
+  // One without a folder is the loader's to find.
+  machine.Set("CUDA_INJECTION64_PATH", "libtool.so");
+  machine.Ask();
+  CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=libtool.so: a tool is loaded"));
+}
+
+TEST_CASE("doctor shows the variables by which Pitot is configured, and whether they are valid", "[cli]") {
+  Machine machine;
+  machine.Ask();
+  CHECK(machine.Health("environment") == "good");
+  CHECK(machine.Says("environment", "no variable"));
+
+  SECTION("valid ones") {
+    machine.Set("PITOT_DEPTH", "kernels");
+    machine.Ask();
+    CHECK(machine.exit_code == 0);
+    CHECK(machine.Health("environment") == "good");
+    CHECK(machine.Says("environment", "PITOT_DEPTH=kernels: how deep collectors record"));
+  }
+  SECTION("one that is not") {
+    machine.Set("PITOT_PRE_WINDOW_MS", "5 s");
+    machine.Ask();
+    CHECK(machine.exit_code == 1);
+    CHECK(machine.Health("environment") == "problem");
+    CHECK(machine.Says("environment", "PITOT_PRE_WINDOW_MS=5 s"));
+    CHECK(machine.Says("environment", "it must be a number of milliseconds, 1 to 3600000"));
+    CHECK(machine.Advises("environment", "starts no recorder"));
+  }
+  SECTION("two that are valid alone") {
+    machine.Set("PITOT_MAX_RING_BYTES", "16777216").Set("PITOT_MEMORY_BUDGET_BYTES", "33554432");
+    machine.Ask();
+    CHECK(machine.exit_code == 1);
+    json together;
+    for (const json& finding : machine.Findings("environment")) together = finding;
+    CHECK(together["health"] == "problem");
+    CHECK(together["answer"].get<std::string>().find("not all of them together: Options::max_ring_bytes") !=
+          std::string::npos);
+  }
+  SECTION("one that is right beside another") {
+    machine.Set("PITOT_MAX_RING_BYTES", "33554432").Set("PITOT_MEMORY_BUDGET_BYTES", "268435456");
+    machine.Ask();
+    CHECK(machine.exit_code == 0);
+    CHECK(machine.Findings("environment").size() == 2);
+  }
+  SECTION("a misspelt one") {
+    machine.Set("PITOT_DEPHT", "kernels");
+    machine.Ask();
+    CHECK(machine.exit_code == 0);
+    CHECK(machine.Health("environment") == "note");
+    CHECK(machine.Says("environment", "PITOT_DEPHT is set, and nothing of Pitot reads it"));
+    CHECK(machine.Advises("environment", "PITOT_DEPTH"));
+  }
+  SECTION("the incident directory, which is looked at") {
+    machine.Set("PITOT_INCIDENT_DIRECTORY", machine.Path("a/b/c"));
+    machine.Ask();
+    CHECK(machine.exit_code == 1);
+    CHECK(machine.Health("incident_directory") == "problem");
+  }
 }
 
 TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
@@ -224,6 +310,26 @@ TEST_CASE("doctor knows which CUPTIs are wrong", "[cli]") {
     machine.Ask();
     CHECK(machine.Health("collector_cupti") == "problem");
     CHECK(machine.Says("collector_cupti", "has no cuptiActivityEnable"));
+    CHECK(machine.Advises("collector_cupti", "it is too old, or damaged: take the libcupti of CUDA 11 or later"));
+  }
+  SECTION("one that is none, and no GPU to try it on") {
+    machine.cupti = PITOT_FAKE_DRIVER;
+    machine.Set("FAKE_GPUS", "");
+    machine.Ask();
+    CHECK(machine.Health("collector_cupti") == "problem");
+    CHECK(machine.Says("collector_cupti", "it is no libcupti"));
+    CHECK(machine.Advises("collector_cupti", "name the file of a libcupti (package cuda-cupti"));
+  }
+  SECTION("one that fails is no reason to run doctor") {
+    for (const char* result : {"1", "999"}) {  // of which the first the host's log says to run doctor
+      machine.Set("FAKE_CUPTI_SUBSCRIBE", result);
+      machine.Ask();
+      CHECK(machine.Health("collector_cupti") == "problem");
+      CHECK(machine.Says("collector_cupti", "does not record: CUPTI cannot be used"));
+      CHECK(machine.Advises("collector_cupti", "--cupti FILE"));
+      for (const char* what : {"answer", "advice"})
+        CHECK_THAT(machine.Finding("collector_cupti")[what].get<std::string>(), !Catch::Contains("pitot doctor"));
+    }
   }
   SECTION("one that is not there") {
     machine.cupti = "/nowhere/libcupti.so";

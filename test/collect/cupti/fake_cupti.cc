@@ -326,6 +326,7 @@ class Library final : public fakes::FakeCupti, State {
   Result Subscribe(Subscriber* subscriber, CallbackFunction callback, void* context, SubscriberParams* params) {
     if (on_subscribe_ == "crash") abort();
     while (on_subscribe_ == "hang") pause();
+    if (const int result = atoi(on_subscribe_.c_str()); result != 0) return static_cast<Result>(result);
     return Do("cuptiSubscribe", [&] {
       if (has_other_ || callback_ != nullptr) {
         if (params != nullptr && params->old_name != nullptr)
@@ -457,7 +458,7 @@ class Library final : public fakes::FakeCupti, State {
   }
 
   // For tests of programs, which cannot get at this object: FAKE_CUPTI_VERSION, FAKE_CUPTI_OTHER (a name),
-  // FAKE_CUPTI_SUBSCRIBE (crash or hang).
+  // FAKE_CUPTI_SUBSCRIBE (crash, hang, or a number of a result).
   void ReadEnvironment() {
     if (const char* version = getenv("FAKE_CUPTI_VERSION")) {
       const auto number = static_cast<uint32_t>(atoi(version));
