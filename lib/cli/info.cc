@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -11,6 +12,7 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "pitot/model/index.h"
 
 namespace pitot::cli {
 namespace {
@@ -67,6 +69,42 @@ bool HasGpu(const Trace& trace) {
 std::string StreamName(const Trace& trace, uint32_t stream) {
   if (stream == kNone) return "(any stream)";
   return absl::StrFormat("stream %d (context %d)", trace.streams[stream].stream, trace.streams[stream].context);
+}
+
+// How long kernels were recorded, of the window and of batches.
+struct KernelTimes {
+  bool is_known = false;
+  int64_t recorded_ns = 0;
+  int64_t whole_ns = 0;  // of that, in which no record was lost
+  uint64_t batches = 0;  // of which four fifths or more are known to have been recorded
+};
+KernelTimes KernelTimesOf(const Trace& trace) {
+  const model::CoverageIndex coverage(trace);
+  KernelTimes times;
+  times.is_known = !trace.depths.empty() && !coverage.IsDamaged();
+  std::vector<model::Interval> deep, lost;
+  for (const model::DepthRow& row : trace.depths) {
+    if (row.depth >= Depth::kKernels) deep.push_back({row.begin_ns, row.end_ns});
+  }
+  for (const model::GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
+  const model::Intervals recorded =
+      model::Intersection(model::Union(std::move(deep)), model::Union({{trace.window_begin_ns, trace.window_end_ns}}));
+  times.recorded_ns = model::TotalNs(recorded);
+  times.whole_ns = model::TotalNs(model::Difference(recorded, model::Union(std::move(lost))));
+  for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) times.batches += coverage.IsMostlyRecorded(batch);
+  return times;
+}
+std::string KernelText(const Trace& trace) {
+  const KernelTimes times = KernelTimesOf(trace);
+  if (!times.is_known) return "how long they were recorded is not known";
+  const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
+  std::string text = "recorded for " + Duration(times.recorded_ns) + " of the window's " + Duration(window_ns);
+  if (times.whole_ns != times.recorded_ns) text += ", " + Duration(times.whole_ns) + " of it without losses";
+  text += absl::StrFormat(
+      " (%.1f %%)", 100.0 * static_cast<double>(times.whole_ns) / static_cast<double>(std::max<int64_t>(window_ns, 1)));
+  if (!trace.batches.empty())
+    text += "; 80 % or more of the time of " + Count(times.batches) + " of " + Count(trace.batches.size()) + " batches";
+  return text;
 }
 
 void AddRoutes(const Trace& trace, Lines* lines) {
@@ -137,6 +175,7 @@ std::string Text(const std::string& path, const Trace& trace, const DumpReport& 
                          Count(trace.gpu.size()) + " GPU records, " + Count(trace.calls.size()) + " calls, " +
                          Count(trace.overheads.size()) + " overheads, " + Count(trace.depths.size()) + " depths, " +
                          Count(trace.counters.size()) + " counters, " + Count(trace.samples.size()) + " samples");
+    lines.AddWrapped(0, "kernels    ", KernelText(trace));
   }
   for (const model::FiringRow& firing : trace.firings) {
     lines.AddWrapped(0, "fired      ",
@@ -224,6 +263,13 @@ std::string Json(const std::string& path, const Trace& trace, const DumpReport& 
                                   {"begin_ns", loss.begin_ns},
                                   {"end_ns", loss.end_ns},
                                   {"records", loss.records}});
+  }
+  if (const KernelTimes times = KernelTimesOf(trace); times.is_known) {
+    info["kernels"] = {{"recorded_ns", times.recorded_ns},
+                       {"without_losses_ns", times.whole_ns},
+                       {"batches_mostly_recorded", times.batches}};
+  } else {
+    info["kernels"] = nullptr;
   }
   info["attributes"] = ordered_json::object();
   for (const model::Attribute& attribute : trace.attributes) {

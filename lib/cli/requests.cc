@@ -46,6 +46,7 @@ struct Row {
   std::vector<uint64_t> batch_ids;
   std::string outcome;
   bool is_whole = false;
+  bool has_fired = false;  // a trigger of the incident
 };
 
 // Whether no event of the request's time was lost.
@@ -79,6 +80,8 @@ Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) 
   if (!is_known) made.queue_ns = kNotKnown;
   made.is_whole = is_known && request.end_known && IsAllRecorded(trace, request);
   for (const uint32_t batch : index.Batches(row)) made.batch_ids.push_back(trace.batches[batch].id);
+  made.has_fired = std::any_of(trace.firings.begin(), trace.firings.end(),
+                               [&](const model::FiringRow& firing) { return firing.request_id == request.id; });
   return made;
 }
 
@@ -128,7 +131,7 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
     const Row& row = rows[i];
     const RequestRow& request = *row.request;
     const int64_t arrived_ns = request.begin_ns - trace.clock.monotonic_ns + trace.clock.realtime_ns;
-    lines.Add(0, PadLeft(Duration(row.latency_ns), 10) +
+    lines.Add(0, (row.has_fired ? "*" : " ") + PadLeft(Duration(row.latency_ns), 9) +
                      PadLeft(row.queue_ns > 0    ? Duration(row.queue_ns)
                              : row.queue_ns == 0 ? "-"
                                                  : "?",
@@ -144,6 +147,10 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
     if (!stages.empty()) lines.AddWrapped(12, "", stages);
   }
   const auto shown_end = rows.begin() + static_cast<std::ptrdiff_t>(shown);
+  if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.has_fired; })) {
+    lines.Blank();
+    lines.Add(0, "* fired a trigger of this incident: pitot info says which");
+  }
   if (selected.has_gpu && std::any_of(rows.begin(), shown_end, IsAtMost)) {
     lines.Blank();
     lines.Add(0, "<= at most: by CUDA events, with the gaps between kernels");
@@ -260,6 +267,10 @@ void AddRequests(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"latency", "queue", "gpu", "begin"}))
       ->capture_default_str();
   command->add_flag("--json", options->json, "For programs: docs/cli.md");
+  command->footer(
+      "Marks: * before a request that fired a trigger of the incident; <= before a GPU time\n"
+      "that is at most so much (by CUDA events); - where it is not known; < before a time of\n"
+      "arrival that may have been earlier.");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Requests(*options);

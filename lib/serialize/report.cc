@@ -118,6 +118,29 @@ void Keep(Ranking* rows, size_t most, int64_t ns, uint32_t row) {
   if (rows->size() > most) rows->pop_back();
 }
 
+// What would keep more, by kind of loss; "" where no option would.
+const char* RemedyFor(model::LossReason reason) {
+  switch (reason) {
+    case model::LossReason::kOverwritten:
+    case model::LossReason::kCopying:
+      return "a larger Options::max_ring_bytes (a quarter of memory_budget_bytes at most); where many threads share "
+             "it, a larger memory_budget_bytes";
+    case model::LossReason::kReserve:
+    case model::LossReason::kRefused:
+    case model::LossReason::kRecycled:
+    case model::LossReason::kOpenRequests:
+      return "a larger Options::memory_budget_bytes";
+    case model::LossReason::kDepth:
+      return "no option: scopes within 62 others are not shown while open";
+    case model::LossReason::kClosedElsewhere:
+      return "no option: PITOT_ASYNC_SCOPE for what ends on another thread";
+    case model::LossReason::kUnreadable:
+    case model::LossReason::kDamaged:
+      break;
+  }
+  return "";
+}
+
 class Writer {
  public:
   explicit Writer(const Trace& trace) : trace_(trace), index_(trace), gpu_(trace, index_) {
@@ -860,6 +883,25 @@ class Writer {
     }
     if (trace_.losses.size() > kMaxLosses)
       lines_.Add(3, "and " + Count(trace_.losses.size() - kMaxLosses) + " more rows");
+    Remedies();
+  }
+
+  // Of each kind of loss that there is, once.
+  void Remedies() {
+    std::map<std::string, std::string> kinds;  // by remedy
+    std::vector<std::string> remedies;         // in order
+    std::set<model::LossReason> known;
+    for (const model::LossRow& loss : trace_.losses) {
+      const std::string remedy = RemedyFor(loss.reason);
+      if (remedy.empty() || !known.insert(loss.reason).second) continue;
+      std::string& names = kinds[remedy];
+      if (names.empty()) remedies.push_back(remedy);
+      names += (names.empty() ? "" : ", ") + std::string(model::LossReasonName(loss.reason));
+    }
+    if (remedies.empty()) return;
+    lines_.Blank();
+    lines_.Add(3, "what would keep more");
+    for (const std::string& remedy : remedies) lines_.AddWrapped(3, PadRight(kinds[remedy], 22) + "  ", remedy);
   }
 
   // The shown requests that ran between two moments: " 1) 3)".

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,6 +37,10 @@ constexpr size_t kMaxSpans = 5;    // per device
 constexpr size_t kMaxWaits = 5;
 constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxLosses = 8;
+
+// Of what the CUPTI collector lost, for want of memory.
+constexpr std::string_view kForMemory[] = {"overwritten", "decoded too late", "no buffer for CUPTI",
+                                           "an incident holds the memory", "no room to keep it"};
 
 // Why scopes were not timed by CUDA events: what the collector counts, of docs/gpu.md.
 struct UntimedReason {
@@ -442,6 +448,13 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
   }
   if (trace_.gpu_losses.size() > kMaxLosses)
     lines->Add(3, "and " + Count(trace_.gpu_losses.size() - kMaxLosses) + " more rows");
+  const bool is_for_memory =
+      std::any_of(trace_.gpu_losses.begin(), trace_.gpu_losses.end(), [&](const model::GpuLossRow& loss) {
+        const std::string_view reason = trace_.strings[loss.reason];
+        return std::find(std::begin(kForMemory), std::end(kForMemory), reason) != std::end(kForMemory);
+      });
+  if (is_for_memory)
+    lines->AddWrapped(3, "", "a larger CuptiOptions::memory_bytes would keep more: records, and a quarter for buffers");
 }
 
 }  // namespace pitot::report

@@ -389,6 +389,45 @@ TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
   CHECK(document["gpu_losses"][0]["records"] == 12);
 }
 
+TEST_CASE("info says how long kernels were recorded within the window", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  trace.depths[1].end_ns += incident::kMs;  // after the window
+  folder.Write("gpu.pitot", Dump(trace));
+  trace.depths.clear();
+  folder.Write("untold.pitot", Dump(trace));
+  folder.Write("none.pitot", Dump());
+
+  const Result text = folder.Run("info gpu.pitot");
+  const json with = json::parse(folder.Run("info gpu.pitot --json").out);
+
+  CheckColumns(text.out);
+  CHECK(text.out.find(
+            "kernels    recorded for 360.0 ms of the window's 1.00 s, 350.0 ms of it without losses (35.0 %);") !=
+        std::string::npos);
+  CHECK(text.out.find("of 0 of 1 batches") != std::string::npos);
+  CHECK(with["kernels"] ==
+        json{{"recorded_ns", 360000000}, {"without_losses_ns", 350000000}, {"batches_mostly_recorded", 0}});
+  CHECK(folder.Run("info untold.pitot").out.find("kernels    how long they were recorded is not known") !=
+        std::string::npos);
+  CHECK(json::parse(folder.Run("info untold.pitot --json").out)["kernels"].is_null());
+  CHECK(folder.Run("info none.pitot").out.find("kernels ") == std::string::npos);
+}
+
+TEST_CASE("requests that fired are marked, and the mark is explained", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const std::string both = folder.Run("requests dump.pitot --limit 2").out;
+  const std::string other = folder.Run("requests dump.pitot --route /segment").out;
+
+  CHECK(both.find("\n*  41.3 ms") != std::string::npos);
+  CHECK(both.find("\n   86.0 ms") != std::string::npos);
+  CHECK(both.find("\n* fired a trigger of this incident") != std::string::npos);
+  CHECK(other.find('*') == std::string::npos);
+  CHECK(folder.Run("requests --help").out.find("* before a request that fired a trigger") != std::string::npos);
+}
+
 TEST_CASE("an empty answer exits with 1", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());

@@ -275,6 +275,34 @@ TEST_CASE("why kernels were not recorded is said, and what to do about it", "[re
   }
 }
 
+TEST_CASE("what would have kept more is said of each kind of loss", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const auto with = [&](model::LossReason reason) {
+    trace.losses = {{model::kNone, reason, trace.window_begin_ns, trace.window_end_ns, 1, 0}};
+    return OneLine(Report(trace));
+  };
+  using model::LossReason;
+  const std::string said = "what would keep more ";
+
+  CHECK(Has(with(LossReason::kOverwritten), said + "overwritten a larger Options::max_ring_bytes"));
+  CHECK(Has(with(LossReason::kCopying), said + "overwritten in copy a larger Options::max_ring_bytes"));
+  CHECK(Has(with(LossReason::kReserve), said + "no room a larger Options::memory_budget_bytes"));
+  CHECK(Has(with(LossReason::kRefused), said + "no ring a larger Options::memory_budget_bytes"));
+  CHECK(Has(with(LossReason::kRecycled), said + "ring reused a larger Options::memory_budget_bytes"));
+  CHECK(Has(with(LossReason::kOpenRequests), said + "no room (requests) a larger Options::memory_budget_bytes"));
+  CHECK(Has(with(LossReason::kClosedElsewhere), said + "closed elsewhere no option: PITOT_ASYNC_SCOPE"));
+  CHECK(Has(with(LossReason::kDepth), said + "too deep no option: "));
+  for (const LossReason reason : {LossReason::kUnreadable, LossReason::kDamaged})
+    CHECK_FALSE(Has(with(reason), "what would keep more"));
+}
+
+TEST_CASE("what would have kept more of GPUs is said where memory was short", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  CHECK(Has(Report(trace), "a larger CuptiOptions::memory_bytes would keep more"));
+  trace.gpu_losses[0].reason = trace.strings.Add("PyTorch's profiler had CUPTI");
+  CHECK_FALSE(Has(Report(trace), "memory_bytes"));
+}
+
 TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();
