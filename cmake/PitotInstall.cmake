@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Install rules: find_package(pitot COMPONENTS trace core cuda_events cupti nvml nvtx reader c), pkg-config pitot and pitot_c, the
-# command line tool. The installed tree may be moved: nothing in it names the machine that built it.
+# Install rules: find_package(pitot COMPONENTS trace core cuda_events cupti nvml nvtx reader c), pkg-config pitot, pitot_c and one for
+# each collector, the command line tool. The installed tree may be moved: nothing in it names the machine that built it.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -72,6 +72,23 @@ file(RELATIVE_PATH pitot_pc_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /pr
 string(REGEX REPLACE "/$" "" pitot_pc_prefix "${pitot_pc_prefix}")
 configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+# Of each collector one that requires pitot.pc: its library comes before those.
+foreach(pitot_pc_collector cuda_events cupti nvml nvtx)
+  set(pitot_pc_collector_libs "")
+  if(NOT BUILD_SHARED_LIBS)
+    # As its target has them.
+    get_target_property(options pitot_${pitot_pc_collector} INTERFACE_LINK_OPTIONS)
+    foreach(option IN LISTS options)
+      if(option MATCHES "^LINKER:(.*)$")
+        string(APPEND pitot_pc_collector_libs " -Wl,${CMAKE_MATCH_1}")
+      endif()
+    endforeach()
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/pitot_collector.pc.in ${PROJECT_BINARY_DIR}/pitot_${pitot_pc_collector}.pc
+                 @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/pitot_${pitot_pc_collector}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
 
 if(TARGET pitot_c)
   install(FILES ${PROJECT_SOURCE_DIR}/bindings/c/include/pitot/c.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/pitot)

@@ -3,7 +3,8 @@
 """Uses the package as a stranger does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
 package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
-         core, cuda_events, cupti, nvml, nvtx and c, pkg-config, a component that is not there.
+         core, cuda_events, cupti, nvml, nvtx and c, pkg-config of the core and of the collectors, a component that is not
+         there; looks whether what README.md shows of collectors is what was built.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
          package and runs a program on that too; looks at what the libraries export.
 options  Configures the sources without the reader, alone and with all that needs it asked for.
@@ -18,6 +19,14 @@ import sys
 import common
 
 CONSUMER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
+
+
+COLLECTORS = "pitot_cuda_events pitot_cupti pitot_nvml pitot_nvtx"
+
+
+def without_comments(text):
+    """C++ on one line."""
+    return " ".join(" ".join(line.split("//")[0] for line in text.splitlines()).split())
 
 
 class Test:
@@ -79,12 +88,24 @@ class Test:
         folder = glob.glob(os.path.join(prefix, "lib*", "**", "pkgconfig"), recursive=True)
         if len(folder) != 1:
             common.fail(f"{package}.pc lies in {folder}")
-        flags = self.must_run(["pkg-config", "--cflags", "--libs", package], env={"PKG_CONFIG_PATH": folder[0]}).split()
+        flags = self.must_run(["pkg-config", "--cflags", "--libs", *package.split()], env={"PKG_CONFIG_PATH": folder[0]}).split()
         program = os.path.join(self.arguments.work, name)
         run_path = [f"-Wl,-rpath,{os.path.dirname(folder[0])}"] if run_path else []
         self.must_run([compiler or self.arguments.compiler, f"-std={standard}", os.path.join(CONSUMER, source), "-o", program,
                        *flags, *run_path])
         self.checked.append(f"{name} ({self.must_run([program]).strip()})")
+
+    def check_readme(self):
+        """What README.md shows of collectors stands in the program that was built with them, but for comments."""
+        with open(os.path.join(common.ROOT, "README.md"), encoding="utf-8") as file:
+            blocks = [part.split("```")[0] for part in file.read().split("```cpp\n")[1:]]
+        blocks = [block for block in blocks if "MakeCuptiCollector" in block]
+        with open(os.path.join(CONSUMER, "collectors.cc"), encoding="utf-8") as file:
+            built = without_comments(file.read())
+        missing = [line for block in blocks for line in block.splitlines() if without_comments(line) not in built]
+        if len(blocks) != 1 or missing:
+            common.fail(f"README.md shows collectors {len(blocks)} times; not in consumer/collectors.cc: {missing}")
+        self.checked.append("what README.md shows of collectors")
 
     def check_c(self, prefix, name):
         """The C API by find_package from a project without C++, and by pkg-config."""
@@ -100,6 +121,8 @@ class Test:
                            "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
         self.check_missing_component(prefix)
         self.check_pkg_config(prefix, "pkg_config", False)
+        self.check_pkg_config(prefix, "pkg_config_collectors", False, COLLECTORS, source="collectors.cc")
+        self.check_readme()
         with open(os.path.join(self.arguments.build, "CMakeCache.txt"), encoding="utf-8") as file:
             if "\nPITOT_BUILD_C:BOOL=ON\n" in file.read():
                 self.check_c(prefix, "c")
@@ -122,6 +145,7 @@ class Test:
         self.build_and_run("find_package_collectors_shared", f"-DCMAKE_PREFIX_PATH={prefix}",
                            "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
         self.check_pkg_config(prefix, "pkg_config_shared", True)
+        self.check_pkg_config(prefix, "pkg_config_collectors_shared", True, COLLECTORS, source="collectors.cc")
         self.check_c(prefix, "c_shared")
 
     def options(self):

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A server with collectors that the machine may have no use for.
+// A server with collectors that the machine may have no use for. README.md shows parts of it.
+#include <pitot/collect/cuda_events.h>
+#include <pitot/collect/cupti.h>
+#include <pitot/collect/nvml.h>
+#include <pitot/collect/nvtx.h>
+#include <pitot/pitot.h>
+
 #include <cstdio>
 
-#include "pitot/collect/cuda_events.h"
-#include "pitot/collect/cupti.h"
-#include "pitot/collect/nvml.h"
-#include "pitot/collect/nvtx.h"
-#include "pitot/pitot.h"
+namespace {
+
+void EnqueueForward(void* stream) { std::printf("stream %p, ", stream); }
+
+}  // namespace
 
 int main() {
   pitot::Recorder recorder = pitot::Recorder::Start(pitot::Options());
@@ -16,7 +22,11 @@ int main() {
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
   // Says whether libraries can find Pitot in this program, as it was linked.
   const pitot::Status nvtx = recorder.Add(pitot::MakeNvtxCollector());
-  { const pitot::CudaEventScope scope(nullptr, "forward"); }
+  void* const stream = nullptr;  // the default one
+  {
+    pitot::CudaEventScope scope(stream, "forward");
+    EnqueueForward(stream);
+  }
   recorder.Stop();
   std::printf("cupti: %s, nvml: %s, CUDA events: %s, NVTX: %s\n", pitot::StatusCodeName(cupti.code()),
               pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()),
