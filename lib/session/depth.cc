@@ -60,34 +60,42 @@ void Session::ApplyGoverned(Depth depth) noexcept {
   ApplyDepth(depth, [this] { return fixed_depth_.load() == Depth::kAuto; });
 }
 
-// Tells collectors how deep to record, if they are not told yet and `may`, which is asked under the lock.
+// Puts the process at a depth if `may`, which is asked under the lock.
 template <class May> void Session::ApplyDepth(Depth depth, May may) noexcept {
-  if (!EnterHost()) return;
   if (depth == Depth::kAuto) depth = Depth::kScopes;  // until the governor's next tick
   const std::lock_guard depth_lock(depth_mutex_);
-  if (may() && depth != depth_) {
-    try {
-      for (Collector* collector : Collectors()) collector->SetDepth(depth);
-      depth_ = depth;
-    } catch (const std::bad_alloc&) {
-      // The next time.
-    }
+  if (may()) depth_ = depth;
+  TellCollectors();
+}
+
+// How deep a collector is to record now. Called with depth_mutex_ held.
+Depth Session::DueOf(const Governed& governed) const noexcept {
+  if (fixed_depth_.load() != Depth::kAuto) return depth_;
+  const uint32_t depths = governed.depths & DepthsUpTo(depth_);
+  return static_cast<Depth>(std::bit_width(depths | BitOf(Depth::kScopes)) - 1);
+}
+
+// Those that are not told yet. Called with depth_mutex_ held.
+void Session::TellCollectors() noexcept {
+  if (!EnterHost()) return;
+  for (Governed& governed : governed_) {
+    const Depth due = DueOf(governed);
+    if (governed.told != due) governed.collector->SetDepth(governed.told = due);
   }
   LeaveHost();
 }
 
 // With the first collector: without one there is nothing to govern. Called with depth_mutex_ held.
-void Session::MakeGovernor(Depth deepest) noexcept {
+void Session::MakeGovernor() noexcept {
   governor::Options options;
   options.budget_percent = options_.values.overhead_budget_percent;
   // Of the process: a fleet that started together must not switch together.
   options.seed = static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)) ^ reinterpret_cast<uintptr_t>(this);
   governor_ = governor::Governor::Make(options);
   if (governor_ == nullptr) return;
-  governor_->SetAvailable(DepthsUpTo(deepest));
+  governor_->SetAvailable(BitOf(Depth::kScopes));  // until the watcher has asked
   governor_->Tick(ClockNs(CLOCK_MONOTONIC));
   noting_.store(governor_.get());
-  sem_post(&wake_);
 }
 
 void Session::NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept {
@@ -112,19 +120,33 @@ bool Session::IsGoverned() {
 }
 
 void Session::Govern() noexcept {
-  if (!EnterHost()) return;
-  Depth depth = Depth::kScopes;
-  try {
-    Depth deepest = Depth::kScopes;
-    for (Collector* collector : Collectors()) deepest = std::max(deepest, collector->Deepest());
+  const uint32_t depths = AskDepths();
+  Depth depth;
+  {
     const std::lock_guard lock(depth_mutex_);
-    governor_->SetAvailable(DepthsUpTo(deepest));
+    governor_->SetAvailable(depths);
     depth = governor_->Tick(ClockNs(CLOCK_MONOTONIC));
-  } catch (const std::bad_alloc&) {
-    // The next tick.
   }
-  LeaveHost();
   ApplyGoverned(depth);
+}
+
+// What any collector offers at present.
+uint32_t Session::AskDepths() noexcept {
+  uint32_t all = BitOf(Depth::kScopes);
+  for (size_t i = 0;; ++i) {
+    Collector* collector;
+    {
+      const std::lock_guard lock(depth_mutex_);
+      if (i == governed_.size()) return all;
+      collector = governed_[i].collector;
+    }
+    if (!EnterHost()) return all;
+    const uint32_t depths = collector->Depths();
+    LeaveHost();
+    const std::lock_guard lock(depth_mutex_);
+    governed_[i].depths = depths;
+    all |= depths;
+  }
 }
 
 // All is recorded from now on, for so long.

@@ -229,6 +229,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   const auto has_room = [&] {
     try {
       collectors_.reserve(collectors_.size() + 1);
+      governed_.reserve(governed_.size() + 1);
       refused_.erase(collector->Name());
       return true;
     } catch (const std::bad_alloc&) {
@@ -239,9 +240,11 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
     const std::lock_guard depth_lock(depth_mutex_);
     const std::lock_guard lock(mutex_);
     if (!stopping_ && has_room()) {
-      if (governor_ == nullptr) MakeGovernor(collector->Deepest());
-      collector->SetDepth(depth_);
+      if (governor_ == nullptr) MakeGovernor();
+      governed_.push_back({collector.get()});
       collectors_.push_back(std::move(collector));
+      TellCollectors();
+      sem_post(&wake_);  // what it offers is asked for
       return {};
     }
   }

@@ -75,6 +75,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     std::unique_ptr<governor::Report> overhead;  // null: nothing governs
   };
 
+  // A collector, and how deep it records.
+  struct Governed {
+    Collector* collector;
+    uint32_t depths = 0;        // Collector::Depths, when it was last asked
+    Depth told = Depth::kAuto;  // kAuto: nothing yet
+  };
+
   // Hands on what fires on a request or a scope, with when that began.
   class OpenedSink final : public FiringSink {
    public:
@@ -125,12 +132,15 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // How deep (depth.cc). On any thread.
   template <class May> void ApplyDepth(Depth depth, May may) noexcept;
   void ApplyGoverned(Depth depth) noexcept;
-  void MakeGovernor(Depth deepest) noexcept;
+  Depth DueOf(const Governed& governed) const noexcept;
+  void TellCollectors() noexcept;
+  void MakeGovernor() noexcept;
   void CountDepth(DepthStats* stats) noexcept;
   void NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept;
   // On the watcher.
   bool IsGoverned();
   void Govern() noexcept;
+  uint32_t AskDepths() noexcept;
   void ArmFor(int64_t ns) noexcept;
   int64_t ArmForLateRequests() noexcept;
   std::unique_ptr<governor::Report> GetOverhead();
@@ -178,7 +188,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   std::atomic<Depth> fixed_depth_;                    // kAuto: none
   std::mutex depth_mutex_;                            // before mutex_
-  Depth depth_;                                       // guarded by depth_mutex_: that collectors were told
+  Depth depth_;                                       // of the process; guarded by depth_mutex_
+  std::vector<Governed> governed_;                    // guarded by depth_mutex_; more may come, none goes
   std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, but for Note
   std::atomic<governor::Governor*> noting_{nullptr};  // the same, for threads of the host
   std::atomic<bool> has_batches_{false};              // they are the works, else requests are
