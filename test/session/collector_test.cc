@@ -6,8 +6,10 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "fakes/serializers.h"
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
 #include "session/host.h"
@@ -29,6 +31,9 @@ struct Seen {
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
   std::atomic<Depth> depth{Depth::kAuto};
+  std::atomic<int> telling{0}, told_at_once{0};
+  fakes::Gate gate;  // for what is told at kKernels, if is_gated
+  bool is_gated = false;
 };
 
 struct FakeCollector final : pitot::Collector {
@@ -43,7 +48,12 @@ struct FakeCollector final : pitot::Collector {
     ++seen->asked_depths;
     return seen->depths;
   }
-  void SetDepth(Depth depth) noexcept override { seen->depth = depth; }
+  void SetDepth(Depth depth) noexcept override {
+    if (++seen->telling > 1) ++seen->told_at_once;
+    if (depth == Depth::kKernels && seen->is_gated) seen->gate.Pass();
+    seen->depth = depth;
+    --seen->telling;
+  }
   Status Pause() noexcept override { return ++seen->paused, Status(); }
   Status Resume() noexcept override {
     ++seen->resumed;
@@ -286,6 +296,91 @@ TEST_CASE("only depths at which a collector records more are tried", "[collector
   }
   CHECK(Attribute(withheld, "overhead.ops") != "");
   CHECK(Attribute(offered, "overhead.ops") != "");
+}
+
+namespace {
+
+// Where a collector does not come back from being told kKernels until the gate is open.
+struct GatedHost : Host {
+  GatedHost() { seen.is_gated = true; }
+  ~GatedHost() {
+    seen.gate.open = true;
+    recorder.Stop();
+  }
+  bool StartAt(Depth depth) {
+    options.depth = depth;
+    return Start() && recorder.Add(std::make_unique<FakeCollector>(&seen)).ok();
+  }
+  Seen seen;
+};
+
+}  // namespace
+
+TEST_CASE("while a collector does not come back from being told, incidents are written and stats read",
+          "[collector][depth]") {
+  GatedHost host;
+  std::thread telling;
+  SECTION("by the governor") {
+    REQUIRE(host.StartAt(Depth::kAuto));
+    REQUIRE(host.TriggerAndFlush());
+  }
+  SECTION("by the host") {
+    REQUIRE(host.StartAt(Depth::kScopes));
+    telling = std::thread([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
+  }
+  const bool is_reached = host.seen.gate.WaitUntilReached();
+  const size_t before = host.traces().size();
+
+  const bool is_written = host.TriggerAndFlush();
+  const pitot::DepthStats stats = host.recorder.Stats().depth;
+  const bool has_left = host.seen.gate.left;
+
+  host.seen.gate.open = true;
+  if (telling.joinable()) telling.join();
+  CHECK(is_reached);
+  CHECK(is_written);
+  CHECK(host.traces().size() == before + 1);
+  CHECK(stats.depth == Depth::kKernels);
+  CHECK_FALSE(has_left);
+  CHECK(fakes::WaitUntil([&] { return host.seen.depth == Depth::kKernels; }));
+}
+
+TEST_CASE("what was fixed last is told last, however long a collector takes", "[collector][depth]") {
+  GatedHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  std::thread first([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
+  const bool is_reached = host.seen.gate.WaitUntilReached();
+  std::atomic<bool> is_told{false};
+  std::thread second([&] {
+    (void)host.recorder.SetDepth(Depth::kGraphs);
+    is_told = true;
+  });
+  const bool is_fixed = fakes::WaitUntil([&] { return host.recorder.Stats().depth.depth == Depth::kGraphs; });
+  const bool was_told_early = is_told;
+
+  host.seen.gate.open = true;
+  first.join();
+  second.join();
+
+  CHECK(is_reached);
+  CHECK(is_fixed);
+  CHECK_FALSE(was_told_early);
+  CHECK(host.seen.depth == Depth::kGraphs);
+  CHECK(host.seen.told_at_once == 0);
+}
+
+TEST_CASE("the governor's depth is told to a collector that comes back from another", "[collector][depth]") {
+  GatedHost host;
+  REQUIRE(host.StartAt(Depth::kAuto));
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.seen.gate.WaitUntilReached());
+  host.seen.depths = 0;
+  REQUIRE(session_test::Rounds(&host).Pass());
+
+  host.seen.gate.open = true;
+
+  CHECK(fakes::WaitUntil([&] { return host.seen.gate.left && host.seen.depth == Depth::kScopes; }));
+  CHECK(host.seen.told_at_once == 0);
 }
 
 TEST_CASE("a request that becomes late while it is open has all recorded until it has ended", "[collector][depth]") {
