@@ -18,6 +18,9 @@ enum class Depth : uint8_t {
   kAuto = 255,   // as much as Options::overhead_budget_percent allows, all where a request is slow
 };
 
+// Of a set of depths.
+constexpr uint32_t BitOf(Depth depth) noexcept { return 1u << static_cast<uint32_t>(depth); }
+
 PITOT_NAMESPACE_END
 
 #endif  // PITOT_DEPTH_H_

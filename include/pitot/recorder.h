@@ -35,10 +35,10 @@ class PITOT_EXPORT Recorder {
  public:
   // Not running: status() is kNotRunning.
   Recorder() noexcept;
-  // Starts the recorder of this process: maps nothing but what it needs, starts two threads, opens the gate. Call it
-  // early in main; in a server that forks workers, in each worker. Errors (in status()): kInvalidArgument names the
-  // wrong field; kAlreadyRunning (also another copy of the library); kResourceExhausted; kUnavailable; kDisabled when
-  // the environment says PITOT_OFF=1. Cost: about 1 ms.
+  // Starts the recorder of this process: maps nothing but what it needs, starts two threads (the first collector brings
+  // a third), opens the gate. Call it early in main; in a server that forks workers, in each worker. Errors (in
+  // status()): kInvalidArgument names the wrong field; kAlreadyRunning (also another copy of the library);
+  // kResourceExhausted; kUnavailable; kDisabled when the environment says PITOT_OFF=1. Cost: about 1 ms.
   static Recorder Start(const Options& options) noexcept;
   Recorder(Recorder&&) noexcept;
   Recorder& operator=(Recorder&&) noexcept;
@@ -75,7 +75,8 @@ class PITOT_EXPORT Recorder {
 
   // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`,
   // then cut off and left unnamed); one that waits for its post window is written with what there is. A trigger,
-  // serializer or hook that is being called is waited for, up to two seconds more, then left alone. Idempotent.
+  // serializer, hook or collector that is being called is waited for, up to two seconds more, then left alone.
+  // Idempotent.
   void Stop(uint32_t timeout_ms = 5000) noexcept;
 
  private:

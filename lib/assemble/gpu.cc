@@ -12,7 +12,7 @@
 
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
-Depth Collector::Deepest() const noexcept { return Depth::kScopes; }
+uint32_t Collector::Depths() const noexcept { return 0; }
 void Collector::SetDepth(Depth) noexcept {}
 Status Collector::Pause() noexcept { return {}; }
 Status Collector::Resume() noexcept { return {}; }

@@ -64,7 +64,7 @@ class Contrast {
     double deviation[kTerms][kTerms] = {};  // products of deviations from them
   };
 
-  const int64_t half_life_ns_;
+  int64_t half_life_ns_;
   Sums sums_;
 };
 

@@ -60,10 +60,9 @@ Depth Governor::Arm(int64_t now_ns, int64_t until_ns) noexcept {
 }
 
 void Governor::SetAvailable(uint32_t depths) noexcept {
-  policy_.SetAvailable(now_ns_, depths);
+  const uint32_t changed = policy_.SetAvailable(now_ns_, depths);
   for (uint32_t i = 0; i < kDepths; ++i) {
-    const Depth depth = static_cast<Depth>(i);
-    if (!policy_.IsAvailable(depth) && round_.Uses(depth)) return VoidRound();
+    if ((changed >> i & 1) != 0 && round_.Uses(static_cast<Depth>(i))) return VoidRound();
   }
 }
 

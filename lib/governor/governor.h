@@ -60,7 +60,8 @@ class Governor {
   // costs: armed time is no part of any measurement, and only up to three quarters of the budget are kept back for it.
   Depth Arm(int64_t now_ns, int64_t until_ns) noexcept;
   static constexpr int64_t kLongestArmNs = 60'000'000'000;
-  // Which depths can be had, of BitOf. Scopes always can. In force with the next Tick or Arm.
+  // At which depths more is recorded than at the one before, of BitOf; at scopes always. What was measured of a depth
+  // is forgotten when others before it come or go. In force with the next Tick or Arm.
   void SetAvailable(uint32_t depths) noexcept;
 
   Report GetReport() const noexcept;

@@ -39,7 +39,9 @@ const char* NameOf(Depth depth) noexcept {
 }
 
 Policy::Policy(double budget, Depth fixed) noexcept
-    : budget_(budget), fixed_(fixed), base_(fixed == Depth::kAuto ? Depth::kScopes : fixed) {}
+    : budget_(budget), fixed_(fixed), base_(fixed == Depth::kAuto ? Depth::kScopes : fixed) {
+  for (uint32_t i = 0; i < kDepths; ++i) levels_[i].before = BitOf(static_cast<Depth>(i)) - 1;
+}
 
 Depth Policy::deepest() const noexcept {
   return static_cast<Depth>(31 - static_cast<uint32_t>(__builtin_clz(available_)));
@@ -52,14 +54,25 @@ Depth Policy::NextDeeper() const noexcept {
   return base_;
 }
 
-void Policy::SetAvailable(int64_t now_ns, uint32_t depths) noexcept {
+uint32_t Policy::SetAvailable(int64_t now_ns, uint32_t depths) noexcept {
+  const uint32_t was_available = available_;
   available_ = (depths & kAllDepths) | BitOf(Depth::kScopes);
-  const Depth wanted = fixed_ == Depth::kAuto ? base_ : fixed_;
-  uint32_t i = IndexOf(wanted);
+  uint32_t changed = was_available & ~available_;
+  for (uint32_t i = 1; i < kDepths; ++i) {
+    const uint32_t bit = BitOf(static_cast<Depth>(i)), before = available_ & (bit - 1);
+    if ((available_ & bit) == 0 || levels_[i].before == before) continue;
+    levels_[i] = {};
+    levels_[i].before = before;
+    changed |= bit;
+  }
+  uint32_t i = IndexOf(fixed_ == Depth::kAuto ? base_ : fixed_);
   while (!IsAvailable(static_cast<Depth>(i))) --i;
+  const bool is_unknown = fixed_ == Depth::kAuto && (changed >> i & 1) != 0;
+  while (is_unknown && i > 0 && !(IsAvailable(static_cast<Depth>(i)) && IsWithin(now_ns, static_cast<Depth>(i)))) --i;
   const Depth depth = static_cast<Depth>(i);
-  if (depth < base_) StepTo(now_ns, depth, "no longer available");
+  if (depth < base_) StepTo(now_ns, depth, IsAvailable(base_) ? "not measured as it is now" : "no longer available");
   if (depth > base_) StepTo(now_ns, depth, "available");
+  return changed;
 }
 
 Overhead Policy::Mean(int64_t now_ns, Depth depth) const noexcept {

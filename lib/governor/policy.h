@@ -16,7 +16,6 @@ inline constexpr uint32_t kDepths = 4;  // kScopes to kOps
 inline constexpr uint32_t kAllDepths = (1u << kDepths) - 1;
 
 constexpr uint32_t IndexOf(Depth depth) noexcept { return static_cast<uint32_t>(depth); }
-constexpr uint32_t BitOf(Depth depth) noexcept { return 1u << IndexOf(depth); }
 const char* NameOf(Depth depth) noexcept;
 
 // A change of the base depth.
@@ -32,7 +31,9 @@ class Policy {
   // `fixed`: the depth to hold, kAuto to govern.
   Policy(double budget, Depth fixed) noexcept;
 
-  void SetAvailable(int64_t now_ns, uint32_t depths) noexcept;
+  // Returns those that are gone, or no longer record what they did, because others before them came or went: what was
+  // measured of those is forgotten.
+  uint32_t SetAvailable(int64_t now_ns, uint32_t depths) noexcept;
   // Share of the time, 0 to 1, that is recorded at full depth for other reasons than these.
   void SetArmedShare(double share) noexcept { armed_share_ = share; }
   // How steep the tail is now (Classes::TailSteepness).
@@ -72,6 +73,7 @@ class Policy {
     int64_t probe_after_ns = INT64_MIN;
     int64_t base_after_ns = INT64_MIN;
     int64_t base_pause_ns = 0;
+    uint32_t before = 0;  // those available before it: it has what they have, too
   };
 
   bool IsWithin(int64_t now_ns, Depth depth) const noexcept;

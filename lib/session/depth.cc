@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Session on depth: what the host has fixed, or what the governor says; and all of it where a request is slow.
+#include <pthread.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "base/clock.h"
 #include "pitot/outcome.h"
@@ -48,46 +51,78 @@ Status Session::SetDepth(Depth depth) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (depth > Depth::kOps && depth != Depth::kAuto)
     return Said(Status(StatusCode::kInvalidArgument, "SetDepth: no such depth"));
-  ApplyDepth(depth, [this, depth] {
+  {
+    const std::lock_guard lock(depth_mutex_);
     fixed_depth_.store(depth);
-    return true;
-  });
+    depth_ = depth != Depth::kAuto ? depth : Depth::kScopes;  // until the governor's next tick
+  }
+  TellCollectors();
   return {};
 }
 
-// What the governor says, unless the host has fixed a depth meanwhile.
+// What the governor says, unless the host has fixed a depth meanwhile. Called with depth_mutex_ held.
 void Session::ApplyGoverned(Depth depth) noexcept {
-  ApplyDepth(depth, [this] { return fixed_depth_.load() == Depth::kAuto; });
+  if (fixed_depth_.load() != Depth::kAuto) return;
+  depth_ = depth;
+  const auto is_untold = [this](const Governed& governed) { return governed.told != DueOf(governed); };
+  if (std::any_of(governed_.begin(), governed_.end(), is_untold)) sem_post(&tell_);
 }
 
-// Tells collectors how deep to record, if they are not told yet and `may`, which is asked under the lock.
-template <class May> void Session::ApplyDepth(Depth depth, May may) noexcept {
-  if (!EnterHost()) return;
-  if (depth == Depth::kAuto) depth = Depth::kScopes;  // until the governor's next tick
-  const std::lock_guard depth_lock(depth_mutex_);
-  if (may() && depth != depth_) {
-    try {
-      for (Collector* collector : Collectors()) collector->SetDepth(depth);
-      depth_ = depth;
-    } catch (const std::bad_alloc&) {
-      // The next time.
+// How deep a collector is to record now. Called with depth_mutex_ held.
+Depth Session::DueOf(const Governed& governed) const noexcept {
+  if (fixed_depth_.load() != Depth::kAuto) return depth_;
+  const uint32_t depths = governed.depths & DepthsUpTo(depth_);
+  return static_cast<Depth>(std::bit_width(depths | BitOf(Depth::kScopes)) - 1);
+}
+
+// Returns when what was due before the call is told: waits for collectors, and for another who tells them. Each is told
+// what is due by then; whoever makes something else due meanwhile has it told after this.
+void Session::TellCollectors() noexcept {
+  const std::lock_guard tell_lock(tell_mutex_);
+  for (size_t i = 0;; ++i) {
+    Collector* collector;
+    Depth due;
+    {
+      const std::lock_guard lock(depth_mutex_);
+      if (i == governed_.size()) return;
+      collector = governed_[i].collector;
+      due = DueOf(governed_[i]);
+      if (std::exchange(governed_[i].told, due) == due) continue;
     }
+    if (!EnterHost()) return;
+    collector->SetDepth(due);
+    LeaveHost();
   }
-  LeaveHost();
+}
+
+void Session::Tell() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-depth");
+  for (;;) {
+    while (sem_wait(&tell_) != 0) {}
+    while (sem_trywait(&tell_) == 0) {}  // one round serves all who woke it
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) {
+        teller_done_ = true;
+        changed_.notify_all();
+        return;
+      }
+    }
+    TellCollectors();
+  }
 }
 
 // With the first collector: without one there is nothing to govern. Called with depth_mutex_ held.
-void Session::MakeGovernor(Depth deepest) noexcept {
+void Session::MakeGovernor() noexcept {
   governor::Options options;
   options.budget_percent = options_.values.overhead_budget_percent;
   // Of the process: a fleet that started together must not switch together.
   options.seed = static_cast<uint64_t>(ClockNs(CLOCK_MONOTONIC)) ^ reinterpret_cast<uintptr_t>(this);
   governor_ = governor::Governor::Make(options);
   if (governor_ == nullptr) return;
-  governor_->SetAvailable(DepthsUpTo(deepest));
+  governor_->SetAvailable(BitOf(Depth::kScopes));  // until the watcher has asked
   governor_->Tick(ClockNs(CLOCK_MONOTONIC));
   noting_.store(governor_.get());
-  sem_post(&wake_);
 }
 
 void Session::NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept {
@@ -112,30 +147,36 @@ bool Session::IsGoverned() {
 }
 
 void Session::Govern() noexcept {
-  if (!EnterHost()) return;
-  Depth depth = Depth::kScopes;
-  try {
-    Depth deepest = Depth::kScopes;
-    for (Collector* collector : Collectors()) deepest = std::max(deepest, collector->Deepest());
+  const uint32_t depths = AskDepths();
+  const std::lock_guard lock(depth_mutex_);
+  governor_->SetAvailable(depths);
+  ApplyGoverned(governor_->Tick(ClockNs(CLOCK_MONOTONIC)));
+}
+
+// What any collector offers at present.
+uint32_t Session::AskDepths() noexcept {
+  uint32_t all = BitOf(Depth::kScopes);
+  for (size_t i = 0;; ++i) {
+    Collector* collector;
+    {
+      const std::lock_guard lock(depth_mutex_);
+      if (i == governed_.size()) return all;
+      collector = governed_[i].collector;
+    }
+    if (!EnterHost()) return all;
+    const uint32_t depths = collector->Depths();
+    LeaveHost();
     const std::lock_guard lock(depth_mutex_);
-    governor_->SetAvailable(DepthsUpTo(deepest));
-    depth = governor_->Tick(ClockNs(CLOCK_MONOTONIC));
-  } catch (const std::bad_alloc&) {
-    // The next tick.
+    governed_[i].depths = depths;
+    all |= depths;
   }
-  LeaveHost();
-  ApplyGoverned(depth);
 }
 
 // All is recorded from now on, for so long.
 void Session::ArmFor(int64_t ns) noexcept {
-  Depth depth;
-  {
-    const std::lock_guard lock(depth_mutex_);
-    const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
-    depth = governor_->Arm(now_ns, now_ns + ns);
-  }
-  ApplyGoverned(depth);
+  const std::lock_guard lock(depth_mutex_);
+  const int64_t now_ns = ClockNs(CLOCK_MONOTONIC);
+  ApplyGoverned(governor_->Arm(now_ns, now_ns + ns));
 }
 
 // Where a request that is open is late, or joined a batch late. Returns in how many ns the next becomes late.

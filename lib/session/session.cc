@@ -43,12 +43,14 @@ Session::Session(OwnedOptions options)
       depth_(options_.values.depth != Depth::kAuto ? options_.values.depth : Depth::kScopes),
       budget_(options_.values.max_incidents_per_cause_and_hour) {
   sem_init(&wake_, 0, 0);
+  sem_init(&tell_, 0, 0);
 }
 
 Session::~Session() {
   Stop(0);
   if (is_claimed_) trace::ReleaseProcess();
   sem_destroy(&wake_);
+  sem_destroy(&tell_);
 }
 
 std::shared_ptr<Session> Session::Start(const Options& options, Status* status) noexcept {
@@ -105,20 +107,9 @@ Status Session::StartThreads() {
   names_refused_before_ = trace::NamesRefused();
   running_.store(true);
   try {
-    const base::SignalsBlocked blocked;  // the threads inherit it
-    const auto start = [this](std::thread* thread, void (Session::*run)()) {
-      *thread = std::thread([this, run] {
-        (this->*run)();
-        EndThread();
-      });
-      const std::lock_guard lock(mutex_);
-      ++threads_running_;
-    };
-    start(&watcher_, &Session::Watch);
-    start(&worker_, &Session::Work);
-    clockid_t clock;
-    if (pthread_getcpuclockid(watcher_.native_handle(), &clock) == 0) own_clocks_[0].store(clock);
-    if (pthread_getcpuclockid(worker_.native_handle(), &clock) == 0) own_clocks_[1].store(clock);
+    const std::lock_guard lock(mutex_);
+    StartThread(&watcher_, &own_clocks_[0], &Session::Watch);
+    StartThread(&worker_, &own_clocks_[1], &Session::Work);
   } catch (const std::exception& e) {
     Stop(0);
     return Error(StatusCode::kResourceExhausted, "cannot start a thread: %s", e.what());
@@ -131,6 +122,18 @@ Status Session::StartThreads() {
   trace::SetRequestObserver(this, 0);
   trace::RefreshLateness();  // routes may remember the triggers of a former recorder
   return {};
+}
+
+// Called with mutex_ held. Throws system_error.
+void Session::StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept) {
+  const base::SignalsBlocked blocked;  // it inherits that
+  *thread = std::thread([this, run] {
+    (this->*run)();
+    EndThread();
+  });
+  ++threads_running_;
+  clockid_t id;
+  if (pthread_getcpuclockid(thread->native_handle(), &id) == 0) clock->store(id);
 }
 
 bool Session::IsOfThisProcess() const noexcept { return fork_epoch_ == trace::ForkEpoch(); }
@@ -229,25 +232,31 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   const auto has_room = [&] {
     try {
       collectors_.reserve(collectors_.size() + 1);
+      governed_.reserve(governed_.size() + 1);
       refused_.erase(collector->Name());
+      if (!teller_.joinable()) StartThread(&teller_, &own_clocks_[2], &Session::Tell);
       return true;
-    } catch (const std::bad_alloc&) {
+    } catch (const std::exception&) {
       return false;
     }
   };
-  {
+  const auto add = [&] {
     const std::lock_guard depth_lock(depth_mutex_);
     const std::lock_guard lock(mutex_);
-    if (!stopping_ && has_room()) {
-      if (governor_ == nullptr) MakeGovernor(collector->Deepest());
-      collector->SetDepth(depth_);
-      collectors_.push_back(std::move(collector));
-      return {};
-    }
+    if (stopping_ || !has_room()) return false;
+    if (governor_ == nullptr) MakeGovernor();
+    governed_.push_back({collector.get()});
+    collectors_.push_back(std::move(collector));
+    return true;
+  };
+  if (add()) {
+    TellCollectors();
+    sem_post(&wake_);  // what it offers is asked for
+    return {};
   }
   collector->Stop();
   if (Status s = status(); !s.ok()) return s;
-  return Said(Status(StatusCode::kResourceExhausted, "no memory for another collector"));
+  return Said(Status(StatusCode::kResourceExhausted, "no memory or thread for another collector"));
 }
 
 // Incidents say it, too.
@@ -384,10 +393,12 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   }
   priority_.Hurry();  // the host waits now
   sem_post(&wake_);
+  sem_post(&tell_);
   {
     std::unique_lock lock(mutex_);
-    const auto idle = [this] { return watcher_done_ && copied_ == nullptr && !worker_busy_; };
+    const auto idle = [this] { return watcher_done_ && teller_done_ && copied_ == nullptr && !worker_busy_; };
     if (!watcher_.joinable()) watcher_done_ = true;
+    if (!teller_.joinable()) teller_done_ = true;
     if (!changed_.wait_until(lock, deadline, idle)) give_up_.store(true);
     changed_.notify_all();
   }
@@ -434,14 +445,17 @@ bool Session::JoinThreads() noexcept {
   if (is_over) {
     if (watcher_.joinable()) watcher_.join();
     if (worker_.joinable()) worker_.join();
+    if (teller_.joinable()) teller_.join();
     return true;
   }
-  Log(LogLevel::kWarning, "a serializer, hook or trigger did not return in time after Stop; its thread is left");
+  Log(LogLevel::kWarning,
+      "a serializer, hook, trigger or collector did not return in time after Stop; its thread is left");
   is_silent_.store(true);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
   while (inside_host_.load() != 0 && std::chrono::steady_clock::now() < deadline) sched_yield();
   if (watcher_.joinable()) watcher_.detach();
   if (worker_.joinable()) worker_.detach();
+  if (teller_.joinable()) teller_.detach();
   return false;
 }
 

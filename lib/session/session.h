@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. Two threads: the
-// watcher, at normal priority, collects firings, looks for stalls and copies rings; the worker, at idle priority, does
-// the rest.
+// The conductor: opens the gate, listens to triggers, takes snapshots and has incidents written. Threads: the watcher,
+// at normal priority, collects firings, looks for stalls, governs depth and copies rings; the worker, at idle priority,
+// does the rest; with the first collector comes the teller, which tells collectors their depth and may wait for them.
 #ifndef PITOT_LIB_SESSION_SESSION_H_
 #define PITOT_LIB_SESSION_SESSION_H_
 
@@ -75,6 +75,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     std::unique_ptr<governor::Report> overhead;  // null: nothing governs
   };
 
+  // A collector, and how deep it records.
+  struct Governed {
+    Collector* collector;
+    uint32_t depths = 0;        // Collector::Depths, when it was last asked
+    Depth told = Depth::kAuto;  // kAuto: nothing yet
+  };
+
   // Hands on what fires on a request or a scope, with when that began.
   class OpenedSink final : public FiringSink {
    public:
@@ -104,6 +111,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool Proceed() noexcept override;
 
   Status StartThreads();
+  void StartThread(std::thread* thread, std::atomic<clockid_t>* clock, void (Session::*run)() noexcept);
   Status Said(Status status) const noexcept;
   bool IsOfThisProcess() const noexcept;
   Stats Count() noexcept;
@@ -123,14 +131,16 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status Refuse(const Collector& collector, Status why) noexcept;
 
   // How deep (depth.cc). On any thread.
-  template <class May> void ApplyDepth(Depth depth, May may) noexcept;
-  void ApplyGoverned(Depth depth) noexcept;
-  void MakeGovernor(Depth deepest) noexcept;
+  Depth DueOf(const Governed& governed) const noexcept;
+  void TellCollectors() noexcept;
+  void MakeGovernor() noexcept;
   void CountDepth(DepthStats* stats) noexcept;
   void NoteWork(uint32_t work_class, uint64_t duration_ns) noexcept;
   // On the watcher.
   bool IsGoverned();
   void Govern() noexcept;
+  uint32_t AskDepths() noexcept;
+  void ApplyGoverned(Depth depth) noexcept;
   void ArmFor(int64_t ns) noexcept;
   int64_t ArmForLateRequests() noexcept;
   std::unique_ptr<governor::Report> GetOverhead();
@@ -147,6 +157,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void CopyIfDue(bool at_once);
   void KeepCollected(Incident* incident);
   void HurryWorker() noexcept;
+
+  // The teller.
+  void Tell() noexcept;
 
   // The worker.
   void Work() noexcept;
@@ -176,9 +189,12 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
       files_failed_{0};
 
+  std::mutex tell_mutex_;                             // held while collectors are told; before all others
+  sem_t tell_;                                        // of the teller
   std::atomic<Depth> fixed_depth_;                    // kAuto: none
-  std::mutex depth_mutex_;                            // before mutex_
-  Depth depth_;                                       // guarded by depth_mutex_: that collectors were told
+  std::mutex depth_mutex_;                            // before mutex_; not held in any call of a collector
+  Depth depth_;                                       // of the process; guarded by depth_mutex_
+  std::vector<Governed> governed_;                    // guarded by depth_mutex_; more may come, none goes
   std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, but for Note
   std::atomic<governor::Governor*> noting_{nullptr};  // the same, for threads of the host
   std::atomic<bool> has_batches_{false};              // they are the works, else requests are
@@ -205,7 +221,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   bool reserve_in_use_ = false;       // from the copy until the worker has made a trace of it
   bool worker_busy_ = false;
   bool stopping_ = false;
-  bool watcher_done_ = false;
+  bool watcher_done_ = false, teller_done_ = false;
   uint64_t flush_asked_ = 0, flush_done_ = 0;
   Hooks hooks_;
   Stats last_stats_;  // when it was stopped
@@ -233,7 +249,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   std::mutex stop_mutex_;
   std::thread watcher_, worker_;
-  std::atomic<clockid_t> own_clocks_[2]{};  // CPU time of the two; 0: unknown
+  std::thread teller_;                      // guarded by mutex_ until nothing is added any more
+  std::atomic<clockid_t> own_clocks_[3]{};  // CPU time of these; 0: unknown
 };
 
 }  // namespace pitot::session

@@ -62,8 +62,7 @@ void Session::Watch() noexcept {
     const bool watches_scopes = any([](auto& trigger) { return trigger->WatchesOpenScopes(); });
     timespec until{};
     clock_gettime(CLOCK_MONOTONIC, &until);
-    const bool is_governed = IsGoverned();
-    int64_t sleep_ns = watches_requests || watches_scopes || is_governed ? kTickNs : kIdleTickNs;
+    int64_t sleep_ns = watches_requests || watches_scopes || IsGoverned() ? kTickNs : kIdleTickNs;
     sleep_ns = std::min(sleep_ns, late_in_ns_);
     if (pending_ != nullptr) {
       // One that is due already waits for the reserve: who frees it wakes this thread.
@@ -85,7 +84,8 @@ void Session::Watch() noexcept {
       if (watches_requests && !stopping) LookForStalledRequests();
       if (watches_scopes && !stopping) LookForStalledScopes();
       late_in_ns_ = INT64_MAX;
-      if (is_governed && !stopping) {
+      // Maybe only since it slept; asked again, so that the first incident says what is governed.
+      if (!stopping && IsGoverned()) {
         late_in_ns_ = ArmForLateRequests();
         Govern();
       }

@@ -10,8 +10,8 @@
 
 #include "governor/simulated_server.h"
 
+using pitot::BitOf;
 using pitot::Depth;
-using pitot::governor::BitOf;
 using pitot::governor::Governor;
 using pitot::governor::Probing;
 using pitot::governor::Report;
@@ -131,6 +131,53 @@ TEST_CASE("depths that are not there are never chosen", "[governor]") {
   report = governor->GetReport();
   CHECK(report.base == Depth::kScopes);
   CHECK(std::string(report.steps[report.step_count - 1].reason) == "no longer available");
+}
+
+TEST_CASE("what was measured of a depth is forgotten when it comes to record more", "[governor]") {
+  constexpr uint32_t kOpsOnly = BitOf(Depth::kOps), kKernels = BitOf(Depth::kGraphs) | BitOf(Depth::kKernels);
+  const auto governor = Governor::Make({});
+  Load load;
+  load.sigma = 0.05;
+  Server server(load, 1);
+  governor->SetAvailable(kOpsOnly);
+  server.Run(governor.get(), 900);
+  REQUIRE(governor->GetReport().base == Depth::kOps);
+  REQUIRE(governor->GetReport().depths[3].mean.is_known);
+
+  governor->SetAvailable(kOpsOnly | kKernels);
+
+  CHECK(governor->Tick(server.now_ns() + kTick) == Depth::kScopes);
+  const Report report = governor->GetReport();
+  CHECK_FALSE(report.depths[3].mean.is_known);
+  CHECK(std::string(report.steps[report.step_count - 1].reason) == "not measured as it is now");
+}
+
+TEST_CASE("what was measured of a depth that goes and comes again as it was is kept", "[governor]") {
+  const auto governor = Governor::Make({.depth = Depth::kKernels});
+  Server server({}, 1);
+  server.Run(governor.get(), 900);
+  REQUIRE(governor->GetReport().depths[2].mean.is_known);
+
+  governor->SetAvailable(0);
+  governor->Tick(server.now_ns() + kTick);
+  governor->SetAvailable(pitot::governor::kAllDepths);
+  governor->Tick(server.now_ns() + 2 * kTick);
+
+  CHECK(governor->GetReport().depths[2].mean.is_known);
+}
+
+TEST_CASE("a round in which a depth comes to record more does not count", "[governor]") {
+  const auto governor = Governor::Make({.depth = Depth::kOps});
+  Server server({}, 1);
+  governor->SetAvailable(BitOf(Depth::kOps));
+  server.Run(governor.get(), 60);
+  const uint64_t voids = governor->GetReport().rounds_void;
+  while (governor->GetReport().depth != Depth::kScopes) server.Run(governor.get(), 0.01);  // in a round
+
+  governor->SetAvailable(pitot::governor::kAllDepths);
+
+  CHECK(governor->Tick(server.now_ns() + kTick) == Depth::kOps);
+  CHECK(governor->GetReport().rounds_void == voids + 1);
 }
 
 TEST_CASE("a depth that goes away in the middle of a round is left at the next tick", "[governor]") {

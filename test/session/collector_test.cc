@@ -6,8 +6,10 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "fakes/serializers.h"
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
 #include "session/host.h"
@@ -15,6 +17,8 @@
 
 namespace {
 
+using pitot::BitOf;
+using pitot::Depth;
 using pitot::Status;
 using pitot::StatusCode;
 using session_test::Host;
@@ -24,7 +28,12 @@ struct Seen {
   std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
   std::atomic<int64_t> kept_from_ns{0};
   std::atomic<int> paused{0}, resumed{0};
-  std::atomic<pitot::Depth> depth{pitot::Depth::kAuto};
+  std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
+  mutable std::atomic<int> asked_depths{0};
+  std::atomic<Depth> depth{Depth::kAuto};
+  std::atomic<int> telling{0}, told_at_once{0};
+  fakes::Gate gate;  // for what is told at kKernels, if is_gated
+  bool is_gated = false;
 };
 
 struct FakeCollector final : pitot::Collector {
@@ -35,8 +44,16 @@ struct FakeCollector final : pitot::Collector {
     return start;
   }
   void Stop() noexcept override { ++seen->stopped; }
-  pitot::Depth Deepest() const noexcept override { return pitot::Depth::kKernels; }
-  void SetDepth(pitot::Depth depth) noexcept override { seen->depth = depth; }
+  uint32_t Depths() const noexcept override {
+    ++seen->asked_depths;
+    return seen->depths;
+  }
+  void SetDepth(Depth depth) noexcept override {
+    if (++seen->telling > 1) ++seen->told_at_once;
+    if (depth == Depth::kKernels && seen->is_gated) seen->gate.Pass();
+    seen->depth = depth;
+    --seen->telling;
+  }
   Status Pause() noexcept override { return ++seen->paused, Status(); }
   Status Resume() noexcept override {
     ++seen->resumed;
@@ -168,8 +185,6 @@ TEST_CASE("no collector is added to a recorder that was stopped", "[collector]")
 
 namespace {
 
-using pitot::Depth;
-
 // A host with a collector, whose depth is free.
 struct GovernedHost : Host {
   GovernedHost() {
@@ -200,6 +215,172 @@ TEST_CASE("a collector records as deep as the host fixes, from its first moment 
   CHECK(Attribute(host.traces()[0], "depth") == "kernels, fixed by the host");
   host.recorder.Stop();
   CHECK(host.recorder.SetDepth(Depth::kScopes).code() == StatusCode::kNotRunning);
+}
+
+TEST_CASE("where the host fixes the depth collectors are told it as it is, and not asked for theirs",
+          "[collector][depth]") {
+  Seen seen, of_ops;
+  of_ops.depths = BitOf(Depth::kOps);
+  Host host;
+  host.options.depth = Depth::kKernels;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&of_ops)).ok());
+  CHECK(seen.depth == Depth::kKernels);
+  CHECK(of_ops.depth == Depth::kKernels);
+
+  REQUIRE(host.recorder.SetDepth(Depth::kOps).ok());
+
+  CHECK(seen.depth == Depth::kOps);
+  CHECK(of_ops.depth == Depth::kOps);
+  REQUIRE(session_test::Rounds(&host).Pass());
+  CHECK(seen.asked_depths + of_ops.asked_depths == 0);
+}
+
+namespace {
+
+// One with a second collector, which records operators only and is told first.
+struct HostWithOps : Host {
+  HostWithOps() {
+    of_ops.depths = BitOf(Depth::kOps);
+    REQUIRE(Start());
+    REQUIRE(recorder.Add(std::make_unique<FakeCollector>(&of_ops)).ok());
+    REQUIRE(recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  }
+  // While all is recorded.
+  bool Become(Depth ops, Depth other) {
+    return fakes::WaitUntil([&] {
+      REQUIRE(recorder.Trigger("all, please").ok());
+      return of_ops.depth == ops && seen.depth == other;
+    });
+  }
+  Seen of_ops, seen;
+};
+
+}  // namespace
+
+TEST_CASE("each collector is told the deepest that it offers itself", "[collector][depth]") {
+  HostWithOps host;
+  REQUIRE(host.Become(Depth::kOps, Depth::kKernels));
+  host.of_ops.depths = 0;
+  CHECK(host.Become(Depth::kScopes, Depth::kKernels));
+}
+
+TEST_CASE("a collector that offers more or less is told, though the depth stays", "[collector][depth]") {
+  HostWithOps host;
+  host.seen.depths = 0;
+  REQUIRE(host.Become(Depth::kOps, Depth::kScopes));
+
+  host.seen.depths = BitOf(Depth::kGraphs) | BitOf(Depth::kKernels);
+  CHECK(host.Become(Depth::kOps, Depth::kKernels));
+  host.seen.depths = BitOf(Depth::kGraphs);
+  CHECK(host.Become(Depth::kOps, Depth::kGraphs));
+  host.seen.depths = 0;
+  CHECK(host.Become(Depth::kOps, Depth::kScopes));
+}
+
+TEST_CASE("only depths at which a collector records more are tried", "[collector][depth]") {
+  HostWithOps host;
+  host.seen.depths = 0;
+  REQUIRE(host.Become(Depth::kOps, Depth::kScopes));
+  REQUIRE(host.TriggerAndFlush());
+  const pitot::model::Trace withheld = host.traces().back();
+  host.seen.depths = BitOf(Depth::kGraphs) | BitOf(Depth::kKernels);
+  REQUIRE(host.Become(Depth::kOps, Depth::kKernels));
+  REQUIRE(host.TriggerAndFlush());
+  const pitot::model::Trace offered = host.traces().back();
+
+  for (const char* key : {"overhead.graphs", "overhead.kernels"}) {
+    CHECK(Attribute(withheld, key) == "");
+    CHECK(Attribute(offered, key) != "");
+  }
+  CHECK(Attribute(withheld, "overhead.ops") != "");
+  CHECK(Attribute(offered, "overhead.ops") != "");
+}
+
+namespace {
+
+// Where a collector does not come back from being told kKernels until the gate is open.
+struct GatedHost : Host {
+  GatedHost() { seen.is_gated = true; }
+  ~GatedHost() {
+    seen.gate.open = true;
+    recorder.Stop();
+  }
+  bool StartAt(Depth depth) {
+    options.depth = depth;
+    return Start() && recorder.Add(std::make_unique<FakeCollector>(&seen)).ok();
+  }
+  Seen seen;
+};
+
+}  // namespace
+
+TEST_CASE("while a collector does not come back from being told, incidents are written and stats read",
+          "[collector][depth]") {
+  GatedHost host;
+  std::thread telling;
+  SECTION("by the governor") {
+    REQUIRE(host.StartAt(Depth::kAuto));
+    REQUIRE(host.TriggerAndFlush());
+  }
+  SECTION("by the host") {
+    REQUIRE(host.StartAt(Depth::kScopes));
+    telling = std::thread([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
+  }
+  const bool is_reached = host.seen.gate.WaitUntilReached();
+  const size_t before = host.traces().size();
+
+  const bool is_written = host.TriggerAndFlush();
+  const pitot::DepthStats stats = host.recorder.Stats().depth;
+  const bool has_left = host.seen.gate.left;
+
+  host.seen.gate.open = true;
+  if (telling.joinable()) telling.join();
+  CHECK(is_reached);
+  CHECK(is_written);
+  CHECK(host.traces().size() == before + 1);
+  CHECK(stats.depth == Depth::kKernels);
+  CHECK_FALSE(has_left);
+  CHECK(fakes::WaitUntil([&] { return host.seen.depth == Depth::kKernels; }));
+}
+
+TEST_CASE("what was fixed last is told last, however long a collector takes", "[collector][depth]") {
+  GatedHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  std::thread first([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
+  const bool is_reached = host.seen.gate.WaitUntilReached();
+  std::atomic<bool> is_told{false};
+  std::thread second([&] {
+    (void)host.recorder.SetDepth(Depth::kGraphs);
+    is_told = true;
+  });
+  const bool is_fixed = fakes::WaitUntil([&] { return host.recorder.Stats().depth.depth == Depth::kGraphs; });
+  const bool was_told_early = is_told;
+
+  host.seen.gate.open = true;
+  first.join();
+  second.join();
+
+  CHECK(is_reached);
+  CHECK(is_fixed);
+  CHECK_FALSE(was_told_early);
+  CHECK(host.seen.depth == Depth::kGraphs);
+  CHECK(host.seen.told_at_once == 0);
+}
+
+TEST_CASE("the governor's depth is told to a collector that comes back from another", "[collector][depth]") {
+  GatedHost host;
+  REQUIRE(host.StartAt(Depth::kAuto));
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(host.seen.gate.WaitUntilReached());
+  host.seen.depths = 0;
+  REQUIRE(session_test::Rounds(&host).Pass());
+
+  host.seen.gate.open = true;
+
+  CHECK(fakes::WaitUntil([&] { return host.seen.gate.left && host.seen.depth == Depth::kScopes; }));
+  CHECK(host.seen.told_at_once == 0);
 }
 
 TEST_CASE("a request that becomes late while it is open has all recorded until it has ended", "[collector][depth]") {

@@ -180,6 +180,63 @@ TEST_CASE("Stop does not wait for ever for a predicate on a host's thread, which
   finisher.join();
 }
 
+namespace {
+
+// Takes its time to record all.
+struct SlowCollector final : pitot::Collector {
+  explicit SlowCollector(std::shared_ptr<Gate> to) : gate(std::move(to)) {}
+  const char* Name() const noexcept override { return "slow"; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override { gate->inside = false; }
+  uint32_t Depths() const noexcept override { return pitot::BitOf(pitot::Depth::kKernels); }
+  void SetDepth(pitot::Depth depth) noexcept override {
+    if (depth == pitot::Depth::kKernels) gate->Pass();
+  }
+  void Keep(int64_t) noexcept override {}
+  void AddTo(pitot::TraceBuilder&) override {}
+  std::shared_ptr<Gate> gate;
+};
+
+}  // namespace
+
+TEST_CASE("Stop waits for a collector that is being told its depth, and stops it then", "[stop]") {
+  const auto gate = std::make_shared<Gate>();
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<SlowCollector>(gate)).ok());
+  REQUIRE(host.TriggerAndFlush());
+  REQUIRE(gate->WaitUntilReached());
+  std::thread opener([&] {
+    fakes::WaitUntil([&] { return !host.recorder.status().ok(); });
+    gate->open = true;
+  });
+  host.recorder.Stop(60'000);
+  opener.join();
+
+  CHECK(gate->left);
+  CHECK_FALSE(gate->inside);
+  CHECK_FALSE(host.log.Has(pitot::LogLevel::kWarning, "did not return"));
+}
+
+TEST_CASE("Stop does not wait for ever for a collector that does not come back from being told its depth", "[stop]") {
+  const auto gate = std::make_shared<Gate>();
+  auto host = std::make_unique<Host>();
+  REQUIRE(host->Start());
+  REQUIRE(host->recorder.Add(std::make_unique<SlowCollector>(gate)).ok());
+  REQUIRE(host->TriggerAndFlush());
+  REQUIRE(gate->WaitUntilReached());
+
+  const int64_t took_ms = MillisecondsOf([&] { host->recorder.Stop(50); });
+  CHECK(took_ms < 15'000);
+  CHECK(host->log.Has(pitot::LogLevel::kWarning, "collector did not return"));
+  CHECK(gate->inside);  // what hangs in it keeps all that it works on
+  host.reset();
+
+  gate->open = true;
+  CHECK(fakes::WaitUntil([&] { return gate.use_count() == 1; }));
+  CHECK(Recorder::Start(SmallOptions()).status().ok());
+}
+
 TEST_CASE("a handle that goes out of scope in mid-incident stops cleanly", "[stop]") {
   size_t written = 0;
   for (int i = 0; i < 20; ++i) {

@@ -100,9 +100,13 @@ class PITOT_EXPORT Collector {
   // Called once, when the recorder stops, on the thread that stops it; not where a thread of Pitot's hangs in the
   // host's code: that keeps all it works on.
   virtual void Stop() noexcept = 0;
-  // The deepest it can record at present; kScopes where it makes no difference to it. Threads: any.
-  virtual Depth Deepest() const noexcept;
-  // How much to record from now on; never kAuto. One call at a time, on any thread. Cost: some 10 to 200 us.
+  // The depths at which it would at present record more than at the one before: a set of BitOf; 0: none. Asked about a
+  // hundred times a second while depth is governed, and only then. Threads: any.
+  virtual uint32_t Depths() const noexcept;
+  // How much to record from now on; never kAuto. Governed, the deepest of its Depths that the process is at, else
+  // kScopes; what the host has fixed, as it is. One call at a time, on any thread; Keep and AddTo may be
+  // called meanwhile. One that waits holds up what other collectors are told, and nothing else. Cost: some 10 to 200
+  // us.
   virtual void SetDepth(Depth depth) noexcept;
   // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread.
   virtual Status Pause() noexcept;

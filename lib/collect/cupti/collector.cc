@@ -26,7 +26,7 @@ class CuptiCollector final : public Collector {
   const char* Name() const noexcept override { return "cupti"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  Depth Deepest() const noexcept override { return IsOurs() ? recording_->Deepest() : Depth::kScopes; }
+  uint32_t Depths() const noexcept override { return IsOurs() ? recording_->Depths() : 0; }
   void SetDepth(Depth depth) noexcept override {
     if (IsOurs()) recording_->SetDepth(depth);
   }

@@ -94,7 +94,7 @@ std::string Recording::WhyNoKernels(bool was_deep) const {
   }
   if (was_deep) return {};
   if (control_->mode() != Mode::kOn) return control_->WhyNothing();
-  if (asked_.load(std::memory_order_relaxed) < 2 || MayRecord()) return {};
+  if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   if (percent < 0)
     return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +
@@ -110,7 +110,7 @@ std::string Recording::WhyNoKernels(bool was_deep) const {
 // What recording kernels leaves behind: what was forecast before, and whether it is there.
 void Recording::AddForecast(TraceBuilder& trace) {
   const bool is_there = control_->has_recorded();
-  if (!is_there && (asked_.load(std::memory_order_relaxed) < 2 || lasting_cost_percent_ >= kAnyLastingCost)) return;
+  if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return;
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   char text[192];
   if (percent < 0) {

@@ -333,11 +333,11 @@ bool Recording::MayRecord() const noexcept {
   return percent >= 0 && percent <= lasting_cost_percent_;
 }
 
-// As whoever governs depth asks: where the host fixes it nothing needs to be known.
-Depth Recording::Deepest() const noexcept {
-  if (HangingNs() != 0 || control_->mode() != Mode::kOn) return Depth::kScopes;
+// Only whoever governs depth asks: where the host fixes it nothing needs to be known.
+uint32_t Recording::Depths() const noexcept {
+  if (HangingNs() != 0 || control_->mode() != Mode::kOn) return 0;
   asked_.fetch_add(1, std::memory_order_relaxed);
-  return MayRecord() ? Depth::kKernels : Depth::kScopes;
+  return MayRecord() ? BitOf(Depth::kGraphs) | BitOf(Depth::kKernels) : 0;
 }
 
 // Looks at the calls for a while, now and then, until kernels are recorded.
@@ -352,9 +352,8 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
     look_due_ns_ = now_ns + (cost.is_known() ? kBetweenLaterLooksNs : environment_.between_looks_ns);
     return;
   }
-  // The first to ask is whoever adds the collector.
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
-  const bool is_wanted = asked > 1 && std::exchange(asked_seen_, asked) != asked;
+  const bool is_wanted = std::exchange(asked_seen_, asked) != asked;
   look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
   is_looking_ = true;

@@ -50,7 +50,7 @@ class Recording {
   // Of Control's. Errors: also kUnavailable, where CUPTI does not answer.
   Status Pause() noexcept;
   Status Resume() noexcept;
-  Depth Deepest() const noexcept;
+  uint32_t Depths() const noexcept;
   // How long CUPTI has not answered; 0: it does.
   int64_t HangingNs() const noexcept;
 
@@ -118,7 +118,7 @@ class Recording {
 
   std::atomic<int64_t> drained_ns_{0};       // until when all is decoded that CUPTI has handed over
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
-  mutable std::atomic<uint32_t> asked_{0};   // how often Deepest was
+  mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
 
   std::mutex mutex_;  // guards what follows; not held in any call of CUPTI

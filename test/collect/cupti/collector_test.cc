@@ -165,23 +165,23 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     g_kineto = kineto;
     host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
-    CHECK(host.collector->Deepest() == Depth::kScopes);
+    CHECK(host.collector->Depths() == 0);
     const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
-    // A host that has its depth governed asks for the deepest again and again.
+    // A host that has its depth governed asks for its depths again and again.
     const auto is_said = [&](std::string_view what) {
-      host.collector->Deepest();
+      host.collector->Depths();
       return forecast().find(what) != std::string::npos;
     };
     REQUIRE(fakes::WaitUntil([&] { return is_said("not known yet: no kernels at the automatic depth"); }));
     std::atomic<bool> is_done{false};
     std::thread worker([&] {
-      while (!is_done) host.cuda.Run({}), host.collector->Deepest();
+      while (!is_done) host.cuda.Run({}), host.collector->Depths();
     });
     const bool is_known = fakes::WaitUntil([&] { return is_said("% forecast, above"); });
     is_done = true;
     worker.join();
     REQUIRE(is_known);
-    CHECK(host.collector->Deepest() == Depth::kScopes);
+    CHECK(host.collector->Depths() == 0);
     const std::string why = Attribute(host.Incident(), "cupti.not_recorded");
     CHECK_THAT(why, Catch::Contains("% behind for good (forecast), above CuptiOptions::lasting_cost_percent = 1") &&
                         Catch::EndsWith("; to record kernels: set that to 100, or fix the depth"));
@@ -199,7 +199,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::EndsWith("it is being paid for good"));
     CHECK(Attribute(trace, "cupti.not_recorded").empty());
     host.collector->SetDepth(Depth::kScopes);
-    CHECK(host.collector->Deepest() == Depth::kKernels);
+    CHECK(host.collector->Depths() == fakes::kDepths);
     // Nobody looks any more.
     CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == (has_callbacks ? 5u : 0u); }));
     CHECK(host.cuda.broken_rules().empty());
@@ -211,7 +211,7 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
   host.cupti_options.lasting_cost_percent = 20;
   host.environment.look_ns = host.environment.between_looks_ns = 1;  // a round
   REQUIRE(host.StartAt(Depth::kScopes));
-  CHECK(host.collector->Deepest() == Depth::kScopes);
+  CHECK(host.collector->Depths() == 0);
   const auto spin = [](int64_t ns) {
     for (const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + ns; base::ClockNs(CLOCK_MONOTONIC) < until_ns;) {}
   };
@@ -219,7 +219,7 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
   CHECK(fakes::WaitUntil([&] {
     host.cuda.Run({});
     spin(200'000);
-    return host.collector->Deepest() == Depth::kKernels;
+    return host.collector->Depths() == fakes::kDepths;
   }));
   const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost");
   CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
@@ -237,7 +237,7 @@ TEST_CASE("what a recorder before or a profile has left behind is not forecast a
     REQUIRE(host.StartAt(Depth::kScopes));
     g_kineto = KinetoState::kIdle;
   }
-  CHECK(fakes::WaitUntil([&] { return host.collector->Deepest() == Depth::kKernels; }));
+  CHECK(fakes::WaitUntil([&] { return host.collector->Depths() == fakes::kDepths; }));
   CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"),
              Catch::StartsWith("kernels were recorded in this process"));
 }
@@ -622,7 +622,7 @@ TEST_CASE("what PyTorch's profiler left on is off again at the depth of scopes",
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({.name = "first"});
   g_kineto = KinetoState::kActive;
-  REQUIRE(fakes::WaitUntil([&] { return host.collector->Deepest() == Depth::kScopes; }));
+  REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0; }));
   host.collector->SetDepth(Depth::kScopes);
   CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
   g_kineto = KinetoState::kIdle;
@@ -682,7 +682,7 @@ TEST_CASE("a host that only synchronises is not taken for one whose buffers anot
 
   CHECK(trace.calls.size() == 2000);
   CHECK_FALSE(HasLoss(trace, "another profiler took the buffers"));
-  CHECK(host.collector->Deepest() == Depth::kKernels);
+  CHECK(host.collector->Depths() == fakes::kDepths);
 }
 
 TEST_CASE("buffers of others are neither read nor freed", "[cupti]") {

@@ -90,11 +90,11 @@ TEST_CASE("a depth that is set while CUPTI hangs is set when it returns", "[cupt
 
   CHECK(host.cuda.is_hanging());
   CHECK(host.IsRecording());
-  CHECK(host.collector->Deepest() == Depth::kScopes);
+  CHECK(host.collector->Depths() == 0);
   host.cuda.HangIn("");
   CHECK(fakes::WaitUntil([&] { return !host.IsRecording(); }));
   host.collector->SetDepth(Depth::kKernels);
-  CHECK(fakes::WaitUntil([&] { return host.IsRecording() && host.collector->Deepest() == Depth::kKernels; }));
+  CHECK(fakes::WaitUntil([&] { return host.IsRecording() && host.collector->Depths() == fakes::kDepths; }));
 }
 
 TEST_CASE("handing CUPTI over while it hangs is refused, in words, and done when it returns", "[cupti]") {

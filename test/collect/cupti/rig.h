@@ -19,6 +19,9 @@
 
 namespace fakes {
 
+// That the collector offers where nothing is in its way.
+inline constexpr uint32_t kDepths = pitot::BitOf(pitot::Depth::kGraphs) | pitot::BitOf(pitot::Depth::kKernels);
+
 // What the process says of itself.
 inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
 inline std::atomic<bool> g_cuda_in_use{false}, g_has_recorded{false};
