@@ -82,7 +82,7 @@ struct State {
   bool has_context_ = false, has_call_records_ = false;
   std::vector<uint8_t*> foreign_;  // buffers of others
   size_t dropped_ = 0;
-  uint64_t buffers_of_other_ = 0, dear_replays_ = 0;
+  uint64_t dear_replays_ = 0;
 };
 
 class Library final : public fakes::FakeCupti, State {
@@ -125,12 +125,6 @@ class Library final : public fakes::FakeCupti, State {
     if (enabled_.count(kind) != 0) Write(bytes, work.is_running);
     CallExit(api, correlation, called_ns, &data);
     return correlation;
-  }
-
-  void EndRunning() override {
-    const std::lock_guard lock(mutex_);
-    for (auto& [thread, buffer] : buffers_) Complete(buffer);
-    buffers_.clear();
   }
 
   void Synchronize() override {
@@ -231,7 +225,7 @@ class Library final : public fakes::FakeCupti, State {
     };
     complete_ = [](void*, uint32_t, uint8_t* buffer, size_t size, size_t) {
       // All of its own have this size.
-      if (size == 64 << 10) ++Instance().buffers_of_other_, memset(buffer, 0, size);
+      if (size == 64 << 10) memset(buffer, 0, size);
     };
   }
   void GiveForeign(size_t valid) override {
@@ -240,10 +234,6 @@ class Library final : public fakes::FakeCupti, State {
     complete_(nullptr, 0, buffer, 64 << 10, valid);
     foreign_.push_back(buffer);  // still ours: the client must not have freed it
     memset(buffer, 1, 64 << 10);
-  }
-  uint64_t buffers_of_other() const override {
-    const std::lock_guard lock(mutex_);
-    return buffers_of_other_;
   }
 
   void FailAt(int call, int result) override {
