@@ -158,7 +158,7 @@ void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   add_count("cupti.names_refused", names_refused);
   add_count("cupti.shapes_refused", shapes_refused);
   add_count("cupti.streams_refused", streams_refused);
-  add_count("cupti.graph_nodes_without_scopes", engine_->scopes.refused());
+  add_count("cupti.graph_nodes_forgotten", engine_->scopes.forgotten());
 }
 
 std::map<uint32_t, DeviceFacts> Recording::Devices() {

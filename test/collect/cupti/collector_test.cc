@@ -768,6 +768,40 @@ TEST_CASE("kernels of a graph carry the scopes that their nodes were captured in
   CHECK(trace.gpu.bytes[first] == 0);
 }
 
+TEST_CASE("a process that captures again and again has the scopes of its newest graphs, and of one that it replays",
+          "[cupti]") {
+  GpuHost host;
+  host.cupti_options.memory_bytes = 64 << 20;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  constexpr uint32_t kNodes = 25'000, kGraphs = fakes::kThreadSanitizer ? 6 : 40;  // with their copies, 2 million nodes
+  const auto capture = [&](const char* scope, uint32_t nodes) {
+    PITOT_SCOPE_NAMED(pitot::Intern(scope));
+    for (uint32_t node = 1; node <= nodes; ++node) host.cuda.CaptureNode(node);
+    return host.cuda.Instantiate(nodes);
+  };
+  const uint32_t served = capture("served", 3);
+  uint32_t newest = 0;
+  for (uint32_t i = 0; i < kGraphs; ++i) {
+    newest = capture(i + 1 < kGraphs ? "gone" : "newest", kNodes);
+    host.cuda.Replay(served, "of the one served");
+    host.Round();
+  }
+  host.cuda.Replay(newest, "of the newest");
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "of the one served") == 3 * kGraphs);
+  CHECK(CountNamed(trace, "of the newest") == kNodes);
+  uint32_t with_scope = 0;
+  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
+    const bool is_newest = trace.strings[trace.gpu.name[i]] == "of the newest";
+    with_scope += trace.strings[trace.gpu.scope_path[i]] == (is_newest ? "newest" : "served");
+  }
+  CHECK(with_scope == kNodes + 3 * kGraphs);
+  // What had to give way is said.
+  CHECK((Attribute(trace, "cupti.graph_nodes_forgotten") != "") == (kGraphs == 40));
+}
+
 TEST_CASE("without graph level graphs are recorded by node, whenever they were made", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kScopes));

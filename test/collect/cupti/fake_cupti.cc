@@ -140,12 +140,13 @@ class Library final : public fakes::FakeCupti, State {
   uint32_t Instantiate(uint32_t nodes) override {
     const std::lock_guard lock(mutex_);
     Resource(kGraphExecCreateStarting);
-    graphs_.push_back({nodes, level_, false});
     // The executable graph's nodes are copies of those that were captured.
+    const uint64_t captured = Captured();
+    graphs_.push_back({nodes, level_, false});
     for (uint64_t node = 1; node <= nodes; ++node) {
       const uint64_t copy = graphs_.size() << 32 | node;
       GraphData data{};
-      data.node = reinterpret_cast<void*>(copy), data.original_node = reinterpret_cast<void*>(kCaptured | node);
+      data.node = reinterpret_cast<void*>(copy), data.original_node = reinterpret_cast<void*>(captured | node);
       ResourceData resource{nullptr, nullptr, &data};
       Resource(kGraphNodeCloned, &resource);
     }
@@ -192,7 +193,7 @@ class Library final : public fakes::FakeCupti, State {
   void CaptureNode(uint32_t node) override {
     const std::lock_guard lock(mutex_);
     GraphData data{};
-    data.node = reinterpret_cast<void*>(kCaptured | node);
+    data.node = reinterpret_cast<void*>(Captured() | node);
     const ResourceData resource{nullptr, nullptr, &data};
     Resource(kGraphNodeCreated, &resource);
   }
@@ -460,7 +461,9 @@ class Library final : public fakes::FakeCupti, State {
 
  private:
   static constexpr uint32_t kKernelSerialized = 3;
-  static constexpr uint64_t kCaptured = uint64_t{0xffff} << 32;
+
+  // The number of the graph whose nodes are captured now, where a node has it.
+  uint64_t Captured() const { return (uint64_t{0x80000000} + graphs_.size()) << 32; }
 
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;
