@@ -155,6 +155,7 @@ void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
   add_count("cupti.buffers_written_off", buffers.written_off - before_.written_off);
+  add_count("cupti.buffers_unplaced", buffers.unplaced);
   add_count("cupti.names_refused", names_refused);
   add_count("cupti.shapes_refused", shapes_refused);
   add_count("cupti.streams_refused", streams_refused);

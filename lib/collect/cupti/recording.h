@@ -88,6 +88,7 @@ class Recording {
   void Mark() noexcept;
   void Round(int64_t now_ns);
   void DecodeAll(int64_t now_ns);
+  void PayForTables() noexcept;
   void NoteDevice(uint32_t device);
   void TakeCalls();
   void LookForSilence(int64_t now_ns);
@@ -108,6 +109,7 @@ class Recording {
   ClockPairs pairs_;
   std::unique_ptr<Decoder> decoder_;
   std::vector<GpuRecord> decoded_;
+  uint64_t paid_bytes_ = 0;
   int64_t paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
   BufferCounts before_, seen_;
   uint64_t bad_seen_ = 0, submissions_seen_ = 0;
