@@ -73,7 +73,7 @@ class Keeper {
   cupti::Api api_{};
   cupti::Strides strides_{};
   cupti::ClockPairs pairs_;
-  cupti::Tables tables_;
+  cupti::Tables tables_{64 << 20};
   std::unique_ptr<cupti::Decoder> decoder_;
   std::unique_ptr<cupti::BufferPool> pool_ = cupti::BufferPool::Make(kBuffers, kBufferBytes);
   std::unique_ptr<cupti::History> history_ = cupti::History::Make(48 << 20);

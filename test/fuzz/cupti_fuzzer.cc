@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   clock.Add({kEpochNs, 1'000'000'000});
   clock.Add({kEpochNs + 100'000'000, 1'100'002'000});  // slewed
   clock.Add({kEpochNs + 200'000'000, 1'300'000'000});  // and stepped
-  cupti::Tables tables;
+  cupti::Tables tables(64 << 20);
   cupti::Decoder decoder(&api, kGenerations[(data[0] & 3) % 3].Strides(), &clock, &tables, nullptr);
   std::vector<cupti::GpuRecord> records;
   decoder.Decode(buffer.get(), valid, &records);

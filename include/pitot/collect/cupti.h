@@ -21,10 +21,13 @@ struct CuptiOptions {
   // The file of libcupti; null: the one that this process has loaded, else the one that suits its CUDA. It is opened by
   // Recorder::Add; nothing of CUDA is needed to build or to link. Copied.
   const char* library = nullptr;
-  // Host memory for what GPUs did, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes. A quarter is what
-  // CUPTI writes to: taken once CUPTI is known to be there, and kept until the process ends, because CUPTI may write to
-  // it until then. The rest holds the newest records, 48 bytes each, and is taken as they come. CUPTI itself takes
-  // about 10 MB of each device.
+  // Host memory for what GPUs did, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes: all that grows; what
+  // does not is 1 MiB beside it. A quarter is what CUPTI writes to: taken once CUPTI is known to be there, and kept
+  // until the process ends, because CUPTI may write to it until then; a collector after, with other memory_bytes, takes
+  // its own. The rest holds the newest records, 48 bytes each, and is taken as they come, but for what names and shapes
+  // of kernels, streams, nodes of graphs and buffers that PyTorch's profiler took need: five sixths of all with the
+  // first quarter, at most. What has no room is left out, and counted in incidents. CUPTI itself takes about 10 MB of
+  // each device.
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
   // that only where it is switched on before the process uses CUDA, and no more once a graph was made while it was off;

@@ -99,9 +99,7 @@ const char* FindFunctions(void* handle, Api* api) {
   Find(handle, "cuptiActivityEnableDriverApi", &api->activity_enable_driver_api);
   Find(handle, "cuptiActivityGetNumDroppedRecords", &api->activity_get_dropped);
   Find(handle, "cuptiSetThreadIdType", &api->set_thread_id_type);
-  Find(handle, "cuptiGetTimestamp", &api->get_timestamp);
   Find(handle, "cuptiGetGraphNodeId", &api->get_graph_node_id);
-  Find(handle, "cuptiGetGraphExecId", &api->get_graph_exec_id);
   const auto is_missing = [handle](const char* name, auto* function) { return !Find(handle, name, function); };
   if (is_missing("cuptiGetVersion", &api->get_version)) return "cuptiGetVersion";
   if (is_missing("cuptiGetResultString", &api->get_result_string)) return "cuptiGetResultString";

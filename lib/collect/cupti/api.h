@@ -33,9 +33,7 @@ struct Api {
   Result (*activity_set_attribute)(int attribute, size_t* size, void* value);
   Result (*activity_get_dropped)(void* context, uint32_t stream, size_t* dropped);  // may be null
   Result (*set_thread_id_type)(int type);                                           // may be null
-  Result (*get_timestamp)(uint64_t* ns);                                            // may be null
   Result (*get_graph_node_id)(void* node, uint64_t* id);                            // may be null
-  Result (*get_graph_exec_id)(void* exec, uint32_t* id);                            // may be null
 
   uint32_t version = 0;  // as cuptiGetVersion says
   std::string path;      // where the library is

@@ -113,13 +113,16 @@ uint8_t* BufferPool::NewPlace(int64_t now_ns) noexcept {
 
 uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
   const uint32_t era = era_.load(std::memory_order_relaxed);
-  uint32_t count = 0;
+  uint32_t count = 0, unplaced = 0;
   for (uint32_t index = 0; index < count_; ++index) {
     Slot& slot = slots_[index];
     State out = kOut;
     if (slot.state.load(std::memory_order_acquire) != kOut || slot.era.load(std::memory_order_relaxed) == era) continue;
     uint8_t* const place = NewPlace(now_ns);
-    if (place == nullptr) break;
+    if (place == nullptr) {
+      ++unplaced;
+      continue;
+    }
     if (!slot.state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
       quarantine_.insert(quarantine_.begin(), {place, now_ns - kQuarantineNs});  // it came back at this moment
       continue;
@@ -129,6 +132,7 @@ uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
     ++count;
     free_.Push(index);
   }
+  unplaced_.store(unplaced, std::memory_order_relaxed);
   return count;
 }
 
@@ -139,7 +143,8 @@ void BufferPool::Zero(uint32_t index) noexcept {
 
 BufferCounts BufferPool::counts() const noexcept {
   const auto get = [](const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); };
-  return {get(requested_), get(returned_), get(overwritten_), get(refused_), get(foreign_), get(written_off_)};
+  return {get(requested_), get(returned_),    get(overwritten_), get(refused_),
+          get(foreign_),   get(written_off_), get(unplaced_)};
 }
 
 }  // namespace pitot::cupti

@@ -22,6 +22,7 @@ struct BufferCounts {
   uint64_t refused = 0;      // requests when CUPTI held all
   uint64_t foreign = 0;      // completed ones that are not ours: somebody else's, neither read nor freed
   uint64_t written_off = 0;  // somebody else got them
+  uint64_t unplaced = 0;     // that somebody else got, too, at present: there is no other memory for them
 
   uint64_t out() const { return requested - refused - completed - written_off; }  // with CUPTI
 };
@@ -50,10 +51,11 @@ class BufferPool {
   void BeginEra() noexcept { era_.fetch_add(1, std::memory_order_relaxed); }
   // Gives up what has not come back of former eras. CUPTI may write to it and complete it yet, so other memory takes
   // its place, and that memory is not used for kQuarantineNs; of kMostPlaces times as many buffers as there are at
-  // most. Returns how many. Thread: one.
+  // most. For more there is none: they are unplaced, and may be asked for again. Returns how many it gave up. Thread:
+  // one.
   uint32_t WriteOff(int64_t now_ns) noexcept;
   static constexpr int64_t kQuarantineNs = 600'000'000'000;
-  static constexpr uint32_t kMostPlaces = 4;
+  static constexpr uint32_t kMostPlaces = 1;
 
   // Hands what was completed to `read(buffer, valid)`, first the one completed first, then zeroes it and frees it. No
   // more than there are buffers at a call. Threads: any.
@@ -68,6 +70,8 @@ class BufferPool {
   uint32_t bytes() const { return bytes_; }
   uint32_t count() const { return count_; }
   BufferCounts counts() const noexcept;
+  // Of the memory that took the place of what was written off. Thread: that of WriteOff.
+  uint64_t place_bytes() const noexcept { return uint64_t{places_} * bytes_; }
 
  private:
   // Whose a buffer is. One that comes back is ours only if CUPTI has it.
@@ -107,7 +111,8 @@ class BufferPool {
   std::atomic<uint32_t> era_{0};
   std::vector<Quarantined> quarantine_;  // oldest first; has room for all there can be
   uint32_t places_ = 0;                  // made beyond the first of each
-  std::atomic<uint64_t> requested_{0}, returned_{0}, overwritten_{0}, refused_{0}, foreign_{0}, written_off_{0};
+  std::atomic<uint64_t> requested_{0}, returned_{0}, overwritten_{0}, refused_{0}, foreign_{0}, written_off_{0},
+      unplaced_{0};
 };
 
 }  // namespace pitot::cupti

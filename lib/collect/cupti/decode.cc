@@ -116,15 +116,18 @@ uint32_t NameTable::Of(const char* name) {
   uint32_t row = 0;
   if (same != by_text_.end()) {
     row = same->second;
-  } else if (names_.is_full()) {
+  } else if (names_.is_full() || text_bytes_ + text.size() + kNameBytes > most_text_bytes_) {
     ++refused_;
   } else {
     row = names_.size();
+    text_bytes_ += text.size() + kNameBytes;
+    text.shrink_to_fit();
     names_.Add(std::move(text));
     by_text_.emplace(names_[row], row);
   }
-  if (by_pointer_.size() >= kMostPointers) by_pointer_.clear();
+  if (by_pointer_.size() >= most_pointers_) by_pointer_.clear();
   by_pointer_[name] = row;
+  pointers_ = std::max<uint64_t>(pointers_, by_pointer_.size());
   return row;
 }
 

@@ -33,7 +33,7 @@ struct DecodeCounts {
 class Decoder {
  public:
   // All live as long as this. `scopes` may be null.
-  Decoder(const Api* api, const Strides& strides, const Clock* clock, Tables* tables, const GraphScopes* scopes)
+  Decoder(const Api* api, const Strides& strides, const Clock* clock, Tables* tables, GraphScopes* scopes)
       : api_(api), strides_(strides), clock_(clock), tables_(tables), scopes_(scopes) {}
 
   // Appends what the `valid` bytes of `buffer` hold. Never reads beyond them, whatever they are. Frees what CUPTI
@@ -49,7 +49,7 @@ class Decoder {
   const Strides strides_;
   const Clock* const clock_;
   Tables* const tables_;
-  const GraphScopes* const scopes_;
+  GraphScopes* const scopes_;
   DecodeCounts counts_;
 };
 

@@ -73,7 +73,7 @@ Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
     return it.api.path == api.path && it.api.version == api.version && it.pool->count() == buffers;
   };
   if (*engine != nullptr && suits(**engine)) return {};
-  auto made = std::make_unique<Engine>();
+  auto made = std::make_unique<Engine>(buffers);
   made->api = api;
   made->pool = BufferPool::Make(buffers, kBufferBytes);
   if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");

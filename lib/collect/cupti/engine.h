@@ -19,7 +19,12 @@
 
 namespace pitot::cupti {
 
+inline constexpr uint32_t kBufferBytes = 256 << 10;
+
 struct Engine {
+  // Of memory_bytes the buffers are a quarter, what is known of graphs' nodes an eighth at most.
+  explicit Engine(uint32_t buffers) : scopes(uint64_t{buffers} * kBufferBytes / 2) {}
+
   Api api{};
   ApiCalls calls;
   GraphScopes scopes;
@@ -28,8 +33,6 @@ struct Engine {
   std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
   Engine* former = nullptr;
 };
-
-inline constexpr uint32_t kBufferBytes = 256 << 10;
 
 // The engine with so many buffers: that of a collector before, which CUPTI may still have buffers of, where it suits.
 // Throws bad_alloc. Errors: kResourceExhausted.

@@ -87,6 +87,19 @@ void History::Add(uint32_t device, const GpuRecord* records, size_t count) {
   }
 }
 
+bool History::GiveBackChunk() noexcept {
+  const std::lock_guard lock(mutex_);
+  try {
+    uint32_t chunk;
+    if (!TakeChunk(&chunk)) return false;
+    madvise(RecordsOf(chunk), kChunkBytes, MADV_DONTNEED);
+    ++given_back_;
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
+
 void History::AddLoss(const Loss& loss) noexcept {
   const std::lock_guard lock(mutex_);
   try {
@@ -133,7 +146,7 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
     }
   }
   std::stable_sort(wanted.begin(), wanted.end(), [](auto& a, auto& b) { return a.age < b.age; });
-  const size_t room = chunks_.size() * 3 / 4;
+  const size_t room = (chunks_.size() - given_back_) * 3 / 4;
   out->parts_.reserve(wanted.size());
   out->losses_.reserve(losses_.size() + wanted.size());
   for (const Loss& loss : losses_) {

@@ -42,6 +42,10 @@ class History {
   // Something that never came. Kept while it is among the last 256. Thread: the decoding one.
   void AddLoss(const Loss& loss) noexcept;
 
+  // Makes the memory a chunk smaller, for good: the oldest of the device that has most of them gives way. False, and
+  // nothing is done, where all that could is pinned. Thread: the decoding one.
+  bool GiveBackChunk() noexcept;
+
   // The records of a window, which stay where they are until this is destroyed. The newest three quarters of the memory
   // at most; what is left out is in `losses`.
   class Pinned {
@@ -98,6 +102,7 @@ class History {
   mutable std::mutex mutex_;  // guards all that follows; no thread of the host's takes it
   std::vector<Chunk> chunks_;
   std::vector<uint32_t> free_;
+  size_t given_back_ = 0;  // of chunks_
   std::deque<Lane> lanes_;
   std::deque<Loss> losses_;
 };

@@ -52,8 +52,10 @@ void Recording::Keep(int64_t begin_ns) noexcept {
       std::unique_lock lock(mutex_);
       const uint64_t asked = ++rounds_asked_;
       changed_.notify_all();
-      is_complete = HangingNs() == 0 && changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
-                                                          [&] { return rounds_done_ >= asked; });
+      is_complete = HangingNs() == 0 &&
+                    changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
+                                      [&] { return rounds_done_ >= asked; }) &&
+                    is_round_whole_;
     }
     kept_begin_ns_ = begin_ns;
     kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
@@ -155,10 +157,11 @@ void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
   add_count("cupti.buffers_written_off", buffers.written_off - before_.written_off);
+  add_count("cupti.buffers_unplaced", buffers.unplaced);
   add_count("cupti.names_refused", names_refused);
   add_count("cupti.shapes_refused", shapes_refused);
   add_count("cupti.streams_refused", streams_refused);
-  add_count("cupti.graph_nodes_without_scopes", engine_->scopes.refused());
+  add_count("cupti.graph_nodes_forgotten", engine_->scopes.forgotten());
 }
 
 std::map<uint32_t, DeviceFacts> Recording::Devices() {

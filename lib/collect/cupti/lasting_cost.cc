@@ -14,23 +14,27 @@ void Increase(std::atomic<int64_t>* value, int64_t by) { value->store(value->loa
 
 }  // namespace
 
-// The thread's row, emptied where it is of an earlier look: who was stopped in the middle of Add adds to what nobody
-// reads any more.
+// The thread's row in this look. A row of an earlier one is anybody's, its owner's then like any other's: who changes
+// its look to kTaking has it. Who has been in Add since an earlier look may add one call to another's row.
 LastingCost::Thread* LastingCost::Find(uint64_t id) noexcept {
   const uint32_t look = look_.load(kRelaxed);
   for (uint32_t i = 0; i < kThreads; ++i) {
     Thread& thread = threads_[((id * 0x9e3779b97f4a7c15u >> 58) + i) % kThreads];
-    uint64_t owner = thread.id.load(kRelaxed);
-    const bool is_its = owner == id, is_free = owner == 0 || thread.look.load(kRelaxed) != look;
-    if (!is_its && (!is_free || !thread.id.compare_exchange_strong(owner, id, kRelaxed))) continue;
-    if (!is_its || thread.look.load(kRelaxed) != look) {
-      for (auto* value : {&thread.launches, &thread.hidden_ns, &thread.busy_ns, &thread.end_ns, &thread.counted_end_ns,
-                          &thread.launches_since_wait, &thread.busy_since_wait_ns})
-        value->store(0, kRelaxed);
-      thread.begin_ns.store(INT64_MIN, kRelaxed);
-      thread.kind.store(CallKind::kOther, kRelaxed);
-      thread.look.store(look, kRelaxed);
+    uint32_t of_look = thread.look.load(std::memory_order_acquire);
+    if (of_look == look) {
+      if (thread.id.load(kRelaxed) == id) return &thread;
+      continue;
     }
+    // Whoever takes it may be stopped until another look: then it is not theirs to take who come in that one.
+    if (of_look == kTaking || !thread.look.compare_exchange_strong(of_look, kTaking, kRelaxed)) continue;
+    thread.id.store(id, kRelaxed);
+    for (auto* value : {&thread.launches, &thread.hidden_ns, &thread.busy_ns, &thread.end_ns, &thread.counted_end_ns,
+                        &thread.launches_since_wait, &thread.busy_since_wait_ns})
+      value->store(0, kRelaxed);
+    thread.begin_ns.store(INT64_MIN, kRelaxed);
+    thread.kind.store(CallKind::kOther, kRelaxed);
+    // Publish: an acquire of look makes visible whose the row is, and that it is empty.
+    thread.look.store(look, std::memory_order_release);
     return &thread;
   }
   return nullptr;
@@ -74,7 +78,7 @@ void LastingCost::EndLook(int64_t ns) noexcept {
   int64_t launches = 0;
   const uint32_t look = look_.fetch_add(1, kRelaxed);
   for (Thread& thread : threads_) {
-    if (thread.id.load(kRelaxed) == 0 || thread.look.load(kRelaxed) != look) continue;
+    if (thread.look.load(std::memory_order_acquire) != look) continue;
     CountLast(&thread);
     const int64_t of_thread = thread.launches.load(kRelaxed), busy_ns = thread.busy_ns.load(kRelaxed);
     launches += of_thread;

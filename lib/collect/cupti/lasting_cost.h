@@ -55,8 +55,8 @@ class LastingCost {
 
  private:
   struct alignas(64) Thread {
-    std::atomic<uint64_t> id{0};    // 0: free
-    std::atomic<uint32_t> look{0};  // in which the rest was seen
+    std::atomic<uint32_t> look{0};  // in which the rest was seen; 0: none, kTaking: it is being taken
+    std::atomic<uint64_t> id{0};
     std::atomic<int64_t> launches{0}, hidden_ns{0}, busy_ns{0};
     // The thread's own: its last call, which counts once it is known to be outermost, and what came since the last
     // wait.
@@ -64,6 +64,8 @@ class LastingCost {
         busy_since_wait_ns{0};
     std::atomic<CallKind> kind{CallKind::kOther};
   };
+
+  static constexpr uint32_t kTaking = ~0u;
 
   Thread* Find(uint64_t id) noexcept;
   static void CountLast(Thread* thread) noexcept;

@@ -46,7 +46,8 @@ Recording::Recording(const CuptiOptions& options, const Environment& environment
       memory_bytes_(options.memory_bytes),
       graph_level_(options.graph_level),
       lasting_cost_percent_(options.lasting_cost_percent),
-      environment_(environment) {}
+      environment_(environment),
+      tables_(std::clamp(options.memory_bytes, kLeastBytes, kMostBytes)) {}
 
 Status Recording::Claim() noexcept {
   Owner owner = Owner::kNobody;
@@ -97,6 +98,7 @@ Status Recording::Take() {
   write_off_ns_ = ClockNs(CLOCK_MONOTONIC) + environment_.surroundings.long_idle_ns;
   engine_->calls.lasting_cost().Forget();
   decoder_ = std::make_unique<Decoder>(&engine_->api, strides, &pairs_, &tables_, &engine_->scopes);
+  PayForTables();
   pairs_.Add(ReadClockPair());
   control_ = AddControl(engine_, environment_.surroundings);
   if (Status status = control_->Start(graph_level_); !status.ok()) return status;
@@ -165,6 +167,7 @@ void Recording::Work() noexcept {
       shapes_refused_ = tables_.shapes.refused();
       streams_refused_ = tables_.streams.refused();
       rounds_done_ = asked;
+      is_round_whole_ = has_flushed_;
       changed_.notify_all();
     }
     if (!is_last) Wait(asked, now_ns + kTickNs);
@@ -258,7 +261,8 @@ void Recording::Round(int64_t now_ns) {
   }
   if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
     engine_->pool->WriteOff(now_ns);
-    write_off_ns_ = INT64_MAX;
+    const bool is_done = engine_->pool->counts().unplaced == 0;
+    write_off_ns_ = is_done ? INT64_MAX : now_ns + environment_.surroundings.long_idle_ns;
   }
   NoteDepth();
   // What registered handlers of its own later is torn down earlier: the driver, and PyTorch's profiler.
@@ -267,7 +271,8 @@ void Recording::Round(int64_t now_ns) {
   // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
   // may still be filling.
   if (control_->depth() != Depth::kScopes || is_looking_ || before.requested != seen_.requested) recorded_ns_ = now_ns;
-  if (before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs) control_->Flush();
+  if (before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs)
+    has_flushed_ = control_->Flush();
   Mark();
   Obey();
   DecodeAll(now_ns);
@@ -277,9 +282,11 @@ void Recording::Round(int64_t now_ns) {
 
 void Recording::DecodeAll(int64_t now_ns) {
   if (control_->is_closed()) return;  // to step over what is not known takes CUPTI
+  PayForTables();
   engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
     decoded_.clear();
     decoder_->Decode(buffer, valid, &decoded_);
+    PayForTables();
     if (!control_->has_recorded()) TakeCalls();
     // In runs of one device, which is nearly always all of them.
     for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
@@ -304,7 +311,13 @@ void Recording::DecodeAll(int64_t now_ns) {
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
   if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
   seen_ = counts;
-  drained_ns_ = now_ns;
+  if (has_flushed_) drained_ns_ = now_ns;
+}
+
+// What grows takes the place of records: all is within memory_bytes. Where incidents have pinned all, the next round.
+void Recording::PayForTables() noexcept {
+  const uint64_t owed_bytes = tables_.bytes() + engine_->scopes.bytes() + engine_->pool->place_bytes();
+  while (paid_bytes_ < owed_bytes && history_->GiveBackChunk()) paid_bytes_ += History::kChunkBytes;
 }
 
 // Asked here, because the driver may hang, too.

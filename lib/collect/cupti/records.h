@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_COLLECT_CUPTI_RECORDS_H_
 #define PITOT_LIB_COLLECT_CUPTI_RECORDS_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -77,8 +78,9 @@ template <class Row> class Rows {
   uint32_t size() const { return size_.load(std::memory_order_acquire); }
   bool is_full() const { return size() >= blocks_.size() * kBlock; }
 
- private:
   static constexpr uint32_t kBlock = 256;
+
+ private:
   std::vector<std::unique_ptr<Row[]>> blocks_;
   std::atomic<uint32_t> size_{0};
 };
@@ -86,8 +88,16 @@ template <class Row> class Rows {
 // Rows that repeat, numbered as they come. The first row stands for all that come when the table is full.
 template <class Row> class RowTable {
  public:
+  // Of one row: itself, its node in the index, and its part of the index's buckets while those double.
+  static constexpr uint64_t kRowBytes = 2 * sizeof(Row) + 80;
+  static constexpr uint64_t kBlockBytes = Rows<Row>::kBlock * kRowBytes;
+
   // `most` is rounded up to a multiple of 256.
   RowTable(Row other, uint32_t most) : rows_(most) { rows_.Add(other); }
+  // As many as there is room for in `bytes`, a block at least, and no more than `most`.
+  RowTable(Row other, uint32_t most, uint64_t bytes)
+      : RowTable(other, std::clamp<uint32_t>(static_cast<uint32_t>(bytes / kBlockBytes) * Rows<Row>::kBlock,
+                                             Rows<Row>::kBlock, most)) {}
   // Throws bad_alloc.
   uint32_t Of(const Row& row) {
     if (row == rows_[last_]) return last_;
@@ -100,6 +110,7 @@ template <class Row> class RowTable {
   }
   const Rows<Row>& rows() const { return rows_; }
   uint64_t refused() const { return refused_; }
+  uint64_t bytes() const { return (rows_.size() + Rows<Row>::kBlock - 1) / Rows<Row>::kBlock * kBlockBytes; }
 
  private:
   Rows<Row> rows_;
@@ -112,28 +123,44 @@ template <class Row> class RowTable {
 // unloaded: a pointer is read once, without faulting where nothing is left, and believed until Forget.
 class NameTable {
  public:
-  // `most` is rounded up to a multiple of 256.
-  explicit NameTable(uint32_t most) : names_(most) { names_.Add("(other)"); }
+  // Of at most so many `bytes`, 64 KiB at least, and 16384 names.
+  explicit NameTable(uint64_t bytes)
+      : most_pointers_(bytes / 4 / kPointerBytes), most_text_bytes_(bytes * 3 / 4), names_(kMostNames) {
+    names_.Add("(other)");
+  }
   // Throws bad_alloc.
   uint32_t Of(const char* name);
   void Forget() { by_pointer_.clear(); }
   const Rows<std::string>& names() const { return names_; }
-  uint64_t refused() const { return refused_; }
+  uint64_t refused() const { return refused_; }  // pointers that had to be called "(other)"
+  uint64_t bytes() const { return text_bytes_ + pointers_ * kPointerBytes; }
 
  private:
+  static constexpr uint32_t kMostNames = 16384;
   static constexpr size_t kMostBytes = 4096;  // of one name
-  static constexpr size_t kMostPointers = 16384;
+  // Of a pointer, and of a name beside its text: its row, its node in the index, its part of the index's buckets while
+  // those double, and what the heap adds.
+  static constexpr uint64_t kPointerBytes = 64, kNameBytes = 160;
 
+  const uint64_t most_pointers_, most_text_bytes_;
   Rows<std::string> names_;
   std::unordered_map<const char*, uint32_t> by_pointer_;
   std::unordered_map<std::string_view, uint32_t> by_text_;  // into names_
-  uint64_t refused_ = 0;
+  uint64_t refused_ = 0, text_bytes_ = Rows<std::string>::kBlock * kNameBytes;
+  uint64_t pointers_ = 0;  // there ever were at once
 };
 
+// What grows with what the host's program is, in a fifth of `memory_bytes` at most.
 struct Tables {
-  NameTable names{16384};
-  RowTable<KernelShape> shapes{{}, 65536};
-  RowTable<StreamKey> streams{{~0u, ~0u, ~0u}, 4096};
+  explicit Tables(uint64_t memory_bytes)
+      : names(memory_bytes / 8),
+        shapes({}, 65536, memory_bytes / 16),
+        streams({~0u, ~0u, ~0u}, 4096, memory_bytes / 64) {}
+  uint64_t bytes() const { return names.bytes() + shapes.bytes() + streams.bytes(); }
+
+  NameTable names;
+  RowTable<KernelShape> shapes;
+  RowTable<StreamKey> streams;
 };
 
 }  // namespace pitot::cupti

@@ -146,8 +146,12 @@ TEST_CASE("memory that was written off is used again after its quarantine, and b
   REQUIRE(pool->Take() != nullptr);
   pool->BeginEra();
   CHECK(pool->WriteOff(kSecond) == 0);
+  CHECK(pool->counts().unplaced == 1);
+  CHECK(pool->place_bytes() == 2 * BufferPool::kMostPlaces * 4096);
   CHECK(pool->WriteOff(kSecond + BufferPool::kQuarantineNs - 1) == 0);
   CHECK(pool->WriteOff(kSecond + BufferPool::kQuarantineNs) == 1);
+  CHECK(pool->counts().unplaced == 0);
+  CHECK(pool->place_bytes() == 2 * BufferPool::kMostPlaces * 4096);
   REQUIRE(pool->Take() != nullptr);
   uint8_t* const again = pool->Take();
   REQUIRE(again != nullptr);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/decode.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <catch2/catch.hpp>
@@ -43,7 +44,7 @@ struct Reader {
   }
   cupti::Api api{};
   EpochClock clock;
-  cupti::Tables tables;
+  cupti::Tables tables{64 << 20};
   cupti::Decoder decoder;
 };
 
@@ -203,7 +204,7 @@ TEST_CASE("bytes of any kind are never read beyond their end", "[cupti]") {
 }
 
 TEST_CASE("a name is read once, and again after it may have changed", "[cupti]") {
-  cupti::NameTable names(100);
+  cupti::NameTable names(64 << 10);
   char text[16] = "first";
   const uint32_t first = names.Of(text);
   std::strcpy(text, "second");
@@ -224,20 +225,51 @@ TEST_CASE("a name whose module is gone is called so, and nothing faults", "[cupt
   auto* const text = static_cast<char*>(page);
   std::strcpy(text, "gemm");
   munmap(page, 4096);
-  cupti::NameTable names(100);
+  cupti::NameTable names(64 << 10);
   CHECK(names.names()[names.Of(text)] == "(unloaded)");
 }
 
+TEST_CASE("tables take no more memory than they may, whatever comes", "[cupti]") {
+  constexpr uint64_t kMemory = 8 << 20;  // of which the tables may have a fifth
+  std::vector<std::string> texts;
+  SECTION("names of a megabyte") {
+    for (int i = 0; i < 500; ++i) texts.push_back(std::to_string(i) + std::string(1 << 20, 'x'));
+  }
+  SECTION("very many names") {
+    for (int i = 0; i < 100'000; ++i) texts.push_back("kernel " + std::to_string(i));
+  }
+  const auto allocated = [] {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;  // 0 under a sanitizer
+  };
+  const uint64_t before = allocated();
+  cupti::Tables tables(kMemory);
+  for (const std::string& text : texts) tables.names.Of(text.c_str());
+  for (uint32_t i = 0; i < 100'000; ++i) {
+    tables.shapes.Of({{i, 1, 1}, {32, 1, 1}, 0, 0, 0, 0});
+    tables.streams.Of({0, i, 7});
+  }
+
+  CHECK(allocated() - before <= tables.bytes() + (16 << 10));
+  CHECK(tables.bytes() <= kMemory / 8 + kMemory / 16 + kMemory / 64);
+  CHECK(tables.names.refused() > 0);
+  CHECK(tables.names.refused() + tables.names.names().size() == texts.size() + 1);
+  CHECK(tables.shapes.refused() + tables.shapes.rows().size() == 100'001);
+  CHECK(tables.streams.refused() + tables.streams.rows().size() == 100'001);
+}
+
 TEST_CASE("tables are bounded: what comes when they are full is other, and counted", "[cupti]") {
-  cupti::NameTable names(256);
+  cupti::NameTable names(64 << 10);
   const auto of = [&](const std::string& name) {
     names.Forget();
     return names.Of(name.c_str());
   };
-  for (int i = 1; i < 256; ++i) CHECK(of(std::to_string(i)) == static_cast<uint32_t>(i));
+  uint32_t count = 1;
+  while (of(std::to_string(count)) == count) ++count;
+  CHECK(count > 20);
   CHECK(of("another") == 0);
   CHECK(of("17") == 17);
-  CHECK(names.refused() == 1);
+  CHECK(names.refused() == 2);
   CHECK(names.names()[0] == "(other)");
 
   cupti::RowTable<cupti::StreamKey> streams({~0u, ~0u, ~0u}, 256);

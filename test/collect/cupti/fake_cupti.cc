@@ -82,7 +82,7 @@ struct State {
   bool has_context_ = false, has_call_records_ = false;
   std::vector<uint8_t*> foreign_;  // buffers of others
   size_t dropped_ = 0;
-  uint64_t buffers_of_other_ = 0, dear_replays_ = 0;
+  uint64_t dear_replays_ = 0;
 };
 
 class Library final : public fakes::FakeCupti, State {
@@ -127,12 +127,6 @@ class Library final : public fakes::FakeCupti, State {
     return correlation;
   }
 
-  void EndRunning() override {
-    const std::lock_guard lock(mutex_);
-    for (auto& [thread, buffer] : buffers_) Complete(buffer);
-    buffers_.clear();
-  }
-
   void Synchronize() override {
     const uint32_t correlation = NextCorrelation();
     const int64_t called_ns = RealtimeNs();
@@ -146,12 +140,13 @@ class Library final : public fakes::FakeCupti, State {
   uint32_t Instantiate(uint32_t nodes) override {
     const std::lock_guard lock(mutex_);
     Resource(kGraphExecCreateStarting);
-    graphs_.push_back({nodes, level_, false});
     // The executable graph's nodes are copies of those that were captured.
+    const uint64_t captured = Captured();
+    graphs_.push_back({nodes, level_, false});
     for (uint64_t node = 1; node <= nodes; ++node) {
       const uint64_t copy = graphs_.size() << 32 | node;
       GraphData data{};
-      data.node = reinterpret_cast<void*>(copy), data.original_node = reinterpret_cast<void*>(kCaptured | node);
+      data.node = reinterpret_cast<void*>(copy), data.original_node = reinterpret_cast<void*>(captured | node);
       ResourceData resource{nullptr, nullptr, &data};
       Resource(kGraphNodeCloned, &resource);
     }
@@ -198,7 +193,7 @@ class Library final : public fakes::FakeCupti, State {
   void CaptureNode(uint32_t node) override {
     const std::lock_guard lock(mutex_);
     GraphData data{};
-    data.node = reinterpret_cast<void*>(kCaptured | node);
+    data.node = reinterpret_cast<void*>(Captured() | node);
     const ResourceData resource{nullptr, nullptr, &data};
     Resource(kGraphNodeCreated, &resource);
   }
@@ -231,7 +226,7 @@ class Library final : public fakes::FakeCupti, State {
     };
     complete_ = [](void*, uint32_t, uint8_t* buffer, size_t size, size_t) {
       // All of its own have this size.
-      if (size == 64 << 10) ++Instance().buffers_of_other_, memset(buffer, 0, size);
+      if (size == 64 << 10) memset(buffer, 0, size);
     };
   }
   void GiveForeign(size_t valid) override {
@@ -240,10 +235,6 @@ class Library final : public fakes::FakeCupti, State {
     complete_(nullptr, 0, buffer, 64 << 10, valid);
     foreign_.push_back(buffer);  // still ours: the client must not have freed it
     memset(buffer, 1, 64 << 10);
-  }
-  uint64_t buffers_of_other() const override {
-    const std::lock_guard lock(mutex_);
-    return buffers_of_other_;
   }
 
   void FailAt(int call, int result) override {
@@ -278,6 +269,10 @@ class Library final : public fakes::FakeCupti, State {
   bool IsEnabled(uint32_t kind) const override {
     const std::lock_guard lock(mutex_);
     return enabled_.count(kind) != 0;
+  }
+  size_t kinds_enabled() const override {
+    const std::lock_guard lock(mutex_);
+    return enabled_.size();
   }
   bool HasSubscriber() const override {
     const std::lock_guard lock(mutex_);
@@ -471,7 +466,9 @@ class Library final : public fakes::FakeCupti, State {
 
  private:
   static constexpr uint32_t kKernelSerialized = 3;
-  static constexpr uint64_t kCaptured = uint64_t{0xffff} << 32;
+
+  // The number of the graph whose nodes are captured now, where a node has it.
+  uint64_t Captured() const { return (uint64_t{0x80000000} + graphs_.size()) << 32; }
 
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;

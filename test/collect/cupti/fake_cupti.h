@@ -33,7 +33,6 @@ class FakeCupti {
 
   // The process's CUDA. Returns the correlation.
   virtual uint32_t Run(const FakeWork& work) = 0;
-  virtual void EndRunning() = 0;                     // what has not ended ends, and its buffers are completed
   virtual void Synchronize() = 0;                    // cudaDeviceSynchronize
   virtual void Begin(const char* api) = 0;           // a call that does not end while the test lasts
   virtual void CaptureNode(uint32_t node) = 0;       // 1 and on, of the graph that is made next
@@ -46,7 +45,6 @@ class FakeCupti {
   virtual void DisableAll() = 0;               // kinds, as Kineto does at its end
   virtual void RegisterOther() = 0;            // takes the buffers, as Kineto does
   virtual void GiveForeign(size_t valid) = 0;  // completes a buffer that the client never gave
-  virtual uint64_t buffers_of_other() const = 0;
 
   // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
   virtual void FailAt(int call, int result) = 0;
@@ -60,6 +58,7 @@ class FakeCupti {
   virtual void SetCorrelation(uint32_t next) = 0;
 
   virtual bool IsEnabled(uint32_t kind) const = 0;
+  virtual size_t kinds_enabled() const = 0;
   virtual bool HasSubscriber() const = 0;  // the client
   virtual size_t callbacks_enabled() const = 0;
   virtual uint64_t buffers_out() const = 0;

@@ -107,6 +107,27 @@ TEST_CASE("where incidents hold all memory new records are lost and counted", "[
   CHECK(missing + Seen(second).begins[0].size() >= 20 * History::kChunkRecords);
 }
 
+TEST_CASE("what is given back is missing for good, the oldest first, and said", "[cupti]") {
+  const auto history = Make();
+  Fill(history.get(), 0, 0, kChunks * History::kChunkRecords);
+  uint32_t given = 0;
+  while (given < kChunks / 2 && history->GiveBackChunk()) ++given;
+  REQUIRE(given == kChunks / 2);
+  CHECK(history->records() == (kChunks - given) * History::kChunkRecords);
+  Fill(history.get(), 0, 1'000'000, 100 * History::kChunkRecords);
+  CHECK(history->records() == (kChunks - given) * History::kChunkRecords);
+
+  History::Pinned pinned;
+  history->Pin(0, &pinned);
+  uint64_t missing = 0;
+  for (const auto& loss : pinned.losses()) missing += loss.records;
+  CHECK(missing + Seen(pinned).begins[0].size() == (kChunks + 100) * History::kChunkRecords);
+  CHECK(Seen(pinned).begins[0].size() <= (kChunks - given) * 3 / 4 * History::kChunkRecords);
+  // What an incident holds stays.
+  while (history->GiveBackChunk()) {}
+  CHECK(Seen(pinned).begins[0].size() == (kChunks - given) * 3 / 4 * History::kChunkRecords);
+}
+
 TEST_CASE("losses are kept while they matter, alike ones as one, no more than there is room for", "[cupti]") {
   const auto history = Make();
   for (int64_t i = 0; i < 10'000; ++i) history->AddLoss({i, i + 1, kNoDevice, i % 2 == 0 ? "a" : "b", 1});

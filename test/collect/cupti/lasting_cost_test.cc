@@ -3,10 +3,14 @@
 // What recording kernels would leave behind, forecast from calls.
 #include "collect/cupti/lasting_cost.h"
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "fakes/scale.h"
 
 namespace {
 
@@ -141,6 +145,37 @@ TEST_CASE("the thread that would pay most counts, and threads do not disturb eac
     cost->EndLook(kLookNs);
   }
   CHECK(cost->percent() == Approx(5).epsilon(0.02));
+}
+
+TEST_CASE("threads that begin a look at the same moment never share a row", "[cupti]") {
+  auto cost = Make();
+  constexpr int kLooks = fakes::kThreadSanitizer ? 2000 : 100'000;
+  std::atomic<int> met{0};
+  const auto meet = [&met](int times) {
+    ++met;
+    for (int spins = 0; met.load() < 2 * times; ++spins) {
+      if (spins > 1000) std::this_thread::yield();
+    }
+  };
+  int shared = 0;
+  const auto work = [&](uint64_t id, bool ends_looks) {
+    for (int look = 0; look < kLooks; ++look) {
+      meet(2 * look + 1);
+      Worker worker{*cost, id};
+      worker.now_ns *= static_cast<int64_t>(id);  // no two calls of theirs are near
+      worker.Launch(30, 14 * kUs);                // what is lost of it or added to it shows
+      meet(2 * look + 2);
+      if (!ends_looks) continue;
+      cost->EndLook(kLookNs);
+      shared += look >= 5 && std::abs(cost->percent() - 100 * 30 * 1.4 / (29 * 14 + 5)) > 0.01;
+    }
+  };
+  // Numbers that look for their rows in the same place.
+  std::thread other(work, 17, false);
+  work(106, true);
+  other.join();
+
+  CHECK(shared == 0);
 }
 
 TEST_CASE("times that make no sense say nothing", "[cupti]") {
