@@ -182,8 +182,7 @@ Status Control::Start(bool graph_level) noexcept {
     if (graph_level && !has_graph_level_)
       SetReason(reason_ + (reason_.empty() ? "" : "; ") +
                 "no graph level: the collector was added after CUDA was in use, PyTorch's profiler is in the process, "
-                "or CUPTI "
-                "does not tell of graphs");
+                "or CUPTI does not tell of graphs");
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());

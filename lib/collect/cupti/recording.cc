@@ -271,8 +271,8 @@ void Recording::Round(int64_t now_ns) {
   // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
   // may still be filling.
   if (control_->depth() != Depth::kScopes || is_looking_ || before.requested != seen_.requested) recorded_ns_ = now_ns;
-  if (before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs)
-    has_flushed_ = control_->Flush();
+  const bool may_have_some = before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs;
+  has_flushed_ = !may_have_some || control_->Flush();
   Mark();
   Obey();
   DecodeAll(now_ns);
