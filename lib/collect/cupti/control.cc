@@ -52,6 +52,15 @@ const char* RemedyOf(Result result) {
   }
 }
 
+// Twice, if need be: what stays on costs the host, and nobody else would switch it off.
+template <class Call> Result Insist(Call call) {
+  const Result result = call();
+  return result == kSuccess ? result : call();
+}
+
+// Of Control::calls_level_, from which on it is recorded.
+uint8_t LevelOf(const ApiCalls::Id& id) { return id.is_graph_launch ? 1 : 2; }
+
 Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 
 }  // namespace
@@ -171,9 +180,9 @@ Status Control::Start(bool graph_level) noexcept {
     }
     Status status = Take(false);
     if (graph_level && !has_graph_level_)
-      SetReason(
-          reason_ + (reason_.empty() ? "" : "; ") +
-          "no graph level: the collector was added after CUDA was in use, or PyTorch's profiler is in the process");
+      SetReason(reason_ + (reason_.empty() ? "" : "; ") +
+                "no graph level: the collector was added after CUDA was in use, PyTorch's profiler is in the process, "
+                "or CUPTI does not tell of graphs");
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
@@ -185,23 +194,29 @@ Status Control::Take(bool is_back) {
   const KinetoState kineto = kineto_.load();
   source_.store(CallSource::kNone);
   SetReason("");
-  if (Status status = Subscribe(kineto); !status.ok()) return status;
+  if (Status status = Subscribe(kineto); !status.ok()) {
+    if (is_back) DisableAll();  // what was on when another took CUPTI
+    return status;
+  }
   uint8_t one = 1;
   size_t size = sizeof one;
   // Older libraries have neither; they zero the buffers themselves then.
   api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
   if (api_.version >= kPerThreadSince) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
-  if (api_.set_thread_id_type != nullptr) api_.set_thread_id_type(kSystemThreadId);
+  if (api_.set_thread_id_type != nullptr) {
+    const Result result = api_.set_thread_id_type(kSystemThreadId);
+    if (result != kSuccess && source_.load() == CallSource::kRecords) NoteMissing("which thread made a call", result);
+  }
   if (const Result result = RegisterCallbacks(is_back); result != kSuccess) {
     Release();
+    if (is_back) DisableAll();
     return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s",
                  ResultName(api_, result).c_str());
   }
   enabled_ = 0, calls_level_ = 0;
   if (is_back) {
     api_.activity_flush_all(0);  // what is being filled is another's buffer: ours from here on
-    for (const uint32_t kind : kKernelKinds) api_.activity_disable(kind);
-    for (const ApiCalls::Id& id : calls_.ids()) SwitchCall(id, false);
+    DisableAll();
   }
   is_settling_ = source_.load() == CallSource::kRecords && !has_call_records_;
   // Who does not hear of new graphs cannot tell which may be recorded as a whole.
@@ -222,13 +237,19 @@ Status Control::Subscribe(KinetoState kineto) {
     has_given_.store(true);
     if (!has_kineto) {
       source_.store(CallSource::kCallbacks);
-      EnableCallback(kState, kFatalError, true);
-      for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated, kGraphNodeCreated, kGraphNodeCloned})
-        EnableCallback(kResource, id, true);
+      if (const Result on = EnableCallback(kState, kFatalError, true); on != kSuccess)
+        NoteMissing("that CUPTI meets a fatal error", on);
+      for (const uint32_t id : {kGraphNodeCreated, kGraphNodeCloned}) {
+        if (const Result on = EnableCallback(kResource, id, true); on != kSuccess)
+          NoteMissing("in which scopes nodes of graphs were captured", on);
+      }
+      for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) {
+        if (EnableCallback(kResource, id, true) != kSuccess) has_graph_level_ = false;
+      }
       return {};
     }
     // PyTorch's profiler would find no place for its own, and see no GPU for the life of the process.
-    api_.unsubscribe(subscriber_);
+    Unsubscribe();
   } else if (result != kMultipleSubscribersNotSupported) {
     const char* hint = result == kUnknown || result == kNotInitialized ? " (no NVIDIA driver or no GPU?)" : "";
     return Error(StatusCode::kUnavailable, "CUPTI cannot be used: %s%s%s%s", ResultName(api_, result).c_str(), hint,
@@ -251,23 +272,35 @@ Status Control::Subscribe(KinetoState kineto) {
   return {};
 }
 
+// All that was ever ours, whoever it may be on for.
+void Control::DisableAll() {
+  for (const uint32_t kind : kKernelKinds) Insist([&] { return api_.activity_disable(kind); });
+  // Callbacks are gone with their subscriber.
+  if (kineto_.load() == KinetoState::kAbsent || !HasFilteredRecords(api_)) return;
+  for (const ApiCalls::Id& id : calls_.ids()) Insist([&] { return EnableCallRecords(id, false); });
+}
+
 // Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
 void Control::Release() {
   EnableCalls(0);
   LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, false);
   api_.activity_flush_all(0);
-  if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
-  subscriber_ = nullptr;
-  effective_.store(Depth::kScopes);
+  Unsubscribe();
+}
+
+// As far as it is ours. Of what was left to PyTorch's profiler nobody would switch off the rest once that has ended.
+void Control::HandBack(KinetoState kineto) {
+  const bool is_theirs = kineto == KinetoState::kActive;
+  if (mode() == Mode::kOn) is_theirs ? Unsubscribe() : Release();
+  if (mode() == Mode::kAside && !is_theirs) DisableAll();
 }
 
 void Control::Stop() noexcept {
   const Entered entered(this);
   if (!entered) return;
   try {
-    const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
-    if (mode() == Mode::kOn) is_active ? Unsubscribe() : Release();
+    HandBack(kineto_.load() != KinetoState::kAbsent ? AskKineto() : KinetoState::kAbsent);
     mode_.store(Mode::kOff);
   } catch (const std::bad_alloc&) {
     mode_.store(Mode::kOff);
@@ -276,7 +309,7 @@ void Control::Stop() noexcept {
 
 // All that is ours; what is enabled may be another's by now.
 void Control::Unsubscribe() {
-  if (subscriber_ != nullptr) api_.unsubscribe(subscriber_);
+  if (subscriber_ != nullptr) Insist([this] { return api_.unsubscribe(subscriber_); });
   subscriber_ = nullptr;
   effective_.store(Depth::kScopes);
 }
@@ -285,9 +318,8 @@ Status Control::Pause() noexcept {
   const Entered entered(this);
   if (!entered) return NotRunning();
   try {
-    const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     if (mode() == Mode::kOff) return NotRunning();
-    if (mode() == Mode::kOn) is_active ? Unsubscribe() : Release();
+    HandBack(kineto_.load() != KinetoState::kAbsent ? AskKineto() : KinetoState::kAbsent);
     if (mode() != Mode::kDead) SetReason("paused by the host"), mode_.store(Mode::kPaused);
     return {};
   } catch (const std::exception& e) {
@@ -400,7 +432,7 @@ void Control::Reclaim() noexcept {
       return;
     }
     Register();
-    enabled_ &= uint64_t{1} << kGraphTrace;
+    EnableAgain();
     Apply();
   } catch (const std::bad_alloc&) {
     // The next time.
@@ -416,7 +448,7 @@ void Control::Renew() noexcept {
     if (!IsLongIdle()) return;
     Register();
     api_.activity_flush_all(0);
-    enabled_ = 0, calls_level_ = 0;
+    EnableAgain();
     Apply();
   } catch (const std::bad_alloc&) {
     // The next time.
@@ -435,6 +467,21 @@ void Control::Register() {
   if (result != kSuccess) Fail("cuptiActivityRegisterCallbacks", result);
 }
 
+// What should be on, and may be off because another switched it off. What it was before is not forgotten: where this
+// fails it may be on still.
+void Control::EnableAgain() {
+  for (const uint32_t kind : kKernelKinds) {
+    if (!IsEnabled(kind) || mode() != Mode::kOn) continue;
+    const Result result = api_.activity_enable(kind);
+    if (result == kSuccess) continue;
+    if (kind == kConcurrentKernel) return Fail("cuptiActivityEnable", result);
+    NoteMissing("copies, sets or overhead", result);
+  }
+  for (const ApiCalls::Id& id : calls_.ids()) {
+    if (calls_level_ >= LevelOf(id)) SwitchCall(id, true);
+  }
+}
+
 uint64_t Control::TakeDropped() noexcept {
   const Entered entered(this);
   size_t dropped = 0;
@@ -442,9 +489,9 @@ uint64_t Control::TakeDropped() noexcept {
   return api_.activity_get_dropped(nullptr, 0, &dropped) == kSuccess ? dropped : 0;
 }
 
-void Control::Flush() noexcept {
+bool Control::Flush() noexcept {
   const Entered entered(this);
-  if (entered && mode() == Mode::kOn) api_.activity_flush_all(0);
+  return !entered || mode() != Mode::kOn || api_.activity_flush_all(0) == kSuccess;
 }
 
 void Control::OnState(uint32_t callback_id) noexcept {
@@ -487,34 +534,40 @@ void Control::Apply() {
 }
 
 // Through records of kernels: switched off without them CUPTI goes on as before, and crashes at the launch of the next
-// graph that is made.
+// graph that is made. Where they cannot be had it stays on.
 void Control::LeaveGraphLevel() {
   if (!IsEnabled(kGraphTrace)) return;
-  Enable(kConcurrentKernel, true);
+  if (!IsEnabled(kConcurrentKernel)) {
+    if (Insist([this] { return api_.activity_enable(kConcurrentKernel); }) != kSuccess) return;
+    enabled_ |= uint64_t{1} << kConcurrentKernel;
+    surroundings_.has_recorded->store(true);
+  }
   Enable(kGraphTrace, false);
 }
 
 void Control::Enable(uint32_t kind, bool on) {
   if (IsEnabled(kind) == on || (on && mode() != Mode::kOn)) return;
-  enabled_ ^= uint64_t{1} << kind;
-  if (kind == kGraphTrace) is_graph_trace_on_.store(on);
-  const Result result = on ? api_.activity_enable(kind) : api_.activity_disable(kind);
+  // A graph is safe only if it was made while this was on from beginning to end.
+  if (kind == kGraphTrace) is_graph_trace_on_.store(false);
+  const Result result = on ? api_.activity_enable(kind) : Insist([&] { return api_.activity_disable(kind); });
+  if (result == kSuccess) enabled_ ^= uint64_t{1} << kind;
+  if (kind == kGraphTrace) is_graph_trace_on_.store(IsEnabled(kind));
   if (result == kSuccess && kind == kConcurrentKernel) surroundings_.has_recorded->store(true);
   if (result == kSuccess) return;
   // An older library does not know every kind; without kernels there is nothing to record.
-  if (on) enabled_ &= ~(uint64_t{1} << kind);
-  if (kind == kGraphTrace) is_graph_trace_on_.store(false);
-  if (kind == kConcurrentKernel) Fail(on ? "cuptiActivityEnable" : "cuptiActivityDisable", result);
+  if (kind == kConcurrentKernel) return Fail(on ? "cuptiActivityEnable" : "cuptiActivityDisable", result);
+  const bool is_unknown = result == kInvalidKind || result == kNotSupported || result == kNotCompatible;
+  if (on && !is_unknown) NoteMissing(kind == kGraphTrace ? "graphs as a whole" : "copies, sets or overhead", result);
 }
 
-void Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
-  if (subscriber_ != nullptr) api_.enable_callback(on ? 1 : 0, subscriber_, domain, callback_id);
+Result Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
+  return subscriber_ != nullptr ? api_.enable_callback(on ? 1 : 0, subscriber_, domain, callback_id) : kSuccess;
 }
 
 void Control::EnableCalls(uint8_t level) {
   if (level == calls_level_) return;
   for (const ApiCalls::Id& id : calls_.ids()) {
-    const uint8_t needed = id.is_graph_launch ? 1 : 2;
+    const uint8_t needed = LevelOf(id);
     const bool was = calls_level_ >= needed, is = level >= needed;
     if (was != is) SwitchCall(id, is);
   }
@@ -523,13 +576,32 @@ void Control::EnableCalls(uint8_t level) {
   calls_.NewEpoch();
 }
 
+Result Control::EnableCallRecords(const ApiCalls::Id& id, bool on) {
+  const auto enable = id.domain == kRuntimeApi ? api_.activity_enable_runtime_api : api_.activity_enable_driver_api;
+  return enable(id.callback_id, on ? 1 : 0);
+}
+
 void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
   if (on && mode() != Mode::kOn) return;
-  const CallSource source = source_.load();
-  if (source == CallSource::kCallbacks)
-    EnableCallback(id.domain, id.callback_id, on);
-  else if (source == CallSource::kRecords)
-    (id.domain == kRuntimeApi ? api_.activity_enable_runtime_api : api_.activity_enable_driver_api)(id.callback_id, on);
+  const auto switch_it = [&] {
+    switch (source_.load()) {
+      case CallSource::kCallbacks:
+        return EnableCallback(id.domain, id.callback_id, on);
+      case CallSource::kRecords:
+        return EnableCallRecords(id, on);
+      default:
+        return kSuccess;
+    }
+  };
+  const Result result = on ? switch_it() : Insist(switch_it);
+  if (on && result != kSuccess) NoteMissing("some calls", result);
+}
+
+// Something that is not recorded, or not known, because CUPTI refused it; the rest is.
+void Control::NoteMissing(const char* what, Result result) {
+  const std::string note = std::string(what) + ": not recorded, CUPTI says " + ResultName(api_, result);
+  const std::lock_guard lock(reason_mutex_);
+  if (reason_.find(note) == std::string::npos) reason_ += (reason_.empty() ? "" : "; ") + note;
 }
 
 // Gives all back that can be given back.

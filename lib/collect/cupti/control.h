@@ -86,8 +86,8 @@ class Control {
   bool IsBesideProfiler() const noexcept;
   // It has begun or ended since the last Tick. Cost: 20 ns.
   bool HasProfilerSwitched() noexcept;
-  // Has CUPTI hand over what is complete.
-  void Flush() noexcept;
+  // Has CUPTI hand over what is complete. False: it did not.
+  bool Flush() noexcept;
   // How many records CUPTI has dropped since the last time.
   uint64_t TakeDropped() noexcept;
 
@@ -123,18 +123,23 @@ class Control {
   Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
   Result RegisterCallbacks(bool is_again);
+  void DisableAll();
   void Release();
+  void HandBack(KinetoState kineto);
   void Unsubscribe();
   void Apply();
   bool IsLongIdle() const;
   void Register();
+  void EnableAgain();
   bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
   void LeaveGraphLevel();
   void EnableCalls(uint8_t level);
   void SwitchCall(const ApiCalls::Id& id, bool on);
-  void EnableCallback(Domain domain, uint32_t callback_id, bool on);
+  Result EnableCallRecords(const ApiCalls::Id& id, bool on);
+  Result EnableCallback(Domain domain, uint32_t callback_id, bool on);
   void Fail(const char* what, Result result);
+  void NoteMissing(const char* what, Result result);
   void SetReason(std::string reason, const char* remedy = nullptr);
 
   const Api& api_;

@@ -52,8 +52,10 @@ void Recording::Keep(int64_t begin_ns) noexcept {
       std::unique_lock lock(mutex_);
       const uint64_t asked = ++rounds_asked_;
       changed_.notify_all();
-      is_complete = HangingNs() == 0 && changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
-                                                          [&] { return rounds_done_ >= asked; });
+      is_complete = HangingNs() == 0 &&
+                    changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
+                                      [&] { return rounds_done_ >= asked; }) &&
+                    is_round_whole_;
     }
     kept_begin_ns_ = begin_ns;
     kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);

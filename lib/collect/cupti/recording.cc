@@ -167,6 +167,7 @@ void Recording::Work() noexcept {
       shapes_refused_ = tables_.shapes.refused();
       streams_refused_ = tables_.streams.refused();
       rounds_done_ = asked;
+      is_round_whole_ = has_flushed_;
       changed_.notify_all();
     }
     if (!is_last) Wait(asked, now_ns + kTickNs);
@@ -270,7 +271,8 @@ void Recording::Round(int64_t now_ns) {
   // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
   // may still be filling.
   if (control_->depth() != Depth::kScopes || is_looking_ || before.requested != seen_.requested) recorded_ns_ = now_ns;
-  if (before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs) control_->Flush();
+  const bool may_have_some = before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs;
+  has_flushed_ = !may_have_some || control_->Flush();
   Mark();
   Obey();
   DecodeAll(now_ns);
@@ -309,7 +311,7 @@ void Recording::DecodeAll(int64_t now_ns) {
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
   if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
   seen_ = counts;
-  drained_ns_ = now_ns;
+  if (has_flushed_) drained_ns_ = now_ns;
 }
 
 // What grows takes the place of records: all is within memory_bytes. Where incidents have pinned all, the next round.

@@ -112,6 +112,7 @@ class Recording {
   uint64_t paid_bytes_ = 0;
   int64_t paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
   BufferCounts before_, seen_;
+  bool has_flushed_ = true;  // CUPTI has handed over what it had
   uint64_t bad_seen_ = 0, submissions_seen_ = 0;
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
@@ -130,6 +131,7 @@ class Recording {
   Orders orders_;
   uint64_t ordered_ = 0, obeyed_ = 0;
   uint64_t rounds_asked_ = 0, rounds_done_ = 0;
+  bool is_round_whole_ = true;  // the last one done
   std::deque<DepthChange> depths_;
   std::map<uint32_t, DeviceFacts> devices_;  // of all that records are of
   DecodeCounts counts_;

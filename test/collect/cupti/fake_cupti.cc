@@ -270,6 +270,10 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     return enabled_.count(kind) != 0;
   }
+  size_t kinds_enabled() const override {
+    const std::lock_guard lock(mutex_);
+    return enabled_.size();
+  }
   bool HasSubscriber() const override {
     const std::lock_guard lock(mutex_);
     return callback_ != nullptr;

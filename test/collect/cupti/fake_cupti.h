@@ -58,6 +58,7 @@ class FakeCupti {
   virtual void SetCorrelation(uint32_t next) = 0;
 
   virtual bool IsEnabled(uint32_t kind) const = 0;
+  virtual size_t kinds_enabled() const = 0;
   virtual bool HasSubscriber() const = 0;  // the client
   virtual size_t callbacks_enabled() const = 0;
   virtual uint64_t buffers_out() const = 0;
