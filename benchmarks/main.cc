@@ -15,6 +15,7 @@ int main(int argc, char** argv) {
   pitot::benchmarks::RegisterScopes();
   pitot::benchmarks::RegisterRequests();
   pitot::benchmarks::RegisterMemory();
+  pitot::benchmarks::RegisterNvtx();
   pitot::benchmarks::RegisterIncidents();
   pitot::benchmarks::RegisterGpuRecords();
   const size_t run = benchmark::RunSpecifiedBenchmarks();

@@ -11,6 +11,7 @@ namespace pitot::benchmarks {
 void RegisterScopes();
 void RegisterRequests();
 void RegisterMemory();
+void RegisterNvtx();
 void RegisterIncidents();
 void RegisterGpuRecords();
 

@@ -25,7 +25,7 @@ class Phases {
     if (ring == nullptr || ring != t_ring || ring->depth != depth_ + 1) return Begin(site);
     // A block may outlive its recorder: then the next phase looks for a ring anew, or records nothing.
     if (__builtin_expect(ring->gate != __atomic_load_n(&g_gate, __ATOMIC_RELAXED), 0)) return Begin(site);
-    const uint64_t now = Clock(ring->gate);
+    const uint64_t now = Clock(ring->gate, Edge::kNext, site);
     Append(ring, site_, begin_, now, ArgList<>{});
     if (__builtin_expect(depth_ < kMaxOpen, 1)) {
       OpenScope& open = ring->open[depth_];
@@ -39,7 +39,7 @@ class Phases {
     if (Ring* ring = ring_) {
       ring_ = nullptr;
       if (__builtin_expect(ring != t_ring, 0)) return CloseElsewhere();
-      const uint64_t now = Clock(ring->gate);
+      const uint64_t now = Clock(ring->gate, Edge::kEnd);
       Append(ring, site_, begin_, now, ArgList<>{});
       Pop(ring, depth_);
     }
@@ -50,7 +50,7 @@ class Phases {
     End();
     ring_ = Enter();
     if (ring_ == nullptr) return;
-    site_ = site, begin_ = Clock(ring_->gate), depth_ = ring_->depth;
+    site_ = site, begin_ = Clock(ring_->gate, Edge::kBegin, site), depth_ = ring_->depth;
     Push(ring_, site, begin_);
   }
   Ring* ring_;

@@ -91,12 +91,17 @@ struct alignas(128) Ring {
   alignas(128) OpenScope open[kMaxOpen];
 };
 
-// 0: off. Else the recorder's generation times two, plus one where events are stamped by ClockSlow().
+// What a clock is read for.
+enum class Edge : uint32_t { kNone, kBegin, kEnd, kNext };  // kNext: one scope ends where the next begins
+
+// 0: off. Else the recorder's generation times two, plus one where clocks are read by ClockSlow().
 PITOT_EXPORT extern uint32_t g_gate;
 PITOT_EXPORT extern uint64_t g_ticks_per_ns_q32;
 PITOT_EXPORT extern __thread Ring* t_ring __attribute__((tls_model("initial-exec")));
 PITOT_EXPORT Ring* Attach(uint32_t gate) noexcept;  // null: no ring for this thread
-PITOT_EXPORT uint64_t ClockSlow() noexcept;
+// The operating system's clock, or the other one and a tool that is told of scopes (lib/trace/mirror.h). `name` is that
+// of a site that is named at run time.
+PITOT_EXPORT uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept;
 // Before Push, has dumps show the first 4 words of arguments while the scope is open; before Pop, `begin` 0.
 PITOT_EXPORT void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept;
 PITOT_EXPORT void CloseElsewhere() noexcept;
@@ -104,8 +109,8 @@ PITOT_EXPORT void CloseMisnested(Ring* ring, uint32_t depth) noexcept;
 
 #define PITOT_DETAIL_INLINE [[gnu::always_inline]] inline
 
-PITOT_DETAIL_INLINE uint64_t Clock(uint32_t gate) {
-  if (__builtin_expect(gate & 1, 0)) return ClockSlow();
+PITOT_DETAIL_INLINE uint64_t Clock(uint32_t gate, Edge edge = Edge::kNone, const Site* site = 0, uint32_t name = 0) {
+  if (__builtin_expect(gate & 1, 0)) return ClockSlow(edge, site, name);
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
 #elif defined(__aarch64__)
@@ -113,7 +118,7 @@ PITOT_DETAIL_INLINE uint64_t Clock(uint32_t gate) {
   asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
   return ticks;
 #else
-  return ClockSlow();
+  return ClockSlow(edge, site, name);
 #endif
 }
 
@@ -247,7 +252,8 @@ template <Keep kKeep, class List> class Scope {
   PITOT_DETAIL_INLINE explicit Scope(const Site* site, const Skipped&, const Args&... args) : ring_(Enter()) {
     if (ring_ == nullptr) return;
     args_.Set(args...);
-    site_ = site, begin_ = Clock(ring_->gate), depth_ = ring_->depth;
+    const uint64_t name = kKeep == Keep::kNamed ? args_.words[0] : 0;
+    site_ = site, begin_ = Clock(ring_->gate, Edge::kBegin, site, static_cast<uint32_t>(name)), depth_ = ring_->depth;
     if constexpr (kKeep == Keep::kNamed) ShowArgs(ring_, depth_, begin_, args_.words, args_.Words());
     if constexpr (kKeep != Keep::kLeaf) Push(ring_, site, begin_);
   }
@@ -261,7 +267,7 @@ template <Keep kKeep, class List> class Scope {
       CloseElsewhere();
       return;
     }
-    const uint64_t end = Clock(ring->gate);
+    const uint64_t end = Clock(ring->gate, Edge::kEnd);
     // Recorded before it leaves the open stack: a snapshot that looks between finds it in one of the two.
     if (kKeep != Keep::kSlow || end - begin_ >= TicksOf(args_.words[0])) Append(ring, site_, begin_, end, args_);
     if constexpr (kKeep == Keep::kNamed) ShowArgs(ring, depth_, 0, nullptr, 0);

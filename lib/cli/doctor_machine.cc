@@ -49,6 +49,17 @@ Finding Switch() {
           "unset PITOT_OFF"};
 }
 
+Finding Nvtx() {
+  const char* const tool = getenv("NVTX_INJECTION64_PATH");
+  if (tool == nullptr)
+    return {"nvtx", Health::kGood, "NVTX_INJECTION64_PATH is not set: recorders can capture what libraries emit", ""};
+  return {"nvtx", Health::kNote,
+          absl::StrCat("NVTX_INJECTION64_PATH=", tool,
+                       ": what libraries emit is that tool's; recorders capture none of it "
+                       "and mirror their scopes to it"),
+          "unset NVTX_INJECTION64_PATH where no profiler is wanted"};
+}
+
 Finding CycleCounter() {
   const std::string source = FirstLine("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   const std::string kernel = source.empty() ? "" : "; the kernel keeps time by " + source;
@@ -247,8 +258,8 @@ Finding IncidentDirectory(const std::string& path) {
 }  // namespace
 
 std::vector<Finding> ExamineMachine(const std::string& incident_directory) {
-  std::vector<Finding> findings = {Switch(),  CycleCounter(), ClockCost(),     Memory(),      CpuQuota(),
-                                   Threads(), LockedMemory(), ReadOwnMemory(), IdlePriority()};
+  std::vector<Finding> findings = {Switch(),  CycleCounter(), ClockCost(),     Memory(),       CpuQuota(),
+                                   Threads(), LockedMemory(), ReadOwnMemory(), IdlePriority(), Nvtx()};
   if (!incident_directory.empty()) findings.push_back(IncidentDirectory(incident_directory));
   findings.push_back({"collector_host", Health::kGood, "scopes, requests, batches, waits: need nothing", ""});
   return findings;

@@ -294,10 +294,19 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
     batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]), {batch.thread});
   }
+  // A thread that lost events may have lost that it took a request into a batch.
+  std::vector<Interval> of_any;
+  if (!trace.batches.empty() || !trace.handoffs.empty()) {
+    for (const LossRow& loss : trace.losses) {
+      if (IsOfEvents(loss.reason)) of_any.push_back({loss.begin_ns, loss.end_ns});
+    }
+  }
+  const Intervals any_lost = Union(std::move(of_any));
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const RequestRow& request = trace.requests[row];
-    requests_[row] = cover({request.begin_ns, trace.RequestEnd(request)}, std::move(of_requests[row]),
-                           {request.begin_thread, request.end_thread});
+    const Interval ran{request.begin_ns, trace.RequestEnd(request)};
+    requests_[row] = cover(ran, std::move(of_requests[row]), {request.begin_thread, request.end_thread});
+    if (!Within(any_lost, ran).empty()) requests_[row].is_told = false;
   }
 }
 

@@ -256,6 +256,9 @@ Status Session::Refuse(const Collector& collector, Status why) noexcept {
   try {
     const std::lock_guard lock(mutex_);
     const std::string name = collector.Name();
+    // A second one changes nothing for the first.
+    const auto is_it = [&name](const auto& other) { return other->Name() == name; };
+    if (std::any_of(collectors_.begin(), collectors_.end(), is_it)) return why;
     if (refused_.size() < kMost || refused_.count(name) != 0) refused_[name] = why.message();
   } catch (const std::bad_alloc&) {
     // It is said to the host.

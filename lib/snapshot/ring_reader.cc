@@ -79,7 +79,7 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
     copy->misnested = ring.misnested.load(std::memory_order_relaxed);
     newest = Acquire(&ring.head);
   }
-  copy->now_ticks = detail::Clock(ring.gate);
+  copy->now_ticks = detail::Clock(__atomic_load_n(&ring.gate, __ATOMIC_RELAXED));
 
   // The writer may be in the middle of a record of at most kMaxRecordWords beyond `newest`.
   const uint64_t intact = newest + detail::kMaxRecordWords > capacity ? newest + detail::kMaxRecordWords - capacity : 0;

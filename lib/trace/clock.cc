@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "pitot/trace.h"
+#include "trace/mirror.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -38,6 +39,10 @@ bool KernelTrustsTheCounter() {
 #endif
 
 }  // namespace
+
+constinit std::atomic<const Mirror*> g_mirror{nullptr};
+constinit std::atomic<bool> g_is_mirroring{false};
+constinit std::atomic<bool> g_is_os_clock{true};
 
 bool CycleCounterIsInvariant(const char** why_not) {
 #if defined(__x86_64__)
@@ -74,7 +79,7 @@ bool NeedsSlowClock(ClockSource source, bool* available) {
 ClockReading ReadClocks(bool slow) {
   ClockReading best;
   if (slow) {
-    best.ticks = detail::ClockSlow();
+    best.ticks = static_cast<uint64_t>(MonotonicNs());
     // A clock under test stands for CLOCK_MONOTONIC; wall time then begins at its zero.
     const bool testing = g_clock_for_testing.load(std::memory_order_relaxed) != nullptr;
     best.monotonic_ns = static_cast<int64_t>(best.ticks);
@@ -128,7 +133,18 @@ void SetClockForTesting(uint64_t (*now_ns)()) { g_clock_for_testing.store(now_ns
 PITOT_NAMESPACE_BEGIN
 namespace detail {
 inline namespace layout_1 {
-uint64_t ClockSlow() noexcept { return static_cast<uint64_t>(trace::MonotonicNs()); }
+uint64_t ClockSlow(Edge edge, const Site* site, uint32_t name) noexcept {
+  using trace::g_is_mirroring, trace::g_is_os_clock;
+  const trace::Mirror* const mirror = trace::g_mirror.load(std::memory_order_acquire);
+  if (mirror != nullptr && (edge == Edge::kEnd || edge == Edge::kNext)) mirror->end();
+  if (mirror != nullptr && (edge == Edge::kBegin || edge == Edge::kNext) &&
+      g_is_mirroring.load(std::memory_order_relaxed))
+    mirror->begin(site, Name{name});
+#if defined(__x86_64__) || defined(__aarch64__)
+  if (!g_is_os_clock.load(std::memory_order_relaxed)) return Clock(0);
+#endif
+  return static_cast<uint64_t>(trace::MonotonicNs());
+}
 }  // namespace layout_1
 }  // namespace detail
 PITOT_NAMESPACE_END

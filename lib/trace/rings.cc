@@ -14,6 +14,9 @@
 #include <mutex>
 #include <new>
 
+#include "trace/manual.h"
+#include "trace/mirror.h"
+
 namespace pitot::trace {
 namespace {
 
@@ -157,7 +160,9 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->events = 0;
   ring->depth = 0;
   ring->request = ring->batch = 0;
-  ring->begun = ring->begun_unrecorded = 0;
+  ring->begun = 0;
+  ring->ranges_open = 0;
+  ring->begun_unrecorded[0] = ring->begun_unrecorded[1] = 0;
   ring->misnested.store(0, std::memory_order_relaxed);
   ring->state = RingState::kLive;
   ring->number = g_next_number++;
@@ -218,8 +223,19 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
   for (auto* counter : {&g_threads_refused, &g_events_refused, &g_closed_elsewhere, &g_misnested})
     counter->store(0, std::memory_order_relaxed);
   g_generation = g_generation % 0x3fffffff + 1;
+  g_is_os_clock.store(slow_clock, std::memory_order_relaxed);
+  g_is_mirroring.store(false, std::memory_order_relaxed);
   __atomic_store_n(&detail::g_gate, g_generation * 2 + (slow_clock ? 1 : 0), __ATOMIC_RELEASE);
   return true;
+}
+
+void SetMirror(const Mirror* mirror) noexcept {
+  const std::lock_guard lock(g_mutex);
+  if (mirror != nullptr) g_mirror.store(mirror, std::memory_order_release);
+  g_is_mirroring.store(mirror != nullptr, std::memory_order_relaxed);
+  const bool is_slow = mirror != nullptr || g_is_os_clock.load(std::memory_order_relaxed);
+  if (__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) == 0) return;
+  __atomic_store_n(&detail::g_gate, g_generation * 2 + (is_slow ? 1 : 0), __ATOMIC_RELEASE);
 }
 
 void CloseRings() noexcept {
@@ -242,6 +258,7 @@ void CloseRings() noexcept {
   }
   g_oldest_retired = g_newest_retired = nullptr;
   g_bytes_used = 0;
+  g_is_os_clock.store(true, std::memory_order_relaxed);
 }
 
 void ForgetRingsAfterFork() noexcept {
@@ -252,8 +269,35 @@ void ForgetRingsAfterFork() noexcept {
   }
   g_rings = g_oldest_retired = g_newest_retired = nullptr;
   g_bytes_used = g_bytes_parked = 0;
+  g_is_os_clock.store(true, std::memory_order_relaxed);
   detail::t_ring = &g_no_ring;
   if (g_has_key) pthread_setspecific(g_key, nullptr);
+}
+
+// The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a
+// high bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it
+// counts the scopes that are open.
+constexpr uint32_t kHoles = 0x80000000;
+
+void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
+  const bool had_holes = (ring->depth & kHoles) != 0;
+  uint32_t open = ring->depth & ~kHoles;
+  if (!had_holes && depth >= open) {  // opened under a former recorder: the stack began anew since
+    g_misnested.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  if (open > 0) --open;
+  if (depth < detail::kMaxOpen) __atomic_store_n(&ring->open[depth].begin, 0, __ATOMIC_RELEASE);
+  uint32_t shown = 0, top = 0;
+  for (uint32_t i = 0; i < detail::kMaxOpen; ++i) {
+    if (ring->open[i].begin != 0) ++shown, top = i + 1;
+  }
+  if (depth < top) {
+    g_misnested.fetch_add(1, std::memory_order_relaxed);
+    auto* thread = static_cast<ThreadRing*>(ring);
+    thread->misnested.store(thread->misnested.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  ring->depth = shown == open && shown == top ? open : open | kHoles;
 }
 
 PinnedRings::PinnedRings() {
@@ -350,6 +394,11 @@ inline namespace layout_1 {
 __thread Ring* t_ring __attribute__((tls_model("initial-exec"))) = &trace::g_no_ring;
 
 Ring* Attach(uint32_t gate) noexcept {
+  // The same recorder's: a mirror came or went. Snapshots read it meanwhile.
+  if ((t_ring->gate ^ gate) == 1) {
+    __atomic_store_n(&t_ring->gate, gate, __ATOMIC_RELAXED);
+    return t_ring;
+  }
   // Refused before, and nothing was given back since: not worth the lock.
   const uint32_t given_back = trace::g_given_back.load(std::memory_order_relaxed);
   const bool is_refused = trace::t_refused_gate == gate;
@@ -378,9 +427,6 @@ Ring* Attach(uint32_t gate) noexcept {
 
 void CloseElsewhere() noexcept { trace::g_closed_elsewhere.fetch_add(1, std::memory_order_relaxed); }
 
-// The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a
-// high bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it
-// counts the scopes that are open.
 void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words, uint32_t count) noexcept {
   if (depth >= kMaxOpen) return;
   const auto put = [](uint64_t* word, uint64_t value) { __atomic_store_n(word, value, __ATOMIC_RELEASE); };
@@ -392,25 +438,8 @@ void ShowArgs(Ring* ring, uint32_t depth, uint64_t begin, const uint64_t* words,
 }
 
 void CloseMisnested(Ring* ring, uint32_t depth) noexcept {
-  constexpr uint32_t kHoles = 0x80000000;
-  const bool had_holes = (ring->depth & kHoles) != 0;
-  uint32_t open = ring->depth & ~kHoles;
-  if (!had_holes && depth >= open) {  // opened under a former recorder: the stack began anew since
-    trace::g_misnested.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
-  if (open > 0) --open;
-  if (depth < kMaxOpen) __atomic_store_n(&ring->open[depth].begin, 0, __ATOMIC_RELEASE);
-  uint32_t shown = 0, top = 0;
-  for (uint32_t i = 0; i < kMaxOpen; ++i) {
-    if (ring->open[i].begin != 0) ++shown, top = i + 1;
-  }
-  if (depth < top) {
-    trace::g_misnested.fetch_add(1, std::memory_order_relaxed);
-    auto* thread = static_cast<trace::ThreadRing*>(ring);
-    thread->misnested.store(thread->misnested.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
-  ring->depth = shown == open && shown == top ? open : open | kHoles;
+  if (!trace::CutRanges(static_cast<trace::ThreadRing*>(ring), depth)) return trace::CloseOutOfOrder(ring, depth);
+  Pop(ring, depth);
 }
 
 }  // namespace layout_1

@@ -44,10 +44,13 @@ struct ThreadRing : detail::Ring {
   uint64_t floor;                                    // words before this one are of a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
-  std::atomic<bool> named;                 // by SetThreadName
-  uint32_t begun;                          // depth of the newest scope open by BeginScope, plus one
-  uint32_t begun_unrecorded;               // how many were begun since that found no room
-  uint8_t begun_before[detail::kMaxOpen];  // of a scope begun at that depth: what `begun` was
+  std::atomic<bool> named;       // by SetThreadName
+  uint8_t begun;                 // depth of the newest scope that a call began (manual.h), plus one
+  uint32_t begun_unrecorded[2];  // how many were begun since that found no room: the host's, others'
+  uint32_t ranges_open;          // of others than the host
+  uint8_t
+      begun_before[detail::kMaxOpen];  // of a scope begun at that depth: the one begun before that is open, as `begun`
+  uint8_t begun_by[detail::kMaxOpen];  // its owner
   OpenArgs open_args[detail::kMaxOpen];
 };
 
@@ -102,6 +105,9 @@ class PinnedRings {
  private:
   std::vector<ThreadRing*> rings_;
 };
+
+// Closes an open scope that is not the newest, and counts that where one it encloses is open still.
+void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept;
 
 RingCounts CountRings() noexcept;
 void CountRefusedEvent() noexcept;

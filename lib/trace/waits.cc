@@ -64,7 +64,7 @@ Wait::Wait(const Site* site, WaitKind kind, const char* resource, Owner owner) n
 }
 
 void Wait::Open() noexcept {
-  begin_ = detail::Clock(ring_->gate);
+  begin_ = detail::Clock(ring_->gate, detail::Edge::kBegin, site_);
   depth_ = ring_->depth;
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
@@ -78,7 +78,7 @@ Wait::~Wait() {
     detail::CloseElsewhere();
     return;
   }
-  const uint64_t end = detail::Clock(ring_->gate);
+  const uint64_t end = detail::Clock(ring_->gate, detail::Edge::kEnd);
   WaitArgs args;
   args.Set(static_cast<uint64_t>(kind_), resource_, owner_.thread, owner_.request);
   detail::Append(ring_, site_, begin_, end, args);

@@ -22,6 +22,7 @@
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/nvml.h"
+#include "pitot/collect/nvtx.h"
 #include "pitot/pitot.h"
 
 namespace image_server {
@@ -41,6 +42,8 @@ pitot::Recorder StartRecorder(const Options& options) {
   Warn(recorder.status());
   if (!recorder.status().ok()) return recorder;
 
+  // What libraries say of themselves. Before they say the first of it.
+  if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
   // What the GPU does and what state it is in. Before the network is loaded: CUPTI wants to be there before CUDA.
   if (UsesCuda(options.classifier)) {
     pitot::CuptiOptions cupti;

@@ -73,6 +73,7 @@ Options ParseOptions(int argc, char** argv) {
   app.add_flag("!--no-cuda-events", options.collect_cuda_events, "Do not time batches on the GPU by CUDA events")
       ->group(recording);
   app.add_flag("!--no-nvml", options.collect_nvml, "Do not record what state the GPU is in")->group(recording);
+  app.add_flag("!--no-nvtx", options.collect_nvtx, "Do not record what libraries emit to NVTX")->group(recording);
   app.add_flag("!--no-recorder", options.record, "Serve unrecorded")->group(recording);
 
   auto* const faults = "Faults";

@@ -30,6 +30,7 @@ struct Options {
   bool collect_cupti = true;
   bool collect_cuda_events = true;
   bool collect_nvml = true;
+  bool collect_nvtx = true;
   double lasting_cost_percent = 1;  // as CuptiOptions
 };
 

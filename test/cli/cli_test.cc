@@ -613,8 +613,22 @@ TEST_CASE("doctor says what the machine allows", "[cli]") {
   // Which depends on whether this machine has a libcupti.
   topics.erase(std::remove(topics.begin(), topics.end(), "cupti_records"), topics.end());
   CHECK(topics == std::vector<std::string>{"switch", "cycle_counter", "clock_cost", "memory", "cpu", "threads",
-                                           "locked_memory", "unloaded_sites", "idle_priority", "incident_directory",
-                                           "collector_host", "collector_driver", "collector_cupti", "collector_nvml"});
+                                           "locked_memory", "unloaded_sites", "idle_priority", "nvtx",
+                                           "incident_directory", "collector_host", "collector_driver",
+                                           "collector_cupti", "collector_nvml"});
+}
+
+TEST_CASE("doctor says whose NVTX is", "[cli]") {
+  const Folder folder;
+  unsetenv("NVTX_INJECTION64_PATH");
+  CHECK(FindingOf(folder, "nvtx").value("health", "") == "good");
+
+  setenv("NVTX_INJECTION64_PATH", "/opt/profiler.so", 1);
+  const json finding = FindingOf(folder, "nvtx");
+  unsetenv("NVTX_INJECTION64_PATH");
+
+  CHECK(finding.value("health", "") == "note");
+  CHECK(finding.value("answer", "").find("/opt/profiler.so") != std::string::npos);
 }
 
 TEST_CASE("doctor says of the cycle counter what recorders do", "[cli]") {

@@ -491,6 +491,12 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(!coverage(made.second).is_known);
     CHECK(model::CoverageIndex(made.maker.trace).IsDamaged());
   }
+  SECTION("of a request that may have been in a batch, which a thread lost, it is unknown") {
+    made.maker.trace.losses = {{0, model::LossReason::kReserve, 900, 950, 0, 0}};
+    REQUIRE(made.maker.trace.requests[made.second].begin_ns < 950);
+    CHECK(!coverage(made.second).is_known);
+    CHECK(coverage(made.first).is_known);
+  }
   SECTION("while the batch's thread lost events, calls among them, nothing is covered") {
     const uint32_t other = made.maker.Thread("other");
     made.maker.trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 200, 5, 0},

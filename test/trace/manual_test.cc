@@ -12,6 +12,7 @@
 #include "fakes/recording.h"
 #include "fakes/trace_text.h"
 #include "fakes/virtual_server.h"
+#include "trace/manual.h"
 
 namespace {
 
@@ -24,6 +25,22 @@ using pitot::model::kOpen;
 
 constexpr pitot::Site kSite{
     pitot::kSiteMagic, pitot::SiteKind::kScope, 0, 0, __LINE__, 0, "of a site", __FILE__, "test", "\"of a site\""};
+
+constexpr pitot::Site kRange{pitot::kSiteMagic,
+                             pitot::SiteKind::kScope,
+                             2,
+                             0,
+                             __LINE__,
+                             pitot::detail::ArgList<uint64_t, uint64_t>::Types(),
+                             "range",
+                             __FILE__,
+                             "test",
+                             "\"range\", which, bytes"};
+
+void BeginRange(uint8_t owner, uint64_t which) {
+  const uint64_t words[] = {which, which * 100};
+  pitot::trace::BeginScopeOf(owner, &kRange, words);
+}
 
 // Of scopes named at run time the name is the first argument.
 struct Named {
@@ -192,4 +209,82 @@ TEST_CASE("a scope of two calls begun before a recorder or under a former one is
   REQUIRE(events.size() == 1);
   REQUIRE(events[0].args.size() == 1);
   CHECK(events[0].args[0].second == "new");
+}
+
+TEST_CASE("a range has its arguments while it is open and when it has ended", "[manual]") {
+  VirtualServer server;
+  BeginRange(1, 7);
+  server.clock.Advance(5);
+  const auto open = EventsNamed(server.Trace(), "range");
+  const bool has_ended = pitot::trace::EndScopeOf(1);
+  const auto ended = EventsNamed(server.Trace(), "range");
+
+  CHECK(has_ended);
+  for (const auto& events : {open, ended}) {
+    REQUIRE(events.size() == 1);
+    REQUIRE(events[0].args.size() == 2);
+    CHECK(events[0].args[0] == std::pair<std::string, std::string>{"which", "7"});
+    CHECK(events[0].args[1] == std::pair<std::string, std::string>{"bytes", "700"});
+  }
+  CHECK(open[0].duration_ns == kOpen);
+  CHECK(ended[0].duration_ns == 5);
+}
+
+TEST_CASE("each owner ends its own ranges, in any order with those of others", "[manual]") {
+  VirtualServer server;
+  BeginRange(1, 1);
+  server.clock.Advance(1);
+  BeginScope(&kSite);
+  server.clock.Advance(1);
+  BeginRange(2, 2);
+  server.clock.Advance(8);
+  CHECK(pitot::trace::EndScopeOf(1));
+  CHECK_FALSE(pitot::trace::EndScopeOf(1));
+  server.clock.Advance(10);
+  CHECK(pitot::trace::EndScopeOf(2));
+  server.clock.Advance(10);
+  EndScope();
+  EndScope();
+
+  const auto trace = server.Trace();
+
+  const auto ranges = EventsNamed(trace, "range");
+  REQUIRE(ranges.size() == 2);
+  CHECK(ranges[0].duration_ns == 10);
+  CHECK(ranges[1].duration_ns == 18);
+  CHECK(EventsNamed(trace, "of a site")[0].duration_ns == 29);
+  CHECK(server.threads.ring(0)->depth == 0);
+}
+
+TEST_CASE("a range that nobody ended ends with the host's scope around it, and is counted", "[manual]") {
+  VirtualServer server;
+  const uint64_t before = pitot::trace::RangesCut();
+  for (int i = 0; i < 100; ++i) {
+    PITOT_SCOPE("request");
+    BeginRange(1, 1);
+    BeginRange(2, 2);
+    server.clock.Advance(1);
+  }
+  PITOT_SCOPE("open now");
+
+  const auto trace = server.Trace();
+
+  CHECK(EventsNamed(trace, "range").size() == 200);
+  CHECK(EventsNamed(trace, "request").size() == 100);
+  CHECK(EventsNamed(trace, "open now").size() == 1);
+  CHECK(pitot::trace::RangesCut() - before == 200);
+  CHECK(pitot::trace::CountRings().misnested == 0);
+  CHECK(server.threads.ring(0)->depth == 1);
+}
+
+TEST_CASE("ranges that are never ended leave the host's scopes their room, and are counted", "[manual]") {
+  VirtualServer server;
+  for (int i = 0; i < 100; ++i) BeginRange(1, 1);
+  BeginScope(&kSite);
+  const auto trace = server.Trace();
+  EndScope();
+
+  CHECK(EventsNamed(trace, "range").size() == pitot::trace::kMaxRanges);
+  CHECK(EventsNamed(trace, "of a site").size() == 1);
+  CHECK(pitot::trace::CountRings().events_refused == 100 - pitot::trace::kMaxRanges);
 }

@@ -99,6 +99,7 @@ KinetoState Control::AskKineto() {
   const Entered entered(this);
   if (!entered) return kineto_.load();
   const KinetoState state = surroundings_.ask_kineto();
+  if (state == KinetoState::kActive) surroundings_.has_recorded->store(true);
   if (kineto_.exchange(state) != state) idle_since_ns_ = base::ClockNs(CLOCK_MONOTONIC);
   return state;
 }
@@ -363,7 +364,6 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
       // Nothing is switched off: it is the profiler's now.
       Unsubscribe();
       mode_.store(Mode::kAside);
-      has_recorded_.store(true);
       SetReason("stepped aside for PyTorch's profiler");
     } else if (mode() == Mode::kAside && !is_kineto_active) {
       has_graph_level_ = false;
@@ -478,6 +478,7 @@ void Control::Apply() {
   is_waiting_ = false;
   if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted_ != Depth::kScopes);
+  if (mode() != Mode::kOn) return;  // it failed, and all was handed back
   const bool is_looking = is_looking_ && wanted_ == Depth::kScopes;
   if (is_looking) calls_.SetLook(true);
   EnableCalls(wants_nodes || is_settling_ || is_looking ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
@@ -498,7 +499,7 @@ void Control::Enable(uint32_t kind, bool on) {
   enabled_ ^= uint64_t{1} << kind;
   if (kind == kGraphTrace) is_graph_trace_on_.store(on);
   const Result result = on ? api_.activity_enable(kind) : api_.activity_disable(kind);
-  if (result == kSuccess && kind == kConcurrentKernel) has_recorded_.store(true);
+  if (result == kSuccess && kind == kConcurrentKernel) surroundings_.has_recorded->store(true);
   if (result == kSuccess) return;
   // An older library does not know every kind; without kernels there is nothing to record.
   if (on) enabled_ &= ~(uint64_t{1} << kind);
@@ -523,6 +524,7 @@ void Control::EnableCalls(uint8_t level) {
 }
 
 void Control::SwitchCall(const ApiCalls::Id& id, bool on) {
+  if (on && mode() != Mode::kOn) return;
   const CallSource source = source_.load();
   if (source == CallSource::kCallbacks)
     EnableCallback(id.domain, id.callback_id, on);

@@ -37,6 +37,8 @@ const char* ToolVariable() noexcept;
 // from CUDA 12.5 on.
 bool HasFilteredRecords(const Api& api) noexcept;
 
+inline constinit std::atomic<bool> g_has_recorded{false};
+
 class Control {
  public:
   struct Callbacks {
@@ -52,6 +54,8 @@ class Control {
     KinetoState (*ask_kineto)() noexcept;
     bool (*is_cuda_in_use)() noexcept;      // it has a context
     int64_t long_idle_ns = 10'000'000'000;  // after so long PyTorch's profiler is not about to begin
+    // Kernels were recorded in the process, by whoever; of the process but for tests.
+    std::atomic<bool>* has_recorded = &g_has_recorded;
   };
 
   // All live as long as this.
@@ -95,8 +99,9 @@ class Control {
   uint32_t registrations() const noexcept { return registrations_.load(std::memory_order_relaxed); }
   // CUPTI was given something of ours to call.
   bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
-  // Kernels were recorded in this process, by us or by PyTorch's profiler: what that leaves behind is there.
-  bool has_recorded() const noexcept { return has_recorded_.load(std::memory_order_relaxed); }
+  // Kernels were recorded in this process, by this one, one before or PyTorch's profiler (of which a profile that
+  // nobody saw is not known): what that leaves behind is there.
+  bool has_recorded() const noexcept { return surroundings_.has_recorded->load(std::memory_order_relaxed); }
   // In words, why it does not record or records less; "" while all is well.
   std::string Reason() const;
   // Why nothing can be recorded, and what to do about it; "" if it can.
@@ -160,7 +165,7 @@ class Control {
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
-  std::atomic<bool> has_recorded_{false}, has_given_{false};
+  std::atomic<bool> has_given_{false};
   std::atomic<uint32_t> registrations_{0};
   std::atomic<bool> is_graph_trace_on_{false};
   std::atomic<bool> has_unsafe_graphs_{false};  // executable ones, made while graph level was off

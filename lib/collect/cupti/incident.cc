@@ -107,21 +107,24 @@ std::string Recording::WhyNoKernels(bool was_deep) const {
   return text;
 }
 
-// Why no kernels are recorded at kAuto.
+// What recording kernels leaves behind: what was forecast before, and whether it is there.
 void Recording::AddForecast(TraceBuilder& trace) {
-  if (asked_.load(std::memory_order_relaxed) < 2 || lasting_cost_percent_ >= kAnyLastingCost ||
-      control_->has_recorded())
-    return;
+  const bool is_there = control_->has_recorded();
+  if (!is_there && (asked_.load(std::memory_order_relaxed) < 2 || lasting_cost_percent_ >= kAnyLastingCost)) return;
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
-  if (percent < 0)
-    return trace.AddAttribute("cupti.lasting_cost", "not known yet: no kernels at the automatic depth until it is");
-  const bool is_too_much = percent > lasting_cost_percent_;
-  char text[160];
-  std::snprintf(
-      text, sizeof text,
-      is_too_much ? "%.1f %% forecast, above CuptiOptions::lasting_cost_percent (%g): no kernels at the automatic depth"
-                  : "%.1f %% forecast, at most %g %% is allowed",
-      percent, lasting_cost_percent_);
+  char text[192];
+  if (percent < 0) {
+    std::snprintf(
+        text, sizeof text, "%s",
+        is_there ? "kernels were recorded in this process: launches are dearer for good, by how much was not forecast"
+                 : "not known yet: no kernels at the automatic depth until it is");
+  } else {
+    const char* const then = is_there ? "kernels were recorded in this process: it is being paid for good"
+                             : percent > lasting_cost_percent_ ? "no kernels at the automatic depth"
+                                                               : "kernels may be recorded";
+    std::snprintf(text, sizeof text, "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s", percent,
+                  percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
+  }
   trace.AddAttribute("cupti.lasting_cost", text);
 }
 

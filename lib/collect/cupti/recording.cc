@@ -266,7 +266,7 @@ void Recording::Round(int64_t now_ns) {
   if ((others & ~others_seen_) != 0) others_seen_ |= others, CloseAtExit();
   // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
   // may still be filling.
-  if (control_->depth() != Depth::kScopes || is_looking_) recorded_ns_ = now_ns;
+  if (control_->depth() != Depth::kScopes || is_looking_ || before.requested != seen_.requested) recorded_ns_ = now_ns;
   if (before.out() + before.written_off != 0 && now_ns - recorded_ns_ < kLongestWorkNs) control_->Flush();
   Mark();
   Obey();

@@ -196,7 +196,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     CHECK(CountNamed(trace, "wanted") == 1);
     CHECK(trace.calls.size() >= 1);
     CHECK(correlation != 0);
-    CHECK(Attribute(trace, "cupti.lasting_cost").empty());
+    CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::EndsWith("it is being paid for good"));
     CHECK(Attribute(trace, "cupti.not_recorded").empty());
     host.collector->SetDepth(Depth::kScopes);
     CHECK(host.collector->Deepest() == Depth::kKernels);
@@ -222,7 +222,44 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
     return host.collector->Deepest() == Depth::kKernels;
   }));
   const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost");
-  CHECK(forecast.find("% forecast, at most 20 % is allowed") != std::string::npos);
+  CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
+}
+
+TEST_CASE("what a recorder before or a profile has left behind is not forecast again", "[cupti]") {
+  GpuHost host;
+  SECTION("a recorder") {
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.recorder.Stop();
+    REQUIRE(host.StartAt(Depth::kScopes));
+  }
+  SECTION("a profile that was running") {
+    g_kineto = KinetoState::kActive;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    g_kineto = KinetoState::kIdle;
+  }
+  CHECK(fakes::WaitUntil([&] { return host.collector->Deepest() == Depth::kKernels; }));
+  CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"),
+             Catch::StartsWith("kernels were recorded in this process"));
+}
+
+TEST_CASE("a CUPTI that fails when depth rises is left with nothing enabled", "[cupti]") {
+  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
+    GpuHost host;
+    g_kineto = kineto;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    // Beside PyTorch calls are recorded until CUDA is used.
+    g_cuda_in_use = true;
+    host.cuda.Run({});
+    REQUIRE(fakes::WaitUntil([&] {
+      host.Round();
+      return host.cuda.callbacks_enabled() <= (kineto == KinetoState::kIdle ? 0u : 5u);
+    }));
+    host.cuda.Refuse("cuptiActivityEnable");
+    host.collector->SetDepth(Depth::kKernels);
+    CHECK(host.cuda.callbacks_enabled() <= (kineto == KinetoState::kIdle ? 0u : 5u));  // those go with the subscriber
+    CHECK_FALSE(host.cuda.HasSubscriber());
+    CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"), Catch::StartsWith("cuptiActivityEnable failed"));
+  }
 }
 
 TEST_CASE("where another tool has CUPTI the recorder says whose it is, and records the rest", "[cupti]") {

@@ -69,6 +69,7 @@ struct State {
   CallbackFunction callback_ = nullptr;
   void* context_ = nullptr;
   std::set<std::pair<int, uint32_t>> callbacks_, filtered_;
+  std::string refused_;
   std::set<uint32_t> enabled_;
   RequestBuffer request_ = nullptr;
   CompleteBuffer complete_ = nullptr;
@@ -258,6 +259,10 @@ class Library final : public fakes::FakeCupti, State {
     hang_in_ = function;
     hang_changed_.notify_all();
   }
+  void Refuse(const std::string& function) override {
+    const std::lock_guard lock(mutex_);
+    refused_ = function;
+  }
   bool is_hanging() const override {
     const std::lock_guard lock(hang_mutex_);
     return hanging_ != 0;
@@ -311,7 +316,8 @@ class Library final : public fakes::FakeCupti, State {
     }
     const std::lock_guard lock(mutex_);
     Result result = kSuccess;
-    return Fails(&result) ? result : function();
+    if (Fails(&result)) return result;
+    return refused_ == name ? kInsufficientPrivileges : function();
   }
 
   Result GetVersion(uint32_t* version) {

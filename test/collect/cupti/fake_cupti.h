@@ -51,6 +51,8 @@ class FakeCupti {
   // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
   virtual void FailAt(int call, int result) = 0;
   virtual int calls() const = 0;  // since Reset or FailAt
+  // Calls of this function fail until it is another.
+  virtual void Refuse(const std::string& function) = 0;
   // Calls of this function do not return until it is another.
   virtual void HangIn(const std::string& function) = 0;
   virtual bool is_hanging() const = 0;      // a call does

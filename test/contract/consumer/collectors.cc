@@ -6,6 +6,7 @@
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/nvml.h"
+#include "pitot/collect/nvtx.h"
 #include "pitot/pitot.h"
 
 int main() {
@@ -13,10 +14,13 @@ int main() {
   const pitot::Status cupti = recorder.Add(pitot::MakeCuptiCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
+  // Says whether libraries can find Pitot in this program, as it was linked.
+  const pitot::Status nvtx = recorder.Add(pitot::MakeNvtxCollector());
   { const pitot::CudaEventScope scope(nullptr, "forward"); }
   recorder.Stop();
-  std::printf("cupti: %s, nvml: %s, CUDA events: %s\n", pitot::StatusCodeName(cupti.code()),
-              pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()));
+  std::printf("cupti: %s, nvml: %s, CUDA events: %s, NVTX: %s\n", pitot::StatusCodeName(cupti.code()),
+              pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()),
+              pitot::StatusCodeName(nvtx.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) || !events.ok() ? 1 : 0;
+  return is_defect(cupti) || is_defect(nvml) || !events.ok() || !nvtx.ok() ? 1 : 0;
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/nvtx/claim.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string_view>
+
+#include "base/message.h"
+#include "base/safe_read.h"
+#include "collect/nvtx/abi.h"
+#include "collect/nvtx/capture.h"
+
+namespace pitot::nvtx {
+namespace {
+
+// Whether NVTX, given this value, calls this copy of Pitot.
+bool LeadsHere(const char* value) noexcept {
+  void* const object = dlopen(value, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return false;
+  const bool leads_here = dlsym(object, abi::kEntryPoint) == reinterpret_cast<void*>(&InitializeInjectionNvtx2);
+  dlclose(object);
+  return leads_here;
+}
+
+// What NVTX's code keeps in the data of each object that carries it begins with these words.
+struct Globals {
+  uint32_t state;  // 0 until the first call
+  uint32_t unused;
+  abi::Callbacks callbacks;
+  abi::VersionInfo version_info;
+  void* mark_ex;  // the first slot
+
+  bool IsMissed() const {
+    return callbacks.struct_size == sizeof callbacks && version_info.struct_size == sizeof version_info &&
+           version_info.version == abi::kVersion && version_info.reserved == 0 &&
+           callbacks.get_module_table != nullptr && version_info.set_tool_version != nullptr && state != 0 &&
+           state <= 2 && !IsOurSlot(mark_ex);
+  }
+};
+
+constexpr size_t kChunkBytes = 64 << 10;
+
+bool HasMissed(uint64_t begin, uint64_t bytes, unsigned char* chunk) {
+  for (uint64_t at = 0; at + sizeof(Globals) <= bytes; at += kChunkBytes - sizeof(Globals)) {
+    const uint64_t size = std::min<uint64_t>(kChunkBytes, bytes - at);
+    if (!base::ReadMemory(begin + at, chunk, size)) return false;
+    for (uint64_t i = 0; i + sizeof(Globals) <= size; i += 8) {
+      // Nearly all words fail here.
+      uint64_t word;
+      std::memcpy(&word, chunk + i + offsetof(Globals, callbacks), sizeof word);
+      if (word != sizeof(abi::Callbacks)) continue;
+      Globals globals;
+      std::memcpy(&globals, chunk + i, sizeof globals);
+      if (globals.IsMissed()) return true;
+    }
+  }
+  return false;
+}
+
+struct Search {
+  std::string missed;
+  std::unique_ptr<unsigned char[]> chunk;
+};
+
+int Visit(dl_phdr_info* object, size_t, void* context) {
+  auto& search = *static_cast<Search*>(context);
+  for (int i = 0; i < object->dlpi_phnum; ++i) {
+    const auto& part = object->dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
+    const uint64_t address = object->dlpi_addr + part.p_vaddr, begin = (address + 7) & ~uint64_t{7};
+    if (!HasMissed(begin, address + part.p_filesz - begin, search.chunk.get())) continue;
+    std::string_view name = object->dlpi_name[0] != '\0' ? object->dlpi_name : "the program";
+    name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
+    search.missed.append(search.missed.empty() ? "" : ", ").append(name);
+    break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+Claim WhoseClaim() noexcept {
+  const char* const value = std::getenv(abi::kVariable);
+  if (value == nullptr) return Claim::kFree;
+  return LeadsHere(value) ? Claim::kOurs : Claim::kAnothers;
+}
+
+Status TakeClaim() noexcept {
+  // Empty means the program itself. Programs that inherit that and are not ours find nothing, which is what they had.
+  char path[PATH_MAX] = "";
+  if (!LeadsHere(path)) {
+    Dl_info object = {};
+    const bool is_known =
+        dladdr(reinterpret_cast<void*>(&InitializeInjectionNvtx2), &object) != 0 && object.dli_fname != nullptr;
+    if (!is_known || realpath(object.dli_fname, path) == nullptr || !LeadsHere(path))
+      return base::Error(StatusCode::kUnavailable,
+                         "libraries that emit NVTX cannot find Pitot: %s does not export %s; link it with "
+                         "-Wl,--export-dynamic-symbol=%s, as pitot::nvtx does in CMake",
+                         is_known ? object.dli_fname : "this program", abi::kEntryPoint, abi::kEntryPoint);
+  }
+  if (setenv(abi::kVariable, path, 0) != 0)
+    return base::Error(StatusCode::kResourceExhausted, "no memory to set %s", abi::kVariable);
+  return {};
+}
+
+std::string MissedObjects() {
+  Search search;
+  search.chunk = std::make_unique<unsigned char[]>(kChunkBytes);
+  dl_iterate_phdr(Visit, &search);
+  return std::move(search.missed);
+}
+
+}  // namespace pitot::nvtx

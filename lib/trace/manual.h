@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Scopes that calls begin and end. Whoever makes the calls (the host through pitot/manual.h, each domain of NVTX) has a
+// stack of its own on each thread; all of them lie on the thread's one stack of open scopes.
+#ifndef PITOT_LIB_TRACE_MANUAL_H_
+#define PITOT_LIB_TRACE_MANUAL_H_
+
+#include <cstdint>
+
+#include "trace/rings.h"
+
+namespace pitot::trace {
+
+inline constexpr uint8_t kHostsScopes = 0;
+// How many of others may be open on a thread: those that are never ended leave the host's own room.
+inline constexpr uint32_t kMaxRanges = 32;
+
+// Begins a scope with the site's arguments, a word each and at most kMaxOpenArgs. What finds no room is counted in
+// Stats::events_refused and, as it ends, forgotten. Cost: as a scope named at run time. Threads: any.
+void BeginScopeOf(uint8_t owner, const Site* site, const uint64_t* words) noexcept;
+// Ends the newest that `owner` began on this thread. False if there is none.
+bool EndScopeOf(uint8_t owner) noexcept;
+
+// Records an event of the calling thread from `begin_ticks` to now (0: a moment) with the site's arguments.
+void RecordEvent(const Site* site, uint64_t begin_ticks, const uint64_t* words) noexcept;
+
+// A scope that lies at `depth` ends. Where nothing is open above it but ranges of others than the host, which nobody
+// ended as an exception was thrown, say: they end with it, recorded and counted. False if there is anything else.
+bool CutRanges(ThreadRing* ring, uint32_t depth) noexcept;
+uint64_t RangesCut() noexcept;
+
+}  // namespace pitot::trace
+
+#endif  // PITOT_LIB_TRACE_MANUAL_H_

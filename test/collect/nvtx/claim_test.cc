@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How libraries find Pitot, when they do not, and the tool that gets its scopes.
+#include "collect/nvtx/claim.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collect/nvtx/capture.h"
+#include "collect/nvtx/fake_tool.h"
+#include "collect/nvtx/rig.h"
+#include "fakes/child.h"
+#include "fakes/scale.h"
+
+namespace {
+
+using fakes::Attribute;
+using fakes::Captured;
+using fakes::Library;
+using fakes::NvtxHost;
+using fakes::Texts;
+using fakes::Variable;
+using session_test::Contains;
+
+// Before main, and before any test.
+const bool kIsSetAtLoad = Variable::Get() != nullptr;
+const bool kIsWantedAtLoad = InitializeInjectionNvtx2([](uint32_t) -> const void* { return nullptr; }) != 0;
+
+FakeTool& Tool() {
+  static FakeTool* const tool = [] {
+    void* const object = dlopen(PITOT_FAKE_TOOL, RTLD_NOW | RTLD_LOCAL);
+    return reinterpret_cast<FakeTool* (*)()>(dlsym(object, "GetFakeTool"))();
+  }();
+  return *tool;
+}
+
+Texts Told() { return Tool().TakeLog(); }
+
+void MirroredScope() { PITOT_SCOPE("mirrored"); }
+
+}  // namespace
+
+TEST_CASE("linking does nothing: the variable is not set and no library is wanted", "[nvtx]") {
+  CHECK_FALSE(kIsSetAtLoad);
+  CHECK_FALSE(kIsWantedAtLoad);
+}
+
+TEST_CASE("adding the collector sets the variable where it is not set, to what finds this program", "[nvtx]") {
+  const Variable unset(nullptr);
+  NvtxHost host;
+  REQUIRE(host.Start());
+  CHECK(Variable::Get() == nullptr);
+
+  REQUIRE(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
+
+  REQUIRE(Variable::Get() != nullptr);
+  CHECK(pitot::nvtx::WhoseClaim() == pitot::nvtx::Claim::kOurs);
+}
+
+TEST_CASE("a capture that is not wanted leaves the variable alone", "[nvtx]") {
+  const Variable unset(nullptr);
+  NvtxHost host;
+  pitot::NvtxOptions options;
+  options.capture = false;
+
+  CHECK(host.StartCapturing(options));
+
+  CHECK(Variable::Get() == nullptr);
+}
+
+TEST_CASE("what a parent process set for itself leads to its child, too", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  host.recorder.Stop();
+
+  REQUIRE(host.StartCapturing());
+
+  const Library library(PITOT_FAKE_EMITTER);
+  library->mark_a("of the second");
+  CHECK(Captured(host.Incident()) == Texts{"of the second(domain=(none))"});
+}
+
+TEST_CASE("there is one collector in a process", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+
+  CHECK(host.recorder.Add(pitot::MakeNvtxCollector()).code() == pitot::StatusCode::kAlreadyRunning);
+}
+
+TEST_CASE("the child of a fork captures for itself", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(PITOT_FAKE_EMITTER);
+  library->push_a("the parent's");
+
+  CHECK(fakes::InChild([&] {
+          library->pop();
+          library->mark_a("of no recorder");
+          NvtxHost childs;
+          if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
+          HOLDS(childs.StartCapturing());
+          library->mark_a("the child's");
+          HOLDS(Captured(childs.Incident()) == Texts{"the child's(domain=(none))"});
+          return 0;
+        }) == 0);
+}
+
+TEST_CASE("a library that had called NVTX before is reported as missed, one that had not is captured", "[nvtx]") {
+  const char* const path = GENERATE(from_range(fakes::Emitters()));
+  const Variable unset(nullptr);
+  const Library early(path);
+  early->mark_a("nobody listens");
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  early->mark_a("missed");
+
+  const auto trace = host.Incident();
+
+  const std::string file = std::string(path).substr(std::string(path).rfind('/') + 1);
+  CHECK(Attribute(trace, "nvtx.missed") == file);
+  CHECK(Captured(trace).empty());
+}
+
+TEST_CASE("a library that is loaded and has not called NVTX yet is not missed", "[nvtx]") {
+  const char* const path = GENERATE(from_range(fakes::Emitters()));
+  const Variable unset(nullptr);
+  const Library quiet(path);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  quiet->mark_a("captured");
+
+  const auto trace = host.Incident();
+
+  CHECK(Attribute(trace, "nvtx.missed").empty());
+  CHECK(Captured(trace) == Texts{"captured(domain=(none))"});
+}
+
+TEST_CASE("a program that inherits the variable and does not capture wants no library", "[nvtx]") {
+  // This test's program, which does not export it for the one below.
+  const Variable ours("");
+  CHECK(fakes::InChild([] {
+          execl(PITOT_INHERITING_PROGRAM, PITOT_INHERITING_PROGRAM, PITOT_FAKE_EMITTER, nullptr);
+          return 1;
+        }) == 0);
+}
+
+TEST_CASE("a tool that has claimed NVTX gets its events; the variable stays as it is, and incidents say so", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(PITOT_FAKE_EMITTER);
+  Told();
+  library->push_a("the tool's");
+  library->pop();
+  const Texts told = Told();
+  const auto trace = host.Incident();
+
+  CHECK(std::string(Variable::Get()) == PITOT_FAKE_TOOL);
+  CHECK(told == Texts{"push the tool's", "pop"});
+  CHECK(Captured(trace).empty());
+  CHECK(Contains(Attribute(trace, "nvtx.tool"), PITOT_FAKE_TOOL));
+}
+
+TEST_CASE("scopes are mirrored to the tool as ranges of the domain pitot, by registered strings", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  Told();
+  {
+    PITOT_SCOPE("outer");
+    const pitot::Name name = pitot::Intern("layer 7");
+    PITOT_SCOPE_NAMED(name, 1);
+    MirroredScope();
+  }
+  const Texts first = Told();
+  MirroredScope();
+  const Texts second = Told();
+
+  CHECK(first == Texts{"register pitot/outer", "push pitot/outer", "register pitot/layer 7", "push pitot/layer 7",
+                       "register pitot/mirrored", "push pitot/mirrored", "pop pitot", "pop pitot", "pop pitot"});
+  CHECK(second == Texts{"push pitot/mirrored", "pop pitot"});
+  CHECK(fakes::EventsNamed(host.Incident(), "mirrored").size() == 2);
+}
+
+TEST_CASE("a scope that is open at Stop ends for the tool, too, and none begins later", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  MirroredScope();
+  Told();
+  {
+    PITOT_SCOPE("across the end");
+    host.recorder.Stop();
+  }
+  MirroredScope();
+  const Texts told = Told();
+  REQUIRE(host.Start());
+  MirroredScope();
+
+  CHECK(told.back() == "pop pitot");
+  CHECK(Told().empty());
+}
+
+TEST_CASE("without a tool scopes are mirrored to nobody, and take the way that they took before", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.Start());
+  const uint32_t gate = pitot::detail::g_gate;
+  Told();
+  REQUIRE(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
+  MirroredScope();
+
+  CHECK(Told().empty());
+  CHECK(pitot::detail::g_gate == gate);
+}
+
+TEST_CASE("a tool that cannot be used is said and left alone", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.Start());
+  for (const char* path : {"/no/such/tool.so", PITOT_REFUSING_TOOL, PITOT_FAKE_EMITTER}) {
+    const Variable tools(path);
+    const pitot::Status status = host.recorder.Add(pitot::MakeNvtxCollector());
+
+    CHECK(status.code() == pitot::StatusCode::kUnavailable);
+    CHECK(Contains(status.message(), path));
+    CHECK(std::string(Variable::Get()) == path);
+  }
+  const Variable unset(nullptr);
+  CHECK(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
+}
+
+TEST_CASE("a tool gets no scopes where that is not wanted, and the status says that nothing is captured", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.Start());
+  pitot::NvtxOptions options;
+  options.mirror_scopes = false;
+  Told();
+
+  const pitot::Status status = host.recorder.Add(pitot::MakeNvtxCollector(options));
+  MirroredScope();
+
+  CHECK(status.code() == pitot::StatusCode::kUnavailable);
+  CHECK(Contains(status.message(), PITOT_FAKE_TOOL));
+  CHECK(Told().empty());
+}
+
+TEST_CASE("threads mirror scopes while the mirror comes and goes", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        PITOT_SCOPE("outer");
+        MirroredScope();
+      }
+    });
+  }
+  for (int i = 0; i < 5; ++i) {
+    NvtxHost host;
+    REQUIRE(host.StartCapturing());
+    CHECK(pitot::model::FindInconsistency(host.Incident()) == "");
+    Told();
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}

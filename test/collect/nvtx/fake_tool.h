@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A tool that NVTX finds by the environment, as a profiler is.
+#ifndef PITOT_TEST_COLLECT_NVTX_FAKE_TOOL_H_
+#define PITOT_TEST_COLLECT_NVTX_FAKE_TOOL_H_
+
+#include <string>
+#include <vector>
+
+struct FakeTool {
+  // What it was told since the last time: "push <domain>/<name>", "pop <domain>"; without a domain "push <name>".
+  virtual std::vector<std::string> TakeLog() = 0;
+
+ protected:
+  ~FakeTool() = default;
+};
+
+extern "C" [[gnu::visibility("default")]] FakeTool* GetFakeTool();
+
+#endif  // PITOT_TEST_COLLECT_NVTX_FAKE_TOOL_H_

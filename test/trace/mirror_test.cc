@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What another tool is told of scopes while they run.
+#include "trace/mirror.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "fakes/recording.h"
+#include "fakes/trace_text.h"
+#include "pitot/manual.h"
+#include "pitot/phase.h"
+#include "pitot/wait.h"
+#include "trace/names.h"
+
+namespace {
+
+using fakes::EventsNamed;
+using pitot::trace::SetMirror;
+
+thread_local std::vector<std::string> t_told;
+
+constexpr pitot::trace::Mirror kMirror{
+    [](const pitot::Site* site, pitot::Name name) noexcept {
+      const bool is_named = (site->flags & pitot::kNameIsFirstArg) != 0;
+      t_told.push_back("begin " + std::string(is_named ? pitot::trace::NameText(name.index) : site->name));
+    },
+    []() noexcept { t_told.push_back("end"); }};
+
+std::vector<std::string> Told() { return std::exchange(t_told, {}); }
+
+void OneScope(const char*) { PITOT_SCOPE("scope"); }
+
+}  // namespace
+
+TEST_CASE("a mirror is told of every kind of scope as it begins and ends", "[mirror]") {
+  const fakes::Recording recording;
+  Told();
+  SetMirror(&kMirror);
+  {
+    PITOT_SCOPE("scope", 1);
+    PITOT_LEAF("leaf");
+  }
+  CHECK(Told() == std::vector<std::string>{"begin scope", "begin leaf", "end", "end"});
+  {
+    const pitot::Name name = pitot::Intern("layer 3");
+    PITOT_SCOPE_NAMED(name, 7);
+  }
+  CHECK(Told() == std::vector<std::string>{"begin layer 3", "end"});
+  {
+    PITOT_PHASES(phases);
+    PITOT_PHASE(phases, "one");
+    PITOT_PHASE(phases, "two");
+  }
+  CHECK(Told() == std::vector<std::string>{"begin one", "end", "begin two", "end"});
+  pitot::BeginScope(pitot::Intern("of two calls"));
+  pitot::EndScope();
+  CHECK(Told() == std::vector<std::string>{"begin of two calls", "end"});
+  { PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{}); }
+  CHECK(Told() == std::vector<std::string>{"begin wait", "end"});
+  SetMirror(nullptr);
+}
+
+TEST_CASE("events keep their clock and their ring when a mirror comes and goes", "[mirror]") {
+  const fakes::Recording recording;
+  OneScope("before");
+  SetMirror(&kMirror);
+  OneScope("mirrored");
+  SetMirror(nullptr);
+  OneScope("after");
+  Told();
+
+  const auto trace = recording.Trace();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.threads.size() == 1);
+  const auto scopes = EventsNamed(trace, "scope");
+  REQUIRE(scopes.size() == 3);
+  for (size_t i = 0; i < scopes.size(); ++i) {
+    CHECK(scopes[i].duration_ns < 1'000'000'000);
+    if (i > 0) CHECK(scopes[i].begin_ns >= scopes[i - 1].begin_ns + scopes[i - 1].duration_ns);
+  }
+}
+
+TEST_CASE("what a mirror was told to begin it is told to end, and nothing that begins later", "[mirror]") {
+  const fakes::Recording recording;
+  OneScope("attach");
+  SetMirror(&kMirror);
+  Told();
+  {
+    PITOT_SCOPE("around");
+    SetMirror(nullptr);
+    CHECK(Told() == std::vector<std::string>{"begin around"});
+  }
+  CHECK(Told() == std::vector<std::string>{"end"});
+  OneScope("later");
+  CHECK(Told().empty());
+}
+
+TEST_CASE("a recorder that starts tells nobody of its scopes", "[mirror]") {
+  {
+    const fakes::Recording recording;
+    SetMirror(&kMirror);
+  }
+  const fakes::Recording recording;
+  Told();
+  OneScope("of the next");
+
+  CHECK(Told().empty());
+}
+
+TEST_CASE("threads learn of a mirror while they record", "[mirror]") {
+  const fakes::Recording recording;
+  std::atomic<bool> is_set{false}, is_recording{false};
+  size_t told = 0;
+  std::thread thread([&] {
+    while (!is_set) {
+      OneScope("before");
+      is_recording = true;
+    }
+    t_told.clear();
+    OneScope("after");
+    told = t_told.size();
+  });
+  while (!is_recording) std::this_thread::yield();
+  SetMirror(&kMirror);
+  for (int i = 0; i < 10; ++i) CHECK(recording.Trace().threads.size() == 1);
+  is_set = true;
+  thread.join();
+  SetMirror(nullptr);
+
+  CHECK(told == 2);
+}
