@@ -326,6 +326,7 @@ TEST_CASE("GPU time is 0 where all was recorded and there was none, null where n
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
   trace.gpu_losses.clear();
+  trace.losses.clear();
   const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
   const auto first = [&](pitot::Depth depth) {
     trace.depths = {{begin_ns + 300 * incident::kMs, end_ns, depth}};
