@@ -43,13 +43,13 @@ template <class... Args> constexpr Site MakeSite(SiteKind kind, const char* name
 
 // As they stand in files: an operator or range of this name; of one that autograd numbered, its number, which its
 // backward has too; of a backward, the thread that ran the forward.
-constexpr Site kOperator = MakeSite<Name>(SiteKind::kOperator, "operator", "name");
-constexpr Site kNumbered = MakeSite<Name, int64_t>(SiteKind::kOperator, "operator", "name, sequence");
+constexpr Site kOperator = MakeSite<Name>(SiteKind::kOperator, "operator", "\"\", name");
+constexpr Site kNumbered = MakeSite<Name, int64_t>(SiteKind::kOperator, "operator", "\"\", name, sequence");
 constexpr Site kBackward =
-    MakeSite<Name, int64_t, uint64_t>(SiteKind::kOperator, "backward", "name, sequence, forward_thread");
-constexpr Site kShaped =
-    MakeSite<Name, int64_t, uint64_t, ShapeText>(SiteKind::kOperator, "operator", "name, sequence, flops, shapes");
-constexpr Site kRange = MakeSite<Name>(SiteKind::kScope, "range", "name");
+    MakeSite<Name, int64_t, uint64_t>(SiteKind::kOperator, "backward", "\"\", name, sequence, forward_thread");
+constexpr Site kShaped = MakeSite<Name, int64_t, uint64_t, ShapeText>(SiteKind::kOperator, "operator",
+                                                                      "\"\", name, sequence, flops, shapes");
+constexpr Site kRange = MakeSite<Name>(SiteKind::kScope, "range", "\"\", name");
 
 template <const Site& kSite, class... Args> Context Begin(const Args&... args) {
   return Context(new (std::nothrow) Open<kSite, Args...>(args...));
