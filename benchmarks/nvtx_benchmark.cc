@@ -67,14 +67,6 @@ double PushPopRegistered(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-double Scope(uint64_t count) {
-  auto body = [](uint64_t) {
-    PITOT_SCOPE("scope");
-    asm volatile("" ::: "memory");
-  };
-  return TimeLoop(count, body);
-}
-
 double Nothing(uint64_t count) {
   auto body = [](uint64_t) { asm volatile("" ::: "memory"); };
   return TimeLoop(count, body);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A recorder for a benchmark: started or the benchmark fails.
+// A recorder for a benchmark: started or the benchmark fails; and what others are compared with.
 #ifndef PITOT_BENCHMARKS_RECORDING_H_
 #define PITOT_BENCHMARKS_RECORDING_H_
 
 #include <benchmark/benchmark.h>
 
+#include "benchmarks/rounds.h"
 #include "pitot/recorder.h"
+#include "pitot/trace.h"
 
 namespace pitot::benchmarks {
 
@@ -21,6 +23,15 @@ inline bool StartOrSkip(benchmark::State& state, const Options& options, Recorde
 inline bool OkOrSkip(benchmark::State& state, const Status& status) {
   if (!status.ok()) state.SkipWithError(status.message());
   return status.ok();
+}
+
+// A loop of Rounds: a scope without arguments.
+inline double Scope(uint64_t count) {
+  auto body = [](uint64_t) {
+    PITOT_SCOPE("scope");
+    asm volatile("" ::: "memory");
+  };
+  return TimeLoop(count, body);
 }
 
 }  // namespace pitot::benchmarks

@@ -57,14 +57,6 @@ double Limit(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-double Scope(uint64_t count) {
-  auto body = [](uint64_t) {
-    PITOT_SCOPE("scope");
-    asm volatile("" ::: "memory");
-  };
-  return TimeLoop(count, body);
-}
-
 double ScopeOneArgument(uint64_t count) {
   auto body = [](uint64_t i) {
     PITOT_SCOPE("scope", i);

@@ -99,6 +99,21 @@ TEST_CASE("a collector is started, asked for each incident's window, and stopped
   CHECK(seen.stopped == 1);
 }
 
+TEST_CASE("a second collector of a kind that is refused says nothing of the first, which runs", "[collector]") {
+  Seen seen, seen_second;
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  auto second = std::make_unique<FakeCollector>(&seen_second);
+  second->start = Status(StatusCode::kAlreadyRunning, "there is one");
+
+  CHECK(host.recorder.Add(std::move(second)).code() == StatusCode::kAlreadyRunning);
+
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(Attribute(host.traces()[0], "collector.fake") == "");
+  CHECK(seen.asked == 1);
+}
+
 TEST_CASE("a collector that cannot start is refused in its own words, and not asked", "[collector]") {
   Seen seen;
   Host host;

@@ -68,7 +68,8 @@ class Control {
   void Stop() noexcept;
   // Cost: 60 us (median on an H100), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
-  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. That leaves no cost behind.
+  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu.md says what that may
+  // leave behind.
   void SetLook(bool on) noexcept;
   // Errors: kNotRunning; of Resume also kUnavailable.
   Status Pause() noexcept;

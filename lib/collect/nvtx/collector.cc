@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <exception>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -137,11 +138,7 @@ void NvtxCollector::AddTo(TraceBuilder& trace) {
 PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions& options) noexcept {
-  try {
-    return std::make_unique<nvtx::NvtxCollector>(options);
-  } catch (...) {
-    return nullptr;
-  }
+  return std::unique_ptr<Collector>(new (std::nothrow) nvtx::NvtxCollector(options));
 }
 
 PITOT_NAMESPACE_END
