@@ -6,6 +6,7 @@ if(TARGET pitot_libtorch)
 endif()
 block()
   find_package(Torch REQUIRED GLOBAL)
+  set(PITOT_TORCH_VERSION "${Torch_VERSION}" CACHE INTERNAL "")
   add_library(pitot_libtorch INTERFACE)
   target_link_libraries(pitot_libtorch INTERFACE ${TORCH_LIBRARIES})
   # Its headers are not clean under our warnings.

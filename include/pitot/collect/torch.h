@@ -11,6 +11,8 @@
 #ifndef PITOT_COLLECT_TORCH_H_
 #define PITOT_COLLECT_TORCH_H_
 
+#include <stdint.h>
+
 #include <memory>
 
 #include "pitot/export.h"
@@ -23,6 +25,10 @@ struct TorchOptions {
   // With each operator the sizes and types of its tensors, cut at 48 bytes, and an estimate of its floating point
   // operations where it is one of those that cost. Some 20 ns an operator more.
   bool shapes = false;
+  // What tensors take of memory, on the CPU and on GPUs, over time and at most for each request; calls of cudaMalloc,
+  // and out of memory, where they happened; at depth kOps each allocation. For that LibTorch's allocators are watched
+  // from Enable to the end of the process. Cost: docs/torch.md.
+  bool memory = true;
 };
 
 // One in a process. Errors of Add: kUnavailable where the LibTorch in the process is of another version than the one
@@ -39,6 +45,38 @@ namespace torch {
 template <class Recorder> Status Enable(Recorder& recorder, const TorchOptions& options = {}) noexcept {
   return recorder.Add(MakeTorchCollector(options));
 }
+
+inline constexpr int32_t kCpu = -1;
+
+// What LibTorch has allocated for tensors, and has taken of the device to allocate from. On the CPU counts what was
+// allocated since Enable, as the C library rounds it; on GPUs as torch.cuda.memory_allocated() and
+// memory_reserved() do (to within what rounding up has changed in the last millisecond).
+struct MemoryUse {
+  uint64_t allocated_bytes = 0;
+  uint64_t most_allocated_bytes = 0;  // since Enable
+  uint64_t reserved_bytes = 0;        // of GPUs
+  uint64_t retries = 0;               // allocations for which cached memory had to be freed
+  uint64_t out_of_memory = 0;         // allocations that failed
+};
+// `device`: CUDA's ordinal, or kCpu. False if it is not watched. Threads: any. Cost: some loads.
+PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
+
+// How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,
+// which disturbs no other. 32 at a time are exact; more, to the millisecond. Threads: any. Cost: 50 ns.
+class PITOT_EXPORT PeakMemory {
+ public:
+  explicit PeakMemory(int32_t device) noexcept;
+  ~PeakMemory();
+  PeakMemory(const PeakMemory&) = delete;
+  PeakMemory& operator=(const PeakMemory&) = delete;
+  // Until now. 0 if the device is not watched.
+  uint64_t bytes() const noexcept;
+
+ private:
+  void* memory_;
+  int64_t begin_ns_;
+  int peak_;
+};
 
 }  // namespace torch
 PITOT_NAMESPACE_END

@@ -8,8 +8,11 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/message.h"
+#include "collect/torch/memory.h"
 #include "collect/torch/operators.h"
 #include "collect/torch/version.h"
 #include "pitot/collect/torch.h"
@@ -23,7 +26,7 @@ constinit std::atomic<bool> g_is_taken{false};
 class TorchCollector final : public Collector {
  public:
   explicit TorchCollector(const TorchOptions& options)
-      : detail_(options.shapes ? Detail::kShapes : Detail::kOperators) {}
+      : detail_(options.shapes ? Detail::kShapes : Detail::kOperators), has_memory_(options.memory) {}
   ~TorchCollector() override { TorchCollector::Stop(); }
 
   const char* Name() const noexcept override { return "torch"; }
@@ -31,13 +34,20 @@ class TorchCollector final : public Collector {
   void Stop() noexcept override;
   Depth Deepest() const noexcept override { return is_running_.load() ? Depth::kOps : Depth::kScopes; }
   void SetDepth(Depth depth) noexcept override;
-  void Keep(int64_t) noexcept override {}  // all is in the threads' rings
+  void Keep(int64_t begin_ns) noexcept override;
   void AddTo(TraceBuilder& trace) override;
 
  private:
+  struct Kept {
+    const Memory* memory;
+    std::vector<MemoryHistory::Sample> allocated, reserved;
+  };
   Status Open();
 
   const Detail detail_;
+  const bool has_memory_;
+  std::string memory_not_recorded_;
+  std::vector<Kept> kept_;
   std::atomic<bool> is_running_{false};
   std::optional<Operators> operators_;
 };
@@ -45,6 +55,10 @@ class TorchCollector final : public Collector {
 Status TorchCollector::Open() {
   if (Status status = CheckVersion(TORCH_VERSION, VersionIn(at::show_config())); !status.ok()) return status;
   operators_.emplace();
+  if (!has_memory_) return {};
+  memory_not_recorded_ = WatchCpu();
+  if (const std::string cuda = WatchCuda(); !cuda.empty())
+    memory_not_recorded_ += (memory_not_recorded_.empty() ? "" : "; ") + cuda;
   return {};
 }
 
@@ -63,6 +77,7 @@ Status TorchCollector::Start() noexcept {
 
 void TorchCollector::Stop() noexcept {
   if (!is_running_.exchange(false)) return;
+  RecordAllocations(false);
   try {
     operators_.reset();
   } catch (const std::exception&) {
@@ -74,13 +89,52 @@ void TorchCollector::Stop() noexcept {
 void TorchCollector::SetDepth(Depth depth) noexcept {
   if (!is_running_.load()) return;
   try {
+    RecordAllocations(has_memory_ && depth >= Depth::kOps);
     operators_->Record(depth >= Depth::kOps ? detail_ : Detail::kRanges);
   } catch (const std::exception&) {
     // As it was. The next time.
   }
 }
 
-void TorchCollector::AddTo(TraceBuilder& trace) { trace.AddAttribute("torch.version", TORCH_VERSION); }
+// The rest is in the threads' rings.
+void TorchCollector::Keep(int64_t begin_ns) noexcept {
+  if (!has_memory_) return;
+  const int64_t end_ns = base::ClockNs(CLOCK_MONOTONIC);
+  try {
+    kept_.clear();
+    for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
+      const Memory* const memory = FindMemory(device);
+      if (memory == nullptr) continue;
+      kept_.push_back({memory, memory->allocated.Between(begin_ns, end_ns), {}});
+      if (device != torch::kCpu) kept_.back().reserved = memory->reserved.Between(begin_ns, end_ns);
+    }
+  } catch (const std::bad_alloc&) {
+    kept_.clear();
+  }
+}
+
+void TorchCollector::AddTo(TraceBuilder& trace) {
+  trace.AddAttribute("torch.version", TORCH_VERSION);
+  if (!memory_not_recorded_.empty()) trace.AddAttribute("torch.memory.not_recorded", memory_not_recorded_.c_str());
+  for (const Kept& kept : kept_) {
+    const bool is_cpu = kept.memory->device == torch::kCpu;
+    const uint32_t device = is_cpu ? kNoRow : trace.AddDevice({.ordinal = static_cast<uint32_t>(kept.memory->device)});
+    const auto add = [&](const char* name, const std::vector<MemoryHistory::Sample>& samples) {
+      const uint32_t counter = trace.AddCounter(device, name, "bytes");
+      for (const MemoryHistory::Sample& sample : samples)
+        trace.AddSample(counter, sample.at_ns, static_cast<double>(sample.bytes));
+    };
+    add(is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated", kept.allocated);
+    if (is_cpu) continue;
+    add("LibTorch reserved", kept.reserved);
+    const std::string gpu = "torch.gpu" + std::to_string(kept.memory->device);
+    if (const uint64_t retries = kept.memory->retries.load(); retries != 0)
+      trace.AddAttribute((gpu + ".retries").c_str(), std::to_string(retries).c_str());
+    if (const uint64_t times = kept.memory->out_of_memory.load(); times != 0)
+      trace.AddAttribute((gpu + ".out_of_memory").c_str(), std::to_string(times).c_str());
+  }
+  kept_.clear();
+}
 
 }  // namespace
 }  // namespace pitot::libtorch
