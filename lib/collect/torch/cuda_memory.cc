@@ -25,7 +25,7 @@ void CorrectOffset(Memory* memory, int64_t now_ns) {
   const int64_t bucket = now_ns >> MemoryHistory::kBucketBits;
   if (memory->corrected_bucket.exchange(bucket, std::memory_order_relaxed) == bucket) return;
   const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(memory->device));
-  const auto all = static_cast<size_t>(Caching::StatType::AGGREGATE);
+  const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   memory->allocated.SetOffset(stats.allocated_bytes[all].current - stats.requested_bytes[all].current);
 }
 
@@ -86,7 +86,7 @@ std::string WatchCuda() {
     Memory* const memory = MakeMemory(device);
     if (memory == nullptr) return "no memory";
     const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
-    const auto all = static_cast<size_t>(Caching::StatType::AGGREGATE);
+    const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     memory->allocated.SetOffset(stats.allocated_bytes[all].current - stats.requested_bytes[all].current);
     memory->allocated.Add(stats.requested_bytes[all].current, now_ns);
