@@ -31,10 +31,11 @@ double Tensors(uint64_t count) {
   return TimeLoop(count, body);
 }
 
-std::unique_ptr<at::ObserverContext> Empty(const at::RecordFunction&) { return nullptr; }
+std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction&) { return nullptr; }
+void End(const at::RecordFunction&, at::ObserverContext*) {}
 
 double WithEmptyCallback(uint64_t count) {
-  const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(Empty).scopes({at::RecordScope::FUNCTION}));
+  const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(Begin, End).scopes({at::RecordScope::FUNCTION}));
   Operators(1);
   const double ns = Operators(count);
   at::removeCallback(handle);
