@@ -28,6 +28,7 @@ PITOT_NAMESPACE_BEGIN
 enum class SiteKind : uint8_t {
   kScope = 1, kLeaf = 2, kPhase = 3, kInstant = 4, kCounter = 5, kWait = 6, kAsyncBegin = 7, kAsyncEnd = 8,
   kInternal = 9,  // requests, batches and context: lib/trace/internal_sites.h
+  kOperator = 10,  // a scope that a framework's own instrumentation opened: aten::conv2d
 };
 enum class ArgType : uint8_t {
   kNone = 0, kInt = 1, kUint = 2, kDouble = 3, kBool = 4, kLiteral = 5, kName = 6, kString = 7
@@ -48,6 +49,7 @@ struct Site {
   const char* function;
   const char* arg_text;
 };
+inline constexpr SiteKind kLastSiteKind = SiteKind::kOperator;
 inline constexpr uint32_t kSiteMagic = 0x50495431;  // "PIT1"
 inline constexpr uint16_t kNameIsFirstArg = 1;
 

@@ -65,7 +65,7 @@ class Checker {
   void Sites() {
     for (size_t i = 0; i < trace_.sites.size(); ++i) {
       const SiteRow& site = trace_.sites[i];
-      if (site.kind < SiteKind::kScope || site.kind > SiteKind::kInternal) Fail("sites", i, "unknown kind");
+      if (site.kind < SiteKind::kScope || site.kind > kLastSiteKind) Fail("sites", i, "unknown kind");
       if (!IsString(site.name) || !IsString(site.file) || !IsString(site.function)) {
         Fail("sites", i, "name, file or function is no string");
       }

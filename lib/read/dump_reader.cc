@@ -138,7 +138,7 @@ class ChunkReader {
     for (int i = 0; i < size; ++i) {
       model::SiteRow site;
       bool is_known = chunk.kind(i) >= static_cast<uint32_t>(SiteKind::kScope) &&
-                      chunk.kind(i) <= static_cast<uint32_t>(SiteKind::kInternal);
+                      chunk.kind(i) <= static_cast<uint32_t>(kLastSiteKind);
       site.kind = static_cast<SiteKind>(chunk.kind(i));
       site.name = Text(chunk.name(i));
       site.file = Text(chunk.file(i));

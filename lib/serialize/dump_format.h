@@ -10,7 +10,7 @@
 namespace pitot::dump_format {
 
 inline constexpr uint32_t kVersionMajor = 1;
-inline constexpr uint32_t kVersionMinor = 3;
+inline constexpr uint32_t kVersionMinor = 4;
 
 // chunk := magic u32 | type u16 | flags u16 | payload size u32 | sequence u32 | crc32c u32 | payload; little endian.
 // The CRC is that of the 16 bytes before it and the payload.

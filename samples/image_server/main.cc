@@ -23,6 +23,7 @@
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
+#include "pitot/collect/torch.h"
 #include "pitot/pitot.h"
 
 namespace image_server {
@@ -42,8 +43,9 @@ pitot::Recorder StartRecorder(const Options& options) {
   Warn(recorder.status());
   if (!recorder.status().ok()) return recorder;
 
-  // What libraries say of themselves. Before they say the first of it.
+  // What libraries say of themselves, before they say the first of it, and what LibTorch runs.
   if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
+  if (options.collect_torch) Warn(pitot::torch::Enable(recorder));
   // What the GPU does and what state it is in. Before the network is loaded: CUPTI wants to be there before CUDA.
   if (UsesCuda(options.classifier)) {
     pitot::CuptiOptions cupti;

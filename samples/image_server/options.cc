@@ -74,6 +74,7 @@ Options ParseOptions(int argc, char** argv) {
       ->group(recording);
   app.add_flag("!--no-nvml", options.collect_nvml, "Do not record what state the GPU is in")->group(recording);
   app.add_flag("!--no-nvtx", options.collect_nvtx, "Do not record what libraries emit to NVTX")->group(recording);
+  app.add_flag("!--no-torch", options.collect_torch, "Do not record LibTorch's operators")->group(recording);
   app.add_flag("!--no-recorder", options.record, "Serve unrecorded")->group(recording);
 
   auto* const faults = "Faults";

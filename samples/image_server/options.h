@@ -31,6 +31,7 @@ struct Options {
   bool collect_cuda_events = true;
   bool collect_nvml = true;
   bool collect_nvtx = true;
+  bool collect_torch = true;
   double lasting_cost_percent = 1;  // as CuptiOptions
 };
 

@@ -3,8 +3,8 @@
 """Uses the package as a stranger does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
 package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
-         core, cuda_events, cupti, nvml, nvtx and c, pkg-config of the core and of the collectors, a component that is not
-         there; looks whether what README.md shows of collectors is what was built.
+         core, cuda_events, cupti, nvml, nvtx, c and, where it was built, torch, pkg-config of the core and of the
+         collectors, a component that is not there; looks whether what README.md shows of collectors is what was built.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
          package and runs a program on that too; looks at what the libraries export.
 options  Configures the sources without the reader, alone and with all that needs it asked for.
@@ -78,10 +78,10 @@ class Test:
         return moved
 
     def check_missing_component(self, prefix):
-        status, output = self.configure("missing", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=torch", must=False)
+        status, output = self.configure("missing", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=none_such", must=False)
         message = " ".join(output.split())
-        if status == 0 or "pitot was built without component torch; this package has: trace, core" not in message:
-            common.fail(f"COMPONENTS torch gave status {status} and\n{output}")
+        if status == 0 or "pitot was built without component none_such; this package has: trace, core" not in message:
+            common.fail(f"COMPONENTS none_such gave status {status} and\n{output}")
         self.checked.append("a component that is not there")
 
     def check_pkg_config(self, prefix, name, run_path, package="pitot", compiler=None, source="core.cc", standard="c++17"):
@@ -119,6 +119,8 @@ class Test:
         self.build_and_run("find_package_core", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.build_and_run("find_package_collectors", f"-DCMAKE_PREFIX_PATH={prefix}",
                            "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
+        if glob.glob(os.path.join(prefix, "lib*", "**", "pitot-torch-targets.cmake"), recursive=True):
+            self.build_and_run("find_package_torch", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=torch")
         self.check_missing_component(prefix)
         self.check_pkg_config(prefix, "pkg_config", False)
         self.check_pkg_config(prefix, "pkg_config_collectors", False, COLLECTORS, source="collectors.cc")

@@ -26,7 +26,8 @@ using namespace pitot::model;
 std::string Text(std::string_view text) { return std::string(text); }
 
 bool IsScope(SiteKind kind) {
-  return kind == SiteKind::kScope || kind == SiteKind::kLeaf || kind == SiteKind::kPhase || kind == SiteKind::kWait;
+  return kind == SiteKind::kScope || kind == SiteKind::kLeaf || kind == SiteKind::kPhase || kind == SiteKind::kWait ||
+         kind == SiteKind::kOperator;
 }
 
 std::string EventName(const Trace& trace, uint32_t event) {

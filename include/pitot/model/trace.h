@@ -26,7 +26,8 @@ namespace model {
 
 // Kinds of sites whose events have a duration.
 inline constexpr bool IsScope(SiteKind kind) {
-  return kind == SiteKind::kScope || kind == SiteKind::kLeaf || kind == SiteKind::kPhase || kind == SiteKind::kWait;
+  return kind == SiteKind::kScope || kind == SiteKind::kLeaf || kind == SiteKind::kPhase || kind == SiteKind::kWait ||
+         kind == SiteKind::kOperator;
 }
 // Types of arguments whose value is a StringId.
 inline constexpr bool IsText(ArgType type) {

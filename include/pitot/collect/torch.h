@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Collect: the operators that LibTorch runs, in the ring of the thread that runs them. Link pitot::torch, which is
+// built against the host's LibTorch.
+//
+//   pitot::torch::Enable(recorder);  // after Recorder::Start
+//
+// Operators are recorded at Depth::kOps, ranges of at::RecordFunction's user scope (torch::profiler::record_function)
+// at every depth: they cost nothing where there are none. Kernels are tied to operators by their launches.
+// docs/torch.md.
+#ifndef PITOT_COLLECT_TORCH_H_
+#define PITOT_COLLECT_TORCH_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "pitot/export.h"
+#include "pitot/extend/collector.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct TorchOptions {
+  // With each operator the sizes and types of its tensors, cut at 48 bytes, and an estimate of its floating point
+  // operations where it is one of those that cost. Some 20 ns an operator more.
+  bool shapes = false;
+  // What tensors take of memory, on the CPU and on GPUs, over time and at most for each request; calls of cudaMalloc,
+  // and out of memory, where they happened; at depth kOps each allocation. For that LibTorch's allocators are watched
+  // from Enable to the end of the process. Cost: docs/torch.md.
+  bool memory = true;
+};
+
+// One in a process. Errors of Add: kUnavailable where the LibTorch in the process is of another version than the one
+// pitot::torch was built against (major and minor), with both in the message; kAlreadyRunning.
+// Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
+// Cost: nothing while the depth is less than kOps; then about 0.1 us an operator for LibTorch's calling us, and 0.03 us
+// for what we do. Switching takes a lock of LibTorch's, 1 us.
+// Null if there is no memory.
+PITOT_EXPORT std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options = {}) noexcept;
+
+namespace torch {
+
+// Records what LibTorch does. `recorder` is a pitot::Recorder that runs. Errors: as MakeTorchCollector.
+template <class Recorder> Status Enable(Recorder& recorder, const TorchOptions& options = {}) noexcept {
+  return recorder.Add(MakeTorchCollector(options));
+}
+
+inline constexpr int32_t kCpu = -1;
+
+// What LibTorch has allocated for tensors, and has taken of the device to allocate from. On the CPU counts what was
+// allocated since Enable, as the C library rounds it; on GPUs as torch.cuda.memory_allocated() and
+// memory_reserved() do (to within what rounding up has changed in the last millisecond).
+struct MemoryUse {
+  uint64_t allocated_bytes = 0;
+  uint64_t most_allocated_bytes = 0;  // since Enable
+  uint64_t reserved_bytes = 0;        // of GPUs
+  uint64_t retries = 0;               // allocations for which cached memory had to be freed
+  uint64_t out_of_memory = 0;         // allocations that failed
+};
+// `device`: CUDA's ordinal, or kCpu. False if it is not watched. Threads: any. Cost: some loads.
+PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
+
+// How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,
+// which disturbs no other. 32 at a time are exact; more, to a millisecond or two. Threads: any. Cost: 50 ns.
+class PITOT_EXPORT PeakMemory {
+ public:
+  explicit PeakMemory(int32_t device) noexcept;
+  ~PeakMemory();
+  PeakMemory(const PeakMemory&) = delete;
+  PeakMemory& operator=(const PeakMemory&) = delete;
+  // Until now. 0 if the device is not watched.
+  uint64_t bytes() const noexcept;
+
+ private:
+  void* memory_;
+  int64_t begin_;
+  int peak_;
+};
+
+}  // namespace torch
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_COLLECT_TORCH_H_

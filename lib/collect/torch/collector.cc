@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/message.h"
+#include "collect/torch/memory.h"
+#include "collect/torch/operators.h"
+#include "collect/torch/version.h"
+#include "pitot/collect/torch.h"
+#include "pitot/trace.h"
+#include "trace/clock.h"
+
+namespace pitot::libtorch {
+namespace {
+
+// LibTorch calls functions without a context: there can be one.
+constinit std::atomic<bool> g_is_taken{false};
+
+class TorchCollector final : public Collector {
+ public:
+  explicit TorchCollector(const TorchOptions& options)
+      : detail_(options.shapes ? Detail::kShapes : Detail::kOperators), has_memory_(options.memory) {}
+  ~TorchCollector() override { TorchCollector::Stop(); }
+
+  const char* Name() const noexcept override { return "torch"; }
+  Status Start() noexcept override;
+  void Stop() noexcept override;
+  Depth Deepest() const noexcept override { return is_running_.load() ? Depth::kOps : Depth::kScopes; }
+  void SetDepth(Depth depth) noexcept override;
+  void Keep(int64_t begin_ns) noexcept override;
+  void AddTo(TraceBuilder& trace) override;
+
+ private:
+  struct Kept {
+    const Memory* memory;
+    std::vector<MemoryHistory::Sample> allocated, reserved;
+  };
+  Status Open();
+
+  const Detail detail_;
+  const bool has_memory_;
+  std::string memory_not_recorded_;
+  std::vector<Kept> kept_;
+  std::atomic<bool> is_running_{false};
+  std::optional<Operators> operators_;
+};
+
+Status TorchCollector::Open() {
+  if (Status status = CheckVersion(TORCH_VERSION, VersionIn(at::show_config())); !status.ok()) return status;
+  operators_.emplace();
+  if (!has_memory_) return {};
+  memory_not_recorded_ = WatchCpu();
+  if (const std::string cuda = WatchCuda(); !cuda.empty())
+    memory_not_recorded_ += (memory_not_recorded_.empty() ? "" : "; ") + cuda;
+  return {};
+}
+
+Status TorchCollector::Start() noexcept {
+  if (g_is_taken.exchange(true)) return Status(StatusCode::kAlreadyRunning, "LibTorch is recorded already");
+  Status status;
+  try {
+    status = Open();
+  } catch (const std::exception& e) {
+    status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", e.what());
+  }
+  if (!status.ok()) g_is_taken.store(false);
+  is_running_.store(status.ok());
+  return status;
+}
+
+void TorchCollector::Stop() noexcept {
+  if (!is_running_.exchange(false)) return;
+  RecordAllocations(false);
+  try {
+    operators_.reset();
+  } catch (const std::exception&) {
+    // What it still calls records nothing: the gate is closed.
+  }
+  g_is_taken.store(false);
+}
+
+void TorchCollector::SetDepth(Depth depth) noexcept {
+  if (!is_running_.load()) return;
+  try {
+    RecordAllocations(has_memory_ && depth >= Depth::kOps);
+    operators_->Record(depth >= Depth::kOps ? detail_ : Detail::kRanges);
+  } catch (const std::exception&) {
+    // As it was. The next time.
+  }
+}
+
+// The rest is in the threads' rings.
+void TorchCollector::Keep(int64_t begin_ns) noexcept {
+  if (!has_memory_) return;
+  // Ticks to CLOCK_MONOTONIC and back, from this moment.
+  const trace::ClockReading now = trace::ReadClocks((__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) & 1) != 0);
+  const double ticks_per_ns = static_cast<double>(detail::TicksOf(uint64_t{1} << 32)) / 4294967296.0;
+  const auto end = static_cast<int64_t>(now.ticks);
+  const int64_t begin = end - static_cast<int64_t>(static_cast<double>(now.monotonic_ns - begin_ns) * ticks_per_ns);
+  const auto between = [&](const MemoryHistory& history) {
+    auto samples = history.Between(begin, end);
+    for (MemoryHistory::Sample& sample : samples)
+      sample.at = now.monotonic_ns - static_cast<int64_t>(static_cast<double>(end - sample.at) / ticks_per_ns);
+    return samples;
+  };
+  try {
+    kept_.clear();
+    for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
+      const Memory* const memory = FindMemory(device);
+      if (memory == nullptr) continue;
+      kept_.push_back({memory, between(memory->allocated), {}});
+      if (device != torch::kCpu) kept_.back().reserved = between(memory->reserved);
+    }
+  } catch (const std::bad_alloc&) {
+    kept_.clear();
+  }
+}
+
+void TorchCollector::AddTo(TraceBuilder& trace) {
+  trace.AddAttribute("torch.version", TORCH_VERSION);
+  if (!memory_not_recorded_.empty()) trace.AddAttribute("torch.memory.not_recorded", memory_not_recorded_.c_str());
+  for (const Kept& kept : kept_) {
+    const bool is_cpu = kept.memory->device == torch::kCpu;
+    const uint32_t device = is_cpu ? kNoRow : trace.AddDevice({.ordinal = static_cast<uint32_t>(kept.memory->device)});
+    const auto add = [&](const char* name, const std::vector<MemoryHistory::Sample>& samples) {
+      const uint32_t counter = trace.AddCounter(device, name, "bytes");
+      for (const MemoryHistory::Sample& sample : samples)
+        trace.AddSample(counter, sample.at, static_cast<double>(sample.bytes));
+    };
+    add(is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated", kept.allocated);
+    if (is_cpu) continue;
+    add("LibTorch reserved", kept.reserved);
+    const std::string gpu = "torch.gpu" + std::to_string(kept.memory->device);
+    if (const uint64_t retries = kept.memory->retries.load(); retries != 0)
+      trace.AddAttribute((gpu + ".retries").c_str(), std::to_string(retries).c_str());
+    if (const uint64_t times = kept.memory->out_of_memory.load(); times != 0)
+      trace.AddAttribute((gpu + ".out_of_memory").c_str(), std::to_string(times).c_str());
+  }
+  kept_.clear();
+}
+
+}  // namespace
+}  // namespace pitot::libtorch
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options) noexcept {
+  return std::unique_ptr<Collector>(new (std::nothrow) libtorch::TorchCollector(options));
+}
+
+PITOT_NAMESPACE_END

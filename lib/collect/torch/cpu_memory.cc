@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// LibTorch has one allocator for tensors on the CPU, which can be replaced: ours calls it and counts. Its own way of
+// telling is a slot of PyTorch's profiler, of each thread.
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+#include <torch/version.h>
+
+#include "collect/torch/memory.h"
+#include "pitot/collect/torch.h"
+
+namespace pitot::libtorch {
+namespace {
+
+constinit at::Allocator* g_base = nullptr;  // written before ours is in place
+constinit at::DeleterFnPtr g_base_delete = nullptr;
+constinit Memory* g_memory = nullptr;
+
+// The size is the C library's, of this very block: nothing is kept of it.
+uint64_t BytesOf(void* block) { return malloc_usable_size(block); }
+
+void Delete(void* block) {
+  if (block != nullptr) NoteFreed(g_memory, BytesOf(block));
+  g_base_delete(block);
+}
+
+class CpuAllocator final : public at::Allocator {
+ public:
+#if TORCH_VERSION_MAJOR >= 2
+  at::DataPtr allocate(size_t bytes) override { return Allocate(bytes); }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override { g_base->copy_data(to, from, bytes); }
+#else
+  at::DataPtr allocate(size_t bytes) const override { return Allocate(bytes); }
+#endif
+  at::DeleterFnPtr raw_deleter() const override { return &Delete; }
+
+ private:
+  static at::DataPtr Allocate(size_t bytes) {
+    at::DataPtr data = g_base->allocate(bytes);
+    // What is freed otherwise than we know is not counted.
+    void* const block = data.get();
+    if (block != nullptr && block == data.get_context() && data.compare_exchange_deleter(g_base_delete, &Delete))
+      NoteAllocated(g_memory, BytesOf(block));
+    return data;
+  }
+};
+
+}  // namespace
+
+std::string WatchCpu() {
+  if (g_memory != nullptr) return {};
+  at::Allocator* const base = c10::GetAllocator(c10::DeviceType::CPU);
+  // Of another's blocks the C library may know nothing.
+  if (base != c10::GetDefaultCPUAllocator() || base->raw_deleter() == nullptr)
+    return "the host has an allocator of its own for tensors on the CPU";
+  static CpuAllocator* const allocator = new CpuAllocator;  // for the life of the process, as what it allocated
+  Memory* const memory = MakeMemory(torch::kCpu);
+  if (memory == nullptr) return "no memory";
+  g_base = base, g_base_delete = base->raw_deleter(), g_memory = memory;
+  c10::SetAllocator(c10::DeviceType::CPU, allocator);
+  return {};
+}
+
+}  // namespace pitot::libtorch

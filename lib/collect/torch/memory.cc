@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/torch/memory.h"
+
+#include <new>
+
+#include "pitot/collect/torch.h"
+#include "pitot/trace.h"
+
+namespace pitot::libtorch {
+namespace {
+
+constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
+constinit std::atomic<bool> g_records{false};
+
+std::atomic<Memory*>* PlaceOf(int32_t device) noexcept {
+  return device < torch::kCpu || device >= kMostDevices ? nullptr : &g_memories[device + 1];
+}
+
+}  // namespace
+
+Memory* FindMemory(int32_t device) noexcept {
+  const auto* const place = PlaceOf(device);
+  return place != nullptr ? place->load(std::memory_order_acquire) : nullptr;
+}
+
+Memory* MakeMemory(int32_t device) noexcept {
+  auto* const place = PlaceOf(device);
+  if (place == nullptr) return nullptr;
+  if (Memory* const memory = place->load()) return memory;
+  Memory* const memory = new (std::nothrow) Memory(device);
+  place->store(memory, std::memory_order_release);
+  return memory;
+}
+
+int64_t MemoryNow() noexcept {
+  return static_cast<int64_t>(detail::Clock(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED)));
+}
+
+void RecordAllocations(bool on) noexcept { g_records.store(on, std::memory_order_relaxed); }
+
+void NoteAllocated(Memory* memory, uint64_t bytes) noexcept {
+  memory->allocated.Add(static_cast<int64_t>(bytes), MemoryNow());
+  if (!g_records.load(std::memory_order_relaxed)) return;
+  const int32_t device = memory->device;
+  const uint64_t allocated = memory->allocated.bytes();
+  if (device == torch::kCpu) {
+    PITOT_INSTANT("allocate", bytes, allocated);
+  } else {
+    PITOT_INSTANT("allocate on GPU", bytes, device, allocated);
+  }
+}
+
+void NoteFreed(Memory* memory, uint64_t bytes) noexcept {
+  memory->allocated.Add(-static_cast<int64_t>(bytes), MemoryNow());
+  if (!g_records.load(std::memory_order_relaxed)) return;
+  const int32_t device = memory->device;
+  const uint64_t allocated = memory->allocated.bytes();
+  if (device == torch::kCpu) {
+    PITOT_INSTANT("free", bytes, allocated);
+  } else {
+    PITOT_INSTANT("free on GPU", bytes, device, allocated);
+  }
+}
+
+}  // namespace pitot::libtorch
+
+PITOT_NAMESPACE_BEGIN
+namespace torch {
+
+bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
+  const libtorch::Memory* const memory = libtorch::FindMemory(device);
+  if (memory == nullptr) return false;
+  *use = {memory->allocated.bytes(), memory->allocated.most_bytes(), memory->reserved.bytes(), memory->retries.load(),
+          memory->out_of_memory.load()};
+  return true;
+}
+
+PeakMemory::PeakMemory(int32_t device) noexcept
+    : memory_(libtorch::FindMemory(device)), begin_(libtorch::MemoryNow()), peak_(-1) {
+  if (memory_ != nullptr) peak_ = static_cast<libtorch::Memory*>(memory_)->allocated.BeginPeak();
+}
+
+PeakMemory::~PeakMemory() {
+  if (peak_ >= 0) static_cast<libtorch::Memory*>(memory_)->allocated.EndPeak(peak_);
+}
+
+uint64_t PeakMemory::bytes() const noexcept {
+  if (memory_ == nullptr) return 0;
+  const libtorch::MemoryHistory& history = static_cast<libtorch::Memory*>(memory_)->allocated;
+  return peak_ >= 0 ? history.PeakOf(peak_) : history.PeakBetween(begin_, libtorch::MemoryNow());
+}
+
+}  // namespace torch
+PITOT_NAMESPACE_END

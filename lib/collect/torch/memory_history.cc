@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/torch/memory_history.h"
+
+#include <algorithm>
+
+namespace pitot::libtorch {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+template <class T> void Raise(std::atomic<T>* value, T to) noexcept {
+  for (T was = value->load(kRelaxed); was < to && !value->compare_exchange_weak(was, to, kRelaxed);) {}
+}
+
+}  // namespace
+
+// The lap counts from one: a word of zero is of none.
+uint64_t MemoryHistory::Word(int64_t bucket, uint64_t bytes) noexcept {
+  const uint64_t lap = static_cast<uint64_t>(bucket) / kBuckets + 1;
+  return lap << kByteBits | std::min(bytes, (uint64_t{1} << kByteBits) - 1);
+}
+
+bool MemoryHistory::Read(const std::atomic<uint64_t>& word, int64_t bucket, uint64_t* bytes) noexcept {
+  const uint64_t read = word.load(kRelaxed);
+  if (read >> kByteBits != Word(bucket, 0) >> kByteBits) return false;
+  *bytes = read & ((uint64_t{1} << kByteBits) - 1);
+  return true;
+}
+
+void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
+  const int64_t level = level_.fetch_add(bytes, kRelaxed) + bytes + Offset();
+  const uint64_t highest = Clamp(bytes < 0 ? level - bytes : level);
+  const int64_t bucket = now >> kBucketBits;
+  const size_t at = static_cast<size_t>(bucket) % kBuckets;
+  // A word of an earlier lap is less than any of this one.
+  Raise(&peak_[at], Word(bucket, highest));
+  last_[at].store(Word(bucket, Clamp(level)), kRelaxed);
+  Raise(&changed_bucket_, bucket);
+  if (bytes < 0) return;
+  Raise(&most_, highest);
+  for (uint32_t followed = followed_.load(kRelaxed); followed != 0; followed &= followed - 1)
+    Raise(&peaks_[__builtin_ctz(followed)], level);
+}
+
+std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t end) const {
+  std::vector<Sample> samples;
+  const int64_t first = begin >> kBucketBits, last = end >> kBucketBits;
+  uint64_t peak = 0, level = 0;
+  // What it was before.
+  const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
+  int64_t before = first - 1;
+  while (before >= oldest && !Read(last_[static_cast<size_t>(before) % kBuckets], before, &level)) --before;
+  if (before >= oldest)
+    samples.push_back({begin, level});
+  else if (changed_bucket_.load(kRelaxed) < first)
+    samples.push_back({begin, level = bytes()});
+  for (int64_t bucket = std::max(first, oldest); bucket <= last; ++bucket) {
+    const size_t at = static_cast<size_t>(bucket) % kBuckets;
+    if (!Read(peak_[at], bucket, &peak)) continue;
+    const int64_t bucket_begin = bucket << kBucketBits;
+    if (samples.empty() || samples.back().bytes != peak) samples.push_back({std::max(begin, bucket_begin), peak});
+    if (!Read(last_[at], bucket, &level) || level >= peak) continue;
+    samples.push_back({std::min(end, bucket_begin + (int64_t{1} << kBucketBits) - 1), level});
+  }
+  return samples;
+}
+
+uint64_t MemoryHistory::PeakBetween(int64_t begin, int64_t end) const noexcept {
+  uint64_t peak = bytes(), read;
+  const int64_t last = end >> kBucketBits;
+  const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
+  for (int64_t bucket = std::max(begin >> kBucketBits, oldest); bucket <= last; ++bucket) {
+    if (Read(peak_[static_cast<size_t>(bucket) % kBuckets], bucket, &read)) peak = std::max(peak, read);
+  }
+  return peak;
+}
+
+int MemoryHistory::BeginPeak() noexcept {
+  for (uint32_t followed = followed_.load(kRelaxed); followed != ~uint32_t{0};) {
+    const int free = __builtin_ctz(~followed);
+    if (!followed_.compare_exchange_weak(followed, followed | uint32_t{1} << free, kRelaxed)) continue;
+    peaks_[free].store(level_.load(kRelaxed) + Offset(), kRelaxed);
+    return free;
+  }
+  return -1;
+}
+
+}  // namespace pitot::libtorch

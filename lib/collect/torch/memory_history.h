@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How much of one kind of memory is allocated, and how much was: the most and the last of each of many short buckets of
+// time, 40 s and more. Written by whichever thread allocates, perhaps under an allocator's lock. Times are ticks of the
+// recorder's clock (pitot/trace.h), of which 2^21 are 0.5 to 2 ms.
+#ifndef PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
+#define PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace pitot::libtorch {
+
+class MemoryHistory {
+ public:
+  static constexpr int kBucketBits = 21;  // of ticks
+  static constexpr size_t kBuckets = size_t{1} << 16;
+  static constexpr int kPeaks = 32;  // exact ones at a time
+
+  struct Sample {
+    int64_t at;
+    uint64_t bytes;
+  };
+
+  // So many bytes more, or less. Threads: any. Cost: 8 ns; no lock, no allocation.
+  void Add(int64_t bytes, int64_t now) noexcept;
+  // What is allocated differs by so much from the sum of what was added.
+  void SetOffset(int64_t bytes) noexcept { offset_.store(bytes, std::memory_order_relaxed); }
+
+  uint64_t bytes() const noexcept { return Clamp(level_.load(std::memory_order_relaxed) + Offset()); }
+  uint64_t most_bytes() const noexcept { return most_.load(std::memory_order_relaxed); }  // ever
+
+  // What it was at the beginning and at each change, in order; a maximum lasts for the bucket that it fell into.
+  // Errors: std::bad_alloc.
+  std::vector<Sample> Between(int64_t begin, int64_t end) const;
+  uint64_t PeakBetween(int64_t begin, int64_t end) const noexcept;
+
+  // Follows the maximum from now on. -1: too many are followed.
+  int BeginPeak() noexcept;
+  void EndPeak(int peak) noexcept { followed_.fetch_and(~(uint32_t{1} << peak), std::memory_order_relaxed); }
+  uint64_t PeakOf(int peak) const noexcept { return Clamp(peaks_[peak].load(std::memory_order_relaxed)); }
+
+ private:
+  static constexpr int kByteBits = 44;
+  static uint64_t Clamp(int64_t bytes) noexcept { return bytes < 0 ? 0 : static_cast<uint64_t>(bytes); }
+  int64_t Offset() const noexcept { return offset_.load(std::memory_order_relaxed); }
+  static uint64_t Word(int64_t bucket, uint64_t bytes) noexcept;
+  // Of that bucket, if it is still there.
+  static bool Read(const std::atomic<uint64_t>& word, int64_t bucket, uint64_t* bytes) noexcept;
+
+  std::atomic<int64_t> level_{0}, offset_{0};
+  std::atomic<uint64_t> most_{0};
+  std::atomic<int64_t> changed_bucket_{-1};  // the last
+  std::atomic<uint32_t> followed_{0};        // of peaks_, by bit
+  std::atomic<int64_t> peaks_[kPeaks] = {};
+  // By bucket, the lap above the bytes; 0: never.
+  std::atomic<uint64_t> peak_[kBuckets] = {}, last_[kBuckets] = {};
+};
+
+}  // namespace pitot::libtorch
+
+#endif  // PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_

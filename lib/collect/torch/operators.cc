@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/torch/operators.h"
+
+#include <ATen/record_function.h>
+
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "collect/torch/shapes.h"
+#include "collect/torch/thread_state.h"
+#include "pitot/trace.h"
+
+namespace pitot::libtorch {
+namespace {
+
+using at::ObserverContext;
+using at::RecordFunction;
+using at::RecordScope;
+using Context = std::unique_ptr<ObserverContext>;
+
+// A scope from when LibTorch begins an operator until it lets go of what it was given for it.
+template <const Site& kSite, class... Args> struct Open final : ObserverContext {
+  explicit Open(const Args&... args) : scope(&kSite, "", args...) {}
+  static void* operator new(size_t, const std::nothrow_t&) noexcept {
+    static_assert(sizeof(Open) <= ThreadState::kContextBytes && alignof(Open) <= alignof(std::max_align_t));
+    ThreadState* const state = ThreadState::Get();
+    return state != nullptr ? state->Take() : nullptr;
+  }
+  static void operator delete(void* block) noexcept {
+    ThreadState* const state = ThreadState::Get();
+    state != nullptr ? state->Give(block) : std::free(block);
+  }
+  static void operator delete(void* block, const std::nothrow_t&) noexcept { operator delete(block); }
+
+  detail::Scope<detail::Keep::kNamed, detail::ArgList<Args...>> scope;
+};
+
+template <class... Args> constexpr Site MakeSite(SiteKind kind, const char* name, const char* arguments) {
+  using List = detail::ArgList<Args...>;
+  return {kSiteMagic, kind, List::kCount, kNameIsFirstArg, 0, List::Types(), name, "LibTorch", "", arguments};
+}
+
+// As they stand in files: an operator or range of this name; of one that autograd numbered, its number, which its
+// backward has too; of a backward, the thread that ran the forward.
+constexpr Site kOperator = MakeSite<Name>(SiteKind::kOperator, "operator", "\"\", name");
+constexpr Site kNumbered = MakeSite<Name, int64_t>(SiteKind::kOperator, "operator", "\"\", name, sequence");
+constexpr Site kBackward =
+    MakeSite<Name, int64_t, uint64_t>(SiteKind::kOperator, "backward", "\"\", name, sequence, forward_thread");
+constexpr Site kShaped = MakeSite<Name, int64_t, uint64_t, ShapeText>(SiteKind::kOperator, "operator",
+                                                                      "\"\", name, sequence, flops, shapes");
+constexpr Site kRange = MakeSite<Name>(SiteKind::kScope, "range", "\"\", name");
+
+template <const Site& kSite, class... Args> Context Begin(const Args&... args) {
+  return Context(new (std::nothrow) Open<kSite, Args...>(args...));
+}
+
+// Where nothing is recorded nothing is kept, either.
+ThreadState* Enter() { return detail::Enter() != nullptr ? ThreadState::Get() : nullptr; }
+
+Context OnRange(const RecordFunction& function) {
+  ThreadState* const state = Enter();
+  return state != nullptr ? Begin<kRange>(state->NameOf(function.name())) : nullptr;
+}
+
+Context OnOperator(const RecordFunction& function) {
+  ThreadState* const state = Enter();
+  if (state == nullptr) return nullptr;
+  const Name name = state->NameOf(function.name());
+  const int64_t sequence = function.seqNr();
+  if (function.scope() == RecordScope::BACKWARD_FUNCTION)
+    return Begin<kBackward>(name, sequence, function.forwardThreadId());
+  return sequence >= 0 ? Begin<kNumbered>(name, sequence) : Begin<kOperator>(name);
+}
+
+Context OnShapedOperator(const RecordFunction& function) {
+  ThreadState* const state = Enter();
+  if (state == nullptr || function.scope() == RecordScope::BACKWARD_FUNCTION) return OnOperator(function);
+  return Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), FlopsOf(function), ShapesOf(function));
+}
+
+at::CallbackHandle AddRanges() {
+  return at::addGlobalCallback(at::RecordFunctionCallback(OnRange).scopes({RecordScope::USER_SCOPE}));
+}
+
+// A method of a scripted module is an operator to whoever looks for what takes time.
+at::CallbackHandle AddOperators(at::RecordFunctionCallback callback) {
+  return at::addGlobalCallback(
+      callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION}));
+}
+
+}  // namespace
+
+Operators::Operators() : ranges_(AddRanges()) {}
+
+Operators::~Operators() {
+  Record(Detail::kRanges);
+  at::removeCallback(ranges_);
+}
+
+// Added and removed rather than switched: LibTorch asks for inputs where any callback wants them that it knows, also
+// one that is disabled.
+void Operators::Record(Detail detail) {
+  if (detail == detail_) return;
+  if (detail_ != Detail::kRanges) at::removeCallback(operators_);
+  detail_ = Detail::kRanges;
+  if (detail == Detail::kOperators) operators_ = AddOperators(at::RecordFunctionCallback(OnOperator));
+  if (detail == Detail::kShapes)
+    operators_ = AddOperators(at::RecordFunctionCallback(OnShapedOperator).needsInputs(true));
+  detail_ = detail;
+}
+
+}  // namespace pitot::libtorch

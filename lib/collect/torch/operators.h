@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What LibTorch says of its operators and ranges, as scopes of the thread that runs them. LibTorch calls plain
+// functions without a context: whether they are called is all that is chosen here.
+#ifndef PITOT_LIB_COLLECT_TORCH_OPERATORS_H_
+#define PITOT_LIB_COLLECT_TORCH_OPERATORS_H_
+
+#include <cstdint>
+
+namespace pitot::libtorch {
+
+enum class Detail { kRanges, kOperators, kShapes };
+
+// Has LibTorch call us. One at a time.
+class Operators {
+ public:
+  // Ranges only. Throws what LibTorch throws.
+  Operators();
+  ~Operators();
+  Operators(const Operators&) = delete;
+  Operators& operator=(const Operators&) = delete;
+
+  // What is recorded from now on; threads see it at their next operator. Cost: a lock of LibTorch's. One call at a
+  // time.
+  void Record(Detail detail);
+
+ private:
+  uint64_t ranges_, operators_ = 0;  // LibTorch's handles; the latter unless detail_ is kRanges
+  Detail detail_ = Detail::kRanges;
+};
+
+}  // namespace pitot::libtorch
+
+#endif  // PITOT_LIB_COLLECT_TORCH_OPERATORS_H_

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What tensors take, on the LibTorch of this machine. The allocator is watched from the first test on.
+#include <ATen/ATen.h>
+
+#include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "pitot/collect/torch.h"
+#include "session/host.h"
+
+namespace {
+
+namespace model = pitot::model;
+using pitot::Depth;
+using pitot::torch::kCpu;
+
+constexpr int64_t kMiB = 1 << 20;
+
+at::Tensor Bytes(int64_t bytes) { return at::empty({bytes}, at::kByte); }
+uint64_t Allocated() {
+  pitot::torch::MemoryUse use;
+  REQUIRE(pitot::torch::GetMemoryUse(kCpu, &use));
+  return use.allocated_bytes;
+}
+
+struct TorchHost : session_test::Host {
+  explicit TorchHost(Depth depth, pitot::TorchOptions with = {}) {
+    options.depth = depth;
+    REQUIRE(Start());
+    REQUIRE(pitot::torch::Enable(recorder, with).ok());
+  }
+  model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    REQUIRE(model::FindInconsistency(traces().back()) == "");
+    return traces().back();
+  }
+};
+
+uint32_t Count(const model::Trace& trace, std::string_view name) {
+  uint32_t count = 0;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
+  return count;
+}
+
+// The most that a counter showed; nothing: there is none.
+std::optional<double> Peak(const model::Trace& trace, std::string_view name) {
+  std::optional<double> peak;
+  for (uint32_t i = 0; i < trace.samples.size(); ++i) {
+    const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
+    if (trace.strings[counter.name] == name) peak = std::max(peak.value_or(0), trace.samples.value[i]);
+  }
+  return peak;
+}
+
+}  // namespace
+
+TEST_CASE("what tensors on the CPU take is known at every depth", "[torch]") {
+  TorchHost host(Depth::kScopes);
+  const uint64_t before = Allocated();
+  at::Tensor tensor = Bytes(8 * kMiB);
+  CHECK(Allocated() >= before + 8 * kMiB);
+  CHECK(Allocated() < before + 9 * kMiB);
+  { const at::Tensor more = Bytes(64 * kMiB); }
+  tensor = at::Tensor();
+  CHECK(Allocated() == before);
+
+  const model::Trace trace = host.Incident();
+  REQUIRE(Peak(trace, "LibTorch CPU allocated").has_value());
+  CHECK(*Peak(trace, "LibTorch CPU allocated") >= static_cast<double>(before + 72 * kMiB));
+  CHECK(*Peak(trace, "LibTorch CPU allocated") < static_cast<double>(before + 74 * kMiB));
+  CHECK(Count(trace, "allocate") == 0);
+}
+
+TEST_CASE("the peak of a piece of work is its own", "[torch]") {
+  TorchHost host(Depth::kScopes);
+  { Bytes(100 * kMiB); }
+  const uint64_t before = Allocated();
+  const pitot::torch::PeakMemory peak(kCpu);
+  { Bytes(20 * kMiB); }
+
+  CHECK(peak.bytes() >= before + 20 * kMiB);
+  CHECK(peak.bytes() < before + 21 * kMiB);
+}
+
+TEST_CASE("at the depth of operators each allocation is an instant inside the operator", "[torch]") {
+  TorchHost host(Depth::kOps);
+  { const at::Tensor sum = at::ones({1024}).add(1); }
+  const model::Trace trace = host.Incident();
+
+  CHECK(Count(trace, "allocate") >= 2);
+  CHECK(Count(trace, "free") >= 2);
+}
+
+TEST_CASE("a tensor may outlive the recorder, and be freed on another thread", "[torch]") {
+  const uint64_t before = [] {
+    TorchHost host(Depth::kScopes);
+    return Allocated();
+  }();
+  std::optional<at::Tensor> tensor;
+  {
+    TorchHost host(Depth::kScopes);
+    tensor = Bytes(5 * kMiB);
+  }
+  CHECK(Allocated() >= before + 5 * kMiB);
+  std::thread([&] { tensor.reset(); }).join();
+  CHECK(Allocated() == before);
+}
+
+TEST_CASE("tensors can be resized, cloned and made of nothing", "[torch]") {
+  TorchHost host(Depth::kScopes);
+  const uint64_t before = Allocated();
+  {
+    at::Tensor tensor = Bytes(kMiB);
+    tensor.fill_(7);
+    tensor.resize_({4 * kMiB});
+    CHECK(tensor[0].item<int>() == 7);
+    const at::Tensor clone = tensor.clone();
+    CHECK(clone.sizes() == tensor.sizes());
+    const at::Tensor nothing = at::empty({0});
+    CHECK(Allocated() >= before + 8 * kMiB);
+  }
+  CHECK(Allocated() == before);
+}
+
+TEST_CASE("memory is left alone where it is not asked for", "[torch]") {
+  TorchHost host(Depth::kOps, {.memory = false});
+  { const at::Tensor sum = at::ones({1024}).add(1); }
+  const model::Trace trace = host.Incident();
+
+  CHECK(Count(trace, "allocate") == 0);
+  CHECK_FALSE(Peak(trace, "LibTorch CPU allocated").has_value());
+}
+
+TEST_CASE("of a device that is not watched nothing is known", "[torch]") {
+  pitot::torch::MemoryUse use;
+  CHECK_FALSE(pitot::torch::GetMemoryUse(15, &use));
+  CHECK_FALSE(pitot::torch::GetMemoryUse(-2, &use));
+  CHECK_FALSE(pitot::torch::GetMemoryUse(1 << 20, &use));
+  CHECK(pitot::torch::PeakMemory(15).bytes() == 0);
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector on the LibTorch of this machine.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pitot/collect/torch.h"
+#include "session/host.h"
+
+namespace {
+
+namespace model = pitot::model;
+using pitot::Depth;
+using pitot::SiteKind;
+using pitot::StatusCode;
+
+struct TorchHost : session_test::Host {
+  explicit TorchHost(Depth depth = Depth::kOps, pitot::TorchOptions with = {}) : torch_options(with) {
+    options.depth = depth;
+  }
+  bool StartAll() { return Start() && pitot::torch::Enable(recorder, torch_options).ok(); }
+  model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    REQUIRE(model::FindInconsistency(traces().back()) == "");
+    return traces().back();
+  }
+
+  pitot::TorchOptions torch_options;
+};
+
+std::vector<uint32_t> Named(const model::Trace& trace, std::string_view name) {
+  std::vector<uint32_t> events;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.EventName(event) == name) events.push_back(event);
+  }
+  return events;
+}
+SiteKind KindOf(const model::Trace& trace, uint32_t event) { return trace.sites[trace.events.site[event]].kind; }
+// The value of an argument; of a text its StringId. None: it has no such.
+std::optional<uint64_t> Argument(const model::Trace& trace, uint32_t event, std::string_view name) {
+  const model::SiteRow& site = trace.sites[trace.events.site[event]];
+  for (size_t i = 0; i < site.arg_names.size(); ++i) {
+    if (trace.strings[site.arg_names[i]] == name) return trace.arg_values[trace.events.args[event] + i];
+  }
+  return std::nullopt;
+}
+bool IsInside(const model::Trace& trace, uint32_t inner, uint32_t outer) {
+  return trace.events.thread[inner] == trace.events.thread[outer] &&
+         trace.events.begin_ns[inner] >= trace.events.begin_ns[outer] && trace.EventEnd(inner) <= trace.EventEnd(outer);
+}
+
+}  // namespace
+
+TEST_CASE("at the depth of operators each is recorded by its name, inside what called it", "[torch]") {
+  const c10::NoGradGuard no_grad;
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  const at::Tensor a = at::ones({4, 3}), weight = at::ones({5, 3}), bias = at::ones({5});
+  {
+    PITOT_SCOPE("forward");
+    at::relu(at::linear(a, weight, bias));
+  }
+  const model::Trace trace = host.Incident();
+
+  const auto forward = Named(trace, "forward"), linear = Named(trace, "aten::linear"),
+             addmm = Named(trace, "aten::addmm"), relu = Named(trace, "aten::relu");
+  REQUIRE((forward.size() == 1 && linear.size() == 1 && addmm.size() == 1 && relu.size() == 1));
+  CHECK(KindOf(trace, linear[0]) == SiteKind::kOperator);
+  CHECK(KindOf(trace, forward[0]) == SiteKind::kScope);
+  CHECK(IsInside(trace, linear[0], forward[0]));
+  CHECK(IsInside(trace, addmm[0], linear[0]));
+  CHECK_FALSE(IsInside(trace, relu[0], linear[0]));
+  CHECK_FALSE(Argument(trace, linear[0], "sequence").has_value());  // autograd numbered none
+}
+
+TEST_CASE("at a lesser depth ranges are recorded and operators are not", "[torch]") {
+  TorchHost host(Depth::kKernels);
+  REQUIRE(host.StartAll());
+  {
+    std::string name = "layer 7";
+    const at::RecordFunction range(at::RecordScope::USER_SCOPE);
+    at::ones({4}).neg();
+    RECORD_USER_SCOPE("block");
+    at::ones({4}).neg();
+  }
+  const model::Trace trace = host.Incident();
+
+  CHECK(Named(trace, "aten::neg").empty());
+  REQUIRE(Named(trace, "block").size() == 1);
+  CHECK(KindOf(trace, Named(trace, "block")[0]) == SiteKind::kScope);
+}
+
+TEST_CASE("what autograd numbered can be found again in its backward", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  at::Tensor a = at::ones({4, 4}).requires_grad_(true);
+  const at::Tensor product = a.mul(a);
+  product.sum().backward();
+  const model::Trace trace = host.Incident();
+
+  const auto forward = Named(trace, "aten::mul"), backward = Named(trace, "MulBackward0");
+  REQUIRE(!forward.empty());
+  REQUIRE(backward.size() == 1);
+  REQUIRE(Argument(trace, forward[0], "sequence").has_value());
+  CHECK(Argument(trace, forward[0], "sequence") == Argument(trace, backward[0], "sequence"));
+  CHECK(Argument(trace, backward[0], "forward_thread").value_or(0) != 0);
+}
+
+TEST_CASE("with shapes operators say what they worked on and what that costs", "[torch]") {
+  const c10::NoGradGuard no_grad;
+  TorchHost host(Depth::kOps, {.shapes = true});
+  REQUIRE(host.StartAll());
+  const at::Tensor input = at::ones({2, 3, 8, 8}), weight = at::ones({4, 3, 3, 3});
+  at::conv2d(input, weight, {}, 1, 1);
+  at::mm(at::ones({3, 5}), at::ones({5, 7}));
+  at::cat({at::ones({2}), at::ones({3}, at::kLong)});
+  at::ones({3}).to(at::kHalf).neg();
+  const model::Trace trace = host.Incident();
+
+  const auto shapes = [&](std::string_view name) {
+    const auto events = Named(trace, name);
+    const auto text = events.empty() ? std::nullopt : Argument(trace, events[0], "shapes");
+    return text ? std::string(trace.strings[static_cast<model::StringId>(*text)]) : "nothing";
+  };
+  CHECK(shapes("aten::conv2d") == "2x3x8x8 f32, 4x3x3x3 f32");
+  CHECK(shapes("aten::cat") == "2 f32, 3 i64");
+  CHECK(shapes("aten::neg") == "3 f16");
+  REQUIRE(!Named(trace, "aten::mm").empty());
+  CHECK(Argument(trace, Named(trace, "aten::mm")[0], "flops") == 2 * 3 * 5 * 7);
+  REQUIRE(!Named(trace, "aten::convolution").empty());
+  CHECK(Argument(trace, Named(trace, "aten::convolution")[0], "flops") == 2ull * 2 * 4 * 3 * 9 * 64);
+  CHECK(Argument(trace, Named(trace, "aten::conv2d")[0], "flops") == 0);
+}
+
+TEST_CASE("an operator that throws ends, and what comes after is recorded where it belongs", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  {
+    PITOT_SCOPE("forward");
+    CHECK_THROWS(at::mm(at::ones({2, 3}), at::ones({2, 3})));
+    at::ones({2}).neg();
+  }
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(Named(trace, "aten::mm").size() == 1);
+  CHECK(trace.events.duration_ns[Named(trace, "aten::mm")[0]] != model::kOpen);
+  REQUIRE(Named(trace, "aten::neg").size() == 1);
+  CHECK(IsInside(trace, Named(trace, "aten::neg")[0], Named(trace, "forward")[0]));
+  CHECK(host.recorder.Stats().scopes_misnested == 0);
+}
+
+TEST_CASE("depth may change a thousand times while threads run operators", "[torch]") {
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.StartAll());
+  std::atomic<bool> is_done{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      const c10::NoGradGuard no_grad;
+      const at::Tensor a = at::ones({8});
+      while (!is_done) a.neg().relu();
+    });
+  }
+  bool is_well = true;
+  for (int i = 0; i < 1000; ++i) {
+    is_well = is_well && host.recorder.SetDepth(i % 2 == 0 ? Depth::kOps : Depth::kScopes).ok();
+    at::ones({2}).neg();
+  }
+  is_done = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(is_well);
+  CHECK(host.recorder.Stats().scopes_misnested == 0);
+  CHECK_FALSE(Named(host.Incident(), "aten::neg").empty());
+}
+
+TEST_CASE("threads that die leave what they recorded, and nothing else", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  for (int i = 0; i < 20; ++i) std::thread([] { at::ones({8}).neg(); }).join();
+  CHECK(Named(host.Incident(), "aten::neg").size() == 20);
+}
+
+TEST_CASE("another profiler of LibTorch's operators may run beside", "[torch]") {
+  static std::atomic<int> seen;
+  seen = 0;
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(
+      [](const at::RecordFunction&) { return ++seen, std::unique_ptr<at::ObserverContext>(); }));
+  at::ones({8}).neg();
+  at::removeCallback(handle);
+  CHECK(seen > 0);
+  CHECK(Named(host.Incident(), "aten::neg").size() == 1);
+}
+
+TEST_CASE("one collector at a time, and after Stop LibTorch calls nobody", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  CHECK(pitot::torch::Enable(host.recorder).code() == StatusCode::kAlreadyRunning);
+  CHECK(at::hasGlobalCallbacks());
+  host.recorder.Stop();
+  CHECK_FALSE(at::hasGlobalCallbacks());
+  TorchHost other;
+  CHECK(other.StartAll());
+}
+
+TEST_CASE("an operator that began before the recorder stopped ends under the next", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  std::optional<TorchHost> other;
+  {
+    RECORD_USER_SCOPE("across");
+    host.recorder.Stop();
+    other.emplace();
+    REQUIRE(other->StartAll());
+    at::ones({8}).neg();
+  }
+  const model::Trace trace = other->Incident();
+  CHECK(Named(trace, "aten::neg").size() == 1);
+}
