@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Install rules: find_package(pitot COMPONENTS trace core cuda_events cupti nvml nvtx torch reader c), pkg-config pitot, pitot_c and
-# one for each collector but torch, the command line tool. The installed tree may be moved: nothing in it names the machine that built
-# it.
+# Install rules: find_package(pitot COMPONENTS trace core analyze cuda_events cupti nvml nvtx torch reader c), pkg-config pitot,
+# pitot_c and one for each collector but torch, the command line tool. The installed tree may be moved: nothing in it names the
+# machine that built it.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(pitot_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pitot)
-set(pitot_components trace core cuda_events cupti nvml nvtx)
+set(pitot_components trace core analyze cuda_events cupti nvml nvtx)
 if(TARGET pitot_torch)
   list(APPEND pitot_components torch)
 endif()

@@ -33,6 +33,17 @@ inline std::string Cut(std::string_view text, size_t width) {
   }
   return std::string(text.substr(0, bytes)) + std::string(std::min<size_t>(3, width), '.');
 }
+// The same with its end: what is cut is in the middle.
+inline std::string CutMiddle(std::string_view text, size_t width) {
+  const size_t has = Width(text);
+  if (has <= width || width <= 3) return Cut(text, width);
+  size_t at = text.size();
+  for (size_t columns = 0; columns < (width - 3) / 2; ++columns) {
+    do --at;
+    while ((static_cast<unsigned char>(text[at]) & 0xc0) == 0x80);
+  }
+  return Cut(text, width - (width - 3) / 2).append(text.substr(at));
+}
 inline std::string PadRight(std::string_view text, size_t width) {
   std::string cut = Cut(text, width);
   cut.append(width - std::min(width, Width(cut)), ' ');

@@ -22,9 +22,9 @@
 #include <string>
 #include <thread>
 
+#include "cli/folder.h"
 #include "fakes/child.h"
 #include "fakes/own_mounts.h"
-#include "fakes/temp_directory.h"
 #include "golden.h"
 #include "pitot/serialize/dump.h"
 #include "report/incident_trace.h"
@@ -36,37 +36,10 @@ using nlohmann::json;
 
 namespace {
 
+using cli_test::Dump;
+using cli_test::Folder;
+using cli_test::Result;
 using fakes::ReadFile;
-
-struct Result {
-  int exit_code;
-  std::string out;
-  std::string err;
-};
-
-// A directory of its own to run the program in.
-class Folder {
- public:
-  std::string operator/(const std::string& name) const { return directory_ / name; }
-  std::string Write(const std::string& name, const std::string& bytes) const {
-    std::ofstream(*this / name, std::ios::binary) << bytes;
-    return *this / name;
-  }
-  // Runs `pitot` with the arguments in this folder.
-  Result Run(const std::string& arguments, const char* out = "out") const {
-    const std::string command =
-        "cd " + directory_.path() + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
-    const int status = system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(*this / "out"), ReadFile(*this / "err")};
-  }
-
- private:
-  fakes::TempDirectory directory_;
-};
-
-std::string Dump(const pitot::model::Trace& trace = incident::MakeTrace()) {
-  return incident::Serialize(*pitot::MakeDumpSerializer(), trace);
-}
 
 // So that tests neither need GPUs nor wait for them: doctor_test.cc asks of these.
 const std::string kNoGpus = " --driver /nowhere --driver-files /nowhere --nvml /nowhere";

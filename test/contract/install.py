@@ -3,7 +3,7 @@
 """Uses the package as a stranger does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
 package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
-         core, cuda_events, cupti, nvml, nvtx, c and, where it was built, torch, pkg-config of the core and of the
+         core, analyze, cuda_events, cupti, nvml, nvtx, c and, where it was built, torch, pkg-config of the core and of the
          collectors, a component that is not there; looks whether what README.md shows of collectors is what was built.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
          package and runs a program on that too; looks at what the libraries export.
@@ -117,6 +117,7 @@ class Test:
         shutil.rmtree(os.path.join(self.arguments.work, "missing"), ignore_errors=True)
         self.build_and_run("find_package_trace", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=trace")
         self.build_and_run("find_package_core", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
+        self.build_and_run("find_package_analyze", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
         self.build_and_run("find_package_collectors", f"-DCMAKE_PREFIX_PATH={prefix}",
                            "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
         if glob.glob(os.path.join(prefix, "lib*", "**", "pitot-torch-targets.cmake"), recursive=True):
@@ -136,14 +137,15 @@ class Test:
     def shared(self):
         folder = self.build_and_run("add_subdirectory", f"-DCONSUMER_SOURCES={common.ROOT}", "-DBUILD_SHARED_LIBS=ON",
                                     "-DPITOT_INSTALL=ON", "-DPITOT_BUILD_C=ON")
-        libraries = [path for name in ("trace", "core", "nvtx")
+        libraries = [path for name in ("trace", "core", "analyze", "nvtx")
                      for path in glob.glob(os.path.join(folder, "pitot", "lib", "**", f"libpitot_{name}.so"), recursive=True)]
-        if len(libraries) != 3:
+        if len(libraries) != 4:
             common.fail(f"shared libraries: {libraries}")
         self.must_run([sys.executable, os.path.join(os.path.dirname(CONSUMER), "symbols.py"), "shared", *libraries])
         self.checked.append("what the shared libraries export")
         prefix = self.install(os.path.join(folder, "pitot"), "shared")
         self.build_and_run("find_package_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
+        self.build_and_run("find_package_analyze_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
         self.build_and_run("find_package_collectors_shared", f"-DCMAKE_PREFIX_PATH={prefix}",
                            "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
         self.check_pkg_config(prefix, "pkg_config_shared", True)

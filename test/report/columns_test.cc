@@ -33,6 +33,15 @@ TEST_CASE("text is cut and padded by characters, not bytes", "[report]") {
   CHECK(Cut("abc", 2) == "..");
 }
 
+TEST_CASE("names are cut in the middle, where they differ least", "[report]") {
+  CHECK(CutMiddle("aten::convolution_backward", 11) == "aten...ward");
+  CHECK(CutMiddle("aten::convolution_backward", 12) == "aten:...ward");
+  CHECK(CutMiddle("äöüäöüäö", 7) == "äö...äö");
+  CHECK(CutMiddle("aten::mm", 8) == "aten::mm");
+  CHECK(CutMiddle("aten::mm", 3) == "...");
+  CHECK(CutMiddle("aten::mm", 0) == "");
+}
+
 TEST_CASE("times are UTC", "[report]") { CHECK(DateTime(1795228277123456789) == "2026-11-21 02:31:17.123 UTC"); }
 
 TEST_CASE("lines wrap at 100 columns under their first word", "[report]") {

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When threads were at work, and for whom.
+#ifndef PITOT_LIB_ANALYZE_HOST_WORK_H_
+#define PITOT_LIB_ANALYZE_HOST_WORK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "pitot/model/index.h"
+
+namespace pitot::top {
+
+// The calls of each thread: rows first[t] to first[t + 1] - 1 of `calls`; those of no thread come after the last.
+std::vector<uint32_t> FirstCalls(const model::Trace& trace);
+
+// The end of a call; the window's end while it is open.
+int64_t CallEnd(const model::Trace& trace, uint32_t call);
+
+// Whether its thread waited for a GPU in it: synchronisations, and copies that block.
+bool IsGpuWait(const model::Trace& trace, uint32_t call);
+
+// Moments of the window in which any thread was in a scope or call of a context and did not wait there.
+class HostWork {
+ public:
+  // O(n log n) of events and calls. The trace must outlive nothing.
+  explicit HostWork(const model::Trace& trace);
+  // For a batch or one of its members between two moments; for a request outside of batches; for anyone.
+  model::Intervals OfBatch(const model::Trace& trace, uint32_t batch, model::Interval within) const;
+  const model::Intervals& OfRequest(uint32_t request) const { return requests_[request]; }
+  const model::Intervals& OfAll() const { return all_; }
+
+ private:
+  std::vector<model::Intervals> batches_, requests_;
+  model::Intervals all_;
+};
+
+}  // namespace pitot::top
+
+#endif  // PITOT_LIB_ANALYZE_HOST_WORK_H_

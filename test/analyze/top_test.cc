@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/top.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <map>
+#include <set>
+
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using analyze::FindTop;
+using analyze::TopBy;
+using analyze::TopOptions;
+using analyze::TopRow;
+using analyze::TopSort;
+using analyze::TopTable;
+using model::GpuKind;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+
+namespace {
+
+TopTable Top(const Trace& trace, const TopOptions& options) {
+  TopTable table;
+  const Status status = FindTop(trace, options, &table);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  return table;
+}
+TopTable Top(const Trace& trace, TopBy by) { return Top(trace, TopOptions{by, TopSort::kDefault, false, 0}); }
+
+// A row that is not there is all zeros.
+TopRow Row(const TopTable& table, const std::string& name, const std::string& shape = "") {
+  for (const TopRow& row : table.rows) {
+    if (row.name == name && row.shape == shape) return row;
+  }
+  return {};
+}
+std::vector<std::string> Names(const TopTable& table) {
+  std::vector<std::string> names;
+  for (const TopRow& row : table.rows) names.push_back(row.name);
+  return names;
+}
+
+// One thread and a device with two streams; `Launch` is a call and what it caused.
+struct Made {
+  Made() {
+    maker.trace.window_end_ns = 1000;
+    thread = maker.Thread("executor");
+    maker.trace.devices.push_back({});
+    maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    maker.trace.streams.push_back({0, 1, 8, 0, 0, 0});
+    linear = maker.Site(SiteKind::kOperator, "aten::linear");
+    addmm = maker.Site(SiteKind::kOperator, "aten::addmm");
+    forward = maker.Site(SiteKind::kScope, "forward");
+    layer = maker.Site(SiteKind::kScope, "layer1");
+  }
+  void Launch(int64_t call_ns, int64_t begin_ns, int64_t duration_ns, std::string_view kernel = "k",
+              std::string_view path = "", uint32_t stream = 0, Context context = {}) {
+    maker.Call(thread, "cudaLaunchKernel", call_ns, 1, context);
+    maker.Gpu(stream, GpuKind::kKernel, kernel, begin_ns, duration_ns, maker.trace.calls.size() - 1);
+    maker.trace.gpu.scope_path.back() = maker.String(path);
+  }
+  TraceMaker maker;
+  uint32_t thread, linear, addmm, forward, layer;
+};
+
+// All that has a row on a thread at a moment, the innermost last.
+std::vector<uint32_t> OpenAt(const Trace& trace, TopBy by, uint32_t thread, int64_t at_ns) {
+  std::vector<uint32_t> open;
+  const model::ThreadRow& row = trace.threads[thread];
+  if (at_ns < std::max(trace.window_begin_ns, row.history_begin_ns) || at_ns >= trace.window_end_ns) return open;
+  for (uint32_t event = row.first_event; event < row.first_event + row.event_count; ++event) {
+    const SiteKind kind = trace.sites[trace.events.site[event]].kind;
+    if (by == TopBy::kOperator ? kind != SiteKind::kOperator : !model::IsScope(kind)) continue;
+    if (trace.events.begin_ns[event] <= at_ns && at_ns < trace.EventEnd(event)) open.push_back(event);
+  }
+  const auto end_ns = [&](uint32_t event) {
+    return trace.events.duration_ns[event] == kOpen ? INT64_MAX : trace.EventEnd(event);
+  };
+  std::stable_sort(open.begin(), open.end(), [&](uint32_t a, uint32_t b) {
+    const int64_t a_ns = trace.events.begin_ns[a], b_ns = trace.events.begin_ns[b];
+    return a_ns != b_ns ? a_ns < b_ns : end_ns(a) > end_ns(b);
+  });
+  return open;
+}
+
+int64_t InWindow(const Trace& trace, uint32_t gpu_row) {
+  const int64_t begin_ns = std::max(trace.gpu.begin_ns[gpu_row], trace.window_begin_ns);
+  const int64_t end_ns = std::min(trace.gpu.begin_ns[gpu_row] + trace.gpu.duration_ns[gpu_row], trace.window_end_ns);
+  return trace.gpu.kind[gpu_row] == GpuKind::kSpan ? 0 : std::max<int64_t>(0, end_ns - begin_ns);
+}
+
+// Half of the scopes are operators.
+Trace RandomOperators(uint32_t seed) {
+  Trace trace = RandomTrace(seed, 2 * seed);
+  for (size_t i = 0; i < trace.sites.size(); i += 2) {
+    if (model::IsScope(trace.sites[i].kind)) trace.sites[i].kind = SiteKind::kOperator;
+  }
+  for (size_t i = 0; i < trace.threads.size(); i += 2)
+    trace.threads[i].history_begin_ns = trace.window_begin_ns + 7 * seed;
+  return trace;
+}
+
+int64_t BusyNs(const Trace& trace) {
+  const model::Intervals window = model::Union({{trace.window_begin_ns, trace.window_end_ns}});
+  std::set<uint32_t> devices;
+  for (const model::StreamRow& stream : trace.streams) devices.insert(stream.device);
+  int64_t ns = 0;
+  for (const uint32_t device : devices) ns += model::TotalNs(model::Intersection(window, DeviceBusy(trace, device)));
+  return ns;
+}
+
+}  // namespace
+
+TEST_CASE("self is what is not in a child, total is all, of the CPU and of the GPU", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.linear, 100, 100);
+  made.maker.Event(made.thread, made.addmm, 120, 50);
+  made.Launch(110, 300, 5);
+  made.Launch(130, 310, 40);
+  const TopTable table = Top(made.maker.Finish(), TopBy::kOperator);
+
+  const TopRow linear = Row(table, "aten::linear"), addmm = Row(table, "aten::addmm");
+  CHECK(Names(table) == std::vector<std::string>{"aten::addmm", "aten::linear"});
+  CHECK((linear.self_cpu_ns == 50 && linear.cpu_total_ns == 100 && linear.calls == 1));
+  CHECK((addmm.self_cpu_ns == 50 && addmm.cpu_total_ns == 50));
+  CHECK((linear.self_gpu_ns == 5 && linear.gpu_total_ns == 45 && linear.gpu_records == 1));
+  CHECK((addmm.self_gpu_ns == 40 && addmm.gpu_total_ns == 40));
+  CHECK((table.cpu_ns == 100 && table.gpu_ns == 45));
+}
+
+TEST_CASE("an operator that calls itself has each moment and kernel once in its total", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.linear, 100, 100);
+  made.maker.Event(made.thread, made.addmm, 110, 80);
+  made.maker.Event(made.thread, made.linear, 120, 50);
+  made.Launch(130, 300, 10);
+  const TopTable table = Top(made.maker.Finish(), TopBy::kOperator);
+
+  const TopRow linear = Row(table, "aten::linear");
+  CHECK(linear.calls == 2);
+  CHECK(linear.cpu_total_ns == 100);
+  CHECK(linear.self_cpu_ns == 70);
+  CHECK((linear.self_gpu_ns == 10 && linear.gpu_total_ns == 10));
+  CHECK(Row(table, "aten::addmm").gpu_total_ns == 10);
+}
+
+TEST_CASE("rows are exactly what looking at every moment finds", "[top]") {
+  for (const TopBy by : {TopBy::kOperator, TopBy::kScope}) {
+    for (uint32_t seed = 0; seed < 60; ++seed) {
+      Trace trace = RandomOperators(seed);
+      std::fill(trace.gpu.scope_path.begin(), trace.gpu.scope_path.end(), 0);
+      std::map<std::string, int64_t> self, total, self_gpu, total_gpu;
+      const auto name = [&](uint32_t event) {
+        return trace.EventName(event).empty() ? "(unnamed)" : std::string(trace.EventName(event));
+      };
+      for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+        for (int64_t at_ns = trace.window_begin_ns; at_ns < trace.window_end_ns; ++at_ns) {
+          const std::vector<uint32_t> open = OpenAt(trace, by, thread, at_ns);
+          if (open.empty()) continue;
+          ++self[name(open.back())];
+          std::set<std::string> names;
+          for (const uint32_t event : open) names.insert(name(event));
+          for (const std::string& one : names) ++total[one];
+        }
+      }
+      for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+        const uint32_t call = trace.gpu.call[row];
+        if (call == kNone || trace.calls.thread[call] == kNone) continue;
+        const std::vector<uint32_t> open = OpenAt(trace, by, trace.calls.thread[call], trace.calls.begin_ns[call]);
+        if (open.empty()) continue;
+        self_gpu[name(open.back())] += InWindow(trace, row);
+        std::set<std::string> names;
+        for (const uint32_t event : open) names.insert(name(event));
+        for (const std::string& one : names) total_gpu[one] += InWindow(trace, row);
+      }
+      const TopTable table = Top(trace, by);
+      for (const TopRow& row : table.rows) {
+        INFO("seed " << seed << " row " << row.name);
+        REQUIRE(row.self_cpu_ns == self[row.name]);
+        REQUIRE(row.cpu_total_ns == total[row.name]);
+        REQUIRE(row.cut_calls <= row.calls);
+        if (row.name[0] == '(') continue;
+        REQUIRE(row.self_gpu_ns == self_gpu[row.name]);
+        REQUIRE(row.gpu_total_ns == total_gpu[row.name]);
+      }
+    }
+  }
+}
+
+TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever they are by", "[top]") {
+  for (uint32_t seed = 0; seed < 120; ++seed) {
+    const Trace trace = RandomOperators(seed);
+    int64_t gpu_ns = 0, op_ns = 0, scope_ns = 0;
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) gpu_ns += InWindow(trace, row);
+    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+      std::vector<model::Interval> operators;
+      const int64_t begin_ns =
+          std::clamp(trace.threads[thread].history_begin_ns, trace.window_begin_ns, trace.window_end_ns);
+      for (const model::Segment& s : model::FlattenThread(trace, thread, begin_ns, trace.window_end_ns))
+        scope_ns += s.end_ns - s.begin_ns;
+      const model::ThreadRow& row = trace.threads[thread];
+      for (uint32_t event = row.first_event; event < row.first_event + row.event_count; ++event) {
+        if (trace.sites[trace.events.site[event]].kind == SiteKind::kOperator)
+          operators.push_back(
+              {std::max(begin_ns, trace.events.begin_ns[event]), std::min(trace.window_end_ns, trace.EventEnd(event))});
+      }
+      op_ns += model::TotalNs(model::Union(operators));
+    }
+    for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
+      INFO("seed " << seed << " by " << static_cast<int>(by));
+      const TopTable table = Top(trace, by);
+      int64_t cpu_sum = 0, gpu_sum = 0, busy_sum = 0, exposed_sum = 0;
+      for (const TopRow& row : table.rows) {
+        cpu_sum += row.self_cpu_ns, gpu_sum += row.self_gpu_ns;
+        busy_sum += row.gpu_busy_ns, exposed_sum += row.gpu_exposed_ns;
+        REQUIRE(row.gpu_exposed_ns <= row.gpu_busy_ns + 1);  // the ns that rounding leaves
+        REQUIRE(row.cpu_total_ns >= row.self_cpu_ns);
+        REQUIRE(row.gpu_total_ns >= row.self_gpu_ns);
+      }
+      REQUIRE((cpu_sum == table.cpu_ns && gpu_sum == table.gpu_ns));
+      REQUIRE((busy_sum == table.gpu_busy_ns && exposed_sum == table.gpu_exposed_ns));
+      if (by == TopBy::kOperator) REQUIRE(table.cpu_ns == op_ns);
+      if (by == TopBy::kScope) REQUIRE(table.cpu_ns == scope_ns);
+      if (by == TopBy::kRequest) REQUIRE(table.cpu_ns == scope_ns);
+      if (by == TopBy::kKernel) REQUIRE(table.cpu_ns == 0);
+      if (by != TopBy::kRequest) {
+        REQUIRE(table.gpu_ns == gpu_ns);
+        REQUIRE(table.gpu_busy_ns == BusyNs(trace));
+      }
+    }
+  }
+}
+
+TEST_CASE("GPU time that no thread's work hides is exposed", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.linear, 100, 50);
+  made.Launch(110, 120, 100);                 // until 220, alone from 150 on
+  made.Launch(140, 200, 40, "other", "", 1);  // beside it for 20
+  SECTION("while it does something else") {
+    const TopTable table = Top(made.maker.Finish(), TopBy::kKernel);
+    CHECK(Row(table, "k").gpu_busy_ns == 90);
+    CHECK(Row(table, "k").gpu_exposed_ns == 60);
+    CHECK(Row(table, "other").gpu_busy_ns == 30);
+    CHECK(Row(table, "other").gpu_exposed_ns == 30);
+    CHECK((table.gpu_ns == 140 && table.gpu_busy_ns == 120 && table.gpu_exposed_ns == 90));
+  }
+  SECTION("a thread that waits for the GPU hides nothing") {
+    made.maker.Event(made.thread, made.forward, 160, 200);
+    made.maker.Call(made.thread, "cudaStreamSynchronize", 170, 70, {}, 0);
+    const TopTable table = Top(made.maker.Finish(), TopBy::kKernel);
+    CHECK(table.gpu_exposed_ns == 90 - 10);
+  }
+  SECTION("nor does one that waits for another thread") {
+    made.maker.Event(made.thread, made.maker.Site(SiteKind::kWait, "wait"), 160, 200);
+    CHECK(Top(made.maker.Finish(), TopBy::kKernel).gpu_exposed_ns == 90);
+  }
+  SECTION("nor work for another request") {
+    const uint32_t request = made.maker.Request(1, "/a", 0, 1000), other = made.maker.Request(2, "/a", 0, 1000);
+    made.maker.Event(made.thread, made.forward, 160, 40, {other});
+    std::fill(made.maker.trace.calls.request.begin(), made.maker.trace.calls.request.end(), request);
+    CHECK(Top(made.maker.Finish(), TopBy::kKernel).gpu_exposed_ns == 120 - 1);  // but its call
+  }
+}
+
+TEST_CASE("what no operator launched is told apart by what is known of it", "[top]") {
+  Made made;
+  made.maker.trace.window_begin_ns = 50;
+  made.maker.trace.depths = {{0, 500, Depth::kOps}, {500, 1000, Depth::kKernels}};
+  made.maker.Event(made.thread, made.linear, 100, 50);
+  made.maker.Call(made.thread, "cudaLaunchKernel", 40, 1);  // before the window
+  made.Launch(60, 70, 1);
+  made.Launch(110, 120, 2, "triton_poi_fused_relu_0");
+  made.Launch(200, 210, 4, "triton_poi_fused_relu_0");
+  made.Launch(305, 310, 8);
+  made.Launch(600, 610, 16);
+  made.maker.Gpu(1, GpuKind::kKernel, "k", 650, 32, 0);
+  made.maker.Gpu(1, GpuKind::kKernel, "k", 700, 64, kNone);
+  made.maker.trace.losses.push_back({made.thread, model::LossReason::kCopying, 300, 310, 5, 0});
+  const Trace trace = made.maker.Finish();
+  REQUIRE(model::FindInconsistency(trace) == "");
+  const TopTable table = Top(trace, TopBy::kOperator);
+
+  CHECK(Row(table, "(no operator)").self_gpu_ns == 1);
+  CHECK(Row(table, "aten::linear").self_gpu_ns == 2);
+  CHECK(Row(table, "(compiled: no operator)").self_gpu_ns == 4);
+  CHECK(Row(table, "(operators not recorded)").self_gpu_ns == 8 + 16 + 32);  // lost, not so deep, before the window
+  CHECK(Row(table, "(launch unknown)").self_gpu_ns == 64);
+  CHECK(table.gpu_ns == 127);
+  CHECK((table.losses == 1 && table.lost_events == 5));
+  CHECK(table.coverage.is_known);
+  const TopTable by_scope = Top(trace, TopBy::kScope);
+  CHECK(Row(by_scope, "(no scope)").self_gpu_ns == 1 + 4 + 16);
+  CHECK(Row(by_scope, "(scopes not recorded)").self_gpu_ns == 8 + 32);
+}
+
+TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.forward, 100, 300);
+  made.maker.Event(made.thread, made.layer, 120, 100);
+  made.maker.Event(made.thread, made.linear, 130, 80);
+  made.maker.Event(made.thread, made.addmm, 300, 20);
+  made.Launch(140, 500, 10);
+  made.Launch(310, 520, 20);
+  const TopTable table = Top(made.maker.Finish(), TopBy::kLayer);
+
+  CHECK(Names(table) == std::vector<std::string>{"forward", "forward / layer1"});
+  CHECK((Row(table, "forward").self_cpu_ns == 200 && Row(table, "forward").cpu_total_ns == 300));
+  CHECK((Row(table, "forward").self_gpu_ns == 20 && Row(table, "forward").gpu_total_ns == 30));
+  CHECK((Row(table, "forward / layer1").self_cpu_ns == 100 && Row(table, "forward / layer1").self_gpu_ns == 10));
+}
+
+TEST_CASE("what a CUDA graph runs belongs to where it was captured", "[top]") {
+  Made made;
+  const uint32_t replay = made.maker.Site(SiteKind::kScope, "replay");
+  made.maker.Event(made.thread, replay, 100, 50);
+  made.maker.Event(made.thread, made.forward, 300, 1);
+  made.Launch(110, 200, 7, "k", "forward / layer1 / aten::linear / aten::addmm");
+  const Trace trace = made.maker.Finish();
+
+  const TopTable by_layer = Top(trace, TopBy::kLayer);
+  CHECK(Row(by_layer, "forward / layer1").self_gpu_ns == 7);
+  CHECK((Row(by_layer, "forward").self_gpu_ns == 0 && Row(by_layer, "forward").gpu_total_ns == 7));
+  CHECK(Row(by_layer, "replay").gpu_total_ns == 0);
+  const TopTable by_op = Top(trace, TopBy::kOperator);
+  CHECK(Row(by_op, "aten::addmm").self_gpu_ns == 7);
+  CHECK((Row(by_op, "aten::linear").gpu_total_ns == 7 && Row(by_op, "aten::linear").calls == 0));
+  const TopTable by_scope = Top(trace, TopBy::kScope);
+  CHECK(Row(by_scope, "aten::addmm").self_gpu_ns == 7);
+  CHECK(Row(by_scope, "layer1").gpu_total_ns == 7);
+  CHECK((Row(by_scope, "replay").gpu_total_ns == 7 && Row(by_scope, "replay").gpu_p50_ns == 7));
+}
+
+TEST_CASE("averages are over all calls, percentiles over those that are whole", "[top]") {
+  Made made;
+  made.maker.trace.window_begin_ns = 50;
+  made.maker.Event(made.thread, made.linear, 0, 60);  // began before the window
+  for (int64_t i = 1; i <= 100; ++i) made.maker.Event(made.thread, made.addmm, 100 + 5 * i, i % 4 + 1);
+  made.maker.Event(made.thread, made.linear, 900, kOpen);
+  const TopTable table = Top(made.maker.Finish(), TopBy::kOperator);
+
+  const TopRow linear = Row(table, "aten::linear"), addmm = Row(table, "aten::addmm");
+  CHECK((linear.calls == 2 && linear.cut_calls == 2));
+  CHECK(linear.cpu_total_ns == 10 + 100);
+  CHECK((linear.cpu_p50_ns == TopRow::kUnset && linear.cpu_p99_ns == TopRow::kUnset));
+  CHECK((addmm.calls == 100 && addmm.cut_calls == 0));
+  CHECK((addmm.cpu_p50_ns == 2 && addmm.cpu_p99_ns == 4));
+}
+
+TEST_CASE("kernels are counted by demangled name, and apart by grid and block where asked", "[top]") {
+  Made made;
+  made.maker.trace.shapes.push_back({{64, 1, 1}, {256, 1, 1}, 0, 0, 0, 32});
+  made.maker.trace.shapes.push_back({{64, 2, 1}, {8, 8, 4}, 0, 0, 0, 32});
+  made.Launch(10, 20, 5, "_Z4gemmPf");
+  made.Launch(11, 40, 7, "_Z4gemmPf");
+  made.maker.Gpu(0, GpuKind::kMemcpy, "HtoD, pageable to device", 60, 3, kNone);
+  made.maker.Gpu(0, GpuKind::kSpan, "forward", 70, 300, kNone);
+  made.maker.trace.gpu.shape[0] = 0, made.maker.trace.gpu.shape[1] = 1;
+  const Trace trace = made.maker.Finish();
+
+  const TopTable table = Top(trace, TopBy::kKernel);
+  CHECK(Names(table) == std::vector<std::string>{"gemm(float*)", "memcpy HtoD, pageable to device"});
+  CHECK(Row(table, "gemm(float*)").brief_name == "gemm");
+  CHECK((Row(table, "gemm(float*)").calls == 2 && Row(table, "gemm(float*)").self_gpu_ns == 12));
+  CHECK((Row(table, "gemm(float*)").gpu_p50_ns == 5 && Row(table, "gemm(float*)").gpu_p99_ns == 7));
+  CHECK(table.gpu_ns == 15);
+  CHECK(table.spans == 1);
+  const TopTable by_shape = Top(trace, {TopBy::kKernel, TopSort::kDefault, true, 0});
+  CHECK(Row(by_shape, "gemm(float*)", "grid 64, block 256").self_gpu_ns == 5);
+  CHECK(Row(by_shape, "gemm(float*)", "grid 64x2, block 8x8x4").self_gpu_ns == 7);
+}
+
+TEST_CASE("operators are apart by the shapes of their inputs where asked", "[top]") {
+  Made made;
+  const uint32_t shaped =
+      made.maker.Site(SiteKind::kOperator, "operator", {{"", ArgType::kName}, {"shapes", ArgType::kString}});
+  made.maker.trace.sites[shaped].name_is_first_arg = true;
+  const auto mm = made.maker.String("aten::mm");
+  made.maker.Event(made.thread, shaped, 100, 10, {}, {mm, made.maker.String("3x5 f32, 5x7 f32")});
+  made.maker.Event(made.thread, shaped, 200, 20, {}, {mm, made.maker.String("1x5 f32, 5x7 f32")});
+  made.maker.Event(made.thread, shaped, 300, 40, {}, {mm, made.maker.String("3x5 f32, 5x7 f32")});
+  const Trace trace = made.maker.Finish();
+
+  CHECK(Row(Top(trace, TopBy::kOperator), "aten::mm").cpu_total_ns == 70);
+  const TopTable table = Top(trace, {TopBy::kOperator, TopSort::kDefault, true, 0});
+  CHECK(Row(table, "aten::mm", "3x5 f32, 5x7 f32").calls == 2);
+  CHECK(Row(table, "aten::mm", "1x5 f32, 5x7 f32").cpu_total_ns == 20);
+  TopTable refused;
+  CHECK(FindTop(trace, {TopBy::kLayer, TopSort::kDefault, true, 0}, &refused).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("requests share the time of their batches, and only theirs is counted for one that is asked for", "[top]") {
+  Made made;
+  const uint32_t first = made.maker.Request(0x11, "/a", 0, 900), second = made.maker.Request(0x22, "/b", 0, 900);
+  const uint32_t batch = made.maker.Batch(9, "e", made.thread, 100, 300);
+  made.maker.Member(batch, first, 100);
+  made.maker.Member(batch, second, 100);
+  const uint32_t alone = made.maker.Batch(10, "e", made.thread, 500, 100);
+  made.maker.Member(alone, second, 500);
+  made.maker.Event(made.thread, made.forward, 10, 20, {first});
+  made.maker.Event(made.thread, made.linear, 100, 51, {kNone, batch});
+  made.maker.Event(made.thread, made.addmm, 500, 30, {kNone, alone});
+  made.maker.Event(made.thread, made.layer, 700, 5);
+  made.Launch(110, 200, 101, "k", "", 0, {kNone, batch});
+  made.Launch(510, 520, 40, "k", "", 0, {kNone, alone});
+  made.Launch(702, 710, 3);
+  const Trace trace = made.maker.Finish();
+
+  const TopTable table = Top(trace, TopBy::kRequest);
+  const TopRow a = Row(table, "0000000000000011 /a"), b = Row(table, "0000000000000022 /b"),
+               none = Row(table, "(no request)");
+  CHECK((a.request == first && b.request == second && none.request == kNone));
+  CHECK((a.self_gpu_ns == 51 && b.self_gpu_ns == 50 + 40 && none.self_gpu_ns == 3));
+  CHECK((a.self_cpu_ns == 20 + 26 && b.self_cpu_ns == 25 + 30 && none.self_cpu_ns == 5));
+  CHECK(a.gpu_exposed_ns + b.gpu_exposed_ns == 101 + 40 - 10);
+  CHECK(table.gpu_ns == model::GpuTime(trace).Batch(batch) + 40 + 3);
+
+  const TopTable of_first = Top(trace, {TopBy::kScope, TopSort::kName, false, 0x11});
+  CHECK(Names(of_first) == std::vector<std::string>{"aten::linear", "forward"});
+  CHECK((of_first.gpu_ns == 101 && of_first.cpu_ns == 71));
+  CHECK(of_first.other_members == 1);
+  CHECK(Top(trace, {TopBy::kRequest, TopSort::kName, false, 0x22}).rows.size() == 1);
+  TopTable nothing;
+  CHECK(FindTop(trace, {TopBy::kScope, TopSort::kName, false, 0x33}, &nothing).code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("rows can be in the order of any column", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.linear, 100, 50);
+  made.maker.Event(made.thread, made.addmm, 200, 20);
+  made.maker.Event(made.thread, made.addmm, 300, 10);
+  made.Launch(210, 220, 30);
+  const Trace trace = made.maker.Finish();
+  const auto first = [&](TopSort sort) { return Top(trace, {TopBy::kOperator, sort, false, 0}).rows[0].name; };
+
+  for (const TopSort sort : {TopSort::kDefault, TopSort::kSelfGpu, TopSort::kGpuTotal, TopSort::kGpuAverage,
+                             TopSort::kGpuBusy, TopSort::kGpuExposed, TopSort::kCalls, TopSort::kName})
+    CHECK(first(sort) == "aten::addmm");
+  for (const TopSort sort : {TopSort::kSelfCpu, TopSort::kCpuTotal, TopSort::kCpuAverage, TopSort::kP50, TopSort::kP99})
+    CHECK(first(sort) == "aten::linear");
+}
+
+TEST_CASE("an empty trace has an empty table", "[top]") {
+  for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
+    const TopTable table = Top(Trace(), by);
+    CHECK(table.rows.empty());
+    CHECK_FALSE(table.coverage.is_known);
+  }
+}
+
+TEST_CASE("a trace of two million events is counted in seconds", "[top]") {
+  Trace trace = LargeTrace(1200000);
+  for (model::SiteRow& site : trace.sites) site.kind = SiteKind::kOperator;
+  trace.devices.push_back({});
+  trace.streams.push_back({0, 1, 7, 0, 0, 400000});
+  for (uint32_t i = 0; i < 400000; ++i) {  // a launch in every third event
+    const uint32_t event = 3 * i;
+    trace.calls.begin_ns.push_back(trace.events.begin_ns[event] + 1);
+    trace.calls.duration_ns.push_back(100);
+    trace.calls.thread.push_back(trace.events.thread[event]);
+    trace.calls.request.push_back(trace.events.request[event]);
+    trace.calls.batch.push_back(kNone);
+    trace.calls.name.push_back(0);
+    trace.calls.stream.push_back(kNone);
+    trace.gpu.begin_ns.push_back(trace.window_begin_ns + 1000 * i);
+    trace.gpu.duration_ns.push_back(1500);
+    trace.gpu.kind.push_back(GpuKind::kKernel);
+    trace.gpu.stream.push_back(0);
+    trace.gpu.name.push_back(0);
+    trace.gpu.call.push_back(i);
+    trace.gpu.shape.push_back(kNone);
+    trace.gpu.bytes.push_back(0);
+    trace.gpu.graph.push_back(0);
+    trace.gpu.node.push_back(0);
+    trace.gpu.scope_path.push_back(0);
+  }
+  REQUIRE(model::FindInconsistency(trace) == "");
+  const auto begin = std::chrono::steady_clock::now();
+  const TopTable table = Top(trace, TopBy::kOperator);
+  const auto took = std::chrono::steady_clock::now() - begin;
+
+  CHECK(table.rows.size() == 50);
+  CHECK(took < std::chrono::seconds(30));  // under sanitizers, too
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `pitot top` on the dump of a small network: a forward of two layers run by operators, one replayed as a CUDA graph.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "cli/folder.h"
+#include "golden.h"
+#include "serialize/sample_trace.h"
+
+namespace {
+
+using cli_test::Dump;
+using cli_test::Folder;
+using cli_test::Result;
+using nlohmann::json;
+using pitot::ArgType;
+using pitot::Depth;
+using pitot::SiteKind;
+using pitot::model::GpuKind;
+using pitot::model::kNone;
+using pitot::model::Trace;
+using pitot::test::Context;
+
+constexpr int64_t kUs = 1000, kBegin = 1'000'000 * kUs;
+
+class Network {
+ public:
+  Network() {
+    Trace& trace = maker_.trace;
+    trace.window_begin_ns = kBegin;
+    trace.window_end_ns = kBegin + 20'000 * kUs;
+    trace.clock = {trace.window_end_ns, 1795228277123456789, trace.window_end_ns, true, 2.1, 40};
+    trace.pid = 4242;
+    executor_ = maker_.Thread("executor");
+    http_ = maker_.Thread("http-1");
+    trace.devices.push_back({0, maker_.String("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
+    trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    trace.shapes.push_back({{392, 1, 1}, {256, 1, 1}, 0, 0, 0, 64});
+    trace.shapes.push_back({{64, 2, 1}, {16, 16, 1}, 0, 49152, 0, 168});
+    trace.depths.push_back({kBegin, kBegin + 15'000 * kUs, Depth::kOps});
+    trace.depths.push_back({kBegin + 15'000 * kUs, kBegin + 20'000 * kUs, Depth::kScopes});
+    operator_ = maker_.Site(SiteKind::kOperator, "operator", {{"", ArgType::kName}, {"shapes", ArgType::kString}});
+    trace.sites[operator_].name_is_first_arg = true;
+    forward_ = maker_.Site(SiteKind::kScope, "forward");
+    layers_[0] = maker_.Site(SiteKind::kScope, "layer1");
+    layers_[1] = maker_.Site(SiteKind::kScope, "layer2");
+    decode_ = maker_.Site(SiteKind::kScope, "decode");
+  }
+  Trace Make() {
+    const uint32_t first = maker_.Request(0x8f0c, "/classify", kBegin + 100 * kUs, 9'000 * kUs);
+    const uint32_t second = maker_.Request(0x8f0d, "/classify", kBegin + 150 * kUs, 9'000 * kUs);
+    const uint32_t batch = maker_.Batch(0x77, "resnet50", executor_, kBegin + 1'000 * kUs, 8'000 * kUs);
+    maker_.Member(batch, first, kBegin + 1'000 * kUs);
+    maker_.Member(batch, second, kBegin + 1'000 * kUs);
+    maker_.Event(http_, decode_, kBegin + 200 * kUs, 700 * kUs, {first});
+    Forward(1'000, {kNone, batch});
+    Replay(12'000);
+    maker_.trace.losses.push_back(
+        {http_, pitot::model::LossReason::kOverwritten, kBegin, kBegin + 50 * kUs, 1203, 40960});
+    return maker_.Finish();
+  }
+
+ private:
+  void Operator(const char* name, const char* shapes, int64_t at_us, int64_t us, Context context) {
+    maker_.Event(executor_, operator_, kBegin + at_us * kUs, us * kUs, context,
+                 {maker_.String(name), maker_.String(shapes)});
+  }
+  void Launch(const char* kernel, uint32_t shape, int64_t at_us, int64_t begin_us, int64_t ns, Context context,
+              const char* path = "") {
+    maker_.Call(executor_, *path == 0 ? "cudaLaunchKernel" : "cudaGraphLaunch", kBegin + at_us * kUs, 5 * kUs, context);
+    maker_.Gpu(0, GpuKind::kKernel, kernel, kBegin + begin_us * kUs, ns, maker_.trace.calls.size() - 1, shape);
+    maker_.trace.gpu.scope_path.back() = maker_.String(path);
+  }
+  void Forward(int64_t us, Context context) {
+    maker_.Event(executor_, forward_, kBegin + us * kUs, 2'000 * kUs, context);
+    maker_.Call(executor_, "cudaMemcpyAsync", kBegin + (us + 10) * kUs, 20 * kUs, context);
+    maker_.Gpu(0, GpuKind::kMemcpy, "HtoD, pageable to device", kBegin + (us + 30) * kUs, 98'765,
+               maker_.trace.calls.size() - 1, kNone, 602112);
+    for (int64_t layer = 0; layer < 2; ++layer) {
+      const int64_t at_us = us + 100 + 700 * layer, gpu_us = us + 300 + 3'000 * layer;
+      maker_.Event(executor_, layers_[layer], kBegin + at_us * kUs, 600 * kUs, context);
+      const char* const shapes = layer == 0 ? "8x3x224x224 f32, 64x3x7x7 f32" : "8x64x56x56 f32, 64x64x3x3 f32";
+      Operator("aten::conv2d", shapes, at_us + 20, 300, context);
+      Operator("aten::convolution", shapes, at_us + 30, 280, context);
+      Operator("aten::cudnn_convolution", shapes, at_us + 50, 240, context);
+      Launch("sm90_xmma_fprop_implicit_gemm_f32f32_tf32f32_f32_nhwckrsc_nhwc_tilesize128x128x32_stage3_cudnn", 1,
+             at_us + 60, gpu_us, 2'345'678, context);
+      Operator("aten::relu_", "8x64x112x112 f32", at_us + 400, 100, context);
+      Launch(
+          "_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_21clamp_min_kernel_cudaEvE_St5arrayIPcLm2EEEEviT0_"
+          "T1_",
+          0, at_us + 410, gpu_us + 2'400, 51'200, context);
+      Launch("triton_poi_fused_add_relu_3", 0, at_us + 550, gpu_us + 2'500, 12'345, context);
+    }
+    maker_.Call(executor_, "cudaStreamSynchronize", kBegin + (us + 1'500) * kUs, 450 * kUs, context, 0);
+  }
+  void Replay(int64_t us) {
+    Launch("_Z9attentionPf", 1, us, us + 50, 400'000, {},
+           "forward / layer2 / aten::scaled_dot_product_attention / aten::_scaled_dot_product_flash_attention");
+  }
+
+  pitot::test::TraceMaker maker_;
+  uint32_t executor_, http_, operator_, forward_, decode_, layers_[2];
+};
+
+void CheckColumns(const std::string& text) {
+  CHECK(!text.empty());
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 120);
+}
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("top shows where the time went by operator, kernel, layer, scope and request", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+
+  for (const std::string by : {"op", "kernel", "layer", "scope", "request"}) {
+    INFO(by);
+    const Result result = folder.Run("top dump.pitot --by " + by);
+    CHECK(result.exit_code == 0);
+    CHECK(result.err == "");
+    CheckColumns(result.out);
+    CheckGolden("cli_top_" + by + ".txt", result.out);
+  }
+}
+
+TEST_CASE("top tells shapes apart where asked", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+
+  const Result by_op = folder.Run("top dump.pitot --group-by-shape"),
+               by_kernel = folder.Run("top dump.pitot --by kernel --group-by-shape");
+
+  CheckColumns(by_op.out);
+  CheckColumns(by_kernel.out);
+  CheckGolden("cli_top_shapes.txt", by_op.out + "\n" + by_kernel.out);
+}
+
+TEST_CASE("top says what it is asked", "[cli]") {
+  const Result result = Folder().Run("top --help");
+  CHECK(result.exit_code == 0);
+  CheckGolden("cli_top_help.txt", result.out);
+}
+
+TEST_CASE("top speaks JSON in whole ns that add up", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+
+  const Result result = folder.Run("top dump.pitot --json --limit 0");
+
+  REQUIRE(result.exit_code == 0);
+  const json document = json::parse(result.out);
+  CHECK(document["by"] == "op");
+  CHECK(document["window_ns"] == 20'000'000);
+  CHECK(document["coverage"] == 0.75);
+  CHECK(document["damaged"] == false);
+  CHECK(document["losses"]["events"] == 1);
+  CHECK(document["losses"]["known_events"] == 1203);
+  CHECK(document["totals"]["rows"] == document["rows"].size());
+  int64_t cpu_ns = 0, gpu_ns = 0, busy_ns = 0, exposed_ns = 0;
+  for (const json& row : document["rows"]) {
+    cpu_ns += row["self_cpu_ns"].get<int64_t>(), gpu_ns += row["self_gpu_ns"].get<int64_t>();
+    busy_ns += row["gpu_busy_ns"].get<int64_t>(), exposed_ns += row["gpu_exposed_ns"].get<int64_t>();
+  }
+  CHECK(document["totals"]["self_cpu_ns"] == cpu_ns);
+  CHECK(cpu_ns == 800'000);
+  CHECK(document["totals"]["self_gpu_ns"] == gpu_ns);
+  CHECK(gpu_ns == 98'765 + 2 * (2'345'678 + 51'200 + 12'345) + 400'000);
+  CHECK(document["totals"]["gpu_busy_ns"] == busy_ns);
+  CHECK(document["totals"]["gpu_exposed_ns"] == exposed_ns);
+  const json& row = document["rows"][0];
+  CHECK(row["name"] == "aten::cudnn_convolution");
+  CHECK(row["shape"].is_null());
+  CHECK((row["calls"] == 2 && row["cut_calls"] == 0 && row["gpu_records"] == 2));
+  CHECK((row["cpu_total_ns"] == 480'000 && row["cpu_avg_ns"] == 240'000 && row["cpu_p99_ns"] == 240'000));
+  CHECK(document["totals"]["gpu_exposed_ns"] == 3'968'446);
+  CHECK((row["gpu_busy_ns"] == 4'691'356 && row["gpu_exposed_ns"] == 3'441'356));
+  CHECK((row["gpu_total_ns"] == 4'691'356 && row["gpu_p50_ns"] == 2'345'678));
+}
+
+TEST_CASE("top counts for one request what ran for it and for its batches", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+
+  const Result result = folder.Run("top dump.pitot --by scope --request 8f0c");
+  const json one = json::parse(folder.Run("top dump.pitot --by request --request 8f0c --json").out);
+
+  CHECK(result.exit_code == 0);
+  CHECK(Contains(result.out, "decode"));
+  CHECK_FALSE(Contains(result.out, "flash_attention"));
+  CHECK(Contains(result.out, "its batches are shared with 1 other request"));
+  REQUIRE(one["rows"].size() == 1);
+  CHECK(one["rows"][0]["request"] == "0000000000008f0c");
+  const Result none = folder.Run("top dump.pitot --request 1234");
+  CHECK(none.exit_code == 1);
+  CHECK(Contains(none.err, "no request 0000000000001234"));
+  CHECK(folder.Run("top dump.pitot --request r2").exit_code == 2);
+}
+
+TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+  const auto first = [&](const std::string& arguments) {
+    const Result result = folder.Run("top dump.pitot --json --limit 1 " + arguments);
+    return result.exit_code == 0 ? json::parse(result.out)["rows"][0]["name"].get<std::string>() : result.err;
+  };
+
+  CHECK(first("--sort cpu_total") == "aten::conv2d");
+  CHECK(first("--sort 'CPU total'") == "aten::conv2d");
+  CHECK(first("--sort 'CPU time avg'") == "aten::conv2d");
+  CHECK(first("--sort 'Self CUDA'") == "aten::cudnn_convolution");
+  CHECK(first("--sort name") == "(compiled: no operator)");
+  CHECK(Contains(first("--sort colour"), "--sort"));
+  CHECK(folder.Run("top dump.pitot --sort colour").exit_code == 2);
+}
+
+TEST_CASE("top refuses what it cannot do", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+  folder.Write("garbage", std::string(10000, 'x'));
+  folder.Write("plain.pitot", Dump());
+  const std::string whole = Dump(Network().Make());
+  folder.Write("cut.pitot", whole.substr(0, whole.size() - 10));
+
+  CHECK(folder.Run("top").exit_code == 2);
+  CHECK(folder.Run("top dump.pitot --by colour").exit_code == 2);
+  CHECK(folder.Run("top dump.pitot --by layer --group-by-shape").exit_code == 2);
+  CHECK(folder.Run("top none.pitot").exit_code == 3);
+  CHECK(folder.Run("top cut.pitot").exit_code == 4);
+  CHECK(Contains(folder.Run("top cut.pitot").out, "the dump is damaged"));
+  CHECK(folder.Run("top garbage").exit_code == 5);
+  const Result plain = folder.Run("top plain.pitot");
+  CHECK(plain.exit_code == 1);
+  CHECK(Contains(plain.err, "no operators and no GPU work are in plain.pitot"));
+  CHECK(folder.Run("top plain.pitot --by scope").exit_code == 0);
+}
