@@ -21,7 +21,7 @@ using server_common::MonotonicNs;
 using server_common::Reply;
 
 // How often a client that gets nothing is looked at, whether it is still there.
-constexpr uint64_t kLookNs = 20'000'000;
+constexpr uint64_t kLookNs = 100'000'000;
 
 double MsSince(uint64_t begin_ns, uint64_t end_ns) { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
 

@@ -5,6 +5,7 @@
 // server_common/http_listener.cc and generate.cc (a request from arrival to its last token), scheduler.cc (queue,
 // iterations, output tokens).
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <string>
@@ -35,6 +36,13 @@ void Warn(const pitot::Status& status) {
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
   if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
+  // One thread runs all iterations, and its ring holds all operators of the slow ones: 300 an iteration of six layers.
+  const pitot::Options defaults;
+  if (recording.memory_budget_bytes == defaults.memory_budget_bytes &&
+      recording.max_ring_bytes == defaults.max_ring_bytes) {
+    recording.memory_budget_bytes = uint64_t{256} << 20;
+    recording.max_ring_bytes = uint64_t{8} << 20;
+  }
   recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
 
   pitot::Recorder recorder = pitot::Recorder::Start(recording);

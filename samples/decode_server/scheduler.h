@@ -31,7 +31,7 @@ namespace decode_server {
 struct SchedulerOptions {
   size_t max_batch = 8;       // requests that run at a time
   size_t kv_tokens = 2048;    // room in the KV cache
-  size_t max_queue = 64;      // requests that wait; more are refused
+  size_t max_queue = 32;      // requests that wait; more are refused
   size_t prefill_chunk = 64;  // tokens of prompts in one iteration
 };
 
