@@ -7,7 +7,8 @@ median over rounds of its block's median iteration against that of the arm `off`
 `off again` says how far two equal arms lie apart on this machine.
 
 Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on,
-nothing done with them, Pitot paused), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and CUDA; a few rounds).
+nothing done with them, Pitot paused), ops (Pitot at that depth, with LibTorch's operators and memory: --torch), callback (an
+empty RecordFunction callback and CUPTI alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and CUDA; a few rounds).
 `lasting` compares blocks at depth scopes after all of this with blocks before the first arm ever ran.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
@@ -29,7 +30,7 @@ from torch import nn
 
 ITERATIONS = 8
 PITOT_ARMS = {"off": pitot.Depth.SCOPES, "off again": pitot.Depth.SCOPES, "auto": pitot.Depth.AUTO,
-              "graphs": pitot.Depth.GRAPHS, "kernels": pitot.Depth.KERNELS}
+              "graphs": pitot.Depth.GRAPHS, "kernels": pitot.Depth.KERNELS, "ops": pitot.Depth.OPS}
 
 
 class Bottleneck(nn.Module):
@@ -108,9 +109,10 @@ def iterate(function, iterations=ITERATIONS):
 class Arms:
     """Switches between arms."""
 
-    def __init__(self, recorder, alone):
+    def __init__(self, recorder, alone, callback):
         self.recorder = recorder
         self.alone = alone
+        self.callback = callback
 
     def run(self, arm, function):
         if arm in PITOT_ARMS:
@@ -119,13 +121,17 @@ class Arms:
                 return iterate(function)
             finally:
                 self.recorder.set_depth(pitot.Depth.SCOPES)
-        if arm == "cupti":
+        if arm in ("cupti", "callback"):
             self.recorder.pause_cupti()
+            if arm == "callback":
+                self.callback.pitot_callback_alone(1)
             if error := self.alone.pitot_cupti_alone(1):
                 sys.exit(f"gpu_overhead: CUPTI alone failed: {error}")
             try:
                 return iterate(function)
             finally:
+                if arm == "callback":
+                    self.callback.pitot_callback_alone(0)
                 self.alone.pitot_cupti_alone(0)
                 status = self.recorder.resume_cupti()
                 if not status:
@@ -147,25 +153,31 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30, help="blocks of each arm (default: %(default)s)")
     parser.add_argument("--kineto-rounds", type=int, default=4, help="of PyTorch's profiler (default: %(default)s)")
-    parser.add_argument("--arms", default="off,off again,kernels,graphs,cupti,kineto,kineto-ops", help="default: %(default)s")
+    parser.add_argument("--arms", default="off,off again,kernels,graphs,ops,cupti,callback,kineto,kineto-ops", help="default: %(default)s")
     parser.add_argument("--workloads", default="", help="only those whose name contains this")
     parser.add_argument("--alone", help="libpitot_cupti_alone.so, for the arm cupti")
+    parser.add_argument("--torch", action="store_true", help="record LibTorch (the library is built with PITOT_C_WITH_TORCH)")
+    parser.add_argument("--callback", help="libpitot_callback_alone.so, for the arm callback")
     parser.add_argument("--graph-level", action="store_true", help="record graphs as a whole at depth graphs")
     parser.add_argument("--json", help="write the numbers to this file")
     options = parser.parse_args()
     arms = [arm.strip() for arm in options.arms.split(",")]
-    if not options.alone and "cupti" in arms:
-        arms.remove("cupti")
+    missing = [arm for arm, needed in (("cupti", options.alone), ("callback", options.alone and options.callback),
+                                       ("ops", options.torch)) if not needed]
+    arms = [arm for arm in arms if arm not in missing]
     alone = ctypes.CDLL(options.alone) if options.alone else None
+    callback = ctypes.CDLL(options.callback) if options.callback else None
 
     with tempfile.TemporaryDirectory() as folder:
         recorder = pitot.start(folder, depth=pitot.Depth.SCOPES)
         status = recorder.add_cupti(graph_level=options.graph_level)
         if not status:
             sys.exit(f"gpu_overhead: {status.message}")
+        if options.torch and not (status := recorder.add_torch()):
+            sys.exit(f"gpu_overhead: {status.message}")
         print(f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, PyTorch {torch.__version__}, "
               f"{os.cpu_count()} CPUs", flush=True)
-        switch = Arms(recorder, alone)
+        switch = Arms(recorder, alone, callback)
         numbers = {}
         with torch.inference_mode():
             for name, function in workloads().items():

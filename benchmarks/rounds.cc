@@ -23,6 +23,30 @@ double Quantile(const std::vector<double>& sorted, double quantile) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+// For people.
+std::string Table() {
+  if (Rows().empty()) return "";
+  std::string table;
+  char line[256];
+  std::snprintf(line, sizeof line, "%-44s %10s  %-21s %8s  %s\n", "what", "median", "[q1, q3]", "reach", "met?");
+  table += line;
+  for (const Row& row : Rows()) {
+    char reach[32] = "", quartiles[64];
+    const char* met = "";
+    std::snprintf(quartiles, sizeof quartiles, "[%.3g, %.3g]", row.value.q1, row.value.q3);
+    if (row.reach != 0) {
+      std::snprintf(reach, sizeof reach, "%.3g", row.reach);
+      // Where the median misses but a quarter of the rounds did not, the machine may be to blame.
+      met = row.value.median <= row.reach ? "met" : row.value.q1 <= row.reach ? "NOT met (within noise)" : "NOT met";
+    }
+    std::snprintf(line, sizeof line, "%-44s %7.3g %-2s  %-21s %8s  %s\n", row.name.c_str(), row.value.median, row.unit,
+                  quartiles, reach, met);
+    table += line;
+  }
+  if (IsQuick()) table += "PITOT_BENCHMARK_QUICK=1: too few rounds to mean anything\n";
+  return table;
+}
+
 }  // namespace
 
 double ThreadCpuNs() {
@@ -116,27 +140,14 @@ void Register(const char* name, int rounds, void (*run)(benchmark::State& state,
       ->Unit(benchmark::kNanosecond);
 }
 
-std::string Table() {
-  if (Rows().empty()) return "";
-  std::string table;
-  char line[256];
-  std::snprintf(line, sizeof line, "%-44s %10s  %-21s %8s  %s\n", "what", "median", "[q1, q3]", "reach", "met?");
-  table += line;
-  for (const Row& row : Rows()) {
-    char reach[32] = "", quartiles[64];
-    const char* met = "";
-    std::snprintf(quartiles, sizeof quartiles, "[%.3g, %.3g]", row.value.q1, row.value.q3);
-    if (row.reach != 0) {
-      std::snprintf(reach, sizeof reach, "%.3g", row.reach);
-      // Where the median misses but a quarter of the rounds did not, the machine may be to blame.
-      met = row.value.median <= row.reach ? "met" : row.value.q1 <= row.reach ? "NOT met (within noise)" : "NOT met";
-    }
-    std::snprintf(line, sizeof line, "%-44s %7.3g %-2s  %-21s %8s  %s\n", row.name.c_str(), row.value.median, row.unit,
-                  quartiles, reach, met);
-    table += line;
-  }
-  if (IsQuick()) table += "PITOT_BENCHMARK_QUICK=1: too few rounds to mean anything\n";
-  return table;
+int Run(int argc, char** argv, void (*register_all)()) {
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  register_all();
+  const size_t run = benchmark::RunSpecifiedBenchmarks();
+  benchmark::Shutdown();
+  std::fputs(Table().c_str(), stderr);
+  return run == 0 ? 1 : 0;
 }
 
 }  // namespace pitot::benchmarks

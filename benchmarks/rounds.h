@@ -79,8 +79,9 @@ class Rounds {
 void Register(const char* name, int rounds, void (*run)(benchmark::State& state, Rounds& rounds), const char* unit,
               double reach);
 
-// The table so far, for people.
-std::string Table();
+// A benchmark program: what `register_all` registers and --benchmark_filter selects. Standard output is Google
+// Benchmark's alone, in any of its formats; the table goes to standard error. Returns the exit status.
+int Run(int argc, char** argv, void (*register_all)());
 
 }  // namespace pitot::benchmarks
 

@@ -11,6 +11,10 @@
 #include "pitot/c.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/nvml.h"
+#include "pitot/collect/nvtx.h"
+#ifdef PITOT_C_WITH_TORCH
+#include "pitot/collect/torch.h"
+#endif
 #include "pitot/trigger/failure.h"
 #include "pitot/trigger/latency.h"
 #include "pitot/trigger/predicate.h"
@@ -279,6 +283,42 @@ pitot_nvml ToC(const NvmlOptions& from) noexcept {
   return to;
 }
 
+pitot_nvtx ToC(const NvtxOptions& from) noexcept {
+  pitot_nvtx to{};
+  to.capture = from.capture;
+  to.mirror_scopes = from.mirror_scopes;
+  return to;
+}
+
+#ifdef PITOT_C_WITH_TORCH
+pitot_torch ToC(const TorchOptions& from) noexcept {
+  pitot_torch to{};
+  to.shapes = from.shapes;
+  to.memory = from.memory;
+  return to;
+}
+pitot_torch DefaultTorch() noexcept { return ToC(TorchOptions()); }
+
+Status AddTorch(Recorder* recorder, const pitot_torch& values) noexcept {
+  TorchOptions cpp;
+  cpp.shapes = values.shapes != 0;
+  cpp.memory = values.memory != 0;
+  return recorder->Add(MakeTorchCollector(cpp));
+}
+#else
+pitot_torch DefaultTorch() noexcept {
+  pitot_torch to{};
+  to.memory = 1;
+  return to;
+}
+
+Status AddTorch(Recorder*, const pitot_torch&) noexcept {
+  return Status(StatusCode::kUnavailable,
+                "libpitot_c.so was built without LibTorch; to record it: build it against the LibTorch of this process "
+                "with -DPITOT_C_WITH_TORCH=ON");
+}
+#endif
+
 Status NotStarted() noexcept { return Status(StatusCode::kNotRunning, "the recorder was not started"); }
 
 template <class CppOptions, class Struct>
@@ -382,6 +422,33 @@ pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml*
   cpp.library = values.library;
   cpp.memory_bytes = values.memory_bytes;
   return Say(recorder->recorder.Add(MakeNvmlCollector(cpp)), message, message_size);
+}
+
+void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size) { Give(ToC(NvtxOptions()), nvtx, size); }
+
+pitot_status pitot_recorder_add_nvtx(pitot_recorder* recorder, const pitot_nvtx* nvtx, char* message,
+                                     size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  pitot_nvtx values = ToC(NvtxOptions());
+  if (Status s = Take(nvtx, &values); !s.ok()) return Say(s, message, message_size);
+  if (values.reserved != 0)
+    return Say(Status(StatusCode::kInvalidArgument, "pitot_nvtx::reserved must be 0"), message, message_size);
+  NvtxOptions cpp;
+  cpp.capture = values.capture != 0;
+  cpp.mirror_scopes = values.mirror_scopes != 0;
+  return Say(recorder->recorder.Add(MakeNvtxCollector(cpp)), message, message_size);
+}
+
+void pitot_torch_init(pitot_torch* torch, size_t size) { Give(DefaultTorch(), torch, size); }
+
+pitot_status pitot_recorder_add_torch(pitot_recorder* recorder, const pitot_torch* torch, char* message,
+                                      size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  pitot_torch values = DefaultTorch();
+  if (Status s = Take(torch, &values); !s.ok()) return Say(s, message, message_size);
+  if (values.reserved != 0)
+    return Say(Status(StatusCode::kInvalidArgument, "pitot_torch::reserved must be 0"), message, message_size);
+  return Say(AddTorch(&recorder->recorder, values), message, message_size);
 }
 
 void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms) {

@@ -61,6 +61,9 @@ static void UseEverythingWithNull(void) {
   CHECK("no recorder, no predicate", pitot_recorder_add_predicate_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder has no depth", pitot_recorder_set_depth(NULL, PITOT_DEPTH_AUTO, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder, no CUPTI", pitot_recorder_add_cupti(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("no recorder, no NVTX", pitot_recorder_add_nvtx(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("no recorder, no LibTorch",
+        pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("no recorder, no NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("no recorder hands nothing over", pitot_recorder_pause_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder takes nothing back", pitot_recorder_resume_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
@@ -292,6 +295,22 @@ static void StructsOfCollectorsFollowTheRules(void) {
   nvml.known.size = 0;
   CHECK("NVML without a size is refused",
         pitot_recorder_add_nvml(recorder, &nvml.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("_init"));
+
+  pitot_nvtx nvtx;
+  pitot_nvtx_init(&nvtx, sizeof nvtx);
+  CHECK("init gives NVTX's defaults", nvtx.size == sizeof nvtx && nvtx.capture == 1 && nvtx.mirror_scopes == 1);
+  nvtx.reserved = 1;
+  CHECK("what is reserved is not to be set",
+        pitot_recorder_add_nvtx(recorder, &nvtx, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("reserved"));
+  CHECK("NVTX finds the library", pitot_recorder_add_nvtx(recorder, NULL, MESSAGE) == PITOT_OK);
+  CHECK("once", pitot_recorder_add_nvtx(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
+
+  pitot_torch torch;
+  pitot_torch_init(&torch, sizeof torch);
+  CHECK("init gives LibTorch's defaults", torch.size == sizeof torch && torch.shapes == 0 && torch.memory == 1);
+  const pitot_status added = pitot_recorder_add_torch(recorder, &torch, MESSAGE);
+  CHECK("LibTorch is recorded where the library was built with it, else it says how to have it",
+        added == PITOT_OK || (added == PITOT_UNAVAILABLE && SAYS("PITOT_C_WITH_TORCH")));
   pitot_recorder_free(recorder);
 }
 

@@ -522,6 +522,21 @@ class Collectors(WithFolder):
         # The first incident may be taken before NVML's thread was round once.
         self.assertTrue(any(b"SM clock" in self.trace_of(recorder) for _ in range(10)))
 
+    def test_what_libraries_emit_to_nvtx_is_in_incidents(self):
+        recorder = self.start()
+        self.assertTrue(recorder.add_nvtx())
+        emitter = ctypes.CDLL(os.environ["PITOT_FAKE_EMITTER"])
+        emitter.GetEmitter.restype = ctypes.POINTER(ctypes.c_void_p)
+        push = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p)(emitter.GetEmitter()[2])
+        pop = ctypes.CFUNCTYPE(ctypes.c_int)(emitter.GetEmitter()[5])
+        push(b"a layer of a library's")
+        pop()
+        self.assertIn(b"a layer of a library's", self.trace_of(recorder))
+
+    def test_libtorch_is_recorded_where_the_library_was_built_with_it(self):
+        added = self.start().add_torch(shapes=True)
+        self.assertTrue(added or "PITOT_C_WITH_TORCH" in added.message, added)
+
     def test_without_a_gpu_a_status_says_why_and_the_recorder_runs_on(self):
         recorder = self.start()
         for status in (recorder.add_cupti(library="/nowhere/libcupti.so"),
@@ -621,6 +636,7 @@ class Library(unittest.TestCase):
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
                    "pitot_overhead": lib.OverheadStruct,
                    "pitot_cupti": lib.Cupti, "pitot_nvml": lib.Nvml,
+                   "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,
                    "pitot_predicate_trigger": lib.PredicateTrigger, "pitot_request_view": lib.RequestViewStruct,

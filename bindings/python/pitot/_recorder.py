@@ -299,6 +299,23 @@ class Recorder:
                   "memory_bytes": memory_bytes}
         return self._failure_or(lib.recorder_add_nvml, byref(_filled(lib.Nvml, lib.nvml_init, fields)))
 
+    def add_nvtx(self, *, capture: bool = True, mirror_scopes: bool = True) -> Status:
+        """Records what other libraries emit to NVTX (NCCL, cuDNN, PyTorch's emit_nvtx), and mirrors scopes to a tool that is
+        attached (nsys). Call it before libraries that use NVTX are imported: those that called NVTX before are missed, and
+        named in incidents.
+        """
+        fields = {"capture": capture, "mirror_scopes": mirror_scopes}
+        return self._failure_or(lib.recorder_add_nvtx, byref(_filled(lib.Nvtx, lib.nvtx_init, fields)))
+
+    def add_torch(self, *, shapes: bool = False, memory: bool = True) -> Status:
+        """Records PyTorch's operators, ranges (torch.profiler.record_function) and memory. Call it after `import torch`.
+
+        With `shapes` operators say what they worked on; pitot/collect/torch.h says more. A false Status says why not: the
+        library must have been built against this very PyTorch.
+        """
+        fields = {"shapes": shapes, "memory": memory}
+        return self._failure_or(lib.recorder_add_torch, byref(_filled(lib.Torch, lib.torch_init, fields)))
+
     def stats(self) -> Stats:
         """What the recorder holds, has lost and costs."""
         stats = StatsStruct(size=sizeof(StatsStruct))

@@ -62,7 +62,7 @@ struct MemoryUse {
 PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
 
 // How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,
-// which disturbs no other. 32 at a time are exact; more, to the millisecond. Threads: any. Cost: 50 ns.
+// which disturbs no other. 32 at a time are exact; more, to a millisecond or two. Threads: any. Cost: 50 ns.
 class PITOT_EXPORT PeakMemory {
  public:
   explicit PeakMemory(int32_t device) noexcept;
@@ -74,7 +74,7 @@ class PITOT_EXPORT PeakMemory {
 
  private:
   void* memory_;
-  int64_t begin_ns_;
+  int64_t begin_;
   int peak_;
 };
 

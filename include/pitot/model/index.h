@@ -5,6 +5,7 @@
 #define PITOT_MODEL_INDEX_H_
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -184,6 +185,33 @@ class PITOT_EXPORT CoverageIndex {
   bool has_gpu_ = false, is_damaged_ = false;
   std::vector<Times> batches_, requests_;
 };
+
+// Counters (of `counters` and `samples`) between moments. A sample holds until the next one.
+class PITOT_EXPORT CounterIndex {
+ public:
+  // O(samples). The trace must outlive this.
+  explicit CounterIndex(const Trace& trace);
+  // What it was at `at_ns`, and the most from `begin_ns` to `end_ns`, both included; nothing before its first sample.
+  // O(log n), and of the second the samples between.
+  std::optional<double> At(uint32_t counter, int64_t at_ns) const;
+  std::optional<double> Most(uint32_t counter, int64_t begin_ns, int64_t end_ns) const;
+
+ private:
+  uint32_t After(uint32_t counter, int64_t at_ns) const;  // the first sample later than that
+  const Trace& trace_;
+  std::vector<uint32_t> starts_;
+};
+
+// How much memory an allocator had given out at most while a request was worked on, by whomever: during its batches, of
+// one in none during itself. Allocators are counters in bytes whose name ends in "allocated".
+struct MemoryPeak {
+  uint32_t counter = kNone;
+  uint64_t most_bytes = 0;
+  uint64_t before_bytes = 0;  // when its work began
+};
+// One for each allocator that says something of that time. Both indexes are of the same trace.
+PITOT_EXPORT std::vector<MemoryPeak> MemoryPeaksOf(const Trace& trace, const RequestIndex& requests,
+                                                   const CounterIndex& counters, uint32_t request);
 
 }  // namespace model
 PITOT_NAMESPACE_END

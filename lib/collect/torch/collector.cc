@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "base/message.h"
 #include "collect/torch/memory.h"
 #include "collect/torch/operators.h"
 #include "collect/torch/version.h"
 #include "pitot/collect/torch.h"
+#include "pitot/trace.h"
+#include "trace/clock.h"
 
 namespace pitot::libtorch {
 namespace {
@@ -99,14 +100,24 @@ void TorchCollector::SetDepth(Depth depth) noexcept {
 // The rest is in the threads' rings.
 void TorchCollector::Keep(int64_t begin_ns) noexcept {
   if (!has_memory_) return;
-  const int64_t end_ns = base::ClockNs(CLOCK_MONOTONIC);
+  // Ticks to CLOCK_MONOTONIC and back, from this moment.
+  const trace::ClockReading now = trace::ReadClocks((__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) & 1) != 0);
+  const double ticks_per_ns = static_cast<double>(detail::TicksOf(uint64_t{1} << 32)) / 4294967296.0;
+  const auto end = static_cast<int64_t>(now.ticks);
+  const int64_t begin = end - static_cast<int64_t>(static_cast<double>(now.monotonic_ns - begin_ns) * ticks_per_ns);
+  const auto between = [&](const MemoryHistory& history) {
+    auto samples = history.Between(begin, end);
+    for (MemoryHistory::Sample& sample : samples)
+      sample.at = now.monotonic_ns - static_cast<int64_t>(static_cast<double>(end - sample.at) / ticks_per_ns);
+    return samples;
+  };
   try {
     kept_.clear();
     for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
       const Memory* const memory = FindMemory(device);
       if (memory == nullptr) continue;
-      kept_.push_back({memory, memory->allocated.Between(begin_ns, end_ns), {}});
-      if (device != torch::kCpu) kept_.back().reserved = memory->reserved.Between(begin_ns, end_ns);
+      kept_.push_back({memory, between(memory->allocated), {}});
+      if (device != torch::kCpu) kept_.back().reserved = between(memory->reserved);
     }
   } catch (const std::bad_alloc&) {
     kept_.clear();
@@ -122,7 +133,7 @@ void TorchCollector::AddTo(TraceBuilder& trace) {
     const auto add = [&](const char* name, const std::vector<MemoryHistory::Sample>& samples) {
       const uint32_t counter = trace.AddCounter(device, name, "bytes");
       for (const MemoryHistory::Sample& sample : samples)
-        trace.AddSample(counter, sample.at_ns, static_cast<double>(sample.bytes));
+        trace.AddSample(counter, sample.at, static_cast<double>(sample.bytes));
     };
     add(is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated", kept.allocated);
     if (is_cpu) continue;

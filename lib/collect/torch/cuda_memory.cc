@@ -8,7 +8,6 @@
 
 #include <atomic>
 
-#include "base/clock.h"
 #include "collect/torch/memory.h"
 #include "pitot/trace.h"
 
@@ -21,16 +20,16 @@ using Action = Caching::TraceEntry;
 constinit bool g_is_watched = false;
 
 // What the allocator gives is larger than what was asked for, which is all it tells: once a bucket, by how much.
-void CorrectOffset(Memory* memory, int64_t now_ns) {
-  const int64_t bucket = now_ns >> MemoryHistory::kBucketBits;
+void CorrectOffset(Memory* memory, int64_t now) {
+  const int64_t bucket = now >> MemoryHistory::kBucketBits;
   if (memory->corrected_bucket.exchange(bucket, std::memory_order_relaxed) == bucket) return;
   const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(memory->device));
-  const auto all = static_cast<size_t>(Caching::StatType::AGGREGATE);
+  const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
   memory->allocated.SetOffset(stats.allocated_bytes[all].current - stats.requested_bytes[all].current);
 }
 
 void NoteReserved(Memory* memory, int64_t bytes, bool is_after_free) {
-  memory->reserved.Add(bytes, base::ClockNs(CLOCK_MONOTONIC));
+  memory->reserved.Add(bytes, MemoryNow());
   const int32_t device = memory->device;
   const uint64_t reserved = memory->reserved.bytes(), allocated = memory->allocated.bytes();
   if (bytes < 0) {
@@ -54,7 +53,7 @@ void OnTrace(const Caching::TraceEntry& entry) {
   const auto bytes = static_cast<int64_t>(entry.size_);
   switch (entry.action_) {
     case Action::ALLOC:
-      CorrectOffset(memory, base::ClockNs(CLOCK_MONOTONIC));
+      CorrectOffset(memory, MemoryNow());
       return NoteAllocated(memory, entry.size_);
     case Action::FREE_REQUESTED:
       return NoteFreed(memory, entry.size_);
@@ -86,11 +85,11 @@ std::string WatchCuda() {
     Memory* const memory = MakeMemory(device);
     if (memory == nullptr) return "no memory";
     const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
-    const auto all = static_cast<size_t>(Caching::StatType::AGGREGATE);
-    const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
+    const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+    const int64_t now = MemoryNow();
     memory->allocated.SetOffset(stats.allocated_bytes[all].current - stats.requested_bytes[all].current);
-    memory->allocated.Add(stats.requested_bytes[all].current, now_ns);
-    memory->reserved.Add(stats.reserved_bytes[all].current, now_ns);
+    memory->allocated.Add(stats.requested_bytes[all].current, now);
+    memory->reserved.Add(stats.reserved_bytes[all].current, now);
   }
   Caching::attachAllocatorTraceTracker(OnTrace);
   g_is_watched = true;

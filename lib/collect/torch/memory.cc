@@ -3,7 +3,6 @@
 
 #include <new>
 
-#include "base/clock.h"
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
 
@@ -33,10 +32,14 @@ Memory* MakeMemory(int32_t device) noexcept {
   return memory;
 }
 
+int64_t MemoryNow() noexcept {
+  return static_cast<int64_t>(detail::Clock(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED)));
+}
+
 void RecordAllocations(bool on) noexcept { g_records.store(on, std::memory_order_relaxed); }
 
 void NoteAllocated(Memory* memory, uint64_t bytes) noexcept {
-  memory->allocated.Add(static_cast<int64_t>(bytes), base::ClockNs(CLOCK_MONOTONIC));
+  memory->allocated.Add(static_cast<int64_t>(bytes), MemoryNow());
   if (!g_records.load(std::memory_order_relaxed)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
@@ -48,7 +51,7 @@ void NoteAllocated(Memory* memory, uint64_t bytes) noexcept {
 }
 
 void NoteFreed(Memory* memory, uint64_t bytes) noexcept {
-  memory->allocated.Add(-static_cast<int64_t>(bytes), base::ClockNs(CLOCK_MONOTONIC));
+  memory->allocated.Add(-static_cast<int64_t>(bytes), MemoryNow());
   if (!g_records.load(std::memory_order_relaxed)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
@@ -73,7 +76,7 @@ bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
 }
 
 PeakMemory::PeakMemory(int32_t device) noexcept
-    : memory_(libtorch::FindMemory(device)), begin_ns_(base::ClockNs(CLOCK_MONOTONIC)), peak_(-1) {
+    : memory_(libtorch::FindMemory(device)), begin_(libtorch::MemoryNow()), peak_(-1) {
   if (memory_ != nullptr) peak_ = static_cast<libtorch::Memory*>(memory_)->allocated.BeginPeak();
 }
 
@@ -84,7 +87,7 @@ PeakMemory::~PeakMemory() {
 uint64_t PeakMemory::bytes() const noexcept {
   if (memory_ == nullptr) return 0;
   const libtorch::MemoryHistory& history = static_cast<libtorch::Memory*>(memory_)->allocated;
-  return peak_ >= 0 ? history.PeakOf(peak_) : history.PeakBetween(begin_ns_, base::ClockNs(CLOCK_MONOTONIC));
+  return peak_ >= 0 ? history.PeakOf(peak_) : history.PeakBetween(begin_, libtorch::MemoryNow());
 }
 
 }  // namespace torch

@@ -31,6 +31,9 @@ Memory* FindMemory(int32_t device) noexcept;
 // Watches it, if it is not yet. Null: no memory. One call at a time.
 Memory* MakeMemory(int32_t device) noexcept;
 
+// Now, for histories: of the recorder's clock.
+int64_t MemoryNow() noexcept;
+
 // Whether each allocation is recorded in its thread's ring.
 void RecordAllocations(bool on) noexcept;
 

@@ -27,10 +27,10 @@ bool MemoryHistory::Read(const std::atomic<uint64_t>& word, int64_t bucket, uint
   return true;
 }
 
-void MemoryHistory::Add(int64_t bytes, int64_t now_ns) noexcept {
+void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
   const int64_t level = level_.fetch_add(bytes, kRelaxed) + bytes + Offset();
   const uint64_t highest = Clamp(bytes < 0 ? level - bytes : level);
-  const int64_t bucket = now_ns >> kBucketBits;
+  const int64_t bucket = now >> kBucketBits;
   const size_t at = static_cast<size_t>(bucket) % kBuckets;
   // A word of an earlier lap is less than any of this one.
   Raise(&peak_[at], Word(bucket, highest));
@@ -42,34 +42,34 @@ void MemoryHistory::Add(int64_t bytes, int64_t now_ns) noexcept {
     Raise(&peaks_[__builtin_ctz(followed)], level);
 }
 
-std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin_ns, int64_t end_ns) const {
+std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t end) const {
   std::vector<Sample> samples;
-  const int64_t first = begin_ns >> kBucketBits, last = end_ns >> kBucketBits;
+  const int64_t first = begin >> kBucketBits, last = end >> kBucketBits;
   uint64_t peak = 0, level = 0;
   // What it was before.
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
   int64_t before = first - 1;
   while (before >= oldest && !Read(last_[static_cast<size_t>(before) % kBuckets], before, &level)) --before;
   if (before >= oldest)
-    samples.push_back({begin_ns, level});
+    samples.push_back({begin, level});
   else if (changed_bucket_.load(kRelaxed) < first)
-    samples.push_back({begin_ns, level = bytes()});
+    samples.push_back({begin, level = bytes()});
   for (int64_t bucket = std::max(first, oldest); bucket <= last; ++bucket) {
     const size_t at = static_cast<size_t>(bucket) % kBuckets;
     if (!Read(peak_[at], bucket, &peak)) continue;
-    const int64_t bucket_ns = bucket << kBucketBits;
-    if (samples.empty() || samples.back().bytes != peak) samples.push_back({std::max(begin_ns, bucket_ns), peak});
+    const int64_t bucket_begin = bucket << kBucketBits;
+    if (samples.empty() || samples.back().bytes != peak) samples.push_back({std::max(begin, bucket_begin), peak});
     if (!Read(last_[at], bucket, &level) || level >= peak) continue;
-    samples.push_back({std::min(end_ns, bucket_ns + (int64_t{1} << kBucketBits) - 1), level});
+    samples.push_back({std::min(end, bucket_begin + (int64_t{1} << kBucketBits) - 1), level});
   }
   return samples;
 }
 
-uint64_t MemoryHistory::PeakBetween(int64_t begin_ns, int64_t end_ns) const noexcept {
+uint64_t MemoryHistory::PeakBetween(int64_t begin, int64_t end) const noexcept {
   uint64_t peak = bytes(), read;
-  const int64_t last = end_ns >> kBucketBits;
+  const int64_t last = end >> kBucketBits;
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
-  for (int64_t bucket = std::max(begin_ns >> kBucketBits, oldest); bucket <= last; ++bucket) {
+  for (int64_t bucket = std::max(begin >> kBucketBits, oldest); bucket <= last; ++bucket) {
     if (Read(peak_[static_cast<size_t>(bucket) % kBuckets], bucket, &read)) peak = std::max(peak, read);
   }
   return peak;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much of one kind of memory is allocated, and how much was: for each of the last 68 s, to the millisecond, the
-// most and the last. Written by whichever thread allocates, perhaps under an allocator's lock.
+// How much of one kind of memory is allocated, and how much was: the most and the last of each of many short buckets of
+// time, 40 s and more. Written by whichever thread allocates, perhaps under an allocator's lock. Times are ticks of the
+// recorder's clock (pitot/trace.h), of which 2^21 are 0.5 to 2 ms.
 #ifndef PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
 #define PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
 
@@ -14,17 +15,17 @@ namespace pitot::libtorch {
 
 class MemoryHistory {
  public:
-  static constexpr int kBucketBits = 20;  // a bucket is 2^20 ns, 1.05 ms
+  static constexpr int kBucketBits = 21;  // of ticks
   static constexpr size_t kBuckets = size_t{1} << 16;
   static constexpr int kPeaks = 32;  // exact ones at a time
 
   struct Sample {
-    int64_t at_ns;  // CLOCK_MONOTONIC
+    int64_t at;
     uint64_t bytes;
   };
 
-  // So many bytes more, or less. Threads: any. Cost: 20 ns; no lock, no allocation.
-  void Add(int64_t bytes, int64_t now_ns) noexcept;
+  // So many bytes more, or less. Threads: any. Cost: 8 ns; no lock, no allocation.
+  void Add(int64_t bytes, int64_t now) noexcept;
   // What is allocated differs by so much from the sum of what was added.
   void SetOffset(int64_t bytes) noexcept { offset_.store(bytes, std::memory_order_relaxed); }
 
@@ -33,8 +34,8 @@ class MemoryHistory {
 
   // What it was at the beginning and at each change, in order; a maximum lasts for the bucket that it fell into.
   // Errors: std::bad_alloc.
-  std::vector<Sample> Between(int64_t begin_ns, int64_t end_ns) const;
-  uint64_t PeakBetween(int64_t begin_ns, int64_t end_ns) const noexcept;
+  std::vector<Sample> Between(int64_t begin, int64_t end) const;
+  uint64_t PeakBetween(int64_t begin, int64_t end) const noexcept;
 
   // Follows the maximum from now on. -1: too many are followed.
   int BeginPeak() noexcept;

@@ -10,7 +10,7 @@ using pitot::libtorch::MemoryHistory;
 
 namespace {
 
-constexpr int64_t kBucketNs = int64_t{1} << MemoryHistory::kBucketBits;
+constexpr int64_t kBucket = int64_t{1} << MemoryHistory::kBucketBits;
 
 struct History {
   MemoryHistory& operator*() { return *history; }
@@ -28,47 +28,47 @@ std::vector<uint64_t> Bytes(const std::vector<MemoryHistory::Sample>& samples) {
 
 TEST_CASE("of a bucket the most and the last are kept", "[memory]") {
   History history;
-  history->Add(100, 10 * kBucketNs);
-  history->Add(50, 12 * kBucketNs);
-  history->Add(-140, 12 * kBucketNs + 5);
-  history->Add(20, 12 * kBucketNs + 9);
+  history->Add(100, 10 * kBucket);
+  history->Add(50, 12 * kBucket);
+  history->Add(-140, 12 * kBucket + 5);
+  history->Add(20, 12 * kBucket + 9);
 
-  const auto samples = history->Between(10 * kBucketNs, 20 * kBucketNs);
+  const auto samples = history->Between(10 * kBucket, 20 * kBucket);
 
   CHECK(Bytes(samples) == std::vector<uint64_t>{100, 150, 30});
-  CHECK(samples[1].at_ns == 12 * kBucketNs);
-  CHECK(samples[2].at_ns == 13 * kBucketNs - 1);
+  CHECK(samples[1].at == 12 * kBucket);
+  CHECK(samples[2].at == 13 * kBucket - 1);
   CHECK(history->bytes() == 30);
   CHECK(history->most_bytes() == 150);
 }
 
 TEST_CASE("a window begins with what was allocated before it", "[memory]") {
   History history;
-  history->Add(100, 10 * kBucketNs);
-  history->Add(-60, 11 * kBucketNs);
+  history->Add(100, 10 * kBucket);
+  history->Add(-60, 11 * kBucket);
 
-  CHECK(Bytes(history->Between(500 * kBucketNs, 600 * kBucketNs)) == std::vector<uint64_t>{40});
-  CHECK(Bytes(history->Between(100'000 * kBucketNs, 100'001 * kBucketNs)) == std::vector<uint64_t>{40});
-  CHECK(history->PeakBetween(500 * kBucketNs, 600 * kBucketNs) == 40);
+  CHECK(Bytes(history->Between(500 * kBucket, 600 * kBucket)) == std::vector<uint64_t>{40});
+  CHECK(Bytes(history->Between(100'000 * kBucket, 100'001 * kBucket)) == std::vector<uint64_t>{40});
+  CHECK(history->PeakBetween(500 * kBucket, 600 * kBucket) == 40);
 }
 
 TEST_CASE("what a free begins from counts in its bucket", "[memory]") {
   History history;
-  history->Add(100, 10 * kBucketNs);
-  history->Add(-60, 20 * kBucketNs);
+  history->Add(100, 10 * kBucket);
+  history->Add(-60, 20 * kBucket);
 
-  CHECK(history->PeakBetween(20 * kBucketNs, 21 * kBucketNs) == 100);
+  CHECK(history->PeakBetween(20 * kBucket, 21 * kBucket) == 100);
 }
 
 TEST_CASE("what is a lap old is forgotten and not taken for new", "[memory]") {
   History history;
-  history->Add(1000, 10 * kBucketNs);
-  history->Add(-1000, 11 * kBucketNs);
-  const int64_t lap_ns = static_cast<int64_t>(MemoryHistory::kBuckets) * kBucketNs;
+  history->Add(1000, 10 * kBucket);
+  history->Add(-1000, 11 * kBucket);
+  const int64_t lap = static_cast<int64_t>(MemoryHistory::kBuckets) * kBucket;
 
-  CHECK(history->PeakBetween(lap_ns + 10 * kBucketNs, lap_ns + 12 * kBucketNs) == 0);
-  history->Add(7, lap_ns + 10 * kBucketNs);
-  CHECK(Bytes(history->Between(lap_ns + 9 * kBucketNs, lap_ns + 12 * kBucketNs)) == std::vector<uint64_t>{7});
+  CHECK(history->PeakBetween(lap + 10 * kBucket, lap + 12 * kBucket) == 0);
+  history->Add(7, lap + 10 * kBucket);
+  CHECK(Bytes(history->Between(lap + 9 * kBucket, lap + 12 * kBucket)) == std::vector<uint64_t>{7});
 }
 
 TEST_CASE("a peak is exact from its beginning on, whoever else follows one", "[memory]") {
@@ -97,12 +97,12 @@ TEST_CASE("more peaks than there is room for are refused", "[memory]") {
 
 TEST_CASE("what is allocated differs from what was asked for by an offset", "[memory]") {
   History history;
-  history->Add(1000, 10 * kBucketNs);
+  history->Add(1000, 10 * kBucket);
   history->SetOffset(24);
-  history->Add(500, 11 * kBucketNs);
+  history->Add(500, 11 * kBucket);
 
   CHECK(history->bytes() == 1524);
-  CHECK(history->PeakBetween(11 * kBucketNs, 12 * kBucketNs) == 1524);
+  CHECK(history->PeakBetween(11 * kBucket, 12 * kBucket) == 1524);
 }
 
 TEST_CASE("threads that allocate at once lose no byte", "[memory]") {
@@ -111,8 +111,8 @@ TEST_CASE("threads that allocate at once lose no byte", "[memory]") {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < 20'000; ++i) {
-        history->Add(t + 1, i * kBucketNs / 100);
-        if (i % 2 == 1) history->Add(-2 * (t + 1), i * kBucketNs / 100);
+        history->Add(t + 1, i * kBucket / 100);
+        if (i % 2 == 1) history->Add(-2 * (t + 1), i * kBucket / 100);
       }
     });
   }

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
 
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -60,7 +61,7 @@ bool IsInside(const model::Trace& trace, uint32_t inner, uint32_t outer) {
 }  // namespace
 
 TEST_CASE("at the depth of operators each is recorded by its name, inside what called it", "[torch]") {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   TorchHost host;
   REQUIRE(host.StartAll());
   const at::Tensor a = at::ones({4, 3}), weight = at::ones({5, 3}), bias = at::ones({5});
@@ -115,7 +116,7 @@ TEST_CASE("what autograd numbered can be found again in its backward", "[torch]"
 }
 
 TEST_CASE("with shapes operators say what they worked on and what that costs", "[torch]") {
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
   REQUIRE(host.StartAll());
   const at::Tensor input = at::ones({2, 3, 8, 8}), weight = at::ones({4, 3, 3, 3});
@@ -164,7 +165,7 @@ TEST_CASE("depth may change a thousand times while threads run operators", "[tor
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
     threads.emplace_back([&] {
-      const at::NoGradGuard no_grad;
+      const c10::NoGradGuard no_grad;
       const at::Tensor a = at::ones({8});
       while (!is_done) a.neg().relu();
     });

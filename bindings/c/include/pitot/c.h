@@ -31,7 +31,7 @@
 
 // Of libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 2
+#define PITOT_ABI_REVISION 3
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -168,6 +168,34 @@ PITOT_C_API void pitot_nvml_init(pitot_nvml* nvml, size_t size);
 // PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. Cost: waits until the driver has answered, at most 10 s.
 PITOT_C_API pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
                                                  size_t message_size);
+
+// As pitot::NvtxOptions.
+typedef struct pitot_nvtx {
+  uint32_t size;
+  uint32_t capture;        // 0 or 1
+  uint32_t mirror_scopes;  // 0 or 1
+  uint32_t reserved;       // 0
+} pitot_nvtx;
+PITOT_C_API void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size);
+// Records what other libraries emit to NVTX, and mirrors scopes to a tool that is attached; in the first lines of main,
+// because it changes the environment. NULL: the defaults. Errors: PITOT_UNAVAILABLE says why NVTX cannot find Pitot;
+// PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. Since revision 3, as what follows.
+PITOT_C_API pitot_status pitot_recorder_add_nvtx(pitot_recorder* recorder, const pitot_nvtx* nvtx, char* message,
+                                                 size_t message_size);
+
+// As pitot::TorchOptions.
+typedef struct pitot_torch {
+  uint32_t size;
+  uint32_t shapes;    // 0 or 1
+  uint32_t memory;    // 0 or 1
+  uint32_t reserved;  // 0
+} pitot_torch;
+PITOT_C_API void pitot_torch_init(pitot_torch* torch, size_t size);
+// Records LibTorch's operators, ranges and memory. NULL: the defaults. Errors: PITOT_UNAVAILABLE where this library was
+// built without LibTorch (PITOT_C_WITH_TORCH) or with another version than the process has; PITOT_ALREADY_RUNNING;
+// PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_add_torch(pitot_recorder* recorder, const pitot_torch* torch, char* message,
+                                                  size_t message_size);
 
 // Stops recording and gives back memory and threads; an incident being written is finished, in at most `timeout_ms`.
 // The handle stays valid. Idempotent. Not from a callback.

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an operator of LibTorch costs more while it is recorded, against one that nobody hears of, in the same round: of
+// at::is_same_size, which does nothing to speak of. A tensor's life, likewise, while memory is watched.
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+
+#include <memory>
+
+#include "benchmarks/recording.h"
+#include "benchmarks/rounds.h"
+#include "pitot/collect/torch.h"
+
+namespace pitot::benchmarks {
+namespace {
+
+constexpr uint64_t kOperators = 50'000;
+constexpr int kRounds = 41;
+
+double Operators(uint64_t count) {
+  const c10::NoGradGuard no_grad;
+  const at::Tensor a = at::empty({4}), b = at::empty({4});
+  auto body = [&](uint64_t) { at::is_same_size(a, b); };
+  return TimeLoop(count, body);
+}
+
+double Tensors(uint64_t count) {
+  const c10::NoGradGuard no_grad;
+  auto body = [&](uint64_t) { at::empty({1024}); };
+  return TimeLoop(count, body);
+}
+
+std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction&) { return nullptr; }
+void End(const at::RecordFunction&, at::ObserverContext*) {}
+
+double WithEmptyCallback(uint64_t count) {
+  const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(Begin, End).scopes({at::RecordScope::FUNCTION}));
+  Operators(1);
+  const double ns = Operators(count);
+  at::removeCallback(handle);
+  return ns;
+}
+
+void EmptyCallback(benchmark::State&, Rounds& rounds) { rounds.Subtract(kOperators, Operators, WithEmptyCallback); }
+
+// At `depth` against depth scopes, where no operator is heard of.
+template <Depth kDepth, bool kShapes, double (*kLoop)(uint64_t)> void At(benchmark::State& state, Rounds& rounds) {
+  Recorder recorder;
+  TorchOptions with;
+  with.shapes = kShapes;
+  with.memory = false;
+  if (!StartOrSkip(state, Options(), &recorder) || !OkOrSkip(state, torch::Enable(recorder, with))) return;
+  const auto at = [&](Depth depth, uint64_t count) {
+    recorder.SetDepth(depth);
+    kLoop(1);
+    return kLoop(count);
+  };
+  rounds.Subtract(
+      kOperators, [&](uint64_t count) { return at(Depth::kScopes, count); },
+      [&](uint64_t count) { return at(kDepth, count); });
+}
+
+// What Pitot adds to an empty callback.
+void AboveEmpty(benchmark::State& state, Rounds& rounds) {
+  Recorder recorder;
+  TorchOptions with;
+  with.memory = false;
+  if (!StartOrSkip(state, Options(), &recorder) || !OkOrSkip(state, torch::Enable(recorder, with))) return;
+  rounds.Subtract(kOperators, WithEmptyCallback, [&](uint64_t count) {
+    recorder.SetDepth(Depth::kOps);
+    Operators(1);
+    const double ns = Operators(count);
+    recorder.SetDepth(Depth::kScopes);
+    return ns;
+  });
+}
+
+// Before memory is watched, which stays so.
+void Unwatched(benchmark::State&, Rounds& rounds) { rounds.Measure(kOperators, Tensors); }
+
+void Watched(benchmark::State& state, Rounds& rounds) {
+  Recorder recorder;
+  if (!StartOrSkip(state, Options(), &recorder) || !OkOrSkip(state, torch::Enable(recorder))) return;
+  recorder.SetDepth(Depth::kScopes);
+  rounds.Measure(kOperators, Tensors);
+}
+
+void RegisterTorch() {
+  Register("operator of LibTorch, empty callback, added", kRounds, EmptyCallback, "ns", 0);
+  Register("operator of LibTorch, recorded, added", kRounds, At<Depth::kOps, false, Operators>, "ns", 150);
+  Register("the same, above an empty callback", kRounds, AboveEmpty, "ns", 30);
+  Register("operator of LibTorch, recorded with shapes, added", kRounds, At<Depth::kOps, true, Operators>, "ns", 0);
+  Register("operator of LibTorch at depth kernels, added", kRounds, At<Depth::kKernels, false, Operators>, "ns", 0);
+  Register("tensor of 4 KiB made and freed, memory not watched", kRounds, Unwatched, "ns", 0);
+  Register("tensor of 4 KiB made and freed, memory watched", kRounds, Watched, "ns", 0);
+}
+
+}  // namespace
+}  // namespace pitot::benchmarks
+
+int main(int argc, char** argv) { return pitot::benchmarks::Run(argc, argv, pitot::benchmarks::RegisterTorch); }

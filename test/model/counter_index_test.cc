@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <catch2/catch.hpp>
+#include <optional>
+#include <vector>
+
+#include "pitot/model/index.h"
+
+namespace pitot::test {
+
+using model::CounterIndex;
+using model::Trace;
+
+namespace {
+
+void AddCounter(Trace* trace, const char* name, const char* unit,
+                const std::vector<std::pair<int64_t, double>>& samples) {
+  const auto counter = static_cast<uint32_t>(trace->counters.size());
+  trace->counters.push_back({model::kNone, trace->strings.Add(name), trace->strings.Add(unit)});
+  for (const auto& [at_ns, value] : samples) {
+    trace->samples.counter.push_back(counter);
+    trace->samples.at_ns.push_back(at_ns);
+    trace->samples.value.push_back(value);
+  }
+}
+
+// A request from 100 to 200, in two batches if `batched`: 120 to 140 and 160 to 180.
+Trace MakeTrace(bool batched) {
+  Trace trace;
+  trace.window_end_ns = 1000;
+  model::RequestRow request;
+  request.begin_ns = 100, request.duration_ns = 100, request.end_known = true;
+  trace.requests.push_back(request);
+  for (const int64_t begin_ns : {120, 160}) {
+    if (!batched) break;
+    const auto batch = static_cast<uint32_t>(trace.batches.size());
+    model::BatchRow row;
+    row.begin_ns = begin_ns, row.duration_ns = 20, row.first_member = batch, row.member_count = 1;
+    trace.batches.push_back(row);
+    trace.members.push_back({batch, 0, begin_ns, 0});
+  }
+  return trace;
+}
+
+std::vector<model::MemoryPeak> Peaks(const Trace& trace) {
+  return model::MemoryPeaksOf(trace, model::RequestIndex(trace), CounterIndex(trace), 0);
+}
+
+}  // namespace
+
+TEST_CASE("a counter holds its value until the next sample", "[index]") {
+  Trace trace;
+  AddCounter(&trace, "other", "", {{5, 99}});
+  AddCounter(&trace, "this", "", {{10, 1}, {20, 7}, {20, 3}, {30, 2}});
+  const CounterIndex counters(trace);
+
+  CHECK(counters.At(1, 9) == std::nullopt);
+  CHECK(counters.At(1, 10) == 1.0);
+  CHECK(counters.At(1, 25) == 3.0);
+  CHECK(counters.At(1, 1000) == 2.0);
+  CHECK(counters.Most(1, 0, 9) == std::nullopt);
+  CHECK(counters.Most(1, 0, 10) == 1.0);
+  CHECK(counters.Most(1, 12, 25) == 7.0);
+  CHECK(counters.Most(1, 21, 40) == 3.0);
+}
+
+TEST_CASE("a request's peak is that of its batches, and of what was allocated as they began", "[index]") {
+  Trace trace = MakeTrace(true);
+  AddCounter(&trace, "LibTorch allocated", "bytes", {{0, 100}, {110, 9000}, {115, 200}, {165, 800}, {190, 7000}});
+
+  const auto peaks = Peaks(trace);
+
+  REQUIRE(peaks.size() == 1);
+  CHECK(peaks[0].most_bytes == 800);
+  CHECK(peaks[0].before_bytes == 200);
+}
+
+TEST_CASE("of a request in no batch it is that of the request", "[index]") {
+  Trace trace = MakeTrace(false);
+  AddCounter(&trace, "LibTorch allocated", "bytes", {{0, 100}, {110, 9000}, {115, 200}});
+
+  REQUIRE(Peaks(trace).size() == 1);
+  CHECK(Peaks(trace)[0].most_bytes == 9000);
+  CHECK(Peaks(trace)[0].before_bytes == 100);
+}
+
+TEST_CASE("counters that are no allocator's, or say nothing of the time, give no peak", "[index]") {
+  Trace trace = MakeTrace(false);
+  AddCounter(&trace, "LibTorch reserved", "bytes", {{0, 100}});
+  AddCounter(&trace, "blocks allocated", "", {{0, 100}});
+  AddCounter(&trace, "late allocated", "bytes", {{500, 100}});
+
+  CHECK(Peaks(trace).empty());
+}
+
+}  // namespace pitot::test
