@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "image_server/monotonic.h"
+#include "server_common/monotonic.h"
 
 namespace image_server {
+
+using server_common::MonotonicNs;
 
 Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch)
     : options_(options), model_(std::move(model)), stretch_(std::move(stretch)) {

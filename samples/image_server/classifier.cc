@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_server/classifier.h"
 
-#include <dlfcn.h>
-
 #include <cstring>
 #include <optional>
-#include <stdexcept>
 
 #include "image_server/resnet.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/trace.h"
+#include "server_common/torch_device.h"
 
 namespace image_server {
-namespace {
 
-torch::Device ChooseDevice(const std::string& name) {
-  const bool has_cuda = torch::cuda::is_available();
-  if (name == "cuda" && !has_cuda) throw std::runtime_error("--device cuda: this LibTorch sees no CUDA device");
-  return name == "cuda" || (name == "auto" && has_cuda) ? torch::kCUDA : torch::kCPU;
-}
-
-// LibTorch's thread count is the calling thread's own; OpenBLAS, which LibTorch may call, has a pool of its own that
-// only its own function limits.
-void UseThreads(int count) {
-  thread_local int current = 0;
-  if (current == count) return;
-  current = count;
-  torch::set_num_threads(count);
-  using SetThreads = void (*)(int);
-  static const auto set_openblas_threads =
-      reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
-  if (set_openblas_threads != nullptr) set_openblas_threads(count);
-}
-
-}  // namespace
+using server_common::ChooseDevice;
+using server_common::UseThreads;
 
 bool UsesCuda(const ClassifierOptions& options) { return ChooseDevice(options.device) == torch::kCUDA; }
 

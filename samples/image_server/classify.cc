@@ -15,6 +15,8 @@
 namespace image_server {
 namespace {
 
+using server_common::ErrorReply;
+
 std::string ToJson(const Prediction& prediction, uint64_t id) {
   PITOT_SCOPE("write json");
   nlohmann::json top = nlohmann::json::array();
@@ -23,18 +25,10 @@ std::string ToJson(const Prediction& prediction, uint64_t id) {
                    {"index", score.class_index},
                    {"probability", score.probability}});
   }
-  return nlohmann::json{{"id", RequestIdText(id)}, {"top", std::move(top)}}.dump();
+  return nlohmann::json{{"id", server_common::RequestIdText(id)}, {"top", std::move(top)}}.dump();
 }
 
 }  // namespace
-
-Reply ErrorReply(int status, std::string_view message) {
-  pitot::Outcome outcome = pitot::Outcome::kFailed;
-  if (status < 500) outcome = pitot::Outcome::kCancelled;
-  if (status == 503) outcome = pitot::Outcome::kShed;
-  if (status == 504) outcome = pitot::Outcome::kTimedOut;
-  return {status, nlohmann::json{{"error", message}}.dump(), outcome};
-}
 
 ClassifyHandler::ClassifyHandler(const ClassifyOptions& options, Batcher* batcher, Faults* faults)
     : options_(options), batcher_(batcher), faults_(faults) {}

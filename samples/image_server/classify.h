@@ -6,14 +6,13 @@
 #define SAMPLES_IMAGE_SERVER_CLASSIFY_H_
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "image_server/batcher.h"
 #include "image_server/faults.h"
 #include "image_server/image.h"
-#include "pitot/outcome.h"
 #include "pitot/request.h"
+#include "server_common/reply.h"
 
 namespace image_server {
 
@@ -23,20 +22,7 @@ struct ClassifyOptions {
   uint64_t timeout_ns = 5'000'000'000;
 };
 
-struct Reply {
-  int status = 200;
-  std::string json;
-  pitot::Outcome outcome = pitot::Outcome::kOk;
-};
-
-// {"error": message}. What the outcome of a status is:
-//   400 to 499  kCancelled: the client's mistake. Not kFailed, so that nobody outside can make the server write
-//   incidents
-//               about failures; and not kOk, so that these short requests do not teach what is normal.
-//   503         kShed
-//   504         kTimedOut
-//   other 5xx   kFailed
-Reply ErrorReply(int status, std::string_view message);
+using server_common::Reply;
 
 class ClassifyHandler {
  public:

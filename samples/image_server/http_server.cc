@@ -1,201 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_server/http_server.h"
 
-#include <sys/socket.h>
-
-#include <atomic>
-#include <chrono>
 #include <optional>
-#include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include <httplib.h>  // compiled with `pkg-config --cflags cpp-httplib`: without, its classes have another layout
-#include <nlohmann/json.hpp>
-
-#include "image_server/connection_threads.h"
-#include "image_server/statsz.h"
 
 namespace image_server {
-namespace {
 
-// With parameters, because cpp-httplib compresses plain "application/json" with Brotli at its slowest setting for every
-// client that accepts it: 2 ms for these 300 bytes.
-constexpr char kJson[] = "application/json; charset=utf-8";
-
-// A request that is being served by this thread. cpp-httplib serves a connection on one thread and calls, for each
-// request: the pre-routing handler once the headers are there, the route's handler, and the logger once the response
-// has been written. So a request begins and ends at the first and the last of them.
-struct Exchange {
-  pitot::Timestamp arrival;
-  pitot::Request request;
-  pitot::Outcome outcome = pitot::Outcome::kCancelled;  // what it is until there is a reply: the client went away
-};
-thread_local Exchange t_exchange;
-
-// Also called where a response could not be written: before the next request, and when the connection ends.
-void EndExchange() {
-  t_exchange.request.Finish(t_exchange.outcome);
-  t_exchange = Exchange{};
-}
-
-// Ids for the header while no recorder gives them.
-uint64_t UnrecordedId() {
-  static std::atomic<uint64_t> next{1};
-  return next++;
-}
-
-}  // namespace
-
-class HttpServer::Routes {
- public:
-  Routes(const HttpOptions& options, ClassifyHandler* handler, Faults* faults, const pitot::Recorder* recorder)
-      : options_(options), handler_(handler), faults_(faults), recorder_(recorder) {
-    // Defaults that cost a keep-alive client 87 ms a request: Nagle's algorithm, and closing after the fifth request.
-    server_.set_tcp_nodelay(true);
-    server_.set_keep_alive_max_count(1'000'000'000);
-    server_.set_keep_alive_timeout(2);
-    server_.set_payload_max_length(options_.max_body_bytes);
-    // Of the default pool's 8 threads nobody sees the queue; of ours a request's arrival does.
-    server_.new_task_queue = [this] { return new ConnectionThreads(options_.threads, EndExchange); };
-    // The default, SO_REUSEPORT, lets a second server share a port that is taken.
-    server_.set_socket_options([this](int socket) {
-      const int yes = 1;
-      setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-      listening_socket_ = socket;
-    });
-
-    server_.set_pre_routing_handler([](const httplib::Request&, httplib::Response&) {
-      EndExchange();
-      t_exchange.arrival = ConnectionThreads::ArrivalOfThisRequest();
-      return httplib::Server::HandlerResponse::Unhandled;
-    });
-    server_.set_logger([](const httplib::Request&, const httplib::Response&) { EndExchange(); });
-    server_.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
-      Respond(ErrorReply(500, "internal error"), response);
-    });
-
-    server_.Post("/classify", [this](const httplib::Request& request, httplib::Response& response,
-                                     const httplib::ContentReader& read) { Classify(request, response, read); });
-    AllowOnly("POST", "/classify");
-    server_.Get("/healthz", [](const httplib::Request&, httplib::Response& response) {
-      response.set_content(R"({"status":"ok"})", kJson);
-    });
-    server_.Get("/statsz", [this](const httplib::Request&, httplib::Response& response) {
-      response.set_content(StatszJson(*recorder_), kJson);
-    });
-    if (options_.allow_fault_control) {
-      server_.Post("/faultz", [this](const httplib::Request& request, httplib::Response& response) {
-        ControlFaults(request, response);
-      });
-    }
-  }
-
-  int Bind() {
-    const int port = options_.port == 0                                 ? server_.bind_to_any_port("127.0.0.1")
-                     : server_.bind_to_port("127.0.0.1", options_.port) ? options_.port
-                                                                        : -1;
-    if (port <= 0) throw std::runtime_error("cannot listen on 127.0.0.1:" + std::to_string(options_.port));
-    // cpp-httplib has room for 5 connections that are not accepted yet; one more waits a second for its SYN to be
-    // resent.
-    listen(listening_socket_, 512);
-    return port;
-  }
-  void Run() {
-    server_.listen_after_bind();
-    has_ended_ = true;
-  }
-  void Stop() {
-    // cpp-httplib ignores a stop that comes before it runs.
-    while (!server_.is_running() && !has_ended_) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    server_.stop();
-  }
-
- private:
-  static void Send(const Reply& reply, httplib::Response& response) {
-    response.status = reply.status;
-    response.set_content(reply.json, kJson);
-  }
-
-  void Classify(const httplib::Request& http, httplib::Response& response, const httplib::ContentReader& read) {
-    const std::string traceparent = http.get_header_value("traceparent");
-    pitot::Request& request = t_exchange.request;
-    request = pitot::Request::Begin("/classify", traceparent.c_str(), t_exchange.arrival);
-    request.Stage("receive");
-    request.SetLabel("model", options_.model.c_str());
-    const uint64_t id = request.id() != 0 ? request.id() : UnrecordedId();
-    response.set_header("x-request-id", RequestIdText(id));
-
-    std::string body;
-    const std::optional<Reply> refusal = Receive(http, read, &body);
-    Respond(refusal ? *refusal : handler_->Handle(body, request, id), response);
-  }
-
-  // Reads the body; returns the reply if it cannot be used.
-  std::optional<Reply> Receive(const httplib::Request& http, const httplib::ContentReader& read, std::string* body) {
-    PITOT_SCOPE("receive");
-    if (!http.has_header("Content-Length") && !http.has_header("Transfer-Encoding")) {
-      return ErrorReply(411, "send Content-Length");
-    }
-    // cpp-httplib checks the limit against Content-Length only. What is too much is read all the same: the next request
-    // of the connection begins behind it.
-    bool is_too_large = http.get_header_value<uint64_t>("Content-Length") > options_.max_body_bytes;
-    const bool is_complete = read([&](const char* data, size_t size) {
-      is_too_large = is_too_large || body->size() + size > options_.max_body_bytes;
-      if (!is_too_large) body->append(data, size);
-      return true;
-    });
-    if (is_too_large) return ErrorReply(413, "the limit is " + std::to_string(options_.max_body_bytes) + " bytes");
-    if (!is_complete) return ErrorReply(400, "the body ended early");
-    return std::nullopt;
-  }
-
-  static void Respond(const Reply& reply, httplib::Response& response) {
-    t_exchange.request.SetLabel("status", std::to_string(reply.status).c_str());
-    t_exchange.outcome = reply.outcome;
-    Send(reply, response);
-  }
-
-  void AllowOnly(const std::string& method, const char* path) {
-    const auto refuse = [method](const httplib::Request&, httplib::Response& response) {
-      response.set_header("Allow", method);
-      Send(ErrorReply(405, "use " + method), response);
-    };
-    server_.Get(path, refuse).Put(path, refuse).Patch(path, refuse).Delete(path, refuse).Options(path, refuse);
-  }
-
-  void ControlFaults(const httplib::Request& request, httplib::Response& response) try {
-    const nlohmann::json command = nlohmann::json::parse(request.body);
-    if (command.contains("faults")) {
-      std::vector<Fault> faults;
-      for (const nlohmann::json& text : command["faults"]) faults.push_back(ParseFault(text.get<std::string>()));
-      faults_->SetFaults(faults);
-    }
-    if (command.contains("active")) faults_->SetActive(command["active"].get<bool>());
-    nlohmann::json names = nlohmann::json::array();
-    for (const Fault& fault : faults_->faults()) names.push_back(FaultName(fault.kind));
-    response.set_content(nlohmann::json{{"active", faults_->is_active()}, {"faults", names}}.dump(), kJson);
-  } catch (const std::exception& error) {
-    Send(ErrorReply(400, error.what()), response);
-  }
-
-  const HttpOptions options_;
-  ClassifyHandler* const handler_;
-  Faults* const faults_;
-  const pitot::Recorder* const recorder_;
-  httplib::Server server_;
-  int listening_socket_ = -1;
-  std::atomic<bool> has_ended_{false};
-};
+using server_common::Exchange;
+using server_common::HttpListener;
 
 HttpServer::HttpServer(const HttpOptions& options, ClassifyHandler* handler, Faults* faults,
                        const pitot::Recorder* recorder)
-    : routes_(std::make_unique<Routes>(options, handler, faults, recorder)) {}
-HttpServer::~HttpServer() = default;
-int HttpServer::Bind() { return routes_->Bind(); }
-void HttpServer::Run() { routes_->Run(); }
-void HttpServer::Stop() { routes_->Stop(); }
+    : handler_(handler), listener_(options, faults, recorder) {
+  listener_.server().Post("/classify", [this](const httplib::Request& http, httplib::Response& response,
+                                              const httplib::ContentReader& read) {
+    Exchange& exchange = listener_.Begin("/classify", http, response);
+    std::string body;
+    const std::optional<Reply> refusal = listener_.Receive(http, read, &body);
+    HttpListener::Respond(refusal ? *refusal : handler_->Handle(body, exchange.request, exchange.id), response);
+  });
+  listener_.AllowOnly("POST", "/classify");
+}
 
 }  // namespace image_server

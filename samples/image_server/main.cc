@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // image_server: classifies JPEGs over HTTP with a ResNet-50, and records itself with Pitot. What a server does to be
-// recorded is in three places: here (start the recorder, say what is worth an incident), http_server.cc and classify.cc
-// (a request from arrival to response), batcher.cc (queue, batch, workers).
-#include <pthread.h>
-#include <signal.h>
-
+// recorded is in three places: here (start the recorder, say what is worth an incident),
+// server_common/http_listener.cc and classify.cc (a request from arrival to response), batcher.cc (queue, batch,
+// workers).
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -25,6 +22,7 @@
 #include "pitot/collect/nvtx.h"
 #include "pitot/collect/torch.h"
 #include "pitot/pitot.h"
+#include "server_common/process.h"
 
 namespace image_server {
 namespace {
@@ -86,16 +84,6 @@ pitot::Recorder StartRecorder(const Options& options) {
   return recorder;
 }
 
-// The file is complete whenever it is there.
-void WritePortFile(const std::string& name, int port) {
-  const std::string temporary = name + ".tmp";
-  std::FILE* const file = std::fopen(temporary.c_str(), "w");
-  const bool is_written = file != nullptr && std::fprintf(file, "%d\n", port) > 0;
-  if (file == nullptr || std::fclose(file) != 0 || !is_written || std::rename(temporary.c_str(), name.c_str()) != 0) {
-    throw std::runtime_error("cannot write --port-file " + name);
-  }
-}
-
 Batcher::Stretch StretchOf(Faults* faults, uint64_t normal_ns) {
   return {[faults](uint64_t delay_ns) { return faults->BatchDelayNs(delay_ns); },
           [faults, normal_ns](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
@@ -109,13 +97,7 @@ Batcher::Stretch StretchOf(Faults* faults, uint64_t normal_ns) {
 
 int Main(int argc, char** argv) {
   Options options = ParseOptions(argc, argv);
-
-  // Every thread leaves these to the sigwait below. Blocked before the first thread, Pitot's included, is started.
-  sigset_t stop_signals;
-  sigemptyset(&stop_signals);
-  sigaddset(&stop_signals, SIGTERM);
-  sigaddset(&stop_signals, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &stop_signals, nullptr);
+  server_common::BlockStopSignals();
 
   pitot::Recorder recorder = options.record ? StartRecorder(options) : pitot::Recorder();
 
@@ -133,14 +115,13 @@ int Main(int argc, char** argv) {
   HttpServer server(options.http, &handler, &faults, &recorder);
 
   const int port = server.Bind();  // from here on connections are kept for Run
-  if (!options.port_file.empty()) WritePortFile(options.port_file, port);
+  if (!options.port_file.empty()) server_common::WritePortFile(options.port_file, port);
   std::printf("listening on 127.0.0.1:%d\n", port);
   std::fflush(stdout);
   faults.Start();
   std::thread serving([&] { server.Run(); });
 
-  int signal = 0;
-  sigwait(&stop_signals, &signal);
+  server_common::WaitForStopSignal();
   std::printf("stopping\n");
   std::fflush(stdout);
   server.Stop();

@@ -1,37 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load_generator/load.h"
 
-#include <sys/prctl.h>
-#include <time.h>
-
 #include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <deque>
 #include <iterator>
 #include <random>
-#include <stdexcept>
 #include <thread>
 
 #include <httplib.h>  // compiled with `pkg-config --cflags cpp-httplib`: without, its classes have another layout
 
 #include "load_generator/jpeg_maker.h"
+#include "load_generator/pacing.h"
 
 namespace load_generator {
 namespace {
 
 constexpr size_t kPictures = 16;
-
-uint64_t MonotonicNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-}
-
-void SleepUntil(uint64_t ns) {
-  const timespec until{static_cast<time_t>(ns / 1'000'000'000u), static_cast<long>(ns % 1'000'000'000u)};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr) == EINTR) {}
-}
 
 struct Pictures {
   std::vector<std::string> normal, big;
@@ -84,38 +71,23 @@ class Connection {
   std::mt19937_64 random_;
 };
 
-void CheckServer(const Options& options) {
-  httplib::Client client(options.host, options.port);
-  client.set_connection_timeout(5);
-  const httplib::Result result = client.Get("/healthz");
-  if (!result || result->status != 200) {
-    throw std::runtime_error("no healthy server on " + options.host + ":" + std::to_string(options.port));
-  }
-}
-
-// Each connection takes the next arrival as soon as it is free and sends it at its time, or at once if that has passed.
 std::vector<Sample> SendOpenLoop(const Options& options, const Pictures& pictures, uint64_t begin_ns) {
   std::vector<Sample> samples;
+  std::vector<uint64_t> at_ns;
   for (const Arrival& arrival : DrawArrivals(options.arrivals)) {
     Sample sample;
     sample.intended_ns = begin_ns + arrival.at_ns;
     sample.is_big = arrival.is_big;
     sample.is_burst = arrival.is_burst;
+    at_ns.push_back(sample.intended_ns);
     samples.push_back(std::move(sample));
   }
-  std::atomic<size_t> next{0};
-  std::vector<std::thread> threads;
+  std::deque<Connection> connections;
   for (size_t i = 0; i < options.concurrency; ++i) {
-    threads.emplace_back([&, i] {
-      prctl(PR_SET_TIMERSLACK, 1);  // ns; the default lets every sleep end 50 us late
-      Connection connection(options, &pictures, options.arrivals.seed + i);
-      for (size_t at = next++; at < samples.size(); at = next++) {
-        SleepUntil(samples[at].intended_ns);
-        connection.Send(&samples[at]);
-      }
-    });
+    connections.emplace_back(options, &pictures, options.arrivals.seed + i);
   }
-  for (std::thread& thread : threads) thread.join();
+  SendAtTheirTimes(at_ns, options.concurrency,
+                   [&](size_t connection, size_t at) { connections[connection].Send(&samples[at]); });
   return samples;
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// load_generator: loads an image server on this machine and says how long its requests took, seen from outside.
+// load_generator: loads an image server or a decode server on this machine and says how long its requests took, seen
+// from outside.
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
 #include <string>
 
+#include "load_generator/generate.h"
+#include "load_generator/generate_results.h"
 #include "load_generator/load.h"
 #include "load_generator/options.h"
 #include "load_generator/results.h"
@@ -21,9 +24,21 @@ void WriteFile(const std::string& name, const std::string& text) {
   if (!is_written || !is_closed) throw std::runtime_error("cannot write " + name);
 }
 
+int Generate(const Options& options) {
+  const GenerateRun run = SendPrompts(options);
+  if (!options.json_file.empty()) WriteFile(options.json_file, ToJson(options, run) + "\n");
+  if (!options.fault_log.empty()) WriteFile(options.fault_log, ToFaultLog(options, run));
+  std::fputs(ToText(run).c_str(), options.json_file == "-" ? stderr : stdout);
+  for (const GenerateSample& sample : run.samples) {
+    if (sample.is_ok()) return 0;
+  }
+  throw std::runtime_error("no request was answered with all its tokens");
+}
+
 // Fails when no request was answered as it should be.
 int Main(int argc, char** argv) {
   const Options options = ParseOptions(argc, argv);
+  if (options.is_generating) return Generate(options);
   const Run run = SendLoad(options);
   if (!options.json_file.empty()) WriteFile(options.json_file, ToJson(options, run) + "\n");
   if (!options.fault_log.empty()) WriteFile(options.fault_log, ToFaultLog(options, run));

@@ -26,7 +26,8 @@ Options ParseOptions(int argc, char** argv) {
   double duration_s = arrivals.duration_s;
 
   CLI::App app(
-      "Sends JPEGs that it makes itself to an image server on this machine and measures latency from outside.");
+      "Sends JPEGs that it makes itself to an image server on this machine, or prompts to a decode server, and "
+      "measures latency from outside.");
   app.get_formatter()->column_width(34);
   app.option_defaults()->always_capture_default();
   app.add_option("--port", options.port, "The server's port")->required()->check(CLI::Range(1, 65535));
@@ -38,7 +39,7 @@ Options ParseOptions(int argc, char** argv) {
                  "File for a JSON line for each request of a burst or of a big picture");
   app.add_option("--slowest", options.slowest, "How many requests to list in it, slowest first");
   app.add_flag("--list-latencies", options.list_latencies, "List every latency in it, in order of arrival");
-  app.add_option("--seed", arrivals.seed, "Of arrivals and pictures");
+  app.add_option("--seed", arrivals.seed, "Of arrivals, pictures and lengths");
 
   auto* const load = "Load";
   app.add_option("--rate", arrivals.rate, "Arrivals a second, Poisson")->check(CLI::PositiveNumber)->group(load);
@@ -54,10 +55,28 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--image-size", options.image_size, "Side of the pictures")
       ->check(CLI::Range(8, 8192))
       ->group(pictures);
-  app.add_option("--big-share", arrivals.big_share, "Share of requests with a big picture")
+  app.add_option("--big-share", arrivals.big_share, "Share of requests with a big picture, or a long prompt")
       ->check(CLI::Range(0.0, 1.0))
       ->group(pictures);
   app.add_option("--big-size", options.big_size, "Side of those")->check(CLI::Range(8, 8192))->group(pictures);
+
+  auto* const text = "Text";
+  app.add_flag("--generate", options.is_generating, "Send prompts to /generate in place of pictures; open loop")
+      ->group(text);
+  app.add_option("--prompt-mean", options.prompt.mean, "Tokens of a prompt, log-normal")
+      ->check(CLI::PositiveNumber)
+      ->group(text);
+  app.add_option("--prompt-max", options.prompt.most, "At most")->check(CLI::PositiveNumber)->group(text);
+  app.add_option("--output-mean", options.output.mean, "Tokens to generate, log-normal")
+      ->check(CLI::PositiveNumber)
+      ->group(text);
+  app.add_option("--output-max", options.output.most, "At most")->check(CLI::PositiveNumber)->group(text);
+  app.add_option("--long-prompt", options.long_prompt, "Tokens of the prompts that --big-share is the share of")
+      ->check(CLI::PositiveNumber)
+      ->group(text);
+  app.add_option("--cancel-share", options.cancel_share, "Share of requests whose client leaves half-way")
+      ->check(CLI::Range(0.0, 1.0))
+      ->group(text);
 
   try {
     app.parse(argc, argv);
@@ -65,6 +84,9 @@ Options ParseOptions(int argc, char** argv) {
     if (!IsLoopback(options.host)) {
       throw CLI::ValidationError("--host",
                                  options.host + " is not a loopback address: this tool loads this machine only");
+    }
+    if (options.is_generating && options.is_closed_loop) {
+      throw CLI::ValidationError("--generate", "there is no --closed loop of it");
     }
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error) == 0 ? 0 : 2);

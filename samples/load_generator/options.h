@@ -9,6 +9,7 @@
 #include <string>
 
 #include "load_generator/arrivals.h"
+#include "load_generator/lengths.h"
 
 namespace load_generator {
 
@@ -25,6 +26,14 @@ struct Options {
   int big_size = 1024;
   size_t slowest = 20;
   bool list_latencies = false;
+
+  // Text generation in place of pictures.
+  bool is_generating = false;
+  LengthOptions prompt{.mean = 48, .most = 192};
+  LengthOptions output{.mean = 24, .most = 96};
+  size_t long_prompt = 384;  // length of what arrivals.big_share is the share of
+  double cancel_share = 0;   // share of requests whose client leaves half-way
+
   std::string json_file;
   std::string fault_log;
 };

@@ -4,8 +4,13 @@
 #include <random>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "load_generator/arrivals.h"
+#include "load_generator/generate.h"
+#include "load_generator/generate_results.h"
 #include "load_generator/jpeg_maker.h"
+#include "load_generator/lengths.h"
 #include "load_generator/percentile.h"
 #include "load_generator/results.h"
 
@@ -131,6 +136,67 @@ TEST_CASE("the fault log names the requests of bursts and of big pictures that a
         "\n"
         R"({"time_ns":9,"request":"00000000000000cc","fault":"bigger_input","injected_ns":0,"pixels":10000})"
         "\n");
+}
+
+TEST_CASE("lengths scatter around their mean and end at the most", "[lengths]") {
+  const LengthOptions options{.mean = 50, .sigma = 0.7, .most = 400};
+  const std::vector<size_t> lengths = DrawLengths(options, 10'000, 1);
+
+  double sum = 0;
+  for (const size_t length : lengths) sum += static_cast<double>(length);
+  CHECK(sum / 10'000 == Approx(50).epsilon(0.05));
+  CHECK(*std::min_element(lengths.begin(), lengths.end()) >= 1);
+  CHECK(*std::max_element(lengths.begin(), lengths.end()) <= 400);
+  CHECK(DrawLengths(options, 10'000, 1) == lengths);
+  CHECK(DrawLengths(options, 10'000, 2) != lengths);
+}
+
+TEST_CASE("prompts are the same for a seed, long and left at their shares", "[prompts]") {
+  load_generator::Options options;
+  options.arrivals.rate = 100;
+  options.arrivals.big_share = 0.2;
+  options.cancel_share = 0.1;
+
+  const std::vector<GenerateSample> samples = DrawPrompts(options), again = DrawPrompts(options);
+
+  REQUIRE(samples.size() == again.size());
+  double count = 0, are_long = 0, leave = 0;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    CHECK(samples[i].prompt_length == again[i].prompt_length);
+    CHECK(samples[i].max_tokens == again[i].max_tokens);
+    CHECK((samples[i].prompt_length == options.long_prompt) == samples[i].is_long);
+    ++count, are_long += samples[i].is_long, leave += samples[i].leaves_half_way;
+  }
+  CHECK(are_long / count == Approx(0.2).margin(0.03));
+  CHECK(leave / count == Approx(0.1).margin(0.03));
+}
+
+TEST_CASE("times of prompts are of requests that got all their tokens after the warm-up", "[results]") {
+  load_generator::GenerateRun run;
+  run.measured_from_ns = 1'000'000'000, run.end_ns = 2'000'000'000;
+  run.samples.resize(4);
+  for (GenerateSample& sample : run.samples) {
+    sample.intended_ns = sample.sent_ns = 1'100'000'000;
+    sample.status = 200, sample.max_tokens = 3;
+    sample.token_ns = {1'110'000'000, 1'113'000'000, 1'120'000'000};
+    sample.done_ns = 1'121'000'000;
+  }
+  run.samples[1].intended_ns = 900'000'000;  // before
+  run.samples[2].token_ns.pop_back();        // not all
+  run.samples[3].error = "out of memory";
+
+  const nlohmann::json json = nlohmann::json::parse(ToJson({}, run));
+
+  CHECK(json["requests"]["sent"] == 3);
+  CHECK(json["requests"]["ok"] == 1);
+  CHECK(json["requests"]["errors"] == nlohmann::json{{"out of memory", 1}});
+  CHECK(json["ttft_ms"]["p50"] == Approx(10));
+  CHECK(json["gap_ms"]["count"] == 2);
+  CHECK(json["gap_ms"]["max"] == Approx(7));
+  CHECK(json["longest_gap_ms"]["p50"] == Approx(7));
+  CHECK(json["total_ms"]["max"] == Approx(21));
+  CHECK(json["tokens_per_s"] == Approx(3));
+  CHECK(json["slowest"].size() == 3);
 }
 
 TEST_CASE("pictures are the same for a seed and differ between seeds", "[jpeg]") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/fault_log.h"
+#include "server_common/fault_log.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <system_error>
 
-namespace image_server {
+namespace server_common {
 
 std::string RequestIdText(uint64_t id) {
   char text[17];
@@ -39,4 +39,4 @@ void FaultLog::Write(uint64_t time_ns, uint64_t request, const char* fault, uint
   }
 }
 
-}  // namespace image_server
+}  // namespace server_common

@@ -2,8 +2,8 @@
 //
 // The threads on which cpp-httplib serves connections, one connection each for as long as it is open. Unlike its own
 // pool this one knows when a connection was accepted, so that the time it waited for a thread is not lost.
-#ifndef SAMPLES_IMAGE_SERVER_CONNECTION_THREADS_H_
-#define SAMPLES_IMAGE_SERVER_CONNECTION_THREADS_H_
+#ifndef SAMPLES_SERVER_COMMON_CONNECTION_THREADS_H_
+#define SAMPLES_SERVER_COMMON_CONNECTION_THREADS_H_
 
 #include <condition_variable>
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 #include "pitot/request.h"
 
-namespace image_server {
+namespace server_common {
 
 class ConnectionThreads : public httplib::TaskQueue {
  public:
@@ -46,6 +46,6 @@ class ConnectionThreads : public httplib::TaskQueue {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace image_server
+}  // namespace server_common
 
-#endif  // SAMPLES_IMAGE_SERVER_CONNECTION_THREADS_H_
+#endif  // SAMPLES_SERVER_COMMON_CONNECTION_THREADS_H_

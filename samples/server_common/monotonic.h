@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CLOCK_MONOTONIC in ns: the clock of the fault log and of the load generator's results.
-#ifndef SAMPLES_IMAGE_SERVER_MONOTONIC_H_
-#define SAMPLES_IMAGE_SERVER_MONOTONIC_H_
+#ifndef SAMPLES_SERVER_COMMON_MONOTONIC_H_
+#define SAMPLES_SERVER_COMMON_MONOTONIC_H_
 
 #include <time.h>
 
 #include <cstdint>
 
-namespace image_server {
+namespace server_common {
 
 inline uint64_t MonotonicNs() {
   timespec now{};
@@ -16,6 +16,6 @@ inline uint64_t MonotonicNs() {
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 
-}  // namespace image_server
+}  // namespace server_common
 
-#endif  // SAMPLES_IMAGE_SERVER_MONOTONIC_H_
+#endif  // SAMPLES_SERVER_COMMON_MONOTONIC_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/statsz.h"
+#include "server_common/statsz.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace image_server {
+namespace server_common {
 namespace {
 
 uint64_t ResidentBytes() {
@@ -74,4 +74,4 @@ std::string StatszJson(const pitot::Recorder& recorder) {
   return nlohmann::json{{"recorder", RecorderJson(recorder)}, {"process", ProcessJson()}}.dump();
 }
 
-}  // namespace image_server
+}  // namespace server_common

@@ -3,13 +3,13 @@
 // What was really injected, one JSON object a line:
 //   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234}
 // time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it.
-#ifndef SAMPLES_IMAGE_SERVER_FAULT_LOG_H_
-#define SAMPLES_IMAGE_SERVER_FAULT_LOG_H_
+#ifndef SAMPLES_SERVER_COMMON_FAULT_LOG_H_
+#define SAMPLES_SERVER_COMMON_FAULT_LOG_H_
 
 #include <cstdint>
 #include <string>
 
-namespace image_server {
+namespace server_common {
 
 // 16 hexadecimal digits, as in the header x-request-id.
 std::string RequestIdText(uint64_t id);
@@ -30,6 +30,6 @@ class FaultLog {
   int file_ = -1;
 };
 
-}  // namespace image_server
+}  // namespace server_common
 
-#endif  // SAMPLES_IMAGE_SERVER_FAULT_LOG_H_
+#endif  // SAMPLES_SERVER_COMMON_FAULT_LOG_H_

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "image_server/connection_threads.h"
+#include "server_common/connection_threads.h"
 
 #include <string>
 #include <utility>
 
-namespace image_server {
+namespace server_common {
 namespace {
 
 // Ticks that this thread's connection waited; taken by its first request.
@@ -54,4 +54,4 @@ void ConnectionThreads::Work(size_t number) {
   }
 }
 
-}  // namespace image_server
+}  // namespace server_common

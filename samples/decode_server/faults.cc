@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "decode_server/faults.h"
+
+#include <string>
+#include <utility>
+
+namespace decode_server {
+namespace {
+
+using server_common::FaultKindInfo;
+using server_common::MonotonicNs;
+
+// By FaultKind.
+constexpr FaultKindInfo kKinds[kFaultKinds] = {
+    {"slow_tokenizer_spin", {"dose_ms"}},     {"slow_tokenizer_sleep", {"dose_ms"}},       {"lock_held", {"dose_ms"}},
+    {"long_prompt", {"dose_tokens"}},         {"kv_pressure", {"dose_ms", "dose_tokens"}}, {"big_tensor", {"dose_mib"}},
+    {"cpu_spinners", {"dose_ms", "threads"}},
+};
+
+const char kHolder[] = ",\"role\":\"holder\"";
+
+std::string WaiterFor(uint64_t holder) {
+  return ",\"role\":\"waiter\",\"holder\":\"" + server_common::RequestIdText(holder) + "\"";
+}
+
+}  // namespace
+
+Fault ParseFault(std::string_view text) { return server_common::ParseFault(kKinds, text); }
+
+Faults::Faults(const FaultOptions& options) : FaultSchedule(kKinds, options) {}
+
+void Faults::InTokenizer(uint64_t request) {
+  Inject(kSlowTokenizerSpin, request,
+         [](const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); });
+  Inject(kSlowTokenizerSleep, request, [](const Fault& fault) { server_common::SleepFor(fault.dose_ns); });
+}
+
+void Faults::InCache(uint64_t request) { cache_lock_.Pass(this, kLockHeld, request); }
+
+void Faults::InHandler(uint64_t request) {
+  spinners_.MayBegin(this, kCpuSpinners, request);
+  Fault fault;
+  const uint64_t now_ns = MonotonicNs();
+  if (now_ns < kv_taken_until_ns_ || !Draw(kKvPressure, &fault)) return;  // one at a time
+  kv_taken_by_ = request;
+  kv_tokens_taken_ = fault.dose_tokens;
+  kv_taken_until_ns_ = now_ns + fault.dose_ns;
+  log().Write(now_ns, request, NameOf(kKvPressure), fault.dose_ns, kHolder);
+}
+
+size_t Faults::PromptTokens() {
+  Fault fault;
+  return Draw(kLongPrompt, &fault) ? static_cast<size_t>(fault.dose_tokens) : 0;
+}
+
+size_t Faults::KvTokensTaken() const { return MonotonicNs() < kv_taken_until_ns_ ? kv_tokens_taken_.load() : 0; }
+
+Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> allocate) {
+  Scheduler::Experiment experiment;
+  experiment.kv_tokens_taken = [this] { return KvTokensTaken(); };
+  experiment.on_held_back = [this](uint64_t request, uint64_t from_ns, uint64_t until_ns) {
+    log().Write(from_ns, request, NameOf(kKvPressure), until_ns - from_ns, WaiterFor(kv_taken_by_));
+  };
+  experiment.before_iteration = [this, allocate = std::move(allocate)](std::span<const uint64_t> requests) {
+    Fault fault;
+    if (!Draw(kBigTensor, &fault)) return;
+    const uint64_t begin_ns = MonotonicNs();
+    allocate(fault.dose_bytes);
+    const uint64_t took_ns = MonotonicNs() - begin_ns;
+    for (const uint64_t request : requests) log().Write(begin_ns, request, NameOf(kBigTensor), took_ns);
+  };
+  experiment.on_unchunked = [this](uint64_t request, std::span<const uint64_t> others, uint64_t from_ns,
+                                   uint64_t until_ns) {
+    log().Write(from_ns, request, NameOf(kLongPrompt), until_ns - from_ns, kHolder);
+    for (const uint64_t other : others) {
+      log().Write(from_ns, other, NameOf(kLongPrompt), until_ns - from_ns, WaiterFor(request));
+    }
+  };
+  return experiment;
+}
+
+}  // namespace decode_server

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Faults on purpose: what makes servers of language models slow, injected into a share of the requests, with a record
+// of what was really done to which one. A server of yours has no such file; it has the faults.
+#ifndef SAMPLES_DECODE_SERVER_FAULTS_H_
+#define SAMPLES_DECODE_SERVER_FAULTS_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "decode_server/scheduler.h"
+#include "server_common/fault_doses.h"
+#include "server_common/fault_schedule.h"
+
+namespace decode_server {
+
+using server_common::Fault;
+using server_common::FaultOptions;
+
+enum FaultKind : size_t {
+  kSlowTokenizerSpin,   // the tokenizer burns CPU
+  kSlowTokenizerSleep,  // the tokenizer sleeps
+  kLockHeld,            // the request keeps a lock that every request takes
+  kLongPrompt,          // the request has a long prompt, which is prefilled in one piece
+  kKvPressure,          // room in the KV cache is gone for a while
+  kBigTensor,           // an iteration allocates, fills and frees a big tensor
+  kCpuSpinners,         // other threads burn CPU
+};
+inline constexpr size_t kFaultKinds = 7;
+
+// As server_common::ParseFault, of these.
+Fault ParseFault(std::string_view text);
+
+// Threads: any.
+class Faults : public server_common::FaultSchedule {
+ public:
+  // Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is given twice.
+  explicit Faults(const FaultOptions& options);
+
+  // Where the server lets faults happen. `request` is the id that the log gets.
+  void InTokenizer(uint64_t request);  // slow_tokenizer_spin, slow_tokenizer_sleep
+  void InCache(uint64_t request);      // lock_held; stands for the look-up in a cache that all requests share
+  void InHandler(uint64_t request);    // kv_pressure, cpu_spinners
+  // long_prompt: how many tokens the request's prompt has; 0: as many as it has.
+  size_t PromptTokens();
+
+  // What the scheduler does for kv_pressure, long_prompt and big_tensor. `allocate` takes, fills and frees that many
+  // bytes of the model's device. Valid as long as this.
+  Scheduler::Experiment ForScheduler(std::function<void(uint64_t bytes)> allocate);
+
+ private:
+  size_t KvTokensTaken() const;
+
+  server_common::HeldLock cache_lock_{"prefix cache"};
+  server_common::Spinners spinners_;
+  // kv_pressure: whose fault it is, until when, and how much.
+  std::atomic<uint64_t> kv_taken_by_{0};
+  std::atomic<uint64_t> kv_taken_until_ns_{0};
+  std::atomic<uint64_t> kv_tokens_taken_{0};
+};
+
+}  // namespace decode_server
+
+#endif  // SAMPLES_DECODE_SERVER_FAULTS_H_

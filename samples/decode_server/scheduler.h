@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Continuous batching: one thread runs iterations of the model. An iteration makes the next token of every request that
+// runs, and takes up to so many tokens of the prompts of those that have just joined. Requests join and leave between
+// iterations, in the order of their arrival, as far as there are places in the batch and room in the KV cache: each
+// reserves what it may need at most, so that none that runs has to be put back.
+//
+// What Pitot learns here: the queue (Enqueue, Join), each iteration as a batch with its members (Batch), each request's
+// stages "queue", "kv cache" (it is next, and waits for room), "prefill", "decode" and "respond", its output tokens
+// (Emit), and how full the KV cache is (a counter).
+#ifndef SAMPLES_DECODE_SERVER_SCHEDULER_H_
+#define SAMPLES_DECODE_SERVER_SCHEDULER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "decode_server/token_stream.h"
+#include "pitot/request.h"
+#include "pitot/wait.h"
+#include "server_common/monotonic.h"
+
+namespace decode_server {
+
+struct SchedulerOptions {
+  size_t max_batch = 8;       // requests that run at a time
+  size_t kv_tokens = 2048;    // room in the KV cache
+  size_t max_queue = 32;      // requests that wait; more are refused
+  size_t prefill_chunk = 64;  // tokens of prompts in one iteration
+};
+
+struct Sampling {
+  float temperature = 0;  // 0: the likeliest token
+  uint64_t seed = 0;
+};
+
+// One request on its way through the scheduler.
+struct Job {
+  std::vector<int32_t> prompt;
+  size_t max_tokens = 1;
+  Sampling sampling;
+  bool is_chunked = true;   // false: its whole prompt in one iteration, by itself, whatever that does to the others
+  uint64_t request_id = 0;  // as the client knows it
+  std::shared_ptr<TokenStream> stream;
+};
+
+// A request's part of an iteration: `tokens` enter its slot of the KV cache, behind the `position` that are there.
+struct Slice {
+  size_t slot = 0;
+  size_t position = 0;
+  std::span<const int32_t> tokens;
+  bool wants_token = false;  // the one that follows the last of `tokens`
+  Sampling sampling;
+};
+
+enum class Admission : uint8_t { kQueued, kQueueFull, kNeverFits };
+
+class Scheduler {
+ public:
+  // Runs one iteration: returns for each slice the token that follows, anything where none is wanted; calls Submitted()
+  // of `batch` once all work is launched. Slots are less than max_batch.
+  using Model = std::function<std::vector<int32_t>(std::span<const Slice> slices, pitot::Batch& batch)>;
+  using Clock = std::function<uint64_t()>;  // ns
+
+  // Lets an experiment disturb it, and tells it whom that struck.
+  struct Experiment {
+    // How much room in the KV cache there is not, now; that a request had to wait for room only because of it.
+    std::function<size_t()> kv_tokens_taken;
+    std::function<void(uint64_t request, uint64_t from_ns, uint64_t until_ns)> on_held_back;
+    // On the scheduler's thread, before the model runs for these.
+    std::function<void(std::span<const uint64_t> requests)> before_iteration;
+    // That the prompt of `request`, which is not chunked, was taken in this time, and the others of the iteration had
+    // to wait for it.
+    std::function<void(uint64_t request, std::span<const uint64_t> others, uint64_t from_ns, uint64_t until_ns)>
+        on_unchunked;
+  };
+
+  Scheduler(const SchedulerOptions& options, Model model, Experiment experiment = {},
+            Clock clock = server_common::MonotonicNs);
+  // Stops.
+  ~Scheduler();
+  Scheduler(const Scheduler&) = delete;
+  Scheduler& operator=(const Scheduler&) = delete;
+
+  // Queues the job of `request`. Unless the result is kQueued it is not taken: shed the request, or refuse it.
+  // Threads: any.
+  Admission Submit(Job job, pitot::Request& request);
+
+  // Runs one iteration, if a request runs or can join; returns whether one did. For Start's thread, or a test's.
+  bool Step();
+
+  // Starts the thread.
+  void Start();
+  // Runs what is queued, then ends the thread. Idempotent.
+  void Stop();
+
+ private:
+  struct Entry {
+    Job job;
+    pitot::Token token;              // stands for the request on this thread
+    size_t slot = 0;                 // of the KV cache
+    size_t prefilled = 0;            // tokens of the prompt that are in the KV cache
+    size_t made = 0;                 // output tokens
+    int32_t last = 0;                // of those
+    bool is_first_for_room = false;  // next to join, and waits for room
+    uint64_t held_back_ns = 0;       // since when it waits only because of kv_tokens_taken; 0: not
+    bool is_over = false;
+
+    size_t room() const { return job.prompt.size() + job.max_tokens; }
+    bool is_decoding() const { return prefilled == job.prompt.size(); }
+    size_t cached() const { return prefilled + (made > 0 ? made - 1 : 0); }
+  };
+  struct Part {
+    Entry* entry;
+    Slice slice;
+  };
+
+  void Work();
+  void DropCancelled();
+  void Admit();
+  bool HasRoomFor(Entry& entry, size_t taken);
+  std::vector<Part> Plan();
+  void RunIteration();
+  void RunParts(std::span<const Part> parts, pitot::Batch& batch);
+  void Deliver(const Part& part, int32_t token);
+  void Remove();
+
+  const SchedulerOptions options_;
+  const Model model_;
+  const Experiment experiment_;
+  const Clock clock_;
+
+  pitot::Mutex mutex_{"decode queue"};
+  pitot::ConditionVariable work_arrived_{"decode work"};
+  // Guarded by mutex_.
+  std::deque<Entry> queue_;
+  bool has_arrived_ = false;  // something in it that Admit has not looked at
+  bool is_stopping_ = false;
+
+  // Only the thread that calls Step. In order of arrival.
+  std::list<Entry> running_;
+  std::vector<bool> is_slot_used_;
+  size_t kv_reserved_ = 0;
+
+  std::thread thread_;
+};
+
+}  // namespace decode_server
+
+#endif  // SAMPLES_DECODE_SERVER_SCHEDULER_H_

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server_common/fault_doses.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "pitot/trace.h"
+
+namespace server_common {
+namespace {
+
+constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for the lock is not logged
+
+}  // namespace
+
+void SpinUntil(uint64_t end_ns) {
+  while (MonotonicNs() < end_ns) {}
+}
+
+void SleepFor(uint64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
+
+void TouchColdMemory(uint64_t bytes) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return;
+  madvise(memory, bytes, MADV_NOHUGEPAGE);  // one fault a page
+  for (uint64_t at = 0; at < bytes; at += 4096) static_cast<volatile char*>(memory)[at] = 1;
+  munmap(memory, bytes);
+}
+
+void WriteAndSync(const std::string& directory, uint64_t bytes) {
+  PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{});
+  std::string name = directory + "/sample_server_XXXXXX";
+  const int file = mkostemp(name.data(), O_CLOEXEC);
+  if (file < 0) return;
+  unlink(name.c_str());
+  const std::vector<char> block(std::min<uint64_t>(bytes, 1 << 16), 'x');
+  for (uint64_t written = 0; written < bytes;) {
+    const ssize_t size = write(file, block.data(), std::min<uint64_t>(block.size(), bytes - written));
+    if (size <= 0) break;
+    written += static_cast<uint64_t>(size);
+  }
+  fsync(file);
+  close(file);
+}
+
+void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
+  const char* const name = faults->NameOf(kind);
+  const uint64_t begin_ns = MonotonicNs();
+  std::unique_lock lock(mutex_);
+  const uint64_t locked_ns = MonotonicNs();
+  const bool waited = locked_ns - begin_ns >= kNoticeableWaitNs && held_until_ns_ >= begin_ns;
+  const uint64_t holder = holder_;
+
+  Fault fault;
+  const bool holds = faults->Draw(kind, &fault);
+  if (holds) {
+    SleepFor(fault.dose_ns);
+    holder_ = request;
+    held_until_ns_ = MonotonicNs();
+  }
+  const uint64_t held_ns = held_until_ns_ - locked_ns;
+  lock.unlock();
+
+  if (waited) {
+    faults->log().Write(begin_ns, request, name, locked_ns - begin_ns,
+                        ",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
+  }
+  if (holds) faults->log().Write(locked_ns, request, name, held_ns, ",\"role\":\"holder\"");
+}
+
+Spinners::~Spinners() {
+  if (spinner_.joinable()) spinner_.join();
+}
+
+void Spinners::MayBegin(FaultSchedule* faults, size_t kind, uint64_t request) {
+  Fault fault;
+  if (!faults->Draw(kind, &fault) || is_spinning_.exchange(true)) return;
+  std::lock_guard lock(mutex_);
+  if (spinner_.joinable()) spinner_.join();
+  spinner_ = std::thread([this, faults, request, fault] {
+    pitot::SetThreadName("spinner");
+    const size_t count = fault.threads > 0 ? fault.threads : std::max(1u, std::thread::hardware_concurrency());
+    const uint64_t begin_ns = MonotonicNs(), end_ns = begin_ns + fault.dose_ns;
+    std::vector<std::thread> others;
+    for (size_t i = 1; i < count; ++i) others.emplace_back(SpinUntil, end_ns);
+    SpinUntil(end_ns);
+    for (std::thread& other : others) other.join();
+    faults->log().Write(begin_ns, request, faults->NameOf(fault.kind), MonotonicNs() - begin_ns,
+                        ",\"threads\":" + std::to_string(count));
+    is_spinning_ = false;
+  });
+}
+
+}  // namespace server_common

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which faults a sample server makes on purpose, when, and to whom: parses them, draws the victims, logs what was done.
+// What is done is in fault_doses.h, where it is done in each server's faults.h.
+#ifndef SAMPLES_SERVER_COMMON_FAULT_SCHEDULE_H_
+#define SAMPLES_SERVER_COMMON_FAULT_SCHEDULE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server_common/fault_log.h"
+#include "server_common/monotonic.h"
+
+namespace server_common {
+
+// A fault that a server can make.
+struct FaultKindInfo {
+  const char* name;
+  std::array<std::string_view, 2> keys;  // the doses it takes, besides rate
+};
+
+struct Fault {
+  size_t kind = 0;                          // index into the server's FaultKindInfos
+  double rate = 0.1;                        // share of requests (or batches) that it is done to
+  uint64_t dose_ns = 40'000'000;            // how long
+  uint64_t dose_bytes = uint64_t{1} << 20;  // how much
+  uint64_t dose_tokens = 256;               // how many
+  size_t threads = 0;                       // 0: one a CPU
+};
+
+// Parses "NAME" or "NAME:rate=0.1,dose_ms=40"; the other keys are dose_bytes, dose_mib, dose_tokens and threads, where
+// the fault has them. Throws std::invalid_argument with a message for the user.
+Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text);
+
+struct FaultOptions {
+  std::vector<Fault> faults{};  // at most one of a kind
+  uint64_t seed = 1;
+  double after_s = 0;  // inactive before, counted from Start
+  double for_s = 0;    // inactive this long after that; 0: never ends
+  std::string log_file{};
+  std::string directory = "/tmp";  // of faults that write files
+};
+
+// Threads: any.
+class FaultSchedule {
+ public:
+  // `kinds` outlives it. Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is
+  // given twice.
+  FaultSchedule(std::span<const FaultKindInfo> kinds, const FaultOptions& options);
+  FaultSchedule(const FaultSchedule&) = delete;
+  FaultSchedule& operator=(const FaultSchedule&) = delete;
+
+  // Begins to count after_s.
+  void Start();
+  // Overrides the schedule from now on.
+  void SetActive(bool is_active);
+  // Replaces the faults; as the constructor.
+  void SetFaults(const std::vector<Fault>& faults);
+  bool is_active() const;
+  std::vector<Fault> faults() const;
+  std::span<const FaultKindInfo> kinds() const { return kinds_; }
+  const char* NameOf(size_t kind) const { return kinds_[kind].name; }
+
+  // Whether the fault strikes now; `fault` gets its dose.
+  bool Draw(size_t kind, Fault* fault);
+  FaultLog& log() { return log_; }
+
+  // Draws; where it strikes, does `dose` and logs what that took.
+  template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose) {
+    Fault fault;
+    if (!Draw(kind, &fault)) return;
+    const uint64_t begin_ns = MonotonicNs();
+    dose(fault);
+    log_.Write(begin_ns, request, NameOf(kind), MonotonicNs() - begin_ns);
+  }
+
+ private:
+  // Each kind draws from a sequence of its own, so that adding one leaves the others' victims as they were.
+  struct Slot {
+    std::atomic<bool> is_set{false};
+    Fault fault;  // written only under faults_mutex_
+    std::atomic<uint64_t> draws{0};
+  };
+
+  const std::span<const FaultKindInfo> kinds_;
+  const uint64_t seed_;
+  const double after_s_;
+  const double for_s_;
+  FaultLog log_;
+
+  mutable std::mutex faults_mutex_;
+  std::vector<Slot> slots_;
+  std::atomic<uint64_t> active_from_ns_{UINT64_MAX};
+  std::atomic<uint64_t> active_until_ns_{UINT64_MAX};
+};
+
+}  // namespace server_common
+
+#endif  // SAMPLES_SERVER_COMMON_FAULT_SCHEDULE_H_

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server_common/reply.h"
+
+#include <nlohmann/json.hpp>
+
+namespace server_common {
+
+Reply ErrorReply(int status, std::string_view message) {
+  pitot::Outcome outcome = pitot::Outcome::kFailed;
+  if (status < 500) outcome = pitot::Outcome::kCancelled;
+  if (status == 503) outcome = pitot::Outcome::kShed;
+  if (status == 504) outcome = pitot::Outcome::kTimedOut;
+  return {status, nlohmann::json{{"error", message}}.dump(), outcome};
+}
+
+}  // namespace server_common
