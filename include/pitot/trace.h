@@ -74,9 +74,7 @@ struct OpenScope {
   const Site* site;
   uint64_t begin;  // ticks; 0: closed
 };
-inline constexpr uint32_t kMaxOpen = 62;
-inline constexpr uint32_t kMaxRecordWords = 64;
-inline constexpr uint32_t kMaxStringBytes = 48;
+inline constexpr uint32_t kMaxOpen = 62, kMaxRecordWords = 64, kMaxStringBytes = 48;
 
 // The part of a thread's ring that inline code touches. Only the owner writes; docs/design.md, "The ring".
 struct alignas(128) Ring {

@@ -19,8 +19,8 @@ SiteText ReadSite(uint64_t address) {
   Site site{};
   if (!text.unloaded) std::memcpy(&site, bytes, sizeof site);
   const auto kind = static_cast<uint8_t>(site.kind);
-  text.unloaded = text.unloaded || site.magic != kSiteMagic || kind < 1 ||
-                  kind > static_cast<uint8_t>(kLastSiteKind) || site.arg_count > 7;
+  text.unloaded = text.unloaded || site.magic != kSiteMagic || kind < 1 || kind > static_cast<uint8_t>(kLastSiteKind) ||
+                  site.arg_count > 7;
   if (!text.unloaded) {
     text.unloaded = !base::ReadString(reinterpret_cast<uintptr_t>(site.name), kMaxText, &text.name) ||
                     !base::ReadString(reinterpret_cast<uintptr_t>(site.file), kMaxText, &text.file) ||

@@ -33,7 +33,7 @@ class TorchCollector final : public Collector {
   const char* Name() const noexcept override { return "torch"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  Depth Deepest() const noexcept override { return is_running_.load() ? Depth::kOps : Depth::kScopes; }
+  uint32_t Depths() const noexcept override { return is_running_.load() ? BitOf(Depth::kOps) : 0; }
   void SetDepth(Depth depth) noexcept override;
   void Keep(int64_t begin_ns) noexcept override;
   void AddTo(TraceBuilder& trace) override;

@@ -90,7 +90,7 @@ void UnseenProfile(GpuHost& host) {
   host.cuda.RegisterOther();
   host.cuda.DisableAll();
   const auto is_back = [&] { return host.cuda.kinds_enabled() + host.cuda.callbacks_enabled() >= on; };
-  fakes::WaitUntil([&] { return is_back() || host.collector->Deepest() == Depth::kScopes; });
+  fakes::WaitUntil([&] { return is_back() || host.collector->Depths() == 0; });
 }
 void LoadTorch(GpuHost& host) {
   host.cuda.Run({});
@@ -472,7 +472,7 @@ TEST_CASE("buffers that one profile after another swallows are written off withi
     host.cuda.Run({.is_running = true});
     host.cuda.RegisterOther();
     g_kineto = KinetoState::kActive;
-    REQUIRE(fakes::WaitUntil([&] { return host.collector->Deepest() == Depth::kScopes; }));
+    REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0; }));
     for (int i = 0; i < 1300; ++i) host.cuda.Run({});  // until the buffer is full, and the profiler gets it
     g_kineto = KinetoState::kIdle;
     const char* const key = profile <= buffers ? "cupti.buffers_written_off" : "cupti.buffers_unplaced";
@@ -560,7 +560,7 @@ TEST_CASE("who stops, or hands CUPTI over, as PyTorch's profiler has ended leave
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({});
   g_kineto = KinetoState::kActive;
-  REQUIRE(fakes::WaitUntil([&] { return host.collector->Deepest() == Depth::kScopes; }));
+  REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0; }));
   REQUIRE(host.cuda.kinds_enabled() != 0);
 
   g_kineto = KinetoState::kIdle;
