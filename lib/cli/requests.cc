@@ -43,6 +43,7 @@ struct Row {
   int64_t gpu_ns;    // kNotKnown
   int64_t gpu_by_events_ns;
   model::KernelCoverage coverage;
+  std::vector<model::MemoryPeak> memory;
   std::vector<uint64_t> batch_ids;
   std::string outcome;
   bool is_whole = false;
@@ -70,7 +71,7 @@ struct Rows {
 
 Row MakeRow(const Trace& trace, const model::RequestIndex& index, uint32_t row) {
   const RequestRow& request = trace.requests[row];
-  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, OutcomeOf(request)};
+  Row made{&request, trace.RequestEnd(request) - request.begin_ns, 0, 0, 0, {}, {}, {}, OutcomeOf(request)};
   bool is_known = request.begin_known && request.begin_ns >= trace.window_begin_ns;
   for (const uint32_t handoff_row : index.Handoffs(row)) {
     const model::HandoffRow& handoff = trace.handoffs[handoff_row];
@@ -89,6 +90,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
   const model::RequestIndex index(trace);
   const model::GpuTime gpu_time(trace);
   const model::CoverageIndex coverage(trace);
+  const model::CounterIndex counters(trace);
   Rows selected{coverage.HasGpu(), coverage.IsDamaged(), {}};
   std::vector<Row>& rows = selected.rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
@@ -97,6 +99,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
     made.coverage = coverage.Of(index, row);
     made.gpu_ns = gpu_time.Request(row);
     if (made.gpu_ns == 0 && !made.coverage.IsWhole()) made.gpu_ns = kNotKnown;
+    made.memory = model::MemoryPeaksOf(trace, index, counters, row);
     made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
@@ -202,6 +205,15 @@ std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
       if (firing.request_id == request.id && std::find(fired.begin(), fired.end(), cause) == fired.end())
         fired.push_back(cause);
     }
+    ordered_json memory = ordered_json::array();
+    for (const model::MemoryPeak& peak : rows[i].memory) {
+      const model::CounterRow& counter = trace.counters[peak.counter];
+      const bool is_gpu = counter.device != model::kNone;
+      memory.push_back({{"allocator", std::string(trace.strings[counter.name])},
+                        {"gpu", is_gpu ? ordered_json(trace.devices[counter.device].ordinal) : ordered_json()},
+                        {"most_bytes", peak.most_bytes},
+                        {"before_bytes", peak.before_bytes}});
+    }
     std::vector<std::string> batch_ids;
     for (const uint64_t id : rows[i].batch_ids) batch_ids.push_back(RequestId(id));
     requests.push_back(
@@ -215,6 +227,7 @@ std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
          {"gpu_ns", selected.has_gpu ? GpuNs(rows[i], rows[i].gpu_ns) : ordered_json()},
          {"gpu_by_events_ns", selected.has_gpu ? GpuNs(rows[i], rows[i].gpu_by_events_ns) : ordered_json()},
          {"coverage", selected.has_gpu ? CoverageOf(rows[i].coverage) : ordered_json()},
+         {"memory", std::move(memory)},
          {"deadline_ms", request.deadline_ns == 0 ? ordered_json() : ordered_json(Ms(request.deadline_ns))},
          {"parent_id", request.parent_id == 0 ? ordered_json() : ordered_json(RequestId(request.parent_id))},
          {"tokens", std::move(tokens)},

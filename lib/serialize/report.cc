@@ -143,7 +143,7 @@ const char* RemedyFor(model::LossReason reason) {
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace), index_(trace), gpu_(trace, index_) {
+  explicit Writer(const Trace& trace) : trace_(trace), index_(trace), counters_(trace), gpu_(trace, index_) {
     FindReleases();
     FindSlow();
   }
@@ -328,8 +328,22 @@ class Writer {
     Batches(row);
     if (const std::string gpu = gpu_.OfRequest(row); !gpu.empty()) lines_.AddWrapped(3, "gpu        ", gpu);
     if (const std::string parts = gpu_.PartsOf(row); !parts.empty()) lines_.AddWrapped(3, "host, GPU  ", parts);
+    if (const std::string memory = MemoryOf(row); !memory.empty()) lines_.AddWrapped(3, "memory     ", memory);
     Stages(number);
     Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);
+  }
+
+  // How much allocators had given out at most while it was worked on.
+  std::string MemoryOf(uint32_t request) const {
+    std::string text;
+    for (const model::MemoryPeak& peak : model::MemoryPeaksOf(trace_, index_, counters_, request)) {
+      const model::CounterRow& counter = trace_.counters[peak.counter];
+      if (!text.empty()) text += "; ";
+      text += "at most " + Bytes(peak.most_bytes) + " " + std::string(Str(counter.name));
+      if (counter.device != kNone) text += Format(" on GPU %u", trace_.devices[counter.device].ordinal);
+      text += " while it was worked on, " + Bytes(peak.before_bytes) + " when that began";
+    }
+    return text;
   }
 
   void Facts(const RequestRow& request) {
@@ -936,6 +950,7 @@ class Writer {
 
   const Trace& trace_;
   const model::RequestIndex index_;
+  const model::CounterIndex counters_;
   GpuReport gpu_;
   Lines lines_;
   std::vector<uint32_t> slow_;

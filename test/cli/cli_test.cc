@@ -362,6 +362,25 @@ TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
   CHECK(document["gpu_losses"][0]["records"] == 12);
 }
 
+TEST_CASE("requests say how much memory was allocated at most while they were worked on", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeGpuTrace();
+  trace.samples = {};
+  trace.counters = {{0, trace.strings.Add("LibTorch allocated"), trace.strings.Add("bytes")}};
+  trace.samples.counter = {0};
+  trace.samples.at_ns = {trace.window_begin_ns};
+  trace.samples.value = {4096};
+  folder.Write("gpu.pitot", Dump(trace));
+  folder.Write("none.pitot", Dump());
+
+  const json with = json::parse(folder.Run("requests gpu.pitot --json").out)["requests"];
+  const json without = json::parse(folder.Run("requests none.pitot --json").out)["requests"];
+
+  CHECK(with[0]["memory"] ==
+        json::parse(R"([{"allocator": "LibTorch allocated", "gpu": 0, "most_bytes": 4096, "before_bytes": 4096}])"));
+  CHECK(without[0]["memory"] == json::array());
+}
+
 TEST_CASE("info says how long kernels were recorded within the window", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();

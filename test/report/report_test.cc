@@ -84,6 +84,18 @@ TEST_CASE("a report says what GPUs did for slow requests, and what each device d
   CheckGolden("report_gpu.txt", Report(incident::MakeGpuTrace()));
 }
 
+TEST_CASE("a report says how much memory was allocated at most while a slow request was worked on", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const std::string nothing = Report(trace);
+  AddState("LibTorch allocated", "bytes", {{0, 1 << 30}, {640, 3 << 29}}, &trace);
+  trace.counters.back().device = 0;
+
+  const std::string text = Report(trace);
+
+  CHECK_FALSE(Has(nothing, "memory     at most"));
+  CHECK(Has(text, "memory     at most 1,536 MiB LibTorch allocated on GPU 0 while it was worked on, 1,024 MiB"));
+}
+
 TEST_CASE("without kernel records a report has the batch's GPU time by CUDA events, and does not call the GPU idle",
           "[report]") {
   Trace trace = incident::MakeGpuTrace();
