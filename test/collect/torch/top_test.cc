@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small network under Pitot and under LibTorch's own profiler, at once: the same operators, called as often, that
-// took as long.
+// A small network under Pitot and under LibTorch's own profiler, at once: the same operators, called as often.
 #include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "pitot/analyze/top.h"
 #include "pitot/collect/torch.h"
@@ -29,9 +27,9 @@ void Forward(const at::Tensor& input, const at::Tensor& kernel, const at::Tensor
 
 }  // namespace
 
-TEST_CASE("top has the operators that LibTorch's profiler has, called as often, and their times", "[torch]") {
+TEST_CASE("top has the operators that LibTorch's profiler has, called as often", "[torch]") {
   namespace profiler = torch::autograd::profiler;
-  const at::NoGradGuard no_grad;
+  const c10::NoGradGuard no_grad;
   const at::Tensor input = at::ones({8, 3, 32, 32}), kernel = at::ones({16, 3, 3, 3}),
                    weight = at::ones({10, 16 * 32 * 32}), bias = at::ones({10});
   Forward(input, kernel, weight, bias);  // what happens only once is not compared
@@ -48,23 +46,11 @@ TEST_CASE("top has the operators that LibTorch's profiler has, called as often, 
   const auto profile = profiler::disableProfiler();
   REQUIRE(host.TriggerAndFlush());
 
-  std::map<std::string, std::vector<int64_t>> expected;  // whole us of each call
-  for (const profiler::KinetoEvent& event : profile->events())
-    expected[event.name()].push_back(static_cast<int64_t>(event.durationUs()));
+  std::map<std::string, uint64_t> calls, expected;
+  for (const profiler::KinetoEvent& event : profile->events()) ++expected[event.name()];
   TopTable table;
   REQUIRE(pitot::analyze::FindTop(host.traces().back(), TopOptions(), &table).ok());
-  std::map<std::string, uint64_t> calls, expected_calls;
   for (const TopRow& row : table.rows) calls[row.name] = row.calls;
-  for (const auto& [name, durations_us] : expected) expected_calls[name] = durations_us.size();
-  CHECK(expected_calls.count("aten::conv2d") == 1);
-  CHECK(calls == expected_calls);
-  for (const TopRow& row : table.rows) {
-    INFO(row.name);
-    std::vector<int64_t>& durations_us = expected[row.name];
-    REQUIRE(!durations_us.empty());
-    std::sort(durations_us.begin(), durations_us.end());
-    // One of the two is within the other, and takes a while itself.
-    const double p50_us = static_cast<double>(row.cpu_p50_ns) * 1e-3;
-    CHECK(static_cast<double>(durations_us[(durations_us.size() - 1) / 2]) == Approx(p50_us).margin(5 + 0.3 * p50_us));
-  }
+  CHECK(expected.count("aten::conv2d") == 1);
+  CHECK(calls == expected);
 }
