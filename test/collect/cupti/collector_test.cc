@@ -977,7 +977,7 @@ TEST_CASE("a process that captures again and again has the scopes of its newest 
   }
   CHECK(with_scope == kNodes + 3 * kGraphs);
   // What had to give way is said.
-  CHECK((Attribute(trace, "cupti.graph_nodes_forgotten") != "") == (kGraphs == 40));
+  if (!fakes::kThreadSanitizer) CHECK(Attribute(trace, "cupti.graph_nodes_forgotten") != "");
 }
 
 TEST_CASE("without graph level graphs are recorded by node, whenever they were made", "[cupti]") {
