@@ -88,11 +88,10 @@ def check(incident, program):
             t for t in found_threads - recorded_threads if t[1] is not None and t[0] in {r[0] for r in recorded_threads}})
 
         slices = [tuple(row) for row in reader.query(THREAD_SLICES)]
-        found_instants = {r for r in slices if r[2] == 0 and (r[0], r[1], r[4]) in
-                          {(int(tid), int(ts), name) for tid, ts, name in expected["instant"]}}
+        instants = {(int(tid), int(ts), name) for tid, ts, name in expected["instant"]}
+        found_instants = {r for r in slices if r[2] == 0 and (r[0], r[1], r[4]) in instants}
         lost_marks = {r for r in slices if r[2] == 0 and r[4].startswith("lost: ")}
-        differences.compare("instants", {(int(tid), int(ts), name) for tid, ts, name in expected["instant"]},
-                            {(r[0], r[1], r[4]) for r in found_instants})
+        differences.compare("instants", instants, {(r[0], r[1], r[4]) for r in found_instants})
         differences.compare(
             "slices of threads",
             [(int(tid), int(ts), int(dur), int(depth), name) for tid, ts, dur, depth, name in expected["slice"]],
