@@ -23,18 +23,18 @@ PITOT_NAMESPACE_BEGIN
 
 struct TorchOptions {
   // With each operator the sizes and types of its tensors, cut at 48 bytes, and an estimate of its floating point
-  // operations where it is one of those that cost. Some 20 ns an operator more.
+  // operations where it is one of those that cost. Some 80 ns an operator more.
   bool shapes = false;
   // What tensors take of memory, on the CPU and on GPUs, over time and at most for each request; calls of cudaMalloc,
-  // and out of memory, where they happened; at depth kOps each allocation. For that LibTorch's allocators are watched
-  // from Enable to the end of the process. Cost: docs/torch.md.
+  // and out of memory, where they happened; at depth kOps each allocation of 64 KiB or more. For that LibTorch's
+  // allocators are watched from Enable to the end of the process. Cost: docs/torch.md.
   bool memory = true;
 };
 
 // One in a process. Errors of Add: kUnavailable where the LibTorch in the process is of another version than the one
 // pitot::torch was built against (major and minor), with both in the message; kAlreadyRunning.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
-// Cost: nothing while the depth is less than kOps; then about 0.1 us an operator for LibTorch's calling us, and 0.03 us
+// Cost: nothing while the depth is less than kOps; then about 0.1 us an operator for LibTorch's calling us, and 0.04 us
 // for what we do. Switching takes a lock of LibTorch's, 1 us.
 // Null if there is no memory.
 PITOT_EXPORT std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options = {}) noexcept;

@@ -40,7 +40,7 @@ void RecordAllocations(bool on) noexcept { g_records.store(on, std::memory_order
 
 void NoteAllocated(Memory* memory, uint64_t bytes) noexcept {
   memory->allocated.Add(static_cast<int64_t>(bytes), MemoryNow());
-  if (!g_records.load(std::memory_order_relaxed)) return;
+  if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
   if (device == torch::kCpu) {
@@ -52,7 +52,7 @@ void NoteAllocated(Memory* memory, uint64_t bytes) noexcept {
 
 void NoteFreed(Memory* memory, uint64_t bytes) noexcept {
   memory->allocated.Add(-static_cast<int64_t>(bytes), MemoryNow());
-  if (!g_records.load(std::memory_order_relaxed)) return;
+  if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
   if (device == torch::kCpu) {

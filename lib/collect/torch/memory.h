@@ -34,7 +34,9 @@ Memory* MakeMemory(int32_t device) noexcept;
 // Now, for histories: of the recorder's clock.
 int64_t MemoryNow() noexcept;
 
-// Whether each allocation is recorded in its thread's ring.
+// Whether each allocation of so many bytes or more is recorded in its thread's ring: smaller ones are most, and would
+// leave the ring little room for else.
+inline constexpr uint64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 
 // An allocator says that it gave so many bytes, or took them back.

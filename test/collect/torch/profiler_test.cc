@@ -44,7 +44,7 @@ TEST_CASE("PyTorch's profiler comes and goes, and both see all operators and all
   host.options.depth = pitot::Depth::kOps;
   REQUIRE(host.Start());
   REQUIRE(pitot::torch::Enable(host.recorder, {.shapes = true}).ok());
-  const at::Tensor a = at::ones({32, 32});
+  const at::Tensor a = at::ones({256, 256});
 
   for (int i = 0; i < 3; ++i) {
     at::matmul(a, a);
