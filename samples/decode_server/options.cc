@@ -7,6 +7,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "server_common/command_line.h"
+
 namespace decode_server {
 
 Options ParseOptions(int argc, char** argv) {
@@ -55,8 +57,8 @@ Options ParseOptions(int argc, char** argv) {
       ->check(CLI::Range(1, 1'000'000))
       ->group(batching);
 
-  auto* const recording = "Recording";
-  app.add_option("--incident-dir", options.incident_directory, "Directory for incidents")->group(recording);
+  auto* const recording = server_common::kRecordingGroup;
+  server_common::AddRecordingOptions("iterations", &app, &options.recording);
   app.add_option("--ttft-slo-ms", options.first_token_slo_ms, "A later first token is an incident")
       ->check(CLI::PositiveNumber)
       ->group(recording);
@@ -66,48 +68,16 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--slo-ms", options.slo_ms, "A slower request is an incident")
       ->check(CLI::PositiveNumber)
       ->group(recording);
-  app.add_flag("!--no-cupti", options.collect_cupti, "Do not record what the GPU does")->group(recording);
-  app.add_option("--lasting-cost", options.lasting_cost_percent,
-                 "Percent that recording kernels may leave behind for good; 100: any")
-      ->check(CLI::Range(0.0, 100.0))
-      ->capture_default_str()
-      ->group(recording);
-  app.add_flag("!--no-cuda-events", options.collect_cuda_events, "Do not time iterations on the GPU by CUDA events")
-      ->group(recording);
-  app.add_flag("!--no-nvml", options.collect_nvml, "Do not record what state the GPU is in")->group(recording);
-  app.add_flag("!--no-nvtx", options.collect_nvtx, "Do not record what libraries emit to NVTX")->group(recording);
-  app.add_flag("!--no-torch", options.collect_torch, "Do not record LibTorch's operators")->group(recording);
-  app.add_flag("!--no-recorder", options.record, "Serve unrecorded")->group(recording);
 
-  auto* const faults = "Faults";
-  std::vector<std::string> fault_texts;
-  app.add_option("--fault", fault_texts,
-                 "NAME[:rate=0.1,dose_ms=40,...], repeatable; NAME is slow_tokenizer_spin, slow_tokenizer_sleep, "
-                 "lock_held, long_prompt (dose_tokens=), kv_pressure (dose_tokens=,dose_ms=), big_tensor (dose_mib=) "
-                 "or cpu_spinners[,threads=2]")
-      ->take_all()
-      ->delimiter('\0')
-      ->group(faults);
-  app.add_option("--fault-after", options.faults.after_s, "Seconds without faults after the start")
-      ->check(CLI::NonNegativeNumber)
-      ->group(faults);
-  app.add_option("--fault-for", options.faults.for_s, "Seconds with faults after that; 0: for ever")
-      ->check(CLI::NonNegativeNumber)
-      ->group(faults);
-  app.add_option("--fault-seed", options.faults.seed, "Of the choice of victims")->group(faults);
-  app.add_option("--fault-log", options.faults.log_file, "File that gets a JSON line per injected fault")
-      ->group(faults);
-  app.add_flag("--allow-fault-control", options.http.allow_fault_control, "Serve POST /faultz")->group(faults);
+  server_common::FaultArguments faults(
+      "slow_tokenizer_spin, slow_tokenizer_sleep, "
+      "lock_held, long_prompt (dose_tokens=), kv_pressure (dose_tokens=,dose_ms=), big_tensor (dose_mib=) "
+      "or cpu_spinners[,threads=2]",
+      &app, &options.faults, &options.http.allow_fault_control);
 
   try {
     app.parse(argc, argv);
-    for (const std::string& text : fault_texts) {
-      try {
-        options.faults.faults.push_back(ParseFault(text));
-      } catch (const std::invalid_argument& error) {
-        throw CLI::ValidationError("--fault", error.what());
-      }
-    }
+    faults.Take(ParseFault);
     if (network.width % network.heads != 0) throw CLI::ValidationError("--width", "it is no multiple of --heads");
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error) == 0 ? 0 : 2);

@@ -11,6 +11,7 @@
 #include "decode_server/http_server.h"
 #include "decode_server/scheduler.h"
 #include "decode_server/transformer.h"
+#include "server_common/recording.h"
 
 namespace decode_server {
 
@@ -22,17 +23,10 @@ struct Options {
   GenerateOptions generate;
   FaultOptions faults;
 
-  bool record = true;
-  std::string incident_directory;
+  server_common::RecordingOptions recording;
   double slo_ms = 5000;
   double first_token_slo_ms = 500;
   double gap_slo_ms = 100;
-  bool collect_cupti = true;
-  bool collect_cuda_events = true;
-  bool collect_nvml = true;
-  bool collect_nvtx = true;
-  bool collect_torch = true;
-  double lasting_cost_percent = 1;  // as CuptiOptions
 };
 
 // Exits the process for --help and for what it does not understand.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // image_server: classifies JPEGs over HTTP with a ResNet-50, and records itself with Pitot. What a server does to be
-// recorded is in three places: here (start the recorder, say what is worth an incident),
+// recorded is in three places: here and server_common/recording.cc (start the recorder, say what is worth an incident),
 // server_common/http_listener.cc and classify.cc (a request from arrival to response), batcher.cc (queue, batch,
 // workers).
 #include <algorithm>
@@ -16,42 +16,20 @@
 #include "image_server/faults.h"
 #include "image_server/http_server.h"
 #include "image_server/options.h"
-#include "pitot/collect/cuda_events.h"
-#include "pitot/collect/cupti.h"
-#include "pitot/collect/nvml.h"
-#include "pitot/collect/nvtx.h"
-#include "pitot/collect/torch.h"
 #include "pitot/pitot.h"
 #include "server_common/process.h"
+#include "server_common/recording.h"
 
 namespace image_server {
 namespace {
 
-// Recording never decides whether the server runs: what goes wrong with it is said and lived with.
-void Warn(const pitot::Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "recorder: %s\n", status.message());
-}
+using server_common::Warn;
 
+// What is worth an incident is said here; how it is recorded, in server_common/recording.cc.
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
-  if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
-  recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
-
-  pitot::Recorder recorder = pitot::Recorder::Start(recording);
-  Warn(recorder.status());
+  pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.classifier));
   if (!recorder.status().ok()) return recorder;
-
-  // What libraries say of themselves, before they say the first of it, and what LibTorch runs.
-  if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
-  if (options.collect_torch) Warn(pitot::torch::Enable(recorder));
-  // What the GPU does and what state it is in. Before the network is loaded: CUPTI wants to be there before CUDA.
-  if (UsesCuda(options.classifier)) {
-    pitot::CuptiOptions cupti;
-    cupti.lasting_cost_percent = options.lasting_cost_percent;
-    if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector(cupti)));
-    if (options.collect_cuda_events) Warn(recorder.Add(pitot::MakeCudaEventCollector()));
-    if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
-  }
 
   // What is worth an incident: any request above the objective; several within a short time that are slow for their
   // size, although the objective is met; a failure; a request that does not end.
@@ -73,14 +51,6 @@ pitot::Recorder StartRecorder(const Options& options) {
   pitot::StallTriggerOptions stall;
   stall.request_open_ms = std::max(1000.0, 20 * options.slo_ms);
   Warn(recorder.Add(pitot::MakeStallTrigger(stall)));
-
-  pitot::Hooks hooks;
-  hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
-    std::fprintf(stderr, "incident %llu: %s: %s: %s\n", static_cast<unsigned long long>(incident.number),
-                 incident.cause, incident.detail,
-                 incident.directory != nullptr ? incident.directory : incident.status.message());
-  };
-  Warn(recorder.SetHooks(hooks));
   return recorder;
 }
 
@@ -99,7 +69,7 @@ int Main(int argc, char** argv) {
   Options options = ParseOptions(argc, argv);
   server_common::BlockStopSignals();
 
-  pitot::Recorder recorder = options.record ? StartRecorder(options) : pitot::Recorder();
+  pitot::Recorder recorder = StartRecorder(options);
 
   Classifier classifier(options.classifier);
   classifier.WarmUp(options.batcher.max_batch);

@@ -13,6 +13,7 @@
 #include "image_server/classify.h"
 #include "image_server/faults.h"
 #include "image_server/http_server.h"
+#include "server_common/recording.h"
 
 namespace image_server {
 
@@ -24,15 +25,8 @@ struct Options {
   ClassifyOptions classify;
   FaultOptions faults;
 
-  bool record = true;
-  std::string incident_directory;
+  server_common::RecordingOptions recording;
   double slo_ms = 50;
-  bool collect_cupti = true;
-  bool collect_cuda_events = true;
-  bool collect_nvml = true;
-  bool collect_nvtx = true;
-  bool collect_torch = true;
-  double lasting_cost_percent = 1;  // as CuptiOptions
 };
 
 // Exits the process for --help and for what it does not understand.

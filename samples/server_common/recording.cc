@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server_common/recording.h"
+
+#include <cstdio>
+
+#include "pitot/collect/cuda_events.h"
+#include "pitot/collect/cupti.h"
+#include "pitot/collect/nvml.h"
+#include "pitot/collect/nvtx.h"
+#include "pitot/collect/torch.h"
+
+namespace server_common {
+
+void Warn(const pitot::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "recorder: %s\n", status.message());
+}
+
+pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda) {
+  if (!options.record) return {};
+  if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
+  recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
+
+  pitot::Recorder recorder = pitot::Recorder::Start(recording);
+  Warn(recorder.status());
+  if (!recorder.status().ok()) return recorder;
+
+  // What libraries say of themselves, before they say the first of it, and what LibTorch runs.
+  if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
+  if (options.collect_torch) Warn(pitot::torch::Enable(recorder));
+  // What the GPU does and what state it is in.
+  if (uses_cuda) {
+    pitot::CuptiOptions cupti;
+    cupti.lasting_cost_percent = options.lasting_cost_percent;
+    if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector(cupti)));
+    if (options.collect_cuda_events) Warn(recorder.Add(pitot::MakeCudaEventCollector()));
+    if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
+  }
+
+  pitot::Hooks hooks;
+  hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
+    std::fprintf(stderr, "incident %llu: %s: %s: %s\n", static_cast<unsigned long long>(incident.number),
+                 incident.cause, incident.detail,
+                 incident.directory != nullptr ? incident.directory : incident.status.message());
+  };
+  Warn(recorder.SetHooks(hooks));
+  return recorder;
+}
+
+}  // namespace server_common

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a sample server records itself: the recorder, what it collects, and who is told. What is worth an incident each
+// server says itself, in its main.cc.
+#ifndef SAMPLES_SERVER_COMMON_RECORDING_H_
+#define SAMPLES_SERVER_COMMON_RECORDING_H_
+
+#include <string>
+
+#include "pitot/pitot.h"
+
+namespace server_common {
+
+struct RecordingOptions {
+  bool record = true;
+  std::string incident_directory{};
+  bool collect_cupti = true;
+  bool collect_cuda_events = true;
+  bool collect_nvml = true;
+  bool collect_nvtx = true;
+  bool collect_torch = true;
+  double lasting_cost_percent = 1;  // as CuptiOptions
+};
+
+// Recording never decides whether the server runs: what goes wrong with it is said and lived with.
+void Warn(const pitot::Status& status);
+
+// Before the network is loaded: CUPTI wants to be there before CUDA. `recording` are the host's own settings. Records
+// nothing where `options` say so or where it cannot, which is said.
+pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
+
+}  // namespace server_common
+
+#endif  // SAMPLES_SERVER_COMMON_RECORDING_H_
