@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "load_generator/generate.h"
 
-#include <cinttypes>
-#include <cstdio>
 #include <deque>
 #include <random>
 #include <string_view>
 #include <utility>
 
-#include <httplib.h>  // compiled with `pkg-config --cflags cpp-httplib`: without, its classes have another layout
 #include <nlohmann/json.hpp>
 
+#include "load_generator/connection.h"
 #include "load_generator/pacing.h"
 
 namespace load_generator {
@@ -20,21 +18,15 @@ namespace {
 class PromptConnection {
  public:
   PromptConnection(const Options& options, uint64_t seed) : client_(options.host, options.port), random_(seed) {
-    client_.set_keep_alive(true);
-    client_.set_tcp_nodelay(true);
-    client_.set_connection_timeout(5);
-    client_.set_read_timeout(60);
+    Prepare(&client_, 60);
   }
 
   // Fills in what `sample` does not have yet.
   void Send(GenerateSample* sample) {
-    char traceparent[56];
-    std::snprintf(traceparent, sizeof traceparent, "00-%016" PRIx64 "%016" PRIx64 "-%016" PRIx64 "-01", random_(),
-                  random_(), random_());
     httplib::Request request;
     request.method = "POST";
     request.path = "/generate";
-    request.headers = {{"traceparent", traceparent}, {"Content-Type", "application/json"}};
+    request.headers = {{"traceparent", MakeTraceparent(&random_)}, {"Content-Type", "application/json"}};
     request.body = nlohmann::json{{"prompt_length", sample->prompt_length}, {"max_tokens", sample->max_tokens}}.dump();
     request.response_handler = [sample](const httplib::Response& response) {
       sample->status = response.status;

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cinttypes>
-#include <cstdio>
 #include <deque>
 #include <iterator>
 #include <random>
 #include <thread>
 
-#include <httplib.h>  // compiled with `pkg-config --cflags cpp-httplib`: without, its classes have another layout
-
+#include "load_generator/connection.h"
 #include "load_generator/jpeg_maker.h"
 #include "load_generator/pacing.h"
 
@@ -39,18 +36,12 @@ class Connection {
  public:
   Connection(const Options& options, const Pictures* pictures, uint64_t seed)
       : client_(options.host, options.port), pictures_(pictures), random_(seed) {
-    client_.set_keep_alive(true);
-    client_.set_tcp_nodelay(true);
-    client_.set_connection_timeout(5);
-    client_.set_read_timeout(30);
+    Prepare(&client_, 30);
   }
 
   // Fills in what `sample` does not have yet.
   void Send(Sample* sample) {
-    char traceparent[56];
-    std::snprintf(traceparent, sizeof traceparent, "00-%016" PRIx64 "%016" PRIx64 "-%016" PRIx64 "-01", random_(),
-                  random_(), random_());
-    const httplib::Headers headers = {{"traceparent", traceparent}, {"Accept-Encoding", "identity"}};
+    const httplib::Headers headers = {{"traceparent", MakeTraceparent(&random_)}, {"Accept-Encoding", "identity"}};
     const std::vector<std::string>& choice = sample->is_big ? pictures_->big : pictures_->normal;
     const std::string& picture = choice[random_() % choice.size()];
 

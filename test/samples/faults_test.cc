@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <set>
 #include <string>
 #include <thread>
@@ -13,24 +12,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "samples/temporary_file.h"
+
 namespace image_server {
 namespace {
 
-class TemporaryFile {
- public:
-  TemporaryFile() { close(mkstemp(name_)); }
-  ~TemporaryFile() { unlink(name_); }
-  std::string name() const { return name_; }
-  std::vector<nlohmann::json> lines() const {
-    std::ifstream file(name_);
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
-  }
-
- private:
-  char name_[32] = "/tmp/pitot_faults_XXXXXX";
-};
+using pitot::test::TemporaryFile;
 
 std::string ErrorOf(const char* text) {
   try {

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "decode_server/generate.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include <catch2/catch.hpp>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "samples/temporary_file.h"
+
 #include "server_common/monotonic.h"
 
 namespace decode_server {
 namespace {
+
+using pitot::test::TemporaryFile;
 
 // A handler on a scheduler whose model makes sevens, when it is told to.
 class Bench {
@@ -150,22 +151,6 @@ TEST_CASE("tokens that take too long or cannot be made end with a line that says
   CHECK(client.Read(*failed) == pitot::Outcome::kFailed);
   CHECK(client.lines.at(0)["error"] == "out of memory");
 }
-
-class TemporaryFile {
- public:
-  TemporaryFile() { close(mkstemp(name_)); }
-  ~TemporaryFile() { unlink(name_); }
-  std::string name() const { return name_; }
-  std::vector<nlohmann::json> lines() const {
-    std::ifstream file(name_);
-    std::vector<nlohmann::json> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
-    return lines;
-  }
-
- private:
-  char name_[32] = "/tmp/pitot_faults_XXXXXX";
-};
 
 TEST_CASE("a prompt that is made long is taken in one piece, and the log names who had to wait", "[generate]") {
   TemporaryFile log;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A log of faults, gone with the test.
+#ifndef PITOT_TEST_SAMPLES_TEMPORARY_FILE_H_
+#define PITOT_TEST_SAMPLES_TEMPORARY_FILE_H_
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace pitot::test {
+
+class TemporaryFile {
+ public:
+  TemporaryFile() { close(mkstemp(name_)); }
+  ~TemporaryFile() { unlink(name_); }
+  std::string name() const { return name_; }
+  std::vector<nlohmann::json> lines() const {
+    std::ifstream file(name_);
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+
+ private:
+  char name_[32] = "/tmp/pitot_faults_XXXXXX";
+};
+
+}  // namespace pitot::test
+
+#endif  // PITOT_TEST_SAMPLES_TEMPORARY_FILE_H_
