@@ -269,15 +269,16 @@ class Recorder:
 
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
                   memory_bytes: Optional[int] = None, graph_level: bool = False,
-                  lasting_cost_percent: Optional[float] = None) -> Status:
+                  lasting_cost_percent: Optional[float] = None, allow_torch_profiler: bool = True) -> Status:
         """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
 
-        `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level` and
-        `lasting_cost_percent` mean.
+        `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level`,
+        `lasting_cost_percent` and `allow_torch_profiler` mean.
         A false Status says why GPUs are not recorded.
         """
         fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
-                  "graph_level": graph_level, "lasting_cost_percent": lasting_cost_percent}
+                  "graph_level": graph_level, "lasting_cost_percent": lasting_cost_percent,
+                  "allow_torch_profiler": allow_torch_profiler}
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
     def pause_cupti(self) -> Status:

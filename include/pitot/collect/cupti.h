@@ -41,6 +41,11 @@ struct CuptiOptions {
   // or not known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is
   // not asked for.
   double lasting_cost_percent = 1;
+  // Whether PyTorch's profiler may have CUPTI, too, where LibTorch is in the process. Then CUPTI's one subscription is
+  // left to it: calls are tied through records, and nobody tells of the nodes of CUDA graphs. False is for servers that
+  // never profile with it: kernels of CUDA graphs carry the scopes and operators under which they were captured, and
+  // its profiles see no GPU for the life of the process. Without LibTorch both are the same.
+  bool allow_torch_profiler = true;
 };
 
 // Add it before the first use of CUDA: what is enabled later can be switched off again, but costs each launch a little

@@ -83,7 +83,9 @@ void CuptiCollector::EndThread() noexcept {
 }  // namespace
 
 std::unique_ptr<Collector> MakeCollector(const CuptiOptions& options, const Environment& environment) {
-  return std::make_unique<CuptiCollector>(options, environment);
+  Environment allowed = environment;
+  if (!options.allow_torch_profiler) allowed.surroundings.ask_kineto = []() noexcept { return KinetoState::kAbsent; };
+  return std::make_unique<CuptiCollector>(options, allowed);
 }
 
 }  // namespace pitot::cupti

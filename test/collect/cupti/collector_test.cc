@@ -630,6 +630,29 @@ TEST_CASE("with LibTorch in the process nobody subscribes, and calls are tied th
   CHECK(Attribute(trace, "cupti.calls") == "API records");
 }
 
+TEST_CASE("a host that forgoes PyTorch's profiler has callbacks and the scopes of graphs beside LibTorch, too",
+          "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  host.cupti_options.allow_torch_profiler = false;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK(host.cuda.HasSubscriber());
+  {
+    PITOT_SCOPE("forward");
+    host.cuda.CaptureNode(1);
+  }
+  host.cuda.Replay(host.cuda.Instantiate(1), "node");
+  host.Round();
+  CHECK(host.cuda.HasSubscriber());
+
+  const model::Trace trace = host.Incident();
+
+  const uint32_t node = Find(trace, "node");
+  REQUIRE(node != kNone);
+  CHECK(trace.strings[trace.gpu.scope_path[node]] == "forward");
+  CHECK(Attribute(trace, "cupti.calls") == "API callbacks");
+}
+
 TEST_CASE("of records of a runtime's call and the driver's inside it one is kept, with what either caused", "[cupti]") {
   GpuHost host;
   g_kineto = KinetoState::kIdle;
