@@ -27,13 +27,13 @@ std::vector<uint8_t> Filled() {
   namespace kernel = cupti::kernel;
   static constexpr const char* kNames[] = {"gemm", "norm", "relu", "add"};
   std::vector<uint8_t> buffer(kBufferBytes);
-  const auto now_ns = static_cast<uint64_t>(base::ClockNs(CLOCK_REALTIME));
+  const auto begin_ns = static_cast<uint64_t>(base::ClockNs(CLOCK_REALTIME)) - uint64_t{kRecords} * 5000;
   for (uint32_t i = 0; i < kRecords; ++i) {
     uint8_t* const record = &buffer[uint64_t{i} * kStride];
     const auto set = [record](uint32_t offset, auto value) { std::memcpy(record + offset, &value, sizeof value); };
     set(0, uint32_t{cupti::kConcurrentKernel});
-    set(kernel::kStart, now_ns + uint64_t{i} * 5000);
-    set(kernel::kEnd, now_ns + uint64_t{i} * 5000 + 4000);
+    set(kernel::kStart, begin_ns + uint64_t{i} * 5000);
+    set(kernel::kEnd, begin_ns + uint64_t{i} * 5000 + 4000);
     set(kernel::kDeviceId, uint32_t{0});
     set(kernel::kContextId, uint32_t{1});
     set(kernel::kStreamId, uint32_t{7});

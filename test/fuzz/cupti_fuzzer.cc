@@ -75,8 +75,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   decoder.Decode(buffer.get(), valid, &records);
 
   Require(decoder.counts().unreadable_bytes <= valid, "counts", "more bytes are not readable than there are");
-  Require(records.size() + decoder.counts().bad_timestamps == decoder.counts().records, "counts",
-          "records are missing");
+  const cupti::DecodeCounts& counts = decoder.counts();
+  Require(records.size() + counts.bad_timestamps + counts.unplaced == counts.records, "counts", "records are missing");
   const auto history = cupti::History::Make(16 * cupti::History::kChunkBytes);
   if (history == nullptr) return 0;
   for (const cupti::GpuRecord& record : records) {

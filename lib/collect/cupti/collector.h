@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "collect/cupti/clock_pairs.h"
 #include "collect/cupti/control.h"
 #include "pitot/collect/cupti.h"
 
@@ -23,6 +24,7 @@ struct Environment {
   int64_t start_patience_ns = 30'000'000'000;
   int64_t keep_patience_ns = 250'000'000;
   int64_t patience_ns = 2'000'000'000;
+  ClockPair (*read_clocks)() noexcept = ReadClockPair;
 };
 
 // Throws bad_alloc.

@@ -75,6 +75,11 @@ const Layout* LayoutOf(uint32_t kind) {
   }
 }
 
+Stamper StamperOf(Activity activity) {
+  const bool is_of_host = activity == Activity::kCall || activity == Activity::kOverhead || activity == Activity::kJit;
+  return is_of_host ? Stamper::kHost : Stamper::kGpu;
+}
+
 // What a field says, or `otherwise` where the kind does not have it.
 template <class T> T FieldOr(const uint8_t* record, uint32_t offset, T otherwise) {
   return offset != kAbsent ? Field<T>(record, offset) : otherwise;
@@ -211,9 +216,15 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   const auto start = Field<uint64_t>(record, at->start), end = Field<uint64_t>(record, at->end);
   ++counts_.records;
   int64_t end_ns = 0;
-  const bool is_well = start != 0 && end >= start && clock_->ToMonotonic(start, &made.begin_ns) &&
-                       clock_->ToMonotonic(end, &end_ns) && made.begin_ns >= 0 && end_ns >= made.begin_ns;
+  const Stamper by = StamperOf(made.activity);
+  const Conversion of_start = clock_->ToMonotonic(start, by, &made.begin_ns),
+                   of_end = clock_->ToMonotonic(end, by, &end_ns);
+  if (of_start == Conversion::kNotPlaced || of_end == Conversion::kNotPlaced) return void(++counts_.unplaced);
+  // Of times on both sides of a step the end may be the smaller number.
+  const bool is_well = start != 0 && of_start != Conversion::kNoTime && of_end != Conversion::kNoTime &&
+                       made.begin_ns >= 0 && end_ns >= made.begin_ns;
   if (!is_well) return void(++counts_.bad_timestamps);
+  counts_.is_by_cycles = of_start == Conversion::kByCycles;
   made.duration_ns = end_ns - made.begin_ns;
   made.stream = static_cast<uint16_t>(tables_->streams.Of(stream));
   out->push_back(made);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <string>
 #include <unordered_map>
@@ -130,6 +131,29 @@ void Recording::AddForecast(TraceBuilder& trace) {
   trace.AddAttribute("cupti.lasting_cost", text);
 }
 
+// Those in what was kept, or that records in it could not be placed for.
+void Recording::AddClockSteps(TraceBuilder& trace) {
+  uint64_t steps = 0, records = 0;
+  int64_t by_ns = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const ClockStep& step : clock_steps_) {
+      if (std::max(step.at_ns, step.until_ns) < kept_begin_ns_) continue;
+      ++steps, records += step.records, by_ns = step.by_ns;
+    }
+  }
+  if (steps == 0) return;
+  char times[48] = "", text[192];
+  if (steps > 1)
+    std::snprintf(times, sizeof times, " %llu times, the last time", static_cast<unsigned long long>(steps));
+  // What is shorter than a millisecond is told, too.
+  const int digits = std::llabs(by_ns) < 1'000'000 ? 6 : 3;
+  std::snprintf(text, sizeof text, "CLOCK_REALTIME stepped%s by %+.*f s; %llu record%s could not be placed", times,
+                digits, static_cast<double>(by_ns) / 1e9, static_cast<unsigned long long>(records),
+                records != 1 ? "s" : "");
+  trace.AddAttribute("cupti.clock", text);
+}
+
 void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
@@ -153,6 +177,7 @@ void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
   add_count("cupti.records", counts.records);
   add_count("cupti.bad_timestamps", counts.bad_timestamps);
+  AddClockSteps(trace);
   add_count("cupti.unknown_records", counts.unknown);
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);

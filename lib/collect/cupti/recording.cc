@@ -21,13 +21,12 @@ using std::chrono::nanoseconds;
 
 constexpr uint64_t kLeastBytes = 8ull << 20, kMostBytes = 4ull << 30;
 constexpr int64_t kTickNs = 20'000'000;       // the newest record is then 10 ms old at the median
-constexpr int64_t kPairsNs = 100'000'000;     // between readings of the clocks
 constexpr int64_t kForgetNs = 1'000'000'000;  // how long the name behind a pointer is believed
 constexpr int64_t kWatchNs = 2'000'000;       // between looks at PyTorch's profiler, where it is in the process
 constexpr uint64_t kSilentSubmissions = 1000;
 constexpr int64_t kLongestWorkNs = 10'000'000'000;        // of a GPU that records still come of
 constexpr int64_t kBetweenLaterLooksNs = 10'000'000'000;  // at the calls, once enough was seen
-constexpr size_t kDepthsKept = 4096;
+constexpr size_t kDepthsKept = 4096, kClockStepsKept = 64;
 
 enum class Owner : uint8_t { kNobody, kCollector, kLeftBehind };
 // Whose CUPTI is, of all recordings in the process.
@@ -99,7 +98,7 @@ Status Recording::Take() {
   engine_->calls.lasting_cost().Forget();
   decoder_ = std::make_unique<Decoder>(&engine_->api, strides, &pairs_, &tables_, &engine_->scopes);
   PayForTables();
-  pairs_.Add(ReadClockPair());
+  ReadClocks();
   control_ = AddControl(engine_, environment_.surroundings);
   if (Status status = control_->Start(graph_level_); !status.ok()) return status;
   before_ = seen_ = engine_->pool->counts();
@@ -247,7 +246,7 @@ void Recording::NoteDepth() noexcept {
 }
 
 void Recording::Round(int64_t now_ns) {
-  if (now_ns - paired_ns_ >= kPairsNs) paired_ns_ = now_ns, pairs_.Add(ReadClockPair());
+  ReadClocks();
   if (now_ns - forgot_ns_ >= kForgetNs) forgot_ns_ = now_ns, tables_.names.Forget();
   const BufferCounts before = engine_->pool->counts();
   const Mode mode_before = control_->mode();
@@ -280,11 +279,29 @@ void Recording::Round(int64_t now_ns) {
   ForecastLastingCost(now_ns);
 }
 
+// To what is stamped with the CPU's cycles nothing happens in a step.
+void Recording::ReadClocks() {
+  const ClockPair pair = environment_.read_clocks();
+  const int64_t by_ns = pairs_.Add(pair);
+  if (by_ns == 0 || decoder_->counts().is_by_cycles) return;
+  const std::lock_guard lock(mutex_);
+  clock_steps_.push_back({pair.monotonic_ns, by_ns, 0, pair.monotonic_ns});
+  if (clock_steps_.size() > kClockStepsKept) clock_steps_.pop_front();
+}
+
+void Recording::NoteUnplaced(uint64_t records, int64_t now_ns) {
+  const std::lock_guard lock(mutex_);
+  if (clock_steps_.empty()) return;
+  clock_steps_.back().records += records;
+  clock_steps_.back().until_ns = now_ns;
+}
+
 void Recording::DecodeAll(int64_t now_ns) {
   if (control_->is_closed()) return;  // to step over what is not known takes CUPTI
   PayForTables();
   engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
     decoded_.clear();
+    ReadClocks();  // what the buffer holds was stamped before
     decoder_->Decode(buffer, valid, &decoded_);
     PayForTables();
     if (!control_->has_recorded()) TakeCalls();
@@ -308,6 +325,12 @@ void Recording::DecodeAll(int64_t now_ns) {
   // Of calls that were only looked at nothing is missing.
   if (control_->has_recorded()) lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
   bad_seen_ = decoder_->counts().bad_timestamps;
+  const uint64_t unplaced = decoder_->counts().unplaced;
+  if (control_->has_recorded() && unplaced != unplaced_seen_) {
+    lost(unplaced, unplaced_seen_, "the clock stepped", true);
+    NoteUnplaced(unplaced - unplaced_seen_, now_ns);
+  }
+  unplaced_seen_ = unplaced;
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
   if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
   seen_ = counts;

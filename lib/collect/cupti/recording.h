@@ -63,6 +63,12 @@ class Recording {
     int64_t at_ns;
     Depth depth;
   };
+  struct ClockStep {
+    int64_t at_ns;     // was noticed
+    int64_t by_ns;     // of CLOCK_REALTIME
+    uint64_t records;  // that could not be placed
+    int64_t until_ns;  // the last of them was decoded
+  };
   // Of two of a kind the later counts.
   struct Orders {
     std::optional<Depth> depth;
@@ -75,6 +81,7 @@ class Recording {
   std::string WhyNoKernels(bool was_deep) const;
   void AddReasons(TraceBuilder& trace, bool was_deep);
   void AddForecast(TraceBuilder& trace);
+  void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
   bool MayRecord() const noexcept;
 
@@ -87,6 +94,8 @@ class Recording {
   // It is at work, and no longer in the call it was in before.
   void Mark() noexcept;
   void Round(int64_t now_ns);
+  void ReadClocks();
+  void NoteUnplaced(uint64_t records, int64_t now_ns);
   void DecodeAll(int64_t now_ns);
   void PayForTables() noexcept;
   void NoteDevice(uint32_t device);
@@ -110,10 +119,10 @@ class Recording {
   std::unique_ptr<Decoder> decoder_;
   std::vector<GpuRecord> decoded_;
   uint64_t paid_bytes_ = 0;
-  int64_t paired_ns_ = 0, forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
+  int64_t forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
   BufferCounts before_, seen_;
   bool has_flushed_ = true;  // CUPTI has handed over what it had
-  uint64_t bad_seen_ = 0, submissions_seen_ = 0;
+  uint64_t bad_seen_ = 0, unplaced_seen_ = 0, submissions_seen_ = 0;
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
   uint32_t registrations_seen_ = 0, others_seen_ = 0;
@@ -133,6 +142,7 @@ class Recording {
   uint64_t rounds_asked_ = 0, rounds_done_ = 0;
   bool is_round_whole_ = true;  // the last one done
   std::deque<DepthChange> depths_;
+  std::deque<ClockStep> clock_steps_;
   std::map<uint32_t, DeviceFacts> devices_;  // of all that records are of
   DecodeCounts counts_;
   uint64_t names_refused_ = 0, shapes_refused_ = 0, streams_refused_ = 0;

@@ -22,10 +22,15 @@ using fakes::FakeBuffer;
 constexpr uint64_t kEpoch = 1'800'000'000'000'000'000;
 
 struct EpochClock final : cupti::Clock {
-  bool ToMonotonic(uint64_t cupti_ns, int64_t* monotonic_ns) const override {
+  cupti::Conversion ToMonotonic(uint64_t cupti_ns, cupti::Stamper by, int64_t* monotonic_ns) const override {
+    if (by == cupti::Stamper::kGpu && errs_about_gpu) return cupti::Conversion::kNotPlaced;
+    if (cupti_ns == kNotPlacedNs) return cupti::Conversion::kNotPlaced;
+    if (cupti_ns == kSteppedBackNs) return *monotonic_ns = 50, cupti::Conversion::kByRealtime;
     *monotonic_ns = static_cast<int64_t>(cupti_ns - kEpoch);
-    return true;
+    return cupti::Conversion::kByRealtime;
   }
+  bool errs_about_gpu = false;
+  static constexpr uint64_t kNotPlacedNs = kEpoch + 13, kSteppedBackNs = kEpoch - 1'000'000;
 };
 
 cupti::Result NoNextRecord(uint8_t*, size_t, uint8_t**) { return cupti::kInvalidKind; }
@@ -135,6 +140,53 @@ TEST_CASE("records without times, or that end before they begin, are counted and
   REQUIRE(records.size() == 1);
   CHECK(records[0].correlation == 4);
   CHECK(reader.decoder.counts().bad_timestamps == 3);
+}
+
+TEST_CASE("records that a step of the clock leaves no place for are counted apart, each once", "[cupti]") {
+  Reader reader(fakes::kCupti13);
+  FakeBuffer buffer(fakes::kCupti13);
+  buffer.Kernel("begins there", EpochClock::kNotPlacedNs, kEpoch + 20, 1);
+  buffer.Kernel("ends there", kEpoch + 10, EpochClock::kNotPlacedNs, 2);
+  buffer.Kernel("both", EpochClock::kNotPlacedNs, EpochClock::kNotPlacedNs, 3);
+  buffer.Kernel("well", kEpoch + 20, kEpoch + 30, 4);
+
+  const auto records = reader.Decode(buffer);
+
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].correlation == 4);
+  CHECK(reader.decoder.counts().unplaced == 3);
+  CHECK(reader.decoder.counts().bad_timestamps == 0);
+}
+
+TEST_CASE("what the host stamped is placed where nothing can be that the GPU did", "[cupti]") {
+  Reader reader(fakes::kCupti13);
+  reader.clock.errs_about_gpu = true;
+  FakeBuffer buffer(fakes::kCupti13);
+  buffer.Kernel("gemm", kEpoch + 100, kEpoch + 300, 1).Memcpy(1, 1, 3, 4096, kEpoch + 10, kEpoch + 90, 2);
+  buffer.Memset(64, kEpoch + 91, kEpoch + 95, 3).Graph(5, kEpoch + 400, kEpoch + 900, 4);
+  buffer.Peer(1 << 20, kEpoch + 10, kEpoch + 60, 5);
+  buffer.Call(cupti::kRuntime, 211, 1234, kEpoch + 1, kEpoch + 5, 6);
+  buffer.Overhead(5u << 16, kEpoch + 20, kEpoch + 30).Jit(2, kEpoch + 100, kEpoch + 900, 7);
+
+  const auto records = reader.Decode(buffer);
+
+  REQUIRE(records.size() == 3);
+  CHECK(records[0].activity == Activity::kCall);
+  CHECK(records[1].activity == Activity::kOverhead);
+  CHECK(records[2].activity == Activity::kJit);
+  CHECK(reader.decoder.counts().unplaced == 5);
+}
+
+TEST_CASE("a record that the clock was stepped back in has an end that is a smaller number, and is kept", "[cupti]") {
+  Reader reader(fakes::kCupti13);
+  FakeBuffer buffer(fakes::kCupti13);
+  buffer.Kernel("straddles", kEpoch + 20, EpochClock::kSteppedBackNs, 1);
+
+  const auto records = reader.Decode(buffer);
+
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].begin_ns == 20);
+  CHECK(records[0].duration_ns == 30);
 }
 
 TEST_CASE("a record that ends in hundreds of years is not taken for one that ends before it begins", "[cupti]") {

@@ -164,7 +164,7 @@ class Library final : public fakes::FakeCupti, State {
     const bool has_level = level_ != Level::kOff, has_kernels = enabled_.count(kConcurrentKernel) != 0;
     if ((has_level && it.made_at == Level::kOff) || it.made_at == Level::kHalfOff)
       Break("a graph that was made without graph level was launched with it: CUPTI crashes");
-    const auto begin = static_cast<uint64_t>(RealtimeNs());
+    const uint64_t begin = static_cast<uint64_t>(RealtimeNs()) - uint64_t{it.nodes} * 1000;  // it ends now
     if (has_level) {
       FakeBuffer record(generation_);
       record.Graph(graph, begin, begin + it.nodes * 1000, correlation);

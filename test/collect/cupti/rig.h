@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/clock.h"
 #include "collect/cupti/collector.h"
 #include "collect/cupti/fake_cupti.h"
 #include "fakes/wait_until.h"
@@ -37,6 +38,32 @@ inline pitot::cupti::Environment Surroundings() {
   return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }, 100'000'000,
            &g_has_recorded}};
 }
+
+// Clocks that stand still until a test moves them: what the collector reads of them is exact.
+class FakeClocks {
+ public:
+  // At 0 ms, which is about now: incidents hold nothing of before the recorder began.
+  FakeClocks() {
+    begin_ns_ = now_ns_ = pitot::base::ClockNs(CLOCK_MONOTONIC) + 100'000'000;
+    ahead_ns_ = pitot::base::ClockNs(CLOCK_REALTIME) - now_ns_;
+  }
+  void SetMs(int64_t at_ms) { now_ns_ = begin_ns_ + at_ms * 1'000'000; }
+  void StepBy(int64_t ns) { ahead_ns_ += ns; }
+  // What CUPTI stamped then with CLOCK_REALTIME as it is now.
+  int64_t Stamp(int64_t at_ms) const { return begin_ns_ + at_ms * 1'000'000 + ahead_ns_; }
+  // The CPU's counter counts the ns.
+  int64_t Cycles(int64_t at_ms) const { return kFirstCycle + at_ms * 1'000'000; }
+  int64_t MsOf(int64_t monotonic_ns) const { return (monotonic_ns - begin_ns_) / 1'000'000; }
+  // For Environment.
+  static pitot::cupti::ClockPair Read() noexcept {
+    const int64_t ns = now_ns_;
+    return {ns + ahead_ns_, ns, static_cast<uint64_t>(kFirstCycle + ns - begin_ns_)};
+  }
+
+ private:
+  static constexpr int64_t kFirstCycle = 1'000'000'000'000;
+  inline static std::atomic<int64_t> now_ns_, ahead_ns_, begin_ns_;
+};
 
 // A host whose CUDA is the fake one's.
 struct GpuHost : session_test::Host {
