@@ -103,6 +103,7 @@ Status Recording::Take() {
   control_ = AddControl(engine_, environment_.surroundings);
   if (Status status = control_->Start(graph_level_); !status.ok()) return status;
   before_ = seen_ = engine_->pool->counts();
+  drained_ns_ = ClockNs(CLOCK_MONOTONIC);
   NoteDepth();
   return {};
 }
