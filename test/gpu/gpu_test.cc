@@ -153,7 +153,7 @@ TEST_CASE("without a subscription calls are tied through records, switched on la
   GpuHost host(Depth::kScopes);
   REQUIRE(host.Start());
   const pitot::cupti::Control::Surroundings surroundings{[]() noexcept { return pitot::cupti::KinetoState::kIdle; },
-                                                         pitot::cupti::IsCudaInUse};
+                                                         pitot::cupti::AskCuda};
   const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, {surroundings}));
   if (!status.ok()) {
     WARN("skipped, there is no GPU: " << status.message());

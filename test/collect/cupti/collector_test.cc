@@ -21,13 +21,14 @@ namespace {
 namespace base = pitot::base;
 namespace cupti = pitot::cupti;
 namespace model = pitot::model;
+using cupti::CudaState;
 using cupti::KinetoState;
 using fakes::Attribute;
 using fakes::CountNamed;
 using fakes::FakeWork;
 using fakes::Find;
 using fakes::FindGraph;
-using fakes::g_cuda_in_use;
+using fakes::g_cuda;
 using fakes::g_kineto;
 using fakes::GpuHost;
 using fakes::HasLoss;
@@ -94,7 +95,7 @@ void UnseenProfile(GpuHost& host) {
 }
 void LoadTorch(GpuHost& host) {
   host.cuda.Run({});
-  g_cuda_in_use = true;
+  g_cuda = CudaState::kInUse;
   g_kineto = KinetoState::kIdle;
   host.Round();
   host.Round();
@@ -310,7 +311,7 @@ TEST_CASE("a CUPTI that fails when depth rises is left with nothing enabled", "[
     g_kineto = kineto;
     REQUIRE(host.StartAt(Depth::kScopes));
     // Beside PyTorch calls are recorded until CUDA is used.
-    g_cuda_in_use = true;
+    g_cuda = CudaState::kInUse;
     host.cuda.Run({});
     REQUIRE(fakes::WaitUntil([&] {
       host.Round();
@@ -751,7 +752,7 @@ TEST_CASE("records of calls are switched on before CUDA is used, or they never c
   host.recorder.Stop();
   GpuHost late;
   g_kineto = KinetoState::kIdle;
-  g_cuda_in_use = true;
+  g_cuda = CudaState::kInUse;
   late.cuda.Run({.name = "first"});
   REQUIRE(late.StartAt(Depth::kKernels));
   late.cuda.Run({.name = "gemm"});
@@ -1006,18 +1007,42 @@ TEST_CASE("graph level is over for good once a graph was made while nodes were r
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("graph level is refused in words where CUDA was in use before, or LibTorch is there", "[cupti]") {
-  for (const bool is_late : {true, false}) {
+TEST_CASE("graph level is refused in words where CUDA was initialised before, or LibTorch is there", "[cupti]") {
+  struct Case {
+    CudaState cuda;
+    KinetoState kineto;
+  };
+  for (const Case& it : {Case{CudaState::kInUse, KinetoState::kAbsent},
+                         Case{CudaState::kInitialised, KinetoState::kAbsent},  // a graph in a context of its own
+                         Case{CudaState::kUntouched, KinetoState::kIdle}}) {
     GpuHost host;
     host.cupti_options.graph_level = true;
-    g_cuda_in_use = is_late;
-    g_kineto = is_late ? KinetoState::kAbsent : KinetoState::kIdle;
+    g_cuda = it.cuda;
+    g_kineto = it.kineto;
     const uint32_t before = host.cuda.Instantiate(3);
     REQUIRE(host.StartAt(Depth::kGraphs));
     host.cuda.Replay(before, "node");
     CHECK(host.cuda.broken_rules() == "");
     CHECK_THAT(Attribute(host.Incident(), "cupti"), Catch::Contains("no graph level"));
   }
+}
+
+TEST_CASE("records of calls that do not come, because CUDA was in use unseen, are not promised", "[cupti]") {
+  const bool is_late = GENERATE(true, false);
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  g_cuda = CudaState::kInitialised;
+  if (is_late) host.cuda.Run({});  // in a context that the driver does not tell of
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm"});
+
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(Find(trace, "gemm") != kNone);
+  CHECK((trace.gpu.call[Find(trace, "gemm")] == kNone) == is_late);
+  CHECK(Attribute(trace, "cupti.calls") == (is_late ? "not recorded" : "API records"));
+  const std::string why = Attribute(trace, "cupti");
+  CHECK((why.find("what GPUs did is not tied to requests") != std::string::npos) == is_late);
 }
 
 TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
