@@ -127,8 +127,10 @@ void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name
 
 void GpuTables::Add(const GpuLoss& loss) {
   if (!IsInterval(loss.begin_ns, loss.end_ns - loss.begin_ns)) return;
-  trace_.gpu_losses.push_back({loss.stream < trace_.streams.size() ? loss.stream : kNone, Text(loss.reason),
-                               loss.begin_ns, loss.end_ns, loss.records});
+  const uint32_t stream = loss.stream < trace_.streams.size() ? loss.stream : kNone;
+  const uint32_t device = stream != kNone ? trace_.streams[stream].device : loss.device;
+  trace_.gpu_losses.push_back({stream, Text(loss.reason), loss.begin_ns, loss.end_ns, loss.records,
+                               device < trace_.devices.size() ? device : kNone});
 }
 
 void GpuTables::AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {

@@ -288,7 +288,7 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   gpu.AddOverhead(200, 1, 1u << 30);
   gpu.AddOverhead(100, 1, 0);
   gpu.Add(pitot::GpuLoss{200, 100, stream, 0, 1});
-  gpu.Add(pitot::GpuLoss{100, 200, 99, 1u << 30, 1});
+  gpu.Add(pitot::GpuLoss{100, 200, 99, 1u << 30, 1, 99});
   gpu.AddDepth(200, 100, pitot::Depth::kKernels);
   gpu.AddDepth(100, 200, pitot::Depth::kAuto);
   gpu.AddDepth(300, 400, pitot::Depth::kKernels);
@@ -306,7 +306,8 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   CHECK(trace.gpu.size() == 1);
   CHECK(trace.calls.size() == 2);
   CHECK(trace.overheads.size() == 2);
-  CHECK(trace.gpu_losses.size() == 1);
+  REQUIRE(trace.gpu_losses.size() == 1);
+  CHECK(trace.gpu_losses[0].device == kNone);
   REQUIRE(trace.depths.size() == 2);
   CHECK(trace.depths[1].depth == pitot::Depth::kKernels);
   CHECK(trace.samples.value == std::vector<double>{1.5, 2.5});

@@ -48,6 +48,7 @@ struct GpuLoss {
   uint32_t stream = kNoRow;  // kNoRow: of any stream
   uint32_t reason = 0;       // as AddText returned it: "overwritten"
   uint64_t records = 0;      // 0: number unknown
+  uint32_t device = kNoRow;  // as AddDevice returned it: of any stream of it; kNoRow: the stream's, or of any device
 };
 
 // A call of the device's API that was not recorded in its thread's ring. Of calls inside calls of a thread the

@@ -103,7 +103,8 @@ struct GpuLossRow {
   StringId reason = 0;      // "overwritten"
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  uint64_t records = 0;  // 0: number unknown
+  uint64_t records = 0;     // 0: number unknown
+  uint32_t device = kNone;  // row of devices, the stream's where there is one; kNone: of any
 };
 
 // A quantity over time.

@@ -270,7 +270,8 @@ void Recording::AddTo(TraceBuilder& trace) {
   });
   for (const Loss& loss : pinned_.losses()) {
     // Of a device all streams; which, nobody knows.
-    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records});
+    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records,
+                      loss.device != kNoDevice ? device_of(loss.device) : kNoRow});
   }
   if (missing_from_ns_ != 0)
     trace.Add(GpuLoss{missing_from_ns_, kept_end_ns_, kNoRow, trace.AddText("not decoded in time"), 0});

@@ -121,7 +121,10 @@ class Library final : public fakes::FakeCupti, State {
     else
       record.Kernel(work.name, begin, end, of_kernel, work.stream);
     std::vector<uint8_t> bytes = record.bytes();
-    if (!is_copy) memcpy(&bytes[kernel::kDeviceId], &work.device, sizeof work.device);
+    const auto set = [&](uint32_t offset, uint32_t value) { memcpy(&bytes[offset], &value, sizeof value); };
+    set(is_copy ? memcpy_record::kDeviceId : kernel::kDeviceId, work.device);
+    set(is_copy ? memcpy_record::kContextId : kernel::kContextId, work.context);
+    set(is_copy ? memcpy_record::kStreamId : kernel::kStreamId, work.stream);
     if (enabled_.count(kind) != 0) Write(bytes, work.is_running);
     CallExit(api, correlation, called_ns, &data);
     return correlation;
