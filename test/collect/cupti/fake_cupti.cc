@@ -26,6 +26,8 @@ using fakes::Generation;
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
+constexpr auto kInvalidParameter = static_cast<Result>(1);
+
 struct ApiName {
   Domain domain;
   uint32_t id;
