@@ -117,10 +117,6 @@ void GpuTables::Add(const GpuCall& call) {
   if (IsInterval(call.begin_ns, call.duration_ns)) calls_.push_back(call);
 }
 
-void GpuTables::AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) {
-  if (stream < trace_.streams.size()) waits_.push_back({begin_ns, correlation, stream});
-}
-
 void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) {
   if (IsInterval(begin_ns, duration_ns)) trace_.overheads.push_back({begin_ns, duration_ns, Text(name)});
 }
@@ -243,10 +239,6 @@ void GpuTables::JoinCalls() {
 void GpuTables::Finish() {
   AddCalls();
   JoinCalls();
-  for (const Wait& wait : waits_) {
-    const uint32_t call = CallOf(KeyOf(wait.correlation, false), wait.begin_ns);
-    if (call != kNone) trace_.calls.stream[call] = wait.stream;
-  }
   std::sort(activities_.begin(), activities_.end(), [](const GpuActivity& a, const GpuActivity& b) {
     return std::tuple(a.stream, a.begin_ns, a.correlation) < std::tuple(b.stream, b.begin_ns, b.correlation);
   });

@@ -177,14 +177,12 @@ TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what
   gpu.Add(GpuCall{110, 20, 1001, driver, 10});  // of another thread
   gpu.Add(GpuCall{300, 10, 1000, driver, 11});
   for (const uint32_t correlation : {3, 7, 8, 9, 10, 11}) gpu.Add(Kernel(stream, 1000 + correlation, correlation));
-  gpu.AddWait(8, 115, stream);
   gpu.Finish();
 
   CHECK(pitot::model::FindInconsistency(trace) == "");
   CHECK(trace.calls.begin_ns == std::vector<int64_t>{50, 100, 300, 110});
   CHECK(trace.calls.name == std::vector<uint32_t>{0, runtime, driver, driver});
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1, 1, 1, 3, 2});
-  CHECK(trace.calls.stream == std::vector<uint32_t>{kNone, stream, kNone, kNone});
 }
 
 TEST_CASE("calls whose times touch or equal each other are told apart from those inside each other", "[gpu]") {
@@ -250,19 +248,6 @@ TEST_CASE("a nested call's correlation that wrapped round belongs to the call ar
 
   CHECK(trace.calls.size() == 2);
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1});
-}
-
-TEST_CASE("a synchronisation says which stream it waited for", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}}, &correlations);
-  GpuTables gpu(&trace, correlations);
-  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
-  gpu.AddWait(8, 201, stream);
-  gpu.AddWait(99, 201, stream);
-  gpu.AddWait(7, 101, 5);
-  gpu.Finish();
-
-  CHECK(trace.calls.stream == std::vector<uint32_t>{kNone, stream});
 }
 
 TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
