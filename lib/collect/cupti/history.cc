@@ -14,6 +14,7 @@ namespace {
 constexpr uint32_t kLeastChunks = 16;
 constexpr size_t kLossesKept = 128;         // of a kind
 constexpr int64_t kNearNs = 1'000'000'000;  // what is further apart is two losses
+constexpr int64_t kTouchNs = 1'000'000;     // what is nearer is one loss of an incident
 constexpr int64_t kJoinedNs = 100'000'000;  // what is longer together is two, so that a window tells how many it lost
 
 int64_t GapNs(const Loss& a, const Loss& b) { return std::max(a.begin_ns, b.begin_ns) - std::min(a.end_ns, b.end_ns); }
@@ -23,6 +24,25 @@ void Join(const Loss& loss, Loss* into) {
   into->begin_ns = std::min(into->begin_ns, loss.begin_ns);
   into->end_ns = std::max(into->end_ns, loss.end_ns);
   into->records = into->records != 0 && loss.records != 0 ? into->records + loss.records : 0;
+}
+
+// What of a device and reason touches, in order of begin, becomes one; not where it has a number and the other has
+// none.
+void JoinNeighbours(std::vector<Loss>* losses) {
+  size_t kept = 0;
+  for (const Loss& loss : *losses) {
+    const auto is_alike = [&](const Loss& other) {
+      return other.device == loss.device && std::strcmp(other.reason, loss.reason) == 0;
+    };
+    size_t after = kept;
+    while (after > 0 && !is_alike((*losses)[after - 1])) --after;
+    Loss* const last = after > 0 ? &(*losses)[after - 1] : nullptr;
+    if (last != nullptr && GapNs(*last, loss) < kTouchNs && (last->records == 0) == (loss.records == 0))
+      Join(loss, last);
+    else
+      (*losses)[kept++] = loss;
+  }
+  losses->resize(kept);
 }
 
 }  // namespace
@@ -183,6 +203,7 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
     loss.begin_ns = std::max(loss.begin_ns, begin_ns);
   }
   std::stable_sort(out->losses_.begin(), out->losses_.end(), [](auto& a, auto& b) { return a.begin_ns < b.begin_ns; });
+  JoinNeighbours(&out->losses_);
   out->history_ = this;
   out->begin_ns_ = begin_ns;
 }

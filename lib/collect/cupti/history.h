@@ -63,7 +63,8 @@ class History {
         }
       }
     }
-    // In order of their begin. What began more than a second before the window has no number.
+    // In order of their begin; what touches, of one device and reason, is one. What began more than a second before the
+    // window has no number.
     const std::vector<Loss>& losses() const { return losses_; }
 
    private:

@@ -64,6 +64,15 @@ TEST_CASE("the newest records survive, and how many of a window are gone is said
   CHECK(missing + seen.begins[0].size() == total);
 }
 
+TEST_CASE("what an incident has no room for is one loss, not one for each chunk", "[cupti]") {
+  const auto history = Make();
+  Fill(history.get(), 0, 0, kChunks * History::kChunkRecords);
+  History::Pinned pinned;
+  history->Pin(0, &pinned);
+  REQUIRE(pinned.losses().size() == 1);
+  CHECK(pinned.losses()[0].records == kChunks / 4 * History::kChunkRecords);
+}
+
 TEST_CASE("a busy device does not take the history of a quiet one", "[cupti]") {
   const auto history = Make();
   Fill(history.get(), 1, 5, 50);
