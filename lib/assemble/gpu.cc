@@ -117,18 +117,16 @@ void GpuTables::Add(const GpuCall& call) {
   if (IsInterval(call.begin_ns, call.duration_ns)) calls_.push_back(call);
 }
 
-void GpuTables::AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) {
-  if (stream < trace_.streams.size()) waits_.push_back({begin_ns, correlation, stream});
-}
-
 void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) {
   if (IsInterval(begin_ns, duration_ns)) trace_.overheads.push_back({begin_ns, duration_ns, Text(name)});
 }
 
 void GpuTables::Add(const GpuLoss& loss) {
   if (!IsInterval(loss.begin_ns, loss.end_ns - loss.begin_ns)) return;
-  trace_.gpu_losses.push_back({loss.stream < trace_.streams.size() ? loss.stream : kNone, Text(loss.reason),
-                               loss.begin_ns, loss.end_ns, loss.records});
+  const uint32_t stream = loss.stream < trace_.streams.size() ? loss.stream : kNone;
+  const uint32_t device = stream != kNone ? trace_.streams[stream].device : loss.device;
+  trace_.gpu_losses.push_back({stream, Text(loss.reason), loss.begin_ns, loss.end_ns, loss.records,
+                               device < trace_.devices.size() ? device : kNone});
 }
 
 void GpuTables::AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
@@ -241,10 +239,6 @@ void GpuTables::JoinCalls() {
 void GpuTables::Finish() {
   AddCalls();
   JoinCalls();
-  for (const Wait& wait : waits_) {
-    const uint32_t call = CallOf(KeyOf(wait.correlation, false), wait.begin_ns);
-    if (call != kNone) trace_.calls.stream[call] = wait.stream;
-  }
   std::sort(activities_.begin(), activities_.end(), [](const GpuActivity& a, const GpuActivity& b) {
     return std::tuple(a.stream, a.begin_ns, a.correlation) < std::tuple(b.stream, b.begin_ns, b.correlation);
   });

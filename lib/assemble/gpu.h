@@ -28,7 +28,6 @@ class GpuTables final : public TraceBuilder {
                     uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) override;
   void Add(const GpuActivity& activity) override;
   void Add(const GpuCall& call) override;
-  void AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) override;
   void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) override;
   void Add(const GpuLoss& loss) override;
   void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) override;
@@ -40,10 +39,6 @@ class GpuTables final : public TraceBuilder {
   void Finish();
 
  private:
-  struct Wait {
-    int64_t begin_ns;
-    uint32_t correlation, stream;
-  };
   // The correlation of a call that is not kept, because it was inside the one in this row.
   struct Nested {
     uint32_t correlation, call;
@@ -66,7 +61,6 @@ class GpuTables final : public TraceBuilder {
   std::deque<GpuActivity> activities_;
   std::deque<GpuCall> calls_;
   std::vector<Nested> nested_;
-  std::deque<Wait> waits_;
   std::vector<Sample> samples_;
   std::unordered_map<uint64_t, std::vector<uint32_t>> calls_of_;  // by key; in order of time
 };

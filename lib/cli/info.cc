@@ -67,8 +67,12 @@ bool HasGpu(const Trace& trace) {
          !trace.counters.empty() || !trace.gpu_losses.empty();
 }
 std::string StreamName(const Trace& trace, uint32_t stream) {
-  if (stream == kNone) return "(any stream)";
   return absl::StrFormat("stream %d (context %d)", trace.streams[stream].stream, trace.streams[stream].context);
+}
+std::string LossName(const Trace& trace, const model::GpuLossRow& loss) {
+  if (loss.stream != kNone) return StreamName(trace, loss.stream);
+  if (loss.device == kNone) return "(any stream)";
+  return absl::StrFormat("GPU %d (any stream)", trace.devices[loss.device].ordinal);
 }
 
 // How long kernels were recorded, of the window and of batches.
@@ -147,7 +151,7 @@ void AddLosses(const Trace& trace, Lines* lines) {
                       PadLeft(loss.events == 0 ? "unknown" : Count(loss.events), 14));
   }
   for (const model::GpuLossRow& loss : trace.gpu_losses) {
-    lines->Add(0, PadRight(StreamName(trace, loss.stream), 36) + PadRight(Str(trace, loss.reason), 24) +
+    lines->Add(0, PadRight(LossName(trace, loss), 36) + PadRight(Str(trace, loss.reason), 24) +
                       PadLeft(base::TimeOfDay(Realtime(trace, loss.begin_ns)), 13) +
                       PadLeft(base::TimeOfDay(Realtime(trace, loss.end_ns)), 13) +
                       PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 14));
@@ -258,11 +262,13 @@ std::string Json(const std::string& path, const Trace& trace, const DumpReport& 
     info["devices"].push_back({{"ordinal", device.ordinal}, {"name", Str(trace, device.name)}});
   info["gpu_losses"] = ordered_json::array();
   for (const model::GpuLossRow& loss : trace.gpu_losses) {
-    info["gpu_losses"].push_back({{"stream", loss.stream == kNone ? "" : StreamName(trace, loss.stream)},
-                                  {"reason", Str(trace, loss.reason)},
-                                  {"begin_ns", loss.begin_ns},
-                                  {"end_ns", loss.end_ns},
-                                  {"records", loss.records}});
+    info["gpu_losses"].push_back(
+        {{"stream", loss.stream == kNone ? "" : StreamName(trace, loss.stream)},
+         {"device", loss.device == kNone ? ordered_json() : ordered_json(trace.devices[loss.device].ordinal)},
+         {"reason", Str(trace, loss.reason)},
+         {"begin_ns", loss.begin_ns},
+         {"end_ns", loss.end_ns},
+         {"records", loss.records}});
   }
   if (const KernelTimes times = KernelTimesOf(trace); times.is_known) {
     info["kernels"] = {{"recorded_ns", times.recorded_ns},

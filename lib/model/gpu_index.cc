@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <initializer_list>
+#include <map>
+#include <string_view>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "pitot/model/index.h"
@@ -37,6 +40,47 @@ bool IsOfEvents(LossReason reason) {
   return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
          reason == LossReason::kUnreadable;
 }
+
+bool SubmitsWork(std::string_view call) {
+  const auto has = [call](std::string_view part) { return call.find(part) != std::string_view::npos; };
+  return (has("Launch") && !has("HostFunc")) || has("Memcpy") || has("Memset");
+}
+
+// On which devices the work of batches, and of requests outside of them, ran: what was lost of others is none of it.
+class WorkedOn {
+ public:
+  static constexpr uint64_t kAny = ~uint64_t{0};
+
+  explicit WorkedOn(const Trace& trace) : batches_(trace.batches.size()), requests_(trace.requests.size()) {
+    std::unordered_map<uint32_t, uint64_t> graphs;  // an executable one may run on several
+    const auto device_of = [&](uint32_t row) {
+      const uint32_t device = trace.streams[trace.gpu.stream[row]].device;
+      return device < 63 ? uint64_t{1} << device : kAny;
+    };
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.graph[row] != 0) graphs[trace.gpu.graph[row]] |= device_of(row);
+    }
+    std::vector<uint64_t> calls(trace.calls.size());
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.call[row] == kNone || IsSpan(trace, row)) continue;
+      const uint32_t graph = trace.gpu.graph[row];
+      calls[trace.gpu.call[row]] |= graph != 0 ? graphs[graph] : device_of(row);
+    }
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
+      if (batch == kNone && request == kNone) continue;
+      // What it put on a GPU is missing: it may have been any.
+      if (calls[call] == 0 && SubmitsWork(trace.strings[trace.calls.name[call]])) calls[call] = kAny;
+      (batch != kNone ? batches_[batch] : requests_[request]) |= calls[call];
+    }
+  }
+  // Rows of devices, by bit. 0: none is known.
+  uint64_t Batch(uint32_t batch) const { return batches_[batch]; }
+  uint64_t Request(uint32_t request) const { return requests_[request]; }
+
+ private:
+  std::vector<uint64_t> batches_, requests_;
+};
 
 // The part of a set that lies in `interval`. O(log n) and of what is found.
 Intervals Within(const Intervals& set, const Interval& interval) {
@@ -242,13 +286,12 @@ CoverageIndex::CoverageIndex(const Trace& trace)
       is_damaged_(IsDamagedDump(trace)),
       batches_(trace.batches.size()),
       requests_(trace.requests.size()) {
-  std::vector<Interval> told, kernels, graphs, lost, unlinked;
+  std::vector<Interval> told, kernels, graphs, unlinked;
   for (const DepthRow& row : trace.depths) {
     told.push_back({row.begin_ns, row.end_ns});
     if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
     if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
   }
-  for (const GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
   std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     if (trace.gpu.kind[row] != GpuKind::kGraph) continue;
@@ -261,18 +304,34 @@ CoverageIndex::CoverageIndex(const Trace& trace)
         .push_back(GpuInterval(trace, row));
   }
   const Intervals all_told = Union(std::move(told));
-  const Intervals all_lost = Union(std::move(lost));
-  const Intervals by_kernel = Difference(Union(std::move(kernels)), all_lost);
-  // Where only graph-level records can hide kernels.
-  const Intervals all_graphs = Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel);
-  const Intervals by_graph = Difference(all_graphs, Union(std::move(unlinked)));
+  const Intervals all_kernels = Union(std::move(kernels)), at_graphs = Union(std::move(graphs)),
+                  of_nobody = Union(std::move(unlinked));
+  const WorkedOn worked_on(trace);
+  // By the devices that are concerned.
+  std::map<uint64_t, Intervals> lost_of;
+  const auto lost = [&](uint64_t devices) -> const Intervals& {
+    const auto [found, is_new] = lost_of.try_emplace(devices);
+    if (!is_new) return found->second;
+    std::vector<Interval> rows;
+    for (const GpuLossRow& loss : trace.gpu_losses) {
+      const bool is_other = loss.device < 63 && (devices >> loss.device & 1) == 0;
+      if (!is_other) rows.push_back({loss.begin_ns, loss.end_ns});
+    }
+    return found->second = Union(std::move(rows));
+  };
   // When a thread's events, and with them its calls, were lost: what they caused is nobody's.
   std::vector<std::vector<Interval>> of_threads(trace.threads.size());
   for (const LossRow& loss : trace.losses) {
     if (loss.thread != kNone && IsOfEvents(loss.reason))
       of_threads[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
-  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs, std::initializer_list<uint32_t> threads) {
+  std::vector<Interval> of_any;
+  for (const LossRow& loss : trace.losses) {
+    if (IsOfEvents(loss.reason)) of_any.push_back({loss.begin_ns, loss.end_ns});
+  }
+  const Intervals any_lost = Union(std::move(of_any));
+  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs, uint64_t devices,
+                         std::initializer_list<uint32_t> threads) {
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
@@ -283,30 +342,33 @@ CoverageIndex::CoverageIndex(const Trace& trace)
         without_calls.insert(without_calls.end(), of_threads[thread].begin(), of_threads[thread].end());
     }
     const Intervals no_calls = Union(std::move(without_calls));
+    const Intervals deep = Within(all_kernels, ran);
+    // Which devices it ran on all of its calls together say.
+    const bool has_calls = devices != 0 && TotalNs(deep) == times.ran_ns && Within(any_lost, ran).empty();
+    const Intervals missing = Within(lost(has_calls ? devices : WorkedOn::kAny), ran);
+    const Intervals by_kernel = Difference(deep, missing);
+    // Where only graph-level records can hide kernels.
+    const Intervals all_graphs = Difference(Difference(Within(at_graphs, ran), missing), by_kernel);
+    const Intervals by_graph = Difference(all_graphs, Within(of_nobody, ran));
     whole_graphs.insert(whole_graphs.end(), no_calls.begin(), no_calls.end());
-    const int64_t by_kernel_ns = TotalNs(Difference(Within(by_kernel, ran), no_calls));
-    times.recorded_ns = by_kernel_ns + TotalNs(Difference(Within(all_graphs, ran), no_calls));
-    times.covered_ns = by_kernel_ns + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
+    const int64_t by_kernel_ns = TotalNs(Difference(by_kernel, no_calls));
+    times.recorded_ns = by_kernel_ns + TotalNs(Difference(all_graphs, no_calls));
+    times.covered_ns = by_kernel_ns + TotalNs(Difference(by_graph, Union(std::move(whole_graphs))));
     return times;
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const BatchRow& batch = trace.batches[row];
     const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
-    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]), {batch.thread});
+    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]), worked_on.Batch(row), {batch.thread});
   }
   // A thread that lost events may have lost that it took a request into a batch.
-  std::vector<Interval> of_any;
-  if (!trace.batches.empty() || !trace.handoffs.empty()) {
-    for (const LossRow& loss : trace.losses) {
-      if (IsOfEvents(loss.reason)) of_any.push_back({loss.begin_ns, loss.end_ns});
-    }
-  }
-  const Intervals any_lost = Union(std::move(of_any));
+  const bool has_batches = !trace.batches.empty() || !trace.handoffs.empty();
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const RequestRow& request = trace.requests[row];
     const Interval ran{request.begin_ns, trace.RequestEnd(request)};
-    requests_[row] = cover(ran, std::move(of_requests[row]), {request.begin_thread, request.end_thread});
-    if (!Within(any_lost, ran).empty()) requests_[row].is_told = false;
+    requests_[row] =
+        cover(ran, std::move(of_requests[row]), worked_on.Request(row), {request.begin_thread, request.end_thread});
+    if (has_batches && !Within(any_lost, ran).empty()) requests_[row].is_told = false;
   }
 }
 

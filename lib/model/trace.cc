@@ -266,6 +266,7 @@ class Checker {
       const GpuLossRow& loss = trace_.gpu_losses[i];
       if (!IsString(loss.reason)) Fail("gpu losses", i, "reason is no string");
       if (!IsRowOrNone(loss.stream, trace_.streams.size())) Fail("gpu losses", i, "no such stream");
+      if (!IsRowOrNone(loss.device, trace_.devices.size())) Fail("gpu losses", i, "no such device");
       if (!IsSpan(loss.begin_ns, loss.end_ns)) Fail("gpu losses", i, "time out of range");
     }
     for (size_t i = 0; i < trace_.counters.size(); ++i) {

@@ -575,9 +575,15 @@ class ChunkReader {
   bool Add(const proto::GpuLosses& chunk) {
     const int size = chunk.stream_size();
     if (!HaveSize(size, chunk.reason(), chunk.begin_ns(), chunk.end_ns(), chunk.records())) return false;
+    const bool has_devices = chunk.device_size() != 0;  // from minor version 4 on
+    if (has_devices && !HaveSize(size, chunk.device())) return false;
     for (int i = 0; i < size; ++i) {
-      const model::GpuLossRow loss{streams_.PlusOne(chunk.stream(i)), Text(chunk.reason(i)), chunk.begin_ns(i),
-                                   chunk.end_ns(i), chunk.records(i)};
+      const model::GpuLossRow loss{streams_.PlusOne(chunk.stream(i)),
+                                   Text(chunk.reason(i)),
+                                   chunk.begin_ns(i),
+                                   chunk.end_ns(i),
+                                   chunk.records(i),
+                                   has_devices ? devices_.PlusOne(chunk.device(i)) : kNone};
       AddRow(IsTime(loss.begin_ns) && IsTime(loss.end_ns) && loss.begin_ns <= loss.end_ns, loss, &trace_.gpu_losses);
     }
     return Accept(ChunkType::kGpuLosses, size);

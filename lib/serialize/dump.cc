@@ -491,6 +491,7 @@ uint64_t WriteGpuLosses(const model::Trace& trace, ChunkWriter* out) {
     table.Put(field::kBegin, Uint(loss.begin_ns));
     table.Put(field::kEndNs, Uint(loss.end_ns));
     table.Put(field::kRecords, loss.records);
+    table.Put(field::kDevice, RowPlusOne(loss.device));
     table.EndRow();
   }
   return table.Finish();

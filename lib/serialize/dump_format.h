@@ -175,7 +175,7 @@ namespace depths {
 enum : uint32_t { kBegin = 1, kDuration, kDepth, kEnd };
 }
 namespace gpu_losses {
-enum : uint32_t { kStream = 1, kReason, kBegin, kEndNs, kRecords, kEnd };
+enum : uint32_t { kStream = 1, kReason, kBegin, kEndNs, kRecords, kDevice, kEnd };
 }
 namespace counters {
 enum : uint32_t { kDevice = 2, kName, kUnit, kEnd };

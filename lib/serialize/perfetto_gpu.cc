@@ -270,7 +270,7 @@ void GpuTracks::WriteCounters(uint32_t sequence) {
   }
 }
 
-// Depths and overheads as slices of a group, losses as marks where they begin, on their streams.
+// Depths and overheads as slices of a group, losses as marks where they begin, on their streams or all of their device.
 void GpuTracks::WriteRecording(uint32_t sequence) {
   struct Mark {
     int64_t at_ns;
@@ -293,8 +293,13 @@ void GpuTracks::WriteRecording(uint32_t sequence) {
   }
   for (uint32_t row = 0; row < trace_.gpu_losses.size(); ++row) {
     const model::GpuLossRow& loss = trace_.gpu_losses[row];
-    marks.push_back(
-        {loss.begin_ns, loss.stream == kNone ? group() : tracks_.Uuid(Of::kStream, loss.stream), Mark::kLoss, row});
+    const size_t before = marks.size();
+    for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
+      const bool is_it = loss.stream != kNone ? stream == loss.stream
+                                              : loss.device != kNone && trace_.streams[stream].device == loss.device;
+      if (is_it) marks.push_back({loss.begin_ns, tracks_.Uuid(Of::kStream, stream), Mark::kLoss, row});
+    }
+    if (marks.size() == before) marks.push_back({loss.begin_ns, group(), Mark::kLoss, row});
   }
   if (marks.empty()) return;
   std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });

@@ -113,18 +113,16 @@ int64_t CallEnd(const Trace& trace, uint32_t call) {
 
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
     : trace_(trace), index_(index), time_(trace), coverage_(trace), parts_(trace, coverage_), state_(trace) {
-  std::vector<Interval> deep, lost, unknown;
+  std::vector<Interval> deep, unknown;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
   }
-  for (const model::GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
   const Intervals window = model::Union({{trace.window_begin_ns, trace.window_end_ns}});
   bool has_spans = false, has_others = false;
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) (IsSpan(trace, row) ? has_spans : has_others) = true;
   // Where nothing says how deep, what is there was recorded all the time; but spans say nothing of what is in them.
   const bool is_all_recorded = trace.depths.empty() && (has_others || !has_spans);
-  recorded_ = model::Difference(is_all_recorded ? window : model::Intersection(window, model::Union(std::move(deep))),
-                                model::Union(std::move(lost)));
+  deep_ = is_all_recorded ? window : model::Intersection(window, model::Union(std::move(deep)));
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t call = trace.gpu.call[row];
     if (IsSpan(trace, row)) continue;
@@ -132,6 +130,14 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
       unknown.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
   }
   unknown_ = model::Union(std::move(unknown));
+}
+
+Intervals GpuReport::RecordedOf(uint32_t device) const {
+  std::vector<Interval> lost;
+  for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+    if (loss.device == kNone || device == kNone || loss.device == device) lost.push_back({loss.begin_ns, loss.end_ns});
+  }
+  return model::Difference(deep_, model::Union(std::move(lost)));
 }
 
 std::string GpuReport::OfRequest(uint32_t request) const {
@@ -265,7 +271,8 @@ const std::string& GpuReport::BriefName(model::StringId compiled) {
 }
 
 void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
-  const Intervals busy = model::Intersection(model::DeviceBusy(trace_, device), recorded_);
+  const Intervals recorded = RecordedOf(device);
+  const Intervals busy = model::Intersection(model::DeviceBusy(trace_, device), recorded);
   const auto streams = static_cast<uint64_t>(
       std::count_if(trace_.streams.begin(), trace_.streams.end(), [&](const model::StreamRow& stream) {
         const uint32_t first = stream.first_event, last = first + stream.event_count;
@@ -274,7 +281,7 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
         }
         return false;
       }));
-  const int64_t recorded_ns = model::TotalNs(recorded_);
+  const int64_t recorded_ns = model::TotalNs(recorded);
   std::string head =
       device == kNone ? std::string("GPU (unknown)")
                       : Format("GPU %u ", trace_.devices[device].ordinal) + Cut(Text(trace_.devices[device].name), 32);
@@ -294,7 +301,7 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   lines->Blank();
   lines->AddWrapped(3, "", head);
 
-  Intervals gaps = coverage_.IsDamaged() ? Intervals() : model::Difference(recorded_, busy);
+  Intervals gaps = coverage_.IsDamaged() ? Intervals() : model::Difference(recorded, busy);
   std::stable_sort(gaps.begin(), gaps.end(),
                    [](const Interval& a, const Interval& b) { return a.end_ns - a.begin_ns > b.end_ns - b.begin_ns; });
   std::string text;
@@ -434,6 +441,11 @@ void GpuReport::Overheads(Lines* lines) const {
   lines->AddWrapped(3, "overheads  ", text);
 }
 
+std::string GpuReport::LossName(const model::GpuLossRow& loss) const {
+  if (loss.stream != kNone) return StreamName(loss.stream);
+  return loss.device != kNone ? Format("GPU %u, any stream", trace_.devices[loss.device].ordinal) : "any stream";
+}
+
 void GpuReport::Losses(const During& during, Lines* lines) const {
   if (trace_.gpu_losses.empty()) return;
   lines->Blank();
@@ -441,9 +453,8 @@ void GpuReport::Losses(const During& during, Lines* lines) const {
                     PadRight("to", 12) + PadLeft("records", 12) + "  during");
   for (size_t i = 0; i < trace_.gpu_losses.size() && i < kMaxLosses; ++i) {
     const model::GpuLossRow& loss = trace_.gpu_losses[i];
-    lines->Add(3, PadRight(loss.stream == kNone ? "any stream" : StreamName(loss.stream), 28) + "  " +
-                      PadRight(Text(loss.reason), 16) + "  " + At(loss.begin_ns) + "  " + At(loss.end_ns) +
-                      PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 12) + " " +
+    lines->Add(3, PadRight(LossName(loss), 28) + "  " + PadRight(Text(loss.reason), 16) + "  " + At(loss.begin_ns) +
+                      "  " + At(loss.end_ns) + PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 12) + " " +
                       during(loss.begin_ns, loss.end_ns));
   }
   if (trace_.gpu_losses.size() > kMaxLosses)

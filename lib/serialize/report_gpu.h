@@ -42,12 +42,15 @@ class GpuReport {
   std::string Attribute(const char* key) const;
   std::string WhyNoKernels() const;
   std::string WhyNotTimed() const;
+  // Of the window: what the device did then is in the trace.
+  model::Intervals RecordedOf(uint32_t device) const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);
   void Spans(uint32_t device, base::Lines* lines);
   void Waits(const During& during, base::Lines* lines) const;
   void Overheads(base::Lines* lines) const;
+  std::string LossName(const model::GpuLossRow& loss) const;
   void Losses(const During& during, base::Lines* lines) const;
 
   const model::Trace& trace_;
@@ -56,8 +59,8 @@ class GpuReport {
   const model::CoverageIndex coverage_;
   const GpuPartsIndex parts_;
   const GpuState state_;
-  model::Intervals recorded_;  // of the window: what GPUs did then is in the trace
-  model::Intervals unknown_;   // when they did what no known call caused
+  model::Intervals deep_;     // of the window: what GPUs did then is in the trace, but for what was lost
+  model::Intervals unknown_;  // when they did what no known call caused
   std::unordered_map<model::StringId, std::string> names_;
 };
 

@@ -177,14 +177,12 @@ TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what
   gpu.Add(GpuCall{110, 20, 1001, driver, 10});  // of another thread
   gpu.Add(GpuCall{300, 10, 1000, driver, 11});
   for (const uint32_t correlation : {3, 7, 8, 9, 10, 11}) gpu.Add(Kernel(stream, 1000 + correlation, correlation));
-  gpu.AddWait(8, 115, stream);
   gpu.Finish();
 
   CHECK(pitot::model::FindInconsistency(trace) == "");
   CHECK(trace.calls.begin_ns == std::vector<int64_t>{50, 100, 300, 110});
   CHECK(trace.calls.name == std::vector<uint32_t>{0, runtime, driver, driver});
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1, 1, 1, 3, 2});
-  CHECK(trace.calls.stream == std::vector<uint32_t>{kNone, stream, kNone, kNone});
 }
 
 TEST_CASE("calls whose times touch or equal each other are told apart from those inside each other", "[gpu]") {
@@ -252,19 +250,6 @@ TEST_CASE("a nested call's correlation that wrapped round belongs to the call ar
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 1});
 }
 
-TEST_CASE("a synchronisation says which stream it waited for", "[gpu]") {
-  std::vector<uint32_t> correlations;
-  Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}}, &correlations);
-  GpuTables gpu(&trace, correlations);
-  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
-  gpu.AddWait(8, 201, stream);
-  gpu.AddWait(99, 201, stream);
-  gpu.AddWait(7, 101, 5);
-  gpu.Finish();
-
-  CHECK(trace.calls.stream == std::vector<uint32_t>{kNone, stream});
-}
-
 TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}}, &correlations);
@@ -288,7 +273,7 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   gpu.AddOverhead(200, 1, 1u << 30);
   gpu.AddOverhead(100, 1, 0);
   gpu.Add(pitot::GpuLoss{200, 100, stream, 0, 1});
-  gpu.Add(pitot::GpuLoss{100, 200, 99, 1u << 30, 1});
+  gpu.Add(pitot::GpuLoss{100, 200, 99, 1u << 30, 1, 99});
   gpu.AddDepth(200, 100, pitot::Depth::kKernels);
   gpu.AddDepth(100, 200, pitot::Depth::kAuto);
   gpu.AddDepth(300, 400, pitot::Depth::kKernels);
@@ -306,7 +291,8 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   CHECK(trace.gpu.size() == 1);
   CHECK(trace.calls.size() == 2);
   CHECK(trace.overheads.size() == 2);
-  CHECK(trace.gpu_losses.size() == 1);
+  REQUIRE(trace.gpu_losses.size() == 1);
+  CHECK(trace.gpu_losses[0].device == kNone);
   REQUIRE(trace.depths.size() == 2);
   CHECK(trace.depths[1].depth == pitot::Depth::kKernels);
   CHECK(trace.samples.value == std::vector<double>{1.5, 2.5});

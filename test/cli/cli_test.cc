@@ -359,6 +359,7 @@ TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
   CHECK(document["devices"][1]["ordinal"] == 1);
   CHECK(document["devices"][0]["name"] == "NVIDIA H100 80GB HBM3");
   CHECK(document["gpu_losses"][0]["stream"] == "stream 13 (context 1)");
+  CHECK(document["gpu_losses"][0]["device"].is_null());
   CHECK(document["gpu_losses"][0]["records"] == 12);
 }
 

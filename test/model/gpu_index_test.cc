@@ -471,6 +471,40 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     made.maker.trace.gpu_losses = {{0, 0, 160, 170, 3}, {kNone, 0, 165, 260, 0}};
     CHECK(coverage(made.first).covered_ns == 150 - 100);
   }
+  SECTION("what was lost of another device than its own was not its") {
+    made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
+    made.maker.trace.devices.resize(2);
+    made.maker.trace.gpu_losses = {{kNone, 0, 160, 200, 3, 1}};
+    CHECK(coverage(made.first).covered_ns == 160);  // nobody knows where it ran
+    made.Gpu(110, 20, {kNone, made.batch});
+    made.Gpu(120, 20, {kNone, made.batch});
+    CHECK(coverage(made.first).covered_ns == 200);
+    SECTION("but of its own, or of any") {
+      made.maker.trace.gpu_losses.push_back({kNone, 0, 120, 130, 3, 0});
+      made.maker.trace.gpu_losses.push_back({kNone, 0, 140, 150, 3});
+      CHECK(coverage(made.first).covered_ns == 180);
+    }
+    SECTION("but where a call put work on it of which nothing is there") {
+      made.maker.Call(made.thread, "cudaLaunchKernel", 150, 1, {kNone, made.batch});
+      CHECK(coverage(made.first).covered_ns == 160);
+    }
+    SECTION("but where a graph of its ran there, too") {
+      made.maker.trace.streams.push_back({1, 2, 9, 0, 0, 0});
+      made.maker.Call(made.thread, "cudaGraphLaunch", 150, 1, {kNone, made.batch});
+      made.maker.Gpu(0, GpuKind::kKernel, "node", 150, 5, made.maker.trace.calls.size() - 1, kNone, 0, 3, 1);
+      CHECK(coverage(made.first).covered_ns == 200);
+      made.maker.Gpu(1, GpuKind::kKernel, "node", 950, 5, kNone, kNone, 0, 3, 2);  // of another launch
+      CHECK(coverage(made.first).covered_ns == 160);
+    }
+    SECTION("but where not all of its calls were recorded") {
+      made.maker.trace.depths = {{0, 110, Depth::kGraphs}, {110, 1000, Depth::kKernels}};
+      CHECK(coverage(made.first).covered_ns == 160);
+    }
+    SECTION("but where a thread lost events, which may have been its calls") {
+      made.maker.trace.losses = {{made.maker.Thread("other"), model::LossReason::kOverwritten, 290, 295, 0, 0}};
+      CHECK(coverage(made.first).covered_ns == 160);
+    }
+  }
   SECTION("a request of no batch is asked for its own time") {
     CHECK(coverage(made.second).ran_ns == 1000);
     CHECK(coverage(made.second).covered_ns == 250);

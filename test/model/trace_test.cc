@@ -236,6 +236,7 @@ TEST_CASE("every planted inconsistency is found", "[model]") {
       {"depths", [](Trace* t) { t->depths[1].end_ns = kMax; }},
       {"depths", [](Trace* t) { std::swap(t->depths[0], t->depths[1]); }},
       {"gpu losses", [](Trace* t) { t->gpu_losses[0].stream = 2; }},
+      {"gpu losses", [](Trace* t) { t->gpu_losses[0].device = 9; }},
       {"gpu losses", [](Trace* t) { t->gpu_losses[0].reason = kWrong; }},
       {"gpu losses", [](Trace* t) { t->gpu_losses[0].begin_ns = -1; }},
       {"gpu losses", [](Trace* t) { t->gpu_losses[0].end_ns = t->gpu_losses[0].begin_ns - 1; }},

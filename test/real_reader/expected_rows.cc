@@ -191,10 +191,17 @@ void PrintGpu(const Trace& trace) {
   for (const OverheadRow& row : trace.overheads)
     std::printf("recording\toverheads\t%" PRId64 "\t%" PRId64 "\t%s\n", row.begin_ns, row.duration_ns,
                 Text(trace.strings[row.name]).c_str());
-  for (const GpuLossRow& loss : trace.gpu_losses)
-    std::printf("gpu_loss\t%s\t%" PRId64 "\t%" PRId64 "\t%s\n",
-                loss.stream == kNone ? "GPU recording" : StreamName(trace, loss.stream).c_str(), loss.begin_ns,
-                loss.end_ns, Text(trace.strings[loss.reason]).c_str());
+  for (const GpuLossRow& loss : trace.gpu_losses) {
+    std::vector<std::string> tracks;
+    for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
+      const bool is_of_device = loss.device != kNone && trace.streams[stream].device == loss.device;
+      if (loss.stream != kNone ? stream == loss.stream : is_of_device) tracks.push_back(StreamName(trace, stream));
+    }
+    if (tracks.empty()) tracks.emplace_back("GPU recording");
+    for (const std::string& track : tracks)
+      std::printf("gpu_loss\t%s\t%" PRId64 "\t%" PRId64 "\t%s\n", track.c_str(), loss.begin_ns, loss.end_ns,
+                  Text(trace.strings[loss.reason]).c_str());
+  }
 }
 
 }  // namespace

@@ -79,6 +79,7 @@ Trace MakeTrace() {
   trace.depths.push_back({1020 * kMs, 1100 * kMs, Depth::kKernels});
   trace.gpu_losses.push_back({0, maker.String("overwritten"), 1050 * kMs, 1051 * kMs, 17});
   trace.gpu_losses.push_back({kNone, maker.String("paused"), 1060 * kMs, 1070 * kMs, 0});
+  trace.gpu_losses.push_back({kNone, maker.String("overwritten"), 1080 * kMs, 1090 * kMs, 1024, 0});
   trace.counters.push_back({0, maker.String("SM clock"), maker.String("MHz")});
   trace.counters.push_back({1, maker.String("SM clock"), maker.String("MHz")});
   trace.counters.push_back({kNone, maker.String("allocated"), maker.String("bytes")});

@@ -315,6 +315,21 @@ TEST_CASE("what would have kept more of GPUs is said where memory was short", "[
   CHECK_FALSE(Has(Report(trace), "memory_bytes"));
 }
 
+TEST_CASE("what was lost of one GPU leaves the other's time recorded, and the list says whose it was", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const uint32_t other = static_cast<uint32_t>(trace.devices.size());
+  trace.devices.push_back({other, trace.strings.Add("another")});
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, pitot::Depth::kKernels}};
+  trace.gpu_losses = {
+      {model::kNone, trace.strings.Add("overwritten"), trace.window_begin_ns, trace.window_end_ns, 7, other}};
+
+  const std::string text = Report(trace);
+
+  CHECK(Has(text, "GPU " + std::to_string(other) + " another: what it did was not recorded"));
+  CHECK(Has(text, "of the window, on"));
+  CHECK(Has(text, "GPU " + std::to_string(other) + ", any stream"));
+}
+
 TEST_CASE("a trace in which only GPU records were lost is not called without losses", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.clear();

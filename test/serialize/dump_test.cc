@@ -455,6 +455,7 @@ TEST_CASE("rows of what was recorded of GPUs that make no sense are dropped and 
   CHECK(result.trace.depths[0].end_ns == 15);
   REQUIRE(result.trace.gpu_losses.size() == 1);
   CHECK(result.trace.gpu_losses[0].stream == model::kNone);
+  CHECK(result.trace.gpu_losses[0].device == model::kNone);  // as before 1.4, which did not say it
   CHECK(result.trace.samples.size() == 1);
 }
 

@@ -655,6 +655,23 @@ TEST_CASE("losses of GPUs are counted in the trace's attributes", "[perfetto]") 
   CHECK(numbers["lost_gpu_records"] == 12);
 }
 
+TEST_CASE("what was lost of a device is marked on each stream of it", "[perfetto]") {
+  Trace trace = SampleTrace();
+  trace.devices.push_back({1});
+  trace.streams.push_back({1, 1, 5, 0, 0, 0});
+  trace.gpu_losses = {
+      {model::kNone, trace.strings.Add("of the first"), trace.window_begin_ns, trace.window_end_ns, 7, 0},
+      {model::kNone, trace.strings.Add("of the second"), trace.window_begin_ns, trace.window_end_ns, 7, 1}};
+  REQUIRE(FindInconsistency(trace) == "");
+
+  const Replayed replayed = Replay(Serialize(trace));
+
+  uint32_t of_first = 0;
+  for (const auto& slice : replayed.instants) of_first += slice.name == "lost: of the first";
+  CHECK(of_first == 2);
+  CHECK(replayed.TrackName(replayed.Find("lost: of the second").track) == "stream 5 (context 1)");
+}
+
 TEST_CASE("the sample uses every field of the schema but compression", "[perfetto]") {
   proto::Trace file;
   REQUIRE(file.ParseFromString(Serialize(SampleTrace())));

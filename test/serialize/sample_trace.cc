@@ -282,7 +282,7 @@ Trace SampleTrace() {
   trace.gpu.scope_path.back() = maker.String("forward / attention");
   trace.depths.push_back({1000 * kMs, 1015 * kMs, Depth::kScopes});
   trace.depths.push_back({1015 * kMs, 1100 * kMs, Depth::kGraphs});
-  trace.gpu_losses.push_back({1, maker.String("buffer full"), 1030 * kMs, 1032 * kMs, 12});
+  trace.gpu_losses.push_back({1, maker.String("buffer full"), 1030 * kMs, 1032 * kMs, 12, 0});
   trace.gpu_losses.push_back({kNone, maker.String("paused"), 1090 * kMs, 1095 * kMs, 0});
   trace.counters.push_back({0, maker.String("SM clock"), maker.String("MHz")});
   trace.counters.push_back({kNone, maker.String("allocated"), maker.String("bytes")});
@@ -433,7 +433,8 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     trace.depths.push_back({at_ns, at_ns + draw(5000), static_cast<Depth>(draw(4))});
   for (uint32_t i = draw(5); i > 0; --i) {
     const int64_t at_ns = draw_time();
-    trace.gpu_losses.push_back({draw_or_none(streams), draw_name(), at_ns, at_ns + draw(900), draw(50)});
+    trace.gpu_losses.push_back(
+        {draw_or_none(streams), draw_name(), at_ns, at_ns + draw(900), draw(50), draw_or_none(devices)});
   }
   for (uint32_t i = draw(4); i > 0; --i) {
     trace.counters.push_back({draw_or_none(devices), draw_name(), draw_name()});
@@ -610,6 +611,7 @@ std::string FindDifference(const Trace& a, const Trace& b) {
     PITOT_COMPARE("gpu losses", i, begin_ns, a.gpu_losses[i], b.gpu_losses[i]);
     PITOT_COMPARE("gpu losses", i, end_ns, a.gpu_losses[i], b.gpu_losses[i]);
     PITOT_COMPARE("gpu losses", i, records, a.gpu_losses[i], b.gpu_losses[i]);
+    PITOT_COMPARE("gpu losses", i, device, a.gpu_losses[i], b.gpu_losses[i]);
   }
   PITOT_COMPARE("trace", 0, counters.size(), a, b);
   for (size_t i = 0; i < a.counters.size(); ++i) {

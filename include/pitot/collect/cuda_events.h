@@ -32,9 +32,16 @@ struct CudaEventOptions {
 };
 
 // Works on a thread of its own, "pitot-events", which asks the driver every 5 ms while scopes are under way and sleeps
-// otherwise. One in a process. The driver (libcuda.so.1) is looked for once the process has loaded it: a process that
-// never does records no spans. The first scopes in a context are not timed: their pool is being made. What is not timed
-// is counted, and incidents say why ("cuda_events.*"). At most 16 contexts. Null if there is no memory.
+// otherwise. The driver (libcuda.so.1) is looked for once the process has loaded it: a process that never does records
+// no spans. The first scopes in a context are not timed: their pool is being made. What is not timed is counted, and
+// incidents say why ("cuda_events.*"). At most 16 contexts. Null if there is no memory.
+// Threads: any. One collector in a process at a time.
+// Errors: of Recorder::Add kInvalidArgument, which names the option, kAlreadyRunning, and kResourceExhausted: no memory
+//   or thread. That there is no driver or no GPU is none: there are no spans then.
+// Lifetime: the recorder's. CUDA events are made again by the next collector, or used again where it has as many pairs;
+//   a thread that hangs in the driver when the recorder stops is left behind with them.
+// Cost: Recorder::Add starts the thread and waits for nothing, Recorder::Stop for the driver's call under way, 2 s at
+//   most, and an incident 0.1 s. On the host's threads that of scopes (CudaEventScope).
 PITOT_EXPORT std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions& options = {}) noexcept;
 
 namespace detail {

@@ -30,9 +30,9 @@ struct CuptiOptions {
   // each device.
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
-  // that only where it is switched on before the process uses CUDA, and no more once a graph was made while it was off;
-  // and not where PyTorch's profiler is in the process. Without it graphs are recorded node by node wherever kernels
-  // are.
+  // that only where it is switched on before the process initialises CUDA (cuInit, or the runtime's first call), and no
+  // more once a graph was made while it was off; and not where PyTorch's profiler is in the process. Without it graphs
+  // are recorded node by node wherever kernels are.
   bool graph_level = false;
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded: by 4

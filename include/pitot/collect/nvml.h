@@ -28,12 +28,19 @@ struct NvmlOptions {
   uint64_t memory_bytes = 2ull << 20;
 };
 
-// Samples on a thread of its own, "pitot-nvml", from Recorder::Add to Recorder::Stop. Where there is no driver, no
-// permission or no GPU, Recorder::Add says why and what to do. A counter that a GPU, driver or permission does not give
-// is missing from incidents, whose attribute "nvml.<index>.<source>" says why. Null if there is no memory.
-// Cost: 0.5 ms a GPU and round on that thread, 1.6 ms once a second (H100; up to 12 ms were seen), none on others that
-// could be measured; each incident says "nvml.round_us". Every GPU that NVML sees is asked, in each process that
-// records.
+// Samples on a thread of its own, "pitot-nvml", from Recorder::Add to Recorder::Stop. A counter that a GPU, driver or
+// permission does not give is missing from incidents, whose attribute "nvml.<index>.<source>" says why. Null if there
+// is no memory.
+// Threads: any, but not while a library is being loaded: the thread waits for the loader, and Recorder::Add for it.
+// Errors: Recorder::Add says why GPUs are not sampled and what to do, and everything else is recorded.
+//   kInvalidArgument names the option. kNotFound: there is no NVML, or no GPU. kUnavailable: the library is not NVML or
+//   too old, the driver refuses, or it has not answered for 10 s. kResourceExhausted: no memory or thread.
+//   kAlreadyRunning: this collector was started before.
+// Lifetime: the recorder's. A thread that hangs in the driver when the recorder stops is left behind with its memory.
+// Cost: Recorder::Add waits until NVML has answered, 10 s at most, and Recorder::Stop for the round under way, 2 s at
+//   most. Then 0.5 ms a GPU and round on that thread, 1.6 ms once a second (H100; up to 12 ms were seen), none on
+//   others that could be measured; each incident says "nvml.round_us". Every GPU that NVML sees is asked, in each
+//   process that records.
 PITOT_EXPORT std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -48,6 +48,7 @@ struct GpuLoss {
   uint32_t stream = kNoRow;  // kNoRow: of any stream
   uint32_t reason = 0;       // as AddText returned it: "overwritten"
   uint64_t records = 0;      // 0: number unknown
+  uint32_t device = kNoRow;  // as AddDevice returned it: of any stream of it; kNoRow: the stream's, or of any device
 };
 
 // A call of the device's API that was not recorded in its thread's ring. Of calls inside calls of a thread the
@@ -71,9 +72,6 @@ class TraceBuilder {
                             uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) = 0;
   virtual void Add(const GpuActivity& activity) = 0;
   virtual void Add(const GpuCall& call) = 0;
-  // The stream for which the call with this correlation waited. For collectors that know: CUPTI's does not, because to
-  // ask CUPTI for it leaves a cost behind for good.
-  virtual void AddWait(uint32_t correlation, int64_t begin_ns, uint32_t stream) = 0;
   virtual void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) = 0;
   virtual void Add(const GpuLoss& loss) = 0;
   // A collector recorded at `depth` from `begin_ns` to `end_ns`.

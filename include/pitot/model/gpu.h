@@ -40,7 +40,7 @@ struct StreamRow {
   uint32_t device = kNone;  // row of devices
   uint32_t context = 0;     // CUPTI's numbers
   uint32_t stream = 0;
-  StringId name = 0;
+  StringId name = 0;         // no collector of Pitot's knows one (docs/gpu.md)
   uint32_t first_event = 0;  // its rows of `gpu`
   uint32_t event_count = 0;
 };
@@ -79,7 +79,8 @@ struct CallColumns {
   std::vector<uint32_t> request;  // row of requests whose context it was made in, or kNone
   std::vector<uint32_t> batch;    // row of batches, or kNone
   std::vector<StringId> name;     // "cudaLaunchKernel"
-  std::vector<uint32_t> stream;   // of a synchronisation: row of the stream that was waited for; else kNone
+  std::vector<uint32_t> stream;   // of a synchronisation: row of the stream that was waited for, where a writer of
+                                  // dumps knew (Pitot's collectors do not, docs/gpu.md); else kNone
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 
@@ -103,7 +104,8 @@ struct GpuLossRow {
   StringId reason = 0;      // "overwritten"
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
-  uint64_t records = 0;  // 0: number unknown
+  uint64_t records = 0;     // 0: number unknown
+  uint32_t device = kNone;  // row of devices, the stream's where there is one; kNone: of any
 };
 
 // A quantity over time.

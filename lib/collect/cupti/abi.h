@@ -17,7 +17,6 @@ namespace pitot::cupti {
 
 enum Result : int {
   kSuccess = 0,
-  kInvalidParameter = 1,
   kMaxLimitReached = 12,  // no more records in a buffer
   kNotCompatible = 14,
   kNotInitialized = 15,
@@ -35,7 +34,6 @@ enum Kind : uint32_t {
   kMemset = 2,
   kDriver = 4,
   kRuntime = 5,
-  kDevice = 8,
   kConcurrentKernel = 10,
   kOverhead = 17,
   kMemcpyPeer = 22,
@@ -46,13 +44,11 @@ enum Kind : uint32_t {
 };
 
 enum Attribute : int {
-  kDeviceBufferSize = 0,
   kZeroedOutBuffer = 5,
-  kHostPinned = 8,
   kPerThreadBuffer = 9,
 };
 
-enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3, kSynchronize = 4, kState = 6 };
+enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3, kState = 6 };
 // Of kResource and kState.
 enum ResourceCallback : uint32_t {
   kGraphNodeCreated = 13,

@@ -94,7 +94,7 @@ PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options) noexcept {
   try {
-    return cupti::MakeCollector(options, {{cupti::AskKineto, cupti::IsCudaInUse}});
+    return cupti::MakeCollector(options, {{cupti::AskKineto, cupti::AskCuda}});
   } catch (const std::bad_alloc&) {
     return nullptr;
   }

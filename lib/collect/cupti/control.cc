@@ -171,8 +171,9 @@ Status Control::Start(bool graph_level) noexcept {
   }
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
-    is_cuda_in_use_ = surroundings_.is_cuda_in_use();
-    has_graph_level_ = graph_level && !is_cuda_in_use_;
+    cuda_ = surroundings_.ask_cuda();
+    // Where CUDA is initialised graphs may have been made in contexts that nobody tells of.
+    has_graph_level_ = graph_level && cuda_ == CudaState::kUntouched;
     if (is_active) {
       SetReason("PyTorch's profiler has CUPTI");
       mode_.store(Mode::kAside);
@@ -181,8 +182,8 @@ Status Control::Start(bool graph_level) noexcept {
     Status status = Take(false);
     if (graph_level && !has_graph_level_)
       SetReason(reason_ + (reason_.empty() ? "" : "; ") +
-                "no graph level: the collector was added after CUDA was in use, PyTorch's profiler is in the process, "
-                "or CUPTI does not tell of graphs");
+                "no graph level: the collector was added after CUDA was initialised, PyTorch's profiler is in the "
+                "process, or CUPTI does not tell of graphs");
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
@@ -262,7 +263,7 @@ Status Control::Subscribe(KinetoState kineto) {
   }
   subscriber_ = nullptr;
   // Records of calls come only where they were switched on before the process used CUDA.
-  if (HasFilteredRecords(api_) && (has_call_records_ || !is_cuda_in_use_)) {
+  if (HasFilteredRecords(api_) && (has_call_records_ || cuda_ != CudaState::kInUse)) {
     source_.store(CallSource::kRecords);
   } else {
     SetReason(std::string("calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the "
@@ -332,7 +333,7 @@ Status Control::Resume() noexcept {
   if (!entered) return NotRunning();
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
-    is_cuda_in_use_ = surroundings_.is_cuda_in_use();
+    cuda_ = surroundings_.ask_cuda();
     if (mode() == Mode::kOff) return NotRunning();
     if (mode() == Mode::kOn || mode() == Mode::kAside) return {};
     if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
@@ -386,7 +387,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
     const KinetoState kineto = AskKineto();
     const bool is_kineto_active = kineto == KinetoState::kActive;
     if (mode() == Mode::kAside || (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent))
-      is_cuda_in_use_ = surroundings_.is_cuda_in_use();
+      cuda_ = surroundings_.ask_cuda();
     if (is_fatal_.exchange(false)) {
       mode_.store(Mode::kDead);
       effective_.store(Depth::kScopes);

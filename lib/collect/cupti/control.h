@@ -15,6 +15,7 @@
 
 #include "collect/cupti/api.h"
 #include "collect/cupti/calls.h"
+#include "collect/cupti/driver.h"
 #include "collect/cupti/kineto.h"
 #include "pitot/depth.h"
 #include "pitot/status.h"
@@ -52,7 +53,7 @@ class Control {
   // What the process says of itself.
   struct Surroundings {
     KinetoState (*ask_kineto)() noexcept;
-    bool (*is_cuda_in_use)() noexcept;      // it has a context
+    CudaState (*ask_cuda)() noexcept;
     int64_t long_idle_ns = 10'000'000'000;  // after so long PyTorch's profiler is not about to begin
     // Kernels were recorded in the process, by whoever; of the process but for tests.
     std::atomic<bool>* has_recorded = &g_has_recorded;
@@ -148,7 +149,7 @@ class Control {
   const Surroundings surroundings_;
 
   int64_t idle_since_ns_ = 0;  // if it is kIdle
-  bool is_cuda_in_use_ = false;
+  CudaState cuda_ = CudaState::kUntouched;
   Subscriber subscriber_ = nullptr;
   bool has_graph_level_ = false;  // it was switched on before the process used CUDA, and no graph was made without it
   uint64_t enabled_ = 0;          // kinds, by bit

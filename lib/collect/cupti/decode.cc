@@ -209,6 +209,7 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
       made.detail = Field<uint32_t>(record, jit::kOperation);
       break;
     case Activity::kCall:
+      ++counts_.calls;
       made.value = Field<uint32_t>(record, api::kThreadId);
       made.detail = Field<uint32_t>(record, api::kCallbackId) | (kind == kDriver ? 1u << 31 : 0);
       break;

@@ -36,6 +36,7 @@ class Clock {
 
 struct DecodeCounts {
   uint64_t records = 0;         // read, of kinds that are kept
+  uint64_t calls = 0;           // of those
   uint64_t bad_timestamps = 0;  // of those left out: zero, later than now, or the end before the beginning
   uint64_t unplaced = 0;        // left out, too: of before or after a step of the clock
   uint64_t unknown = 0;         // of kinds that are not kept

@@ -3,6 +3,9 @@
 
 #include <dlfcn.h>
 
+#include <mutex>
+#include <type_traits>
+
 namespace pitot::cupti {
 namespace {
 
@@ -22,10 +25,7 @@ enum DeviceAttribute : int {
   kBlocks = 106,
 };
 
-// False: it is not loaded, or lacks what is asked for.
-bool FindDriver(Driver* driver) {
-  void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-  if (handle == nullptr) return false;
+bool Find(void* handle, Driver* driver) {
   const auto find = [handle](const char* name, auto* function) {
     *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(handle, name));
     return *function != nullptr;
@@ -35,20 +35,37 @@ bool FindDriver(Driver* driver) {
          find("cuDevicePrimaryCtxGetState", &driver->primary_state);
 }
 
+constinit std::mutex g_mutex;  // guards what follows
+constinit Driver g_driver{};
+constinit bool g_is_found = false;
+
+// False: it is not loaded, or lacks what is asked for. Once found it is held open: it stays as long as the process.
+bool FindDriver(Driver* driver) {
+  const std::lock_guard lock(g_mutex);
+  if (!g_is_found) {
+    void* const handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    if (handle == nullptr) return false;
+    g_is_found = Find(handle, &g_driver);
+    if (!g_is_found) dlclose(handle);
+  }
+  *driver = g_driver;
+  return g_is_found;
+}
+
 }  // namespace
 
-bool IsCudaInUse() noexcept {
+CudaState AskCuda() noexcept {
   Driver driver{};
   int count = 0;
   // Before cuInit it answers "not initialised".
-  if (!FindDriver(&driver) || driver.get_count(&count) != 0) return false;
+  if (!FindDriver(&driver) || driver.get_count(&count) != 0) return CudaState::kUntouched;
   for (int i = 0; i < count; ++i) {
     int device = 0, is_active = 0;
     unsigned int flags = 0;
     if (driver.get(&device, i) == 0 && driver.primary_state(device, &flags, &is_active) == 0 && is_active != 0)
-      return true;
+      return CudaState::kInUse;
   }
-  return false;
+  return CudaState::kInitialised;
 }
 
 DeviceFacts DescribeDevice(uint32_t ordinal) {

@@ -9,8 +9,14 @@
 
 namespace pitot::cupti {
 
-// The process has a context on some device.
-bool IsCudaInUse() noexcept;
+enum class CudaState : uint8_t {
+  kUntouched,    // not loaded, or not initialised: nothing was made with it
+  kInitialised,  // no device has its primary context; of those that hosts make themselves the driver does not tell
+  kInUse,        // a device has its primary context
+};
+// To load and enable CUPTI initialises nothing, nor does importing PyTorch 2.11 (CUDA 13.0). Cost: some us. Threads:
+// any.
+CudaState AskCuda() noexcept;
 
 struct DeviceFacts {
   std::string name;  // "GPU 0" where the driver does not say

@@ -6,13 +6,44 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace pitot::cupti {
 namespace {
 
 constexpr uint32_t kLeastChunks = 16;
-constexpr size_t kLossesKept = 256;
+constexpr size_t kLossesKept = 128;         // of a kind
 constexpr int64_t kNearNs = 1'000'000'000;  // what is further apart is two losses
+constexpr int64_t kTouchNs = 1'000'000;     // what is nearer is one loss of an incident
+constexpr int64_t kJoinedNs = 100'000'000;  // what is longer together is two, so that a window tells how many it lost
+
+int64_t GapNs(const Loss& a, const Loss& b) { return std::max(a.begin_ns, b.begin_ns) - std::min(a.end_ns, b.end_ns); }
+int64_t SpanNs(const Loss& a, const Loss& b) { return std::max(a.end_ns, b.end_ns) - std::min(a.begin_ns, b.begin_ns); }
+
+void Join(const Loss& loss, Loss* into) {
+  into->begin_ns = std::min(into->begin_ns, loss.begin_ns);
+  into->end_ns = std::max(into->end_ns, loss.end_ns);
+  into->records = into->records != 0 && loss.records != 0 ? into->records + loss.records : 0;
+}
+
+// What of a device and reason touches, in order of begin, becomes one; not where it has a number and the other has
+// none.
+void JoinNeighbours(std::vector<Loss>* losses) {
+  size_t kept = 0;
+  for (const Loss& loss : *losses) {
+    const auto is_alike = [&](const Loss& other) {
+      return other.device == loss.device && std::strcmp(other.reason, loss.reason) == 0;
+    };
+    size_t after = kept;
+    while (after > 0 && !is_alike((*losses)[after - 1])) --after;
+    Loss* const last = after > 0 ? &(*losses)[after - 1] : nullptr;
+    if (last != nullptr && GapNs(*last, loss) < kTouchNs && (last->records == 0) == (loss.records == 0))
+      Join(loss, last);
+    else
+      (*losses)[kept++] = loss;
+  }
+  losses->resize(kept);
+}
 
 }  // namespace
 
@@ -109,24 +140,26 @@ void History::AddLoss(const Loss& loss) noexcept {
   }
 }
 
-// Losses of one kind in a row are one; the oldest two of too many are made one.
+std::vector<Loss>& History::LossesOf(uint32_t device, const char* reason) {
+  for (std::vector<Loss>& losses : losses_) {
+    if (losses.front().device == device && std::strcmp(losses.front().reason, reason) == 0) return losses;
+  }
+  std::vector<Loss> losses;
+  losses.reserve(kLossesKept + 1);
+  losses_.push_back(std::move(losses));
+  return losses_.back();
+}
+
+// By device and reason, of which there are few: what alternates needs no more room than what does not. Of too many of a
+// kind the oldest two are made one, with what is between them: too much is taken for lost rather than too little.
 void History::Remember(const Loss& loss) {
-  const auto join = [](Loss* into, const Loss& other) {
-    into->begin_ns = std::min(into->begin_ns, other.begin_ns);
-    into->end_ns = std::max(into->end_ns, other.end_ns);
-    into->records = into->records != 0 && other.records != 0 ? into->records + other.records : 0;
-  };
-  const auto is_alike = [&](const Loss& other) {
-    return other.device == loss.device && std::strcmp(other.reason, loss.reason) == 0;
-  };
-  // Not the overwritten ones: how many of them are in a window is asked later.
-  const bool follows = !losses_.empty() && loss.begin_ns - losses_.back().end_ns < kNearNs;
-  if (follows && is_alike(losses_.back()) && loss.records <= 1) return join(&losses_.back(), loss);
-  losses_.push_back(loss);
-  if (losses_.size() <= kLossesKept) return;
-  if (std::strcmp(losses_[0].reason, losses_[1].reason) == 0 && losses_[0].device == losses_[1].device)
-    join(&losses_[1], losses_[0]);
-  losses_.pop_front();
+  std::vector<Loss>& losses = LossesOf(loss.device, loss.reason);
+  const bool is_near = !losses.empty() && GapNs(losses.back(), loss) < kNearNs;
+  if (is_near && (loss.records <= 1 || SpanNs(losses.back(), loss) <= kJoinedNs)) return Join(loss, &losses.back());
+  losses.push_back(loss);
+  if (losses.size() <= kLossesKept) return;
+  Join(losses[0], &losses[1]);
+  losses.erase(losses.begin());
 }
 
 void History::Pin(int64_t begin_ns, Pinned* out) {
@@ -148,9 +181,13 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
   std::stable_sort(wanted.begin(), wanted.end(), [](auto& a, auto& b) { return a.age < b.age; });
   const size_t room = (chunks_.size() - given_back_) * 3 / 4;
   out->parts_.reserve(wanted.size());
-  out->losses_.reserve(losses_.size() + wanted.size());
-  for (const Loss& loss : losses_) {
-    if (loss.end_ns >= begin_ns) out->losses_.push_back(loss);
+  size_t most_losses = wanted.size();
+  for (const std::vector<Loss>& losses : losses_) most_losses += losses.size();
+  out->losses_.reserve(most_losses);
+  for (const std::vector<Loss>& losses : losses_) {
+    for (const Loss& loss : losses) {
+      if (loss.end_ns >= begin_ns) out->losses_.push_back(loss);
+    }
   }
   for (const Candidate& candidate : wanted) {
     Chunk& chunk = chunks_[candidate.chunk];
@@ -161,7 +198,12 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
     pinned += chunk.pins++ == 0;
     out->parts_.push_back({RecordsOf(candidate.chunk), chunk.count, candidate.chunk});
   }
-  for (Loss& loss : out->losses_) loss.begin_ns = std::max(loss.begin_ns, begin_ns);
+  for (Loss& loss : out->losses_) {
+    if (begin_ns - loss.begin_ns > kNearNs) loss.records = 0;  // nobody knows how many of them are in the window
+    loss.begin_ns = std::max(loss.begin_ns, begin_ns);
+  }
+  std::stable_sort(out->losses_.begin(), out->losses_.end(), [](auto& a, auto& b) { return a.begin_ns < b.begin_ns; });
+  JoinNeighbours(&out->losses_);
   out->history_ = this;
   out->begin_ns_ = begin_ns;
 }

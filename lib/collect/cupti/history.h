@@ -39,7 +39,8 @@ class History {
   // Of one device. Where there is no room the oldest chunk of the device that has most of them gives way; where all
   // that could is pinned, the records are lost and counted. Thread: the decoding one. Throws bad_alloc.
   void Add(uint32_t device, const GpuRecord* records, size_t count);
-  // Something that never came. Kept while it is among the last 256. Thread: the decoding one.
+  // Something that never came. Of each device and reason the last 128 are kept apart, those before as one. Thread: the
+  // decoding one.
   void AddLoss(const Loss& loss) noexcept;
 
   // Makes the memory a chunk smaller, for good: the oldest of the device that has most of them gives way. False, and
@@ -62,6 +63,8 @@ class History {
         }
       }
     }
+    // In order of their begin; what touches, of one device and reason, is one. What began more than a second before the
+    // window has no number.
     const std::vector<Loss>& losses() const { return losses_; }
 
    private:
@@ -96,6 +99,7 @@ class History {
   }
   Lane& LaneOf(uint32_t device);
   bool TakeChunk(uint32_t* chunk);
+  std::vector<Loss>& LossesOf(uint32_t device, const char* reason);
   void Remember(const Loss& loss);
 
   uint8_t* const memory_;
@@ -104,7 +108,7 @@ class History {
   std::vector<uint32_t> free_;
   size_t given_back_ = 0;  // of chunks_
   std::deque<Lane> lanes_;
-  std::deque<Loss> losses_;
+  std::vector<std::vector<Loss>> losses_;  // by device and reason, none of them empty
 };
 
 }  // namespace pitot::cupti

@@ -169,12 +169,21 @@ void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
   };
   const BufferCounts buffers = engine_->pool->counts();
   trace.AddAttribute("cupti.version", std::to_string(engine_->api.version).c_str());
-  if (const std::string reason = control_->Reason(); !reason.empty()) trace.AddAttribute("cupti", reason.c_str());
+  const CallSource source = control_->call_source();
+  // CUPTI makes none where CUDA was in use before, which the driver does not always tell.
+  const bool lacks_calls = source == CallSource::kRecords && counts.calls == 0 && awaits_calls_.load();
+  std::string reason = control_->Reason();
+  if (lacks_calls)
+    reason +=
+        std::string(reason.empty() ? "" : "; ") +
+        "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, and "
+        "CUPTI makes no records of calls, as where CUDA was in use before the collector was added";
+  if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddForecast(trace);
   if (const std::string why = WhyNoKernels(was_deep); !why.empty())
     trace.AddAttribute("cupti.not_recorded", why.c_str());
   static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
-  trace.AddAttribute("cupti.calls", kSources[static_cast<int>(control_->call_source())]);
+  trace.AddAttribute("cupti.calls", kSources[lacks_calls ? 0 : static_cast<int>(source)]);
   add_count("cupti.records", counts.records);
   add_count("cupti.bad_timestamps", counts.bad_timestamps);
   AddClockSteps(trace);
@@ -286,7 +295,8 @@ void Recording::AddTo(TraceBuilder& trace) {
   });
   for (const Loss& loss : pinned_.losses()) {
     // Of a device all streams; which, nobody knows.
-    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records});
+    trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records,
+                      loss.device != kNoDevice ? device_of(loss.device) : kNoRow});
   }
   if (missing_from_ns_ != 0)
     trace.Add(GpuLoss{missing_from_ns_, kept_end_ns_, kNoRow, trace.AddText("not decoded in time"), 0});

@@ -32,6 +32,8 @@ enum class Owner : uint8_t { kNobody, kCollector, kLeftBehind };
 // Whose CUPTI is, of all recordings in the process.
 constinit std::atomic<Owner> g_owner{Owner::kNobody};
 
+bool IsWork(const GpuRecord& record) { return record.activity <= Activity::kGraph; }
+
 Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 Status DoesNotAnswer(const char* consequence) {
   return Error(StatusCode::kUnavailable, "CUPTI does not answer: a call of it hangs, or other work keeps it; %s",
@@ -102,6 +104,7 @@ Status Recording::Take() {
   control_ = AddControl(engine_, environment_.surroundings);
   if (Status status = control_->Start(graph_level_); !status.ok()) return status;
   before_ = seen_ = engine_->pool->counts();
+  drained_ns_ = ClockNs(CLOCK_MONOTONIC);
   NoteDepth();
   return {};
 }
@@ -304,6 +307,8 @@ void Recording::DecodeAll(int64_t now_ns) {
     ReadClocks();  // what the buffer holds was stamped before
     decoder_->Decode(buffer, valid, &decoded_);
     PayForTables();
+    const bool asks_for_calls = control_->call_source() == CallSource::kRecords && control_->depth() >= Depth::kKernels;
+    if (asks_for_calls && std::any_of(decoded_.begin(), decoded_.end(), IsWork)) awaits_calls_.store(true);
     if (!control_->has_recorded()) TakeCalls();
     // In runs of one device, which is nearly always all of them.
     for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {

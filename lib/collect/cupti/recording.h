@@ -131,6 +131,7 @@ class Recording {
   std::atomic<int64_t> drained_ns_{0};       // until when all is decoded that CUPTI has handed over
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
   mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
+  std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
 
   std::mutex mutex_;  // guards what follows; not held in any call of CUPTI

@@ -16,7 +16,6 @@ using namespace pitot;
 template <auto ours, auto theirs> constexpr bool kSame = static_cast<long>(ours) == static_cast<long>(theirs);
 
 static_assert(kSame<cupti::kSuccess, CUPTI_SUCCESS>);
-static_assert(kSame<cupti::kInvalidParameter, CUPTI_ERROR_INVALID_PARAMETER>);
 static_assert(kSame<cupti::kMaxLimitReached, CUPTI_ERROR_MAX_LIMIT_REACHED>);
 static_assert(kSame<cupti::kNotCompatible, CUPTI_ERROR_NOT_COMPATIBLE>);
 static_assert(kSame<cupti::kNotInitialized, CUPTI_ERROR_NOT_INITIALIZED>);
@@ -32,7 +31,6 @@ static_assert(kSame<cupti::kMemcpy, CUPTI_ACTIVITY_KIND_MEMCPY>);
 static_assert(kSame<cupti::kMemset, CUPTI_ACTIVITY_KIND_MEMSET>);
 static_assert(kSame<cupti::kDriver, CUPTI_ACTIVITY_KIND_DRIVER>);
 static_assert(kSame<cupti::kRuntime, CUPTI_ACTIVITY_KIND_RUNTIME>);
-static_assert(kSame<cupti::kDevice, CUPTI_ACTIVITY_KIND_DEVICE>);
 static_assert(kSame<cupti::kConcurrentKernel, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL>);
 static_assert(kSame<cupti::kOverhead, CUPTI_ACTIVITY_KIND_OVERHEAD>);
 static_assert(kSame<cupti::kMemcpyPeer, CUPTI_ACTIVITY_KIND_MEMCPY2>);
@@ -41,14 +39,11 @@ static_assert(kSame<cupti::kGraphTrace, CUPTI_ACTIVITY_KIND_GRAPH_TRACE>);
 static_assert(kSame<cupti::kJit, CUPTI_ACTIVITY_KIND_JIT>);
 static_assert(static_cast<long>(cupti::kKindCount) >= static_cast<long>(CUPTI_ACTIVITY_KIND_COUNT));
 
-static_assert(kSame<cupti::kDeviceBufferSize, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE>);
 static_assert(kSame<cupti::kZeroedOutBuffer, CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER>);
-static_assert(kSame<cupti::kHostPinned, CUPTI_ACTIVITY_ATTR_MEM_ALLOCATION_TYPE_HOST_PINNED>);
 static_assert(kSame<cupti::kPerThreadBuffer, CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER>);
 static_assert(kSame<cupti::kDriverApi, CUPTI_CB_DOMAIN_DRIVER_API>);
 static_assert(kSame<cupti::kRuntimeApi, CUPTI_CB_DOMAIN_RUNTIME_API>);
 static_assert(kSame<cupti::kResource, CUPTI_CB_DOMAIN_RESOURCE>);
-static_assert(kSame<cupti::kSynchronize, CUPTI_CB_DOMAIN_SYNCHRONIZE>);
 static_assert(kSame<cupti::kState, CUPTI_CB_DOMAIN_STATE>);
 static_assert(kSame<cupti::kEnter, CUPTI_API_ENTER>);
 static_assert(kSame<cupti::kExit, CUPTI_API_EXIT>);
@@ -177,6 +172,6 @@ TEST_CASE("every kind that is decoded says how much of it is read", "[cupti]") {
     CHECK(BytesRead(kind) >= 36);
     CHECK(BytesRead(kind) < 216);
   }
-  CHECK(BytesRead(kDevice) == 0);
+  CHECK(BytesRead(kSynchronization) == 0);
   CHECK(BytesRead(0) == 0);
 }

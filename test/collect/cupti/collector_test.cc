@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The CUPTI collector in a recorder, over a CUPTI that needs no GPU.
+#include <unistd.h>
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -22,13 +24,14 @@ namespace {
 namespace base = pitot::base;
 namespace cupti = pitot::cupti;
 namespace model = pitot::model;
+using cupti::CudaState;
 using cupti::KinetoState;
 using fakes::Attribute;
 using fakes::CountNamed;
 using fakes::FakeWork;
 using fakes::Find;
 using fakes::FindGraph;
-using fakes::g_cuda_in_use;
+using fakes::g_cuda;
 using fakes::g_kineto;
 using fakes::GpuHost;
 using fakes::HasLoss;
@@ -128,7 +131,7 @@ void UnseenProfile(GpuHost& host) {
 }
 void LoadTorch(GpuHost& host) {
   host.cuda.Run({});
-  g_cuda_in_use = true;
+  g_cuda = CudaState::kInUse;
   g_kineto = KinetoState::kIdle;
   host.Round();
   host.Round();
@@ -344,7 +347,7 @@ TEST_CASE("a CUPTI that fails when depth rises is left with nothing enabled", "[
     g_kineto = kineto;
     REQUIRE(host.StartAt(Depth::kScopes));
     // Beside PyTorch calls are recorded until CUDA is used.
-    g_cuda_in_use = true;
+    g_cuda = CudaState::kInUse;
     host.cuda.Run({});
     REQUIRE(fakes::WaitUntil([&] {
       host.Round();
@@ -808,7 +811,7 @@ TEST_CASE("records of calls are switched on before CUDA is used, or they never c
   host.recorder.Stop();
   GpuHost late;
   g_kineto = KinetoState::kIdle;
-  g_cuda_in_use = true;
+  g_cuda = CudaState::kInUse;
   late.cuda.Run({.name = "first"});
   REQUIRE(late.StartAt(Depth::kKernels));
   late.cuda.Run({.name = "gemm"});
@@ -1063,18 +1066,42 @@ TEST_CASE("graph level is over for good once a graph was made while nodes were r
   CHECK(host.cuda.broken_rules() == "");
 }
 
-TEST_CASE("graph level is refused in words where CUDA was in use before, or LibTorch is there", "[cupti]") {
-  for (const bool is_late : {true, false}) {
+TEST_CASE("graph level is refused in words where CUDA was initialised before, or LibTorch is there", "[cupti]") {
+  struct Case {
+    CudaState cuda;
+    KinetoState kineto;
+  };
+  for (const Case& it : {Case{CudaState::kInUse, KinetoState::kAbsent},
+                         Case{CudaState::kInitialised, KinetoState::kAbsent},  // a graph in a context of its own
+                         Case{CudaState::kUntouched, KinetoState::kIdle}}) {
     GpuHost host;
     host.cupti_options.graph_level = true;
-    g_cuda_in_use = is_late;
-    g_kineto = is_late ? KinetoState::kAbsent : KinetoState::kIdle;
+    g_cuda = it.cuda;
+    g_kineto = it.kineto;
     const uint32_t before = host.cuda.Instantiate(3);
     REQUIRE(host.StartAt(Depth::kGraphs));
     host.cuda.Replay(before, "node");
     CHECK(host.cuda.broken_rules() == "");
     CHECK_THAT(Attribute(host.Incident(), "cupti"), Catch::Contains("no graph level"));
   }
+}
+
+TEST_CASE("records of calls that do not come, because CUDA was in use unseen, are not promised", "[cupti]") {
+  const bool is_late = GENERATE(true, false);
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;
+  g_cuda = CudaState::kInitialised;
+  if (is_late) host.cuda.Run({});  // in a context that the driver does not tell of
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm"});
+
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(Find(trace, "gemm") != kNone);
+  CHECK((trace.gpu.call[Find(trace, "gemm")] == kNone) == is_late);
+  CHECK(Attribute(trace, "cupti.calls") == (is_late ? "not recorded" : "API records"));
+  const std::string why = Attribute(trace, "cupti");
+  CHECK((why.find("what GPUs did is not tied to requests") != std::string::npos) == is_late);
 }
 
 TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
@@ -1342,24 +1369,37 @@ TEST_CASE("the child of a fork touches nothing of CUPTI", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.Run({});
-  const int before = host.cuda.calls();
   const int code = fakes::InChild([&] {
+    const int before = host.cuda.calls();  // the parent's go on meanwhile, this process's do not
     host.collector->SetDepth(Depth::kScopes);
     host.collector->Keep(0);
     if (host.collector->Pause().code() != StatusCode::kNotRunning) return 1;
     host.recorder.Stop();
-    return host.cuda.calls() > before + 64 ? 2 : 0;
+    return host.cuda.calls() != before ? 2 : 0;
   });
   CHECK(code == 0);
   CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel));
 }
 
-TEST_CASE("a host that exits without stopping the recorder exits", "[cupti]") {
+TEST_CASE("a host that exits in the middle of a flush exits, and CUPTI is not called while it is torn down",
+          "[cupti]") {
   if (fakes::kThreadSanitizer) return;  // which loses count of locks in a child that has threads
   const int code = fakes::InChild([] {
     static auto* const host = new GpuHost;
-    if (!host->StartAt(Depth::kKernels)) return 1;
+    host->environment.keep_patience_ns = 10'000'000'000;
+    // After the collector's, which were registered later: where CUPTI is torn down.
+    std::atexit([] {
+      const int before = host->cuda.calls();
+      for (int i = 0; i < 3; ++i) host->Round();
+      if (host->cuda.is_hanging() || host->cuda.calls() != before) _exit(2);
+    });
+    HOLDS(host->StartAt(Depth::kKernels));
     for (int i = 0; i < 1000; ++i) host->cuda.Run({});
+    host->Round();  // CUPTI has asked for buffers
+    host->cuda.HangIn("cuptiActivityFlushAll");
+    host->cuda.Run({.is_running = true});
+    HOLDS(fakes::WaitUntil([] { return host->cuda.is_hanging(); }));
+    std::atexit([] { host->cuda.HangIn(""); });  // first of all: what was begun ends
     std::exit(7);
     return 1;
   });

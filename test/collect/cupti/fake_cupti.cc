@@ -26,6 +26,8 @@ using fakes::Generation;
 
 #define FAKE_EXPORT extern "C" __attribute__((visibility("default")))
 
+constexpr auto kInvalidParameter = static_cast<Result>(1);
+
 struct ApiName {
   Domain domain;
   uint32_t id;
@@ -121,7 +123,10 @@ class Library final : public fakes::FakeCupti, State {
     else
       record.Kernel(work.name, begin, end, of_kernel, work.stream);
     std::vector<uint8_t> bytes = record.bytes();
-    if (!is_copy) memcpy(&bytes[kernel::kDeviceId], &work.device, sizeof work.device);
+    const auto set = [&](uint32_t offset, uint32_t value) { memcpy(&bytes[offset], &value, sizeof value); };
+    set(is_copy ? memcpy_record::kDeviceId : kernel::kDeviceId, work.device);
+    set(is_copy ? memcpy_record::kContextId : kernel::kContextId, work.context);
+    set(is_copy ? memcpy_record::kStreamId : kernel::kStreamId, work.stream);
     if (enabled_.count(kind) != 0) Write(bytes, work.is_running);
     CallExit(api, correlation, called_ns, &data);
     return correlation;

@@ -19,7 +19,7 @@ struct FakeWork {
   const char* api = "cudaLaunchKernel";
   int64_t begin_ns = 0;        // of CLOCK_REALTIME; 0: now
   int64_t duration_ns = 1000;  // negative: the end is before the beginning
-  uint32_t stream = 7, device = 0;
+  uint32_t stream = 7, device = 0, context = 1;
   bool is_running = false;       // has not ended: its buffer is withheld
   bool has_driver_call = false;  // inside the runtime's call is one of the driver's
   bool is_of_driver = false;     // the kernel's record has the correlation of that one

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/cupti/history.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 #include <string>
@@ -10,6 +11,7 @@ namespace {
 using pitot::cupti::GpuRecord;
 using pitot::cupti::History;
 using pitot::cupti::kNoDevice;
+using pitot::cupti::Loss;
 
 constexpr uint64_t kChunks = 16;
 
@@ -60,6 +62,15 @@ TEST_CASE("the newest records survive, and how many of a window are gone is said
   uint64_t missing = 0;
   for (const auto& loss : pinned.losses()) missing += loss.records;
   CHECK(missing + seen.begins[0].size() == total);
+}
+
+TEST_CASE("what an incident has no room for is one loss, not one for each chunk", "[cupti]") {
+  const auto history = Make();
+  Fill(history.get(), 0, 0, kChunks * History::kChunkRecords);
+  History::Pinned pinned;
+  history->Pin(0, &pinned);
+  REQUIRE(pinned.losses().size() == 1);
+  CHECK(pinned.losses()[0].records == kChunks / 4 * History::kChunkRecords);
 }
 
 TEST_CASE("a busy device does not take the history of a quiet one", "[cupti]") {
@@ -128,17 +139,89 @@ TEST_CASE("what is given back is missing for good, the oldest first, and said", 
   CHECK(Seen(pinned).begins[0].size() == (kChunks - given) * 3 / 4 * History::kChunkRecords);
 }
 
-TEST_CASE("losses are kept while they matter, alike ones as one, no more than there is room for", "[cupti]") {
+TEST_CASE("losses of alike kinds are one, others stay apart, and a window has what is in it", "[cupti]") {
   const auto history = Make();
-  for (int64_t i = 0; i < 10'000; ++i) history->AddLoss({i, i + 1, kNoDevice, i % 2 == 0 ? "a" : "b", 1});
   history->AddLoss({10'000 - 2'000'000'000, 10'000 - 2'000'000'000, kNoDevice, "c", 1});  // long before: another
   for (int64_t i = 0; i < 10; ++i) history->AddLoss({10'000 + i, 10'001 + i, kNoDevice, "c", 1});
+  history->AddLoss({10'003, 10'004, kNoDevice, "d", 0});
   History::Pinned pinned;
   history->Pin(0, &pinned);
-  CHECK(pinned.losses().size() <= 257);
-  CHECK(pinned.losses().back().records == 10);
-  CHECK(std::string(pinned.losses().back().reason) == "c");
+  REQUIRE(pinned.losses().size() == 2);
+  CHECK(pinned.losses()[0].records == 10);
+  CHECK(std::string(pinned.losses()[0].reason) == "c");
+  CHECK(pinned.losses()[1].records == 0);
   history->Pin(10'005, &pinned);
   REQUIRE(pinned.losses().size() == 1);
   CHECK(pinned.losses()[0].begin_ns == 10'005);
+}
+
+TEST_CASE("losses that alternate between devices and reasons are forgotten neither in time nor in number", "[cupti]") {
+  const auto history = Make();
+  constexpr int64_t kLosses = 10'000;
+  const int64_t apart_ns = GENERATE(10, 2'000'000'000);
+  for (int64_t i = 0; i < kLosses; ++i) {
+    const int64_t begin_ns = i * apart_ns;
+    history->AddLoss({begin_ns, begin_ns + 5, static_cast<uint32_t>(i % 2), i % 3 == 0 ? "a" : "b", 7});
+  }
+
+  History::Pinned pinned;
+  history->Pin(0, &pinned);
+
+  uint64_t missing = 0;
+  for (const Loss& loss : pinned.losses()) missing += loss.records;
+  CHECK(missing == kLosses * 7);
+  CHECK(pinned.losses().size() <= 4 * 128);
+  int64_t uncovered = 0;
+  for (int64_t i = 0; i < kLosses; ++i) {
+    uncovered += std::none_of(pinned.losses().begin(), pinned.losses().end(), [&](const Loss& loss) {
+      return loss.device == i % 2 && loss.begin_ns <= i * apart_ns && loss.end_ns >= i * apart_ns + 5;
+    });
+  }
+  CHECK(uncovered == 0);
+}
+
+TEST_CASE("of two devices that overwrite in turn each has what is kept and what is missing of it", "[cupti]") {
+  const auto history = Make();
+  constexpr int kRounds = 600;
+  for (int64_t round = 0; round < kRounds; ++round) {
+    for (const uint32_t device : {0u, 1u})
+      Fill(history.get(), device, (round * 2 + device) * 1'000'000, History::kChunkRecords);
+  }
+
+  History::Pinned pinned;
+  history->Pin(0, &pinned);
+
+  const Seen seen(pinned);
+  for (const uint32_t device : {0u, 1u}) {
+    uint64_t missing = 0;
+    int64_t missing_until_ns = 0;
+    for (const Loss& loss : pinned.losses()) {
+      if (loss.device != device) continue;
+      missing += loss.records;
+      CHECK(loss.begin_ns <= std::max(missing_until_ns, int64_t{device} * 1'000'000) + 2'000'000);
+      missing_until_ns = std::max(missing_until_ns, loss.end_ns);
+    }
+    CHECK(missing + seen.begins[device].size() == kRounds * History::kChunkRecords);
+    CHECK(missing_until_ns >= *seen.begins[device].begin() - 2'000'000);
+  }
+}
+
+TEST_CASE("how many of what was lost over a long time are in a short window is not said", "[cupti]") {
+  const auto history = Make();
+  for (int64_t i = 0; i < 10'000; ++i)
+    history->AddLoss({i * 90'000'000, (i + 1) * 90'000'000, 0, "overwritten", 1'000'000});
+  const int64_t end_ns = 10'000 * int64_t{90'000'000};
+
+  History::Pinned pinned;
+  history->Pin(end_ns - 500'000'000'000, &pinned);
+  REQUIRE_FALSE(pinned.losses().empty());
+  CHECK(pinned.losses().front().records == 0);
+  CHECK(pinned.losses().front().begin_ns == end_ns - 500'000'000'000);
+
+  // In one that the newest cover it is, to a tenth of a second.
+  history->Pin(end_ns - 9'000'000'000, &pinned);
+  uint64_t missing = 0;
+  for (const Loss& loss : pinned.losses()) missing += loss.records;
+  CHECK(missing >= 100'000'000);
+  CHECK(missing <= 103'000'000);
 }

@@ -25,7 +25,8 @@ inline constexpr uint32_t kDepths = pitot::BitOf(pitot::Depth::kGraphs) | pitot:
 
 // What the process says of itself.
 inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
-inline std::atomic<bool> g_cuda_in_use{false}, g_has_recorded{false};
+inline std::atomic<pitot::cupti::CudaState> g_cuda{pitot::cupti::CudaState::kUntouched};
+inline std::atomic<bool> g_has_recorded{false};
 
 inline pitot::CuptiOptions SmallMemory() {
   pitot::CuptiOptions options;
@@ -35,7 +36,7 @@ inline pitot::CuptiOptions SmallMemory() {
 }
 
 inline pitot::cupti::Environment Surroundings() {
-  return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda_in_use.load(); }, 100'000'000,
+  return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); }, 100'000'000,
            &g_has_recorded}};
 }
 
@@ -71,7 +72,8 @@ struct GpuHost : session_test::Host {
       : cuda(*LoadFakeCupti(library)) {
     cuda.Reset(generation);
     g_kineto = pitot::cupti::KinetoState::kAbsent;
-    g_cuda_in_use = g_has_recorded = false;
+    g_cuda = pitot::cupti::CudaState::kUntouched;
+    g_has_recorded = false;
     cupti_options.library = library;
     options.depth = pitot::Depth::kScopes;  // the tests choose
     options.max_incidents_per_cause_and_hour = 1'000'000;

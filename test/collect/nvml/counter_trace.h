@@ -34,7 +34,6 @@ class Trace final : public pitot::TraceBuilder {
   uint32_t AddShape(const uint32_t*, const uint32_t*, uint32_t, uint32_t, uint32_t, uint32_t) override { return 0; }
   void Add(const pitot::GpuActivity&) override {}
   void Add(const pitot::GpuCall&) override {}
-  void AddWait(uint32_t, int64_t, uint32_t) override {}
   void AddOverhead(int64_t, int64_t, uint32_t) override {}
   void Add(const pitot::GpuLoss&) override {}
   void AddDepth(int64_t, int64_t, pitot::Depth) override {}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A CUDA driver without a GPU, of which only what the CUPTI collector asks is there. Two devices.
+#ifndef PITOT_TEST_COLLECT_CUPTI_FAKE_DRIVER_H_
+#define PITOT_TEST_COLLECT_CUPTI_FAKE_DRIVER_H_
+
+namespace fakes {
+
+struct FakeDriver {
+  static constexpr int kDevices = 2;
+  bool is_initialised = false;    // cuInit was called
+  int active[kDevices] = {0, 0};  // primary contexts
+};
+
+}  // namespace fakes
+
+#endif  // PITOT_TEST_COLLECT_CUPTI_FAKE_DRIVER_H_
