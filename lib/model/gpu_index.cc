@@ -27,6 +27,11 @@ struct Worked {
   }
 };
 
+// What is known to be a batch's, or a request's outside of batches.
+struct Owned {
+  std::vector<Interval> rows, graphs;  // all but spans; of those graphs as a whole, which hide kernels
+};
+
 bool IsDamagedDump(const Trace& trace) {
   return std::any_of(trace.losses.begin(), trace.losses.end(),
                      [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
@@ -249,30 +254,35 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
   }
   for (const GpuLossRow& loss : trace.gpu_losses) lost.push_back({loss.begin_ns, loss.end_ns});
-  std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
+  // Of batches, and of requests outside of them: what is known to be theirs, and what of that hides kernels.
+  std::vector<Owned> of_batches(trace.batches.size()), of_requests(trace.requests.size());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-    if (trace.gpu.kind[row] != GpuKind::kGraph) continue;
+    if (IsSpan(trace, row)) continue;
     const uint32_t call = trace.gpu.call[row];
     const uint32_t batch = call != kNone ? trace.calls.batch[call] : kNone;
     const uint32_t request = call != kNone ? trace.calls.request[call] : kNone;
-    (batch != kNone     ? of_batches[batch]
-     : request != kNone ? of_requests[request]
-                        : unlinked)
-        .push_back(GpuInterval(trace, row));
+    if (batch == kNone && request == kNone) {
+      unlinked.push_back(GpuInterval(trace, row));
+      continue;
+    }
+    Owned& owned = batch != kNone ? of_batches[batch] : of_requests[request];
+    owned.rows.push_back(GpuInterval(trace, row));
+    if (trace.gpu.kind[row] == GpuKind::kGraph) owned.graphs.push_back(GpuInterval(trace, row));
   }
   const Intervals all_told = Union(std::move(told));
   const Intervals all_lost = Union(std::move(lost));
   const Intervals by_kernel = Difference(Union(std::move(kernels)), all_lost);
-  // Where only graph-level records can hide kernels.
   const Intervals all_graphs = Difference(Difference(Union(std::move(graphs)), all_lost), by_kernel);
-  const Intervals by_graph = Difference(all_graphs, Union(std::move(unlinked)));
+  // No call but a graph's launch is recorded there: what else GPUs did is nobody's, and may be anybody's.
+  const Intervals all_unlinked = Union(std::move(unlinked));
+  const Intervals by_graph = Difference(all_graphs, all_unlinked), nobodys = Intersection(all_graphs, all_unlinked);
   // When a thread's events, and with them its calls, were lost: what they caused is nobody's.
   std::vector<std::vector<Interval>> of_threads(trace.threads.size());
   for (const LossRow& loss : trace.losses) {
     if (loss.thread != kNone && IsOfEvents(loss.reason))
       of_threads[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
-  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs, std::initializer_list<uint32_t> threads) {
+  const auto cover = [&](Interval ran, Owned owned, std::initializer_list<uint32_t> threads) {
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
@@ -283,10 +293,12 @@ CoverageIndex::CoverageIndex(const Trace& trace)
         without_calls.insert(without_calls.end(), of_threads[thread].begin(), of_threads[thread].end());
     }
     const Intervals no_calls = Union(std::move(without_calls));
-    whole_graphs.insert(whole_graphs.end(), no_calls.begin(), no_calls.end());
+    owned.graphs.insert(owned.graphs.end(), no_calls.begin(), no_calls.end());
     const int64_t by_kernel_ns = TotalNs(Difference(Within(by_kernel, ran), no_calls));
-    times.recorded_ns = by_kernel_ns + TotalNs(Difference(Within(all_graphs, ran), no_calls));
-    times.covered_ns = by_kernel_ns + TotalNs(Difference(Within(by_graph, ran), Union(std::move(whole_graphs))));
+    times.recorded_ns = by_kernel_ns + TotalNs(Difference(Within(by_graph, ran), no_calls));
+    times.covered_ns = by_kernel_ns + TotalNs(Difference(Within(by_graph, ran), Union(std::move(owned.graphs))));
+    times.worked_ns = TotalNs(Union(std::move(owned.rows)));
+    times.nobodys_ns = TotalNs(Within(nobodys, ran));
     return times;
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {

@@ -183,6 +183,19 @@ TEST_CASE("kernel coverage is said of every request shown, unknown where nothing
   CHECK(Has(unknown, "of the window, on 2 streams"));
 }
 
+TEST_CASE("where only launches of graphs were recorded a request of eager kernels is not said to have no GPU time",
+          "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kGraphs}};
+  trace.gpu_losses.clear();
+  std::fill(trace.gpu.call.begin(), trace.gpu.call.end(), model::kNone);
+
+  const std::string text = OneLine(Report(trace));
+
+  CHECK(Has(text, "gpu GPU time not known; kernel coverage 27.2 %; for whom GPUs worked another 13.1 ms meanwhile is"));
+  CHECK_FALSE(Has(text, "0 ns of GPU time"));
+}
+
 TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.push_back(
