@@ -111,10 +111,6 @@ void Governor::Move() noexcept {
   if (!round_.is_over()) {
     round_.CutIfCatastrophic(now_ns_);
     if (round_.Advance(now_ns_)) {
-      for (uint32_t i = 0; i < kDepths; ++i) {
-        blocks_[i] += round_.Blocks(static_cast<Depth>(i));
-        works_[i] += round_.Works(static_cast<Depth>(i));
-      }
       policy_.SetSteepness(classes_.TailSteepness());
       policy_.Learn(now_ns_, round_);
     } else if (round_.is_over()) {
@@ -204,8 +200,7 @@ Report Governor::GetReport() const noexcept {
                         InPercent(policy_.Mean(now_ns_, depth)),
                         InPercent(policy_.Tail(now_ns_, depth)),
                         policy_.Rounds(now_ns_, depth),
-                        blocks_[i],
-                        works_[i],
+                        policy_.Works(now_ns_, depth),
                         percent(depth_ns_[i])};
   }
   report.armed_percent = percent(armed_ns_);

@@ -94,7 +94,6 @@ class Governor {
 
   int64_t depth_ns_[kDepths] = {};
   int64_t armed_ns_ = 0;
-  uint64_t blocks_[kDepths] = {}, works_[kDepths] = {};
   uint64_t rounds_begun_ = 0, rounds_void_ = 0;
   uint64_t notes_taken_ = 0, notes_refused_ = 0;
 };

@@ -84,6 +84,9 @@ Overhead Policy::Tail(int64_t now_ns, Depth depth) const noexcept {
 double Policy::Rounds(int64_t now_ns, Depth depth) const noexcept {
   return levels_[IndexOf(depth)].lasting.Rounds(now_ns);
 }
+double Policy::Works(int64_t now_ns, Depth depth) const noexcept {
+  return levels_[IndexOf(depth)].lasting.Works(now_ns);
+}
 
 // On the mean the whole interval must lie in the budget. An interval of a p99 takes too long to be so narrow; there it
 // is a one-sided test at 84 %, on works enough to have shown harm.

@@ -53,7 +53,9 @@ class Policy {
   bool IsDear(Depth depth) const noexcept { return levels_[IndexOf(depth)].probe_gap_ns != 0; }
   Overhead Mean(int64_t now_ns, Depth depth) const noexcept;
   Overhead Tail(int64_t now_ns, Depth depth) const noexcept;
+  // What the two rest on (Contrast).
   double Rounds(int64_t now_ns, Depth depth) const noexcept;
+  double Works(int64_t now_ns, Depth depth) const noexcept;
   // The mean's overhead that is reckoned with where a depth is tried.
   double MeanFeared(int64_t now_ns, Depth depth) const noexcept;
 

@@ -181,6 +181,33 @@ TEST_CASE("the report says what recording costs as it is, and unknown where it d
   CHECK(cost.high_percent > 9.5);
 }
 
+TEST_CASE("the sample that is said is what the estimate rests on, not all that was ever measured", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server(WithOverhead(Quiet(), 0.002, 0.1, 0.1), 1);
+  server.Run(governor.get(), 1800);
+  const auto before = governor->GetReport().depths[1];
+  REQUIRE(before.rounds > 100);
+  CHECK(before.works / before.rounds == Approx(30).margin(20));
+
+  SECTION("after a change was noticed it is what was measured since") {
+    server.set_costs(WithOverhead({}, 0.3, 0.3, 0.3));
+    server.Run(governor.get(), 300);
+    REQUIRE(governor->GetReport().depths[1].mean.low_percent > 1);
+    CHECK(governor->GetReport().depths[1].rounds < 0.8 * before.rounds);
+    CHECK(governor->GetReport().depths[1].works < 0.8 * before.works);
+  }
+  SECTION("after a depth came to record more it is nothing") {
+    REQUIRE(governor->GetReport().depths[3].works > 0);
+    governor->SetAvailable(pitot::BitOf(Depth::kGraphs) | pitot::BitOf(Depth::kOps));
+    CHECK(governor->GetReport().depths[3].works == 0);
+    CHECK(governor->GetReport().depths[1].works == before.works);  // graphs are as they were
+  }
+  SECTION("hours later without work it is little") {
+    governor->Tick(server.now_ns() + 5 * 3600 * kSecond);
+    CHECK(governor->GetReport().depths[1].works < 0.2 * before.works);
+  }
+}
+
 TEST_CASE("the report's shares of time add up, and steps are listed in order", "[governor]") {
   const auto governor = Governor::Make({});
   Server server(Quiet(), 1);
@@ -195,7 +222,7 @@ TEST_CASE("the report's shares of time add up, and steps are listed in order", "
     CHECK(report.steps[i].at_ns > report.steps[i - 1].at_ns);
     CHECK(report.steps[i].from == report.steps[i - 1].to);
   }
-  CHECK(report.depths[1].works > report.depths[1].blocks);
+  CHECK(report.depths[1].works > report.depths[1].rounds);
   CHECK(report.notes_taken == server.works());
   CHECK(report.notes_lost == 0);
 }
