@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <initializer_list>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -153,6 +154,12 @@ LaunchIndex::LaunchIndex(const Trace& trace) {
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     if (const uint32_t call = trace.gpu.call[row]; call != kNone) rows_[next[call]++] = row;
   }
+}
+
+bool IsGpuWait(const Trace& trace, uint32_t call) {
+  const std::string_view name = trace.strings[trace.calls.name[call]];
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return trace.calls.stream[call] != kNone || has("Synchronize") || (has("Memcpy") && !has("Async"));
 }
 
 Intervals StreamBusy(const Trace& trace, uint32_t stream) {

@@ -237,6 +237,24 @@ TEST_CASE("the launch index gives each GPU row to the call that caused it", "[in
   }
 }
 
+TEST_CASE("a call waits for GPUs if it synchronises, or copies and is not asynchronous", "[index]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  const uint32_t thread = maker.Thread("t");
+  const std::pair<const char*, bool> names[] = {
+      {"cudaStreamSynchronize", true}, {"cuCtxSynchronize", true},  {"cudaMemcpy", true},
+      {"cuMemcpyHtoD_v2", true},       {"cudaMemcpyAsync", false},  {"cuMemsetD8Async", false},
+      {"cudaMemset", false},           {"cudaLaunchKernel", false}, {"cuMemcpyDtoHAsync_v2", false},
+      {"cudaMalloc", false},           {"CudaEventScope", false},   {"", false}};
+  for (const auto& [name, is_wait] : names) {
+    maker.Call(thread, name, 10, 1, {});
+    INFO(name);
+    CHECK(model::IsGpuWait(maker.trace, maker.trace.calls.size() - 1) == is_wait);
+  }
+  maker.trace.calls.stream.back() = 0;  // one that is said to have waited for that
+  CHECK(model::IsGpuWait(maker.trace, maker.trace.calls.size() - 1));
+}
+
 TEST_CASE("a stream is busy while it does anything, a device while any of its streams does", "[index]") {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     const Trace trace = RandomTrace(seed, 5 * seed);

@@ -343,6 +343,18 @@ TEST_CASE("a GPU's clock that is early is said so", "[report]") {
   CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
 }
 
+TEST_CASE("a copy that is not asynchronous is among the waits for GPUs, as in the request's time", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const std::string without = Report(trace);
+  trace.calls.name[0] = trace.strings.Add("cudaMemcpy");
+
+  const std::string with = Report(trace);
+
+  CHECK(Has(without, "the longest of 2 waits for GPUs"));
+  CHECK(Has(with, "the longest of 3 waits for GPUs"));
+  CHECK(Has(with, "  cudaMemcpy "));
+}
+
 TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.calls.duration_ns[3] = model::kOpen;
