@@ -164,17 +164,19 @@ TEST_CASE("often armed servers still learn what a depth costs, and spend less on
 }
 
 TEST_CASE("the report says what recording costs as it is, and unknown where it does not know", "[governor]") {
-  const auto governed = Governor::Make({}), fixed = Governor::Make({.depth = Depth::kGraphs});
-  governed->SetAvailable(0);  // scopes only: nothing was compared
+  const auto none = Governor::Make({}), generous = Governor::Make({.budget_percent = 100});
+  none->SetAvailable(0);  // scopes only: nothing was compared
   Server idle(Quiet(), 1);
-  idle.Run(governed.get(), 60);
-  CHECK_FALSE(governed->GetReport().cost.is_known);
+  idle.Run(none.get(), 60);
+  CHECK_FALSE(none->GetReport().cost.is_known);
+  generous->SetAvailable(pitot::BitOf(Depth::kGraphs));
   Server first(WithOverhead(Quiet(), 0.1, 0.1, 0.1), 1);
-  first.Run(fixed.get(), 10);
-  CHECK_FALSE(fixed->GetReport().cost.is_known);
-  first.Run(fixed.get(), 1200);
+  first.Run(generous.get(), 5);
+  CHECK_FALSE(generous->GetReport().cost.is_known);
+  first.Run(generous.get(), 3600);
+  REQUIRE(generous->GetReport().base == Depth::kGraphs);
 
-  const pitot::governor::Estimate cost = fixed->GetReport().cost;
+  const pitot::governor::Estimate cost = generous->GetReport().cost;
   REQUIRE(cost.is_known);
   CHECK(cost.percent == Approx(9.5).margin(1));
   CHECK(cost.low_percent < 9.5);
