@@ -27,12 +27,13 @@ struct Overhead {
 
 // How deep collectors record, and what that costs, measured on the live traffic (docs/governor.md).
 struct DepthStats {
-  Depth depth;           // at present
-  char state[96];        // in words: "holding graphs; measuring kernels"; "" without a collector or at a fixed depth
-  Overhead cost;         // of what was recorded in the last ten minutes or so, on the mean of what works take
-  Overhead mean[4];      // of each depth, by its number, on the mean; of kScopes none
-  Overhead p99[4];       // on the 99th percentile
-  uint64_t works[4];     // batches (requests where there are none) that these rest on
+  Depth depth;        // at present
+  char state[96];     // in words: "holding graphs; measuring kernels"; "" without a collector or at a fixed depth
+  Overhead cost;      // of what was recorded in the last ten minutes or so, on the mean of what works take
+  Overhead mean[4];   // of each depth, by its number, on the mean; of kScopes none
+  Overhead p99[4];    // on the 99th percentile
+  uint64_t works[4];  // batches (requests where there are none) that these rest on, at that depth or at kScopes where
+                      // they are fewer; older ones count less, and those before a change that was noticed not at all
   double armed_percent;  // of the time, in which all was recorded because a request was slow
   uint64_t works_lost;   // ended so many at once that not all were counted
 };

@@ -2,7 +2,6 @@
 #include "analyze/host_work.h"
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 namespace pitot::top {
@@ -37,12 +36,6 @@ int64_t CallEnd(const Trace& trace, uint32_t call) {
   return duration_ns == model::kOpen ? trace.window_end_ns : trace.calls.begin_ns[call] + duration_ns;
 }
 
-bool IsGpuWait(const Trace& trace, uint32_t call) {
-  const std::string_view name = trace.strings[trace.calls.name[call]];
-  const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
-  return trace.calls.stream[call] != kNone || says("Synchronize") || (says("Memcpy") && !says("Async"));
-}
-
 HostWork::HostWork(const Trace& trace) {
   const Interval window{trace.window_begin_ns, trace.window_end_ns};
   std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
@@ -58,7 +51,7 @@ HostWork::HostWork(const Trace& trace) {
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     std::vector<Interval> calls_waiting;
     for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
-      if (IsGpuWait(trace, call)) {
+      if (model::IsGpuWait(trace, call)) {
         calls_waiting.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
       } else {
         add(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], CallEnd(trace, call));
@@ -80,7 +73,7 @@ HostWork::HostWork(const Trace& trace) {
     }
   }
   for (uint32_t call = first_calls.back(); call < trace.calls.size(); ++call) {
-    if (!IsGpuWait(trace, call))
+    if (!model::IsGpuWait(trace, call))
       add(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], CallEnd(trace, call));
   }
   for (auto& intervals : of_batches) batches_.push_back(model::Union(std::move(intervals)));

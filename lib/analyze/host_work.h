@@ -17,9 +17,6 @@ std::vector<uint32_t> FirstCalls(const model::Trace& trace);
 // The end of a call; the window's end while it is open.
 int64_t CallEnd(const model::Trace& trace, uint32_t call);
 
-// Whether its thread waited for a GPU in it: synchronisations, and copies that block.
-bool IsGpuWait(const model::Trace& trace, uint32_t call);
-
 // Moments of the window in which any thread was in a scope or call of a context and did not wait there.
 class HostWork {
  public:

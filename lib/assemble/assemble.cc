@@ -74,6 +74,9 @@ struct RawCall {
   uint32_t correlation;
 };
 
+// What a thread worked for from a moment on: numbers.
+using RawContext = ContextChange;
+
 struct RawMember {
   uint64_t batch, request;
   int64_t join_ns, leave_ns;
@@ -101,6 +104,7 @@ struct RawToken {
 constexpr uint64_t kMapCost = 56;  // an entry of 8 to 16 bytes
 constexpr uint64_t kEventCost = 45;
 constexpr uint64_t kCallCost = 2 * sizeof(RawCall) + sizeof(uint32_t);  // and its columns
+constexpr uint64_t kContextCost = 4 * sizeof(ContextChange);
 constexpr uint64_t kArgCost = sizeof(model::ArgValue);
 constexpr uint64_t kStringCost = 140;
 constexpr uint64_t kRequestCost = 2 * sizeof(model::RequestRow) + 3 * kMapCost;
@@ -130,6 +134,7 @@ class Assembler {
   void AddCountedLosses();
   void FlushEvents(uint32_t thread);
   void FlushCalls(uint32_t thread);
+  void FlushContexts(const RingCopy& ring);
   void OrderMoments();
 
   template <class Rows> void Add(const typename Rows::value_type& row, uint64_t cost, Rows* rows) {
@@ -141,12 +146,20 @@ class Assembler {
     int64_t& last_ns = alive_ns_.try_emplace(request, at_ns).first->second;
     last_ns = std::max(last_ns, at_ns);
   }
+  // Reading backwards: that the thread worked for these from `at_ns` on.
+  void AddContext(int64_t at_ns, uint64_t request, uint64_t batch) {
+    if (collectors_.empty()) return;
+    raw_contexts_.push_back({at_ns, requests_.Of(request), batches_.Of(batch)});
+    used_bytes_ += kContextCost;
+  }
   void ReadRequestWords(const uint64_t* words, uint32_t count, model::RequestRow* row);
   model::BatchRow& Batch(uint64_t id);
   void JoinEnqueues();
   void EndRequests();
   void SortRows();
   void ResolveEvents();
+  void ResolveContexts();
+  bool IsOver(const model::RequestRow& row) const { return row.end_known || !alive_ns_.contains(row.id); }
 
   // Never before the machine's start nor beyond what a trace can say, whatever the ticks are.
   int64_t Ns(uint64_t ticks) const { return std::clamp<int64_t>(snapshot_.clock.Ns(ticks), 0, model::kMaxTimeNs / 2); }
@@ -167,12 +180,14 @@ class Assembler {
   std::unordered_map<uint32_t, uint32_t> thread_rows_;
   std::vector<const trace::RecycledRing*> recycled_;  // inside the window
   std::vector<uint32_t> correlations_;                // of trace_.calls
+  std::vector<ThreadPast> pasts_;                     // of trace_.threads; until ResolveContexts of numbers
 
   // Of the thread being read: the context that events before (older than) the records read so far ran in.
   uint64_t request_ = 0, batch_ = 0;
   bool saw_context_ = false, saw_batch_context_ = false;
   std::vector<RawEvent> raw_;
   std::vector<RawCall> raw_calls_;
+  std::vector<RawContext> raw_contexts_;  // newest first
   uint64_t raw_records_ = 0;
   // What all rows may cost, what those made so far do, and the words of rings still to read.
   const uint64_t most_bytes_;
@@ -300,17 +315,21 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       if (!saw_context_ && request_ != args[1]) {
         for (RawEvent& event : raw_) event.request = requests_.Of(args[1]);
         for (RawCall& call : raw_calls_) call.request = requests_.Of(args[1]);
+        for (RawContext& context : raw_contexts_) context.request = requests_.Of(args[1]);
       }
       saw_context_ = true;
       if (args[1] != 0) Request(args[1]);
+      AddContext(at_ns, args[1], batch_);
       request_ = args[0];
       break;
     case InternalRecord::kBatchContext:
       if (!saw_batch_context_ && batch_ != args[1]) {
         for (RawEvent& event : raw_) event.batch = batches_.Of(args[1]);
         for (RawCall& call : raw_calls_) call.batch = batches_.Of(args[1]);
+        for (RawContext& context : raw_contexts_) context.batch = batches_.Of(args[1]);
       }
       saw_batch_context_ = true;
+      AddContext(at_ns, request_, args[1]);
       batch_ = args[0];
       break;
     case InternalRecord::kEnqueue: {
@@ -508,6 +527,7 @@ void Assembler::AddThread(const RingCopy& ring) {
   saw_context_ = saw_batch_context_ = false;
   raw_.clear();
   raw_calls_.clear();
+  raw_contexts_.clear();
   raw_records_ = 0;
   // Of what rows may cost each thread has its share; what one leaves goes to those after it.
   const auto words = static_cast<uint64_t>(ring.last - ring.first);
@@ -543,6 +563,16 @@ void Assembler::AddThread(const RingCopy& ring) {
   AddLosses(ring, oldest, thread, oldest_ns);
   FlushEvents(thread);
   FlushCalls(thread);
+  FlushContexts(ring);
+}
+
+// From where the thread's history begins.
+void Assembler::FlushContexts(const RingCopy& ring) {
+  AddContext(trace_.threads.back().history_begin_ns, request_, batch_);
+  ThreadPast& past = pasts_.emplace_back();
+  past.begin_ns = Ns(ring.attach_ticks);
+  if (ring.exit_ticks != 0) past.end_ns = Ns(ring.exit_ticks);
+  past.contexts.assign(raw_contexts_.rbegin(), raw_contexts_.rend());
 }
 
 // Instants and counters of one moment go into the order in which they were recorded, after the scopes of that moment.
@@ -646,6 +676,7 @@ void Assembler::AddRecycled() {
     row.first_event = trace_.events.size();
     row.history_begin_ns = Ns(ring->exit_ticks);
     trace_.threads.push_back(row);
+    pasts_.push_back({Ns(ring->attach_ticks), Ns(ring->exit_ticks), {}});
     trace_.losses.push_back({thread, model::LossReason::kRecycled,
                              std::max(Ns(ring->attach_ticks), trace_.window_begin_ns), Ns(ring->exit_ticks),
                              ring->events, 0});
@@ -801,8 +832,7 @@ void Assembler::ResolveEvents() {
     const uint32_t request = request_rows[number];
     if (request == kNone) return kNone;
     const model::RequestRow& row = trace_.requests[request];
-    const bool is_over = row.end_known || !alive_ns_.contains(row.id);
-    const bool is_after = is_over && begin_ns > trace_.RequestEnd(row);
+    const bool is_after = IsOver(row) && begin_ns > trace_.RequestEnd(row);
     return !is_after && end_ns >= row.begin_ns ? request : kNone;
   };
   model::EventColumns& events = trace_.events;
@@ -814,6 +844,24 @@ void Assembler::ResolveEvents() {
   for (uint32_t i = 0; i < calls.size(); ++i) {
     calls.batch[i] = batch_rows[calls.batch[i]];
     calls.request[i] = request_at(calls.request[i], calls.begin_ns[i], calls.begin_ns[i] + calls.duration_ns[i]);
+  }
+}
+
+// Likewise.
+void Assembler::ResolveContexts() {
+  const std::vector<uint32_t> request_rows = requests_.Rows(request_rows_), batch_rows = batches_.Rows(batch_rows_);
+  for (ThreadPast& past : pasts_) {
+    std::vector<ContextChange> resolved;
+    for (size_t i = 0; i < past.contexts.size(); ++i) {
+      const ContextChange& number = past.contexts[i];
+      const ContextChange change{number.at_ns, request_rows[number.request], batch_rows[number.batch]};
+      const int64_t until_ns = i + 1 < past.contexts.size() ? past.contexts[i + 1].at_ns : INT64_MAX;
+      resolved.push_back(change);
+      if (change.request == kNone || !IsOver(trace_.requests[change.request])) continue;
+      const int64_t over_ns = std::max(trace_.RequestEnd(trace_.requests[change.request]) + 1, change.at_ns);
+      if (over_ns < until_ns) resolved.push_back({over_ns, kNone, change.batch});
+    }
+    past.contexts = std::move(resolved);
   }
 }
 
@@ -853,7 +901,8 @@ model::Trace Assembler::Run() {
   EndRequests();
   SortRows();
   ResolveEvents();
-  GpuTables gpu(&trace_, std::move(correlations_));
+  ResolveContexts();
+  GpuTables gpu(&trace_, std::move(correlations_), std::move(pasts_));
   for (Collector* collector : collectors_) {
     // What one cannot say is missing; the rest of the incident is not.
     try {

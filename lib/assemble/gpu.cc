@@ -8,8 +8,6 @@
 #include <tuple>
 #include <utility>
 
-#include "pitot/model/index.h"
-
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 uint32_t Collector::Depths() const noexcept { return 0; }
@@ -166,32 +164,55 @@ std::vector<uint32_t> GpuTables::Outermost() const {
   return outermost;
 }
 
-// Those that no ring holds, in the context of the scope they were made in, calls inside calls left out; then all in
-// order.
+// The thread that had a number of the operating system's at a moment, or kNone. Numbers are given again: the last that
+// had begun and not exited, or else the first to come, which may have called before its first event.
+uint32_t GpuTables::ThreadAt(int64_t tid, int64_t at_ns) const {
+  const auto rows = threads_.find(tid);
+  if (rows == threads_.end()) return kNone;
+  uint32_t found = kNone;
+  for (const uint32_t row : rows->second) {
+    const bool has_begun = pasts_[row].begin_ns <= at_ns;
+    if (pasts_[row].end_ns >= at_ns && (found == kNone || has_begun)) found = row;
+  }
+  return found;
+}
+
+// What a thread worked for; before all that is known of that what the innermost scope around the moment belongs to.
+ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
+  const std::vector<ContextChange>& contexts = pasts_[thread].contexts;
+  const auto after = std::upper_bound(contexts.begin(), contexts.end(), at_ns,
+                                      [](int64_t ns, const ContextChange& change) { return ns < change.at_ns; });
+  if (after != contexts.begin()) return *std::prev(after);
+  const auto [segments, is_new] = flat_.try_emplace(thread);
+  if (is_new) segments->second = model::FlattenThread(trace_, thread);
+  const uint32_t scope = ScopeAt(segments->second, at_ns);
+  if (scope == kNone) return {at_ns, kNone, kNone};
+  return {at_ns, trace_.events.request[scope], trace_.events.batch[scope]};
+}
+
+// Those that no ring holds, in the context of their thread then, calls inside calls left out; then all in order.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
-  std::unordered_map<int64_t, uint32_t> threads;
-  for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads[trace_.threads[row].tid] = row;
-  std::unordered_map<uint32_t, std::vector<model::Segment>> flat;  // by thread
+  for (uint32_t row = 0; row < trace_.threads.size(); ++row) threads_[trace_.threads[row].tid].push_back(row);
+  for (auto& [tid, rows] : threads_) {
+    std::stable_sort(rows.begin(), rows.end(),
+                     [&](uint32_t a, uint32_t b) { return pasts_[a].begin_ns < pasts_[b].begin_ns; });
+  }
   const std::vector<uint32_t> outermost = Outermost();
   std::vector<uint32_t> rows(calls_.size());  // of what is kept
   for (uint32_t number = 0; number < calls_.size(); ++number) {
     if (outermost[number] != number) continue;
     const GpuCall& call = calls_[number];
     rows[number] = static_cast<uint32_t>(calls.size());
-    const auto thread = threads.find(call.tid);
-    const uint32_t row = thread != threads.end() ? thread->second : kNone;
-    uint32_t scope = kNone;
-    if (row != kNone) {
-      const auto [segments, is_new] = flat.try_emplace(row);
-      if (is_new) segments->second = model::FlattenThread(trace_, row);
-      scope = ScopeAt(segments->second, call.begin_ns);
-    }
+    // By its middle: its times were converted apart from the thread's.
+    const int64_t at_ns = call.begin_ns + call.duration_ns / 2;
+    const uint32_t row = ThreadAt(call.tid, at_ns);
+    const ContextChange context = row != kNone ? ContextAt(row, at_ns) : ContextChange{at_ns, kNone, kNone};
     calls.begin_ns.push_back(call.begin_ns);
     calls.duration_ns.push_back(call.duration_ns);
     calls.thread.push_back(row);
-    calls.request.push_back(scope != kNone ? trace_.events.request[scope] : kNone);
-    calls.batch.push_back(scope != kNone ? trace_.events.batch[scope] : kNone);
+    calls.request.push_back(context.request);
+    calls.batch.push_back(context.batch);
     calls.name.push_back(Text(call.name));
     calls.stream.push_back(kNone);
     correlations_.push_back(call.correlation);

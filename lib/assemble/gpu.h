@@ -11,15 +11,29 @@
 #include <vector>
 
 #include "pitot/extend/collector.h"
+#include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 
 namespace pitot::assemble {
 
+// What a thread worked for, rows, from a moment on.
+struct ContextChange {
+  int64_t at_ns;
+  uint32_t request, batch;
+};
+// When a thread of the trace was, from its first event on, and its contexts in order; before the first it is unknown.
+struct ThreadPast {
+  int64_t begin_ns = 0, end_ns = INT64_MAX;
+  std::vector<ContextChange> contexts;
+};
+
 class GpuTables final : public TraceBuilder {
  public:
-  // `correlations` has one for each of the trace's calls, which the rings held.
-  GpuTables(model::Trace* trace, std::vector<uint32_t> correlations)
-      : trace_(*trace), correlations_(std::move(correlations)) {}
+  // `correlations` has one for each of the trace's calls, which the rings held; `pasts` one for each of its threads.
+  GpuTables(model::Trace* trace, std::vector<uint32_t> correlations, std::vector<ThreadPast> pasts)
+      : trace_(*trace), correlations_(std::move(correlations)), pasts_(std::move(pasts)) {
+    pasts_.resize(trace->threads.size());
+  }
 
   uint32_t AddText(const char* text) override;
   uint32_t AddDevice(const GpuDevice& device) override;
@@ -50,6 +64,8 @@ class GpuTables final : public TraceBuilder {
   };
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
   std::vector<uint32_t> Outermost() const;
+  uint32_t ThreadAt(int64_t tid, int64_t at_ns) const;
+  ContextChange ContextAt(uint32_t thread, int64_t at_ns);
   void AddCalls();
   void JoinCalls();
   void SortSamples();
@@ -57,7 +73,10 @@ class GpuTables final : public TraceBuilder {
   uint32_t CallOf(uint64_t key, int64_t at_ns) const;
 
   model::Trace& trace_;
-  std::vector<uint32_t> correlations_;  // of trace_.calls
+  std::vector<uint32_t> correlations_;                              // of trace_.calls
+  std::vector<ThreadPast> pasts_;                                   // of trace_.threads
+  std::unordered_map<int64_t, std::vector<uint32_t>> threads_;      // by tid, in the order of their first events
+  std::unordered_map<uint32_t, std::vector<model::Segment>> flat_;  // by thread
   std::deque<GpuActivity> activities_;
   std::deque<GpuCall> calls_;
   std::vector<Nested> nested_;

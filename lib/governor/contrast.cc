@@ -49,6 +49,10 @@ double Contrast::Rounds(int64_t now_ns) const noexcept {
   return std::min(sums_.weight * sums_.weight / sums_.squared_weight, 2 * sums_.weight * Fade(now_ns));
 }
 
+double Contrast::Works(int64_t now_ns) const noexcept {
+  return Rounds(now_ns) * std::min(sums_.mean[kDeepWorks], sums_.mean[kReferenceWorks]);
+}
+
 double Contrast::Slow(int64_t now_ns) const noexcept {
   return Rounds(now_ns) * std::min(sums_.mean[kDeepSlow], sums_.mean[kReferenceSlow]);
 }

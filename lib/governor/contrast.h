@@ -41,6 +41,8 @@ class Contrast {
 
   // How many rounds of today's weight it is worth; falls when no more come.
   double Rounds(int64_t now_ns) const noexcept;
+  // Works that it rests on, of today's weight as well, of the arm that has fewer.
+  double Works(int64_t now_ns) const noexcept;
   // Works beyond their p99 that it rests on, of the arm that has fewer.
   double Slow(int64_t now_ns) const noexcept;
   // On the mean duration.

@@ -21,7 +21,6 @@ constexpr double kOfLateNs = 600e9;              // what is said to be "of late"
 Options Checked(Options options) noexcept {
   options.budget_percent = options.budget_percent > 0 ? options.budget_percent : Options{}.budget_percent;
   options.block_ns = std::clamp(options.block_ns, kShortestBlockNs, kLongestBlockNs);
-  if (IndexOf(options.depth) >= kDepths) options.depth = Depth::kAuto;
   return options;
 }
 
@@ -37,8 +36,7 @@ std::unique_ptr<Governor> Governor::Make(const Options& options) noexcept {
 }
 
 Governor::Governor(const Options& options) noexcept
-    : options_(Checked(options)), lots_(options.seed), policy_(options_.budget_percent / 100, options_.depth) {
-  depth_ = policy_.base();
+    : options_(Checked(options)), lots_(options.seed), policy_(options_.budget_percent / 100) {
   shares_[IndexOf(depth_)] = 1;
 }
 
@@ -111,10 +109,6 @@ void Governor::Move() noexcept {
   if (!round_.is_over()) {
     round_.CutIfCatastrophic(now_ns_);
     if (round_.Advance(now_ns_)) {
-      for (uint32_t i = 0; i < kDepths; ++i) {
-        blocks_[i] += round_.Blocks(static_cast<Depth>(i));
-        works_[i] += round_.Works(static_cast<Depth>(i));
-      }
       policy_.SetSteepness(classes_.TailSteepness());
       policy_.Learn(now_ns_, round_);
     } else if (round_.is_over()) {
@@ -136,8 +130,7 @@ void Governor::Draw() noexcept {
   const int64_t p99_ns = classes_.LongP99Ns();
   const int64_t block_ns = std::clamp(Round::kMarginsPerBlock * p99_ns, options_.block_ns, kLongestBlockNs);
   rest_until_ns_ = now_ns_ + block_ns;
-  const bool is_fixed_for_good = options_.depth != Depth::kAuto && options_.probing == Probing::kNever;
-  if (is_fixed_for_good || p99_ns == 0 || now_ns_ - last_work_ns_ > kIdleNs) return;
+  if (p99_ns == 0 || now_ns_ - last_work_ns_ > kIdleNs) return;
   policy_.SetArmedShare(armed_share_);
   policy_.SetSteepness(classes_.TailSteepness());
   Depth depths[Round::kBlocks];
@@ -171,12 +164,10 @@ Overhead Governor::Cost() const noexcept {
 
 void Governor::Describe(char* text, size_t size) const noexcept {
   const Depth base = policy_.base(), next = policy_.NextDeeper();
-  if (options_.depth == Depth::kAuto && policy_.deepest() == Depth::kScopes) {
+  if (policy_.deepest() == Depth::kScopes) {
     snprintf(text, size, "auto, at scopes: no collector offers a deeper one now");
   } else if (armed_until_ns_ != 0) {
     snprintf(text, size, "armed: %s", NameOf(depth_));
-  } else if (options_.depth != Depth::kAuto) {
-    snprintf(text, size, "fixed at %s", NameOf(base));
   } else if (last_work_ns_ == 0 || now_ns_ - last_work_ns_ > kIdleNs) {
     snprintf(text, size, "holding %s; no work to measure", NameOf(base));
   } else if (next == base) {
@@ -204,8 +195,7 @@ Report Governor::GetReport() const noexcept {
                         InPercent(policy_.Mean(now_ns_, depth)),
                         InPercent(policy_.Tail(now_ns_, depth)),
                         policy_.Rounds(now_ns_, depth),
-                        blocks_[i],
-                        works_[i],
+                        policy_.Works(now_ns_, depth),
                         percent(depth_ns_[i])};
   }
   report.armed_percent = percent(armed_ns_);

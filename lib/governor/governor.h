@@ -20,15 +20,9 @@
 
 namespace pitot::governor {
 
-// Whether a fixed depth may be left for short blocks at scopes only, a twentieth of the time, to learn what it costs.
-enum class Probing : uint8_t { kAllowed, kNever };
-
 struct Options {
   // What recording may cost, percent of the mean and of the p99 of the durations of works, above 0.
   double budget_percent = 1;
-  // The depth to hold; kAuto: the deepest that the budget affords.
-  Depth depth = Depth::kAuto;
-  Probing probing = Probing::kAllowed;
   // Of the lots that order blocks. Not the same in all processes of a fleet, or they would all switch together.
   uint64_t seed = 1;
   // The shortest block, ns, at least 50 ms. 200 ms: twenty ticks of the watcher, so that a late one is a small part; a
@@ -94,7 +88,6 @@ class Governor {
 
   int64_t depth_ns_[kDepths] = {};
   int64_t armed_ns_ = 0;
-  uint64_t blocks_[kDepths] = {}, works_[kDepths] = {};
   uint64_t rounds_begun_ = 0, rounds_void_ = 0;
   uint64_t notes_taken_ = 0, notes_refused_ = 0;
 };

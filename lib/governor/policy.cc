@@ -38,8 +38,7 @@ const char* NameOf(Depth depth) noexcept {
   return IndexOf(depth) < kDepths ? kNames[IndexOf(depth)] : "auto";
 }
 
-Policy::Policy(double budget, Depth fixed) noexcept
-    : budget_(budget), fixed_(fixed), base_(fixed == Depth::kAuto ? Depth::kScopes : fixed) {
+Policy::Policy(double budget) noexcept : budget_(budget) {
   for (uint32_t i = 0; i < kDepths; ++i) levels_[i].before = BitOf(static_cast<Depth>(i)) - 1;
 }
 
@@ -65,13 +64,9 @@ uint32_t Policy::SetAvailable(int64_t now_ns, uint32_t depths) noexcept {
     levels_[i].before = before;
     changed |= bit;
   }
-  uint32_t i = IndexOf(fixed_ == Depth::kAuto ? base_ : fixed_);
-  while (!IsAvailable(static_cast<Depth>(i))) --i;
-  const bool is_unknown = fixed_ == Depth::kAuto && (changed >> i & 1) != 0;
-  while (is_unknown && i > 0 && !(IsAvailable(static_cast<Depth>(i)) && IsWithin(now_ns, static_cast<Depth>(i)))) --i;
-  const Depth depth = static_cast<Depth>(i);
-  if (depth < base_) StepTo(now_ns, depth, IsAvailable(base_) ? "not measured as it is now" : "no longer available");
-  if (depth > base_) StepTo(now_ns, depth, "available");
+  if ((changed >> IndexOf(base_) & 1) == 0) return changed;
+  const char* const reason = IsAvailable(base_) ? "not measured as it is now" : "no longer available";
+  StepTo(now_ns, DeepestWithin(now_ns, base_), reason);
   return changed;
 }
 
@@ -83,6 +78,9 @@ Overhead Policy::Tail(int64_t now_ns, Depth depth) const noexcept {
 }
 double Policy::Rounds(int64_t now_ns, Depth depth) const noexcept {
   return levels_[IndexOf(depth)].lasting.Rounds(now_ns);
+}
+double Policy::Works(int64_t now_ns, Depth depth) const noexcept {
+  return levels_[IndexOf(depth)].lasting.Works(now_ns);
 }
 
 // On the mean the whole interval must lie in the budget. An interval of a p99 takes too long to be so narrow; there it
@@ -122,7 +120,7 @@ void Policy::Learn(int64_t now_ns, const Round& round) noexcept {
     NoticeChange(now_ns, &level);
     NoteCost(now_ns, depth, round.WasCut(depth));
   }
-  if (fixed_ == Depth::kAuto) MoveBase(now_ns);
+  MoveBase(now_ns);
 }
 
 // Where the last minutes contradict the last hours, about four standard errors apart, the hours are forgotten.
@@ -146,6 +144,13 @@ void Policy::NoteCost(int64_t now_ns, Depth depth, bool was_cut) noexcept {
   level.probe_after_ns = now_ns + level.probe_gap_ns;
 }
 
+// The deepest before `depth` that is known to fit the budget.
+Depth Policy::DeepestWithin(int64_t now_ns, Depth depth) const noexcept {
+  uint32_t i = IndexOf(depth) - 1;
+  while (i > 0 && !(IsAvailable(static_cast<Depth>(i)) && IsWithin(now_ns, static_cast<Depth>(i)))) --i;
+  return static_cast<Depth>(i);
+}
+
 void Policy::MoveBase(int64_t now_ns) noexcept {
   if (base_ != Depth::kScopes) {
     if (const char* const why = WhyOver(now_ns, base_)) {
@@ -153,9 +158,7 @@ void Policy::MoveBase(int64_t now_ns) noexcept {
       if (now_ns - base_since_ns_ >= kLongestPauseNs) level.base_pause_ns = 0;
       level.base_pause_ns = std::clamp(2 * level.base_pause_ns, kFirstPauseNs, kLongestPauseNs);
       level.base_after_ns = now_ns + level.base_pause_ns;
-      uint32_t i = IndexOf(base_) - 1;
-      while (i > 0 && !(IsAvailable(static_cast<Depth>(i)) && IsWithin(now_ns, static_cast<Depth>(i)))) --i;
-      return StepTo(now_ns, static_cast<Depth>(i), why);
+      return StepTo(now_ns, DeepestWithin(now_ns, base_), why);
     }
   }
   for (uint32_t i = kDepths - 1; i > IndexOf(base_); --i) {
@@ -216,12 +219,9 @@ Depth Policy::Candidate(Lots* lots) const noexcept {
 
 Policy::Next Policy::Draw(int64_t now_ns, Lots* lots, Depth (&depths)[Round::kBlocks]) noexcept {
   double explored = 0;
-  Depth candidate = base_;
-  if (fixed_ == Depth::kAuto) {
-    candidate = Candidate(lots);
-    if (candidate != base_ && now_ns >= levels_[IndexOf(candidate)].probe_after_ns)
-      explored = ExploredShare(now_ns, candidate);
-  }
+  const Depth candidate = Candidate(lots);
+  if (candidate != base_ && now_ns >= levels_[IndexOf(candidate)].probe_after_ns)
+    explored = ExploredShare(now_ns, candidate);
   const double share = std::max(explored, base_ == Depth::kScopes ? 0 : kComparedShare);
   // A round takes its three blocks and one to settle, of which one is at the depth in question; a rest takes one. If
   // rounds are drawn with odds q, one in 1 + 3 q blocks times q is: solved for q.

@@ -28,8 +28,8 @@ struct Step {
 // Not thread-safe; no clock of its own.
 class Policy {
  public:
-  // `fixed`: the depth to hold, kAuto to govern.
-  Policy(double budget, Depth fixed) noexcept;
+  // `budget`: 0.01 is 1 %.
+  explicit Policy(double budget) noexcept;
 
   // Returns those that are gone, or no longer record what they did, because others before them came or went: what was
   // measured of those is forgotten.
@@ -53,7 +53,9 @@ class Policy {
   bool IsDear(Depth depth) const noexcept { return levels_[IndexOf(depth)].probe_gap_ns != 0; }
   Overhead Mean(int64_t now_ns, Depth depth) const noexcept;
   Overhead Tail(int64_t now_ns, Depth depth) const noexcept;
+  // What the two rest on (Contrast).
   double Rounds(int64_t now_ns, Depth depth) const noexcept;
+  double Works(int64_t now_ns, Depth depth) const noexcept;
   // The mean's overhead that is reckoned with where a depth is tried.
   double MeanFeared(int64_t now_ns, Depth depth) const noexcept;
 
@@ -81,6 +83,7 @@ class Policy {
   const char* WhyOver(int64_t now_ns, Depth depth) const noexcept;
   void NoticeChange(int64_t now_ns, Level* level) const noexcept;
   void NoteCost(int64_t now_ns, Depth depth, bool was_cut) noexcept;
+  Depth DeepestWithin(int64_t now_ns, Depth depth) const noexcept;
   void MoveBase(int64_t now_ns) noexcept;
   void StepTo(int64_t now_ns, Depth depth, const char* reason) noexcept;
   Depth Candidate(Lots* lots) const noexcept;
@@ -89,7 +92,6 @@ class Policy {
   double Passing(double overhead) const noexcept;
 
   const double budget_;
-  const Depth fixed_;
   uint32_t available_ = kAllDepths;
   Depth base_ = Depth::kScopes;
   int64_t base_since_ns_ = 0;

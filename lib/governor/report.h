@@ -20,11 +20,11 @@ struct Estimate {
 // What one depth costs. Of scopes, which the others are measured against, only the time is told.
 struct DepthReport {
   bool is_available;
-  Estimate mean;    // on the mean duration of works
-  Estimate p99;     // on the p99 of their durations
-  double rounds;    // what the two rest on, of today's weight: each round has a block of this depth and one of scopes
-  uint64_t blocks;  // at this depth, counted since the start
-  uint64_t works;   // in them
+  Estimate mean;  // on the mean duration of works
+  Estimate p99;   // on the p99 of their durations
+  // What the two rest on, of today's weight: less as it ages, 0 when it is forgotten. Each round has a block of this
+  // depth and one of scopes; works are of the arm that has fewer.
+  double rounds, works;
   double time_percent;  // of the time since the first tick that was recorded at this depth, armed time included
 };
 

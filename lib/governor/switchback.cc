@@ -82,10 +82,6 @@ bool Round::WasCut(Depth depth) const noexcept {
                      [=](const Block& block) { return block.depth == depth && block.was_cut; });
 }
 
-uint64_t Round::Works(Depth depth) const noexcept {
-  return static_cast<uint64_t>(AverageBlock(depth).works * Blocks(depth) + 0.5);
-}
-
 Tally Round::AverageBlock(Depth depth) const noexcept {
   Tally average;
   for (const Block& block : blocks_) {

@@ -54,14 +54,13 @@ class Round {
   Depth depth() const noexcept;
   bool Uses(Depth depth) const noexcept { return Blocks(depth) != 0; }
   bool WasCut(Depth depth) const noexcept;
-  uint32_t Blocks(Depth depth) const noexcept;
-  // The works of all blocks at that depth, counted or an average block's. Contrasts take the average: in sums over
-  // rounds that have now one block of a depth and now two, a drift of the load would pass for a difference between
-  // depths (Simpson's paradox).
-  uint64_t Works(Depth depth) const noexcept;
+  // The works of an average block at that depth, not of all: in sums over rounds that have now one block of a depth and
+  // now two, a drift of the load would pass for a difference between depths (Simpson's paradox).
   Tally AverageBlock(Depth depth) const noexcept;
 
  private:
+  uint32_t Blocks(Depth depth) const noexcept;
+
   // What an average over fewer works says is chance.
   static constexpr double kLeastWorksToCut = 10, kCatastrophe = 2;
   static constexpr uint32_t kSettling = kBlocks, kOver = kBlocks + 1;

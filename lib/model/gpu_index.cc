@@ -30,6 +30,11 @@ struct Worked {
   }
 };
 
+// What is known to be a batch's, or a request's outside of batches.
+struct Owned {
+  std::vector<Interval> rows, graphs;  // all but spans; of those graphs as a whole, which hide kernels
+};
+
 bool IsDamagedDump(const Trace& trace) {
   return std::any_of(trace.losses.begin(), trace.losses.end(),
                      [](const LossRow& loss) { return loss.reason == LossReason::kDamaged; });
@@ -194,6 +199,12 @@ LaunchIndex::LaunchIndex(const Trace& trace) {
   }
 }
 
+bool IsGpuWait(const Trace& trace, uint32_t call) {
+  const std::string_view name = trace.strings[trace.calls.name[call]];
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  return trace.calls.stream[call] != kNone || has("Synchronize") || (has("Memcpy") && !has("Async"));
+}
+
 Intervals StreamBusy(const Trace& trace, uint32_t stream) {
   const StreamRow& of = trace.streams[stream];
   std::vector<Interval> intervals;
@@ -292,16 +303,20 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
     if (row.depth == Depth::kGraphs) graphs.push_back({row.begin_ns, row.end_ns});
   }
-  std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
+  // Of batches, and of requests outside of them: what is known to be theirs, and what of that hides kernels.
+  std::vector<Owned> of_batches(trace.batches.size()), of_requests(trace.requests.size());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-    if (trace.gpu.kind[row] != GpuKind::kGraph) continue;
+    if (IsSpan(trace, row)) continue;
     const uint32_t call = trace.gpu.call[row];
     const uint32_t batch = call != kNone ? trace.calls.batch[call] : kNone;
     const uint32_t request = call != kNone ? trace.calls.request[call] : kNone;
-    (batch != kNone     ? of_batches[batch]
-     : request != kNone ? of_requests[request]
-                        : unlinked)
-        .push_back(GpuInterval(trace, row));
+    if (batch == kNone && request == kNone) {
+      unlinked.push_back(GpuInterval(trace, row));
+      continue;
+    }
+    Owned& owned = batch != kNone ? of_batches[batch] : of_requests[request];
+    owned.rows.push_back(GpuInterval(trace, row));
+    if (trace.gpu.kind[row] == GpuKind::kGraph) owned.graphs.push_back(GpuInterval(trace, row));
   }
   const Intervals all_told = Union(std::move(told));
   const Intervals all_kernels = Union(std::move(kernels)), at_graphs = Union(std::move(graphs)),
@@ -330,8 +345,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     if (IsOfEvents(loss.reason)) of_any.push_back({loss.begin_ns, loss.end_ns});
   }
   const Intervals any_lost = Union(std::move(of_any));
-  const auto cover = [&](Interval ran, std::vector<Interval> whole_graphs, uint64_t devices,
-                         std::initializer_list<uint32_t> threads) {
+  const auto cover = [&](Interval ran, Owned owned, uint64_t devices, std::initializer_list<uint32_t> threads) {
     Times times;
     if (ran.end_ns <= ran.begin_ns) return times;
     times.ran_ns = ran.end_ns - ran.begin_ns;
@@ -347,13 +361,15 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     const bool has_calls = devices != 0 && TotalNs(deep) == times.ran_ns && Within(any_lost, ran).empty();
     const Intervals missing = Within(lost(has_calls ? devices : WorkedOn::kAny), ran);
     const Intervals by_kernel = Difference(deep, missing);
-    // Where only graph-level records can hide kernels.
+    // No call but a graph's launch is recorded there: what else GPUs did is nobody's, and may be anybody's.
     const Intervals all_graphs = Difference(Difference(Within(at_graphs, ran), missing), by_kernel);
-    const Intervals by_graph = Difference(all_graphs, Within(of_nobody, ran));
-    whole_graphs.insert(whole_graphs.end(), no_calls.begin(), no_calls.end());
+    const Intervals nobodys = Within(of_nobody, ran), by_graph = Difference(all_graphs, nobodys);
+    owned.graphs.insert(owned.graphs.end(), no_calls.begin(), no_calls.end());
     const int64_t by_kernel_ns = TotalNs(Difference(by_kernel, no_calls));
-    times.recorded_ns = by_kernel_ns + TotalNs(Difference(all_graphs, no_calls));
-    times.covered_ns = by_kernel_ns + TotalNs(Difference(by_graph, Union(std::move(whole_graphs))));
+    times.recorded_ns = by_kernel_ns + TotalNs(Difference(by_graph, no_calls));
+    times.covered_ns = by_kernel_ns + TotalNs(Difference(by_graph, Union(std::move(owned.graphs))));
+    times.worked_ns = TotalNs(Union(std::move(owned.rows)));
+    times.nobodys_ns = TotalNs(Intersection(all_graphs, nobodys));
     return times;
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {

@@ -100,10 +100,6 @@ std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
 
 bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
 
-bool IsWait(const Trace& trace, uint32_t call) {
-  return trace.calls.stream[call] != kNone ||
-         trace.strings[trace.calls.name[call]].find("Synchronize") != std::string_view::npos;
-}
 int64_t CallEnd(const Trace& trace, uint32_t call) {
   const int64_t duration_ns = trace.calls.duration_ns[call];
   return duration_ns == kOpen ? trace.window_end_ns : trace.calls.begin_ns[call] + duration_ns;
@@ -394,11 +390,11 @@ void GpuReport::Spans(uint32_t device, Lines* lines) {
   if (rows.size() > kMaxSpans) lines->Add(7, "and " + Plural(rows.size() - kMaxSpans, "kind") + " more");
 }
 
-// Synchronisations, the longest.
+// The longest.
 void GpuReport::Waits(const During& during, Lines* lines) const {
   std::vector<std::pair<int64_t, uint32_t>> waits;  // how long, call
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
-    if (IsWait(trace_, call)) waits.emplace_back(CallEnd(trace_, call) - trace_.calls.begin_ns[call], call);
+    if (model::IsGpuWait(trace_, call)) waits.emplace_back(CallEnd(trace_, call) - trace_.calls.begin_ns[call], call);
   }
   if (waits.empty()) return;
   const size_t shown = std::min(waits.size(), kMaxWaits);

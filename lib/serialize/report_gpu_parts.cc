@@ -26,9 +26,7 @@ CallKind KindOf(const Trace& trace, uint32_t call) {
   const std::string_view name = trace.strings[trace.calls.name[call]];
   const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (name == kSpanCallName) return CallKind::kOwn;
-  if (trace.calls.stream[call] != kNone || has("Synchronize")) return CallKind::kWait;
-  // One that is not asynchronous returns when it is done.
-  if (has("Memcpy") && !has("Async")) return CallKind::kWait;
+  if (model::IsGpuWait(trace, call)) return CallKind::kWait;
   return has("Memcpy") || has("Memset") || has("Launch") ? CallKind::kLaunch : CallKind::kOther;
 }
 

@@ -227,7 +227,7 @@ void Session::CountDepth(DepthStats* stats) noexcept {
   for (size_t i = 1; i < governor::kDepths; ++i) {
     copy(report.depths[i].mean, &stats->mean[i]);
     copy(report.depths[i].p99, &stats->p99[i]);
-    stats->works[i] = report.depths[i].works;
+    stats->works[i] = static_cast<uint64_t>(report.depths[i].works);
   }
   stats->armed_percent = report.armed_percent;
   stats->works_lost = report.notes_lost;
@@ -252,9 +252,8 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
     const governor::DepthReport& depth = report.depths[i];
     if (!depth.is_available) continue;
     char rest[160];
-    std::snprintf(rest, sizeof rest, ", on the p99 %s, of %llu blocks with %llu works; %.1f %% of the time",
-                  Text(depth.p99).c_str(), static_cast<unsigned long long>(depth.blocks),
-                  static_cast<unsigned long long>(depth.works), depth.time_percent);
+    std::snprintf(rest, sizeof rest, ", on the p99 %s, from %.0f rounds with %.0f works; %.1f %% of the time",
+                  Text(depth.p99).c_str(), depth.rounds, depth.works, depth.time_percent);
     add(std::string("overhead.") + DepthName(static_cast<Depth>(i)), "on the mean " + Text(depth.mean) + rest);
   }
   if (report.notes_lost != 0) add("overhead.works_lost", std::to_string(report.notes_lost));

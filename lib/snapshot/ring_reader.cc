@@ -62,7 +62,9 @@ void CopyRing(const trace::ThreadRing& ring, uint64_t window_begin_ticks, Reserv
   copy->open.reserve(detail::kMaxOpen);
   copy->number = ring.number;
   copy->tid = ring.tid;
-  copy->exited = ring.state != trace::RingState::kLive;
+  const trace::RingState state = ring.state;
+  copy->exited = state != trace::RingState::kLive;
+  copy->exit_ticks = state == trace::RingState::kRetired ? ring.exit_ticks : 0;
   copy->attach_ticks = ring.attach_ticks;
 
   // In an order that leaves nothing out: the context first, so that a change that is not seen is in the copy; then what

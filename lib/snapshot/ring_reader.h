@@ -42,6 +42,7 @@ struct RingCopy {
   uint64_t cut_ticks = 0;     // scopes that began later are not whole: leave them out, but for the open ones
   uint64_t now_ticks = 0;     // after the newest record
   uint64_t attach_ticks = 0;  // the thread's first event
+  uint64_t exit_ticks = 0;    // 0: had not exited
   uint64_t events = 0;        // it ever recorded
   uint64_t misnested = 0;
   uint64_t request = 0, batch = 0;  // context, unless a context record in the copy says otherwise

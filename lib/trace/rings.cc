@@ -102,8 +102,8 @@ uint64_t WantedBytes(uint64_t left) {
 }
 
 void Retire(ThreadRing* ring) {
-  ring->state = RingState::kRetired;
   ring->exit_ticks = detail::Clock(ring->gate);
+  ring->state = RingState::kRetired;  // after: a snapshot that sees this sees that
   ring->next_retired = nullptr;
   (g_newest_retired != nullptr ? g_newest_retired->next_retired : g_oldest_retired) = ring;
   g_newest_retired = ring;

@@ -85,6 +85,34 @@ Trace Assembled(const Snapshot& snapshot) {
   return trace;
 }
 
+// With calls that a collector knows of, each 2 ns long and named by its number.
+struct CallsOf final : pitot::Collector {
+  CallsOf(int64_t of, std::vector<int64_t> begins_ns) : tid(of), begin_ns(std::move(begins_ns)) {}
+  const char* Name() const noexcept override { return "calls"; }
+  pitot::Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t) noexcept override {}
+  void AddTo(pitot::TraceBuilder& builder) override {
+    for (uint32_t i = 0; i < begin_ns.size(); ++i)
+      builder.Add(pitot::GpuCall{begin_ns[i], 2, tid, builder.AddText(std::to_string(i).c_str()), i + 1});
+  }
+  // The column's value of each call, by its number.
+  std::vector<uint32_t> Sorted(const Trace& trace, const std::vector<uint32_t>& column) const {
+    std::vector<uint32_t> values(begin_ns.size());
+    for (uint32_t call = 0; call < trace.calls.size(); ++call)
+      values[std::stoul(std::string(trace.strings[trace.calls.name[call]]))] = column[call];
+    return values;
+  }
+  int64_t tid;
+  std::vector<int64_t> begin_ns;
+};
+Trace Assembled(const Snapshot& snapshot, CallsOf& calls) {
+  pitot::Collector* const collectors[] = {&calls};
+  Trace trace = pitot::assemble::Assemble(snapshot, pitot::assemble::kUnbounded, collectors);
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  return trace;
+}
+
 uint64_t NameWord(const char* name) { return pitot::Intern(name).index; }
 
 }  // namespace
@@ -535,4 +563,75 @@ TEST_CASE("a call belongs to the context of its time though the copy begins late
   REQUIRE(trace.calls.size() == 1);
   REQUIRE(trace.calls.request[0] != kNone);
   CHECK(trace.requests[trace.calls.request[0]].id == 7);
+}
+
+TEST_CASE("a call that a collector knows of has what its thread worked for then, in a scope or not", "[assemble]") {
+  Ring ring;
+  ring.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 0, 0, NameWord("/r")})
+      .Add(pitot::trace::kContextSite, 10, 10, {0, 7})
+      .Add(pitot::trace::kBatchBeginSite, 20, 20, {3, NameWord("executor")})
+      .Add(pitot::trace::kBatchContextSite, 20, 20, {0, 3})
+      .Add(pitot::trace::kBatchContextSite, 60, 60, {3, 0})
+      .Add(kScope, 12, 90)  // begun before the batch, ended after it
+      .Add(pitot::trace::kRequestEndSite, 10, 100, {7, 0, 0, 1, NameWord("/r") | uint64_t{1} << 32, 0, 0, 0, 0})
+      .Add(pitot::trace::kContextSite, 100, 100, {7, 0});
+  CallsOf calls(101, {5, 15, 30, 70, 95, 150});
+
+  const Trace trace = Assembled(Of({ring.Copy(1)}), calls);
+
+  CHECK(calls.Sorted(trace, trace.calls.request) == std::vector<uint32_t>{kNone, 0, 0, 0, 0, kNone});
+  CHECK(calls.Sorted(trace, trace.calls.batch) == std::vector<uint32_t>{kNone, kNone, 0, kNone, kNone, kNone});
+}
+
+TEST_CASE("a collector's call has a context that was set before the copy begins, and none that outlived its request",
+          "[assemble]") {
+  Ring ring, other;
+  ring.Add(kInstant, 20, 20).Add(pitot::trace::kBatchContextSite, 60, 60, {3, 0});
+  other.Add(pitot::trace::kRequestBeginSite, 10, 10, {7, 0, 0, 0, NameWord("/r")})
+      .Add(pitot::trace::kBatchBeginSite, 15, 15, {3, NameWord("executor")})
+      .Add(pitot::trace::kRequestEndSite, 10, 50, {7, 0, 0, 1, NameWord("/r") | uint64_t{1} << 32, 0, 0, 0, 0});
+  RingCopy copy = ring.Copy(1);
+  copy.request = 7;  // still
+  copy.batch = 9;    // a moment older than the newest record
+  copy.oldest = Oldest::kOverwritten;
+  CallsOf calls(101, {5, 30, 55, 70});
+
+  const Trace trace = Assembled(Of({copy, other.Copy(2)}), calls);
+
+  CHECK(calls.Sorted(trace, trace.calls.request) == std::vector<uint32_t>{kNone, 0, kNone, kNone});
+  CHECK(calls.Sorted(trace, trace.calls.batch) == std::vector<uint32_t>{kNone, 0, 0, kNone});
+}
+
+TEST_CASE("of threads that had one number after another a collector's call is that one's that was there",
+          "[assemble]") {
+  Ring ring;
+  RingCopy first = ring.Copy(1), second = ring.Copy(2);
+  first.tid = second.tid = 55;
+  first.exited = true;
+  first.attach_ticks = 10;
+  first.exit_ticks = 400;
+  second.attach_ticks = 500;
+  CallsOf calls(55, {5, 300, 450, 600});
+
+  SECTION("whichever is read first") {
+    Trace trace = Assembled(Of({first, second}), calls);
+    CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{0, 0, 1, 1});
+    trace = Assembled(Of({second, first}), calls);
+    CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{1, 1, 0, 0});
+  }
+  SECTION("nobody's who is known, if none is there any more") {
+    const Trace trace = Assembled(Of({first}), calls);
+    CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{0, 0, kNone, kNone});
+  }
+  SECTION("also where the first one's ring was given to another") {
+    Snapshot snapshot = Of({second});
+    pitot::trace::RecycledRing recycled{};
+    recycled.number = 1;
+    recycled.tid = 55;
+    recycled.attach_ticks = 10;
+    recycled.exit_ticks = 400;
+    snapshot.recycled = {recycled};
+    const Trace trace = Assembled(snapshot, calls);
+    CHECK(calls.Sorted(trace, trace.calls.thread) == std::vector<uint32_t>{1, 1, 0, 0});
+  }
 }

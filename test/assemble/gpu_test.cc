@@ -66,7 +66,7 @@ GpuActivity Kernel(uint32_t stream, int64_t begin_ns, uint32_t correlation, int6
 TEST_CASE("what a GPU did is in order by stream and time, with the call that caused it", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 8}, {1, 150, 9}}, &correlations);
-  GpuTables gpu(&trace, correlations);
+  GpuTables gpu(&trace, correlations, {});
   const uint32_t device = gpu.AddDevice({0, gpu.AddText("H100")});
   const uint32_t first = gpu.AddStream(device, 1, 7), second = gpu.AddStream(device, 1, 13);
   gpu.Add(Kernel(second, 400, 9));
@@ -87,7 +87,7 @@ TEST_CASE("what a GPU did is in order by stream and time, with the call that cau
 TEST_CASE("of calls whose correlation wrapped round the last before the GPU began is the cause", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 5000, 7}, {0, 9000, 7}}, &correlations);
-  GpuTables gpu(&trace, correlations);
+  GpuTables gpu(&trace, correlations, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   for (const int64_t begin_ns : {90, 4999, 5000, 8000, 9500}) gpu.Add(Kernel(stream, begin_ns, 7));
   gpu.Finish();
@@ -100,7 +100,7 @@ TEST_CASE("a span's correlation means calls of spans only, a kernel's all others
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 7}}, &correlations);
   trace.calls.name[1] = trace.strings.Add(pitot::kSpanCallName);
-  GpuTables gpu(&trace, correlations);
+  GpuTables gpu(&trace, correlations, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   GpuActivity span = Kernel(stream, 300, 7);
   span.kind = static_cast<uint8_t>(GpuKind::kSpan);
@@ -116,7 +116,7 @@ TEST_CASE("a span's correlation means calls of spans only, a kernel's all others
 
 TEST_CASE("collectors that add the same device and stream share its row, and what they know of it", "[gpu]") {
   Trace trace;
-  GpuTables gpu(&trace, {});
+  GpuTables gpu(&trace, {}, {});
   const uint32_t first = gpu.AddDevice({1, 0, 0, 2048}), second = gpu.AddDevice({1, gpu.AddText("H100"), 132, 1});
 
   CHECK(first == second);
@@ -129,7 +129,9 @@ TEST_CASE("collectors that add the same device and stream share its row, and wha
   CHECK(gpu.AddStream(first, 2, 7) != gpu.AddStream(first, 1, 7));
 }
 
-TEST_CASE("calls that no ring holds get their thread and the context of its events", "[gpu]") {
+TEST_CASE(
+    "calls that no ring holds, older than what is known of their thread's context, have that of the scope around them",
+    "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 500, 3}}, &correlations);
   pitot::model::RequestRow request;
@@ -150,7 +152,7 @@ TEST_CASE("calls that no ring holds get their thread and the context of its even
   add(100, 800, 0);
   for (int64_t i = 0; i < 90; ++i) add(101 + i, 1, kNone);  // many before it, none around it
   trace.threads[0].event_count = trace.threads[1].first_event = 91;
-  GpuTables gpu(&trace, correlations);
+  GpuTables gpu(&trace, correlations, {});
   const uint32_t name = gpu.AddText("cudaLaunchKernel");
   gpu.Add(GpuCall{200, 5, 1000, name, 1});
   gpu.Add(GpuCall{2000, 5, 1000, name, 2});  // outside every scope
@@ -166,7 +168,7 @@ TEST_CASE("calls that no ring holds get their thread and the context of its even
 TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what all of them caused", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 50, 3}}, &correlations);
-  GpuTables gpu(&trace, correlations);
+  GpuTables gpu(&trace, correlations, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   // As they end: the inner before the outer.
@@ -207,7 +209,7 @@ TEST_CASE("calls whose times touch or equal each other are told apart from those
   for (const auto& it : cases) {
     INFO(it.what);
     Trace trace = WithCalls({}, nullptr);
-    GpuTables gpu(&trace, {});
+    GpuTables gpu(&trace, {}, {});
     const uint32_t stream = gpu.AddStream(kNone, 1, 7);
     for (GpuCall call : {it.first, it.second}) {
       call.name = gpu.AddText(std::to_string(call.correlation).c_str());
@@ -226,7 +228,7 @@ TEST_CASE("calls whose times touch or equal each other are told apart from those
 
 TEST_CASE("of two calls with all the same the one that was added last is the outer", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
-  GpuTables gpu(&trace, {});
+  GpuTables gpu(&trace, {}, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
   gpu.Add(GpuCall{100, 10, 1000, driver, 1});
   gpu.Add(GpuCall{100, 10, 1000, runtime, 1});
@@ -237,7 +239,7 @@ TEST_CASE("of two calls with all the same the one that was added last is the out
 
 TEST_CASE("a nested call's correlation that wrapped round belongs to the call around it then", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
-  GpuTables gpu(&trace, {});
+  GpuTables gpu(&trace, {}, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   for (const int64_t begin_ns : {100, 5000}) {
     gpu.Add(GpuCall{begin_ns, 50, 1000, 0, 7});
@@ -253,7 +255,7 @@ TEST_CASE("a nested call's correlation that wrapped round belongs to the call ar
 TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}}, &correlations);
-  GpuTables gpu(&trace, correlations);
+  GpuTables gpu(&trace, correlations, {});
   const uint32_t stream = gpu.AddStream(12, 1, 7), grid[3] = {1, 2, 3};
   gpu.AddDevice({0, 1u << 30});
   gpu.AddShape(grid, grid, 0, 0, 0, 0);

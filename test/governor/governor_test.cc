@@ -13,7 +13,6 @@
 using pitot::BitOf;
 using pitot::Depth;
 using pitot::governor::Governor;
-using pitot::governor::Probing;
 using pitot::governor::Report;
 using simulated::kMs;
 using simulated::kSecond;
@@ -23,6 +22,19 @@ using simulated::Server;
 using simulated::WithOverhead;
 
 namespace {
+
+// Its budget affords whatever depths cost: one that is measured is the base, the deepest of all in the end.
+std::unique_ptr<Governor> MakeGenerous(uint32_t depths) {
+  auto governor = Governor::Make({.budget_percent = 100});
+  governor->SetAvailable(depths);
+  return governor;
+}
+
+// Serves until that is so, and until a moment of a round at scopes, which the base is compared with.
+void RunIntoRound(Governor* governor, Depth base, Server* server) {
+  while (governor->GetReport().base != base) server->Run(governor, 1);
+  while (governor->GetReport().depth != Depth::kScopes) server->Run(governor, 0.01);
+}
 
 constexpr int64_t kEarliest = std::numeric_limits<int64_t>::min(), kLatest = std::numeric_limits<int64_t>::max();
 
@@ -153,7 +165,7 @@ TEST_CASE("what was measured of a depth is forgotten when it comes to record mor
 }
 
 TEST_CASE("what was measured of a depth that goes and comes again as it was is kept", "[governor]") {
-  const auto governor = Governor::Make({.depth = Depth::kKernels});
+  const auto governor = MakeGenerous(pitot::governor::kAllDepths);
   Server server({}, 1);
   server.Run(governor.get(), 900);
   REQUIRE(governor->GetReport().depths[2].mean.is_known);
@@ -167,52 +179,65 @@ TEST_CASE("what was measured of a depth that goes and comes again as it was is k
 }
 
 TEST_CASE("a round in which a depth comes to record more does not count", "[governor]") {
-  const auto governor = Governor::Make({.depth = Depth::kOps});
+  const auto governor = MakeGenerous(BitOf(Depth::kOps));
   Server server({}, 1);
-  governor->SetAvailable(BitOf(Depth::kOps));
-  server.Run(governor.get(), 60);
+  RunIntoRound(governor.get(), Depth::kOps, &server);
   const uint64_t voids = governor->GetReport().rounds_void;
-  while (governor->GetReport().depth != Depth::kScopes) server.Run(governor.get(), 0.01);  // in a round
 
   governor->SetAvailable(pitot::governor::kAllDepths);
 
-  CHECK(governor->Tick(server.now_ns() + kTick) == Depth::kOps);
+  governor->Tick(server.now_ns() + kTick);
+  CHECK(governor->GetReport().base == Depth::kScopes);
   CHECK(governor->GetReport().rounds_void == voids + 1);
 }
 
 TEST_CASE("a depth that goes away in the middle of a round is left at the next tick", "[governor]") {
-  const auto governor = Governor::Make({.depth = Depth::kGraphs});
+  const auto governor = MakeGenerous(BitOf(Depth::kGraphs));
   Server server({}, 1);
-  server.Run(governor.get(), 60);
-  while (governor->GetReport().depth != Depth::kScopes) server.Run(governor.get(), 0.01);  // in a round
+  RunIntoRound(governor.get(), Depth::kGraphs, &server);
+  const uint64_t voids = governor->GetReport().rounds_void;
 
   governor->SetAvailable(BitOf(Depth::kScopes));
   for (int64_t i = 1; i < 1000; ++i) REQUIRE(governor->Tick(server.now_ns() + i * kTick) == Depth::kScopes);
-  CHECK(governor->GetReport().rounds_void == 1);
+  CHECK(governor->GetReport().rounds_void == voids + 1);
 
+  // It is as it was: the next round that ends makes it the base again.
   governor->SetAvailable(BitOf(Depth::kGraphs));
-  CHECK(governor->Tick(server.now_ns() + 1000 * kTick) == Depth::kGraphs);
+  server.Run(governor.get(), 60);
+  CHECK(governor->GetReport().base == Depth::kGraphs);
 }
 
-TEST_CASE("a fixed depth is held, and its cost still measured where that is allowed", "[governor]") {
-  const auto probing = Governor::Make({.depth = Depth::kKernels});
-  const auto never = Governor::Make({.depth = Depth::kKernels, .probing = Probing::kNever});
-  for (Governor* governor : {probing.get(), never.get()}) {
-    Load load = WithOverhead({}, 0, 0.2, 0);
-    Server server(load, 1);
-    server.Run(governor, 300);
-  }
+TEST_CASE("a base that goes away is left for a depth that is known to be affordable, not for the next one",
+          "[governor]") {
+  const auto governor = Governor::Make({});
+  Load load = WithOverhead({}, 0.3, 0, 0);
+  load.sigma = 0.05;
+  Server server(load, 1);
+  governor->SetAvailable(BitOf(Depth::kGraphs) | BitOf(Depth::kKernels));
+  for (int i = 0; i < 4 * 3600 && governor->GetReport().base != Depth::kKernels; ++i) server.Run(governor.get(), 1);
+  REQUIRE(governor->GetReport().base == Depth::kKernels);
 
-  const Report measured = probing->GetReport(), held = never->GetReport();
-  CHECK(std::string(measured.state) == "fixed at kernels");
-  CHECK(measured.base == Depth::kKernels);
-  CHECK(measured.depths[0].time_percent == Approx(5).margin(1.5));
-  CHECK(measured.depths[1].time_percent == 0);
-  REQUIRE(measured.depths[2].mean.is_known);
-  CHECK(measured.depths[2].mean.low_percent < 20);
-  CHECK(measured.depths[2].mean.high_percent > 20);
-  CHECK(held.depths[2].time_percent == Approx(100).margin(0.01));
-  CHECK_FALSE(held.depths[2].mean.is_known);
+  governor->SetAvailable(BitOf(Depth::kGraphs));
+
+  CHECK(governor->GetReport().base == Depth::kScopes);
+}
+
+TEST_CASE("a twentieth of the time goes to comparing the base with scopes", "[governor]") {
+  const auto governor = MakeGenerous(BitOf(Depth::kKernels));
+  Server server(WithOverhead({}, 0, 0.2, 0), 1);
+  RunIntoRound(governor.get(), Depth::kKernels, &server);
+  const auto at_scopes_s = [&] {
+    return governor->GetReport().depths[0].time_percent / 100 * static_cast<double>(server.now_ns() - kSecond) * 1e-9;
+  };
+  const double before_s = at_scopes_s();
+  server.Run(governor.get(), 1200);
+
+  const Report report = governor->GetReport();
+  CHECK(at_scopes_s() - before_s == Approx(60).margin(15));
+  CHECK(report.depths[1].time_percent == 0);
+  REQUIRE(report.depths[2].mean.is_known);
+  CHECK(report.depths[2].mean.low_percent < 20);
+  CHECK(report.depths[2].mean.high_percent > 20);
 }
 
 TEST_CASE("clocks that jump, stand still or go back harm nothing", "[governor]") {
@@ -238,16 +263,16 @@ TEST_CASE("clocks that jump, stand still or go back harm nothing", "[governor]")
 }
 
 TEST_CASE("a watcher that comes late voids the round", "[governor]") {
-  const auto governor = Governor::Make({.depth = Depth::kGraphs});
+  const auto governor = MakeGenerous(BitOf(Depth::kGraphs));
   Server server({}, 1);
-  server.Run(governor.get(), 60);
-  while (governor->GetReport().depth != Depth::kScopes) server.Run(governor.get(), 0.01);  // in a round
+  RunIntoRound(governor.get(), Depth::kGraphs, &server);
+  const uint64_t voids = governor->GetReport().rounds_void;
 
-  const uint64_t blocks = governor->GetReport().depths[0].blocks;
+  const double rounds = governor->GetReport().depths[1].rounds;
   CHECK(governor->Tick(server.now_ns() + 10 * kSecond) == Depth::kGraphs);
 
-  CHECK(governor->GetReport().rounds_void == 1);
-  CHECK(governor->GetReport().depths[0].blocks == blocks);
+  CHECK(governor->GetReport().rounds_void == voids + 1);
+  CHECK(governor->GetReport().depths[1].rounds <= rounds);
 }
 
 TEST_CASE("notes of no sense are refused and counted, those of no duration are taken", "[governor]") {
@@ -271,7 +296,7 @@ TEST_CASE("notes of no sense are refused and counted, those of no duration are t
 }
 
 TEST_CASE("options of no sense become the defaults", "[governor]") {
-  const auto governor = Governor::Make({.budget_percent = -1, .depth = static_cast<Depth>(77), .block_ns = kEarliest});
+  const auto governor = Governor::Make({.budget_percent = -1, .block_ns = kEarliest});
   REQUIRE(governor != nullptr);
   Server server({}, 1);
   server.Run(governor.get(), 60);
@@ -282,16 +307,26 @@ TEST_CASE("options of no sense become the defaults", "[governor]") {
 TEST_CASE("the first blocks of a catastrophic depth are left early, and it is tried rarer and rarer", "[governor]") {
   const auto governor = Governor::Make({});
   Server server(WithOverhead({}, 2, 2, 2), 1);
-  server.Run(governor.get(), 1800);
+  uint64_t blocks = 0;
+  Depth depth = Depth::kScopes;
+  const auto run = [&] {
+    for (int i = 0; i < 180'000; ++i) {
+      server.Run(governor.get(), 0.01);
+      const Depth now = governor->GetReport().depth;
+      blocks += now == Depth::kGraphs && depth != now;
+      depth = now;
+    }
+  };
+  run();
   const double early_percent = governor->GetReport().depths[1].time_percent;
-  const uint64_t early_blocks = governor->GetReport().depths[1].blocks;
-  server.Run(governor.get(), 1800);
+  const uint64_t early_blocks = blocks;
+  run();
 
   const Report report = governor->GetReport();
   CHECK(std::string(report.state) == "holding scopes; over budget at graphs");
   CHECK(early_blocks > 5);
-  CHECK(report.depths[1].blocks > early_blocks);                                 // not never
-  CHECK(report.depths[1].blocks < 2 * early_blocks);                             // rarer
+  CHECK(blocks > early_blocks);                                                  // not never
+  CHECK(blocks < 2 * early_blocks);                                              // rarer
   CHECK(early_percent / 100 * 1800 < 0.16 * static_cast<double>(early_blocks));  // s, of blocks of 0.2
   CHECK(report.depths[1].time_percent < early_percent);
 }

@@ -164,21 +164,50 @@ TEST_CASE("often armed servers still learn what a depth costs, and spend less on
 }
 
 TEST_CASE("the report says what recording costs as it is, and unknown where it does not know", "[governor]") {
-  const auto governed = Governor::Make({}), fixed = Governor::Make({.depth = Depth::kGraphs});
-  governed->SetAvailable(0);  // scopes only: nothing was compared
+  const auto none = Governor::Make({}), generous = Governor::Make({.budget_percent = 100});
+  none->SetAvailable(0);  // scopes only: nothing was compared
   Server idle(Quiet(), 1);
-  idle.Run(governed.get(), 60);
-  CHECK_FALSE(governed->GetReport().cost.is_known);
+  idle.Run(none.get(), 60);
+  CHECK_FALSE(none->GetReport().cost.is_known);
+  generous->SetAvailable(pitot::BitOf(Depth::kGraphs));
   Server first(WithOverhead(Quiet(), 0.1, 0.1, 0.1), 1);
-  first.Run(fixed.get(), 10);
-  CHECK_FALSE(fixed->GetReport().cost.is_known);
-  first.Run(fixed.get(), 1200);
+  first.Run(generous.get(), 5);
+  CHECK_FALSE(generous->GetReport().cost.is_known);
+  first.Run(generous.get(), 3600);
+  REQUIRE(generous->GetReport().base == Depth::kGraphs);
 
-  const pitot::governor::Estimate cost = fixed->GetReport().cost;
+  const pitot::governor::Estimate cost = generous->GetReport().cost;
   REQUIRE(cost.is_known);
   CHECK(cost.percent == Approx(9.5).margin(1));
   CHECK(cost.low_percent < 9.5);
   CHECK(cost.high_percent > 9.5);
+}
+
+TEST_CASE("the sample that is said is what the estimate rests on, not all that was ever measured", "[governor]") {
+  const auto governor = Governor::Make({});
+  Server server(WithOverhead(Quiet(), 0.002, 0.1, 0.1), 1);
+  server.Run(governor.get(), 1800);
+  const auto before = governor->GetReport().depths[1];
+  REQUIRE(before.rounds > 100);
+  CHECK(before.works / before.rounds == Approx(30).margin(20));
+
+  SECTION("after a change was noticed it is what was measured since") {
+    server.set_costs(WithOverhead({}, 0.3, 0.3, 0.3));
+    server.Run(governor.get(), 300);
+    REQUIRE(governor->GetReport().depths[1].mean.low_percent > 1);
+    CHECK(governor->GetReport().depths[1].rounds < 0.8 * before.rounds);
+    CHECK(governor->GetReport().depths[1].works < 0.8 * before.works);
+  }
+  SECTION("after a depth came to record more it is nothing") {
+    REQUIRE(governor->GetReport().depths[3].works > 0);
+    governor->SetAvailable(pitot::BitOf(Depth::kGraphs) | pitot::BitOf(Depth::kOps));
+    CHECK(governor->GetReport().depths[3].works == 0);
+    CHECK(governor->GetReport().depths[1].works == before.works);  // graphs are as they were
+  }
+  SECTION("hours later without work it is little") {
+    governor->Tick(server.now_ns() + 5 * 3600 * kSecond);
+    CHECK(governor->GetReport().depths[1].works < 0.2 * before.works);
+  }
 }
 
 TEST_CASE("the report's shares of time add up, and steps are listed in order", "[governor]") {
@@ -195,7 +224,7 @@ TEST_CASE("the report's shares of time add up, and steps are listed in order", "
     CHECK(report.steps[i].at_ns > report.steps[i - 1].at_ns);
     CHECK(report.steps[i].from == report.steps[i - 1].to);
   }
-  CHECK(report.depths[1].works > report.depths[1].blocks);
+  CHECK(report.depths[1].works > report.depths[1].rounds);
   CHECK(report.notes_taken == server.works());
   CHECK(report.notes_lost == 0);
 }

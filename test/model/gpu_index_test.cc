@@ -158,6 +158,22 @@ TEST_CASE(
     made.Gpu(120, 60, {kNone, made.batch}, GpuKind::kGraph);
     CHECK(time().Batch(made.batch) == 60 + 30);
   }
+  SECTION("beside a graph there are kernels of nobody known") {
+    made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
+    made.maker.Gpu(0, GpuKind::kKernel, "eager", 280, 10, kNone);
+    CHECK(time().Batch(made.batch) == 170);
+    CHECK(time().IsByEvents(made.batch));
+  }
+  SECTION("those of nobody known are little beside its own") {
+    made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
+    made.maker.Gpu(0, GpuKind::kKernel, "eager", 280, 7, kNone);
+    CHECK(time().Batch(made.batch) == 30);
+  }
+  SECTION("a graph of nobody known ran most of its time") {
+    made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
+    made.maker.Gpu(0, GpuKind::kGraph, "graph", 100, 41, kNone);
+    CHECK(time().Batch(made.batch) == 170);
+  }
   SECTION("what was lost was not recorded") {
     made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
     made.maker.trace.gpu_losses = {{kNone, 0, 100, 141, 0}};
@@ -219,6 +235,24 @@ TEST_CASE("the launch index gives each GPU row to the call that caused it", "[in
     REQUIRE(linked ==
             trace.gpu.size() - static_cast<size_t>(std::count(trace.gpu.call.begin(), trace.gpu.call.end(), kNone)));
   }
+}
+
+TEST_CASE("a call waits for GPUs if it synchronises, or copies and is not asynchronous", "[index]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  const uint32_t thread = maker.Thread("t");
+  const std::pair<const char*, bool> names[] = {
+      {"cudaStreamSynchronize", true}, {"cuCtxSynchronize", true},  {"cudaMemcpy", true},
+      {"cuMemcpyHtoD_v2", true},       {"cudaMemcpyAsync", false},  {"cuMemsetD8Async", false},
+      {"cudaMemset", false},           {"cudaLaunchKernel", false}, {"cuMemcpyDtoHAsync_v2", false},
+      {"cudaMalloc", false},           {"CudaEventScope", false},   {"", false}};
+  for (const auto& [name, is_wait] : names) {
+    maker.Call(thread, name, 10, 1, {});
+    INFO(name);
+    CHECK(model::IsGpuWait(maker.trace, maker.trace.calls.size() - 1) == is_wait);
+  }
+  maker.trace.calls.stream.back() = 0;  // one that is said to have waited for that
+  CHECK(model::IsGpuWait(maker.trace, maker.trace.calls.size() - 1));
 }
 
 TEST_CASE("a stream is busy while it does anything, a device while any of its streams does", "[index]") {
@@ -462,6 +496,21 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     const uint32_t other = made.maker.Batch(10, "e", made.thread, 100, 200);
     made.Gpu(200, 80, {kNone, other}, GpuKind::kGraph);
     CHECK(coverage(made.first).covered_ns == 150);
+  }
+  SECTION("a kernel that no graph launched is nobody's at graphs' depth: its time is not covered, nor is none known") {
+    made.maker.Gpu(0, GpuKind::kKernel, "eager", 200, 20, kNone);
+    made.maker.Gpu(0, GpuKind::kKernel, "eager", 245, 10, kNone);  // 5 at kernels' depth: a library's, of no batch
+    CHECK(coverage(made.first).covered_ns == 125);
+    made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
+    CHECK(coverage(made.first).covered_ns == 170);
+    CHECK(!coverage(made.first).IsWhole());
+    CHECK(!coverage(made.second).IsWhole());
+  }
+  SECTION("recording that was armed late does not cover what nobody is known for before") {
+    made.maker.trace.depths = {{0, 200, Depth::kGraphs}, {200, 1000, Depth::kKernels}};
+    made.maker.Gpu(0, GpuKind::kKernel, "eager", 110, 90, kNone);
+    made.Gpu(210, 80, {kNone, made.batch});
+    CHECK(coverage(made.first).covered_ns == 110);
   }
   SECTION("a graph whose call is unknown may be of any batch") {
     made.maker.Gpu(0, GpuKind::kGraph, "graph", 200, 20, kNone);

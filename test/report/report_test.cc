@@ -183,6 +183,19 @@ TEST_CASE("kernel coverage is said of every request shown, unknown where nothing
   CHECK(Has(unknown, "of the window, on 2 streams"));
 }
 
+TEST_CASE("where only launches of graphs were recorded a request of eager kernels is not said to have no GPU time",
+          "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kGraphs}};
+  trace.gpu_losses.clear();
+  std::fill(trace.gpu.call.begin(), trace.gpu.call.end(), model::kNone);
+
+  const std::string text = OneLine(Report(trace));
+
+  CHECK(Has(text, "gpu GPU time not known; kernel coverage 27.2 %; for whom GPUs worked another 13.1 ms meanwhile is"));
+  CHECK_FALSE(Has(text, "0 ns of GPU time"));
+}
+
 TEST_CASE("of a damaged dump a report claims neither kernel coverage nor an idle GPU", "[report]") {
   Trace trace = incident::MakeGpuTrace();
   trace.losses.push_back(
@@ -343,6 +356,18 @@ TEST_CASE("a GPU's clock that is early is said so", "[report]") {
   trace.gpu_losses.clear();
 
   CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
+}
+
+TEST_CASE("a copy that is not asynchronous is among the waits for GPUs, as in the request's time", "[report]") {
+  Trace trace = incident::MakeGpuTrace();
+  const std::string without = Report(trace);
+  trace.calls.name[0] = trace.strings.Add("cudaMemcpy");
+
+  const std::string with = Report(trace);
+
+  CHECK(Has(without, "the longest of 2 waits for GPUs"));
+  CHECK(Has(with, "the longest of 3 waits for GPUs"));
+  CHECK(Has(with, "  cudaMemcpy "));
 }
 
 TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {

@@ -176,6 +176,23 @@ TEST_CASE("rings of exited threads stay readable until the budget needs them, th
   CHECK(CountRings().events == 7);
 }
 
+TEST_CASE("a snapshot says when threads exited, of those that did", "[registry]") {
+  const Recording recording;
+  PITOT_INSTANT("here");
+  const uint64_t before_ticks = recording.Now();
+  InThread([] { PITOT_INSTANT("gone"); });
+
+  const pitot::snapshot::Snapshot snapshot = recording.Snapshot();
+
+  REQUIRE(snapshot.rings.size() == 2);
+  for (const pitot::snapshot::RingCopy& ring : snapshot.rings) {
+    CHECK(ring.exited == (ring.exit_ticks != 0));
+    if (!ring.exited) continue;
+    CHECK(ring.exit_ticks > before_ticks);
+    CHECK(ring.exit_ticks <= snapshot.window_end_ticks);
+  }
+}
+
 TEST_CASE("a recycled ring shows nothing of its former thread", "[registry]") {
   const Recording recording({.budget_bytes = 20 << 10, .max_ring_bytes = 1 << 14, .min_ring_bytes = 1 << 14});
   InThread([] {

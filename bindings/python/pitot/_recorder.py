@@ -109,7 +109,7 @@ class DepthStats(NamedTuple):
     cost: Optional[Overhead]  # of what was recorded in the last ten minutes or so, on the mean of what works take
     mean: Tuple[Optional[Overhead], ...]  # of each depth, on the mean
     p99: Tuple[Optional[Overhead], ...]  # on the 99th percentile
-    works: Tuple[int, ...]  # batches (requests where there are none) that these rest on
+    works: Tuple[int, ...]  # batches (requests where there are none) that these rest on; older ones count less
     armed_percent: float  # of the time, in which all was recorded because a request was slow
     works_lost: int  # ended so many at once that not all were counted
 

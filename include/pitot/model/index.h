@@ -85,6 +85,9 @@ class PITOT_EXPORT LaunchIndex {
   std::vector<uint32_t> rows_, starts_;
 };
 
+// Whether a call waits for GPUs: it synchronises, or is a copy that is not asynchronous, which returns when it is done.
+PITOT_EXPORT bool IsGpuWait(const Trace& trace, uint32_t call);
+
 // Stream tables (I2): when a stream or any stream of a device did something. What is between two of a set's intervals
 // is an idle gap. Spans are left out: they have gaps of their own. O(n log n) of the rows.
 PITOT_EXPORT Intervals StreamBusy(const Trace& trace, uint32_t stream);
@@ -161,16 +164,18 @@ class PITOT_EXPORT CoverageIndex {
   bool IsDamaged() const { return is_damaged_; }
   // Of [begin, end) of each batch that the request was in (of the request itself, if of none), added up. Covered is
   // what was recorded at Depth::kKernels or deeper, and at Depth::kGraphs where no graph-level record of the batch
-  // overlaps; one whose call, or its context, is unknown may be of any batch. What any of `gpu_losses` overlaps is not
-  // covered, but what was lost of devices that it did not work on: known where all of its time was recorded by kernel,
-  // no event was lost in it, and each call that put work on a device has some of it. Nor is the time from which the
-  // batch's thread (the threads where the request began and ended) lost events: the calls are among them. Unknown where
-  // nothing says how deep any of that time was recorded, no time passed, the trace is damaged, or no batch is known of
-  // a request in whose time any thread lost events, where there are batches; where it is said of a part only, the rest
-  // is not covered. `index` is of the same trace.
+  // overlaps, nor anything whose call, or its context, is unknown: that may be of any batch, as all is there that a
+  // graph did not launch. What any of `gpu_losses` overlaps is not covered, but what was lost of devices that it did
+  // not work on: known where all of its time was recorded by kernel, no event was lost in it, and each call that put
+  // work on a device has some of it. Nor is the time from which the batch's thread (the threads where the request began
+  // and ended) lost events: the calls are among them. Unknown where nothing says how deep any of that time was
+  // recorded, no time passed, the trace is damaged, or no batch is known of a request in whose time any thread lost
+  // events, where there are batches; where it is said of a part only, the rest is not covered. `index` is of the same
+  // trace.
   KernelCoverage Of(const RequestIndex& index, uint32_t request) const;
   // Whether four fifths or more of the batch's time, or of the request's own, is known to have been recorded: by kernel
-  // or, what hides no GPU time, by graph.
+  // or, what hides no GPU time, by graph; and, where only launches of graphs were recorded, whether what GPUs did
+  // in that time for nobody known is a fifth or less of that and what they did for it.
   bool IsMostlyRecorded(uint32_t batch) const { return IsMostly(batches_[batch]); }
   bool IsOwnMostlyRecorded(uint32_t request) const { return IsMostly(requests_[request]); }
 
@@ -179,10 +184,13 @@ class PITOT_EXPORT CoverageIndex {
     int64_t covered_ns = 0;
     int64_t ran_ns = 0;
     int64_t recorded_ns = 0;  // covered, and where graphs hide kernels
+    int64_t worked_ns = 0;    // GPUs, for it
+    int64_t nobodys_ns = 0;   // they did something at Depth::kGraphs, for whom is not known
     bool is_told = false;     // how deep any of it was recorded
   };
   bool IsMostly(const Times& times) const {
-    return times.is_told && !is_damaged_ && times.recorded_ns >= times.ran_ns - times.ran_ns / 5;
+    return times.is_told && !is_damaged_ && times.recorded_ns >= times.ran_ns - times.ran_ns / 5 &&
+           times.nobodys_ns <= times.worked_ns / 4;
   }
   bool has_gpu_ = false, is_damaged_ = false;
   std::vector<Times> batches_, requests_;
