@@ -100,15 +100,13 @@ void TorchCollector::SetDepth(Depth depth) noexcept {
 // The rest is in the threads' rings.
 void TorchCollector::Keep(int64_t begin_ns) noexcept {
   if (!has_memory_) return;
-  // Ticks to CLOCK_MONOTONIC and back, from this moment.
-  const trace::ClockReading now = trace::ReadClocks((__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) & 1) != 0);
-  const double ticks_per_ns = static_cast<double>(detail::TicksOf(uint64_t{1} << 32)) / 4294967296.0;
-  const auto end = static_cast<int64_t>(now.ticks);
-  const int64_t begin = end - static_cast<int64_t>(static_cast<double>(now.monotonic_ns - begin_ns) * ticks_per_ns);
+  const trace::ClockMap clock = MemoryClock();
+  const auto end = static_cast<int64_t>(clock.last.ticks);
+  const auto window_ns = static_cast<double>(clock.last.monotonic_ns - begin_ns);
+  const int64_t begin = end - static_cast<int64_t>(window_ns * clock.TicksPerNs());
   const auto between = [&](const MemoryHistory& history) {
     auto samples = history.Between(begin, end);
-    for (MemoryHistory::Sample& sample : samples)
-      sample.at = now.monotonic_ns - static_cast<int64_t>(static_cast<double>(end - sample.at) / ticks_per_ns);
+    for (MemoryHistory::Sample& sample : samples) sample.at = clock.Ns(static_cast<uint64_t>(sample.at));
     return samples;
   };
   try {
@@ -117,7 +115,7 @@ void TorchCollector::Keep(int64_t begin_ns) noexcept {
       const Memory* const memory = FindMemory(device);
       if (memory == nullptr) continue;
       kept_.push_back({memory, between(memory->allocated), {}});
-      if (device != torch::kCpu) kept_.back().reserved = between(memory->reserved);
+      if (device != torch::kCpu) kept_.back().reserved = between(*memory->reserved);
     }
   } catch (const std::bad_alloc&) {
     kept_.clear();
