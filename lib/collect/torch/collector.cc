@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collect/torch/collector.h"
+
 #include <ATen/Version.h>
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include <atomic>
@@ -23,6 +26,21 @@ namespace {
 
 // LibTorch calls functions without a context: there can be one.
 constinit std::atomic<bool> g_is_taken{false};
+constinit Sources g_sources = {at::show_config, WatchCpu, WatchCuda};
+
+// LibTorch's own exceptions say where they were thrown, at length.
+std::string ReasonOf(const std::exception& e) {
+  const auto* const error = dynamic_cast<const c10::Error*>(&e);
+  return error != nullptr ? error->what_without_backtrace() : e.what();
+}
+
+std::string Watch(std::string (*watch)()) {
+  try {
+    return watch();
+  } catch (const std::exception& e) {
+    return ReasonOf(e);
+  }
+}
 
 class TorchCollector final : public Collector {
  public:
@@ -54,12 +72,12 @@ class TorchCollector final : public Collector {
 };
 
 Status TorchCollector::Open() {
-  if (Status status = CheckVersion(TORCH_VERSION, VersionIn(at::show_config())); !status.ok()) return status;
+  if (Status status = CheckVersion(TORCH_VERSION, VersionIn(g_sources.configuration())); !status.ok()) return status;
   operators_.emplace();
   if (!has_memory_) return {};
-  memory_not_recorded_ = WatchCpu();
-  if (const std::string cuda = WatchCuda(); !cuda.empty())
-    memory_not_recorded_ += (memory_not_recorded_.empty() ? "" : "; ") + cuda;
+  memory_not_recorded_ = Watch(g_sources.watch_cpu);
+  if (const std::string cuda = Watch(g_sources.watch_cuda); !cuda.empty())
+    memory_not_recorded_ += (memory_not_recorded_.empty() ? "CUDA: " : "; CUDA: ") + cuda;
   return {};
 }
 
@@ -69,7 +87,7 @@ Status TorchCollector::Start() noexcept {
   try {
     status = Open();
   } catch (const std::exception& e) {
-    status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", e.what());
+    status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
   if (!status.ok()) g_is_taken.store(false);
   is_running_.store(status.ok());
@@ -146,6 +164,10 @@ void TorchCollector::AddTo(TraceBuilder& trace) {
 }
 
 }  // namespace
+
+Sources GetSources() noexcept { return g_sources; }
+void SetSourcesForTesting(const Sources& sources) noexcept { g_sources = sources; }
+
 }  // namespace pitot::libtorch
 
 PITOT_NAMESPACE_BEGIN
