@@ -51,6 +51,7 @@ void* ThreadState::Take() noexcept {
 }
 
 void ThreadState::Give(void* block) noexcept {
+  if (counted_ == block) counted_ = nullptr;
   if (spare_count_ == kMostSpare) return std::free(block);
   ++spare_count_;
   spare_ = new (block) Spare{spare_};

@@ -29,6 +29,11 @@ class ThreadState {
     return Learn(text, &seen);
   }
 
+  // The operator that runs on this thread whose floating point operations count what it calls, too, by its context;
+  // until that is given back.
+  const void* counted() const noexcept { return counted_; }
+  void set_counted(const void* context) noexcept { counted_ = context; }
+
   // kContextBytes. Give takes what any thread's Take returned. Null if there is no memory.
   void* Take() noexcept;
   void Give(void* block) noexcept;
@@ -55,6 +60,7 @@ class ThreadState {
   Seen seen_[kSeen];
   Spare* spare_ = nullptr;
   size_t spare_count_ = 0;
+  const void* counted_ = nullptr;
 };
 
 }  // namespace pitot::libtorch
