@@ -16,6 +16,7 @@
 #include "base/message.h"
 #include "collect/torch/memory.h"
 #include "collect/torch/operators.h"
+#include "collect/torch/thread_state.h"
 #include "collect/torch/version.h"
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
@@ -85,6 +86,7 @@ Status TorchCollector::Start() noexcept {
   if (g_is_taken.exchange(true)) return Status(StatusCode::kAlreadyRunning, "LibTorch is recorded already");
   Status status;
   try {
+    ClearRangesFolded();
     status = Open();
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
@@ -138,6 +140,8 @@ void TorchCollector::Keep(int64_t begin_ns) noexcept {
 
 void TorchCollector::AddTo(TraceBuilder& trace) {
   trace.AddAttribute("torch.version", TORCH_VERSION);
+  if (const uint64_t folded = RangesFolded(); folded != 0)
+    trace.AddAttribute("torch.names_folded", std::to_string(folded).c_str());
   if (!memory_not_recorded_.empty()) trace.AddAttribute("torch.memory.not_recorded", memory_not_recorded_.c_str());
   for (const Kept& kept : kept_) {
     const bool is_cpu = kept.memory->device == torch::kCpu;

@@ -63,7 +63,7 @@ ThreadState* Enter() { return detail::Enter() != nullptr ? ThreadState::Get() : 
 
 Context OnRange(const RecordFunction& function) {
   ThreadState* const state = Enter();
-  return state != nullptr ? Begin<kRange>(state->NameOf(function.name())) : nullptr;
+  return state != nullptr ? Begin<kRange>(state->RangeNameOf(function.name())) : nullptr;
 }
 
 Context OnOperator(const RecordFunction& function) {
