@@ -26,8 +26,12 @@ struct TorchOptions {
   // operations where it is one of those that cost. Some 80 ns an operator more.
   bool shapes = false;
   // What tensors take of memory, on the CPU and on GPUs, over time and at most for each request; calls of cudaMalloc,
-  // and out of memory, where they happened; at depth kOps each allocation of 64 KiB or more. For that LibTorch's
-  // allocators are watched from Enable to the end of the process. Cost: docs/torch.md.
+  // and out of memory, where they happened; at depth kOps each allocation of 64 KiB or more. A kind of memory that
+  // cannot be watched is left out, and attribute torch.memory.not_recorded says why.
+  // Lifetime: LibTorch's allocators are watched from the first Enable to the end of the process, and the library that
+  // holds pitot::torch may not be unloaded after.
+  // Cost: 0.01 us for each allocation and each free on the CPU (docs/torch.md), at every depth and also after
+  // Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU, which Options::memory_budget_bytes does not bound.
   bool memory = true;
 };
 
@@ -35,13 +39,16 @@ struct TorchOptions {
 // pitot::torch was built against (major and minor), with both in the message; kAlreadyRunning.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
 // Cost: nothing while the depth is less than kOps; then about 0.1 us an operator for LibTorch's calling us, and 0.04 us
-// for what we do. Switching takes a lock of LibTorch's, 1 us.
+// for what we do. Switching takes a lock of LibTorch's, 1 us. 13 KiB for each thread that runs operators while they are
+// recorded, to its end.
 // Null if there is no memory.
 PITOT_EXPORT std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options = {}) noexcept;
 
 namespace torch {
 
-// Records what LibTorch does. `recorder` is a pitot::Recorder that runs. Errors: as MakeTorchCollector.
+// Records what LibTorch does. `recorder` is a pitot::Recorder that runs. Errors: as MakeTorchCollector. Threads: any,
+// which may end after. Lifetime: until the recorder stops, then another may be enabled; memory stays watched
+// (TorchOptions::memory).
 template <class Recorder> Status Enable(Recorder& recorder, const TorchOptions& options = {}) noexcept {
   return recorder.Add(MakeTorchCollector(options));
 }
@@ -50,7 +57,7 @@ inline constexpr int32_t kCpu = -1;
 
 // What LibTorch has allocated for tensors, and has taken of the device to allocate from. On the CPU counts what was
 // allocated since Enable, as the C library rounds it; on GPUs as torch.cuda.memory_allocated() and
-// memory_reserved() do (to within what rounding up has changed in the last millisecond).
+// memory_reserved() do (but for what the block given last, if above 1 MiB, is larger than was asked for: up to 1 MiB).
 struct MemoryUse {
   uint64_t allocated_bytes = 0;
   uint64_t most_allocated_bytes = 0;  // since Enable
@@ -62,7 +69,8 @@ struct MemoryUse {
 PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
 
 // How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,
-// which disturbs no other. 32 at a time are exact; more, to a millisecond or two. Threads: any. Cost: 50 ns.
+// which disturbs no other. 32 at a time are exact, but that memory which another thread has just freed may count;
+// more, to a millisecond or two. Threads: any. Cost: 50 ns.
 class PITOT_EXPORT PeakMemory {
  public:
   explicit PeakMemory(int32_t device) noexcept;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "collect/torch/collector.h"
+
 #include <ATen/Version.h>
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include <atomic>
@@ -13,6 +16,7 @@
 #include "base/message.h"
 #include "collect/torch/memory.h"
 #include "collect/torch/operators.h"
+#include "collect/torch/thread_state.h"
 #include "collect/torch/version.h"
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
@@ -23,6 +27,21 @@ namespace {
 
 // LibTorch calls functions without a context: there can be one.
 constinit std::atomic<bool> g_is_taken{false};
+constinit Sources g_sources = {at::show_config, WatchCpu, WatchCuda};
+
+// LibTorch's own exceptions say where they were thrown, at length.
+std::string ReasonOf(const std::exception& e) {
+  const auto* const error = dynamic_cast<const c10::Error*>(&e);
+  return error != nullptr ? error->what_without_backtrace() : e.what();
+}
+
+std::string Watch(std::string (*watch)()) {
+  try {
+    return watch();
+  } catch (const std::exception& e) {
+    return ReasonOf(e);
+  }
+}
 
 class TorchCollector final : public Collector {
  public:
@@ -54,12 +73,12 @@ class TorchCollector final : public Collector {
 };
 
 Status TorchCollector::Open() {
-  if (Status status = CheckVersion(TORCH_VERSION, VersionIn(at::show_config())); !status.ok()) return status;
+  if (Status status = CheckVersion(TORCH_VERSION, VersionIn(g_sources.configuration())); !status.ok()) return status;
   operators_.emplace();
   if (!has_memory_) return {};
-  memory_not_recorded_ = WatchCpu();
-  if (const std::string cuda = WatchCuda(); !cuda.empty())
-    memory_not_recorded_ += (memory_not_recorded_.empty() ? "" : "; ") + cuda;
+  memory_not_recorded_ = Watch(g_sources.watch_cpu);
+  if (const std::string cuda = Watch(g_sources.watch_cuda); !cuda.empty())
+    memory_not_recorded_ += (memory_not_recorded_.empty() ? "CUDA: " : "; CUDA: ") + cuda;
   return {};
 }
 
@@ -67,9 +86,10 @@ Status TorchCollector::Start() noexcept {
   if (g_is_taken.exchange(true)) return Status(StatusCode::kAlreadyRunning, "LibTorch is recorded already");
   Status status;
   try {
+    ClearRangesFolded();
     status = Open();
   } catch (const std::exception& e) {
-    status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", e.what());
+    status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
   if (!status.ok()) g_is_taken.store(false);
   is_running_.store(status.ok());
@@ -79,11 +99,7 @@ Status TorchCollector::Start() noexcept {
 void TorchCollector::Stop() noexcept {
   if (!is_running_.exchange(false)) return;
   RecordAllocations(false);
-  try {
-    operators_.reset();
-  } catch (const std::exception&) {
-    // What it still calls records nothing: the gate is closed.
-  }
+  operators_.reset();
   g_is_taken.store(false);
 }
 
@@ -100,15 +116,13 @@ void TorchCollector::SetDepth(Depth depth) noexcept {
 // The rest is in the threads' rings.
 void TorchCollector::Keep(int64_t begin_ns) noexcept {
   if (!has_memory_) return;
-  // Ticks to CLOCK_MONOTONIC and back, from this moment.
-  const trace::ClockReading now = trace::ReadClocks((__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) & 1) != 0);
-  const double ticks_per_ns = static_cast<double>(detail::TicksOf(uint64_t{1} << 32)) / 4294967296.0;
-  const auto end = static_cast<int64_t>(now.ticks);
-  const int64_t begin = end - static_cast<int64_t>(static_cast<double>(now.monotonic_ns - begin_ns) * ticks_per_ns);
+  const trace::ClockMap clock = MemoryClock();
+  const auto end = static_cast<int64_t>(clock.last.ticks);
+  const auto window_ns = static_cast<double>(clock.last.monotonic_ns - begin_ns);
+  const int64_t begin = end - static_cast<int64_t>(window_ns * clock.TicksPerNs());
   const auto between = [&](const MemoryHistory& history) {
     auto samples = history.Between(begin, end);
-    for (MemoryHistory::Sample& sample : samples)
-      sample.at = now.monotonic_ns - static_cast<int64_t>(static_cast<double>(end - sample.at) / ticks_per_ns);
+    for (MemoryHistory::Sample& sample : samples) sample.at = clock.Ns(static_cast<uint64_t>(sample.at));
     return samples;
   };
   try {
@@ -117,7 +131,7 @@ void TorchCollector::Keep(int64_t begin_ns) noexcept {
       const Memory* const memory = FindMemory(device);
       if (memory == nullptr) continue;
       kept_.push_back({memory, between(memory->allocated), {}});
-      if (device != torch::kCpu) kept_.back().reserved = between(memory->reserved);
+      if (device != torch::kCpu) kept_.back().reserved = between(*memory->reserved);
     }
   } catch (const std::bad_alloc&) {
     kept_.clear();
@@ -126,6 +140,8 @@ void TorchCollector::Keep(int64_t begin_ns) noexcept {
 
 void TorchCollector::AddTo(TraceBuilder& trace) {
   trace.AddAttribute("torch.version", TORCH_VERSION);
+  if (const uint64_t folded = RangesFolded(); folded != 0)
+    trace.AddAttribute("torch.names_folded", std::to_string(folded).c_str());
   if (!memory_not_recorded_.empty()) trace.AddAttribute("torch.memory.not_recorded", memory_not_recorded_.c_str());
   for (const Kept& kept : kept_) {
     const bool is_cpu = kept.memory->device == torch::kCpu;
@@ -148,6 +164,10 @@ void TorchCollector::AddTo(TraceBuilder& trace) {
 }
 
 }  // namespace
+
+Sources GetSources() noexcept { return g_sources; }
+void SetSourcesForTesting(const Sources& sources) noexcept { g_sources = sources; }
+
 }  // namespace pitot::libtorch
 
 PITOT_NAMESPACE_BEGIN

@@ -18,7 +18,7 @@ constinit at::DeleterFnPtr g_base_delete = nullptr;
 constinit Memory* g_memory = nullptr;
 
 // The size is the C library's, of this very block: nothing is kept of it.
-uint64_t BytesOf(void* block) { return malloc_usable_size(block); }
+int64_t BytesOf(void* block) { return static_cast<int64_t>(malloc_usable_size(block)); }
 
 void Delete(void* block) {
   if (block != nullptr) NoteFreed(g_memory, BytesOf(block));

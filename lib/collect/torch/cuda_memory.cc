@@ -6,10 +6,10 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
+#include <algorithm>
 #include <atomic>
 
-#include "collect/torch/memory.h"
-#include "pitot/trace.h"
+#include "collect/torch/gpu_memory.h"
 
 namespace pitot::libtorch {
 namespace {
@@ -18,59 +18,34 @@ namespace Caching = c10::cuda::CUDACachingAllocator;
 using Action = Caching::TraceEntry;
 
 constinit bool g_is_watched = false;
+constinit GpuAccount g_accounts[kMostDevices];
+constinit std::atomic<bool> g_has_begun[kMostDevices] = {};
 
-// What the allocator gives is larger than what was asked for, which is all it tells: once a bucket, by how much.
-void CorrectOffset(Memory* memory, int64_t now) {
-  const int64_t bucket = now >> MemoryHistory::kBucketBits;
-  if (memory->corrected_bucket.exchange(bucket, std::memory_order_relaxed) == bucket) return;
-  const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(memory->device));
+// Takes the allocator's lock, which a thread may take again that has it.
+GpuNumbers Numbers(int32_t device) {
+  const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
   const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  memory->allocated.SetOffset(stats.allocated_bytes[all].current - stats.requested_bytes[all].current);
-}
-
-void NoteReserved(Memory* memory, int64_t bytes, bool is_after_free) {
-  memory->reserved.Add(bytes, MemoryNow());
-  const int32_t device = memory->device;
-  const uint64_t reserved = memory->reserved.bytes(), allocated = memory->allocated.bytes();
-  if (bytes < 0) {
-    const int64_t freed = -bytes;
-    PITOT_INSTANT("cudaFree of cached memory", freed, device, reserved, allocated);
-  } else if (is_after_free) {
-    memory->retries.fetch_add(1, std::memory_order_relaxed);
-    PITOT_INSTANT("cudaMalloc after cached memory was freed", bytes, device, reserved, allocated);
-  } else {
-    PITOT_INSTANT("cudaMalloc", bytes, device, reserved, allocated);
-  }
+  return {stats.allocated_bytes[all].current, stats.reserved_bytes[all].current, stats.num_alloc_retries};
 }
 
 void OnTrace(const Caching::TraceEntry& entry) {
-  Memory* const memory = FindMemory(entry.device_);
-  if (memory == nullptr) return;
-  // An allocation that finds no memory frees what is cached and tries again, in one call.
-  static thread_local bool was_free = false;
-  const bool is_after_free = was_free;
-  was_free = entry.action_ == Action::SEGMENT_FREE || entry.action_ == Action::SEGMENT_UNMAP;
+  const int32_t device = entry.device_;
+  if (device < 0 || device >= kMostDevices || !g_has_begun[device].load(std::memory_order_acquire)) return;
+  GpuAccount& account = g_accounts[device];
   const auto bytes = static_cast<int64_t>(entry.size_);
   switch (entry.action_) {
     case Action::ALLOC:
-      CorrectOffset(memory, MemoryNow());
-      return NoteAllocated(memory, entry.size_);
+      return account.Note(GpuEvent::kAllocated, bytes, 0);
     case Action::FREE_REQUESTED:
-      return NoteFreed(memory, entry.size_);
+      return account.Note(GpuEvent::kFreed, bytes, 0);
     case Action::SEGMENT_ALLOC:
     case Action::SEGMENT_MAP:
-      return NoteReserved(memory, bytes, is_after_free);
+      return account.Note(GpuEvent::kReserved, bytes, 0);
     case Action::SEGMENT_FREE:
     case Action::SEGMENT_UNMAP:
-      return NoteReserved(memory, -bytes, false);
-    case Action::OOM: {
-      memory->out_of_memory.fetch_add(1, std::memory_order_relaxed);
-      const int32_t device = entry.device_;
-      const auto free_bytes = static_cast<uint64_t>(entry.addr_);
-      const uint64_t reserved = memory->reserved.bytes(), allocated = memory->allocated.bytes();
-      PITOT_INSTANT("out of GPU memory", bytes, device, free_bytes, reserved, allocated);
-      return;
-    }
+      return account.Note(GpuEvent::kReleased, bytes, 0);
+    case Action::OOM:
+      return account.Note(GpuEvent::kOutOfMemory, bytes, static_cast<uint64_t>(entry.addr_));
     default:
       return;
   }
@@ -79,20 +54,18 @@ void OnTrace(const Caching::TraceEntry& entry) {
 }  // namespace
 
 std::string WatchCuda() {
-  if (g_is_watched || !at::hasCUDA() || c10::cuda::device_count() == 0) return {};
-  at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator takes no tracker before; makes no context
-  for (int32_t device = 0; device < c10::cuda::device_count() && device < kMostDevices; ++device) {
-    Memory* const memory = MakeMemory(device);
-    if (memory == nullptr) return "no memory";
-    const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
-    const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-    const int64_t now = MemoryNow();
-    memory->allocated.SetOffset(stats.allocated_bytes[all].current - stats.requested_bytes[all].current);
-    memory->allocated.Add(stats.requested_bytes[all].current, now);
-    memory->reserved.Add(stats.reserved_bytes[all].current, now);
+  if (!at::hasCUDA() || c10::cuda::device_count() == 0) return {};
+  if (!g_is_watched) {
+    at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator takes no tracker before; no context
+    Caching::attachAllocatorTraceTracker(OnTrace);              // throws where the allocator is another
+    g_is_watched = true;
   }
-  Caching::attachAllocatorTraceTracker(OnTrace);
-  g_is_watched = true;
+  // What is told before an account has begun is in its first numbers, or found at its first event.
+  for (int32_t device = 0; device < std::min<int32_t>(c10::cuda::device_count(), kMostDevices); ++device) {
+    if (g_has_begun[device].load()) continue;
+    if (!g_accounts[device].Begin(device, Numbers(device), Numbers)) return "no memory";
+    g_has_begun[device].store(true, std::memory_order_release);
+  }
   return {};
 }
 

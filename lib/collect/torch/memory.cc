@@ -11,9 +11,19 @@ namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
 constinit std::atomic<bool> g_records{false};
+// Written before the first history is in place.
+constinit bool g_is_os_clock = false;
+constinit trace::ClockReading g_first_reading;
 
 std::atomic<Memory*>* PlaceOf(int32_t device) noexcept {
   return device < torch::kCpu || device >= kMostDevices ? nullptr : &g_memories[device + 1];
+}
+
+void StartClock() noexcept {
+  if (g_first_reading.ticks != 0) return;
+  const char* why_not;
+  g_is_os_clock = !trace::CycleCounterIsInvariant(&why_not);
+  g_first_reading = trace::ReadClocks(g_is_os_clock);
 }
 
 }  // namespace
@@ -23,43 +33,49 @@ Memory* FindMemory(int32_t device) noexcept {
   return place != nullptr ? place->load(std::memory_order_acquire) : nullptr;
 }
 
-Memory* MakeMemory(int32_t device) noexcept {
+Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_bytes) noexcept {
   auto* const place = PlaceOf(device);
   if (place == nullptr) return nullptr;
   if (Memory* const memory = place->load()) return memory;
-  Memory* const memory = new (std::nothrow) Memory(device);
-  place->store(memory, std::memory_order_release);
-  return memory;
+  StartClock();
+  std::unique_ptr<Memory> memory(new (std::nothrow) Memory(device));
+  if (memory == nullptr) return nullptr;
+  memory->allocated.Add(allocated_bytes, MemoryNow());
+  if (device != torch::kCpu) {
+    memory->reserved.reset(new (std::nothrow) MemoryHistory);
+    if (memory->reserved == nullptr) return nullptr;
+    memory->reserved->Add(reserved_bytes, MemoryNow());
+  }
+  place->store(memory.get(), std::memory_order_release);
+  return memory.release();
 }
 
-int64_t MemoryNow() noexcept {
-  return static_cast<int64_t>(detail::Clock(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED)));
-}
+int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(detail::Clock(0)); }
+
+trace::ClockMap MemoryClock() noexcept { return {g_first_reading, trace::ReadClocks(g_is_os_clock)}; }
 
 void RecordAllocations(bool on) noexcept { g_records.store(on, std::memory_order_relaxed); }
 
-void NoteAllocated(Memory* memory, uint64_t bytes) noexcept {
-  memory->allocated.Add(static_cast<int64_t>(bytes), MemoryNow());
+void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
+  memory->allocated.Add(bytes, MemoryNow());
   if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
-  if (device == torch::kCpu) {
+  if (device == torch::kCpu)
     PITOT_INSTANT("allocate", bytes, allocated);
-  } else {
+  else
     PITOT_INSTANT("allocate on GPU", bytes, device, allocated);
-  }
 }
 
-void NoteFreed(Memory* memory, uint64_t bytes) noexcept {
-  memory->allocated.Add(-static_cast<int64_t>(bytes), MemoryNow());
+void NoteFreed(Memory* memory, int64_t bytes) noexcept {
+  memory->allocated.Add(-bytes, MemoryNow());
   if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
-  if (device == torch::kCpu) {
+  if (device == torch::kCpu)
     PITOT_INSTANT("free", bytes, allocated);
-  } else {
+  else
     PITOT_INSTANT("free on GPU", bytes, device, allocated);
-  }
 }
 
 }  // namespace pitot::libtorch
@@ -70,7 +86,8 @@ namespace torch {
 bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
   const libtorch::Memory* const memory = libtorch::FindMemory(device);
   if (memory == nullptr) return false;
-  *use = {memory->allocated.bytes(), memory->allocated.most_bytes(), memory->reserved.bytes(), memory->retries.load(),
+  *use = {memory->allocated.bytes(), memory->allocated.most_bytes(),
+          memory->reserved != nullptr ? memory->reserved->bytes() : 0, memory->retries.load(),
           memory->out_of_memory.load()};
   return true;
 }

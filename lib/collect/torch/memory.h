@@ -7,9 +7,11 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "collect/torch/memory_history.h"
+#include "trace/clock.h"
 
 namespace pitot::libtorch {
 
@@ -19,29 +21,31 @@ struct Memory {
 
   const int32_t device;  // CUDA's ordinal; pitot::torch::kCpu
   MemoryHistory allocated;
-  MemoryHistory reserved;  // of devices: what the allocator has taken of it
+  std::unique_ptr<MemoryHistory> reserved;  // of GPUs: what the allocator has taken of it; null for the CPU
   std::atomic<uint64_t> retries{0}, out_of_memory{0};
-  std::atomic<int64_t> corrected_bucket{-1};
 };
 
 inline constexpr int32_t kMostDevices = 16;
 
 // Null if it is not watched. Threads: any.
 Memory* FindMemory(int32_t device) noexcept;
-// Watches it, if it is not yet. Null: no memory. One call at a time.
-Memory* MakeMemory(int32_t device) noexcept;
+// Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time.
+Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
 
-// Now, for histories: of the recorder's clock.
+// Now, for histories. Their clock is their own, the same from the first on: they outlive recorders, of which each may
+// have another. Threads: any.
 int64_t MemoryNow() noexcept;
+// That clock's ticks to CLOCK_MONOTONIC, and back. Once there is a history.
+trace::ClockMap MemoryClock() noexcept;
 
 // Whether each allocation of so many bytes or more is recorded in its thread's ring: smaller ones are most, and would
 // leave the ring little room for else.
-inline constexpr uint64_t kLeastRecordedBytes = 64 << 10;
+inline constexpr int64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 
-// An allocator says that it gave so many bytes, or took them back.
-void NoteAllocated(Memory* memory, uint64_t bytes) noexcept;
-void NoteFreed(Memory* memory, uint64_t bytes) noexcept;
+// An allocator gave so many bytes, or took them back.
+void NoteAllocated(Memory* memory, int64_t bytes) noexcept;
+void NoteFreed(Memory* memory, int64_t bytes) noexcept;
 
 // Has the allocators tell us. "" or why one does not. They throw what LibTorch throws. One call at a time.
 std::string WatchCpu();

@@ -28,7 +28,8 @@ bool MemoryHistory::Read(const std::atomic<uint64_t>& word, int64_t bucket, uint
 }
 
 void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
-  const int64_t level = level_.fetch_add(bytes, kRelaxed) + bytes + Offset();
+  // In one order with BeginPeak's: one of the two sees the other.
+  const int64_t level = level_.fetch_add(bytes) + bytes;
   const uint64_t highest = Clamp(bytes < 0 ? level - bytes : level);
   const int64_t bucket = now >> kBucketBits;
   const size_t at = static_cast<size_t>(bucket) % kBuckets;
@@ -38,7 +39,7 @@ void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
   Raise(&changed_bucket_, bucket);
   if (bytes < 0) return;
   Raise(&most_, highest);
-  for (uint32_t followed = followed_.load(kRelaxed); followed != 0; followed &= followed - 1)
+  for (uint32_t followed = followed_.load(); followed != 0; followed &= followed - 1)
     Raise(&peaks_[__builtin_ctz(followed)], level);
 }
 
@@ -76,13 +77,21 @@ uint64_t MemoryHistory::PeakBetween(int64_t begin, int64_t end) const noexcept {
 }
 
 int MemoryHistory::BeginPeak() noexcept {
-  for (uint32_t followed = followed_.load(kRelaxed); followed != ~uint32_t{0};) {
-    const int free = __builtin_ctz(~followed);
-    if (!followed_.compare_exchange_weak(followed, followed | uint32_t{1} << free, kRelaxed)) continue;
-    peaks_[free].store(level_.load(kRelaxed) + Offset(), kRelaxed);
+  for (uint32_t taken = taken_.load(kRelaxed); taken != ~uint32_t{0};) {
+    const int free = __builtin_ctz(~taken);
+    if (!taken_.compare_exchange_weak(taken, taken | uint32_t{1} << free, std::memory_order_acquire, kRelaxed))
+      continue;
+    peaks_[free].store(level_.load(kRelaxed), kRelaxed);
+    followed_.fetch_or(uint32_t{1} << free);
+    Raise(&peaks_[free], level_.load());
     return free;
   }
   return -1;
+}
+
+void MemoryHistory::EndPeak(int peak) noexcept {
+  followed_.fetch_and(~(uint32_t{1} << peak), kRelaxed);
+  taken_.fetch_and(~(uint32_t{1} << peak), std::memory_order_release);
 }
 
 }  // namespace pitot::libtorch

@@ -26,10 +26,10 @@ class MemoryHistory {
 
   // So many bytes more, or less. Threads: any. Cost: 8 ns; no lock, no allocation.
   void Add(int64_t bytes, int64_t now) noexcept;
-  // What is allocated differs by so much from the sum of what was added.
-  void SetOffset(int64_t bytes) noexcept { offset_.store(bytes, std::memory_order_relaxed); }
+  // What is allocated, as who should know says, whatever was added. It shows with the next Add. Not beside an Add.
+  void SetLevel(int64_t bytes) noexcept { level_.store(bytes, std::memory_order_relaxed); }
 
-  uint64_t bytes() const noexcept { return Clamp(level_.load(std::memory_order_relaxed) + Offset()); }
+  uint64_t bytes() const noexcept { return Clamp(level_.load(std::memory_order_relaxed)); }
   uint64_t most_bytes() const noexcept { return most_.load(std::memory_order_relaxed); }  // ever
 
   // What it was at the beginning and at each change, in order; a maximum lasts for the bucket that it fell into.
@@ -37,23 +37,24 @@ class MemoryHistory {
   std::vector<Sample> Between(int64_t begin, int64_t end) const;
   uint64_t PeakBetween(int64_t begin, int64_t end) const noexcept;
 
-  // Follows the maximum from now on. -1: too many are followed.
+  // Follows the maximum from now on; what another thread's Add that has not returned adds may count, also after it was
+  // taken away again. -1: too many are followed.
   int BeginPeak() noexcept;
-  void EndPeak(int peak) noexcept { followed_.fetch_and(~(uint32_t{1} << peak), std::memory_order_relaxed); }
+  void EndPeak(int peak) noexcept;
   uint64_t PeakOf(int peak) const noexcept { return Clamp(peaks_[peak].load(std::memory_order_relaxed)); }
 
  private:
   static constexpr int kByteBits = 44;
   static uint64_t Clamp(int64_t bytes) noexcept { return bytes < 0 ? 0 : static_cast<uint64_t>(bytes); }
-  int64_t Offset() const noexcept { return offset_.load(std::memory_order_relaxed); }
   static uint64_t Word(int64_t bucket, uint64_t bytes) noexcept;
   // Of that bucket, if it is still there.
   static bool Read(const std::atomic<uint64_t>& word, int64_t bucket, uint64_t* bytes) noexcept;
 
-  std::atomic<int64_t> level_{0}, offset_{0};
+  std::atomic<int64_t> level_{0};
   std::atomic<uint64_t> most_{0};
   std::atomic<int64_t> changed_bucket_{-1};  // the last
-  std::atomic<uint32_t> followed_{0};        // of peaks_, by bit
+  std::atomic<uint32_t> taken_{0};           // of peaks_, by bit
+  std::atomic<uint32_t> followed_{0};        // of these, those that have a beginning
   std::atomic<int64_t> peaks_[kPeaks] = {};
   // By bucket, the lap above the bytes; 0: never.
   std::atomic<uint64_t> peak_[kBuckets] = {}, last_[kBuckets] = {};

@@ -3,6 +3,7 @@
 
 #include <ATen/record_function.h>
 
+#include <exception>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -42,13 +43,15 @@ template <class... Args> constexpr Site MakeSite(SiteKind kind, const char* name
 }
 
 // As they stand in files: an operator or range of this name; of one that autograd numbered, its number, which its
-// backward has too; of a backward, the thread that ran the forward.
+// backward has too, and LibTorch's number of the thread, on which numbers are counted; of a backward, the thread that
+// ran the forward.
 constexpr Site kOperator = MakeSite<Name>(SiteKind::kOperator, "operator", "\"\", name");
-constexpr Site kNumbered = MakeSite<Name, int64_t>(SiteKind::kOperator, "operator", "\"\", name, sequence");
+constexpr Site kNumbered =
+    MakeSite<Name, int64_t, uint64_t>(SiteKind::kOperator, "operator", "\"\", name, sequence, thread");
 constexpr Site kBackward =
     MakeSite<Name, int64_t, uint64_t>(SiteKind::kOperator, "backward", "\"\", name, sequence, forward_thread");
-constexpr Site kShaped = MakeSite<Name, int64_t, uint64_t, ShapeText>(SiteKind::kOperator, "operator",
-                                                                      "\"\", name, sequence, flops, shapes");
+constexpr Site kShaped = MakeSite<Name, int64_t, uint64_t, uint64_t, ShapeText>(
+    SiteKind::kOperator, "operator", "\"\", name, sequence, thread, flops, shapes");
 constexpr Site kRange = MakeSite<Name>(SiteKind::kScope, "range", "\"\", name");
 
 template <const Site& kSite, class... Args> Context Begin(const Args&... args) {
@@ -60,7 +63,7 @@ ThreadState* Enter() { return detail::Enter() != nullptr ? ThreadState::Get() : 
 
 Context OnRange(const RecordFunction& function) {
   ThreadState* const state = Enter();
-  return state != nullptr ? Begin<kRange>(state->NameOf(function.name())) : nullptr;
+  return state != nullptr ? Begin<kRange>(state->RangeNameOf(function.name())) : nullptr;
 }
 
 Context OnOperator(const RecordFunction& function) {
@@ -70,13 +73,18 @@ Context OnOperator(const RecordFunction& function) {
   const int64_t sequence = function.seqNr();
   if (function.scope() == RecordScope::BACKWARD_FUNCTION)
     return Begin<kBackward>(name, sequence, function.forwardThreadId());
-  return sequence >= 0 ? Begin<kNumbered>(name, sequence) : Begin<kOperator>(name);
+  return sequence >= 0 ? Begin<kNumbered>(name, sequence, function.threadId()) : Begin<kOperator>(name);
 }
 
 Context OnShapedOperator(const RecordFunction& function) {
   ThreadState* const state = Enter();
   if (state == nullptr || function.scope() == RecordScope::BACKWARD_FUNCTION) return OnOperator(function);
-  return Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), FlopsOf(function), ShapesOf(function));
+  // What a counted operator calls is in its sum.
+  const uint64_t flops = state->counted() == nullptr ? FlopsOf(function) : 0;
+  Context context =
+      Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), function.threadId(), flops, ShapesOf(function));
+  if (flops != 0) state->set_counted(context.get());
+  return context;
 }
 
 at::CallbackHandle AddRanges() {
@@ -94,8 +102,14 @@ at::CallbackHandle AddOperators(at::RecordFunctionCallback callback) {
 Operators::Operators() : ranges_(AddRanges()) {}
 
 Operators::~Operators() {
-  Record(Detail::kRanges);
-  at::removeCallback(ranges_);
+  try {
+    Record(Detail::kRanges);
+  } catch (const std::exception&) {
+    // What it still calls records nothing: the gate is closed.
+  }
+  try {
+    at::removeCallback(ranges_);
+  } catch (const std::exception&) {}
 }
 
 // Added and removed rather than switched: LibTorch asks for inputs where any callback wants them that it knows, also

@@ -16,7 +16,7 @@ class Operators {
  public:
   // Ranges only. Throws what LibTorch throws.
   Operators();
-  ~Operators();
+  ~Operators();  // throws nothing
   Operators(const Operators&) = delete;
   Operators& operator=(const Operators&) = delete;
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/thread_state.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <utility>
-
-#include "trace/names.h"
 
 namespace pitot::libtorch {
 
@@ -23,8 +22,17 @@ struct Owner {
 };
 
 namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
 thread_local Owner t_owner;
+constinit std::atomic<uint32_t> g_range_names{0};
+constinit std::atomic<uint64_t> g_ranges_folded{0};
+
 }  // namespace
+
+uint64_t RangesFolded() noexcept { return g_ranges_folded.load(kRelaxed); }
+void ClearRangesFolded() noexcept { g_ranges_folded.store(0, kRelaxed); }
 
 ThreadState* ThreadState::Make() noexcept {
   if (t_owner.is_over) return nullptr;
@@ -36,8 +44,19 @@ ThreadState::~ThreadState() {
   while (spare_ != nullptr) std::free(std::exchange(spare_, spare_->next));
 }
 
-Name ThreadState::Learn(const char* text, Seen* seen) noexcept {
-  const Name name = Intern(text);
+Name ThreadState::InternRange(std::string_view text) noexcept {
+  if (const Name known = trace::FindName(text); known.index != 0) return known;
+  // Two threads with the same new text count it twice: there is room for a few less.
+  if (g_range_names.load(kRelaxed) < kMaxRangeNames) {
+    g_range_names.fetch_add(1, kRelaxed);
+    return trace::InternText(text);
+  }
+  g_ranges_folded.fetch_add(1, kRelaxed);
+  return Name{0};
+}
+
+Name ThreadState::Learn(const char* text, Seen* seen, Name (*intern)(std::string_view)) noexcept {
+  const Name name = intern(text);
   const std::string_view kept = trace::NameText(name.index);
   // What was cut, or found the table full, is looked up each time.
   if (kept == text) *seen = {text, kept.data(), static_cast<uint32_t>(kept.size()), name.index};
@@ -51,6 +70,7 @@ void* ThreadState::Take() noexcept {
 }
 
 void ThreadState::Give(void* block) noexcept {
+  if (counted_ == block) counted_ = nullptr;
   if (spare_count_ == kMostSpare) return std::free(block);
   ++spare_count_;
   spare_ = new (block) Spare{spare_};

@@ -11,8 +11,15 @@
 #include <string_view>
 
 #include "pitot/trace.h"
+#include "trace/names.h"
 
 namespace pitot::libtorch {
+
+// Names that ranges may take in the process's table of names, which is the host's, too; as many as NVTX's may.
+inline constexpr uint32_t kMaxRangeNames = 4096;
+// Ranges that were called "(other)" for it.
+uint64_t RangesFolded() noexcept;
+void ClearRangesFolded() noexcept;
 
 class ThreadState {
  public:
@@ -24,10 +31,21 @@ class ThreadState {
   // As pitot::Intern. `text` may change or go away after: what is remembered of it is compared. Cost: 5 ns if it was
   // seen before.
   Name NameOf(const char* text) noexcept {
-    Seen& seen = seen_[(reinterpret_cast<uintptr_t>(text) >> 3 ^ reinterpret_cast<uintptr_t>(text) >> 11) % kSeen];
+    Seen& seen = SeenAt(text);
     if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
-    return Learn(text, &seen);
+    return Learn(text, &seen, trace::InternText);
   }
+  // Of a range, whose names a host may number without bound: the first kMaxRangeNames, then "(other)".
+  Name RangeNameOf(const char* text) noexcept {
+    Seen& seen = SeenAt(text);
+    if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
+    return Learn(text, &seen, InternRange);
+  }
+
+  // The operator that runs on this thread whose floating point operations count what it calls, too, by its context;
+  // until that is given back.
+  const void* counted() const noexcept { return counted_; }
+  void set_counted(const void* context) noexcept { counted_ = context; }
 
   // kContextBytes. Give takes what any thread's Take returned. Null if there is no memory.
   void* Take() noexcept;
@@ -47,7 +65,12 @@ class ThreadState {
 
   ~ThreadState();
   static ThreadState* Make() noexcept;
-  static Name Learn(const char* text, Seen* seen) noexcept;
+  static Name Learn(const char* text, Seen* seen, Name (*intern)(std::string_view)) noexcept;
+  static Name InternRange(std::string_view text) noexcept;
+  Seen& SeenAt(const char* text) noexcept {
+    const auto address = reinterpret_cast<uintptr_t>(text);
+    return seen_[(address >> 3 ^ address >> 11) % kSeen];
+  }
 
   static __thread ThreadState* t_state __attribute__((tls_model("initial-exec")));
   friend struct Owner;
@@ -55,6 +78,7 @@ class ThreadState {
   Seen seen_[kSeen];
   Spare* spare_ = nullptr;
   size_t spare_count_ = 0;
+  const void* counted_ = nullptr;
 };
 
 }  // namespace pitot::libtorch

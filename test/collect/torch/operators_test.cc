@@ -115,6 +115,35 @@ TEST_CASE("what autograd numbered can be found again in its backward", "[torch]"
   CHECK(Argument(trace, backward[0], "forward_thread").value_or(0) != 0);
 }
 
+TEST_CASE("a backward finds its forward among threads that count alike", "[torch]") {
+  for (const bool shapes : {false, true}) {
+    TorchHost host(Depth::kOps, {.shapes = shapes});
+    REQUIRE(host.StartAll());
+    std::vector<at::Tensor> sums(2);
+    for (at::Tensor& sum : sums) {
+      std::thread([&] {
+        const at::Tensor a = at::ones({4, 4}).requires_grad_(true);
+        sum = a.mul(a).sum();
+      }).join();
+    }
+    for (const at::Tensor& sum : sums) sum.backward();
+    const model::Trace trace = host.Incident();
+
+    const auto forward = Named(trace, "aten::mul"), backward = Named(trace, "MulBackward0");
+    REQUIRE((forward.size() >= 2 && backward.size() == 2));
+    for (const uint32_t event : backward) {
+      std::vector<uint32_t> found;
+      for (const uint32_t other : forward) {
+        if (Argument(trace, other, "sequence") == Argument(trace, event, "sequence") &&
+            Argument(trace, other, "thread") == Argument(trace, event, "forward_thread"))
+          found.push_back(other);
+      }
+      CHECK(found.size() == 1);
+    }
+    CHECK(Argument(trace, backward[0], "forward_thread") != Argument(trace, backward[1], "forward_thread"));
+  }
+}
+
 TEST_CASE("with shapes operators say what they worked on and what that costs", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
@@ -139,6 +168,29 @@ TEST_CASE("with shapes operators say what they worked on and what that costs", "
   REQUIRE(!Named(trace, "aten::convolution").empty());
   CHECK(Argument(trace, Named(trace, "aten::convolution")[0], "flops") == 2ull * 2 * 4 * 3 * 9 * 64);
   CHECK(Argument(trace, Named(trace, "aten::conv2d")[0], "flops") == 0);
+}
+
+// As torch/utils/flop_counter.py of PyTorch 2.11 counts: a convolution by its outermost operator, also where a traced
+// model calls _convolution.
+TEST_CASE("floating point operations of a net are counted once", "[torch]") {
+  const c10::NoGradGuard no_grad;
+  TorchHost host(Depth::kOps, {.shapes = true});
+  REQUIRE(host.StartAll());
+  const at::Tensor weight = at::ones({4, 3, 3, 3});
+  at::Tensor x = at::relu(at::conv2d(at::ones({2, 3, 8, 8}), weight, {}, 1, 1));
+  x = at::linear(x.reshape({2, 256}), at::ones({10, 256}), at::ones({10}));
+  at::matmul(x.reshape({2, 2, 5}), at::ones({2, 5, 7}));
+  at::_convolution(at::ones({1, 3, 8, 8}), weight, {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1, false, false, false,
+                   false);
+  CHECK_THROWS(at::conv2d(at::ones({1, 5, 8, 8}), weight));  // says what it was to do
+  at::mm(at::ones({3, 5}), at::ones({5, 7}));
+  const model::Trace trace = host.Incident();
+
+  uint64_t sum = 0;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) sum += Argument(trace, event, "flops").value_or(0);
+  const uint64_t convolution = 2ull * 4 * 3 * 9;
+  CHECK(sum ==
+        convolution * 2 * 64 + 2ull * 2 * 256 * 10 + 2ull * 2 * 2 * 5 * 7 + convolution * 2 * 36 + 2ull * 3 * 5 * 7);
 }
 
 TEST_CASE("an operator that throws ends, and what comes after is recorded where it belongs", "[torch]") {

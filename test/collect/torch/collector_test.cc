@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The collector where what it asks LibTorch for is not to be had, or comes with another clock than the recorder's.
+#include "collect/torch/collector.h"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+#include <c10/util/Exception.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "pitot/collect/torch.h"
+#include "session/host.h"
+#include "trace/mirror.h"
+
+namespace {
+
+namespace model = pitot::model;
+using pitot::Depth;
+using pitot::StatusCode;
+using pitot::libtorch::GetSources;
+using pitot::libtorch::SetSourcesForTesting;
+
+constexpr int64_t kMiB = 1 << 20;
+
+struct TorchHost : session_test::Host {
+  explicit TorchHost(Depth depth = Depth::kOps) { options.depth = depth; }
+  pitot::Status Enable() { return Start() ? pitot::torch::Enable(recorder) : recorder.status(); }
+  model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    REQUIRE(model::FindInconsistency(traces().back()) == "");
+    return traces().back();
+  }
+};
+
+// In the place of LibTorch's until the end of its scope.
+struct Other {
+  explicit Other(const pitot::libtorch::Sources& sources) { SetSourcesForTesting(sources); }
+  ~Other() { SetSourcesForTesting(was); }
+  const pitot::libtorch::Sources was = GetSources();
+};
+
+std::string Attribute(const model::Trace& trace, std::string_view key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return {};
+}
+
+size_t Count(const model::Trace& trace, std::string_view name) {
+  size_t count = 0;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
+  return count;
+}
+
+// When a counter first was at `least` or more; -1: never.
+int64_t FirstAt(const model::Trace& trace, std::string_view name, double least) {
+  for (uint32_t i = 0; i < trace.samples.size(); ++i) {
+    const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
+    if (trace.strings[counter.name] == name && trace.samples.value[i] >= least) return trace.samples.at_ns[i];
+  }
+  return -1;
+}
+
+double Allocated() {
+  pitot::torch::MemoryUse use;
+  REQUIRE(pitot::torch::GetMemoryUse(pitot::torch::kCpu, &use));
+  return static_cast<double>(use.allocated_bytes);
+}
+
+}  // namespace
+
+TEST_CASE("a LibTorch of another version is refused, and left alone", "[torch]") {
+  auto sources = GetSources();
+  sources.configuration = [] { return std::string("Build settings: TORCH_VERSION=1.2.3, USE_CUDA=0"); };
+  const Other other(sources);
+  TorchHost host;
+  const pitot::Status status = host.Enable();
+  CHECK(status.code() == StatusCode::kUnavailable);
+  CHECK(session_test::Contains(status.message(), "1.2.3"));
+  CHECK_FALSE(at::hasGlobalCallbacks());
+}
+
+TEST_CASE("where one kind of memory cannot be watched the rest is recorded, and the trace says why", "[torch]") {
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    TORCH_CHECK(false, "cudaMallocAsync does not yet support attachAllocatorTraceTracker");
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  const double before = Allocated();
+  { const at::Tensor tensor = at::empty({8 * kMiB}, at::kByte).zero_(); }
+  const model::Trace trace = host.Incident();
+
+  CHECK(Attribute(trace, "torch.memory.not_recorded") ==
+        "CUDA: cudaMallocAsync does not yet support attachAllocatorTraceTracker");
+  CHECK(FirstAt(trace, "LibTorch CPU allocated", before + 8 * kMiB) > 0);
+  CHECK(Count(trace, "aten::zero_") == 1);
+}
+
+TEST_CASE("memory over time is where it belongs while scopes are told to another tool", "[torch]") {
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
+  static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
+  pitot::trace::SetMirror(&mirror);
+  const double before = Allocated();
+  {
+    PITOT_SCOPE("forward");
+    const at::Tensor tensor = at::empty({8 * kMiB}, at::kByte);
+  }
+  const model::Trace trace = host.Incident();
+  pitot::trace::SetMirror(nullptr);
+
+  const int64_t at = FirstAt(trace, "LibTorch CPU allocated", before + 8 * kMiB);
+  REQUIRE(Count(trace, "forward") == 1);
+  CHECK(std::abs(at - trace.events.begin_ns[0]) < 100'000'000);
+}
+
+TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
+  for (const auto clock :
+       {pitot::ClockSource::kOperatingSystem, pitot::ClockSource::kAuto, pitot::ClockSource::kOperatingSystem}) {
+    TorchHost host(Depth::kScopes);
+    host.options.clock = clock;
+    REQUIRE(host.Enable().ok());
+    const double before = Allocated();
+    {
+      PITOT_SCOPE("forward");
+      const at::Tensor tensor = at::empty({8 * kMiB}, at::kByte);
+    }
+    const model::Trace trace = host.Incident();
+    const int64_t at = FirstAt(trace, "LibTorch CPU allocated", before + 8 * kMiB);
+    REQUIRE(Count(trace, "forward") == 1);
+    CHECK(std::abs(at - trace.events.begin_ns[0]) < 100'000'000);
+    host.recorder.Stop();
+    { const at::Tensor tensor = at::empty({kMiB}, at::kByte); }  // while none runs
+  }
+}
+
+TEST_CASE("the thread that enabled it may end", "[torch]") {
+  TorchHost host;
+  pitot::Status status;
+  std::thread([&] {
+    status = host.Enable();
+    at::ones({1 << 16}).neg();
+  }).join();
+  REQUIRE(status.ok());
+  at::ones({1 << 16}).neg();
+  const model::Trace trace = host.Incident();
+
+  CHECK(Count(trace, "aten::neg") == 2);
+  CHECK(Count(trace, "allocate") == 4);
+}
+
+TEST_CASE("recorders may come and go while threads run operators", "[torch]") {
+  std::atomic<bool> is_done{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!is_done) at::ones({1 << 15}).neg();
+    });
+  }
+  bool is_well = true;
+  {
+    TorchHost host;  // for its folder
+    for (int i = 0; i < 1000; ++i) {
+      host.recorder = pitot::Recorder::Start(host.options);
+      is_well = is_well && pitot::torch::Enable(host.recorder).ok();
+      at::ones({2}).neg();
+      host.recorder.Stop();
+    }
+  }
+  is_done = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(is_well);
+  CHECK_FALSE(at::hasGlobalCallbacks());
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  at::ones({8}).neg();
+  CHECK(Count(host.Incident(), "aten::neg") == 1);
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The account of a GPU's memory, beside an allocator that tells things as LibTorch's does and keeps the numbers that it
+// keeps.
+#include "collect/torch/gpu_memory.h"
+
+#include <catch2/catch.hpp>
+
+#include "pitot/collect/torch.h"
+
+using pitot::libtorch::GpuAccount;
+using pitot::libtorch::GpuEvent;
+using pitot::libtorch::GpuNumbers;
+
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+GpuNumbers g_numbers;
+int g_reads = 0;
+int32_t g_next_device = 0;  // memory stays watched: each test has a device of its own
+
+struct Allocator {
+  explicit Allocator(GpuNumbers before = {}) {
+    g_numbers = before;
+    REQUIRE(account.Begin(device, before, [](int32_t) { return ++g_reads, g_numbers; }));
+  }
+  // A block may be larger than what was asked for.
+  void Allocate(int64_t bytes, int64_t given) {
+    account.Note(GpuEvent::kAllocated, bytes, 0);
+    g_numbers.allocated_bytes += given;
+  }
+  // The block may wait for another stream after: these numbers do not.
+  void Free(int64_t bytes, int64_t given) {
+    g_numbers.allocated_bytes -= given;
+    account.Note(GpuEvent::kFreed, bytes, 0);
+  }
+  void Reserve(int64_t bytes) {
+    g_numbers.reserved_bytes += bytes;
+    account.Note(GpuEvent::kReserved, bytes, 0);
+  }
+  void Release(int64_t bytes) {
+    account.Note(GpuEvent::kReleased, bytes, 0);
+    g_numbers.reserved_bytes -= bytes;
+  }
+  pitot::torch::MemoryUse Use() const {
+    pitot::torch::MemoryUse use;
+    REQUIRE(pitot::torch::GetMemoryUse(device, &use));
+    return use;
+  }
+
+  const int32_t device = g_next_device++;
+  GpuAccount account;
+};
+
+}  // namespace
+
+TEST_CASE("what was allocated before it was watched counts", "[gpu_memory]") {
+  const Allocator allocator({.allocated_bytes = 5 * kMiB, .reserved_bytes = 20 * kMiB, .retries = 3});
+  CHECK(allocator.Use().allocated_bytes == 5 * kMiB);
+  CHECK(allocator.Use().most_allocated_bytes == 5 * kMiB);
+  CHECK(allocator.Use().reserved_bytes == 20 * kMiB);
+  CHECK(allocator.Use().retries == 0);
+}
+
+TEST_CASE("what was allocated while watching began is found at the next event", "[gpu_memory]") {
+  Allocator allocator;
+  g_numbers.allocated_bytes = 7 * kMiB;
+  g_numbers.reserved_bytes = 20 * kMiB;
+  allocator.Allocate(1024, 1024);
+  CHECK(allocator.Use().allocated_bytes == 7 * kMiB + 1024);
+  CHECK(allocator.Use().reserved_bytes == 20 * kMiB);
+}
+
+TEST_CASE("what a freed block still waits for counts no longer, and nothing else is missing", "[gpu_memory]") {
+  Allocator allocator;
+  allocator.Allocate(100 * kMiB, 100 * kMiB);
+  allocator.Allocate(30 * kMiB, 30 * kMiB);
+  allocator.Free(100 * kMiB, 100 * kMiB);  // another stream works on it
+  allocator.Allocate(512, 512);
+  CHECK(allocator.Use().allocated_bytes == 30 * kMiB + 512);
+}
+
+TEST_CASE("what blocks are larger than was asked for counts", "[gpu_memory]") {
+  Allocator allocator;
+  for (int i = 0; i < 100; ++i) allocator.Allocate(1, 512);
+  CHECK(allocator.Use().allocated_bytes == 100 * 512);
+  allocator.Allocate(3 * kMiB, 3 * kMiB + 700'000);
+  allocator.Allocate(1, 512);
+  CHECK(allocator.Use().allocated_bytes == 3 * kMiB + 700'000 + 101 * 512);
+  allocator.Free(3 * kMiB, 3 * kMiB + 700'000);
+  CHECK(allocator.Use().allocated_bytes == 101 * 512);
+  CHECK(allocator.Use().most_allocated_bytes == 3 * kMiB + 700'000 + 101 * 512);
+}
+
+TEST_CASE("the allocator's numbers are not read for each small block", "[gpu_memory]") {
+  Allocator allocator;
+  const int before = g_reads;
+  for (int i = 0; i < 10'000; ++i) {
+    allocator.Allocate(512, 512);
+    allocator.Free(512, 512);
+  }
+  CHECK(g_reads - before < 10'000);
+}
+
+TEST_CASE("emptying the cache makes no retry of the next cudaMalloc", "[gpu_memory]") {
+  Allocator allocator({.reserved_bytes = 20 * kMiB});
+  allocator.Release(20 * kMiB);
+  allocator.Reserve(2 * kMiB);
+  CHECK(allocator.Use().retries == 0);
+  CHECK(allocator.Use().reserved_bytes == 2 * kMiB);
+}
+
+TEST_CASE("a retry counts, also one that ends out of memory, also after the host reset the count", "[gpu_memory]") {
+  Allocator allocator({.reserved_bytes = 40 * kMiB, .retries = 1});
+  allocator.Release(20 * kMiB);
+  ++g_numbers.retries;
+  allocator.Reserve(20 * kMiB);
+  CHECK(allocator.Use().retries == 1);
+
+  allocator.Release(20 * kMiB);
+  ++g_numbers.retries;
+  allocator.account.Note(GpuEvent::kOutOfMemory, 60 * kMiB, kMiB);
+  CHECK(allocator.Use().retries == 2);
+  CHECK(allocator.Use().out_of_memory == 1);
+
+  g_numbers.retries = 1;  // of zero, since
+  allocator.Reserve(2 * kMiB);
+  CHECK(allocator.Use().retries == 3);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/torch/thread_state.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+using pitot::libtorch::kMaxRangeNames;
+using pitot::libtorch::RangesFolded;
+using pitot::libtorch::ThreadState;
+
+TEST_CASE("ranges with a number in the name leave the host's names alone", "[thread_state]") {
+  ThreadState* const state = ThreadState::Get();
+  REQUIRE(state != nullptr);
+  pitot::libtorch::ClearRangesFolded();
+  const uint32_t first = state->RangeNameOf("step 0").index;
+  for (uint32_t i = 0; i < 2 * kMaxRangeNames; ++i) state->RangeNameOf(("step " + std::to_string(i)).c_str());
+
+  CHECK(RangesFolded() == kMaxRangeNames);
+  CHECK(pitot::trace::CountNames() <= kMaxRangeNames + 64);
+  CHECK(state->RangeNameOf("step of another kind").index == 0);
+  CHECK(state->RangeNameOf("step 0").index == first);
+  CHECK(pitot::trace::NameText(state->NameOf("aten::add").index) == "aten::add");
+  CHECK(pitot::Intern("the host's").index != 0);
+}

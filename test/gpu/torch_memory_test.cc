@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What LibTorch holds of a GPU, beside what its allocator says itself. Built by tools/libtorch_2, run by
+// tools/gpu_check, each test in a process of its own: the first that begins decides which allocator there is.
+#include <ATen/ATen.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "pitot/collect/torch.h"
+#include "session/host.h"
+#include "trace/mirror.h"
+
+namespace {
+
+namespace Caching = c10::cuda::CUDACachingAllocator;
+namespace model = pitot::model;
+using pitot::Depth;
+
+constexpr int64_t kMiB = 1 << 20;
+
+at::Tensor Bytes(int64_t bytes) { return at::empty({bytes}, at::TensorOptions(at::kCUDA).dtype(at::kByte)); }
+
+auto Stats() { return Caching::getDeviceStats(0); }
+int64_t StatsAllocated() { return Stats().allocated_bytes[0].current; }
+int64_t StatsReserved() { return Stats().reserved_bytes[0].current; }
+
+pitot::torch::MemoryUse Use() {
+  pitot::torch::MemoryUse use;
+  REQUIRE(pitot::torch::GetMemoryUse(0, &use));
+  return use;
+}
+// As LibTorch has it, once a small block has shown what the last large one took.
+void CheckLevel() {
+  const at::Tensor last = Bytes(512);
+  CHECK(static_cast<int64_t>(Use().allocated_bytes) == StatsAllocated());
+  CHECK(static_cast<int64_t>(Use().reserved_bytes) == StatsReserved());
+}
+
+bool HasGpu() {
+  static const bool is_loaded = dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr;
+  if (!is_loaded) std::printf("SKIP: %s\n", dlerror());
+  if (is_loaded && c10::cuda::device_count() > 0) return true;
+  std::printf("skipped, there is no GPU\n");
+  return false;
+}
+
+struct TorchHost : session_test::Host {
+  explicit TorchHost(Depth depth) {
+    options.depth = depth;
+    REQUIRE(Start());
+    const pitot::Status status = pitot::torch::Enable(recorder);
+    INFO(status.message());
+    REQUIRE(status.ok());
+  }
+  model::Trace Incident() {
+    REQUIRE(TriggerAndFlush());
+    REQUIRE(model::FindInconsistency(traces().back()) == "");
+    return traces().back();
+  }
+};
+
+size_t Count(const model::Trace& trace, std::string_view name) {
+  size_t count = 0;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
+  return count;
+}
+
+double Peak(const model::Trace& trace, std::string_view name) {
+  double peak = -1;
+  for (uint32_t i = 0; i < trace.samples.size(); ++i) {
+    const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
+    if (trace.strings[counter.name] == name) peak = std::max(peak, trace.samples.value[i]);
+  }
+  return peak;
+}
+
+std::string Attribute(const model::Trace& trace, std::string_view key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return {};
+}
+
+// What a block costs, made from the cache and given back.
+double NsOfBlock() {
+  constexpr int kBlocks = 200'000;
+  { Bytes(4096); }
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kBlocks; ++i) Bytes(4096);
+  const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
+  return took.count() / kBlocks;
+}
+
+}  // namespace
+
+TEST_CASE("what LibTorch holds of a GPU is known as it knows it itself", "[torch_memory]") {
+  if (!HasGpu()) return;
+  const at::Tensor before = Bytes(100 * kMiB + 1);
+  const double plain_ns = NsOfBlock();
+  TorchHost host(Depth::kScopes);
+  CHECK(static_cast<int64_t>(Use().allocated_bytes) == StatsAllocated());
+  std::printf("a block from the cache, ns: %.0f, watched %.0f\n", plain_ns, NsOfBlock());
+  CheckLevel();
+  {
+    std::vector<at::Tensor> tensors;
+    for (int64_t i = 1; i < 2000; ++i) tensors.push_back(Bytes(i * i % 3'000'000 + 1));
+    CheckLevel();
+    for (size_t i = 0; i < tensors.size(); i += 2) tensors[i] = at::Tensor();
+    CheckLevel();
+  }
+  CheckLevel();
+  const pitot::torch::PeakMemory peak(0);
+  const auto least = static_cast<uint64_t>(StatsAllocated() + 300 * kMiB);
+  { Bytes(300 * kMiB); }
+  CHECK(peak.bytes() >= least);
+  CHECK(peak.bytes() < least + 2 * kMiB);
+}
+
+TEST_CASE("a block that another stream still works on is as freed as LibTorch says", "[torch_memory]") {
+  if (!HasGpu()) return;
+  TorchHost host(Depth::kScopes);
+  const at::Tensor kept = Bytes(64 * kMiB);
+  const c10::cuda::CUDAStream other = c10::cuda::getStreamFromPool();
+  const at::Tensor a = at::ones({8192, 8192}, at::kCUDA);
+  bool was_pending = false;
+  {
+    at::Tensor used = Bytes(512 * kMiB);
+    {
+      const c10::cuda::CUDAStreamGuard guard(other);
+      for (int i = 0; i < 50; ++i) at::mm(a, a);
+      used.zero_();
+    }
+    used.record_stream(other);
+  }
+  CheckLevel();
+  was_pending = Stats().requested_bytes[0].current > StatsAllocated();
+  CHECK(was_pending);
+  other.synchronize();
+  CheckLevel();
+}
+
+TEST_CASE("retries are those that LibTorch counts", "[torch_memory]") {
+  if (!HasGpu()) return;
+  TorchHost host(Depth::kScopes);
+  { Bytes(200 * kMiB); }
+  Caching::emptyCache();
+  { Bytes(200 * kMiB); }
+  CHECK(Use().retries == 0);
+
+  size_t free_bytes = 0, all_bytes = 0;
+  REQUIRE(cudaMemGetInfo(&free_bytes, &all_bytes) == cudaSuccess);
+  Caching::setMemoryFraction(1024.0 * kMiB / static_cast<double>(all_bytes), 0);
+  { Bytes(600 * kMiB); }
+  { Bytes(700 * kMiB); }  // what is cached has to go first
+  CHECK(Use().retries == 1);
+  CHECK_THROWS(Bytes(2048 * kMiB));
+  CHECK(static_cast<int64_t>(Use().retries) == Stats().num_alloc_retries);
+  CHECK(static_cast<int64_t>(Use().out_of_memory) == Stats().num_ooms);
+  const model::Trace trace = host.Incident();
+  CHECK(Count(trace, "cudaMalloc after cached memory was freed") == 1);
+  CHECK(Count(trace, "out of GPU memory") == 1);
+  CHECK(Attribute(trace, "torch.gpu0.retries") == std::to_string(Stats().num_alloc_retries));
+  CheckLevel();
+}
+
+TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch_memory]") {
+  if (!HasGpu()) return;
+  TorchHost host(Depth::kScopes);
+  static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
+  pitot::trace::SetMirror(&mirror);
+  { Bytes(150 * kMiB); }
+  const model::Trace trace = host.Incident();
+  pitot::trace::SetMirror(nullptr);
+  CHECK(Peak(trace, "LibTorch allocated") >= 150.0 * kMiB);
+  CHECK(Peak(trace, "LibTorch reserved") >= 150.0 * kMiB);
+}
+
+// With PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.
+TEST_CASE("where the allocator tells nothing operators are recorded all the same", "[.torch_memory_async]") {
+  if (!HasGpu()) return;
+  TorchHost host(Depth::kOps);
+  at::ones({64, 64}, at::kCUDA).neg();
+  const model::Trace trace = host.Incident();
+  CHECK(Count(trace, "aten::neg") == 1);
+  CHECK(Peak(trace, "LibTorch CPU allocated") >= 0);
+  CHECK(Peak(trace, "LibTorch allocated") < 0);
+  std::printf("not recorded: %s\n", Attribute(trace, "torch.memory.not_recorded").c_str());
+  CHECK(session_test::Contains(Attribute(trace, "torch.memory.not_recorded"), "CUDA: "));
+}
