@@ -5,7 +5,8 @@
 #include <string_view>
 #include <utility>
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 using model::Interval;
 using model::Intervals;
@@ -99,4 +100,5 @@ Intervals HostWork::OfBatch(const Trace& trace, uint32_t batch, Interval within)
   return model::Union(std::move(intervals));
 }
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -6,7 +6,8 @@
 
 #include "analyze/host_work.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 using model::Interval;
 using model::Intervals;
@@ -48,13 +49,14 @@ Interval KnownOf(const Trace& trace, const model::ThreadRow& thread) {
   return {std::clamp(thread.history_begin_ns, trace.window_begin_ns, trace.window_end_ns), trace.window_end_ns};
 }
 
-Nest::Nest(const Trace& trace, const analyze::TopOptions& options, const Selection& selection, Rows* rows)
+Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selection, Rows* rows)
     : trace_(trace),
       options_(options),
       selection_(selection),
       launches_(trace),
       shares_(FindGpuShares(trace)),
       rows_(*rows),
+      first_calls_(FirstCalls(trace)),
       shallow_(FindShallow(trace)) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {
@@ -66,7 +68,7 @@ Nest::Nest(const Trace& trace, const analyze::TopOptions& options, const Selecti
 void Nest::Count() {
   for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) CountThread(thread);
   thread_ = kNone;
-  for (uint32_t call = FirstCalls(trace_).back(); call < trace_.calls.size(); ++call) CountLaunch(call);
+  for (uint32_t call = first_calls_.back(); call < trace_.calls.size(); ++call) CountLaunch(call);
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
     if (trace_.gpu.call[row] == kNone) CountGpu(row);
   }
@@ -108,10 +110,9 @@ std::vector<Nest::Scope> Nest::ScopesOf(const model::ThreadRow& thread) const {
 void Nest::CountThread(uint32_t thread) {
   thread_ = thread;
   scopes_ = ScopesOf(trace_.threads[thread]);
-  const std::vector<uint32_t> first_calls = FirstCalls(trace_);
-  uint32_t call = first_calls[thread];
+  uint32_t call = first_calls_[thread];
   const auto launch_until = [&](int64_t until_ns) {
-    for (; call < first_calls[thread + 1] && trace_.calls.begin_ns[call] < until_ns; ++call) {
+    for (; call < first_calls_[thread + 1] && trace_.calls.begin_ns[call] < until_ns; ++call) {
       Advance(trace_.calls.begin_ns[call]);
       CountLaunch(call);
     }
@@ -294,4 +295,5 @@ uint32_t Nest::RowOutside(uint32_t gpu_row) {
   return rows_.Of("(no operator)");
 }
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -352,6 +352,15 @@ TEST_CASE("averages are over all calls, percentiles over those that are whole", 
   CHECK((addmm.cpu_p50_ns == 2 && addmm.cpu_p99_ns == 4));
 }
 
+TEST_CASE("averages are by call, rounded, and unknown where there was none", "[top]") {
+  TopRow row;
+  row.cpu_total_ns = 20;
+  CHECK((row.CpuAverageNs() == TopRow::kUnset && row.GpuAverageNs() == TopRow::kUnset));
+  row.calls = 3;
+  row.gpu_total_ns = 19;
+  CHECK((row.CpuAverageNs() == 7 && row.GpuAverageNs() == 6));
+}
+
 TEST_CASE("kernels are counted by demangled name, and apart by grid and block where asked", "[top]") {
   Made made;
   made.maker.trace.shapes.push_back({{64, 1, 1}, {256, 1, 1}, 0, 0, 0, 32});
@@ -451,6 +460,22 @@ TEST_CASE("an empty trace has an empty table", "[top]") {
     CHECK(table.rows.empty());
     CHECK_FALSE(table.coverage.is_known);
   }
+}
+
+TEST_CASE("a trace of very many threads is counted in seconds", "[top]") {
+  Made made;
+  for (uint32_t i = 0; i < 50'000; ++i) {
+    const uint32_t thread = made.maker.Thread("worker");
+    made.maker.Event(thread, made.linear, 100, 50);
+    made.maker.Call(thread, "cudaLaunchKernel", 110, 1);
+  }
+  const Trace trace = made.maker.Finish();
+  const auto begin = std::chrono::steady_clock::now();
+  const TopTable table = Top(trace, TopBy::kOperator);
+  const auto took = std::chrono::steady_clock::now() - begin;
+
+  CHECK(Row(table, "aten::linear").calls == 50'000);
+  CHECK(took < std::chrono::seconds(5));  // under sanitizers, too
 }
 
 TEST_CASE("a trace of two million events is counted in seconds", "[top]") {

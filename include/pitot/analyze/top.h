@@ -82,6 +82,16 @@ struct TopRow {
   int64_t cpu_p99_ns = kUnset;
   int64_t gpu_p50_ns = kUnset;  // of the same calls, what was launched in each; of kernels their durations
   int64_t gpu_p99_ns = kUnset;
+
+  // Totals by call, rounded; kUnset where there is none.
+  int64_t CpuAverageNs() const { return Average(cpu_total_ns); }
+  int64_t GpuAverageNs() const { return Average(gpu_total_ns); }
+
+ private:
+  int64_t Average(int64_t total_ns) const {
+    const int64_t number = static_cast<int64_t>(calls);
+    return number == 0 ? kUnset : (total_ns + number / 2) / number;
+  }
 };
 
 struct TopTable {
