@@ -124,9 +124,11 @@ struct TopTable {
 //
 // GPU work belongs to the innermost operator or scope that was open on the launching thread when the call was made; a
 // CUDA graph's nodes to those they were captured in (GpuColumns::scope_path), and in total to those that launched the
-// graph, too. "(no operator)" was launched outside of all; "(compiled: no operator)" the same by a compiled model
-// (kernels named triton_*); "(operators not recorded)" while the depth did not include them, or by a thread whose
-// events of the time were lost; "(launch unknown)" by a call that is not in the trace.
+// graph, too. "(no operator)" was launched outside of all; "(compiled: fused_add_relu)" the same by a model that
+// Inductor compiled, by what the kernel's name says it fused, "(compiled: no operator)" where it says nothing; "(CUDA
+// graph: operators unknown)" the same by a graph of whose nodes nobody told; "(operators not recorded)" while the depth
+// did not include them, or by a thread whose events of the time were lost; "(launch unknown)" by a call that is not in
+// the trace.
 //
 // Exposed GPU time is what only the GPU was waited for: a device works and no thread is at work for the batch that the
 // work is for, or for one of its members; outside of batches for the request; for work of no request no thread at all.
