@@ -7,7 +7,8 @@
 
 #include "analyze/host_work.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 using model::Interval;
 using model::Intervals;
@@ -162,4 +163,5 @@ GpuShares FindGpuShares(const Trace& trace) {
   return shares;
 }
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END

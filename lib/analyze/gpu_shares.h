@@ -10,7 +10,8 @@
 
 #include "pitot/model/index.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // Time in units of 2^-48 ns, so that thirds of a ns add up to it closely.
 __extension__ typedef unsigned __int128 FineNs;
@@ -38,6 +39,7 @@ struct GpuShares {
 // O(n log n).
 GpuShares FindGpuShares(const model::Trace& trace);
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_GPU_SHARES_H_

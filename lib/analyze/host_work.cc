@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 using model::Interval;
 using model::Intervals;
@@ -92,4 +93,5 @@ Intervals HostWork::OfBatch(const Trace& trace, uint32_t batch, Interval within)
   return model::Union(std::move(intervals));
 }
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END

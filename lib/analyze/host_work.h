@@ -9,9 +9,11 @@
 
 #include "pitot/model/index.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // The calls of each thread: rows first[t] to first[t + 1] - 1 of `calls`; those of no thread come after the last.
+// O(threads log n).
 std::vector<uint32_t> FirstCalls(const model::Trace& trace);
 
 // The end of a call; the window's end while it is open.
@@ -20,7 +22,7 @@ int64_t CallEnd(const model::Trace& trace, uint32_t call);
 // Moments of the window in which any thread was in a scope or call of a context and did not wait there.
 class HostWork {
  public:
-  // O(n log n) of events and calls. The trace must outlive nothing.
+  // Keeps nothing of the trace. O(n log n) of events and calls.
   explicit HostWork(const model::Trace& trace);
   // For a batch or one of its members between two moments; for a request outside of batches; for anyone.
   model::Intervals OfBatch(const model::Trace& trace, uint32_t batch, model::Interval within) const;
@@ -32,6 +34,7 @@ class HostWork {
   model::Intervals all_;
 };
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_HOST_WORK_H_

@@ -2,12 +2,15 @@
 #include "analyze/nest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 #include "analyze/host_work.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
+using model::GpuKind;
 using model::Interval;
 using model::Intervals;
 using model::kNone;
@@ -18,6 +21,28 @@ using model::Trace;
 namespace {
 
 constexpr std::string_view kBetween = " / ";  // between the scopes of a path
+
+// What a kernel that Inductor generated says of itself, which is all that is known of it: "fused_add_relu" of
+// "triton_poi_fused_add_relu_3", "" where it says nothing. False for kernels of others. In torch/_inductor names are
+// [model_]triton_<category>_<what is fused>_<number>, or "triton_" for all without config.triton.unique_kernel_names.
+bool IsCompiled(std::string_view kernel, std::string_view* fused) {
+  constexpr std::string_view kTriton = "triton_", kFused = "fused_";
+  *fused = {};
+  if (kernel == kTriton) return true;
+  size_t at = kernel.find(kTriton);
+  while (at != std::string_view::npos && at != 0 && kernel[at - 1] != '_') at = kernel.find(kTriton, at + 1);
+  if (at == std::string_view::npos) return false;
+  std::string_view rest = kernel.substr(at + kTriton.size());
+  // foreach, persistent_reduction, pointwise, reduction, split_scan, template, unknown; LibTorch 2.0 names none.
+  constexpr std::string_view kCategories[] = {"for_", "per_", "poi_", "red_", "spl_", "tem_", "unk_"};
+  const bool has_category =
+      std::find(std::begin(kCategories), std::end(kCategories), rest.substr(0, 4)) != std::end(kCategories);
+  if (has_category) rest.remove_prefix(4);
+  if (rest.substr(0, kFused.size()) != kFused) return has_category && rest.substr(0, 1) == "_";
+  rest = rest.substr(0, rest.find_last_of('_'));
+  if (rest.size() > kFused.size()) *fused = rest;
+  return true;
+}
 
 bool Contains(const Intervals& set, int64_t at_ns) {
   const auto after =
@@ -48,13 +73,14 @@ Interval KnownOf(const Trace& trace, const model::ThreadRow& thread) {
   return {std::clamp(thread.history_begin_ns, trace.window_begin_ns, trace.window_end_ns), trace.window_end_ns};
 }
 
-Nest::Nest(const Trace& trace, const analyze::TopOptions& options, const Selection& selection, Rows* rows)
+Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selection, Rows* rows)
     : trace_(trace),
       options_(options),
       selection_(selection),
       launches_(trace),
       shares_(FindGpuShares(trace)),
       rows_(*rows),
+      first_calls_(FirstCalls(trace)),
       shallow_(FindShallow(trace)) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {
@@ -66,7 +92,7 @@ Nest::Nest(const Trace& trace, const analyze::TopOptions& options, const Selecti
 void Nest::Count() {
   for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) CountThread(thread);
   thread_ = kNone;
-  for (uint32_t call = FirstCalls(trace_).back(); call < trace_.calls.size(); ++call) CountLaunch(call);
+  for (uint32_t call = first_calls_.back(); call < trace_.calls.size(); ++call) CountLaunch(call);
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
     if (trace_.gpu.call[row] == kNone) CountGpu(row);
   }
@@ -108,10 +134,9 @@ std::vector<Nest::Scope> Nest::ScopesOf(const model::ThreadRow& thread) const {
 void Nest::CountThread(uint32_t thread) {
   thread_ = thread;
   scopes_ = ScopesOf(trace_.threads[thread]);
-  const std::vector<uint32_t> first_calls = FirstCalls(trace_);
-  uint32_t call = first_calls[thread];
+  uint32_t call = first_calls_[thread];
   const auto launch_until = [&](int64_t until_ns) {
-    for (; call < first_calls[thread + 1] && trace_.calls.begin_ns[call] < until_ns; ++call) {
+    for (; call < first_calls_[thread + 1] && trace_.calls.begin_ns[call] < until_ns; ++call) {
       Advance(trace_.calls.begin_ns[call]);
       CountLaunch(call);
     }
@@ -281,11 +306,16 @@ bool Nest::AreEventsKnown(uint32_t call) const {
 uint32_t Nest::RowOutside(uint32_t gpu_row) {
   const bool is_by_operator = options_.by == TopBy::kOperator;
   const uint32_t call = trace_.gpu.call[gpu_row];
+  const GpuKind kind = trace_.gpu.kind[gpu_row];
   const bool is_captured = trace_.gpu.scope_path[gpu_row] != 0;
   if (call == kNone && !is_captured) return rows_.Of("(launch unknown)");
-  const bool is_compiled = trace_.gpu.kind[gpu_row] == model::GpuKind::kKernel &&
-                           trace_.strings[trace_.gpu.name[gpu_row]].substr(0, 7) == "triton_";
-  if (is_by_operator && is_compiled) return rows_.Of("(compiled: no operator)");
+  std::string_view fused;
+  if (is_by_operator && kind == GpuKind::kKernel && IsCompiled(trace_.strings[trace_.gpu.name[gpu_row]], &fused))
+    return rows_.Of("(compiled: " + std::string(fused.empty() ? "no operator" : fused) + ")");
+  // What a graph runs belongs to where it was captured, not to where it is launched; nobody tells of that where nodes
+  // are not told, and of copies, sets and whole graphs nowhere.
+  if (!is_captured && (trace_.gpu.graph[gpu_row] != 0 || kind == GpuKind::kGraph))
+    return rows_.Of(is_by_operator ? "(CUDA graph: operators unknown)" : "(CUDA graph: scopes unknown)");
   if (!is_captured && !AreEventsKnown(call))
     return rows_.Of(is_by_operator ? "(operators not recorded)" : "(scopes not recorded)");
   if (!is_by_operator) return rows_.Of("(no scope)");
@@ -294,4 +324,5 @@ uint32_t Nest::RowOutside(uint32_t gpu_row) {
   return rows_.Of("(no operator)");
 }
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -12,19 +12,19 @@
 #include "analyze/rows.h"
 #include "analyze/selection.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // What of a thread is known: from where on, and when nothing was lost.
 model::Interval KnownOf(const model::Trace& trace, const model::ThreadRow& thread);
 
 class Nest {
  public:
-  Nest(const model::Trace& trace, const analyze::TopOptions& options, const Selection& selection, Rows* rows);
+  Nest(const model::Trace& trace, const TopOptions& options, const Selection& selection, Rows* rows);
   // Counts everything. O(n log n), and the depth of scopes for each launch.
   void Count();
 
  private:
-  using TopBy = analyze::TopBy;
   struct Scope {
     int64_t begin_ns, end_ns;  // of what is known of it
     uint32_t event;
@@ -53,11 +53,12 @@ class Nest {
   bool AreEventsKnown(uint32_t call) const;
 
   const model::Trace& trace_;
-  const analyze::TopOptions& options_;
+  const TopOptions& options_;
   const Selection& selection_;
   const model::LaunchIndex launches_;
   const GpuShares shares_;
   Rows& rows_;
+  const std::vector<uint32_t> first_calls_;
   model::Intervals shallow_;                      // when operators were not recorded
   std::vector<model::Intervals> lost_;            // of threads: when events were
   std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or name and the layer around it
@@ -76,6 +77,7 @@ class Nest {
   int64_t now_ns_ = 0;
 };
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_NEST_H_

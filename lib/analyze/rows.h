@@ -14,11 +14,12 @@
 #include "analyze/gpu_shares.h"
 #include "pitot/analyze/top.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // A row, and what becomes part of it at the end.
 struct Tally {
-  analyze::TopRow row;
+  TopRow row;
   FineNs busy = 0, exposed = 0;
   std::vector<int64_t> cpu_ns, gpu_ns;  // of each call that is not cut
 
@@ -61,6 +62,7 @@ class Rows {
   std::string key_;
 };
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_ROWS_H_

@@ -9,7 +9,8 @@
 
 #include "pitot/model/index.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 class Selection {
  public:
@@ -39,6 +40,7 @@ class Selection {
   std::vector<bool> batches_;  // that it was in
 };
 
-}  // namespace pitot::top
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_SELECTION_H_

@@ -15,13 +15,9 @@
 #include "base/message.h"
 #include "serialize/kernel_name.h"
 
-namespace pitot::top {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using analyze::TopBy;
-using analyze::TopOptions;
-using analyze::TopRow;
-using analyze::TopSort;
-using analyze::TopTable;
 using model::GpuKind;
 using model::Interval;
 using model::Intervals;
@@ -194,36 +190,32 @@ std::vector<TopRow> Finish(Rows* rows) {
   return finished;
 }
 
-double Average(int64_t total_ns, uint64_t calls) {
-  return calls == 0 ? 0 : static_cast<double>(total_ns) / static_cast<double>(calls);
-}
-
-double Key(const TopRow& row, TopBy by, TopSort sort) {
+int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
   const bool is_kernel = by == TopBy::kKernel;
   switch (sort) {
     case TopSort::kSelfCpu:
-      return static_cast<double>(row.self_cpu_ns);
+      return row.self_cpu_ns;
     case TopSort::kCpuTotal:
-      return static_cast<double>(row.cpu_total_ns);
+      return row.cpu_total_ns;
     case TopSort::kCpuAverage:
-      return Average(row.cpu_total_ns, row.calls);
+      return row.CpuAverageNs();
     case TopSort::kDefault:
     case TopSort::kSelfGpu:
-      return static_cast<double>(row.self_gpu_ns);
+      return row.self_gpu_ns;
     case TopSort::kGpuTotal:
-      return static_cast<double>(row.gpu_total_ns);
+      return row.gpu_total_ns;
     case TopSort::kGpuAverage:
-      return Average(row.gpu_total_ns, row.calls);
+      return row.GpuAverageNs();
     case TopSort::kGpuBusy:
-      return static_cast<double>(row.gpu_busy_ns);
+      return row.gpu_busy_ns;
     case TopSort::kGpuExposed:
-      return static_cast<double>(row.gpu_exposed_ns);
+      return row.gpu_exposed_ns;
     case TopSort::kCalls:
-      return static_cast<double>(row.calls);
+      return static_cast<int64_t>(row.calls);
     case TopSort::kP50:
-      return static_cast<double>(is_kernel ? row.gpu_p50_ns : row.cpu_p50_ns);
+      return is_kernel ? row.gpu_p50_ns : row.cpu_p50_ns;
     case TopSort::kP99:
-      return static_cast<double>(is_kernel ? row.gpu_p99_ns : row.cpu_p99_ns);
+      return is_kernel ? row.gpu_p99_ns : row.cpu_p99_ns;
     case TopSort::kName:
       break;
   }
@@ -233,7 +225,7 @@ double Key(const TopRow& row, TopBy by, TopSort sort) {
 void Sort(TopSort sort, TopTable* table) {
   if (sort == TopSort::kDefault) sort = table->gpu_ns != 0 ? TopSort::kSelfGpu : TopSort::kSelfCpu;
   std::sort(table->rows.begin(), table->rows.end(), [&](const TopRow& a, const TopRow& b) {
-    const double key_a = Key(a, table->by, sort), key_b = Key(b, table->by, sort);
+    const int64_t key_a = Key(a, table->by, sort), key_b = Key(b, table->by, sort);
     if (key_a != key_b) return key_a > key_b;
     return std::tie(a.name, a.shape, a.request) < std::tie(b.name, b.shape, b.request);
   });
@@ -326,7 +318,7 @@ Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
 
 }  // namespace
 
-Status FindTop(const Trace& trace, const TopOptions& options, TopTable* table) {
+Status FindTop(const Trace& trace, const TopOptions& options, TopTable* table) noexcept {
   try {
     return Fill(trace, options, table);
   } catch (const std::bad_alloc&) {
@@ -334,15 +326,6 @@ Status FindTop(const Trace& trace, const TopOptions& options, TopTable* table) {
   } catch (...) {
     return Status(StatusCode::kInternal, "the trace could not be counted");
   }
-}
-
-}  // namespace pitot::top
-
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
-
-Status FindTop(const model::Trace& trace, const TopOptions& options, TopTable* table) noexcept {
-  return top::FindTop(trace, options, table);
 }
 
 }  // namespace analyze

@@ -83,10 +83,6 @@ std::string Share(int64_t part, int64_t whole) {
   const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   return base::Format("%.*f%%", percent < 9.995 ? 2 : percent < 99.95 ? 1 : 0, percent);
 }
-int64_t Average(int64_t total_ns, uint64_t calls) {
-  if (calls == 0) return TopRow::kUnset;
-  return static_cast<int64_t>(std::llround(static_cast<double>(total_ns) / static_cast<double>(calls)));
-}
 
 // A column: its title, a word or two above each other, and its cells.
 struct Column {
@@ -139,7 +135,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   if (!is_kernel && !is_request) {
     if (!is_brief) add("CPU", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table.cpu_ns); });
     add("CPU", "total", [](const TopRow& row) { return Time(row.cpu_total_ns); });
-    add("CPU", "time avg", [](const TopRow& row) { return Time(Average(row.cpu_total_ns, row.calls)); });
+    add("CPU", "time avg", [](const TopRow& row) { return Time(row.CpuAverageNs()); });
   }
   if (has_gpu) {
     add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
@@ -147,7 +143,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   }
   if (has_gpu && !is_request) {
     if (!is_kernel) add("CUDA", "total", [](const TopRow& row) { return Time(row.gpu_total_ns); });
-    add("CUDA", "time avg", [](const TopRow& row) { return Time(Average(row.gpu_total_ns, row.calls)); });
+    add("CUDA", "time avg", [](const TopRow& row) { return Time(row.GpuAverageNs()); });
   }
   if (is_request) {
     if (has_gpu) add("GPU", "records", [](const TopRow& row) { return std::to_string(row.gpu_records); });
@@ -260,12 +256,12 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"gpu_records", row.gpu_records},
                 {"self_cpu_ns", row.self_cpu_ns},
                 {"cpu_total_ns", row.cpu_total_ns},
-                {"cpu_avg_ns", Ns(Average(row.cpu_total_ns, row.calls))},
+                {"cpu_avg_ns", Ns(row.CpuAverageNs())},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
                 {"cpu_p99_ns", Ns(row.cpu_p99_ns)},
                 {"self_gpu_ns", row.self_gpu_ns},
                 {"gpu_total_ns", row.gpu_total_ns},
-                {"gpu_avg_ns", Ns(Average(row.gpu_total_ns, row.calls))},
+                {"gpu_avg_ns", Ns(row.GpuAverageNs())},
                 {"gpu_p50_ns", Ns(row.gpu_p50_ns)},
                 {"gpu_p99_ns", Ns(row.gpu_p99_ns)},
                 {"gpu_busy_ns", row.gpu_busy_ns},

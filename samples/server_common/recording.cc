@@ -2,6 +2,7 @@
 #include "server_common/recording.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
@@ -20,14 +21,16 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
   recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
 
+  // To watch what LibTorch allocates of GPUs has it start CUDA. A server that uses none is not to: it sees no GPU.
+  if (!uses_cuda) setenv("CUDA_VISIBLE_DEVICES", "", 1);  // no other thread runs yet
+
   pitot::Recorder recorder = pitot::Recorder::Start(recording);
   Warn(recorder.status());
   if (!recorder.status().ok()) return recorder;
 
-  // What libraries say of themselves, before they say the first of it, and what LibTorch runs.
+  // What libraries say of themselves, before they say the first of it.
   if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
-  if (options.collect_torch) Warn(pitot::torch::Enable(recorder));
-  // What the GPU does and what state it is in.
+  // What the GPU does and what state it is in, before CUDA starts.
   if (uses_cuda) {
     pitot::CuptiOptions cupti;
     cupti.lasting_cost_percent = options.lasting_cost_percent;
@@ -35,6 +38,8 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
     if (options.collect_cuda_events) Warn(recorder.Add(pitot::MakeCudaEventCollector()));
     if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
   }
+  // What LibTorch runs and allocates, for which it starts CUDA.
+  if (options.collect_torch) Warn(pitot::torch::Enable(recorder));
 
   pitot::Hooks hooks;
   hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {

@@ -25,8 +25,9 @@ struct RecordingOptions {
 // Recording never decides whether the server runs: what goes wrong with it is said and lived with.
 void Warn(const pitot::Status& status);
 
-// Before the network is loaded: CUPTI wants to be there before CUDA. `recording` are the host's own settings. Records
-// nothing where `options` say so or where it cannot, which is said.
+// Before the network is loaded and threads start: CUPTI wants to be there before CUDA, and variables of the environment
+// are set, so that NVTX finds Pitot and, unless `uses_cuda`, nobody a GPU. `recording` are the host's own settings.
+// Records nothing where `options` say so or where it cannot, which is said.
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda);
 
 }  // namespace server_common

@@ -14,8 +14,9 @@
 
 namespace server_common {
 
-// `name`: auto, cpu or cuda. Throws where that is not there. Makes no CUDA context.
+// `name`: auto, cpu or cuda. Throws where that is not there. Makes no CUDA context; of the CPU asks nobody.
 inline c10::Device ChooseDevice(const std::string& name) {
+  if (name == "cpu") return c10::kCPU;
   const bool has_cuda = torch::cuda::is_available();
   if (name == "cuda" && !has_cuda) throw std::runtime_error("--device cuda: this LibTorch sees no CUDA device");
   return name == "cuda" || (name == "auto" && has_cuda) ? c10::kCUDA : c10::kCPU;

@@ -14,7 +14,7 @@ using model::Trace;
 
 namespace {
 
-double Ns(top::FineNs fine) { return static_cast<double>(fine) / static_cast<double>(top::Fine(1)); }
+double Ns(analyze::FineNs fine) { return static_cast<double>(fine) / static_cast<double>(analyze::Fine(1)); }
 
 // Whether a thread works for a kernel's batch (one of its members), or its request, or, where it has neither, at all.
 bool IsHidden(const Trace& trace, uint32_t row, int64_t at_ns) {
@@ -63,7 +63,7 @@ TEST_CASE("each moment in which a device works is divided between what it does, 
   for (uint32_t seed = 0; seed < 60; ++seed) {
     Trace trace = RandomTrace(seed, seed);
     if (trace.sites.size() > 2) trace.sites[1].kind = SiteKind::kWait;
-    const top::GpuShares shares = top::FindGpuShares(trace);
+    const analyze::GpuShares shares = analyze::FindGpuShares(trace);
     std::vector<double> busy(trace.gpu.size()), exposed(trace.gpu.size());
     for (int64_t at_ns = trace.window_begin_ns; at_ns < trace.window_end_ns; ++at_ns) {
       std::vector<uint32_t> running;
@@ -90,14 +90,15 @@ TEST_CASE("each moment in which a device works is divided between what it does, 
 }
 
 TEST_CASE("parts of a ns are rounded together, so that they add up", "[top]") {
-  const top::FineNs third = top::Fine(1) / 3;
-  CHECK(top::RoundTogether({third, third, third}) == std::vector<int64_t>{1, 0, 0});
-  CHECK(top::RoundTogether({third, 2 * third, top::Fine(5)}) == std::vector<int64_t>{0, 1, 5});
-  CHECK(top::RoundTogether({top::Fine(2) + 2 * third, 2 * third, 2 * third}) == std::vector<int64_t>{3, 1, 0});
-  CHECK(top::RoundTogether({}).empty());
-  CHECK(top::PartOf(top::Fine(10), 1, 4) == top::Fine(5) / 2);
+  const analyze::FineNs third = analyze::Fine(1) / 3;
+  CHECK(analyze::RoundTogether({third, third, third}) == std::vector<int64_t>{1, 0, 0});
+  CHECK(analyze::RoundTogether({third, 2 * third, analyze::Fine(5)}) == std::vector<int64_t>{0, 1, 5});
+  CHECK(analyze::RoundTogether({analyze::Fine(2) + 2 * third, 2 * third, 2 * third}) == std::vector<int64_t>{3, 1, 0});
+  CHECK(analyze::RoundTogether({}).empty());
+  CHECK(analyze::PartOf(analyze::Fine(10), 1, 4) == analyze::Fine(5) / 2);
   // More than 2^64 of the units.
-  CHECK(top::Round(top::PartOf(top::Fine(int64_t{1} << 60), int64_t{1} << 59, int64_t{1} << 60)) == int64_t{1} << 59);
+  CHECK(analyze::Round(analyze::PartOf(analyze::Fine(int64_t{1} << 60), int64_t{1} << 59, int64_t{1} << 60)) ==
+        int64_t{1} << 59);
 }
 
 }  // namespace pitot::test

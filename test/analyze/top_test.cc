@@ -288,7 +288,7 @@ TEST_CASE("what no operator launched is told apart by what is known of it", "[to
 
   CHECK(Row(table, "(no operator)").self_gpu_ns == 1);
   CHECK(Row(table, "aten::linear").self_gpu_ns == 2);
-  CHECK(Row(table, "(compiled: no operator)").self_gpu_ns == 4);
+  CHECK(Row(table, "(compiled: fused_relu)").self_gpu_ns == 4);
   CHECK(Row(table, "(operators not recorded)").self_gpu_ns == 8 + 16 + 32);  // lost, not so deep, before the window
   CHECK(Row(table, "(launch unknown)").self_gpu_ns == 64);
   CHECK(table.gpu_ns == 127);
@@ -350,6 +350,62 @@ TEST_CASE("averages are over all calls, percentiles over those that are whole", 
   CHECK((linear.cpu_p50_ns == TopRow::kUnset && linear.cpu_p99_ns == TopRow::kUnset));
   CHECK((addmm.calls == 100 && addmm.cut_calls == 0));
   CHECK((addmm.cpu_p50_ns == 2 && addmm.cpu_p99_ns == 4));
+}
+
+TEST_CASE("what a CUDA graph runs is in a row that says so where nobody told of its nodes", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.forward, 100, 50);
+  made.Launch(110, 200, 1);   // in a scope
+  made.Launch(300, 310, 2);   // outside of all
+  made.Launch(301, 320, 4);   // a copy
+  made.Launch(302, 330, 8);   // the whole graph
+  made.Launch(303, 340, 16);  // no graph
+  made.Launch(304, 360, 32, "k", "aten::mm");
+  model::GpuColumns& gpu = made.maker.trace.gpu;
+  gpu.graph = {9, 9, 9, 9, 0, 9};
+  gpu.kind[2] = GpuKind::kMemcpy, gpu.kind[3] = GpuKind::kGraph;
+  const Trace trace = made.maker.Finish();
+
+  const TopTable by_op = Top(trace, TopBy::kOperator);
+  CHECK(Row(by_op, "(CUDA graph: operators unknown)").self_gpu_ns == 1 + 2 + 4 + 8);
+  CHECK(Row(by_op, "(no operator)").self_gpu_ns == 16);
+  CHECK(Row(by_op, "aten::mm").self_gpu_ns == 32);
+  for (const TopBy by : {TopBy::kScope, TopBy::kLayer}) {
+    const TopTable table = Top(trace, by);
+    CHECK(Row(table, "forward").self_gpu_ns == 1);
+    CHECK(Row(table, "(CUDA graph: scopes unknown)").self_gpu_ns == 2 + 4 + 8);
+  }
+}
+
+TEST_CASE("kernels that Inductor generated are named by what it fused", "[top]") {
+  const std::pair<const char*, const char*> rows[] = {
+      {"triton_poi_fused_add_relu_3", "(compiled: fused_add_relu)"},
+      {"triton_poi_fused_add_relu_12", "(compiled: fused_add_relu)"},
+      {"triton_red_fused_native_layer_norm_0", "(compiled: fused_native_layer_norm)"},
+      {"triton_fused_mean_7", "(compiled: fused_mean)"},
+      {"model_triton_tem_fused_mm_1", "(compiled: fused_mm)"},
+      {"triton_per__4", "(compiled: no operator)"},
+      {"triton_for_fused_0", "(compiled: no operator)"},
+      {"triton_", "(compiled: no operator)"},
+      {"triton_attention_forward", "(no operator)"},  // written by hand
+      {"triton_red_black", "(no operator)"},
+      {"mytriton_poi_fused_add_3", "(no operator)"},
+      {"sm90_xmma_gemm_f16f16", "(no operator)"}};
+  for (const auto& [kernel, row] : rows) {
+    INFO(kernel);
+    Made made;
+    made.Launch(110, 200, 7, kernel);
+    CHECK(Names(Top(made.maker.Finish(), TopBy::kOperator)) == std::vector<std::string>{row});
+  }
+}
+
+TEST_CASE("averages are by call, rounded, and unknown where there was none", "[top]") {
+  TopRow row;
+  row.cpu_total_ns = 20;
+  CHECK((row.CpuAverageNs() == TopRow::kUnset && row.GpuAverageNs() == TopRow::kUnset));
+  row.calls = 3;
+  row.gpu_total_ns = 19;
+  CHECK((row.CpuAverageNs() == 7 && row.GpuAverageNs() == 6));
 }
 
 TEST_CASE("kernels are counted by demangled name, and apart by grid and block where asked", "[top]") {
@@ -451,6 +507,22 @@ TEST_CASE("an empty trace has an empty table", "[top]") {
     CHECK(table.rows.empty());
     CHECK_FALSE(table.coverage.is_known);
   }
+}
+
+TEST_CASE("a trace of very many threads is counted in seconds", "[top]") {
+  Made made;
+  for (uint32_t i = 0; i < 50'000; ++i) {
+    const uint32_t thread = made.maker.Thread("worker");
+    made.maker.Event(thread, made.linear, 100, 50);
+    made.maker.Call(thread, "cudaLaunchKernel", 110, 1);
+  }
+  const Trace trace = made.maker.Finish();
+  const auto begin = std::chrono::steady_clock::now();
+  const TopTable table = Top(trace, TopBy::kOperator);
+  const auto took = std::chrono::steady_clock::now() - begin;
+
+  CHECK(Row(table, "aten::linear").calls == 50'000);
+  CHECK(took < std::chrono::seconds(5));  // under sanitizers, too
 }
 
 TEST_CASE("a trace of two million events is counted in seconds", "[top]") {

@@ -215,7 +215,7 @@ TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]")
   CHECK(first("--sort 'CPU total'") == "aten::conv2d");
   CHECK(first("--sort 'CPU time avg'") == "aten::conv2d");
   CHECK(first("--sort 'Self CUDA'") == "aten::cudnn_convolution");
-  CHECK(first("--sort name") == "(compiled: no operator)");
+  CHECK(first("--sort name") == "(compiled: fused_add_relu)");
   CHECK(Contains(first("--sort colour"), "--sort"));
   CHECK(folder.Run("top dump.pitot --sort colour").exit_code == 2);
 }

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The decode server end to end, with a tiny model: requests together, one that is cancelled, one that is made slow.
+"""The decode server end to end, with a tiny model: requests together, one that is cancelled, some that are made slow.
 
 usage: decode_server_test.py DECODE_SERVER PITOT
 """
 
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -19,9 +20,12 @@ import unittest
 from pathlib import Path
 
 SERVER, PITOT = None, None  # from the command line
-TINY = ['--layers', '2', '--width', '32', '--heads', '2', '--vocabulary', '128', '--context', '512', '--device', 'cpu']
+TINY = ['--layers', '2', '--width', '32', '--heads', '2', '--vocabulary', '128', '--device', 'cpu']
 FIRST_TOKEN_SLO_MS = 500
 DOSE_MS = 800
+GAP_SLO_MS = 100
+LONG_PROMPT = 3500  # takes this model several times as long, in one piece
+NEVER_MS = 60000
 
 
 class Server:
@@ -33,9 +37,9 @@ class Server:
         self.log = open(folder / 'server.log', 'w+', encoding='utf-8')
         self.process = subprocess.Popen(
             [SERVER, *TINY, '--port', '0', '--port-file', str(port_file), '--incident-dir', str(folder / 'incidents'),
-             '--fault-log', str(folder / 'faults.jsonl'), '--allow-fault-control', '--slo-ms', '60000',
-             '--gap-slo-ms', '60000', '--ttft-slo-ms', str(FIRST_TOKEN_SLO_MS), *options],
-            stdout=self.log, stderr=subprocess.STDOUT)
+             '--fault-log', str(folder / 'faults.jsonl'), '--allow-fault-control', '--slo-ms', str(NEVER_MS), *options],
+            stdout=self.log, stderr=subprocess.STDOUT,
+            env={**os.environ, 'PITOT_DEPTH': 'scopes'})  # operators of so fast a model fill rings
         deadline = time.monotonic() + 60
         while not port_file.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -77,6 +81,10 @@ class Server:
         assert lines[-1]['id'] == request, text
         return [line['token'] for line in lines[:-1]], lines[-1]
 
+    def begin(self, **body):
+        """Sends a request; its tokens can be read as they come."""
+        return Stream(self.port, body)
+
     def stats(self):
         connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=60)
         try:
@@ -92,6 +100,25 @@ class Server:
             time.sleep(0.02)
 
 
+class Stream:
+    """The lines of one response, each as soon as it is there."""
+
+    def __init__(self, port, body):
+        self.connection = http.client.HTTPConnection('127.0.0.1', port, timeout=60)
+        self.connection.request('POST', '/generate', json.dumps(body))
+        self.response = self.connection.getresponse()
+        self.id = self.response.getheader('x-request-id')
+
+    def line(self):
+        return json.loads(self.response.readline())
+
+    def rest(self):
+        """All lines that are left."""
+        lines = [json.loads(line) for line in self.response]
+        self.connection.close()
+        return lines
+
+
 def wait_for(find, seconds):
     """What `find` returns as soon as it is true."""
     deadline = time.monotonic() + seconds
@@ -102,12 +129,14 @@ def wait_for(find, seconds):
         time.sleep(0.1)
 
 
-class DecodeServer(unittest.TestCase):
+class WithServer(unittest.TestCase):
+    OPTIONS = ()
+
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.temporary.name)
-        cls.server = Server(cls.folder)
+        cls.server = Server(cls.folder, *cls.OPTIONS)
 
     @classmethod
     def tearDownClass(cls):
@@ -122,6 +151,24 @@ class DecodeServer(unittest.TestCase):
                              capture_output=True, text=True, timeout=60, check=True)
         return {request['id']: request for request in json.loads(run.stdout)['requests']}
 
+    def incident_in_which_fired(self, request):
+        fired = re.compile(rf'^ *\d+\) .* request {request}$', re.MULTILINE)
+        for report in (self.folder / 'incidents').glob('[0-9]*/report.txt'):
+            if fired.search(report.read_text(encoding='utf-8')):
+                return report.parent
+        return None
+
+    def faults(self, *faults):
+        """From now on these."""
+        self.server.post('/faultz', {'active': bool(faults), 'faults': list(faults)})
+
+    def injected(self):
+        return [json.loads(line) for line in (self.folder / 'faults.jsonl').read_text().splitlines()]
+
+
+class DecodeServer(WithServer):
+    OPTIONS = ('--context', '512', '--gap-slo-ms', str(NEVER_MS), '--ttft-slo-ms', str(FIRST_TOKEN_SLO_MS))
+
     def leave_half_way(self):
         """Reads a few tokens and closes the connection: the request's id."""
         body = json.dumps({'prompt_length': 10, 'max_tokens': 500}).encode()
@@ -133,13 +180,6 @@ class DecodeServer(unittest.TestCase):
                 got += client.recv(4096)
         self.server.wait_until_idle()
         return got.split(b'x-request-id: ')[1][:16].decode()
-
-    def incident_in_which_fired(self, request):
-        fired = re.compile(rf'^ *\d+\) .* request {request}$', re.MULTILINE)
-        for report in (self.folder / 'incidents').glob('[0-9]*/report.txt'):
-            if fired.search(report.read_text(encoding='utf-8')):
-                return report.parent
-        return None
 
     def test_each_request_gets_the_tokens_that_it_asks_for_also_beside_others(self):
         wishes = [(3, 40), (200, 5), (1, 1), (64, 64), (65, 20), (130, 30), (10, 100), (400, 8), (7, 7), (90, 50)]
@@ -211,14 +251,61 @@ class DecodeServer(unittest.TestCase):
         self.assertIsNotNone(incident, self.server.output())
 
         requests = self.requests_of(incident)
+        self.assertEqual(requests[slow]['fired'], ['first_token /generate'])
+        self.assertGreaterEqual(requests[slow]['tokens']['first_ms'], DOSE_MS)
         self.assertGreaterEqual(requests[slow]['latency_ms'], DOSE_MS)
         self.assertEqual(requests[left]['outcome'], 'cancelled')
         stages = {stage['name']: stage for stage in requests[slow]['stages']}
         self.assertGreaterEqual(stages['tokenize']['ms'], DOSE_MS)
-        injected = [json.loads(line) for line in (self.folder / 'faults.jsonl').read_text().splitlines()]
-        self.assertIn(slow, [line['request'] for line in injected])
+        self.assertIn(slow, [line['request'] for line in self.injected()])
         self.server.wait_until_idle()
         self.assertEqual(self.server.stats()['requests_abandoned'], 0)
+
+
+class Gaps(WithServer):
+    OPTIONS = ('--context', '4096', '--kv-tokens', '9000', '--ttft-slo-ms', str(NEVER_MS), '--gap-slo-ms',
+               str(GAP_SLO_MS))
+
+    def test_a_gap_between_tokens_is_an_incident_that_has_iterations_stages_and_tokens(self):
+        incident = None
+        for _ in range(5):  # an incident begins no sooner than a second after the one before it
+            stream = self.server.begin(prompt_length=20, max_tokens=2000)
+            self.assertEqual(stream.line()['index'], 0)
+            # The client has the first token: what happens from here on happens after that.
+            self.faults(f'long_prompt:rate=1,dose_tokens={LONG_PROMPT}')
+            _, later = self.server.generate(prompt_length=1, max_tokens=3)
+            self.faults()
+            rest = stream.rest()
+            incident = wait_for(lambda of=stream.id: self.incident_in_which_fired(of), 5)
+            if incident:
+                break
+        self.assertIsNotNone(incident, self.server.output())
+        self.assertEqual([line['index'] for line in rest[:-1]], list(range(1, 2000)))
+
+        requests = self.requests_of(incident)
+        request, other = requests[stream.id], requests[later['id']]
+        self.assertEqual(request['fired'], ['token_gap /generate'])
+        self.assertEqual(other['fired'], [])
+        # Its own fault: the time in which the other's prompt was taken, as the server measured it.
+        waited = [line['injected_ns'] / 1e6 for line in self.injected()
+                  if line['request'] == stream.id and line.get('role') == 'waiter']
+        self.assertEqual(len(waited), 1)
+        self.assertGreaterEqual(request['tokens']['longest_gap_ms'], max(GAP_SLO_MS, 0.99 * waited[0]))
+
+        names = [stage['name'] for stage in request['stages']]
+        self.assertEqual(names[:6], ['receive', 'tokenize', 'look up', 'queue', 'prefill', 'decode'])
+        stages = {stage['name']: stage for stage in request['stages']}
+        # The first token ends the prefill, and gaps are in the decoding.
+        first_ms, rounding_ms = request['tokens']['first_ms'], 0.2
+        self.assertLessEqual(stages['prefill']['begin_ms'], first_ms + rounding_ms)
+        self.assertLessEqual(first_ms, stages['decode']['begin_ms'] + rounding_ms)
+        self.assertGreaterEqual(stages['decode']['ms'], request['tokens']['longest_gap_ms'])
+        # An iteration for each token. Some with the other request, which came when the client had the first token: so that
+        # had been sent before the later ones were made.
+        self.assertGreater(request['tokens']['count'], 10)
+        self.assertAlmostEqual(len(set(request['batch_ids'])), request['tokens']['count'], delta=10)
+        self.assertTrue(set(request['batch_ids']) & set(other['batch_ids']))
+        self.assertEqual(other['tokens']['count'], 3)
 
 
 class CommandLine(unittest.TestCase):

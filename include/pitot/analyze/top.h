@@ -82,6 +82,16 @@ struct TopRow {
   int64_t cpu_p99_ns = kUnset;
   int64_t gpu_p50_ns = kUnset;  // of the same calls, what was launched in each; of kernels their durations
   int64_t gpu_p99_ns = kUnset;
+
+  // Totals by call, rounded; kUnset where there is none.
+  int64_t CpuAverageNs() const { return Average(cpu_total_ns); }
+  int64_t GpuAverageNs() const { return Average(gpu_total_ns); }
+
+ private:
+  int64_t Average(int64_t total_ns) const {
+    const int64_t number = static_cast<int64_t>(calls);
+    return number == 0 ? kUnset : (total_ns + number / 2) / number;
+  }
 };
 
 struct TopTable {
@@ -114,9 +124,11 @@ struct TopTable {
 //
 // GPU work belongs to the innermost operator or scope that was open on the launching thread when the call was made; a
 // CUDA graph's nodes to those they were captured in (GpuColumns::scope_path), and in total to those that launched the
-// graph, too. "(no operator)" was launched outside of all; "(compiled: no operator)" the same by a compiled model
-// (kernels named triton_*); "(operators not recorded)" while the depth did not include them, or by a thread whose
-// events of the time were lost; "(launch unknown)" by a call that is not in the trace.
+// graph, too. "(no operator)" was launched outside of all; "(compiled: fused_add_relu)" the same by a model that
+// Inductor compiled, by what the kernel's name says it fused, "(compiled: no operator)" where it says nothing; "(CUDA
+// graph: operators unknown)" the same by a graph of whose nodes nobody told; "(operators not recorded)" while the depth
+// did not include them, or by a thread whose events of the time were lost; "(launch unknown)" by a call that is not in
+// the trace.
 //
 // Exposed GPU time is what only the GPU was waited for: a device works and no thread is at work for the batch that the
 // work is for, or for one of its members; outside of batches for the request; for work of no request no thread at all.

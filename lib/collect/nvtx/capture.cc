@@ -527,8 +527,8 @@ std::string AttachedObjects() {
   return names;
 }
 
-std::vector<RangeUnderWay> RangesUnderWay() {
-  std::vector<RangeUnderWay> ranges;
+void FindRangesUnderWay(std::vector<RangeUnderWay>* ranges) noexcept {
+  ranges->clear();
   const uint32_t recorder = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1;
   for (const Started& started : g_started) {
     const uint64_t id = started.id.load(kAcquire);
@@ -537,9 +537,8 @@ std::vector<RangeUnderWay> RangesUnderWay() {
     const auto domain = static_cast<uint32_t>(started.words[1].load(kAcquire));
     const uint64_t begin = started.begin_ticks.load(kAcquire);
     if (started.id.load(kRelaxed) != id) continue;
-    ranges.push_back({std::string(trace::NameText(name)), std::string(trace::NameText(domain)), begin});
+    ranges->push_back({name, domain, begin});
   }
-  return ranges;
 }
 
 }  // namespace pitot::nvtx

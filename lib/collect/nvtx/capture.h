@@ -44,12 +44,13 @@ bool IsOurSlot(const void* slot) noexcept;
 // The files of the libraries that found us, in order.
 std::string AttachedObjects();
 
-// What a start began and nothing has ended: "forward (TensorRT)".
+// What a start began and nothing has ended. Its texts are of the process's table of names.
 struct RangeUnderWay {
-  std::string name, domain;
+  uint32_t name, domain;
   uint64_t begin_ticks;
 };
-std::vector<RangeUnderWay> RangesUnderWay();
+// Fills `ranges`, which has room for kMaxRangesUnderWay.
+void FindRangesUnderWay(std::vector<RangeUnderWay>* ranges) noexcept;
 
 }  // namespace pitot::nvtx
 

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
 #include "base/message.h"
@@ -46,7 +45,7 @@ struct Globals {
 
 constexpr size_t kChunkBytes = 64 << 10;
 
-bool HasMissed(uint64_t begin, uint64_t bytes, unsigned char* chunk) {
+bool IsMissedIn(uint64_t begin, uint64_t bytes, unsigned char* chunk) {
   for (uint64_t at = 0; at + sizeof(Globals) <= bytes; at += kChunkBytes - sizeof(Globals)) {
     const uint64_t size = std::min<uint64_t>(kChunkBytes, bytes - at);
     if (!base::ReadMemory(begin + at, chunk, size)) return false;
@@ -65,21 +64,15 @@ bool HasMissed(uint64_t begin, uint64_t bytes, unsigned char* chunk) {
 
 struct Search {
   std::string missed;
-  std::unique_ptr<unsigned char[]> chunk;
+  std::vector<unsigned char> chunk;
 };
 
 int Visit(dl_phdr_info* object, size_t, void* context) {
   auto& search = *static_cast<Search*>(context);
-  for (int i = 0; i < object->dlpi_phnum; ++i) {
-    const auto& part = object->dlpi_phdr[i];
-    if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
-    const uint64_t address = object->dlpi_addr + part.p_vaddr, begin = (address + 7) & ~uint64_t{7};
-    if (!HasMissed(begin, address + part.p_filesz - begin, search.chunk.get())) continue;
-    std::string_view name = object->dlpi_name[0] != '\0' ? object->dlpi_name : "the program";
-    name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
-    search.missed.append(search.missed.empty() ? "" : ", ").append(name);
-    break;
-  }
+  if (!HasMissed(*object, &search.chunk)) return 0;
+  std::string_view name = object->dlpi_name[0] != '\0' ? object->dlpi_name : "the program";
+  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
+  search.missed.append(search.missed.empty() ? "" : ", ").append(name);
   return 0;
 }
 
@@ -109,9 +102,20 @@ Status TakeClaim() noexcept {
   return {};
 }
 
+bool HasMissed(const dl_phdr_info& object, std::vector<unsigned char>* chunk) {
+  chunk->resize(kChunkBytes);
+  for (int i = 0; i < object.dlpi_phnum; ++i) {
+    const auto& part = object.dlpi_phdr[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
+    const uint64_t address = object.dlpi_addr + part.p_vaddr;
+    const uint64_t begin = (address + 7) & ~uint64_t{7}, end = address + part.p_filesz;  // empty where it is all zeros
+    if (begin < end && IsMissedIn(begin, end - begin, chunk->data())) return true;
+  }
+  return false;
+}
+
 std::string MissedObjects() {
   Search search;
-  search.chunk = std::make_unique<unsigned char[]>(kChunkBytes);
   dl_iterate_phdr(Visit, &search);
   return std::move(search.missed);
 }

@@ -5,8 +5,11 @@
 #define PITOT_LIB_COLLECT_NVTX_CLAIM_H_
 
 #include <string>
+#include <vector>
 
 #include "pitot/status.h"
+
+struct dl_phdr_info;
 
 namespace pitot::nvtx {
 
@@ -24,6 +27,8 @@ Status TakeClaim() noexcept;
 // The loaded objects that have called NVTX and did not find Pitot, "libnccl.so.2, libcudnn.so.9": they look for a tool
 // once. Reads the writable data of all objects, some ms where large libraries are loaded.
 std::string MissedObjects();
+// Whether one of them has: what of its file is in its writable segments says so. `chunk` is room to read into.
+bool HasMissed(const dl_phdr_info& object, std::vector<unsigned char>* chunk);
 
 }  // namespace pitot::nvtx
 

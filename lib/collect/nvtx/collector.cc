@@ -15,6 +15,7 @@
 #include "collect/nvtx/mirror.h"
 #include "pitot/collect/nvtx.h"
 #include "trace/manual.h"
+#include "trace/names.h"
 #include "trace/process.h"
 
 namespace pitot::nvtx {
@@ -33,7 +34,9 @@ class NvtxCollector final : public Collector {
   const char* Name() const noexcept override { return "nvtx"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  void Keep(int64_t) noexcept override {}
+  void Keep(int64_t) noexcept override {
+    if (is_capturing_) FindRangesUnderWay(&under_way_);
+  }
   void AddTo(TraceBuilder& trace) override;
 
  private:
@@ -45,6 +48,7 @@ class NvtxCollector final : public Collector {
   bool is_capturing_ = false;
   uint64_t cut_before_ = 0;
   std::string missed_, tool_;
+  std::vector<RangeUnderWay> under_way_;  // when rings were copied
 };
 
 Status NvtxCollector::Start() noexcept {
@@ -71,6 +75,7 @@ Status NvtxCollector::Open() {
   // Before libraries can find us: what they say from now on is captured.
   missed_ = MissedObjects();
   cut_before_ = trace::RangesCut();
+  under_way_.reserve(kMaxRangesUnderWay);
   BeginCapture();
   if (claim == Claim::kFree) {
     if (Status status = TakeClaim(); !status.ok()) {
@@ -98,14 +103,15 @@ void NvtxCollector::Stop() noexcept {
   g_taken_by.store(0);
 }
 
-// The oldest of them.
-std::string TextOf(std::vector<RangeUnderWay> ranges) {
+// The oldest of them: "forward (TensorRT), and 3 more".
+std::string TextOf(std::vector<RangeUnderWay>* ranges) {
   constexpr size_t kMost = 8;
-  std::sort(ranges.begin(), ranges.end(), [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; });
+  std::sort(ranges->begin(), ranges->end(), [](const auto& a, const auto& b) { return a.begin_ticks < b.begin_ticks; });
   std::string text;
-  for (size_t i = 0; i < std::min(ranges.size(), kMost); ++i)
-    text += (i != 0 ? ", " : "") + ranges[i].name + " (" + ranges[i].domain + ")";
-  return ranges.size() > kMost ? text + ", and " + std::to_string(ranges.size() - kMost) + " more" : text;
+  for (size_t i = 0; i < std::min(ranges->size(), kMost); ++i)
+    text += (i != 0 ? ", " : "") + std::string(trace::NameText((*ranges)[i].name)) + " (" +
+            std::string(trace::NameText((*ranges)[i].domain)) + ")";
+  return ranges->size() > kMost ? text + ", and " + std::to_string(ranges->size() - kMost) + " more" : text;
 }
 
 void NvtxCollector::AddTo(TraceBuilder& trace) {
@@ -129,7 +135,7 @@ void NvtxCollector::AddTo(TraceBuilder& trace) {
   count("nvtx.ends_without_start", counts.ends_without_start.load(std::memory_order_relaxed));
   count("nvtx.starts_refused", counts.starts_refused.load(std::memory_order_relaxed));
   count("nvtx.never_popped", trace::RangesCut() - cut_before_);
-  say("nvtx.under_way", TextOf(RangesUnderWay()));
+  say("nvtx.under_way", TextOf(&under_way_));
 }
 
 }  // namespace

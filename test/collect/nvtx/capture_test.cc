@@ -389,6 +389,36 @@ TEST_CASE("ranges that are started and never ended are bounded and counted", "[n
   CHECK(session_test::Contains(Attribute(trace, "nvtx.under_way"), "and 1016 more"));
 }
 
+TEST_CASE("what is under way is what was when rings were copied", "[nvtx]") {
+  // Asked before NVTX's: at that time rings were copied, and the incident is written.
+  struct Between final : pitot::Collector {
+    Between(const Library& of, std::vector<uint64_t>* of_ids) : library(of), ids(*of_ids) {}
+    const char* Name() const noexcept override { return "between"; }
+    pitot::Status Start() noexcept override { return {}; }
+    void Stop() noexcept override {}
+    void Keep(int64_t) noexcept override {}
+    void AddTo(pitot::TraceBuilder&) override {
+      library->end(ids[0]);
+      ids.push_back(library->start_a("begun later"));
+    }
+    const Library& library;
+    std::vector<uint64_t>& ids;
+  };
+  NvtxHost host;
+  REQUIRE(host.Start());
+  const Library library(PITOT_FAKE_EMITTER);
+  std::vector<uint64_t> ids;
+  REQUIRE(host.recorder.Add(std::make_unique<Between>(library, &ids)).ok());
+  REQUIRE(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
+  ids.push_back(library->start_a("ended later"));
+
+  const auto trace = host.Incident();
+  for (const uint64_t id : ids) library->end(id);
+
+  REQUIRE(ids.size() == 2);
+  CHECK(Attribute(trace, "nvtx.under_way") == "ended later ((none))");
+}
+
 TEST_CASE("ranges of the domain pitot are ignored", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;

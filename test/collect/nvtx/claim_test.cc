@@ -3,11 +3,13 @@
 // How libraries find Pitot, when they do not, and the tool that gets its scopes.
 #include "collect/nvtx/claim.h"
 
+#include <link.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,6 +43,28 @@ FakeTool& Tool() {
 }
 
 Texts Told() { return Tool().TakeLog(); }
+
+// What is in the file of a loaded object's writable segment, now.
+std::vector<unsigned char> DataOf(const char* part_of_name) {
+  struct Find {
+    const char* part_of_name;
+    std::vector<unsigned char> data;
+  } find = {part_of_name, {}};
+  const auto visit = [](dl_phdr_info* object, size_t, void* context) {
+    auto& wanted = *static_cast<Find*>(context);
+    if (!Contains(object->dlpi_name, wanted.part_of_name)) return 0;
+    for (int i = 0; i < object->dlpi_phnum; ++i) {
+      const auto& part = object->dlpi_phdr[i];
+      if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
+      const uint64_t address = object->dlpi_addr + part.p_vaddr;  // on a word, as linkers have it
+      const auto* const begin = reinterpret_cast<const unsigned char*>((address + 7) & ~uint64_t{7});
+      wanted.data.assign(begin, reinterpret_cast<const unsigned char*>(address + part.p_filesz));
+    }
+    return 1;
+  };
+  dl_iterate_phdr(visit, &find);
+  return find.data;
+}
 
 void MirroredScope() { PITOT_SCOPE("mirrored"); }
 
@@ -139,6 +163,31 @@ TEST_CASE("a library that is loaded and has not called NVTX yet is not missed", 
 
   CHECK(Attribute(trace, "nvtx.missed").empty());
   CHECK(Captured(trace) == Texts{"captured(domain=(none))"});
+}
+
+TEST_CASE("a segment with nothing of its file in it is not looked at, nor what lies behind it", "[nvtx]") {
+  const Variable unset(nullptr);
+  const Library early(PITOT_FAKE_EMITTER);
+  early->mark_a("nobody listens");
+  const std::vector<unsigned char> data = DataOf("libfake_emitter");
+  REQUIRE(!data.empty());
+  std::vector<uint64_t> memory(data.size() / 8 + 32768);
+  std::memcpy(memory.data() + 1, data.data(), data.size());
+  ElfW(Phdr) part = {};
+  part.p_type = PT_LOAD;
+  part.p_flags = PF_R | PF_W;
+  dl_phdr_info object = {};
+  object.dlpi_phdr = &part;
+  object.dlpi_phnum = 1;
+  std::vector<unsigned char> chunk;
+
+  part.p_vaddr = reinterpret_cast<uint64_t>(memory.data()) + 5;
+  for (const uint64_t bytes : {0, 2, 3}) {
+    part.p_filesz = bytes;
+    CHECK_FALSE(pitot::nvtx::HasMissed(object, &chunk));
+  }
+  part.p_filesz = 3 + data.size();
+  CHECK(pitot::nvtx::HasMissed(object, &chunk));
 }
 
 TEST_CASE("a program that inherits the variable and does not capture wants no library", "[nvtx]") {

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// In which order the sample servers add collectors. The collectors are fakes.
+#include "server_common/recording.h"
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fakes/temp_directory.h"
+#include "pitot/collect/cuda_events.h"
+#include "pitot/collect/cupti.h"
+#include "pitot/collect/nvml.h"
+#include "pitot/collect/nvtx.h"
+#include "pitot/collect/torch.h"
+
+namespace {
+
+using Names = std::vector<std::string>;
+Names g_started;
+std::string g_visible_to_torch;  // CUDA_VISIBLE_DEVICES
+
+class FakeCollector final : public pitot::Collector {
+ public:
+  explicit FakeCollector(const char* name) : name_(name) {}
+  const char* Name() const noexcept override { return name_; }
+  pitot::Status Start() noexcept override {
+    g_started.push_back(name_);
+    const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    if (g_started.back() == "torch") g_visible_to_torch = visible == nullptr ? "(all)" : visible;
+    return {};
+  }
+  void Stop() noexcept override {}
+  void Keep(int64_t) noexcept override {}
+  void AddTo(pitot::TraceBuilder&) override {}
+
+ private:
+  const char* const name_;
+};
+
+std::unique_ptr<pitot::Collector> Make(const char* name) { return std::make_unique<FakeCollector>(name); }
+
+void Start(bool uses_cuda) {
+  const fakes::TempDirectory directory;
+  g_started.clear();
+  server_common::RecordingOptions options;
+  options.incident_directory = directory.path();
+  pitot::Recorder recorder = server_common::StartRecorder({}, options, uses_cuda);
+  REQUIRE(recorder.status().ok());
+}
+
+}  // namespace
+
+PITOT_NAMESPACE_BEGIN
+std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions&) noexcept { return Make("cuda_events"); }
+std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions&) noexcept { return Make("cupti"); }
+std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions&) noexcept { return Make("nvml"); }
+std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions&) noexcept { return Make("nvtx"); }
+std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions&) noexcept { return Make("torch"); }
+PITOT_NAMESPACE_END
+
+TEST_CASE("CUPTI is there before LibTorch is watched, which starts CUDA", "[recording]") {
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  Start(true);
+  CHECK(g_started == Names{"nvtx", "cupti", "cuda_events", "nvml", "torch"});
+  CHECK(g_visible_to_torch == "(all)");
+}
+
+TEST_CASE("a server that runs on the CPU collects nothing of GPUs, and LibTorch sees none to start", "[recording]") {
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  Start(false);
+  CHECK(g_started == Names{"nvtx", "torch"});
+  CHECK(g_visible_to_torch.empty());
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an incident has of the scheduler's work.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decode_server/scheduler.h"
+#include "fakes/trace_text.h"
+#include "session/host.h"
+
+namespace decode_server {
+namespace {
+
+using pitot::model::Trace;
+using Texts = std::vector<std::string>;
+
+Job MakeJob(size_t prompt, size_t max_tokens) {
+  Job job;
+  job.prompt.assign(prompt, 7);
+  job.max_tokens = max_tokens;
+  job.stream = std::make_shared<TokenStream>();
+  return job;
+}
+
+const pitot::model::RequestRow& Row(const Trace& trace, uint64_t id) {
+  const auto row =
+      std::find_if(trace.requests.begin(), trace.requests.end(), [id](const auto& one) { return one.id == id; });
+  REQUIRE(row != trace.requests.end());
+  return *row;
+}
+Texts StagesOf(const Trace& trace, uint64_t id) {
+  Texts names;
+  for (const auto& stage : Row(trace, id).stages) names.push_back(fakes::Text(trace, stage.name));
+  return names;
+}
+// Of each batch its members.
+std::vector<std::vector<uint64_t>> Batches(const Trace& trace) {
+  std::vector<std::vector<uint64_t>> batches;
+  for (const auto& batch : trace.batches) {
+    CHECK(fakes::Text(trace, batch.executor) == "decode");
+    batches.emplace_back();
+    for (uint32_t i = 0; i < batch.member_count; ++i)
+      batches.back().push_back(trace.requests[trace.members[batch.first_member + i].request].id);
+  }
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("iterations are batches of the requests that ran in them, stages and tokens are the requests'",
+          "[scheduler]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  Scheduler scheduler({.prefill_chunk = 8}, [](std::span<const Slice> slices, pitot::Batch&) {
+    return std::vector<int32_t>(slices.size(), 1);
+  });
+  pitot::Request longer = pitot::Request::Begin("/generate"), shorter = pitot::Request::Begin("/generate");
+  const uint64_t a = longer.id(), b = shorter.id();
+
+  REQUIRE(scheduler.Submit(MakeJob(5, 3), longer) == Admission::kQueued);
+  REQUIRE(scheduler.Submit(MakeJob(6, 1), shorter) == Admission::kQueued);
+  while (scheduler.Step()) {}
+  shorter.Finish(pitot::Outcome::kOk);
+  longer.Finish(pitot::Outcome::kOk);
+  REQUIRE(host.TriggerAndFlush());
+  const Trace trace = host.traces().back();
+
+  // 5 + 3 of the second prompt's 6 tokens, the rest beside the first's second token, its third.
+  CHECK(Batches(trace) == std::vector<std::vector<uint64_t>>{{a, b}, {b, a}, {a}});
+  CHECK(StagesOf(trace, a) == Texts{"queue", "prefill", "decode", "respond"});
+  CHECK(StagesOf(trace, b) == Texts{"queue", "prefill", "respond"});
+  CHECK((Row(trace, a).output_tokens == 3 && Row(trace, b).output_tokens == 1));
+  CHECK((Row(trace, a).first_token_ns > 0 && Row(trace, a).max_token_gap_ns > 0));
+  CHECK(trace.tokens.size() == 4);
+  CHECK(trace.handoffs.size() == 2);  // taken from the queue once, however many iterations they are in
+}
+
+TEST_CASE("a request that waits for room in the KV cache has a stage for it", "[scheduler]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  Scheduler scheduler({.kv_tokens = 10}, [](std::span<const Slice> slices, pitot::Batch&) {
+    return std::vector<int32_t>(slices.size(), 1);
+  });
+  pitot::Request first = pitot::Request::Begin("/generate"), waiting = pitot::Request::Begin("/generate");
+  const uint64_t id = waiting.id();
+
+  REQUIRE(scheduler.Submit(MakeJob(5, 2), first) == Admission::kQueued);
+  REQUIRE(scheduler.Submit(MakeJob(5, 1), waiting) == Admission::kQueued);
+  while (scheduler.Step()) {}
+  first.Finish(pitot::Outcome::kOk);
+  waiting.Finish(pitot::Outcome::kOk);
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(StagesOf(host.traces().back(), id) == Texts{"queue", "kv cache", "prefill", "respond"});
+}
+
+}  // namespace decode_server
