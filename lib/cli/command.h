@@ -29,6 +29,7 @@ inline constexpr const char* kDumpHelp =
 // Each adds its subcommand to `app`; when that runs it sets `exit_code`.
 void AddInfo(CLI::App& app, int& exit_code);
 void AddRequests(CLI::App& app, int& exit_code);
+void AddAnalyze(CLI::App& app, int& exit_code);
 void AddTop(CLI::App& app, int& exit_code);
 void AddConvert(CLI::App& app, int& exit_code);
 void AddRecover(CLI::App& app, int& exit_code);

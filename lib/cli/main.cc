@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     app.footer(kFooter);
     AddInfo(app, exit_code);
     AddRequests(app, exit_code);
+    AddAnalyze(app, exit_code);
     AddTop(app, exit_code);
     AddReport(app, exit_code);
     AddConvert(app, exit_code);

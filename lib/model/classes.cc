@@ -2,6 +2,7 @@
 #include "pitot/model/classes.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -39,6 +40,54 @@ template <class Answer> class OncePerName {
  private:
   const StringTable& strings_;
   std::unordered_map<StringId, Answer> answers_;
+};
+
+// What threads did, by class.
+class HostWork {
+ public:
+  explicit HostWork(const Trace& trace) : trace_(trace), calls_(trace.strings), sets_(kHostClasses) {
+    for (const SiteRow& site : trace.sites) sites_.push_back(ClassOf(site));
+  }
+  void AddCalls(uint32_t first, uint32_t last) {
+    for (uint32_t row = first; row < last; ++row) {
+      const HostClass of = calls_.Of(trace_.calls.name[row], [](std::string_view name) {
+        return IsSynchronization(name) ? HostClass::kSynchronization
+               : IsAllocation(name)    ? HostClass::kAllocation
+                                       : HostClass::kApi;
+      });
+      const int64_t begin_ns = trace_.calls.begin_ns[row], duration_ns = trace_.calls.duration_ns[row];
+      Add(of, begin_ns, duration_ns == kOpen ? trace_.window_end_ns : begin_ns + duration_ns);
+    }
+  }
+  void AddEvents(uint32_t first, uint32_t last) {
+    for (uint32_t row = first; row < last; ++row) {
+      const std::optional<HostClass> of = sites_[trace_.events.site[row]];
+      if (of) Add(*of, trace_.events.begin_ns[row], trace_.EventEnd(row));
+    }
+  }
+  std::vector<Intervals> Take() {
+    std::vector<Intervals> sets;
+    for (std::vector<Interval>& intervals : sets_) sets.push_back(Union(std::move(intervals)));
+    return sets;
+  }
+
+ private:
+  void Add(HostClass of, int64_t begin_ns, int64_t end_ns) {
+    sets_[static_cast<uint32_t>(of)].push_back({begin_ns, end_ns});
+  }
+  std::optional<HostClass> ClassOf(const SiteRow& site) const {
+    const std::string_view name = trace_.strings[site.name];
+    if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsProfilerStep(name)) return std::nullopt;
+    if (IsLoader(name)) return HostClass::kLoader;
+    if (site.kind == SiteKind::kOperator) return HostClass::kOperator;
+    if (IsPythonFunction(trace_, site)) return std::nullopt;
+    return HostClass::kScope;
+  }
+
+  const Trace& trace_;
+  OncePerName<HostClass> calls_;
+  std::vector<std::optional<HostClass>> sites_;
+  std::vector<std::vector<Interval>> sets_;
 };
 
 }  // namespace
@@ -87,7 +136,7 @@ GpuClass GpuClassOf(const Trace& trace, uint32_t row) {
 }
 
 IntervalSets::IntervalSets(const Trace& trace) : devices_(static_cast<uint32_t>(trace.devices.size())) {
-  std::vector<std::vector<Interval>> gpu((size_t{devices_} + 1) * kGpuClasses), host(kHostClasses);
+  std::vector<std::vector<Interval>> gpu((size_t{devices_} + 1) * kGpuClasses);
   OncePerName<bool> communicates(trace.strings);
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const GpuKind kind = trace.gpu.kind[row];
@@ -100,43 +149,23 @@ IntervalSets::IntervalSets(const Trace& trace) : devices_(static_cast<uint32_t>(
         {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
   }
 
-  const auto add = [&](HostClass of, int64_t begin_ns, int64_t end_ns) {
-    host[static_cast<uint32_t>(of)].push_back({begin_ns, end_ns});
-  };
-  OncePerName<HostClass> calls(trace.strings);
-  for (uint32_t row = 0; row < trace.calls.size(); ++row) {
-    const HostClass of = calls.Of(trace.calls.name[row], [](std::string_view name) {
-      return IsSynchronization(name) ? HostClass::kSynchronization
-             : IsAllocation(name)    ? HostClass::kAllocation
-                                     : HostClass::kApi;
-    });
-    const int64_t begin_ns = trace.calls.begin_ns[row], duration_ns = trace.calls.duration_ns[row];
-    add(of, begin_ns, duration_ns == kOpen ? trace.window_end_ns : begin_ns + duration_ns);
-  }
-  enum class Scope { kNoClass, kLoader, kOperator, kScope };
-  std::vector<Scope> sites;
-  for (const SiteRow& site : trace.sites) {
-    if (!IsScope(site.kind) || site.kind == SiteKind::kWait) {
-      sites.push_back(Scope::kNoClass);
-    } else if (IsLoader(trace.strings[site.name])) {
-      sites.push_back(Scope::kLoader);
-    } else if (site.kind == SiteKind::kOperator) {
-      sites.push_back(Scope::kOperator);
-    } else {
-      const bool is_frame = IsProfilerStep(trace.strings[site.name]) || IsPythonFunction(trace, site);
-      sites.push_back(is_frame ? Scope::kNoClass : Scope::kScope);
-    }
-  }
-  for (uint32_t row = 0; row < trace.events.size(); ++row) {
-    const Scope scope = sites[trace.events.site[row]];
-    if (scope == Scope::kNoClass) continue;
-    const HostClass of = scope == Scope::kLoader     ? HostClass::kLoader
-                         : scope == Scope::kOperator ? HostClass::kOperator
-                                                     : HostClass::kScope;
-    add(of, trace.events.begin_ns[row], trace.EventEnd(row));
-  }
+  HostWork host(trace);
+  host.AddCalls(0, trace.calls.size());
+  host.AddEvents(0, trace.events.size());
   for (std::vector<Interval>& intervals : gpu) gpu_.push_back(Union(std::move(intervals)));
-  for (std::vector<Interval>& intervals : host) host_.push_back(Union(std::move(intervals)));
+  host_ = host.Take();
+}
+
+std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread) {
+  const std::vector<uint32_t>& threads = trace.calls.thread;  // ascending, kNone last
+  const auto [first, last] = std::equal_range(threads.begin(), threads.end(), thread);
+  HostWork host(trace);
+  host.AddCalls(static_cast<uint32_t>(first - threads.begin()), static_cast<uint32_t>(last - threads.begin()));
+  if (thread != kNone) {
+    const ThreadRow& row = trace.threads[thread];
+    host.AddEvents(row.first_event, row.first_event + row.event_count);
+  }
+  return host.Take();
 }
 
 GpuEnds::GpuEnds(const Trace& trace) : trace_(trace) {

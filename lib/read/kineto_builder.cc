@@ -316,16 +316,22 @@ uint32_t KinetoBuilder::Counter(uint32_t device, const std::string& name, const 
 // How many waits for a stream were open: the calls say when threads began and ended to wait, this when the GPU did.
 void KinetoBuilder::AddSync(const KinetoEvent& event) {
   Time time;
-  if (event.stream < 0 || event.stream > INT32_MAX || !TakeTime(event, &time)) {
-    report_.events_unused += event.stream < 0 || event.stream > INT32_MAX;
+  const bool is_for_all = event.stream == UINT32_MAX;  // a context's; of later versions -1, as events' are
+  if (event.stream < 0 || event.stream > UINT32_MAX) {
+    ++report_.events_unused;
     return;
   }
-  const uint32_t stream = Stream(event);
-  const uint32_t counter =
-      Counter(trace_.streams[stream].device, "waits for stream " + std::to_string(event.stream), "threads");
+  if (!TakeTime(event, &time)) return;
+  uint32_t device = Device(std::max<int64_t>(0, event.device));
+  if (!is_for_all) {
+    const uint32_t stream = Stream(event);
+    device = trace_.streams[stream].device;
+    syncs_.push_back({event.correlation, stream});
+  }
+  const uint32_t counter = Counter(
+      device, is_for_all ? "waits for all streams" : "waits for stream " + std::to_string(event.stream), "threads");
   samples_.push_back({counter, time.begin_ns, 1});
   samples_.push_back({counter, time.begin_ns + time.duration_ns, -1});
-  syncs_.push_back({event.correlation, stream});
 }
 
 void KinetoBuilder::AddOverhead(const KinetoEvent& event) {

@@ -48,6 +48,33 @@ TEST_CASE("info, top, report and convert read a PyTorch trace by its content, no
   CHECK(folder.Run("info a.pitot").exit_code == 0);
 }
 
+TEST_CASE("analyze says what is slow, by which threshold, and what was measured", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", kTrace);
+
+  const Result all = folder.Run("analyze --json a.json");
+  REQUIRE(all.exit_code == 0);
+  const json document = json::parse(all.out);
+  CHECK(document["window_ns"] == 100000);
+  const json finding = document["analyzers"][1]["findings"][0];
+  CHECK(finding["code"] == "a03.utilisation_low");
+  CHECK(finding["threshold"]["value"] == 0.5);
+  CHECK(finding["threshold"]["source"] == "torch-tb-profiler");
+  CHECK(folder.Run("analyze a.json").out.find("GPU 0: kernels ran for 20.0 % of the window") != std::string::npos);
+
+  const Result one = folder.Run("analyze --json --only A01 --compat hta a.json");
+  REQUIRE(one.exit_code == 0);
+  REQUIRE(json::parse(one.out)["analyzers"].size() == 1);
+  // HTA begins at the next whole microsecond and ends at the last.
+  CHECK(json::parse(one.out)["analyzers"][0]["measures"][0]["value"] == 19000);
+
+  const Result set = folder.Run("analyze --json --only a03 --set a03.utilisation_low=0.1 a.json");
+  CHECK(json::parse(set.out)["analyzers"][0]["findings"].empty());
+  CHECK(folder.Run("analyze --set a03.other=1 a.json").exit_code == 2);
+  CHECK(folder.Run("analyze --set a03 a.json").exit_code == 2);
+  CHECK(folder.Run("analyze --only a99 a.json").exit_code == 2);
+}
+
 TEST_CASE("a PyTorch trace that is cut off is answered as far as it goes", "[cli]") {
   const Folder folder;
   folder.Write("cut.json", kTrace.substr(0, kTrace.size() - 20));

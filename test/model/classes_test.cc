@@ -129,6 +129,9 @@ TEST_CASE("host classes hold what threads did, but neither steps nor Python's fr
   CHECK(sets.Host(HostClass::kApi) == Intervals{{310, 320}});
   CHECK(sets.Host(HostClass::kAllocation) == Intervals{{320, 330}});
   CHECK(sets.Host(HostClass::kSynchronization) == Intervals{{330, 340}});
+  CHECK(HostSetsOf(trace, thread)[0] == Intervals{{330, 340}});
+  CHECK(HostSetsOf(trace, thread)[3] == Intervals{{200, 250}});
+  CHECK(HostSetsOf(trace, kNone)[0].empty());
 }
 
 TEST_CASE("what GPUs did is found by when it ended", "[classes]") {

@@ -60,6 +60,9 @@ class PITOT_EXPORT IntervalSets {
   std::vector<Intervals> gpu_, host_;
 };
 
+// The host's sets of one thread, by class; of `thread` kNone the calls whose thread is unknown. O(n log n) of its rows.
+PITOT_EXPORT std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread);
+
 // Ends (I5): what GPUs did by when it ended, to say what someone waited for. Spans are left out.
 class PITOT_EXPORT GpuEnds {
  public:

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each analyzer on a trace made for its question, and on one that looks like it and is not.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "analyze/gpu_trace.h"
+
+namespace pitot::test {
+
+using model::GpuKind;
+using model::kNone;
+
+TEST_CASE("a01 tiles each device's window: its measures add up to it", "[a01]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "aten::mm", 50, 300);
+  const uint32_t call = made.Call("cudaLaunchKernel", 100, 20);
+  made.Call("cudaDeviceSynchronize", 150, 300);
+  made.Gpu(GpuKind::kKernel, "gemm", 200, 100, call);
+  made.Gpu(GpuKind::kMemcpy, "DtoH", 280, 100, kNone);
+
+  const analyze::AnalysisReport report = made.Run("a01");
+
+  CHECK(Measured(report, "compute") == 100);
+  CHECK(Measured(report, "memcpy") == 80);
+  CHECK(Measured(report, "synchronization") == 50 + 70);
+  CHECK(Measured(report, "api") == 20);
+  CHECK(Measured(report, "operator") == 50 + 30);
+  CHECK(Measured(report, "before_first") == 200);
+  CHECK(Measured(report, "after_last") == 620);
+  double total = 0;
+  for (const char* const name : {"compute", "communication", "memcpy", "memset", "synchronization", "allocation", "api",
+                                 "loader", "operator", "scope", "untraced"})
+    total += Measured(report, name);
+  CHECK(total == Measured(report, "window"));
+}
+
+TEST_CASE("a01 says what threads did where no GPU was recorded", "[a01]") {
+  GpuTrace made(100);
+  made.Event(SiteKind::kScope, "decode", 10, 40);
+
+  const analyze::AnalysisReport report = made.Run("a01");
+
+  CHECK(Measured(report, "scope", "all") == 40);
+  CHECK(Measured(report, "untraced", "all") == 60);
+}
+
+TEST_CASE("a03 says how long kernels ran, and how much of the device they could fill", "[a03]") {
+  GpuTrace made(1000);
+  const auto kernel = [&](int64_t begin_us, int64_t duration_us, uint32_t blocks) {
+    model::KernelShape shape;
+    shape.grid[0] = blocks;
+    shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+    shape.block[0] = 256;
+    made.Shape(made.Gpu(GpuKind::kKernel, "k", begin_us, duration_us, kNone), shape);
+  };
+  kernel(0, 400, 50);      // half of 100 multiprocessors
+  kernel(100, 200, 30);    // beside it
+  kernel(500, 200, 1000);  // more than all
+
+  const analyze::AnalysisReport report = made.Run("a03");
+
+  CHECK(Measured(report, "utilisation") == Approx(0.6));
+  CHECK(Measured(report, "efficiency") == Approx((200 * 0.5 + 200 * 0.8 + 200 * 1) / 1000));
+  CHECK(Found(report, "a03.utilisation_low") == nullptr);
+}
+
+TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kKernel, "k", 0, 200, kNone);
+
+  const analyze::AnalysisReport report = made.Run("a03");
+
+  const analyze::FindingRow* const finding = Found(report, "a03.utilisation_low");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->severity == Severity::kMedium);
+  CHECK(finding->value == Approx(0.2));
+  CHECK(finding->cost_ns == 800000);
+  CHECK(finding->threshold.source == "torch-tb-profiler");
+}
+
+TEST_CASE("a04 gives each gap to what the launching thread did until it launched", "[a04]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 200, 300);
+  made.Launch("first", 0, 10, 20, 80);
+  made.Launch("second", 550, 10, 580, 20);  // launched 450 us after the first ended
+  made.Launch("third", 560, 10, 610, 20);   // was queued when the second ended
+
+  const analyze::AnalysisReport report = made.Run("a04");
+
+  CHECK(Measured(report, "idle") == 480 + 10);
+  CHECK(Measured(report, "idle_loader") == 300);
+  CHECK(Measured(report, "idle_untraced") == 150);
+  CHECK(Measured(report, "idle_launch") == 30);
+  CHECK(Measured(report, "idle_dispatch") == 10);
+  const analyze::FindingRow* const finding = Found(report, "a04.idle");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->recommendation.find("workers") != std::string::npos);
+  CHECK_FALSE(finding->is_undetermined);
+  REQUIRE(finding->evidence.size() == 2);
+  CHECK(finding->evidence[0].begin_ns == 100000);
+  CHECK(finding->evidence[0].end_ns == 580000);
+}
+
+TEST_CASE("a04 does not say why where one hole between a call and its work is most of the time", "[a04]") {
+  GpuTrace made(500000);
+  made.Launch("first", 0, 10, 20, 80);
+  made.Launch("after the hole", 110, 10, 400000, 100);
+
+  const analyze::FindingRow* const finding = Found(made.Run("a04"), "a04.idle");
+
+  REQUIRE(finding != nullptr);
+  CHECK(finding->is_undetermined);
+  CHECK(finding->confidence < 0.5);
+}
+
+TEST_CASE("a04 leaves a device alone that is hardly idle", "[a04]") {
+  GpuTrace made(1000);
+  made.Launch("first", 0, 10, 20, 400);
+  made.Launch("second", 100, 10, 450, 400);
+
+  CHECK(made.Run("a04").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
+  GpuTrace made(1000);
+  for (int64_t i = 0; i < 40; ++i) made.Launch("tiny", 20 * i, 15, 20 * i + 16, 3);
+
+  const analyze::AnalysisReport report = made.Run("a10");
+
+  CHECK(Measured(report, "launches") == 40);
+  CHECK(Measured(report, "shorter_than_call") == 40);
+  CHECK(Measured(report, "short_kernels") == 40);
+  CHECK(Measured(report, "mean_delay") == 1);
+  CHECK(Measured(report, "exposed_launching") == 39 * 15);
+  const analyze::FindingRow* const finding = Found(report, "a10.launch_bound");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
+}
+
+TEST_CASE("a10 says nothing where long kernels hide their launches", "[a10]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 20; ++i) made.Launch("long", 20 * i, 15, 100 + 400 * i, 400);
+
+  CHECK(made.Run("a10").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a11 follows how much was launched and had not begun", "[a11]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 1, 100, 10);
+  made.Launch("b", 50, 1, 150, 10);
+
+  const analyze::AnalysisReport report = made.Run("a11");
+
+  CHECK(Measured(report, "most") == 2);
+  CHECK(Measured(report, "mean") == Approx((50.0 * 1 + 50 * 2 + 50 * 1) / 150));
+  CHECK(Measured(report, "empty") == 0);
+}
+
+TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
+  GpuTrace full(1000000), empty(1000000);
+  for (int64_t i = 0; i < 2000; ++i) full.Call("cudaLaunchKernel", i, 1);
+  for (uint32_t i = 0; i < 2000; ++i) full.Gpu(GpuKind::kKernel, "k", 3000 + 100 * i, 90, i);
+  for (int64_t i = 0; i < 100; ++i) empty.Launch("k", 100 * i, 5, 100 * i + 10, 20);
+
+  CHECK(Found(full.Run("a11"), "a11.queue_full") != nullptr);
+  CHECK(Found(empty.Run("a11"), "a11.queue_empty") != nullptr);
+}
+
+}  // namespace pitot::test
