@@ -14,8 +14,14 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(catalogue::MakeTimeTiling());
   analyzers.push_back(catalogue::MakeUtilisation());
   analyzers.push_back(catalogue::MakeIdleGaps());
+  analyzers.push_back(catalogue::MakeInputPipeline());
+  analyzers.push_back(catalogue::MakeSmallCopies());
+  analyzers.push_back(catalogue::MakeCopyQuality());
+  analyzers.push_back(catalogue::MakeTransferBound());
+  analyzers.push_back(catalogue::MakeSyncStalls());
   analyzers.push_back(catalogue::MakeLaunchOverhead());
   analyzers.push_back(catalogue::MakeLaunchQueue());
+  analyzers.push_back(catalogue::MakeSequences());
   return analyzers;
 }
 

@@ -23,7 +23,7 @@ using model::Trace;
 constexpr Threshold kThresholds[] = {
     {"launch_share", 0.1, "1", "TensorRT-LLM"}, {"short_kernel", 10000, "ns", "TraceLens"},
     {"short_share", 0.25, "1", "TraceLens"},    {"slow_call", 50000, "ns", "HTA"},
-    {"slow_launch", 100000, "ns", "HTA"},
+    {"slow_launch", 100000, "ns", "HTA"},       {"launch_hole", 10000000, "ns", "pitot"},
 };
 
 // A call and one thing that it launched.
@@ -103,7 +103,7 @@ class LaunchOverhead final : public Analyzer {
   static void OfDevice(Analysis& analysis, uint32_t device) {
     const Trace& trace = analysis.trace();
     const Threshold most = analysis.threshold("launch_share"), brief = analysis.threshold("short_kernel");
-    const Threshold many = analysis.threshold("short_share");
+    const Threshold many = analysis.threshold("short_share"), hole = analysis.threshold("launch_hole");
     uint64_t kernels = 0, short_ones = 0;
     std::vector<bool> launches_here(trace.calls.size());
     std::vector<uint32_t> examples;
@@ -118,13 +118,16 @@ class LaunchOverhead final : public Analyzer {
     }
     std::vector<Interval> launching;
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
-      if (launches_here[call]) launching.push_back({trace.calls.begin_ns[call], top::CallEnd(trace, call)});
+      // Those that wait for what they launched (copies) are no overhead of launching.
+      if (launches_here[call] && !top::IsGpuWait(trace, call))
+        launching.push_back({trace.calls.begin_ns[call], top::CallEnd(trace, call)});
     }
     const Intervals busy = DeviceBusy(trace, device);
     if (busy.empty()) return;
     // Launching that the GPU's own work does not hide.
     const Intervals extent = {{busy.front().begin_ns, busy.back().end_ns}};
-    const int64_t exposed_ns = TotalNs(Intersection(Difference(extent, busy), Union(std::move(launching))));
+    const Intervals exposed = Intersection(Difference(extent, busy), Union(std::move(launching)));
+    const int64_t exposed_ns = TotalNs(exposed);
     const double share = Share(exposed_ns, extent[0].end_ns - extent[0].begin_ns);
     const double short_share = kernels == 0 ? 0 : static_cast<double>(short_ones) / static_cast<double>(kernels);
     const std::string subject = GpuName(trace, device);
@@ -145,8 +148,12 @@ class LaunchOverhead final : public Analyzer {
       evidence.push_back(example);
     }
     const bool is_short = short_share > many.value;
-    const std::string summary = "idle for " + base::Duration(exposed_ns) + " while threads launched its work; " +
-                                Percent(short_share) + " of its " + base::Count(kernels) + " kernels are short";
+    std::string summary = "idle for " + base::Duration(exposed_ns) + " while threads launched its work; " +
+                          Percent(short_share) + " of its " + base::Count(kernels) + " kernels are short";
+    int64_t longest_ns = 0;
+    for (const Interval& piece : exposed) longest_ns = std::max(longest_ns, piece.end_ns - piece.begin_ns);
+    // Launches are many and short; one that takes most of it loads a module, uploads a graph, or has records missing.
+    const bool is_one_call = 2 * longest_ns > exposed_ns && static_cast<double>(longest_ns) > hole.value;
     Finding finding;
     finding.code = "a10.launch_bound";
     finding.subject = subject.c_str();
@@ -160,6 +167,14 @@ class LaunchOverhead final : public Analyzer {
     finding.recommendation = is_short
                                  ? "replay the kernels as a CUDA graph, or fuse them; larger batches make them longer"
                                  : "calls that launch take long: fewer, from one thread, or as a CUDA graph";
+    if (is_one_call) {
+      summary += "; most of it, " + base::Duration(longest_ns) + ", in one call";
+      finding.is_undetermined = true;
+      finding.severity = Severity::kLow;
+      finding.confidence = 0.3;
+      finding.summary = summary.c_str();
+      finding.recommendation = "look at that call: loading a module, a first upload of a graph, or lost records";
+    }
     finding.evidence = evidence.data();
     finding.evidence_count = static_cast<uint32_t>(evidence.size());
     analysis.Add(finding);

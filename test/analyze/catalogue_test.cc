@@ -122,6 +122,156 @@ TEST_CASE("a04 leaves a device alone that is hardly idle", "[a04]") {
   CHECK(made.Run("a04").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a05 finds a GPU that waits for data, and says how many workers it takes", "[a05]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 0, 600);
+  made.Launch("k", 600, 5, 610, 390);
+
+  const analyze::FindingRow* const finding = Found(made.Run("a05"), "a05.input_bound");
+
+  REQUIRE(finding != nullptr);
+  CHECK(finding->severity == Severity::kHigh);
+  CHECK(finding->value == Approx(0.6));
+  CHECK(finding->cost_ns == 600000);
+  CHECK(finding->recommendation.find("so 3 workers or more") != std::string::npos);
+}
+
+TEST_CASE("a05 says nothing of data that is loaded while the GPU works", "[a05]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 100, 600);
+  made.Launch("k", 0, 5, 10, 900);
+
+  const analyze::AnalysisReport report = made.Run("a05");
+
+  CHECK(Measured(report, "loading") == 600);
+  CHECK(Measured(report, "exposed_loading") == 0);
+  CHECK(report.analyzers[0].findings.empty());
+}
+
+TEST_CASE("a06 finds many small copies, and what one of all their bytes would take", "[a06]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 100; ++i) {
+    const uint32_t call = made.Call("cudaMemcpyAsync", 100 * i, 10);
+    made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 100 * i + 10, 2, call, 1024);
+  }
+  const uint32_t call = made.Call("cudaMemcpyAsync", 9950, 1);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 9951, 49, call, 49 * 20000);  // 20 GB/s, too small to tell
+
+  const analyze::AnalysisReport report = made.Run("a06");
+
+  CHECK(Measured(report, "small_copies") == 100);
+  CHECK(Measured(report, "small_below") == 10000 * 25);
+  CHECK(Measured(report, "small_copies_exposed") == 100 * 12);
+  const analyze::FindingRow* const finding = Found(report, "a06.small_copies");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->subject == "GPU 0 HtoD");
+  CHECK(finding->evidence.size() == 5);
+}
+
+TEST_CASE("a06 leaves a few small copies and many large ones alone", "[a06]") {
+  GpuTrace few(1000000), large(100000);
+  for (int64_t i = 0; i < 10; ++i)
+    few.Gpu(GpuKind::kMemcpy, "HtoD", 100 * i, 2, few.Call("cudaMemcpyAsync", 100 * i - (i > 0), 1), 1024);
+  for (int64_t i = 0; i < 100; ++i)
+    large.Gpu(GpuKind::kMemcpy, "HtoD", 1000 * i + 10, 900, large.Call("cudaMemcpyAsync", 1000 * i, 5), 20 << 20);
+
+  CHECK(few.Run("a06").analyzers[0].findings.empty());
+  CHECK(large.Run("a06").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a07 finds asynchronous copies of pageable memory and copies that wait", "[a07]") {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 10, 90, made.Call("cudaMemcpyAsync", 0, 100), 1 << 20);
+  made.Gpu(GpuKind::kMemcpy, "DtoH, device to pinned", 210, 90, made.Call("cudaMemcpy", 200, 110), 1 << 20);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 410, 90, made.Call("cudaMemcpyAsync", 400, 5), 1 << 20);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 610, 1, made.Call("cudaMemcpy", 600, 20), 4096);
+  made.Gpu(GpuKind::kMemcpy, "DtoD, device to device", 710, 1, made.Call("cudaMemcpy", 700, 20), 1 << 20);
+
+  const analyze::AnalysisReport report = made.Run("a07");
+
+  CHECK(Measured(report, "pageable_copies") == 1);
+  CHECK(Measured(report, "waiting_copies") == 1);
+  const analyze::FindingRow* const pageable = Found(report, "a07.pageable");
+  const analyze::FindingRow* const waiting = Found(report, "a07.waiting");
+  REQUIRE((pageable != nullptr && waiting != nullptr));
+  CHECK(pageable->cost_ns == 100000);
+  CHECK(waiting->cost_ns == 100000);  // from the copy's beginning
+}
+
+TEST_CASE("a08 tells a vector addition that is bound by its copies from a long kernel", "[a08]") {
+  GpuTrace add(1000), train(1000);
+  for (GpuTrace* const made : {&add, &train}) {
+    const bool is_add = made == &add;
+    made->Gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 0, 200, kNone, 1 << 20);
+    made->Gpu(GpuKind::kKernel, "k", 200, is_add ? 10 : 600, kNone);
+    made->Gpu(GpuKind::kMemcpy, "DtoH, device to pageable", is_add ? 210 : 800, 100, kNone, 1 << 20);
+  }
+
+  const analyze::FindingRow* const bound = Found(add.Run("a08"), "a08.transfer_bound");
+  REQUIRE(bound != nullptr);
+  CHECK(bound->severity == Severity::kHigh);
+  CHECK(bound->cost_ns == 300000);
+  const analyze::AnalysisReport other = train.Run("a08");
+  CHECK(Found(other, "a08.transfer_bound") == nullptr);
+  CHECK(Found(other, "a08.transfer_heavy") != nullptr);
+}
+
+TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 5, 10, 290);
+  made.Call("cudaStreamSynchronize", 20, 285);  // the GPU works until 300
+  made.Launch("b", 350, 5, 360, 100);
+  made.Call("cudaStreamSynchronize", 370, 95);
+  made.Launch("c", 800, 5, 810, 100);  // as late as it waited, not as it is
+
+  const analyze::AnalysisReport report = made.Run("a09");
+
+  CHECK(Measured(report, "waits") == 2);
+  CHECK(Measured(report, "waited") == 285 + 95);
+  CHECK(Measured(report, "stalled") == 60 + 95);
+  const analyze::FindingRow* const finding = Found(report, "a09.sync_stalls");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->cost_ns == 155000);
+}
+
+TEST_CASE("a09 says nothing of a wait while other work was queued", "[a09]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 5, 10, 290);
+  const uint32_t queued = made.Call("cudaLaunchKernel", 10, 5);
+  made.Call("cudaEventSynchronize", 20, 285);
+  made.Gpu(GpuKind::kKernel, "b", 300, 400, queued);
+  made.Launch("c", 350, 5, 700, 100);
+
+  CHECK(Measured(made.Run("a09"), "stalled") == 0);
+}
+
+TEST_CASE("a12 finds the kernels that come again and again with gaps between them", "[a12]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 20; ++i) {
+    made.Gpu(GpuKind::kKernel, "gemm", 300 * i, 10, kNone);
+    made.Gpu(GpuKind::kKernel, "bias", 300 * i + 30, 10, kNone);
+    made.Gpu(GpuKind::kKernel, "relu", 300 * i + 60, 10, kNone);
+  }
+
+  const analyze::AnalysisReport report = made.Run("a12");
+
+  const analyze::FindingRow* const finding = Found(report, "a12.repeated_sequence");
+  REQUIRE(finding != nullptr);
+  CHECK(finding->cost_ns == 20 * 40000);  // within the three, not between one time and the next
+  CHECK(finding->summary.find("20 times the same 3 kernels, gemm, bias, ...") == 0);
+}
+
+TEST_CASE("a12 leaves kernels alone that do not repeat or have no gaps", "[a12]") {
+  GpuTrace different(1000), dense(1000);
+  for (int64_t i = 0; i < 40; ++i) {
+    different.Gpu(GpuKind::kKernel, "k" + std::to_string(i), 20 * i, 10, kNone);
+    dense.Gpu(GpuKind::kKernel, i % 2 == 0 ? "a" : "b", 20 * i, 20, kNone);
+  }
+
+  CHECK(different.Run("a12").analyzers[0].findings.empty());
+  CHECK(dense.Run("a12").analyzers[0].findings.empty());
+}
+
 TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
   GpuTrace made(1000);
   for (int64_t i = 0; i < 40; ++i) made.Launch("tiny", 20 * i, 15, 20 * i + 16, 3);
@@ -136,6 +286,18 @@ TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
   const analyze::FindingRow* const finding = Found(report, "a10.launch_bound");
   REQUIRE(finding != nullptr);
   CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
+}
+
+TEST_CASE("a10 does not call it launch-bound where one call took most of the time", "[a10]") {
+  GpuTrace made(100000);
+  made.Launch("first", 0, 5, 10, 20);
+  made.Launch("loads a module", 50, 50000, 50060, 20);
+
+  const analyze::FindingRow* const finding = Found(made.Run("a10"), "a10.launch_bound");
+
+  REQUIRE(finding != nullptr);
+  CHECK(finding->is_undetermined);
+  CHECK(finding->confidence < 0.5);
 }
 
 TEST_CASE("a10 says nothing where long kernels hide their launches", "[a10]") {
