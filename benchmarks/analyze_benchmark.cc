@@ -62,14 +62,14 @@ std::string MakeJson(uint64_t rows) {
 
 // What is read of `rows` events, once.
 const model::Trace& TraceOf(uint64_t rows) {
-  static const model::Trace kTrace = [rows] {
+  static const model::Trace read = [rows] {
     const std::string json = MakeJson(rows);
     model::Trace trace;
     KinetoReport report;
     ParseKineto(json.data(), json.size(), &trace, &report);
     return trace;
   }();
-  return kTrace;
+  return read;
 }
 
 void ReadJson(benchmark::State& state, Rounds& rounds) {

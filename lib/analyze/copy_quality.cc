@@ -32,7 +32,7 @@ struct Blocked {
     const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = top::CallEnd(trace, call);
     const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
     ++copies;
-    blocked_ns += time.end_ns - time.begin_ns;
+    Accumulate(&blocked_ns, time.end_ns - time.begin_ns);
     longest.Show(call, time);
   }
   uint64_t copies = 0;

@@ -53,7 +53,7 @@ class LaunchOverhead final : public Analyzer {
       summary.short_ones += call_ns <= slow_call_ns && launch.gpu_ns < launch.call_ns;
       summary.slow_calls += call_ns > slow_call_ns;
       summary.slow_launches += static_cast<double>(launch.delay_ns) > slow_launch_ns;
-      summary.delay_ns += launch.delay_ns;
+      Accumulate(&summary.delay_ns, launch.delay_ns);
     }
     const auto add = [&](const char* name, uint64_t count) {
       AddNumber(analysis, name, kAll, static_cast<double>(count));

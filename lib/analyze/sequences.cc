@@ -37,9 +37,14 @@ struct Pattern {
 // A stretch of a stream's kernels without a gap too long: rows, and sums over those before.
 struct Stretch {
   std::vector<uint32_t> rows;
-  std::vector<uint64_t> hashes;  // of the names of the first k
-  std::vector<int64_t> kernels_ns, gaps_ns;
+  std::vector<uint64_t> hashes;               // of the names of the first k
+  std::vector<uint64_t> kernels_ns, gaps_ns;  // may wrap: only differences are used
 };
+
+// Of sums.
+int64_t Between(const std::vector<uint64_t>& sums, size_t first, size_t last) {
+  return static_cast<int64_t>(std::min<uint64_t>(sums[last] - sums[first], INT64_MAX));
+}
 
 constexpr uint64_t kBase = 0x9e3779b97f4a7c15;
 
@@ -115,8 +120,8 @@ class Sequences final : public Analyzer {
       const bool is_first = stretch.rows.empty();
       stretch.rows.push_back(row);
       stretch.hashes.push_back(stretch.hashes.back() * kBase + trace.gpu.name[row] + 1);
-      stretch.kernels_ns.push_back(stretch.kernels_ns.back() + trace.gpu.duration_ns[row]);
-      stretch.gaps_ns.push_back(stretch.gaps_ns.back() + (is_first ? 0 : gap_ns));
+      stretch.kernels_ns.push_back(stretch.kernels_ns.back() + static_cast<uint64_t>(trace.gpu.duration_ns[row]));
+      stretch.gaps_ns.push_back(stretch.gaps_ns.back() + static_cast<uint64_t>(is_first ? 0 : gap_ns));
       end_ns = std::max(end_ns, trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]);
     }
     return stretches;
@@ -144,8 +149,8 @@ class Sequences final : public Analyzer {
           if (position + at < cell.free_from) continue;  // occurrences do not overlap
           cell.free_from = position + at + length;
           ++cell.pattern.repeats;
-          cell.pattern.kernels_ns += stretch.kernels_ns[at + length] - stretch.kernels_ns[at];
-          cell.pattern.gaps_ns += stretch.gaps_ns[at + length] - stretch.gaps_ns[at + 1];
+          Accumulate(&cell.pattern.kernels_ns, Between(stretch.kernels_ns, at, at + length));
+          Accumulate(&cell.pattern.gaps_ns, Between(stretch.gaps_ns, at + 1, at + length));
         }
         position += stretch.rows.size();
       }

@@ -108,13 +108,14 @@ class SmallCopies final : public Analyzer {
     const Threshold often = analysis.threshold("copies_per_second"), least = analysis.threshold("exposed_share");
     if (rate < often.value || share < least.value) return;
     // All in one: one start, and the bytes.
-    const auto at_once_ns = static_cast<int64_t>(line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns);
+    const double at_once_ns = line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
     const std::string summary = base::Count(small.size()) + " small copies, " + base::Format("%.0f", rate) +
                                 " a second, of " + base::Bytes(small_bytes / std::max<size_t>(1, small.size())) +
                                 " on average took " + base::Duration(exposed_ns) +
                                 " that nothing hid, their calls included";
     const std::string advice = "gather them in pinned memory and copy once: all bytes at once take about " +
-                               base::Duration(at_once_ns) + "; or make on the device what is copied";
+                               base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
+                               "; or make on the device what is copied";
     Finding finding;
     finding.code = "a06.small_copies";
     finding.subject = subject.c_str();

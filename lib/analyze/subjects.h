@@ -35,6 +35,10 @@ inline std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
   return {devices.begin(), devices.end()};
 }
 
+// Sums of times that may overlap stay at the most there is.
+inline void Accumulate(int64_t* sum, int64_t ns) {
+  if (__builtin_add_overflow(*sum, ns, sum)) *sum = INT64_MAX;
+}
 inline double Share(int64_t part, int64_t whole) {
   return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
 }

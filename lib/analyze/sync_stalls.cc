@@ -55,6 +55,7 @@ class SyncStalls final : public Analyzer {
     std::vector<Interval> lost;
     Longest longest(EvidenceTable::kCalls, "the GPU was idle after this wait");
     for (const Stall& stall : stalls) {
+      if (analysis.IsOver()) return Status();
       const auto within = [&](const Interval& i) { return i.end_ns <= stall.idle.begin_ns; };
       int64_t left_ns = stall.most_ns, at_ns = stall.idle.begin_ns, stalled_ns = 0;
       for (auto next = std::partition_point(busy.begin(), busy.end(), within); left_ns > 0; ++next) {
@@ -94,7 +95,7 @@ class SyncStalls final : public Analyzer {
       if (known == 0) continue;
       const Interval wait = {trace.calls.begin_ns[call], top::CallEnd(trace, call)};
       ++*waits;
-      *waited_ns += wait.end_ns - wait.begin_ns;
+      Accumulate(waited_ns, wait.end_ns - wait.begin_ns);
       const int64_t released_ns = ReleasedAt(analysis, call, wait);
       if (released_ns == kNothing || next_ns == INT64_MAX || next_ns <= released_ns) continue;
       stalls->push_back({call, {released_ns, next_ns}, wait.end_ns - wait.begin_ns});

@@ -135,7 +135,7 @@ class Utilisation final : public Analyzer {
       // Its files have whole percents.
       const double occupancy = is_tb ? std::floor(kernel.fill.occupancy * 100 + 0.5) / 100 : kernel.fill.occupancy;
       weighted += occupancy * static_cast<double>(ns);
-      known_ns += ns;
+      Accumulate(&known_ns, ns);
     }
     const double efficiency = EfficiencyOf(kernels, window_ns);
     if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);

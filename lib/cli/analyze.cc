@@ -59,8 +59,8 @@ const char* SeverityName(Severity severity) {
 }
 
 std::string Value(double value, const std::string& unit) {
-  if (unit == "ns") return base::Duration(static_cast<int64_t>(value));
-  if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::max(0.0, value)));
+  if (unit == "ns") return base::Duration(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
+  if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 9e18)));
   return base::Format("%.6g", value) + (unit == "1" ? "" : " " + unit);
 }
 

@@ -20,11 +20,12 @@ namespace {
 constexpr size_t kMostAttributes = 100, kMostAttributeBytes = 1000;
 constexpr size_t kMostThreadNames = 1 << 20;
 constexpr size_t kMostNameBytes = 64 << 10;
+constexpr size_t kMostShapeBytes = 16 << 10;
 
 enum class Category { kOther, kOperator, kScope, kCall, kKernel, kMemcpy, kMemset, kSync, kOverhead };
 
 Category CategoryOf(std::string_view name) {
-  static const std::unordered_map<std::string_view, Category> kCategories = {
+  static const std::unordered_map<std::string_view, Category> categories = {
       {"cpu_op", Category::kOperator},       {"Operator", Category::kOperator}, {"user_annotation", Category::kScope},
       {"python_function", Category::kScope}, {"cuda_runtime", Category::kCall}, {"cuda_driver", Category::kCall},
       {"hip_runtime", Category::kCall},      {"Runtime", Category::kCall},      {"kernel", Category::kKernel},
@@ -32,8 +33,8 @@ Category CategoryOf(std::string_view name) {
       {"gpu_memset", Category::kMemset},     {"Memset", Category::kMemset},     {"cuda_sync", Category::kSync},
       {"overhead", Category::kOverhead},
   };
-  const auto found = kCategories.find(name);
-  return found == kCategories.end() ? Category::kOther : found->second;
+  const auto found = categories.find(name);
+  return found == categories.end() ? Category::kOther : found->second;
 }
 
 std::string Lower(std::string_view text) {
@@ -224,7 +225,8 @@ void KinetoBuilder::AddScope(const KinetoEvent& event, SiteKind kind) {
   Time time;
   if (!TakeTime(event, &time)) return;
   model::EventColumns& events = trace_.events;
-  const bool has_shapes = kind == SiteKind::kOperator && !event.dimensions.empty();
+  const bool has_shapes =
+      kind == SiteKind::kOperator && !event.dimensions.empty() && event.dimensions.size() <= kMostShapeBytes;
   uint32_t args = kNone;
   if (has_shapes) {
     args = static_cast<uint32_t>(trace_.arg_values.size());

@@ -62,7 +62,7 @@ TEST_CASE("a03 says how long kernels ran, and how much of the device they could 
 
   CHECK(Measured(report, "utilisation") == Approx(0.6));
   CHECK(Measured(report, "efficiency") == Approx((200 * 0.5 + 200 * 0.8 + 200 * 1) / 1000));
-  CHECK(Found(report, "a03.utilisation_low") == nullptr);
+  CHECK_FALSE(Found(report, "a03.utilisation_low").has_value());
 }
 
 TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
@@ -71,8 +71,8 @@ TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
 
   const analyze::AnalysisReport report = made.Run("a03");
 
-  const analyze::FindingRow* const finding = Found(report, "a03.utilisation_low");
-  REQUIRE(finding != nullptr);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a03.utilisation_low");
+  REQUIRE(finding.has_value());
   CHECK(finding->severity == Severity::kMedium);
   CHECK(finding->value == Approx(0.2));
   CHECK(finding->cost_ns == 800000);
@@ -93,8 +93,8 @@ TEST_CASE("a04 gives each gap to what the launching thread did until it launched
   CHECK(Measured(report, "idle_untraced") == 150);
   CHECK(Measured(report, "idle_launch") == 30);
   CHECK(Measured(report, "idle_dispatch") == 10);
-  const analyze::FindingRow* const finding = Found(report, "a04.idle");
-  REQUIRE(finding != nullptr);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a04.idle");
+  REQUIRE(finding.has_value());
   CHECK(finding->recommendation.find("workers") != std::string::npos);
   CHECK_FALSE(finding->is_undetermined);
   REQUIRE(finding->evidence.size() == 2);
@@ -107,9 +107,9 @@ TEST_CASE("a04 does not say why where one hole between a call and its work is mo
   made.Launch("first", 0, 10, 20, 80);
   made.Launch("after the hole", 110, 10, 400000, 100);
 
-  const analyze::FindingRow* const finding = Found(made.Run("a04"), "a04.idle");
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a04"), "a04.idle");
 
-  REQUIRE(finding != nullptr);
+  REQUIRE(finding.has_value());
   CHECK(finding->is_undetermined);
   CHECK(finding->confidence < 0.5);
 }
@@ -127,9 +127,9 @@ TEST_CASE("a05 finds a GPU that waits for data, and says how many workers it tak
   made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 0, 600);
   made.Launch("k", 600, 5, 610, 390);
 
-  const analyze::FindingRow* const finding = Found(made.Run("a05"), "a05.input_bound");
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a05"), "a05.input_bound");
 
-  REQUIRE(finding != nullptr);
+  REQUIRE(finding.has_value());
   CHECK(finding->severity == Severity::kHigh);
   CHECK(finding->value == Approx(0.6));
   CHECK(finding->cost_ns == 600000);
@@ -162,8 +162,8 @@ TEST_CASE("a06 finds many small copies, and what one of all their bytes would ta
   CHECK(Measured(report, "small_copies") == 100);
   CHECK(Measured(report, "small_below") == 10000 * 25);
   CHECK(Measured(report, "small_copies_exposed") == 100 * 12);
-  const analyze::FindingRow* const finding = Found(report, "a06.small_copies");
-  REQUIRE(finding != nullptr);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a06.small_copies");
+  REQUIRE(finding.has_value());
   CHECK(finding->subject == "GPU 0 HtoD");
   CHECK(finding->evidence.size() == 5);
 }
@@ -191,9 +191,9 @@ TEST_CASE("a07 finds asynchronous copies of pageable memory and copies that wait
 
   CHECK(Measured(report, "pageable_copies") == 1);
   CHECK(Measured(report, "waiting_copies") == 1);
-  const analyze::FindingRow* const pageable = Found(report, "a07.pageable");
-  const analyze::FindingRow* const waiting = Found(report, "a07.waiting");
-  REQUIRE((pageable != nullptr && waiting != nullptr));
+  const std::optional<analyze::FindingRow> pageable = Found(report, "a07.pageable");
+  const std::optional<analyze::FindingRow> waiting = Found(report, "a07.waiting");
+  REQUIRE((pageable.has_value() && waiting.has_value()));
   CHECK(pageable->cost_ns == 100000);
   CHECK(waiting->cost_ns == 100000);  // from the copy's beginning
 }
@@ -207,13 +207,13 @@ TEST_CASE("a08 tells a vector addition that is bound by its copies from a long k
     made->Gpu(GpuKind::kMemcpy, "DtoH, device to pageable", is_add ? 210 : 800, 100, kNone, 1 << 20);
   }
 
-  const analyze::FindingRow* const bound = Found(add.Run("a08"), "a08.transfer_bound");
-  REQUIRE(bound != nullptr);
+  const std::optional<analyze::FindingRow> bound = Found(add.Run("a08"), "a08.transfer_bound");
+  REQUIRE(bound.has_value());
   CHECK(bound->severity == Severity::kHigh);
   CHECK(bound->cost_ns == 300000);
   const analyze::AnalysisReport other = train.Run("a08");
-  CHECK(Found(other, "a08.transfer_bound") == nullptr);
-  CHECK(Found(other, "a08.transfer_heavy") != nullptr);
+  CHECK_FALSE(Found(other, "a08.transfer_bound").has_value());
+  CHECK(Found(other, "a08.transfer_heavy").has_value());
 }
 
 TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]") {
@@ -229,8 +229,8 @@ TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]")
   CHECK(Measured(report, "waits") == 2);
   CHECK(Measured(report, "waited") == 285 + 95);
   CHECK(Measured(report, "stalled") == 60 + 95);
-  const analyze::FindingRow* const finding = Found(report, "a09.sync_stalls");
-  REQUIRE(finding != nullptr);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a09.sync_stalls");
+  REQUIRE(finding.has_value());
   CHECK(finding->cost_ns == 155000);
 }
 
@@ -255,8 +255,8 @@ TEST_CASE("a12 finds the kernels that come again and again with gaps between the
 
   const analyze::AnalysisReport report = made.Run("a12");
 
-  const analyze::FindingRow* const finding = Found(report, "a12.repeated_sequence");
-  REQUIRE(finding != nullptr);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a12.repeated_sequence");
+  REQUIRE(finding.has_value());
   CHECK(finding->cost_ns == 20 * 40000);  // within the three, not between one time and the next
   CHECK(finding->summary.find("20 times the same 3 kernels, gemm, bias, ...") == 0);
 }
@@ -283,8 +283,8 @@ TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
   CHECK(Measured(report, "short_kernels") == 40);
   CHECK(Measured(report, "mean_delay") == 1);
   CHECK(Measured(report, "exposed_launching") == 39 * 15);
-  const analyze::FindingRow* const finding = Found(report, "a10.launch_bound");
-  REQUIRE(finding != nullptr);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a10.launch_bound");
+  REQUIRE(finding.has_value());
   CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
 }
 
@@ -293,9 +293,9 @@ TEST_CASE("a10 does not call it launch-bound where one call took most of the tim
   made.Launch("first", 0, 5, 10, 20);
   made.Launch("loads a module", 50, 50000, 50060, 20);
 
-  const analyze::FindingRow* const finding = Found(made.Run("a10"), "a10.launch_bound");
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a10"), "a10.launch_bound");
 
-  REQUIRE(finding != nullptr);
+  REQUIRE(finding.has_value());
   CHECK(finding->is_undetermined);
   CHECK(finding->confidence < 0.5);
 }
@@ -325,8 +325,8 @@ TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
   for (uint32_t i = 0; i < 2000; ++i) full.Gpu(GpuKind::kKernel, "k", 3000 + 100 * i, 90, i);
   for (int64_t i = 0; i < 100; ++i) empty.Launch("k", 100 * i, 5, 100 * i + 10, 20);
 
-  CHECK(Found(full.Run("a11"), "a11.queue_full") != nullptr);
-  CHECK(Found(empty.Run("a11"), "a11.queue_empty") != nullptr);
+  CHECK(Found(full.Run("a11"), "a11.queue_full").has_value());
+  CHECK(Found(empty.Run("a11"), "a11.queue_empty").has_value());
 }
 
 }  // namespace pitot::test

@@ -4,11 +4,9 @@
 #ifndef PITOT_TEST_ANALYZE_GPU_TRACE_H_
 #define PITOT_TEST_ANALYZE_GPU_TRACE_H_
 
-#include <algorithm>
 #include <catch2/catch.hpp>
-#include <numeric>
+#include <optional>
 #include <string>
-#include <vector>
 
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/trace.h"
@@ -100,11 +98,11 @@ inline double Measured(const analyze::AnalysisReport& report, const std::string&
   if (row == nullptr) FAIL("nothing measured: " << name);
   return row->unit == "ns" ? row->value / 1000 : row->value;
 }
-inline const analyze::FindingRow* Found(const analyze::AnalysisReport& report, const std::string& code) {
+inline std::optional<analyze::FindingRow> Found(const analyze::AnalysisReport& report, const std::string& code) {
   for (const analyze::FindingRow& finding : report.analyzers.at(0).findings) {
-    if (finding.code == code) return &finding;
+    if (finding.code == code) return finding;
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 }  // namespace pitot::test

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes must read as a consistent trace or as an error, and what reads must be fit for the indexes.
+// Any bytes must read as a consistent trace or as an error, and what reads must be fit for the indexes and for every
+// analyzer, whoever's way of counting.
 #include <string>
 
 #include "fuzz/fuzz.h"
+#include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/kineto.h"
@@ -17,8 +19,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(status.code() != pitot::StatusCode::kInternal, "reading", status.message());
   Require(FindInconsistency(trace).empty(), "the trace", FindInconsistency(trace).c_str());
   const pitot::model::ThreadFlatten flatten(trace);
-  const pitot::model::LaunchIndex launches(trace);
   const pitot::model::CoverageIndex coverage(trace);
+  for (const pitot::Compat compat :
+       {pitot::Compat::kPitot, pitot::Compat::kHta, pitot::Compat::kTraceLens, pitot::Compat::kTbPlugin}) {
+    pitot::analyze::AnalyzeOptions options;
+    options.compat = compat;
+    pitot::analyze::AnalysisReport answers;
+    const pitot::Status analyzed = Analyze(trace, pitot::analyze::MakeCatalogue(), options, &answers);
+    Require(analyzed.ok(), "analyzing", analyzed.message());
+    for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
+      Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
+  }
   return 0;
 }
 
