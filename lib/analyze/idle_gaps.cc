@@ -13,7 +13,6 @@
 #include "analyze/subjects.h"
 #include "analyze/thread_time.h"
 #include "pitot/model/indexes.h"
-#include "pitot/model/sweep.h"
 
 namespace pitot::catalogue {
 namespace {
@@ -22,7 +21,6 @@ using model::HostClass;
 using model::Interval;
 using model::Intervals;
 using model::kNone;
-using model::Slice;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
