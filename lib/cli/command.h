@@ -17,17 +17,19 @@ enum ExitCode {
   kUsage = 2,
   kUnreadable = 3,  // the file is missing or cannot be read
   kDamaged = 4,     // the file is damaged: what was whole was read and answered
-  kNotADump = 5,    // no dump, nothing whole in it, or of an unknown version
+  kNotADump = 5,    // no dump nor trace, nothing whole in it, or of an unknown version
   kNotWritten = 6,  // the output could not be written
 };
 
 // Of the argument that DumpPath reads.
 inline constexpr const char* kDumpHelp =
-    "The dump, the directory of its incident, or a directory of incidents, which means the newest";
+    "The dump, the directory of its incident, a directory of incidents, which means the newest, or JSON of PyTorch's "
+    "profiler";
 
 // Each adds its subcommand to `app`; when that runs it sets `exit_code`.
 void AddInfo(CLI::App& app, int& exit_code);
 void AddRequests(CLI::App& app, int& exit_code);
+void AddAnalyze(CLI::App& app, int& exit_code);
 void AddTop(CLI::App& app, int& exit_code);
 void AddConvert(CLI::App& app, int& exit_code);
 void AddRecover(CLI::App& app, int& exit_code);

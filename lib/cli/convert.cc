@@ -26,7 +26,7 @@ uint64_t Deflate(void*, const void* data, uint64_t size, void* out, uint64_t cap
 
 int Convert(const ConvertOptions& options) {
   model::Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 

@@ -56,6 +56,77 @@ std::string Reason(const Status& status, const std::string& path) {
   return std::string(message.substr(0, named.size()) == named ? message.substr(named.size()) : message);
 }
 
+int ComplainUnreadable(const std::string& path, const Status& status) {
+  Complain(
+      absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
+                      "user, mode 0600).",
+                      path, Reason(status, path)));
+  return kUnreadable;
+}
+
+int LoadDump(const std::string& path, model::Trace* trace, DumpReport* report) {
+  const Status status = ReadDump(path, trace, report);
+  switch (status.code()) {
+    case StatusCode::kOk:
+      return kDone;
+    case StatusCode::kDataLoss:
+      if (report->chunks == 0) {
+        Complain(
+            absl::StrFormat("%s holds nothing whole: %s. Nothing can be recovered from it.", path, status.message()));
+        return kNotADump;
+      }
+      Complain(
+          absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. What follows is "
+                          "what was whole; `pitot recover` writes it to a file of its own.",
+                          path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped));
+      return kDamaged;
+    case StatusCode::kInvalidArgument:
+      Complain(
+          absl::StrFormat("%s is not a dump that this version reads: %s. Dumps are named dump.pitot in an incident's "
+                          "directory.",
+                          path, Reason(status, path)));
+      return kNotADump;
+    default:
+      return ComplainUnreadable(path, status);
+  }
+}
+
+int LoadKineto(const std::string& path, model::Trace* trace, KinetoReport* report) {
+  const Status status = ReadKineto(path, trace, report);
+  switch (status.code()) {
+    case StatusCode::kOk:
+      if (const std::string problems = report->Problems(); !problems.empty())
+        Complain(absl::StrFormat("of %s: %s", path, problems));
+      return kDone;
+    case StatusCode::kDataLoss:
+      Complain(absl::StrFormat("%s is damaged: %s; %d events were read. What follows is what was whole.", path,
+                               status.message(), report->events - report->events_bad));
+      return kDamaged;
+    case StatusCode::kInvalidArgument:
+      Complain(
+          absl::StrFormat("%s is no trace that this version reads: %s. It takes dumps of Pitot, and the JSON that "
+                          "PyTorch's profiler writes, as it is or gzipped.",
+                          path, status.message()));
+      return kNotADump;
+    default:
+      return ComplainUnreadable(path, status);
+  }
+}
+
+// Whether it begins as JSON or gzip do; a dump begins as neither.
+bool IsKineto(const std::string& path) {
+  char first[64] = {};
+  struct stat facts = {};
+  FILE* const file = stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) ? fopen(path.c_str(), "rbe") : nullptr;
+  if (file == nullptr) return false;
+  std::string_view text(first, fread(first, 1, sizeof first, file));
+  fclose(file);
+  if (text.substr(0, 2) == "\x1f\x8b") return true;
+  if (text.substr(0, 3) == "\xef\xbb\xbf") text.remove_prefix(3);
+  text = text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
+  return !text.empty() && (text[0] == '{' || text[0] == '[');
+}
+
 }  // namespace
 
 void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
@@ -88,35 +159,9 @@ std::string DumpPath(const std::string& path) {
   return newest / kName;
 }
 
-int Load(const std::string& path, model::Trace* trace, DumpReport* report) {
-  const Status status = ReadDump(path, trace, report);
-  switch (status.code()) {
-    case StatusCode::kOk:
-      return kDone;
-    case StatusCode::kDataLoss:
-      if (report->chunks == 0) {
-        Complain(
-            absl::StrFormat("%s holds nothing whole: %s. Nothing can be recovered from it.", path, status.message()));
-        return kNotADump;
-      }
-      Complain(
-          absl::StrFormat("%s is damaged: %s; %d chunks were read, %d are bad, %d bytes were skipped. What follows is "
-                          "what was whole; `pitot recover` writes it to a file of its own.",
-                          path, status.message(), report->chunks, report->chunks_bad, report->bytes_skipped));
-      return kDamaged;
-    case StatusCode::kInvalidArgument:
-      Complain(
-          absl::StrFormat("%s is not a dump that this version reads: %s. Dumps are named dump.pitot in an incident's "
-                          "directory.",
-                          path, Reason(status, path)));
-      return kNotADump;
-    default:
-      Complain(
-          absl::StrFormat("cannot read %s: %s. Check the path and its permissions (incidents belong to the server's "
-                          "user, mode 0600).",
-                          path, Reason(status, path)));
-      return kUnreadable;
-  }
+int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
+  report->is_kineto = IsKineto(path);
+  return report->is_kineto ? LoadKineto(path, trace, &report->kineto) : LoadDump(path, trace, &report->dump);
 }
 
 int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files in and out: dumps with clear messages where they are damaged, output that is replaced as a whole or not at all.
+// Files in and out: traces with clear messages where they are damaged, output that is replaced as a whole or not at
+// all.
 #ifndef PITOT_LIB_CLI_FILES_H_
 #define PITOT_LIB_CLI_FILES_H_
 
@@ -11,6 +12,7 @@
 #include "pitot/extend/serializer.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/dump.h"
+#include "pitot/read/kineto.h"
 
 namespace pitot::cli {
 
@@ -18,9 +20,17 @@ namespace pitot::cli {
 // newest one's, which is said on stderr if there are others.
 std::string DumpPath(const std::string& path);
 
-// Reads a dump. kDone or kDamaged (what was lost is said on stderr) with the trace filled; else the exit code, said on
-// stderr with what to do next.
-int Load(const std::string& path, model::Trace* trace, DumpReport* report);
+// What a file turned out to be, and what the reader of its format found.
+struct LoadReport {
+  bool is_kineto = false;  // JSON of PyTorch's profiler; else a dump
+  DumpReport dump;
+  KinetoReport kineto;
+  bool IsComplete() const { return is_kineto ? kineto.complete && kineto.events_bad == 0 : dump.complete; }
+};
+
+// Reads a trace, whichever format the file's first bytes are of. kDone or kDamaged (what was lost is said on stderr)
+// with the trace filled; else the exit code, said on stderr with what to do next.
+int Load(const std::string& path, model::Trace* trace, LoadReport* report);
 
 // Writes `trace` to `path` through a new file beside it, mode 0600; "-" is stdout. Returns kDone or, with a message,
 // kNotWritten. `bytes` becomes the size.

@@ -158,18 +158,25 @@ void AddLosses(const Trace& trace, Lines* lines) {
   }
 }
 
-std::string Text(const std::string& path, const Trace& trace, const DumpReport& report) {
+// "1.0", "Kineto JSON, gzip".
+std::string FormatName(const LoadReport& report) {
+  if (report.is_kineto) return report.kineto.is_gzip ? "Kineto JSON, gzip" : "Kineto JSON";
+  return absl::StrFormat("%d.%d", report.dump.version_major, report.dump.version_minor);
+}
+
+std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
   Lines lines;
-  lines.Add(0, "dump       " + path);
-  lines.Add(0, absl::StrFormat("format     %d.%d, %s", report.version_major, report.version_minor,
-                               report.complete ? "complete" : "damaged: what was whole is shown"));
+  lines.Add(0, (report.is_kineto ? "trace      " : "dump       ") + path);
+  lines.Add(0, "format     " + FormatName(report) +
+                   (report.IsComplete() ? ", complete" : ", damaged: what was whole is shown"));
   lines.Add(0, "process    " + Str(trace, trace.process_name) + absl::StrFormat(" (pid %d)", trace.pid));
   lines.Add(0, "taken      " + base::DateTime(Realtime(trace, trace.clock.monotonic_ns)));
   lines.Add(0, "span       " + Duration(trace.window_end_ns - trace.window_begin_ns) + ", " +
                    base::TimeOfDay(Realtime(trace, trace.window_begin_ns)) + " to " +
                    base::TimeOfDay(Realtime(trace, trace.window_end_ns)));
-  lines.Add(0, std::string("clock      ") + (trace.clock.cycle_counter ? "cycle counter" : "operating system") +
-                   ", converted within " + Duration(trace.clock.pair_width_ns));
+  if (!report.is_kineto)
+    lines.Add(0, std::string("clock      ") + (trace.clock.cycle_counter ? "cycle counter" : "operating system") +
+                     ", converted within " + Duration(trace.clock.pair_width_ns));
   lines.Add(0, "holds      " + Count(trace.events.size()) + " events, " + Count(trace.requests.size()) + " requests, " +
                    Count(trace.batches.size()) + " batches, " + Count(trace.handoffs.size()) + " handoffs, " +
                    Count(trace.sites.size()) + " sites");
@@ -199,13 +206,29 @@ std::string Text(const std::string& path, const Trace& trace, const DumpReport& 
 
 double Ms(int64_t ns) { return static_cast<double>(ns) * 1e-6; }
 
-std::string Json(const std::string& path, const Trace& trace, const DumpReport& report) {
+std::string Json(const std::string& path, const Trace& trace, const LoadReport& report) {
   ordered_json info;
   info["file"] = path;
-  info["version"] = absl::StrFormat("%d.%d", report.version_major, report.version_minor);
-  info["complete"] = report.complete;
-  info["chunks"] = {{"read", report.chunks}, {"bad", report.chunks_bad}, {"unknown", report.chunks_unknown}};
-  info["bytes_skipped"] = report.bytes_skipped;
+  info["format"] = report.is_kineto ? "kineto" : "dump";
+  info["version"] = report.is_kineto ? ordered_json() : ordered_json(FormatName(report));
+  info["complete"] = report.IsComplete();
+  if (report.is_kineto) {
+    const KinetoReport& kineto = report.kineto;
+    info["json"] = {{"bytes", kineto.bytes},
+                    {"events", kineto.events},
+                    {"unused", kineto.events_unused},
+                    {"bad", kineto.events_bad},
+                    {"not_text", kineto.events_not_text},
+                    {"times_out_of_range", kineto.times_out_of_range},
+                    {"durations_negative", kineto.durations_negative},
+                    {"correlations_shared", kineto.correlations_shared},
+                    {"gpu_unlinked", kineto.gpu_unlinked},
+                    {"names_unused", kineto.names_unused}};
+  } else {
+    const DumpReport& dump = report.dump;
+    info["chunks"] = {{"read", dump.chunks}, {"bad", dump.chunks_bad}, {"unknown", dump.chunks_unknown}};
+    info["bytes_skipped"] = dump.bytes_skipped;
+  }
   info["process"] = {{"name", Str(trace, trace.process_name)}, {"pid", trace.pid}};
   info["window"] = {{"begin_ns", trace.window_begin_ns},
                     {"end_ns", trace.window_end_ns},
@@ -286,7 +309,7 @@ std::string Json(const std::string& path, const Trace& trace, const DumpReport& 
 
 int Info(const InfoOptions& options) {
   Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   Print(options.json ? Json(options.input, trace, report) : Text(options.input, trace, report));

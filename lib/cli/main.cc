@@ -17,7 +17,7 @@ constexpr const char* kFooter = R"(Exit codes:
   2  wrong usage
   3  the file is missing or cannot be read
   4  the file is damaged: what was whole was read and answered
-  5  the file is no dump, holds nothing whole, or is of an unknown version
+  5  the file is no dump or trace, holds nothing whole, or is of an unknown version
   6  the output could not be written)";
 
 }  // namespace
@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
     app.footer(kFooter);
     AddInfo(app, exit_code);
     AddRequests(app, exit_code);
+    AddAnalyze(app, exit_code);
     AddTop(app, exit_code);
     AddReport(app, exit_code);
     AddConvert(app, exit_code);

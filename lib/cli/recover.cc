@@ -18,15 +18,19 @@ struct RecoverOptions {
 
 int Recover(const RecoverOptions& options) {
   model::Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 
   const std::string output = options.output.empty() ? WithExtension(options.input, ".recovered.pitot") : options.output;
   if (!AreDifferentFiles(options.input, output)) return kUsage;
   if (loaded == kDamaged) {
-    const std::string said = absl::StrFormat("from a damaged dump: %d chunks kept, %d bad, %d bytes skipped",
-                                             report.chunks, report.chunks_bad, report.bytes_skipped);
+    const DumpReport& dump = report.dump;
+    const std::string said =
+        report.is_kineto ? absl::StrFormat("from damaged JSON: %d events kept, %d bad",
+                                           report.kineto.events - report.kineto.events_bad, report.kineto.events_bad)
+                         : absl::StrFormat("from a damaged dump: %d chunks kept, %d bad, %d bytes skipped", dump.chunks,
+                                           dump.chunks_bad, dump.bytes_skipped);
     trace.attributes.push_back({trace.strings.Add("recovered"), trace.strings.Add(said)});
   }
   const std::unique_ptr<Serializer> serializer = MakeDumpSerializer();

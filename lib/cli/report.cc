@@ -17,7 +17,7 @@ struct ReportOptions {
 
 int Report(const ReportOptions& options) {
   model::Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (!AreDifferentFiles(options.input, options.output)) return kUsage;

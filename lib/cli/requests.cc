@@ -245,7 +245,7 @@ std::string Json(const Trace& trace, const Rows& selected, size_t shown) {
 
 int Requests(const RequestsOptions& options) {
   Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 

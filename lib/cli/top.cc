@@ -306,7 +306,7 @@ int Top(const TopArguments& arguments) {
     return kUsage;
   }
   Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
 

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What it costs to read a trace of PyTorch's profiler, to index it, and to run the whole catalogue of analyzers.
+#include <string>
+
+#include "base/columns.h"
+#include "benchmarks/rounds.h"
+#include "pitot/analyze/analyze.h"
+#include "pitot/model/indexes.h"
+#include "pitot/read/kineto.h"
+
+namespace pitot::benchmarks {
+namespace {
+
+constexpr uint64_t kRows = 1'000'000;
+
+// `rows` events as Kineto writes them: an operator that calls another, a launch, its kernel and the arrow's two ends
+// count for six, with a step around every thousand operators.
+std::string MakeJson(uint64_t rows) {
+  std::string json =
+      "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0, \"name\": \"GPU\", \"numSms\": 132}],\n"
+      "\"traceEvents\": [\n";
+  const uint64_t launches = rows / 6;
+  for (uint64_t i = 0; i < launches; ++i) {
+    const double us = 1e6 + 20.125 * static_cast<double>(i);
+    const auto id = static_cast<unsigned long long>(i + 1);
+    if (i % 1000 == 0)
+      json +=
+          base::Format(R"({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#%llu", "pid": 10, "tid": 10, )"
+                       R"("ts": %.3f, "dur": 20125.000, "args": {"External id": %llu}},)"
+                       "\n",
+                       id, us, id);
+    for (const char* const name : {"aten::conv2d", "aten::cudnn_convolution"})
+      json += base::Format(R"({"ph": "X", "cat": "cpu_op", "name": "%s", "pid": 10, "tid": 10, "ts": %.3f, )"
+                           R"("dur": 18.001, "args": {"External id": %llu, "Record function id": 0, )"
+                           R"("Input Dims": [[8, 64, 56, 56], [64, 64, 3, 3], []], "Ev Idx": %llu}},)"
+                           "\n",
+                           name, us, id, id);
+    json +=
+        base::Format(R"({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 10, "tid": 10, )"
+                     R"("ts": %.3f, "dur": 5.250, "args": {"External id": %llu, "cbid": 211, "correlation": %llu}},)"
+                     "\n"
+                     R"({"ph": "s", "id": %llu, "pid": 10, "tid": 10, "ts": %.3f, "cat": "ac2g", "name": "ac2g"},)"
+                     "\n",
+                     us + 3, id, id, id, us + 3);
+    json += base::Format(
+        R"({"ph": "X", "cat": "kernel", "name": "void cutlass::Kernel<cutlass_80_tensorop_s1688gemm_%llu>")"
+        R"(, "pid": 0, "tid": 7, "ts": %.3f, "dur": %llu.125, "args": {"External id": %llu, "queued": 0, )"
+        R"("device": 0, "context": 1, "stream": 7, "correlation": %llu, "registers per thread": 90, )"
+        R"("shared memory": 49152, "blocks per SM": 0.5925926, "grid": [%llu, 1, 1], "block": [128, 1, 1], )"
+        R"("est. achieved occupancy %%": 19}},)"
+        "\n",
+        id % 40, us + 6, 5 + id % 14, id, id, 1 + id % 500);
+    json += base::Format(R"({"ph": "f", "id": %llu, "pid": 0, "tid": 7, "ts": %.3f, "cat": "ac2g", "name": "ac2g", )"
+                         R"("bp": "e"},)"
+                         "\n",
+                         id, us + 6);
+  }
+  json += "{}]}";
+  return json;
+}
+
+// What is read of `rows` events, once.
+const model::Trace& TraceOf(uint64_t rows) {
+  static const model::Trace read = [rows] {
+    const std::string json = MakeJson(rows);
+    model::Trace trace;
+    KinetoReport report;
+    ParseKineto(json.data(), json.size(), &trace, &report);
+    return trace;
+  }();
+  return read;
+}
+
+void ReadJson(benchmark::State& state, Rounds& rounds) {
+  const std::string json = MakeJson(Scaled(2 * kRows));
+  for (auto _ : state) {
+    model::Trace trace;
+    KinetoReport report;
+    const double begin_ns = ThreadCpuNs();
+    if (!ParseKineto(json.data(), json.size(), &trace, &report).ok())
+      return state.SkipWithError("the trace was not read");
+    const model::Indexes indexes(trace);
+    const double ns = ThreadCpuNs() - begin_ns;
+    rounds.Add(ns / static_cast<double>(json.size()), ns * 1e-9);  // ns a byte are s a GB
+  }
+}
+
+// Rows of events, calls and GPU, in ms a million.
+double PerMillion(const model::Trace& trace, double ns) {
+  const double rows = static_cast<double>(trace.events.size()) + trace.calls.size() + trace.gpu.size();
+  return ns * 1e-6 * static_cast<double>(kRows) / rows;
+}
+
+void Index(benchmark::State& state, Rounds& rounds) {
+  const model::Trace& trace = TraceOf(Scaled(2 * kRows));
+  for (auto _ : state) {
+    const double begin_ns = ThreadCpuNs();
+    const model::Indexes indexes(trace);
+    const double ns = ThreadCpuNs() - begin_ns;
+    rounds.Add(PerMillion(trace, ns), ns * 1e-9);
+  }
+}
+
+void RunCatalogue(benchmark::State& state, Rounds& rounds) {
+  const model::Trace& trace = TraceOf(Scaled(2 * kRows));
+  for (auto _ : state) {
+    const double begin_ns = ThreadCpuNs();
+    analyze::AnalysisReport report;
+    if (!Analyze(trace, analyze::MakeCatalogue(), {}, &report).ok())
+      return state.SkipWithError("the trace was not analyzed");
+    const double ns = ThreadCpuNs() - begin_ns;
+    rounds.Add(PerMillion(trace, ns), ns * 1e-9);
+  }
+}
+
+void RegisterAll() {
+  Register("analyze/read_json_per_gb", 5, ReadJson, "s", 10);
+  Register("analyze/indexes_per_million_rows", 11, Index, "ms", 500);
+  Register("analyze/catalogue_per_million_rows", 11, RunCatalogue, "ms", 2000);
+}
+
+}  // namespace
+}  // namespace pitot::benchmarks
+
+int main(int argc, char** argv) { return pitot::benchmarks::Run(argc, argv, pitot::benchmarks::RegisterAll); }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What kind of work something is, and when each kind went on.
+#ifndef PITOT_MODEL_CLASSES_H_
+#define PITOT_MODEL_CLASSES_H_
+
+#include <stdint.h>
+
+#include <string_view>
+#include <vector>
+
+#include "pitot/export.h"
+#include "pitot/model/index.h"
+#include "pitot/model/intervals.h"
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace model {
+
+// Of what a GPU did, in the order in which a moment counts for them.
+enum class GpuClass : uint8_t { kCompute = 0, kCommunication = 1, kMemcpy = 2, kMemset = 3 };
+inline constexpr uint32_t kGpuClasses = 4;
+PITOT_EXPORT const char* GpuClassName(GpuClass of);  // "communication"
+
+// Of what threads did, in the same order. A moment may be of several: an operator holds the call that waits in it.
+enum class HostClass : uint8_t {
+  kSynchronization = 0,  // calls that wait for a GPU
+  kAllocation = 1,       // calls that allocate or free memory of devices, or pin it
+  kApi = 2,              // other calls of the CUDA or HIP API
+  kLoader = 3,           // waiting for the next batch of data: PyTorch's DataLoader
+  kOperator = 4,         // a framework's operators
+  kScope = 5,            // scopes, but what frames a step or runs in it as Python
+};
+inline constexpr uint32_t kHostClasses = 6;
+PITOT_EXPORT const char* HostClassName(HostClass of);  // "synchronization"
+
+// By names, whichever vendor's: nccl, rccl, hccl.
+PITOT_EXPORT bool IsCommunicationKernel(std::string_view name);
+PITOT_EXPORT bool IsSynchronization(std::string_view call);  // "cudaStreamSynchronize", "hipEventSynchronize"
+PITOT_EXPORT bool IsAllocation(std::string_view call);       // "cudaMalloc", "cudaFreeHost", "cuMemAlloc_v2"
+PITOT_EXPORT bool IsLoader(std::string_view scope);          // "enumerate(DataLoader)#...__next__"
+PITOT_EXPORT bool IsProfilerStep(std::string_view scope);    // "ProfilerStep#7": a step of a PyTorch trace
+// Kernels and graphs are compute or communication. Not of spans.
+PITOT_EXPORT GpuClass GpuClassOf(const Trace& trace, uint32_t gpu_row);
+
+// Interval sets (I4): when each class went on, as sets.
+class PITOT_EXPORT IntervalSets {
+ public:
+  // O(n log n). The trace must outlive nothing.
+  explicit IntervalSets(const Trace& trace);
+  // On a device; kNone: on streams whose device is unknown. Spans are left out: they have gaps of their own.
+  const Intervals& Gpu(uint32_t device, GpuClass of) const {
+    return gpu_[(device == kNone ? devices_ : device) * kGpuClasses + static_cast<uint32_t>(of)];
+  }
+  // On any thread.
+  const Intervals& Host(HostClass of) const { return host_[static_cast<uint32_t>(of)]; }
+
+ private:
+  uint32_t devices_;
+  std::vector<Intervals> gpu_, host_;
+};
+
+// The host's sets of one thread, by class; of `thread` kNone the calls whose thread is unknown. O(n log n) of its rows.
+PITOT_EXPORT std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread);
+
+// Ends (I5): what GPUs did by when it ended, to say what someone waited for. Spans are left out.
+class PITOT_EXPORT GpuEnds {
+ public:
+  // O(n log n). The trace must outlive this.
+  explicit GpuEnds(const Trace& trace);
+  // Rows of `gpu` that ended after `after_ns` and not after `until_ns`, in the order of their ends. O(log n).
+  RowRange Between(int64_t after_ns, int64_t until_ns) const;
+
+ private:
+  const Trace& trace_;
+  std::vector<uint32_t> rows_;
+};
+
+}  // namespace model
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_MODEL_CLASSES_H_

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/analyze.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <new>
+#include <string_view>
+
+#include "base/columns.h"
+#include "base/message.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+constexpr uint32_t kMostEvidence = 16;
+constexpr size_t kMostMeasures = 100000, kMostFindings = 1000;
+
+int64_t CpuNs() {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * int64_t{1000000000} + now.tv_nsec;
+}
+
+std::string Text(const char* text) { return text == nullptr ? "" : text; }
+
+class Running final : public Analysis {
+ public:
+  Running(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options,
+          const AnalyzerInfo& info, double quality, AnalyzerReport* report)
+      : trace_(trace),
+        indexes_(indexes),
+        options_(options),
+        info_(info),
+        quality_(quality),
+        begin_ns_(CpuNs()),
+        report_(*report) {}
+
+  const model::Trace& trace() const noexcept override { return trace_; }
+  const model::Indexes& indexes() const noexcept override { return indexes_; }
+  Compat compat() const noexcept override { return options_.compat; }
+  Threshold threshold(const char* name) const noexcept override {
+    Threshold threshold = {name, NAN, "", "unknown"};
+    for (uint32_t i = 0; i < info_.threshold_count; ++i) {
+      if (std::string_view(info_.thresholds[i].name) == name) threshold = info_.thresholds[i];
+    }
+    for (const ThresholdSetting& setting : options_.thresholds) {
+      const std::string_view wanted = setting.name, mine = info_.name;
+      if (wanted.size() == mine.size() + 1 + std::string_view(name).size() && wanted.substr(0, mine.size()) == mine &&
+          wanted.substr(mine.size() + 1) == name) {
+        threshold.value = setting.value;
+        threshold.source = "config";
+      }
+    }
+    return threshold;
+  }
+  void Add(const Measure& measure) override {
+    if (report_.measures.size() >= kMostMeasures) return;
+    report_.measures.push_back({Text(measure.name), Text(measure.subject), Text(measure.unit), measure.value});
+  }
+  void Add(const Finding& finding) override {
+    if (report_.findings.size() >= kMostFindings) return;
+    FindingRow row;
+    row.code = Text(finding.code);
+    row.subject = Text(finding.subject);
+    row.metric = Text(finding.metric);
+    row.summary = Text(finding.summary);
+    row.recommendation = Text(finding.recommendation);
+    row.severity = finding.severity;
+    row.confidence = std::clamp(finding.confidence, 0.0, 1.0) * quality_;
+    row.value = finding.value;
+    row.is_undetermined = finding.is_undetermined;
+    row.cost_ns = finding.cost_ns;
+    row.threshold = {Text(finding.threshold.name), Text(finding.threshold.unit), Text(finding.threshold.source),
+                     finding.threshold.value};
+    for (uint32_t i = 0; i < std::min(finding.evidence_count, kMostEvidence); ++i) {
+      const Evidence& evidence = finding.evidence[i];
+      row.evidence.push_back(
+          {evidence.table, evidence.first_row, evidence.rows, evidence.begin_ns, evidence.end_ns, Text(evidence.note)});
+    }
+    report_.findings.push_back(std::move(row));
+  }
+  bool IsOver() noexcept override { return SpentNs() > options_.budget_ns; }
+  int64_t SpentNs() const { return CpuNs() - begin_ns_; }
+
+ private:
+  const model::Trace& trace_;
+  const model::Indexes& indexes_;
+  const AnalyzeOptions& options_;
+  const AnalyzerInfo& info_;
+  const double quality_;
+  const int64_t begin_ns_;
+  AnalyzerReport& report_;
+};
+
+void RunOne(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options, double quality,
+            Analyzer* analyzer, AnalyzerReport* report) {
+  const AnalyzerInfo info = analyzer->Info();
+  report->name = Text(info.name);
+  report->title = Text(info.title);
+  Running running(trace, indexes, options, info, quality, report);
+  try {
+    report->status = analyzer->Run(running);
+  } catch (const std::bad_alloc&) {
+    report->status = Status(StatusCode::kResourceExhausted, "no memory");
+  } catch (const std::exception& error) {
+    report->status = base::Error(StatusCode::kInternal, "it threw: %s", error.what());
+  } catch (...) {
+    report->status = Status(StatusCode::kInternal, "it threw");
+  }
+  report->cpu_ns = running.SpentNs();
+  if (report->status.ok() && report->cpu_ns > options.budget_ns)
+    report->status = base::Error(StatusCode::kResourceExhausted, "cut off: it took %s of CPU time and had %s",
+                                 base::Duration(report->cpu_ns).c_str(), base::Duration(options.budget_ns).c_str());
+  if (!report->status.ok()) {
+    report->measures.clear();
+    report->findings.clear();
+  }
+  std::stable_sort(report->findings.begin(), report->findings.end(), [](const FindingRow& a, const FindingRow& b) {
+    return a.severity != b.severity ? a.severity > b.severity : a.cost_ns > b.cost_ns;
+  });
+}
+
+// The share of the window in which nothing was lost, at least a half.
+double QualityOf(const model::Trace& trace) {
+  std::vector<model::Interval> lost;
+  const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
+  const auto add = [&](int64_t from_ns, int64_t to_ns) {
+    lost.push_back({std::clamp(from_ns, begin_ns, end_ns), std::clamp(to_ns, begin_ns, end_ns)});
+  };
+  for (const model::LossRow& loss : trace.losses) {
+    if (loss.reason == model::LossReason::kDamaged) return 0.5;
+    add(loss.begin_ns, loss.end_ns);
+  }
+  for (const model::GpuLossRow& loss : trace.gpu_losses) add(loss.begin_ns, loss.end_ns);
+  if (begin_ns == end_ns) return 1;
+  const double share = static_cast<double>(TotalNs(Union(lost))) / static_cast<double>(end_ns - begin_ns);
+  return std::max(0.5, 1 - share);
+}
+
+bool IsNamed(const std::vector<std::string>& names, const char* name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+Status Check(const std::vector<std::unique_ptr<Analyzer>>& analyzers, const AnalyzeOptions& options) {
+  std::vector<std::string> names, thresholds;
+  for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
+    const AnalyzerInfo info = analyzer->Info();
+    names.emplace_back(info.name);
+    for (uint32_t i = 0; i < info.threshold_count; ++i)
+      thresholds.push_back(names.back() + "." + info.thresholds[i].name);
+  }
+  for (const std::string& name : options.only) {
+    if (!IsNamed(names, name.c_str()))
+      return base::Error(StatusCode::kInvalidArgument, "only: there is no analyzer %s", name.c_str());
+  }
+  for (const ThresholdSetting& setting : options.thresholds) {
+    if (!IsNamed(thresholds, setting.name.c_str()))
+      return base::Error(StatusCode::kInvalidArgument, "thresholds: there is no %s", setting.name.c_str());
+  }
+  return Status();
+}
+
+}  // namespace
+
+const MeasureRow* AnalysisReport::Find(const std::string& analyzer, const std::string& measure,
+                                       const std::string& subject) const {
+  for (const AnalyzerReport& report : analyzers) {
+    if (report.name != analyzer) continue;
+    for (const MeasureRow& row : report.measures) {
+      if (row.name == measure && (subject.empty() || row.subject == subject)) return &row;
+    }
+  }
+  return nullptr;
+}
+
+Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Analyzer>>& analyzers,
+               const AnalyzeOptions& options, AnalysisReport* report) noexcept {
+  try {
+    *report = AnalysisReport();
+    if (Status status = Check(analyzers, options); !status.ok()) return status;
+    report->window_ns = trace.window_end_ns - trace.window_begin_ns;
+    const int64_t begin_ns = CpuNs();
+    const model::Indexes indexes(trace);
+    report->index_cpu_ns = CpuNs() - begin_ns;
+    const double quality = QualityOf(trace);
+    for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
+      if (!options.only.empty() && !IsNamed(options.only, analyzer->Info().name)) continue;
+      report->analyzers.emplace_back();
+      RunOne(trace, indexes, options, quality, analyzer.get(), &report->analyzers.back());
+    }
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to analyze the trace");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "the trace could not be analyzed");
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A07: do copies block who makes them? Asynchronous calls of pageable memory do, and calls that wait by design.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/copies.h"
+#include "analyze/evidence.h"
+#include "analyze/host_work.h"
+#include "analyze/subjects.h"
+#include "pitot/model/indexes.h"
+
+namespace pitot::catalogue {
+namespace {
+
+using model::Interval;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"blocked_share", 0.01, "1", "pitot"}, {"small_upload", 65536, "bytes", "Nsight Systems"},  // those do not block
+};
+
+// What copies of one kind cost the threads that made them.
+struct Blocked {
+  explicit Blocked(const char* note) : longest(EvidenceTable::kCalls, note) {}
+  // Of `call` from `from_ns` on.
+  void Show(const Trace& trace, uint32_t call, int64_t from_ns) {
+    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = top::CallEnd(trace, call);
+    const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
+    ++copies;
+    Accumulate(&blocked_ns, time.end_ns - time.begin_ns);
+    longest.Show(call, time);
+  }
+  uint64_t copies = 0;
+  int64_t blocked_ns = 0;
+  Longest longest;
+};
+
+class CopyQuality final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return {"a07", "copies that block", kThresholds, sizeof kThresholds / sizeof *kThresholds};
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const double small_bytes = analysis.threshold("small_upload").value;
+    Blocked pageable("an asynchronous copy of pageable memory"), waiting("a copy that waits");
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      const uint32_t call = trace.gpu.call[row];
+      if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone) continue;
+      const bool is_asynchronous = trace.strings[trace.calls.name[call]].find("Async") != std::string_view::npos;
+      if (is_asynchronous) {
+        if (IsPageable(trace, row)) pageable.Show(trace, call, INT64_MIN);
+        continue;
+      }
+      const std::string_view direction = DirectionOf(trace, row);
+      if (direction == "DtoD" || (direction == "HtoD" && static_cast<double>(trace.gpu.bytes[row]) <= small_bytes))
+        continue;
+      // Until the copy began the call waited for what was before it, as a synchronisation does (a09).
+      waiting.Show(trace, call, trace.gpu.begin_ns[row]);
+    }
+    if (trace.gpu.size() == 0) return Status();
+    AddNumber(analysis, "pageable_copies", kAll, static_cast<double>(pageable.copies));
+    Add(analysis, "blocked_in_pageable_copies", kAll, pageable.blocked_ns);
+    AddNumber(analysis, "waiting_copies", kAll, static_cast<double>(waiting.copies));
+    Add(analysis, "blocked_in_waiting_copies", kAll, waiting.blocked_ns);
+    Judge(analysis, pageable, "a07.pageable", " asynchronous copies of pageable memory were none: their calls took ",
+          "copy from pinned memory (pin_memory, cudaHostAlloc): only then does the call return at once");
+    Judge(analysis, waiting, "a07.waiting", "copies by calls that wait for them: ",
+          "copy asynchronously (cudaMemcpyAsync, non_blocking) from pinned memory, on a stream of their own");
+    return Status();
+  }
+
+ private:
+  static void Judge(Analysis& analysis, const Blocked& blocked, const char* code, const char* what,
+                    const char* advice) {
+    const Trace& trace = analysis.trace();
+    const Threshold least = analysis.threshold("blocked_share");
+    const double share = Share(blocked.blocked_ns, trace.window_end_ns - trace.window_begin_ns);
+    if (blocked.copies == 0 || share < least.value) return;
+    const std::string summary =
+        what + base::Count(blocked.copies) + ", in which threads were for " + base::Duration(blocked.blocked_ns);
+    Finding finding;
+    finding.code = code;
+    finding.subject = kAll;
+    finding.severity = SeverityOf(share, 5 * least.value);
+    finding.confidence = 0.9;
+    finding.cost_ns = blocked.blocked_ns;
+    finding.metric = "in such calls / window";
+    finding.value = share;
+    finding.threshold = least;
+    finding.summary = summary.c_str();
+    finding.recommendation = advice;
+    blocked.longest.AddTo(&finding);
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeCopyQuality() { return std::make_unique<CopyQuality>(); }
+
+}  // namespace pitot::catalogue

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows that prove a finding best.
+#ifndef PITOT_LIB_ANALYZE_EVIDENCE_H_
+#define PITOT_LIB_ANALYZE_EVIDENCE_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "pitot/extend/analyzer.h"
+#include "pitot/model/intervals.h"
+
+namespace pitot::catalogue {
+
+// The few that take longest of those that were shown, longest first.
+class Longest {
+ public:
+  explicit Longest(EvidenceTable table, const char* note) : table_(table), note_(note) {}
+  void Show(uint32_t row, model::Interval time) {
+    if (rows_.size() == kMost && time.end_ns - time.begin_ns <= rows_.back().end_ns - rows_.back().begin_ns) return;
+    const auto at = std::find_if(rows_.begin(), rows_.end(), [&](const Evidence& other) {
+      return other.end_ns - other.begin_ns < time.end_ns - time.begin_ns;
+    });
+    rows_.insert(at, Evidence{table_, row, 1, time.begin_ns, time.end_ns, note_});
+    if (rows_.size() > kMost) rows_.pop_back();
+  }
+  void AddTo(Finding* finding) const {
+    finding->evidence = rows_.data();
+    finding->evidence_count = static_cast<uint32_t>(rows_.size());
+  }
+
+ private:
+  static constexpr size_t kMost = 5;
+  EvidenceTable table_;
+  const char* note_;
+  std::vector<Evidence> rows_;
+};
+
+}  // namespace pitot::catalogue
+
+#endif  // PITOT_LIB_ANALYZE_EVIDENCE_H_

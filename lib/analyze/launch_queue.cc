@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A11: is the host ahead of the GPU? On each stream, how much was launched and had not begun.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/numpy_sort.h"
+#include "analyze/peers.h"
+#include "analyze/subjects.h"
+#include "pitot/model/indexes.h"
+
+namespace pitot::catalogue {
+namespace {
+
+using model::kNone;
+using model::Trace;
+
+// HTA takes 1,024 for full; what was seen at most in its traces is 1,022.
+constexpr Threshold kThresholds[] = {
+    {"full_length", 1000, "1", "HTA, as seen"},
+    {"full_share", 0.01, "1", "pitot"},
+    {"empty_share", 0.5, "1", "pitot"},
+};
+
+struct Change {
+  int64_t at_ns;
+  int by;
+};
+struct Queue {
+  double mean_of_changes = 0;  // HTA's mean: over moments at which it changed, however far apart
+  int64_t most = 0;
+  uint64_t changes = 0;
+  double mean = 0;  // over time
+  int64_t empty_ns = 0, full_ns = 0, extent_ns = 0;
+  int64_t full_at_ns = 0;
+};
+
+// Of changes in their order.
+Queue Follow(const std::vector<Change>& changes, double full_length) {
+  Queue queue;
+  int64_t length = 0;
+  double sum = 0, area = 0;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (i > 0) {
+      const int64_t ns = changes[i].at_ns - changes[i - 1].at_ns;
+      area += static_cast<double>(length) * static_cast<double>(ns);
+      if (length <= 0) queue.empty_ns += ns;
+      if (static_cast<double>(length) >= full_length) {
+        if (queue.full_ns == 0) queue.full_at_ns = changes[i - 1].at_ns;
+        queue.full_ns += ns;
+      }
+    }
+    length += changes[i].by;
+    queue.most = std::max(queue.most, length);
+    sum += static_cast<double>(length);
+  }
+  queue.changes = changes.size();
+  if (changes.empty()) return queue;
+  queue.extent_ns = changes.back().at_ns - changes.front().at_ns;
+  queue.mean_of_changes = sum / static_cast<double>(changes.size());
+  queue.mean = queue.extent_ns == 0 ? 0 : area / static_cast<double>(queue.extent_ns);
+  return queue;
+}
+
+using Streams = std::map<uint32_t, std::vector<Change>>;
+
+Streams Changes(const Trace& trace) {
+  Streams streams;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const uint32_t call = trace.gpu.call[row];
+    if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
+    const int64_t launched_ns = trace.calls.begin_ns[call];
+    std::vector<Change>& changes = streams[trace.gpu.stream[row]];
+    changes.push_back({launched_ns, 1});
+    changes.push_back({std::max(trace.gpu.begin_ns[row], launched_ns), -1});
+  }
+  // Launches come before what begins at the same moment.
+  for (auto& [stream, changes] : streams) {
+    std::sort(changes.begin(), changes.end(),
+              [](const Change& a, const Change& b) { return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.by > b.by; });
+  }
+  return streams;
+}
+
+// HTA sorts what launches, followed by what begins, by whole us, with a sort that is not stable.
+Streams HtaChanges(const Trace& trace) {
+  struct Row {
+    uint32_t stream;
+    int64_t exact_ns, us;
+    int by;
+  };
+  std::vector<Row> rows, begun;
+  for (const peers::HtaRow& row : peers::HtaRows(trace)) {
+    const uint32_t call = row.gpu_row == kNone ? kNone : trace.gpu.call[row.gpu_row];
+    if (call == kNone || !peers::HtaLaunches(trace.strings[trace.calls.name[call]])) continue;
+    const uint32_t stream = trace.gpu.stream[row.gpu_row];
+    const int64_t launched_ns = trace.calls.begin_ns[call];
+    rows.push_back({stream, launched_ns, peers::ToHta(launched_ns, 0).begin_us, 1});
+    begun.push_back({stream, trace.gpu.begin_ns[row.gpu_row], row.time.begin_us, -1});
+  }
+  // The order of the file, or close to it: by time.
+  const auto is_before = [](const Row& a, const Row& b) { return a.exact_ns < b.exact_ns; };
+  std::stable_sort(rows.begin(), rows.end(), is_before);
+  std::stable_sort(begun.begin(), begun.end(), is_before);
+  rows.insert(rows.end(), begun.begin(), begun.end());
+  std::vector<int64_t> times;
+  for (const Row& row : rows) times.push_back(row.us);
+  Streams streams;
+  for (const uint32_t i : peers::NumpyArgsort(times))
+    streams[rows[i].stream].push_back({rows[i].us * 1000, rows[i].by});
+  return streams;
+}
+
+class LaunchQueue final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return {"a11", "launch queue", kThresholds, sizeof kThresholds / sizeof *kThresholds};
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const bool is_hta = analysis.compat() == Compat::kHta;
+    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(trace);
+    for (const auto& [stream, changes] : streams) {
+      const Queue queue = Follow(changes, analysis.threshold("full_length").value);
+      const std::string subject =
+          is_hta ? "stream " + std::to_string(trace.streams[stream].stream) : StreamName(trace, stream);
+      AddNumber(analysis, "changes", subject, static_cast<double>(queue.changes));
+      AddNumber(analysis, "most", subject, static_cast<double>(queue.most));
+      AddNumber(analysis, "mean_of_changes", subject, queue.mean_of_changes);
+      if (is_hta) continue;
+      AddNumber(analysis, "mean", subject, queue.mean);
+      Add(analysis, "empty", subject, queue.empty_ns);
+      Add(analysis, "full", subject, queue.full_ns);
+      Judge(analysis, subject, queue);
+      if (analysis.IsOver()) break;
+    }
+    return Status();
+  }
+
+ private:
+  static void Judge(Analysis& analysis, const std::string& subject, const Queue& queue) {
+    const Threshold full = analysis.threshold("full_share"), empty = analysis.threshold("empty_share");
+    const double full_share = Share(queue.full_ns, queue.extent_ns);
+    const double empty_share = Share(queue.empty_ns, queue.extent_ns);
+    Finding finding;
+    finding.subject = subject.c_str();
+    if (full_share > full.value) {
+      Evidence since;
+      since.begin_ns = queue.full_at_ns;
+      since.end_ns = queue.full_at_ns + queue.full_ns;
+      since.note = "full from here on, for so long in all";
+      const std::string summary = "its launch queue was full for " + Percent(full_share) +
+                                  " of the time: calls that launch waited for the GPU and look slow for it";
+      finding.code = "a11.queue_full";
+      finding.severity = Severity::kInfo;
+      finding.confidence = 0.9;
+      finding.cost_ns = queue.full_ns;
+      finding.metric = "time full / time";
+      finding.value = full_share;
+      finding.threshold = full;
+      finding.summary = summary.c_str();
+      finding.recommendation = "the GPU is the bottleneck: make its work shorter, not the launches";
+      finding.evidence = &since;
+      finding.evidence_count = 1;
+      return analysis.Add(finding);
+    }
+    if (empty_share <= empty.value) return;
+    const std::string summary =
+        "nothing waited to run for " + Percent(empty_share) + " of the time: the host was behind";
+    finding.code = "a11.queue_empty";
+    finding.severity = Severity::kInfo;
+    finding.confidence = 0.8;
+    finding.cost_ns = queue.empty_ns;
+    finding.metric = "time empty / time";
+    finding.value = empty_share;
+    finding.threshold = empty;
+    finding.summary = summary.c_str();
+    finding.recommendation = "the host is the bottleneck: see a04 for what it did meanwhile";
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeLaunchQueue() { return std::make_unique<LaunchQueue>(); }
+
+}  // namespace pitot::catalogue

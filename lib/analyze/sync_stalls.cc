@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A09: do waits for the GPU leave it idle? That a thread waits costs nothing while the GPU works. What costs is what
+// comes after: the GPU has ended what was waited for, the thread has yet to launch more. A thread that had not waited
+// would have launched it earlier by as long as it waited.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/evidence.h"
+#include "analyze/host_work.h"
+#include "analyze/subjects.h"
+#include "pitot/model/indexes.h"
+
+namespace pitot::catalogue {
+namespace {
+
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {{"stall_share", 0.05, "1", "community"}};
+
+constexpr int64_t kReturnNs = 5000;  // that the end of work may seem to be after the wait for it, by clocks
+constexpr uint32_t kMostLooked = 256;
+
+struct Stall {
+  uint32_t call;
+  Interval idle;  // from the end of what was waited for to the next work of the thread
+  int64_t most_ns;
+};
+
+class SyncStalls final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return {"a09", "waits that leave GPUs idle", kThresholds, sizeof kThresholds / sizeof *kThresholds};
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    uint64_t waits = 0;
+    int64_t waited_ns = 0;
+    std::vector<Stall> stalls;
+    FindWaits(analysis, &waits, &waited_ns, &stalls);
+    if (waits == 0) return Status();
+
+    std::vector<Interval> working;
+    for (const uint32_t device : DevicesAtWork(trace)) {
+      const Intervals busy = DeviceBusy(trace, device);
+      working.insert(working.end(), busy.begin(), busy.end());
+    }
+    const Intervals busy = Union(std::move(working));
+    std::vector<Interval> lost;
+    Longest longest(EvidenceTable::kCalls, "the GPU was idle after this wait");
+    for (const Stall& stall : stalls) {
+      if (analysis.IsOver()) return Status();
+      const auto within = [&](const Interval& i) { return i.end_ns <= stall.idle.begin_ns; };
+      int64_t left_ns = stall.most_ns, at_ns = stall.idle.begin_ns, stalled_ns = 0;
+      for (auto next = std::partition_point(busy.begin(), busy.end(), within); left_ns > 0; ++next) {
+        const int64_t until_ns = next == busy.end() ? stall.idle.end_ns : std::min(next->begin_ns, stall.idle.end_ns);
+        const int64_t ns = std::min(left_ns, until_ns - at_ns);
+        if (ns > 0) {
+          lost.push_back({at_ns, at_ns + ns});
+          left_ns -= ns;
+          stalled_ns += ns;
+        }
+        if (next == busy.end() || next->end_ns >= stall.idle.end_ns) break;
+        at_ns = std::max(at_ns, next->end_ns);
+      }
+      if (stalled_ns > 0) longest.Show(stall.call, {stall.idle.begin_ns, stall.idle.begin_ns + stalled_ns});
+    }
+    const int64_t stalled_ns = TotalNs(Union(std::move(lost)));
+    AddNumber(analysis, "waits", kAll, static_cast<double>(waits));
+    Add(analysis, "waited", kAll, waited_ns);
+    Add(analysis, "stalled", kAll, stalled_ns);
+    Judge(analysis, waits, waited_ns, stalled_ns, longest);
+    return Status();
+  }
+
+ private:
+  static void FindWaits(Analysis& analysis, uint64_t* waits, int64_t* waited_ns, std::vector<Stall>* stalls) {
+    const Trace& trace = analysis.trace();
+    const model::Indexes& indexes = analysis.indexes();
+    std::vector<int8_t> is_wait(trace.strings.size(), -1);
+    // Backwards, so that the thread's next work is known: the earliest of what its later calls launched.
+    int64_t next_ns = INT64_MAX;
+    for (uint32_t call = trace.calls.size(); call-- > 0;) {
+      if (call + 1 < trace.calls.size() && trace.calls.thread[call] != trace.calls.thread[call + 1])
+        next_ns = INT64_MAX;
+      for (const uint32_t row : indexes.launches.Gpu(call)) next_ns = std::min(next_ns, trace.gpu.begin_ns[row]);
+      int8_t& known = is_wait[trace.calls.name[call]];
+      if (known < 0) known = model::IsSynchronization(trace.strings[trace.calls.name[call]]);
+      if (known == 0) continue;
+      const Interval wait = {trace.calls.begin_ns[call], top::CallEnd(trace, call)};
+      ++*waits;
+      Accumulate(waited_ns, wait.end_ns - wait.begin_ns);
+      const int64_t released_ns = ReleasedAt(analysis, call, wait);
+      if (released_ns == kNothing || next_ns == INT64_MAX || next_ns <= released_ns) continue;
+      stalls->push_back({call, {released_ns, next_ns}, wait.end_ns - wait.begin_ns});
+    }
+  }
+
+  static constexpr int64_t kNothing = INT64_MIN;
+  // The end of the last that it can have waited for: of its stream, launched before it.
+  static int64_t ReleasedAt(Analysis& analysis, uint32_t call, Interval wait) {
+    const Trace& trace = analysis.trace();
+    const model::RowRange ended = analysis.indexes().ends.Between(wait.begin_ns, wait.end_ns + kReturnNs);
+    const uint32_t stream = trace.calls.stream[call];
+    uint32_t looked = 0;
+    for (const uint32_t* at = ended.end(); at != ended.begin() && looked < kMostLooked; ++looked) {
+      const uint32_t row = *--at;
+      const uint32_t cause = trace.gpu.call[row];
+      if (stream != kNone && trace.gpu.stream[row] != stream) continue;
+      if (cause != kNone && trace.calls.begin_ns[cause] > wait.begin_ns) continue;
+      return std::min(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], wait.end_ns);
+    }
+    return kNothing;
+  }
+
+  static void Judge(Analysis& analysis, uint64_t waits, int64_t waited_ns, int64_t stalled_ns, const Longest& longest) {
+    const Trace& trace = analysis.trace();
+    const Threshold least = analysis.threshold("stall_share");
+    const double share = Share(stalled_ns, trace.window_end_ns - trace.window_begin_ns);
+    if (share < least.value) return;
+    const std::string summary = "after " + base::Plural(waits, "wait") + " for GPUs, " + base::Duration(waited_ns) +
+                                " in all, none worked for " + base::Duration(stalled_ns) +
+                                " until the thread that had waited gave it more";
+    Finding finding;
+    finding.code = "a09.sync_stalls";
+    finding.subject = kAll;
+    finding.severity = SeverityOf(share, least.value);
+    finding.confidence = 0.8;
+    finding.cost_ns = stalled_ns;
+    finding.metric = "GPU idle after waits / window";
+    finding.value = share;
+    finding.threshold = least;
+    finding.summary = summary.c_str();
+    finding.recommendation =
+        "launch the next work before waiting for the last, or wait for an event of what is needed; values read back "
+        "every step (.item(), .cpu()) wait, too";
+    longest.AddTo(&finding);
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeSyncStalls() { return std::make_unique<SyncStalls>(); }
+
+}  // namespace pitot::catalogue

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What one thread did at each moment, by class.
+#ifndef PITOT_LIB_ANALYZE_THREAD_TIME_H_
+#define PITOT_LIB_ANALYZE_THREAD_TIME_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "pitot/model/classes.h"
+#include "pitot/model/sweep.h"
+#include "pitot/model/trace.h"
+
+namespace pitot::catalogue {
+
+// For each host class, when the thread was in it and in none before it: in calls rather than in the operators that make
+// them. O(n log n) of its rows.
+inline std::vector<model::Intervals> InnermostOf(const model::Trace& trace, uint32_t thread) {
+  const std::vector<model::Intervals> sets = HostSetsOf(trace, thread);
+  std::vector<const model::Intervals*> classes;
+  model::Interval extent = {INT64_MAX, INT64_MIN};
+  for (const model::Intervals& set : sets) {
+    classes.push_back(&set);
+    if (set.empty()) continue;
+    extent = {std::min(extent.begin_ns, set.front().begin_ns), std::max(extent.end_ns, set.back().end_ns)};
+  }
+  const std::vector<model::Slice> slices = Sweep(classes, extent);
+  std::vector<model::Intervals> innermost;
+  for (uint32_t k = 0; k < model::kHostClasses; ++k) innermost.push_back(ExposedTime(slices, k));
+  return innermost;
+}
+
+}  // namespace pitot::catalogue
+
+#endif  // PITOT_LIB_ANALYZE_THREAD_TIME_H_

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A03: is the GPU used? How long kernels ran, how many multiprocessors they could fill, how full those were.
+//
+// That a kernel ran says nothing of how much of the device it used (nvidia-smi's "utilization" is no more than that):
+// estimated efficiency and occupancy, from launch shapes alone, say more, and are upper bounds.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/peers.h"
+#include "analyze/subjects.h"
+#include "model/occupancy.h"
+#include "pitot/model/indexes.h"
+
+namespace pitot::catalogue {
+namespace {
+
+using model::GpuKind;
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"utilisation_low", 0.5, "1", "torch-tb-profiler"},
+    {"efficiency_low", 0.5, "1", "pitot"},
+};
+
+// What a kernel could fill, by its launch: blocks for each multiprocessor, and the share of its threads that they are.
+struct Fill {
+  double blocks_per_multiprocessor = 0;  // 0: not known
+  double occupancy = -1;                 // negative: not known
+};
+double Product(const uint32_t (&sizes)[3]) {
+  return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
+}
+Fill FillOf(const model::DeviceRow& device, const model::KernelShape& shape) {
+  Fill fill;
+  if (device.multiprocessors == 0) return fill;
+  const double threads = Product(shape.block);
+  fill.blocks_per_multiprocessor = Product(shape.grid) / device.multiprocessors;
+  const double percent = model::TheoreticalOccupancyPercent(device, shape);
+  if (percent == 0 || threads == 0) return fill;
+  // As Kineto's "est. achieved occupancy", in floats: as many blocks as there are, at most as many as fit.
+  const double warps = std::ceil(threads / 32);
+  const double most_warps = std::floor(static_cast<double>(device.threads_per_multiprocessor) / 32);
+  const double most_blocks = std::round(percent / 100 * most_warps / warps);
+  const auto blocks = static_cast<float>(std::min(fill.blocks_per_multiprocessor, most_blocks));
+  fill.occupancy =
+      std::min(1.0F, blocks * static_cast<float>(threads) / static_cast<float>(device.threads_per_multiprocessor));
+  return fill;
+}
+
+struct Kernel {
+  Interval time;
+  Fill fill;
+};
+
+// The mean over `whole_ns` of the multiprocessors' share that kernels which run at once could fill together.
+double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
+  struct Edge {
+    int64_t at_ns;
+    double change;
+  };
+  std::vector<Edge> edges;
+  for (const Kernel& kernel : kernels) {
+    if (kernel.fill.blocks_per_multiprocessor <= 0) continue;
+    edges.push_back({kernel.time.begin_ns, kernel.fill.blocks_per_multiprocessor});
+    edges.push_back({kernel.time.end_ns, -kernel.fill.blocks_per_multiprocessor});
+  }
+  std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at_ns < b.at_ns; });
+  double running = 0, filled_ns = 0;
+  size_t open = 0;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (open > 0) filled_ns += std::min(1.0, running) * static_cast<double>(edges[i].at_ns - edges[i - 1].at_ns);
+    open = edges[i].change > 0 ? open + 1 : open - 1;
+    running = open == 0 ? 0 : running + edges[i].change;  // what rounding left does not stay
+  }
+  return whole_ns == 0 ? 0 : filled_ns / static_cast<double>(whole_ns);
+}
+
+class Utilisation final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return {"a03", "is the GPU used", kThresholds, sizeof kThresholds / sizeof *kThresholds};
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    Interval window = {trace.window_begin_ns, trace.window_end_ns};
+    if (analysis.compat() == Compat::kTbPlugin) {
+      const Intervals steps = peers::TbSteps(trace, analysis.indexes().launches);
+      window = {steps.front().begin_ns, steps.back().end_ns};
+    }
+    for (const uint32_t device : DevicesAtWork(trace)) {
+      OfDevice(analysis, device, window);
+      if (analysis.IsOver()) break;
+    }
+    return Status();
+  }
+
+ private:
+  static void OfDevice(Analysis& analysis, uint32_t device, Interval window) {
+    const Trace& trace = analysis.trace();
+    const bool is_tb = analysis.compat() == Compat::kTbPlugin;
+    std::vector<Fill> fills;
+    for (const model::KernelShape& shape : trace.shapes)
+      fills.push_back(device == kNone ? Fill() : FillOf(trace.devices[device], shape));
+    std::vector<Kernel> kernels;
+    std::vector<Interval> times;
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.kind[row] != GpuKind::kKernel && trace.gpu.kind[row] != GpuKind::kGraph) continue;
+      if (trace.streams[trace.gpu.stream[row]].device != device) continue;
+      const int64_t begin_ns = std::clamp(trace.gpu.begin_ns[row], window.begin_ns, window.end_ns);
+      const int64_t end_ns =
+          std::clamp(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], window.begin_ns, window.end_ns);
+      if (begin_ns == end_ns) continue;
+      times.push_back({begin_ns, end_ns});
+      if (trace.gpu.shape[row] != kNone) kernels.push_back({times.back(), fills[trace.gpu.shape[row]]});
+    }
+    const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(Union(std::move(times)));
+    const std::string subject = GpuName(trace, device);
+    const double utilisation = Share(busy_ns, window_ns);
+    AddNumber(analysis, "utilisation", subject, utilisation);
+
+    double weighted = 0;
+    int64_t known_ns = 0;
+    bool has_fill = false;
+    for (const Kernel& kernel : kernels) {
+      has_fill |= kernel.fill.blocks_per_multiprocessor > 0;
+      if (kernel.fill.occupancy < 0) continue;
+      const int64_t ns = kernel.time.end_ns - kernel.time.begin_ns;
+      // Its files have whole percents.
+      const double occupancy = is_tb ? std::floor(kernel.fill.occupancy * 100 + 0.5) / 100 : kernel.fill.occupancy;
+      weighted += occupancy * static_cast<double>(ns);
+      Accumulate(&known_ns, ns);
+    }
+    const double efficiency = EfficiencyOf(kernels, window_ns);
+    if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);
+    if (known_ns > 0) AddNumber(analysis, "occupancy", subject, weighted / static_cast<double>(known_ns));
+    Judge(analysis, subject, utilisation, window_ns - busy_ns, has_fill, efficiency);
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, double utilisation, int64_t idle_ns, bool has_fill,
+                    double efficiency) {
+    const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
+    Finding finding;
+    finding.subject = subject.c_str();
+    finding.confidence = 0.95;
+    if (utilisation < low.value) {
+      const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
+      finding.code = "a03.utilisation_low";
+      finding.severity = utilisation < low.value / 2 ? Severity::kMedium : Severity::kLow;
+      finding.cost_ns = idle_ns;
+      finding.metric = "utilisation";
+      finding.value = utilisation;
+      finding.threshold = low;
+      finding.summary = summary.c_str();
+      finding.recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches";
+      return analysis.Add(finding);
+    }
+    // Of a device that is busy: are its kernels too small for it?
+    if (!has_fill || efficiency >= poor.value * utilisation) return;
+    const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
+                                Percent(efficiency) + " of the multiprocessors' time at most";
+    finding.code = "a03.efficiency_low";
+    finding.severity = Severity::kLow;
+    finding.metric = "efficiency";
+    finding.value = efficiency;
+    finding.threshold = poor;
+    finding.summary = summary.c_str();
+    finding.recommendation = "larger batches, or small kernels on several streams at once, fill the device";
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<Utilisation>(); }
+
+}  // namespace pitot::catalogue

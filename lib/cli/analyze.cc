@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/analyze.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "base/columns.h"
+#include "cli/command.h"
+#include "cli/files.h"
+
+namespace pitot::cli {
+namespace {
+
+using analyze::AnalysisReport;
+using analyze::AnalyzeOptions;
+using analyze::AnalyzerReport;
+using analyze::EvidenceRow;
+using analyze::FindingRow;
+using analyze::MeasureRow;
+using base::Lines;
+using base::PadLeft;
+using base::PadRight;
+using nlohmann::ordered_json;
+
+const std::map<std::string, Compat> kCompats = {{"pitot", Compat::kPitot},
+                                                {"hta", Compat::kHta},
+                                                {"tracelens", Compat::kTraceLens},
+                                                {"tbplugin", Compat::kTbPlugin}};
+
+struct AnalyzeArguments {
+  std::string input, compat = "pitot", only;
+  std::vector<std::string> settings;  // "a04.idle_share=0.2"
+  double budget_ms = 2000;
+  bool json = false;
+};
+
+const char* SeverityName(Severity severity) {
+  switch (severity) {
+    case Severity::kInfo:
+      return "info";
+    case Severity::kLow:
+      return "low";
+    case Severity::kMedium:
+      return "medium";
+    case Severity::kHigh:
+      return "high";
+  }
+  return "info";
+}
+
+std::string Value(double value, const std::string& unit) {
+  if (unit == "ns") return base::Duration(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
+  if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 9e18)));
+  return base::Format("%.6g", value) + (unit == "1" ? "" : " " + unit);
+}
+
+// A finding, and the analyzer that said it.
+struct Said {
+  const FindingRow* finding;
+  const AnalyzerReport* by;
+};
+std::vector<Said> FindingsOf(const AnalysisReport& report) {
+  std::vector<Said> findings;
+  for (const AnalyzerReport& analyzer : report.analyzers) {
+    for (const FindingRow& finding : analyzer.findings) findings.push_back({&finding, &analyzer});
+  }
+  std::stable_sort(findings.begin(), findings.end(), [](const Said& a, const Said& b) {
+    if (a.finding->severity != b.finding->severity) return a.finding->severity > b.finding->severity;
+    return a.finding->cost_ns > b.finding->cost_ns;
+  });
+  return findings;
+}
+
+void AddFinding(const FindingRow& finding, Lines* lines) {
+  lines->AddWrapped(0, PadRight(SeverityName(finding.severity), 7) + finding.code + "  ",
+                    finding.subject + ": " + finding.summary);
+  const std::string judged = finding.metric + " is " + Value(finding.value, finding.threshold.unit) + ", threshold " +
+                             Value(finding.threshold.value, finding.threshold.unit) + " (" + finding.threshold.source +
+                             ")";
+  lines->AddWrapped(7, "", judged);
+  std::string sure = base::Format("confidence %.2f", finding.confidence);
+  if (finding.is_undetermined) sure += ", undetermined: the trace does not tell the cause";
+  if (finding.cost_ns != 0) sure += "; costs " + base::Duration(finding.cost_ns) + " of the window";
+  lines->AddWrapped(7, "", sure);
+  lines->AddWrapped(7, "", "-> " + finding.recommendation);
+}
+
+std::string Text(const model::Trace& trace, const AnalysisReport& report) {
+  Lines lines;
+  const std::vector<Said> findings = FindingsOf(report);
+  lines.Add(0, absl::StrFormat("window %s, %d analyzers, %s", base::Duration(report.window_ns), report.analyzers.size(),
+                               base::Plural(findings.size(), "finding")));
+  for (const AnalyzerReport& analyzer : report.analyzers) {
+    if (!analyzer.status.ok())
+      lines.AddWrapped(0, analyzer.name + " (" + analyzer.title + ") did not answer: ", analyzer.status.message());
+  }
+  if (!trace.losses.empty() || !trace.gpu_losses.empty())
+    lines.AddWrapped(0, "",
+                     "some of the window was lost: confidences are lower for it, and what is missing is not counted");
+  for (const Said& said : findings) {
+    lines.Blank();
+    AddFinding(*said.finding, &lines);
+  }
+  for (const AnalyzerReport& analyzer : report.analyzers) {
+    if (analyzer.measures.empty()) continue;
+    lines.Blank();
+    lines.Add(0, analyzer.name + "  " + analyzer.title);
+    for (const MeasureRow& measure : analyzer.measures) {
+      lines.Add(3, PadRight(measure.subject, 24) + "  " + PadRight(measure.name, 28) +
+                       PadLeft(Value(measure.value, measure.unit), 16));
+    }
+  }
+  return lines.text();
+}
+
+ordered_json Json(const EvidenceRow& evidence) {
+  constexpr const char* kTables[] = {"window", "events", "calls", "gpu"};
+  return {{"table", kTables[static_cast<size_t>(evidence.table)]},
+          {"first_row", evidence.first_row},
+          {"rows", evidence.rows},
+          {"begin_ns", evidence.begin_ns},
+          {"end_ns", evidence.end_ns},
+          {"note", evidence.note}};
+}
+
+ordered_json Json(const FindingRow& finding) {
+  ordered_json evidence = ordered_json::array();
+  for (const EvidenceRow& row : finding.evidence) evidence.push_back(Json(row));
+  return {{"code", finding.code},
+          {"subject", finding.subject},
+          {"severity", SeverityName(finding.severity)},
+          {"confidence", finding.confidence},
+          {"undetermined", finding.is_undetermined},
+          {"cost_ns", finding.cost_ns},
+          {"metric", finding.metric},
+          {"value", finding.value},
+          {"threshold",
+           {{"name", finding.threshold.name},
+            {"value", finding.threshold.value},
+            {"unit", finding.threshold.unit},
+            {"source", finding.threshold.source}}},
+          {"summary", finding.summary},
+          {"recommendation", finding.recommendation},
+          {"evidence", std::move(evidence)}};
+}
+
+std::string Json(const AnalyzeArguments& arguments, const AnalysisReport& report) {
+  ordered_json document, analyzers = ordered_json::array();
+  for (const AnalyzerReport& analyzer : report.analyzers) {
+    ordered_json measures = ordered_json::array(), findings = ordered_json::array();
+    for (const MeasureRow& measure : analyzer.measures)
+      measures.push_back(
+          {{"subject", measure.subject}, {"name", measure.name}, {"value", measure.value}, {"unit", measure.unit}});
+    for (const FindingRow& finding : analyzer.findings) findings.push_back(Json(finding));
+    analyzers.push_back({{"name", analyzer.name},
+                         {"title", analyzer.title},
+                         {"status", StatusCodeName(analyzer.status.code())},
+                         {"message", analyzer.status.message()},
+                         {"cpu_ns", analyzer.cpu_ns},
+                         {"measures", std::move(measures)},
+                         {"findings", std::move(findings)}});
+  }
+  document["compat"] = arguments.compat;
+  document["window_ns"] = report.window_ns;
+  document["index_cpu_ns"] = report.index_cpu_ns;
+  document["analyzers"] = std::move(analyzers);
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+// False, with a message, for what is no "NAME=NUMBER".
+bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
+  for (const std::string& setting : arguments.settings) {
+    const std::vector<std::string> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
+    double value = 0;
+    if (parts.size() != 2 || !absl::SimpleAtod(parts[1], &value)) {
+      Complain(absl::StrFormat("--set %s: it is given as a04.idle_share=0.2", setting));
+      return false;
+    }
+    options->thresholds.push_back({absl::AsciiStrToLower(parts[0]), value});
+  }
+  return true;
+}
+
+int AnalyzeFile(const AnalyzeArguments& arguments) {
+  AnalyzeOptions options;
+  options.compat = kCompats.at(arguments.compat);
+  options.budget_ns = static_cast<int64_t>(arguments.budget_ms * 1e6);
+  for (const absl::string_view name : absl::StrSplit(arguments.only, ',', absl::SkipWhitespace()))
+    options.only.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(name)));
+  if (!TakeSettings(arguments, &options)) return kUsage;
+
+  model::Trace trace;
+  LoadReport file;
+  const int loaded = Load(arguments.input, &trace, &file);
+  if (loaded != kDone && loaded != kDamaged) return loaded;
+  AnalysisReport report;
+  const Status status = Analyze(trace, analyze::MakeCatalogue(), options, &report);
+  if (!status.ok()) {
+    Complain(status.message());
+    return status.code() == StatusCode::kInvalidArgument ? kUsage : kUnreadable;
+  }
+  for (const AnalyzerReport& analyzer : report.analyzers) {
+    if (!analyzer.status.ok())
+      Complain(absl::StrFormat("%s did not answer: %s", analyzer.name, analyzer.status.message()));
+  }
+  Print(arguments.json ? Json(arguments, report) : Text(trace, report));
+  const bool is_empty = std::all_of(
+      report.analyzers.begin(), report.analyzers.end(),
+      [](const AnalyzerReport& analyzer) { return analyzer.measures.empty() && analyzer.findings.empty(); });
+  return loaded == kDone && is_empty ? kNothingFound : loaded;
+}
+
+}  // namespace
+
+void AddAnalyze(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<AnalyzeArguments>();
+  CLI::App* command = app.add_subcommand("analyze", "Says what is slow in a trace, how sure that is and what to do");
+  command->add_option("dump", arguments->input, kDumpHelp)->required();
+  command->add_option("--only", arguments->only, "These analyzers only: a01,a04");
+  command->add_option("--compat", arguments->compat, "Whose way of counting")
+      ->check(CLI::IsMember(kCompats))
+      ->capture_default_str();
+  command->add_option("--set", arguments->settings, "A threshold, as a04.idle_share=0.2; may be repeated");
+  command->add_option("--budget", arguments->budget_ms, "CPU time of one analyzer in ms, beyond which it is cut off")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_flag("--json", arguments->json, "For programs: docs/analyze.md");
+  command->footer("docs/analyze.md says what each analyzer answers, and by which thresholds.");
+  command->callback([arguments, &exit_code] {
+    arguments->input = DumpPath(arguments->input);
+    exit_code = AnalyzeFile(*arguments);
+  });
+}
+
+}  // namespace pitot::cli

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/model/classes.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+PITOT_NAMESPACE_BEGIN
+namespace model {
+namespace {
+
+bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
+
+// "Malloc" of "cudaMalloc" and "hipMalloc", "MemAlloc_v2" of "cuMemAlloc_v2"; "" of what is no such call.
+std::string_view WithoutVendor(std::string_view call) {
+  for (const std::string_view vendor : {"cuda", "hip", "cu"}) {
+    if (Begins(call, vendor)) return call.substr(vendor.size());
+  }
+  return {};
+}
+
+// Of a PyTorch trace: "folder/file.py(12): function".
+bool IsPythonFunction(const Trace& trace, const SiteRow& site) {
+  const std::string_view name = trace.strings[site.name], file = trace.strings[site.file];
+  return !file.empty() && Begins(name, file) && name.substr(file.size(), 1) == "(";
+}
+
+// A question to a name, answered once for each.
+template <class Answer> class OncePerName {
+ public:
+  explicit OncePerName(const StringTable& strings) : strings_(strings) {}
+  template <class Ask> Answer Of(StringId name, const Ask& ask) {
+    const auto [found, is_new] = answers_.try_emplace(name);
+    if (is_new) found->second = ask(strings_[name]);
+    return found->second;
+  }
+
+ private:
+  const StringTable& strings_;
+  std::unordered_map<StringId, Answer> answers_;
+};
+
+// What threads did, by class.
+class HostWork {
+ public:
+  explicit HostWork(const Trace& trace) : trace_(trace), calls_(trace.strings), sets_(kHostClasses) {
+    for (const SiteRow& site : trace.sites) sites_.push_back(ClassOf(site));
+  }
+  void AddCalls(uint32_t first, uint32_t last) {
+    for (uint32_t row = first; row < last; ++row) {
+      const HostClass of = calls_.Of(trace_.calls.name[row], [](std::string_view name) {
+        return IsSynchronization(name) ? HostClass::kSynchronization
+               : IsAllocation(name)    ? HostClass::kAllocation
+                                       : HostClass::kApi;
+      });
+      const int64_t begin_ns = trace_.calls.begin_ns[row], duration_ns = trace_.calls.duration_ns[row];
+      Add(of, begin_ns, duration_ns == kOpen ? trace_.window_end_ns : begin_ns + duration_ns);
+    }
+  }
+  void AddEvents(uint32_t first, uint32_t last) {
+    for (uint32_t row = first; row < last; ++row) {
+      const std::optional<HostClass> of = sites_[trace_.events.site[row]];
+      if (of) Add(*of, trace_.events.begin_ns[row], trace_.EventEnd(row));
+    }
+  }
+  std::vector<Intervals> Take() {
+    std::vector<Intervals> sets;
+    for (std::vector<Interval>& intervals : sets_) sets.push_back(Union(std::move(intervals)));
+    return sets;
+  }
+
+ private:
+  void Add(HostClass of, int64_t begin_ns, int64_t end_ns) {
+    sets_[static_cast<uint32_t>(of)].push_back({begin_ns, end_ns});
+  }
+  std::optional<HostClass> ClassOf(const SiteRow& site) const {
+    const std::string_view name = trace_.strings[site.name];
+    if (!IsScope(site.kind) || site.kind == SiteKind::kWait || IsProfilerStep(name)) return std::nullopt;
+    if (IsLoader(name)) return HostClass::kLoader;
+    if (site.kind == SiteKind::kOperator) return HostClass::kOperator;
+    if (IsPythonFunction(trace_, site)) return std::nullopt;
+    return HostClass::kScope;
+  }
+
+  const Trace& trace_;
+  OncePerName<HostClass> calls_;
+  std::vector<std::optional<HostClass>> sites_;
+  std::vector<std::vector<Interval>> sets_;
+};
+
+}  // namespace
+
+const char* GpuClassName(GpuClass of) {
+  constexpr const char* kNames[kGpuClasses] = {"compute", "communication", "memcpy", "memset"};
+  return static_cast<uint32_t>(of) < kGpuClasses ? kNames[static_cast<uint32_t>(of)] : "unknown";
+}
+const char* HostClassName(HostClass of) {
+  constexpr const char* kNames[kHostClasses] = {"synchronization", "allocation", "api", "loader", "operator", "scope"};
+  return static_cast<uint32_t>(of) < kHostClasses ? kNames[static_cast<uint32_t>(of)] : "unknown";
+}
+
+bool IsCommunicationKernel(std::string_view name) {
+  return Contains(name, "nccl") || Contains(name, "rccl") || Contains(name, "hccl");
+}
+bool IsSynchronization(std::string_view call) {
+  const std::string_view name = WithoutVendor(call);
+  return Contains(name, "Synchronize");
+}
+bool IsAllocation(std::string_view call) {
+  const std::string_view name = WithoutVendor(call);
+  for (const std::string_view prefix :
+       {"Malloc", "Free", "HostAlloc", "HostRegister", "HostUnregister", "HostMalloc", "HostFree", "MemAlloc",
+        "MemFree", "MemHostAlloc", "MemCreate", "MemMap", "MemUnmap", "MemRelease"}) {
+    if (Begins(name, prefix)) return true;
+  }
+  return false;
+}
+bool IsLoader(std::string_view scope) {
+  return (Begins(scope, "enumerate(DataLoader)#") && scope.size() >= 9 &&
+          scope.substr(scope.size() - 9) == ".__next__") ||
+         Begins(scope, "enumerate(DataPipe)#");
+}
+bool IsProfilerStep(std::string_view scope) { return Begins(scope, "ProfilerStep"); }
+
+GpuClass GpuClassOf(const Trace& trace, uint32_t row) {
+  switch (trace.gpu.kind[row]) {
+    case GpuKind::kMemcpy:
+      return GpuClass::kMemcpy;
+    case GpuKind::kMemset:
+      return GpuClass::kMemset;
+    default:
+      return IsCommunicationKernel(trace.strings[trace.gpu.name[row]]) ? GpuClass::kCommunication : GpuClass::kCompute;
+  }
+}
+
+IntervalSets::IntervalSets(const Trace& trace) : devices_(static_cast<uint32_t>(trace.devices.size())) {
+  std::vector<std::vector<Interval>> gpu((size_t{devices_} + 1) * kGpuClasses);
+  OncePerName<bool> communicates(trace.strings);
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const GpuKind kind = trace.gpu.kind[row];
+    if (kind == GpuKind::kSpan) continue;
+    GpuClass of = kind == GpuKind::kMemcpy ? GpuClass::kMemcpy : GpuClass::kMemset;
+    if (kind == GpuKind::kKernel || kind == GpuKind::kGraph)
+      of = communicates.Of(trace.gpu.name[row], IsCommunicationKernel) ? GpuClass::kCommunication : GpuClass::kCompute;
+    const uint32_t device = std::min(trace.streams[trace.gpu.stream[row]].device, devices_);
+    gpu[device * kGpuClasses + static_cast<uint32_t>(of)].push_back(
+        {trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
+  }
+
+  HostWork host(trace);
+  host.AddCalls(0, trace.calls.size());
+  host.AddEvents(0, trace.events.size());
+  for (std::vector<Interval>& intervals : gpu) gpu_.push_back(Union(std::move(intervals)));
+  host_ = host.Take();
+}
+
+std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread) {
+  const std::vector<uint32_t>& threads = trace.calls.thread;  // ascending, kNone last
+  const auto [first, last] = std::equal_range(threads.begin(), threads.end(), thread);
+  HostWork host(trace);
+  host.AddCalls(static_cast<uint32_t>(first - threads.begin()), static_cast<uint32_t>(last - threads.begin()));
+  if (thread != kNone) {
+    const ThreadRow& row = trace.threads[thread];
+    host.AddEvents(row.first_event, row.first_event + row.event_count);
+  }
+  return host.Take();
+}
+
+GpuEnds::GpuEnds(const Trace& trace) : trace_(trace) {
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (trace.gpu.kind[row] != GpuKind::kSpan) rows_.push_back(row);
+  }
+  std::stable_sort(rows_.begin(), rows_.end(), [&](uint32_t a, uint32_t b) {
+    return trace.gpu.begin_ns[a] + trace.gpu.duration_ns[a] < trace.gpu.begin_ns[b] + trace.gpu.duration_ns[b];
+  });
+}
+
+RowRange GpuEnds::Between(int64_t after_ns, int64_t until_ns) const {
+  const auto end_of = [&](uint32_t row) { return trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]; };
+  const auto past = [&](int64_t at_ns) {
+    return std::partition_point(rows_.begin(), rows_.end(), [&](uint32_t row) { return end_of(row) <= at_ns; });
+  };
+  const uint32_t* const rows = rows_.data();
+  const auto first = past(after_ns) - rows_.begin(), last = past(std::max(after_ns, until_ns)) - rows_.begin();
+  return {rows + first, rows + last};
+}
+
+}  // namespace model
+PITOT_NAMESPACE_END

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/model/sweep.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+PITOT_NAMESPACE_BEGIN
+namespace model {
+namespace {
+
+// The next beginning or end of a class.
+struct Edge {
+  int64_t at_ns;
+  uint32_t of_class;
+  size_t interval;
+  bool is_end;
+  bool operator>(const Edge& other) const { return at_ns > other.at_ns; }
+};
+
+// The first of `active`, or `count`.
+uint32_t FirstOf(uint64_t active, uint32_t count) {
+  return std::min(active == 0 ? count : static_cast<uint32_t>(std::countr_zero(active)), count);
+}
+
+template <class IsIn> Intervals Where(const std::vector<Slice>& slices, const IsIn& is_in) {
+  Intervals set;
+  for (const Slice& slice : slices) {
+    if (!is_in(slice)) continue;
+    if (!set.empty() && set.back().end_ns == slice.time.begin_ns) {
+      set.back().end_ns = slice.time.end_ns;
+    } else {
+      set.push_back(slice.time);
+    }
+  }
+  return set;
+}
+
+}  // namespace
+
+std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval window) {
+  std::vector<Slice> slices;
+  if (window.begin_ns >= window.end_ns) return slices;
+  std::priority_queue<Edge, std::vector<Edge>, std::greater<>> edges;
+  const auto count = static_cast<uint32_t>(std::min<size_t>(classes.size(), kMostClasses));
+  for (uint32_t k = 0; k < count; ++k) {
+    if (classes[k] == nullptr) continue;
+    const Intervals& set = *classes[k];
+    const auto first =
+        std::partition_point(set.begin(), set.end(), [&](const Interval& i) { return i.end_ns <= window.begin_ns; });
+    if (first != set.end()) edges.push({first->begin_ns, k, static_cast<size_t>(first - set.begin()), false});
+  }
+
+  int64_t now_ns = window.begin_ns;
+  uint64_t active = 0;
+  const auto advance = [&](int64_t to_ns) {
+    to_ns = std::min(to_ns, window.end_ns);
+    if (to_ns <= now_ns) return;
+    if (!slices.empty() && slices.back().active == active) {
+      slices.back().time.end_ns = to_ns;
+    } else {
+      slices.push_back({{now_ns, to_ns}, active});
+    }
+    now_ns = to_ns;
+  };
+  while (!edges.empty() && edges.top().at_ns < window.end_ns) {
+    const Edge edge = edges.top();
+    edges.pop();
+    advance(edge.at_ns);
+    const Intervals& set = *classes[edge.of_class];
+    active ^= uint64_t{1} << edge.of_class;
+    if (!edge.is_end) {
+      edges.push({set[edge.interval].end_ns, edge.of_class, edge.interval, true});
+    } else if (edge.interval + 1 < set.size()) {
+      edges.push({set[edge.interval + 1].begin_ns, edge.of_class, edge.interval + 1, false});
+    }
+  }
+  advance(window.end_ns);
+  return slices;
+}
+
+std::vector<int64_t> TotalsByPriority(const std::vector<Slice>& slices, uint32_t count) {
+  std::vector<int64_t> totals(size_t{count} + 1);
+  for (const Slice& slice : slices) totals[FirstOf(slice.active, count)] += slice.time.end_ns - slice.time.begin_ns;
+  return totals;
+}
+
+Intervals ExposedTime(const std::vector<Slice>& slices, uint32_t of_class) {
+  return Where(slices, [&](const Slice& slice) { return FirstOf(slice.active, kMostClasses) == of_class; });
+}
+
+Intervals IdleTime(const std::vector<Slice>& slices) {
+  return Where(slices, [](const Slice& slice) { return slice.active == 0; });
+}
+
+int64_t OverlapNs(const std::vector<Slice>& slices, uint64_t classes) {
+  int64_t total_ns = 0;
+  for (const Slice& slice : slices) {
+    if ((slice.active & classes) == classes) total_ns += slice.time.end_ns - slice.time.begin_ns;
+  }
+  return total_ns;
+}
+
+}  // namespace model
+PITOT_NAMESPACE_END

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/read/kineto.h"
+
+#include <new>
+#include <utility>
+
+#include "base/columns.h"
+#include "base/text.h"
+#include "read/byte_source.h"
+#include "read/decimal.h"
+#include "read/event_splitter.h"
+#include "read/kineto_builder.h"
+#include "read/kineto_event.h"
+
+namespace pitot::read {
+namespace {
+
+using model::Trace;
+using Piece = EventSplitter::Piece;
+
+class KinetoParser {
+ public:
+  KinetoParser(ByteSource* source, Trace* trace, KinetoReport* report)
+      : splitter_(source), builder_(trace, report), source_(*source), report_(*report) {}
+
+  Status Parse() {
+    Piece piece;
+    while ((piece = splitter_.Next()) < Piece::kEnd) Take(piece);
+    report_.bytes = splitter_.bytes();
+    report_.complete = piece == Piece::kEnd;
+    const StatusCode code = source_.status().code();
+    if (code != StatusCode::kOk && code != StatusCode::kDataLoss) return source_.status();
+    if (piece == Piece::kNoTrace || !splitter_.has_events()) {
+      const bool is_cut = piece == Piece::kCut || code != StatusCode::kOk;
+      return Status(StatusCode::kInvalidArgument, piece == Piece::kNoTrace ? splitter_.problem()
+                                                  : is_cut                 ? "it ends before its events begin"
+                                                                           : "it has no traceEvents");
+    }
+    builder_.Finish(!report_.complete);
+    if (!report_.complete || report_.events_bad != 0) {
+      std::string problem = report_.complete ? "" : splitter_.problem();
+      if (report_.events_bad != 0)
+        problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " of " +
+                   base::Count(report_.events) + " made no sense";
+      if (depth_was_exceeded_) problem += " (nested more than 500 deep)";
+      return Status(StatusCode::kDataLoss, problem.c_str());
+    }
+    return Status();
+  }
+
+ private:
+  void Take(Piece piece) {
+    if (piece == Piece::kMember) return TakeMember();
+    if (piece == Piece::kTooDeep) {
+      depth_was_exceeded_ = true;
+      return SkipBad();
+    }
+    switch (decoder_.Event(splitter_.text(), splitter_.capacity(), &event_)) {
+      case Decoded::kOk:
+        return builder_.Add(event_);
+      case Decoded::kNoJson:
+        return SkipBad();
+      case Decoded::kNotText:
+        return TakeRepaired();
+    }
+  }
+  void SkipBad() {
+    ++report_.events;
+    ++report_.events_bad;
+  }
+  void TakeRepaired() {
+    repaired_ = splitter_.text();
+    // JSON has control characters between its parts only.
+    for (char& c : repaired_) c = static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    repaired_ = base::SanitizeText(repaired_);
+    const size_t size = repaired_.size();
+    repaired_.append(EventSplitter::kPaddingBytes, '\0');
+    if (decoder_.Event({repaired_.data(), size}, repaired_.size(), &event_) != Decoded::kOk) return SkipBad();
+    ++report_.events_not_text;
+    builder_.Add(event_);
+  }
+  void TakeMember() {
+    const std::string_view key = splitter_.key();
+    if (key == "deviceProperties") return builder_.AddDevices(decoder_.Devices(splitter_.text(), splitter_.capacity()));
+    if (key == "baseTimeNanoseconds") return builder_.SetBaseTime(ParseDecimal(splitter_.text(), 0).value_or(0));
+    if (const auto value = decoder_.Scalar(splitter_.text())) builder_.AddAttribute(key, *value);
+  }
+
+  EventSplitter splitter_;
+  KinetoDecoder decoder_;
+  KinetoBuilder builder_;
+  KinetoEvent event_;
+  ByteSource& source_;
+  KinetoReport& report_;
+  std::string repaired_;
+  bool depth_was_exceeded_ = false;
+};
+
+Status Read(std::unique_ptr<ByteSource> packed, Trace* trace, KinetoReport* report) {
+  *trace = Trace();
+  *report = KinetoReport();
+  const std::unique_ptr<ByteSource> source = Unpacked(std::move(packed), &report->is_gzip);
+  Status status = KinetoParser(source.get(), trace, report).Parse();
+  if (status.ok() || status.code() == StatusCode::kDataLoss) {
+    const std::string wrong = model::FindInconsistency(*trace);
+    if (wrong.empty()) return status;
+    status = Status(StatusCode::kInternal, ("the reader made an inconsistent trace: " + wrong).c_str());
+  }
+  *trace = Trace();
+  return status;
+}
+
+template <class Open> Status Guarded(const Open& open, Trace* trace, KinetoReport* report) noexcept {
+  try {
+    return Read(open(), trace, report);
+  } catch (const std::bad_alloc&) {
+    *trace = Trace();
+    return Status(StatusCode::kResourceExhausted, "no memory for the trace");
+  } catch (...) {
+    *trace = Trace();
+    return Status(StatusCode::kInternal, "the trace could not be read");
+  }
+}
+
+}  // namespace
+}  // namespace pitot::read
+
+PITOT_NAMESPACE_BEGIN
+
+std::string KinetoReport::Problems() const {
+  std::string problems;
+  const auto add = [&](uint64_t count, const char* what) {
+    if (count == 0) return;
+    problems += (problems.empty() ? "" : "; ") + base::Count(count) + what;
+  };
+  add(events_bad, " events made no sense");
+  add(events_not_text, " were not UTF-8");
+  add(times_out_of_range, " had a time before 0 or beyond 2^62 ns");
+  add(durations_negative, " had a negative duration, taken for 0");
+  add(correlations_shared, " calls had the correlation id of an earlier one");
+  add(gpu_unlinked, " things that GPUs did have no call in the file");
+  // A few always are.
+  if (names_unused > 1000) add(names_unused, " names are of threads that did nothing");
+  return problems;
+}
+
+Status ReadKineto(const std::string& path, model::Trace* trace, KinetoReport* report) noexcept {
+  return read::Guarded([&] { return read::FromFile(path); }, trace, report);
+}
+
+Status ParseKineto(const void* data, uint64_t size, model::Trace* trace, KinetoReport* report) noexcept {
+  return read::Guarded([&] { return read::FromMemory(data, size); }, trace, report);
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,565 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/kineto_builder.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "base/text.h"
+#include "read/decimal.h"
+
+namespace pitot::read {
+
+using model::GpuKind;
+using model::kNone;
+using model::StringId;
+
+namespace {
+
+constexpr size_t kMostAttributes = 100, kMostAttributeBytes = 1000;
+constexpr size_t kMostThreadNames = 1 << 20;
+constexpr size_t kMostNameBytes = 64 << 10;
+constexpr size_t kMostShapeBytes = 16 << 10;
+
+enum class Category { kOther, kOperator, kScope, kCall, kKernel, kMemcpy, kMemset, kSync, kOverhead };
+
+Category CategoryOf(std::string_view name) {
+  static const std::unordered_map<std::string_view, Category> categories = {
+      {"cpu_op", Category::kOperator},       {"Operator", Category::kOperator}, {"user_annotation", Category::kScope},
+      {"python_function", Category::kScope}, {"cuda_runtime", Category::kCall}, {"cuda_driver", Category::kCall},
+      {"hip_runtime", Category::kCall},      {"Runtime", Category::kCall},      {"kernel", Category::kKernel},
+      {"Kernel", Category::kKernel},         {"gpu_memcpy", Category::kMemcpy}, {"Memcpy", Category::kMemcpy},
+      {"gpu_memset", Category::kMemset},     {"Memset", Category::kMemset},     {"cuda_sync", Category::kSync},
+      {"overhead", Category::kOverhead},
+  };
+  const auto found = categories.find(name);
+  return found == categories.end() ? Category::kOther : found->second;
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower;
+}
+
+// "HtoD, pageable to device" of "Memcpy HtoD (Pageable -> Device)"; what is put otherwise stays as it is.
+std::string CopyName(std::string_view name) {
+  constexpr std::string_view kPrefix = "Memcpy ", kArrow = " -> ";
+  const size_t bracket = name.find(" ("), arrow = name.find(kArrow);
+  if (name.substr(0, kPrefix.size()) != kPrefix || bracket == std::string_view::npos ||
+      arrow == std::string_view::npos || arrow < bracket || name.back() != ')')
+    return std::string(name);
+  const std::string_view kind = name.substr(kPrefix.size(), bracket - kPrefix.size());
+  const std::string_view from = name.substr(bracket + 2, arrow - bracket - 2);
+  const std::string_view to = name.substr(arrow + kArrow.size(), name.size() - 1 - arrow - kArrow.size());
+  return std::string(kind) + ", " + Lower(from) + " to " + Lower(to);
+}
+
+// Without the spaces between what a list holds.
+std::string Compact(std::string_view json) {
+  std::string compact(json);
+  std::erase_if(compact, [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; });
+  return compact;
+}
+
+// The most blocks that a multiprocessor holds, which the file does not say: CUDA C++ Programming Guide, technical
+// specifications per compute capability. 0 where it is not known.
+uint32_t BlocksPerMultiprocessor(int64_t major, int64_t minor) {
+  switch (major * 10 + minor) {
+    case 30:
+    case 35:
+    case 37:
+    case 75:
+    case 86:
+    case 87:
+      return 16;
+    case 89:
+    case 120:
+    case 121:
+      return 24;
+    case 50:
+    case 52:
+    case 53:
+    case 60:
+    case 61:
+    case 62:
+    case 70:
+    case 72:
+    case 80:
+    case 90:
+    case 100:
+    case 103:
+      return 32;
+    default:
+      return 0;
+  }
+}
+
+// Columns in another order.
+template <class T> void Reorder(const std::vector<uint32_t>& order, std::vector<T>* column) {
+  std::vector<T> ordered;
+  ordered.reserve(order.size());
+  for (const uint32_t row : order) ordered.push_back((*column)[row]);
+  *column = std::move(ordered);
+}
+
+// Rows by `is_before`, of equal ones the first in the file first; empty if they are in that order.
+template <class IsBefore> std::vector<uint32_t> OrderOf(uint32_t size, const IsBefore& is_before) {
+  bool is_ordered = true;
+  for (uint32_t row = 1; row < size && is_ordered; ++row) is_ordered = !is_before(row, row - 1);
+  if (is_ordered) return {};
+  std::vector<uint32_t> order(size);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t a, uint32_t b) { return is_before(a, b) || (!is_before(b, a) && a < b); });
+  return order;
+}
+
+}  // namespace
+
+KinetoBuilder::KinetoBuilder(model::Trace* trace, KinetoReport* report) : trace_(*trace), report_(*report) {}
+
+void KinetoBuilder::Add(const KinetoEvent& event) {
+  ++report_.events;
+  if (event.phase == "M") return AddThreadName(event);
+  if (event.name == "[memory]") return AddMemory(event);
+  const Category category = event.phase == "X" ? CategoryOf(event.category) : Category::kOther;
+  if (category == Category::kOther) {
+    ++report_.events_unused;
+    return;
+  }
+  if (!event.begin_ns || !event.duration_ns || event.name.size() > kMostNameBytes) {
+    ++report_.events_bad;
+    return;
+  }
+  switch (category) {
+    case Category::kOperator:
+      // PyTorch 1.8 had one category for both.
+      return AddScope(event, event.name.substr(0, 12) == "ProfilerStep" ? SiteKind::kScope : SiteKind::kOperator);
+    case Category::kScope:
+      return AddScope(event, SiteKind::kScope);
+    case Category::kCall:
+      return AddCall(event);
+    case Category::kKernel:
+      return AddGpu(event, GpuKind::kKernel);
+    case Category::kMemcpy:
+      return AddGpu(event, GpuKind::kMemcpy);
+    case Category::kMemset:
+      return AddGpu(event, GpuKind::kMemset);
+    case Category::kSync:
+      return AddSync(event);
+    case Category::kOverhead:
+      return AddOverhead(event);
+    case Category::kOther:
+      break;
+  }
+}
+
+StringId KinetoBuilder::Intern(std::string_view text) {
+  return trace_.strings.Add(base::IsSaneText(text) ? text : std::string_view(base::SanitizeText(text)));
+}
+
+int64_t KinetoBuilder::Number(const KinetoId& id) {
+  if (id.text.empty()) return id.number;
+  return texts_.try_emplace(std::string(id.text), -2 - static_cast<int64_t>(texts_.size())).first->second;
+}
+
+bool KinetoBuilder::TakeTime(const KinetoEvent& event, Time* time) {
+  time->begin_ns = *event.begin_ns;
+  time->duration_ns = std::max<int64_t>(0, *event.duration_ns);
+  if (time->begin_ns < 0 || time->begin_ns > model::kMaxTimeNs ||
+      time->duration_ns > model::kMaxTimeNs - time->begin_ns) {
+    ++report_.times_out_of_range;
+    return false;
+  }
+  report_.durations_negative += *event.duration_ns < 0;
+  return true;
+}
+
+uint32_t KinetoBuilder::Thread(const KinetoEvent& event) {
+  const std::pair key(Number(event.pid), Number(event.tid));
+  if (last_thread_row_ != kNone && key == last_thread_) return last_thread_row_;
+  const auto [found, is_new] = threads_.try_emplace(key, static_cast<uint32_t>(trace_.threads.size()));
+  if (is_new) {
+    model::ThreadRow row;
+    row.number = found->second + 1;
+    row.tid = key.second;
+    trace_.threads.push_back(row);
+    if (trace_.pid == 0 && key.first > 0) trace_.pid = key.first;
+  }
+  last_thread_ = key;
+  return last_thread_row_ = found->second;
+}
+
+uint32_t KinetoBuilder::Site(SiteKind kind, StringId name, bool has_shapes) {
+  const uint64_t key = uint64_t{name} << 16 | uint64_t{static_cast<uint8_t>(kind)} << 8 | (has_shapes ? 1 : 0);
+  const auto [found, is_new] = sites_.try_emplace(key, static_cast<uint32_t>(trace_.sites.size()));
+  if (!is_new) return found->second;
+  model::SiteRow row;
+  row.kind = kind;
+  row.name = name;
+  if (has_shapes) {
+    row.arg_names = {trace_.strings.Add("shapes")};
+    row.arg_types = {ArgType::kString};
+  }
+  // A Python function is called "folder/file.py(12): function".
+  const std::string_view text = trace_.strings[name];
+  const size_t bracket = text.find('('), colon = text.find("): ");
+  if (kind == SiteKind::kScope && bracket != std::string_view::npos && colon != std::string_view::npos &&
+      bracket < colon) {
+    if (const auto line = ParseDecimal(text.substr(bracket + 1, colon - bracket - 1), 0);
+        line && *line >= 0 && *line <= UINT32_MAX) {
+      // Copies, because the table may move its texts.
+      const std::string file(text.substr(0, bracket)), function(text.substr(colon + 3));
+      row.file = trace_.strings.Add(file);
+      row.function = trace_.strings.Add(function);
+      row.line = static_cast<uint32_t>(*line);
+    }
+  }
+  trace_.sites.push_back(std::move(row));
+  return found->second;
+}
+
+void KinetoBuilder::AddScope(const KinetoEvent& event, SiteKind kind) {
+  Time time;
+  if (!TakeTime(event, &time)) return;
+  model::EventColumns& events = trace_.events;
+  const bool has_shapes =
+      kind == SiteKind::kOperator && !event.dimensions.empty() && event.dimensions.size() <= kMostShapeBytes;
+  uint32_t args = kNone;
+  if (has_shapes) {
+    args = static_cast<uint32_t>(trace_.arg_values.size());
+    trace_.arg_values.push_back(Intern(Compact(event.dimensions)));
+  }
+  events.begin_ns.push_back(time.begin_ns);
+  events.duration_ns.push_back(time.duration_ns);
+  events.site.push_back(Site(kind, Intern(event.name), has_shapes));
+  events.thread.push_back(Thread(event));
+  events.args.push_back(args);
+}
+
+void KinetoBuilder::AddCall(const KinetoEvent& event) {
+  Time time;
+  if (!TakeTime(event, &time)) return;
+  model::CallColumns& calls = trace_.calls;
+  calls.begin_ns.push_back(time.begin_ns);
+  calls.duration_ns.push_back(time.duration_ns);
+  calls.thread.push_back(Thread(event));
+  calls.name.push_back(Intern(event.name));
+  call_correlations_.push_back(event.correlation);
+}
+
+uint32_t KinetoBuilder::Device(int64_t ordinal) {
+  const auto [found, is_new] = devices_.try_emplace(ordinal, static_cast<uint32_t>(trace_.devices.size()));
+  if (is_new) {
+    trace_.devices.emplace_back();
+    trace_.devices.back().ordinal = static_cast<uint32_t>(std::clamp<int64_t>(ordinal, 0, UINT32_MAX));
+  }
+  return found->second;
+}
+
+// Its arguments say; old traces, and those of others, only its process and thread: 0 and "stream 7".
+uint32_t KinetoBuilder::Stream(const KinetoEvent& event) {
+  const uint32_t device = Device(event.device >= 0 ? event.device : Number(event.pid));
+  int64_t number = event.stream;
+  if (number < 0 && event.tid.text.substr(0, 7) == "stream ")
+    number = ParseDecimal(event.tid.text.substr(7), 0).value_or(number);
+  if (number < 0) number = Number(event.tid);
+  const int64_t context = std::max<int64_t>(0, event.context);
+  const auto [found, is_new] =
+      streams_.try_emplace({device, context, number}, static_cast<uint32_t>(trace_.streams.size()));
+  if (is_new) {
+    model::StreamRow row;
+    row.device = device;
+    row.context = static_cast<uint32_t>(std::min<int64_t>(context, UINT32_MAX));
+    row.stream = static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX));
+    trace_.streams.push_back(row);
+  }
+  return found->second;
+}
+
+uint32_t KinetoBuilder::Shape(const model::KernelShape& shape) {
+  const std::vector<uint32_t> key = {shape.grid[0],
+                                     shape.grid[1],
+                                     shape.grid[2],
+                                     shape.block[0],
+                                     shape.block[1],
+                                     shape.block[2],
+                                     shape.dynamic_shared_bytes,
+                                     shape.registers_per_thread};
+  const auto [found, is_new] = shapes_.try_emplace(key, static_cast<uint32_t>(trace_.shapes.size()));
+  if (is_new) trace_.shapes.push_back(shape);
+  return found->second;
+}
+
+void KinetoBuilder::AddGpu(const KinetoEvent& event, GpuKind kind) {
+  Time time;
+  if (!TakeTime(event, &time)) return;
+  model::GpuColumns& gpu = trace_.gpu;
+  gpu.begin_ns.push_back(time.begin_ns);
+  gpu.duration_ns.push_back(time.duration_ns);
+  gpu.kind.push_back(kind);
+  gpu.stream.push_back(Stream(event));
+  gpu.name.push_back(kind == GpuKind::kMemcpy ? Intern(CopyName(event.name)) : Intern(event.name));
+  gpu.shape.push_back(kind == GpuKind::kKernel && event.has_shape ? Shape(event.shape) : kNone);
+  gpu.bytes.push_back(static_cast<uint64_t>(std::max<int64_t>(0, event.bytes)));
+  gpu.graph.push_back(static_cast<uint32_t>(std::clamp<int64_t>(event.graph, 0, UINT32_MAX)));
+  gpu.node.push_back(static_cast<uint32_t>(std::clamp<int64_t>(event.node, 0, UINT32_MAX)));
+  gpu_correlations_.push_back(event.correlation);
+}
+
+uint32_t KinetoBuilder::Counter(uint32_t device, const std::string& name, const char* unit) {
+  const auto [found, is_new] = counters_.try_emplace({device, name}, static_cast<uint32_t>(trace_.counters.size()));
+  if (is_new) trace_.counters.push_back({device, trace_.strings.Add(name), trace_.strings.Add(unit)});
+  return found->second;
+}
+
+// How many waits for a stream were open: the calls say when threads began and ended to wait, this when the GPU did.
+void KinetoBuilder::AddSync(const KinetoEvent& event) {
+  Time time;
+  const bool is_for_all = event.stream == UINT32_MAX;  // a context's; of later versions -1, as events' are
+  if (event.stream < 0 || event.stream > UINT32_MAX) {
+    ++report_.events_unused;
+    return;
+  }
+  if (!TakeTime(event, &time)) return;
+  uint32_t device = Device(std::max<int64_t>(0, event.device));
+  if (!is_for_all) {
+    const uint32_t stream = Stream(event);
+    device = trace_.streams[stream].device;
+    syncs_.push_back({event.correlation, stream});
+  }
+  const uint32_t counter = Counter(
+      device, is_for_all ? "waits for all streams" : "waits for stream " + std::to_string(event.stream), "threads");
+  samples_.push_back({counter, time.begin_ns, 1});
+  samples_.push_back({counter, time.begin_ns + time.duration_ns, -1});
+}
+
+void KinetoBuilder::AddOverhead(const KinetoEvent& event) {
+  Time time;
+  if (TakeTime(event, &time)) trace_.overheads.push_back({time.begin_ns, time.duration_ns, Intern(event.name)});
+}
+
+void KinetoBuilder::AddMemory(const KinetoEvent& event) {
+  // Before PyTorch 1.10 they said how much changed and not how much there is.
+  if (!event.begin_ns || event.total_allocated < 0) {
+    ++report_.events_unused;
+    return;
+  }
+  if (*event.begin_ns < 0 || *event.begin_ns > model::kMaxTimeNs) {
+    ++report_.times_out_of_range;
+    return;
+  }
+  const bool is_cpu = event.device_type == 0 || event.device_id < 0;
+  const uint32_t device = is_cpu ? kNone : Device(event.device_id);
+  // As pitot::torch calls them.
+  const uint32_t allocated = Counter(device, is_cpu ? "LibTorch CPU allocated" : "LibTorch allocated", "bytes");
+  samples_.push_back({allocated, *event.begin_ns, static_cast<double>(event.total_allocated)});
+  if (is_cpu || event.total_reserved < 0) return;
+  samples_.push_back(
+      {Counter(device, "LibTorch reserved", "bytes"), *event.begin_ns, static_cast<double>(event.total_reserved)});
+}
+
+void KinetoBuilder::AddThreadName(const KinetoEvent& event) {
+  if (event.name != "thread_name" && event.name != "process_name") {
+    ++report_.events_unused;
+    return;
+  }
+  if (event.name == "process_name") {
+    // That of CPUs: those of GPUs have the same.
+    if (trace_.process_name == 0) trace_.process_name = Intern(event.thread_name.substr(0, kMostNameBytes));
+    return;
+  }
+  if (thread_names_.size() >= kMostThreadNames) {
+    ++report_.names_unused;
+    return;
+  }
+  thread_names_[{Number(event.pid), Number(event.tid)}] = event.thread_name.substr(0, kMostNameBytes);
+}
+
+void KinetoBuilder::AddDevices(const std::vector<KinetoDevice>& devices) {
+  const auto small = [](int64_t number) { return static_cast<uint32_t>(std::clamp<int64_t>(number, 0, UINT32_MAX)); };
+  for (const KinetoDevice& device : devices) {
+    model::DeviceRow& row = trace_.devices[Device(device.id)];
+    row.name = Intern(std::string_view(device.name).substr(0, kMostNameBytes));
+    row.multiprocessors = small(device.multiprocessors);
+    row.threads_per_multiprocessor = small(device.threads);
+    row.blocks_per_multiprocessor = BlocksPerMultiprocessor(device.compute_major, device.compute_minor);
+    row.registers_per_multiprocessor = small(device.registers);
+    row.shared_bytes_per_multiprocessor = small(device.shared_bytes);
+  }
+}
+
+void KinetoBuilder::AddAttribute(std::string_view key, std::string_view value) {
+  if (trace_.attributes.size() >= kMostAttributes) return;
+  const auto cut = [](std::string_view text) { return text.substr(0, kMostAttributeBytes); };
+  trace_.attributes.push_back({Intern(cut(key)), Intern(cut(value))});
+}
+
+void KinetoBuilder::Finish(bool is_cut) {
+  FindWindow();
+  NameThreads();
+  OrderEvents();
+  OrderCalls();
+  OrderGpu();
+  AddSamples();
+  std::stable_sort(trace_.overheads.begin(), trace_.overheads.end(),
+                   [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+  if (trace_.gpu.size() != 0) {
+    const bool has_operators = std::any_of(trace_.sites.begin(), trace_.sites.end(),
+                                           [](const model::SiteRow& site) { return site.kind == SiteKind::kOperator; });
+    trace_.depths.push_back(
+        {trace_.window_begin_ns, trace_.window_end_ns, has_operators ? Depth::kOps : Depth::kKernels});
+  }
+  if (is_cut)
+    trace_.losses.push_back({kNone, model::LossReason::kDamaged, trace_.window_begin_ns, trace_.window_end_ns, 0, 0});
+}
+
+void KinetoBuilder::FindWindow() {
+  int64_t begin_ns = INT64_MAX, end_ns = INT64_MIN;
+  const auto take = [&](const auto& columns) {
+    for (size_t row = 0; row < columns.begin_ns.size(); ++row) {
+      begin_ns = std::min(begin_ns, columns.begin_ns[row]);
+      end_ns = std::max(end_ns, columns.begin_ns[row] + columns.duration_ns[row]);
+    }
+  };
+  take(trace_.events);
+  take(trace_.calls);
+  take(trace_.gpu);
+  trace_.window_begin_ns = begin_ns <= end_ns ? begin_ns : 0;
+  trace_.window_end_ns = begin_ns <= end_ns ? end_ns : 0;
+  // The pair says where Unix time is on the trace's clock; it is taken at the end, as that of a snapshot is.
+  const int64_t most_ns = model::kMaxTimeNs - trace_.window_end_ns;
+  trace_.clock.monotonic_ns = trace_.window_end_ns;
+  trace_.clock.realtime_ns = trace_.window_end_ns + std::clamp<int64_t>(base_ns_, -trace_.window_end_ns, most_ns);
+}
+
+void KinetoBuilder::NameThreads() {
+  for (auto& [key, name] : thread_names_) {
+    const auto found = threads_.find(key);
+    if (found == threads_.end()) {
+      ++report_.names_unused;
+    } else {
+      trace_.threads[found->second].name = Intern(name);
+    }
+  }
+  thread_names_.clear();
+  for (model::ThreadRow& thread : trace_.threads) thread.history_begin_ns = trace_.window_begin_ns;
+}
+
+void KinetoBuilder::OrderEvents() {
+  model::EventColumns& events = trace_.events;
+  const std::vector<uint32_t> order = OrderOf(events.size(), [&](uint32_t a, uint32_t b) {
+    if (events.thread[a] != events.thread[b]) return events.thread[a] < events.thread[b];
+    if (events.begin_ns[a] != events.begin_ns[b]) return events.begin_ns[a] < events.begin_ns[b];
+    return events.duration_ns[a] > events.duration_ns[b];
+  });
+  if (!order.empty()) {
+    Reorder(order, &events.begin_ns);
+    Reorder(order, &events.duration_ns);
+    Reorder(order, &events.site);
+    Reorder(order, &events.thread);
+    Reorder(order, &events.args);
+  }
+  events.request.assign(events.size(), kNone);
+  events.batch.assign(events.size(), kNone);
+  for (uint32_t row = 0; row < events.size(); ++row) {
+    model::ThreadRow& thread = trace_.threads[events.thread[row]];
+    if (thread.event_count++ == 0) thread.first_event = row;
+  }
+}
+
+void KinetoBuilder::OrderCalls() {
+  model::CallColumns& calls = trace_.calls;
+  const std::vector<uint32_t> order = OrderOf(calls.size(), [&](uint32_t a, uint32_t b) {
+    if (calls.thread[a] != calls.thread[b]) return calls.thread[a] < calls.thread[b];
+    return calls.begin_ns[a] < calls.begin_ns[b];
+  });
+  if (!order.empty()) {
+    Reorder(order, &calls.begin_ns);
+    Reorder(order, &calls.duration_ns);
+    Reorder(order, &calls.thread);
+    Reorder(order, &calls.name);
+    Reorder(order, &call_correlations_);
+  }
+  calls.request.assign(calls.size(), kNone);
+  calls.batch.assign(calls.size(), kNone);
+  calls.stream.assign(calls.size(), kNone);
+}
+
+void KinetoBuilder::OrderGpu() {
+  model::GpuColumns& gpu = trace_.gpu;
+  // Calls by their ids, each id once: its first.
+  std::vector<uint32_t> calls;
+  calls.reserve(call_correlations_.size());
+  for (uint32_t row = 0; row < call_correlations_.size(); ++row) {
+    if (call_correlations_[row] > 0) calls.push_back(row);
+  }
+  std::sort(calls.begin(), calls.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(call_correlations_[a], trace_.calls.begin_ns[a]) <
+           std::pair(call_correlations_[b], trace_.calls.begin_ns[b]);
+  });
+  const auto last = std::unique(calls.begin(), calls.end(),
+                                [&](uint32_t a, uint32_t b) { return call_correlations_[a] == call_correlations_[b]; });
+  report_.correlations_shared += static_cast<uint64_t>(calls.end() - last);
+  calls.erase(last, calls.end());
+  LinkGpu(calls);
+
+  const std::vector<uint32_t> order = OrderOf(gpu.size(), [&](uint32_t a, uint32_t b) {
+    return std::pair(gpu.stream[a], gpu.begin_ns[a]) < std::pair(gpu.stream[b], gpu.begin_ns[b]);
+  });
+  if (!order.empty()) {
+    Reorder(order, &gpu.begin_ns);
+    Reorder(order, &gpu.duration_ns);
+    Reorder(order, &gpu.kind);
+    Reorder(order, &gpu.stream);
+    Reorder(order, &gpu.name);
+    Reorder(order, &gpu.call);
+    Reorder(order, &gpu.shape);
+    Reorder(order, &gpu.bytes);
+    Reorder(order, &gpu.graph);
+    Reorder(order, &gpu.node);
+  }
+  gpu.scope_path.assign(gpu.size(), 0);
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    model::StreamRow& stream = trace_.streams[gpu.stream[row]];
+    if (stream.event_count++ == 0) stream.first_event = row;
+  }
+}
+
+void KinetoBuilder::LinkGpu(const std::vector<uint32_t>& calls) {
+  const auto find = [&](int64_t correlation) {
+    const auto found = std::lower_bound(calls.begin(), calls.end(), correlation,
+                                        [&](uint32_t call, int64_t id) { return call_correlations_[call] < id; });
+    return found != calls.end() && call_correlations_[*found] == correlation ? *found : kNone;
+  };
+  trace_.gpu.call.reserve(gpu_correlations_.size());
+  for (const int64_t correlation : gpu_correlations_) {
+    trace_.gpu.call.push_back(correlation > 0 ? find(correlation) : kNone);
+    report_.gpu_unlinked += trace_.gpu.call.back() == kNone;
+  }
+  for (const Sync& sync : syncs_) {
+    const uint32_t call = sync.correlation > 0 ? find(sync.correlation) : kNone;
+    if (call != kNone) trace_.calls.stream[call] = sync.stream;
+  }
+}
+
+void KinetoBuilder::AddSamples() {
+  std::stable_sort(samples_.begin(), samples_.end(), [](const Sample& a, const Sample& b) {
+    return std::pair(a.counter, a.at_ns) < std::pair(b.counter, b.at_ns);
+  });
+  double open = 0;
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    const Sample& sample = samples_[i];
+    if (i == 0 || samples_[i - 1].counter != sample.counter) open = 0;
+    const bool is_change = trace_.strings[trace_.counters[sample.counter].unit] == "threads";
+    open += sample.value;
+    trace_.samples.counter.push_back(sample.counter);
+    trace_.samples.at_ns.push_back(sample.at_ns);
+    trace_.samples.value.push_back(is_change ? open : sample.value);
+  }
+  samples_.clear();
+}
+
+}  // namespace pitot::read

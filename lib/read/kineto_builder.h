@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Events of a Kineto trace become the rows of a model::Trace.
+#ifndef PITOT_LIB_READ_KINETO_BUILDER_H_
+#define PITOT_LIB_READ_KINETO_BUILDER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "pitot/model/trace.h"
+#include "pitot/read/kineto.h"
+#include "read/kineto_event.h"
+
+namespace pitot::read {
+
+class KinetoBuilder {
+ public:
+  // Both must outlive this; `trace` is empty.
+  KinetoBuilder(model::Trace* trace, KinetoReport* report);
+  void Add(const KinetoEvent& event);
+  void AddDevices(const std::vector<KinetoDevice>& devices);
+  // What stands beside the events.
+  void AddAttribute(std::string_view key, std::string_view value);
+  void SetBaseTime(int64_t base_ns) { base_ns_ = base_ns; }
+  // Puts rows in order and ties them together. `is_cut`: there was more.
+  void Finish(bool is_cut);
+
+ private:
+  struct Time {
+    int64_t begin_ns, duration_ns;
+  };
+  struct Sample {
+    uint32_t counter;
+    int64_t at_ns;
+    double value;
+  };
+
+  bool TakeTime(const KinetoEvent& event, Time* time);
+  void AddScope(const KinetoEvent& event, SiteKind kind);
+  void AddCall(const KinetoEvent& event);
+  void AddGpu(const KinetoEvent& event, model::GpuKind kind);
+  void AddSync(const KinetoEvent& event);
+  void AddOverhead(const KinetoEvent& event);
+  void AddMemory(const KinetoEvent& event);
+  void AddThreadName(const KinetoEvent& event);
+
+  model::StringId Intern(std::string_view text);
+  int64_t Number(const KinetoId& id);
+  uint32_t Thread(const KinetoEvent& event);
+  uint32_t Site(SiteKind kind, model::StringId name, bool has_shapes);
+  uint32_t Device(int64_t ordinal);
+  uint32_t Stream(const KinetoEvent& event);
+  uint32_t Shape(const model::KernelShape& shape);
+  uint32_t Counter(uint32_t device, const std::string& name, const char* unit);
+
+  void FindWindow();
+  void OrderEvents();
+  void OrderCalls();
+  void OrderGpu();
+  void LinkGpu(const std::vector<uint32_t>& call_rows);
+  void NameThreads();
+  void AddSamples();
+
+  model::Trace& trace_;
+  KinetoReport& report_;
+  int64_t base_ns_ = 0;
+  std::unordered_map<std::string, int64_t> texts_;  // ids that are no numbers: -2 and below
+  std::map<std::pair<int64_t, int64_t>, uint32_t> threads_;
+  std::pair<int64_t, int64_t> last_thread_ = {0, 0};
+  uint32_t last_thread_row_ = model::kNone;
+  std::map<std::pair<int64_t, int64_t>, std::string> thread_names_;
+  std::unordered_map<uint64_t, uint32_t> sites_;  // by name, kind and whether it has shapes
+  std::unordered_map<int64_t, uint32_t> devices_;
+  std::map<std::tuple<uint32_t, int64_t, int64_t>, uint32_t> streams_;  // by device, context, number
+  std::map<std::vector<uint32_t>, uint32_t> shapes_;
+  std::map<std::pair<uint32_t, std::string>, uint32_t> counters_;
+  std::vector<Sample> samples_;
+  std::vector<int64_t> call_correlations_, gpu_correlations_;  // beside `calls` and `gpu`
+  struct Sync {
+    int64_t correlation;
+    uint32_t stream;
+  };
+  std::vector<Sync> syncs_;
+};
+
+}  // namespace pitot::read
+
+#endif  // PITOT_LIB_READ_KINETO_BUILDER_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// One event of a Kineto trace, and what stands beside the events, out of its JSON: the only place that knows simdjson.
+#ifndef PITOT_LIB_READ_KINETO_EVENT_H_
+#define PITOT_LIB_READ_KINETO_EVENT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pitot/model/gpu.h"
+
+namespace pitot::read {
+
+// What names a process, thread or stream: a number, or a text that is none.
+struct KinetoId {
+  int64_t number = 0;
+  std::string_view text;  // "" where it is a number
+};
+
+// Texts are valid until the next event is decoded.
+struct KinetoEvent {
+  static constexpr int64_t kNone = -1;
+
+  std::string_view phase, category, name;
+  KinetoId pid, tid;
+  std::optional<int64_t> begin_ns, duration_ns;
+  // From its arguments.
+  int64_t correlation = kNone, device = kNone, context = kNone, stream = kNone;
+  int64_t bytes = 0, graph = 0, node = 0;
+  int64_t total_allocated = kNone, total_reserved = kNone, device_type = kNone, device_id = kNone;
+  bool has_shape = false;
+  model::KernelShape shape;
+  std::string_view thread_name;  // of metadata
+  std::string_view dimensions;   // of an operator's inputs, as JSON
+};
+
+struct KinetoDevice {
+  int64_t id = 0;
+  std::string name;
+  int64_t multiprocessors = 0, threads = 0, registers = 0, shared_bytes = 0;
+  int64_t compute_major = 0, compute_minor = 0;  // 0: no CUDA device
+};
+
+enum class Decoded { kOk, kNoJson, kNotText };
+
+class KinetoDecoder {
+ public:
+  KinetoDecoder();
+  ~KinetoDecoder();
+  // `json` has `capacity` readable bytes, 64 or more beyond its end. kNotText: it is not UTF-8, else it may be JSON.
+  Decoded Event(std::string_view json, size_t capacity, KinetoEvent* event);
+  // Of "deviceProperties".
+  std::vector<KinetoDevice> Devices(std::string_view json, size_t capacity);
+  // A text or number; nothing for what is neither.
+  std::optional<std::string> Scalar(std::string_view json);
+
+ private:
+  struct Parser;
+  std::unique_ptr<Parser> parser_;
+};
+
+}  // namespace pitot::read
+
+#endif  // PITOT_LIB_READ_KINETO_EVENT_H_

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each analyzer on a trace made for its question, and on one that looks like it and is not.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "analyze/gpu_trace.h"
+
+namespace pitot::test {
+
+using model::GpuKind;
+using model::kNone;
+
+TEST_CASE("a01 tiles each device's window: its measures add up to it", "[a01]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "aten::mm", 50, 300);
+  const uint32_t call = made.Call("cudaLaunchKernel", 100, 20);
+  made.Call("cudaDeviceSynchronize", 150, 300);
+  made.Gpu(GpuKind::kKernel, "gemm", 200, 100, call);
+  made.Gpu(GpuKind::kMemcpy, "DtoH", 280, 100, kNone);
+
+  const analyze::AnalysisReport report = made.Run("a01");
+
+  CHECK(Measured(report, "compute") == 100);
+  CHECK(Measured(report, "memcpy") == 80);
+  CHECK(Measured(report, "synchronization") == 50 + 70);
+  CHECK(Measured(report, "api") == 20);
+  CHECK(Measured(report, "operator") == 50 + 30);
+  CHECK(Measured(report, "before_first") == 200);
+  CHECK(Measured(report, "after_last") == 620);
+  double total = 0;
+  for (const char* const name : {"compute", "communication", "memcpy", "memset", "synchronization", "allocation", "api",
+                                 "loader", "operator", "scope", "untraced"})
+    total += Measured(report, name);
+  CHECK(total == Measured(report, "window"));
+}
+
+TEST_CASE("a01 says what threads did where no GPU was recorded", "[a01]") {
+  GpuTrace made(100);
+  made.Event(SiteKind::kScope, "decode", 10, 40);
+
+  const analyze::AnalysisReport report = made.Run("a01");
+
+  CHECK(Measured(report, "scope", "all") == 40);
+  CHECK(Measured(report, "untraced", "all") == 60);
+}
+
+TEST_CASE("a03 says how long kernels ran, and how much of the device they could fill", "[a03]") {
+  GpuTrace made(1000);
+  const auto kernel = [&](int64_t begin_us, int64_t duration_us, uint32_t blocks) {
+    model::KernelShape shape;
+    shape.grid[0] = blocks;
+    shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+    shape.block[0] = 256;
+    made.Shape(made.Gpu(GpuKind::kKernel, "k", begin_us, duration_us, kNone), shape);
+  };
+  kernel(0, 400, 50);      // half of 100 multiprocessors
+  kernel(100, 200, 30);    // beside it
+  kernel(500, 200, 1000);  // more than all
+
+  const analyze::AnalysisReport report = made.Run("a03");
+
+  CHECK(Measured(report, "utilisation") == Approx(0.6));
+  CHECK(Measured(report, "efficiency") == Approx((200 * 0.5 + 200 * 0.8 + 200 * 1) / 1000));
+  CHECK_FALSE(Found(report, "a03.utilisation_low").has_value());
+}
+
+TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kKernel, "k", 0, 200, kNone);
+
+  const analyze::AnalysisReport report = made.Run("a03");
+
+  const std::optional<analyze::FindingRow> finding = Found(report, "a03.utilisation_low");
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kMedium);
+  CHECK(finding->value == Approx(0.2));
+  CHECK(finding->cost_ns == 800000);
+  CHECK(finding->threshold.source == "torch-tb-profiler");
+}
+
+TEST_CASE("a04 gives each gap to what the launching thread did until it launched", "[a04]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 200, 300);
+  made.Launch("first", 0, 10, 20, 80);
+  made.Launch("second", 550, 10, 580, 20);  // launched 450 us after the first ended
+  made.Launch("third", 560, 10, 610, 20);   // was queued when the second ended
+
+  const analyze::AnalysisReport report = made.Run("a04");
+
+  CHECK(Measured(report, "idle") == 480 + 10);
+  CHECK(Measured(report, "idle_loader") == 300);
+  CHECK(Measured(report, "idle_untraced") == 150);
+  CHECK(Measured(report, "idle_launch") == 30);
+  CHECK(Measured(report, "idle_dispatch") == 10);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a04.idle");
+  REQUIRE(finding.has_value());
+  CHECK(finding->recommendation.find("workers") != std::string::npos);
+  CHECK_FALSE(finding->is_undetermined);
+  REQUIRE(finding->evidence.size() == 2);
+  CHECK(finding->evidence[0].begin_ns == 100000);
+  CHECK(finding->evidence[0].end_ns == 580000);
+}
+
+TEST_CASE("a04 does not say why where one hole between a call and its work is most of the time", "[a04]") {
+  GpuTrace made(500000);
+  made.Launch("first", 0, 10, 20, 80);
+  made.Launch("after the hole", 110, 10, 400000, 100);
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a04"), "a04.idle");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->is_undetermined);
+  CHECK(finding->confidence < 0.5);
+}
+
+TEST_CASE("a04 leaves a device alone that is hardly idle", "[a04]") {
+  GpuTrace made(1000);
+  made.Launch("first", 0, 10, 20, 400);
+  made.Launch("second", 100, 10, 450, 400);
+
+  CHECK(made.Run("a04").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a05 finds a GPU that waits for data, and says how many workers it takes", "[a05]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 0, 600);
+  made.Launch("k", 600, 5, 610, 390);
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a05"), "a05.input_bound");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kHigh);
+  CHECK(finding->value == Approx(0.6));
+  CHECK(finding->cost_ns == 600000);
+  CHECK(finding->recommendation.find("so 3 workers or more") != std::string::npos);
+}
+
+TEST_CASE("a05 says nothing of data that is loaded while the GPU works", "[a05]") {
+  GpuTrace made(1000);
+  made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 100, 600);
+  made.Launch("k", 0, 5, 10, 900);
+
+  const analyze::AnalysisReport report = made.Run("a05");
+
+  CHECK(Measured(report, "loading") == 600);
+  CHECK(Measured(report, "exposed_loading") == 0);
+  CHECK(report.analyzers[0].findings.empty());
+}
+
+TEST_CASE("a06 finds many small copies, and what one of all their bytes would take", "[a06]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 100; ++i) {
+    const uint32_t call = made.Call("cudaMemcpyAsync", 100 * i, 10);
+    made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 100 * i + 10, 2, call, 1024);
+  }
+  const uint32_t call = made.Call("cudaMemcpyAsync", 9950, 1);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 9951, 49, call, 49 * 20000);  // 20 GB/s, too small to tell
+
+  const analyze::AnalysisReport report = made.Run("a06");
+
+  CHECK(Measured(report, "small_copies") == 100);
+  CHECK(Measured(report, "small_below") == 10000 * 25);
+  CHECK(Measured(report, "small_copies_exposed") == 100 * 12);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a06.small_copies");
+  REQUIRE(finding.has_value());
+  CHECK(finding->subject == "GPU 0 HtoD");
+  CHECK(finding->evidence.size() == 5);
+}
+
+TEST_CASE("a06 leaves a few small copies and many large ones alone", "[a06]") {
+  GpuTrace few(1000000), large(100000);
+  for (int64_t i = 0; i < 10; ++i)
+    few.Gpu(GpuKind::kMemcpy, "HtoD", 100 * i, 2, few.Call("cudaMemcpyAsync", 100 * i - (i > 0), 1), 1024);
+  for (int64_t i = 0; i < 100; ++i)
+    large.Gpu(GpuKind::kMemcpy, "HtoD", 1000 * i + 10, 900, large.Call("cudaMemcpyAsync", 1000 * i, 5), 20 << 20);
+
+  CHECK(few.Run("a06").analyzers[0].findings.empty());
+  CHECK(large.Run("a06").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a07 finds asynchronous copies of pageable memory and copies that wait", "[a07]") {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 10, 90, made.Call("cudaMemcpyAsync", 0, 100), 1 << 20);
+  made.Gpu(GpuKind::kMemcpy, "DtoH, device to pinned", 210, 90, made.Call("cudaMemcpy", 200, 110), 1 << 20);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 410, 90, made.Call("cudaMemcpyAsync", 400, 5), 1 << 20);
+  made.Gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 610, 1, made.Call("cudaMemcpy", 600, 20), 4096);
+  made.Gpu(GpuKind::kMemcpy, "DtoD, device to device", 710, 1, made.Call("cudaMemcpy", 700, 20), 1 << 20);
+
+  const analyze::AnalysisReport report = made.Run("a07");
+
+  CHECK(Measured(report, "pageable_copies") == 1);
+  CHECK(Measured(report, "waiting_copies") == 1);
+  const std::optional<analyze::FindingRow> pageable = Found(report, "a07.pageable");
+  const std::optional<analyze::FindingRow> waiting = Found(report, "a07.waiting");
+  REQUIRE((pageable.has_value() && waiting.has_value()));
+  CHECK(pageable->cost_ns == 100000);
+  CHECK(waiting->cost_ns == 100000);  // from the copy's beginning
+}
+
+TEST_CASE("a08 tells a vector addition that is bound by its copies from a long kernel", "[a08]") {
+  GpuTrace add(1000), train(1000);
+  for (GpuTrace* const made : {&add, &train}) {
+    const bool is_add = made == &add;
+    made->Gpu(GpuKind::kMemcpy, "HtoD, pageable to device", 0, 200, kNone, 1 << 20);
+    made->Gpu(GpuKind::kKernel, "k", 200, is_add ? 10 : 600, kNone);
+    made->Gpu(GpuKind::kMemcpy, "DtoH, device to pageable", is_add ? 210 : 800, 100, kNone, 1 << 20);
+  }
+
+  const std::optional<analyze::FindingRow> bound = Found(add.Run("a08"), "a08.transfer_bound");
+  REQUIRE(bound.has_value());
+  CHECK(bound->severity == Severity::kHigh);
+  CHECK(bound->cost_ns == 300000);
+  const analyze::AnalysisReport other = train.Run("a08");
+  CHECK_FALSE(Found(other, "a08.transfer_bound").has_value());
+  CHECK(Found(other, "a08.transfer_heavy").has_value());
+}
+
+TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 5, 10, 290);
+  made.Call("cudaStreamSynchronize", 20, 285);  // the GPU works until 300
+  made.Launch("b", 350, 5, 360, 100);
+  made.Call("cudaStreamSynchronize", 370, 95);
+  made.Launch("c", 800, 5, 810, 100);  // as late as it waited, not as it is
+
+  const analyze::AnalysisReport report = made.Run("a09");
+
+  CHECK(Measured(report, "waits") == 2);
+  CHECK(Measured(report, "waited") == 285 + 95);
+  CHECK(Measured(report, "stalled") == 60 + 95);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a09.sync_stalls");
+  REQUIRE(finding.has_value());
+  CHECK(finding->cost_ns == 155000);
+}
+
+TEST_CASE("a09 says nothing of a wait while other work was queued", "[a09]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 5, 10, 290);
+  const uint32_t queued = made.Call("cudaLaunchKernel", 10, 5);
+  made.Call("cudaEventSynchronize", 20, 285);
+  made.Gpu(GpuKind::kKernel, "b", 300, 400, queued);
+  made.Launch("c", 350, 5, 700, 100);
+
+  CHECK(Measured(made.Run("a09"), "stalled") == 0);
+}
+
+TEST_CASE("a12 finds the kernels that come again and again with gaps between them", "[a12]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 20; ++i) {
+    made.Gpu(GpuKind::kKernel, "gemm", 300 * i, 10, kNone);
+    made.Gpu(GpuKind::kKernel, "bias", 300 * i + 30, 10, kNone);
+    made.Gpu(GpuKind::kKernel, "relu", 300 * i + 60, 10, kNone);
+  }
+
+  const analyze::AnalysisReport report = made.Run("a12");
+
+  const std::optional<analyze::FindingRow> finding = Found(report, "a12.repeated_sequence");
+  REQUIRE(finding.has_value());
+  CHECK(finding->cost_ns == 20 * 40000);  // within the three, not between one time and the next
+  CHECK(finding->summary.find("20 times the same 3 kernels, gemm, bias, ...") == 0);
+}
+
+TEST_CASE("a12 leaves kernels alone that do not repeat or have no gaps", "[a12]") {
+  GpuTrace different(1000), dense(1000);
+  for (int64_t i = 0; i < 40; ++i) {
+    different.Gpu(GpuKind::kKernel, "k" + std::to_string(i), 20 * i, 10, kNone);
+    dense.Gpu(GpuKind::kKernel, i % 2 == 0 ? "a" : "b", 20 * i, 20, kNone);
+  }
+
+  CHECK(different.Run("a12").analyzers[0].findings.empty());
+  CHECK(dense.Run("a12").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
+  GpuTrace made(1000);
+  for (int64_t i = 0; i < 40; ++i) made.Launch("tiny", 20 * i, 15, 20 * i + 16, 3);
+
+  const analyze::AnalysisReport report = made.Run("a10");
+
+  CHECK(Measured(report, "launches") == 40);
+  CHECK(Measured(report, "shorter_than_call") == 40);
+  CHECK(Measured(report, "short_kernels") == 40);
+  CHECK(Measured(report, "mean_delay") == 1);
+  CHECK(Measured(report, "exposed_launching") == 39 * 15);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a10.launch_bound");
+  REQUIRE(finding.has_value());
+  CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
+}
+
+TEST_CASE("a10 does not call it launch-bound where one call took most of the time", "[a10]") {
+  GpuTrace made(100000);
+  made.Launch("first", 0, 5, 10, 20);
+  made.Launch("loads a module", 50, 50000, 50060, 20);
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a10"), "a10.launch_bound");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->is_undetermined);
+  CHECK(finding->confidence < 0.5);
+}
+
+TEST_CASE("a10 says nothing where long kernels hide their launches", "[a10]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 20; ++i) made.Launch("long", 20 * i, 15, 100 + 400 * i, 400);
+
+  CHECK(made.Run("a10").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a11 follows how much was launched and had not begun", "[a11]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 1, 100, 10);
+  made.Launch("b", 50, 1, 150, 10);
+
+  const analyze::AnalysisReport report = made.Run("a11");
+
+  CHECK(Measured(report, "most") == 2);
+  CHECK(Measured(report, "mean") == Approx((50.0 * 1 + 50 * 2 + 50 * 1) / 150));
+  CHECK(Measured(report, "empty") == 0);
+}
+
+TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
+  GpuTrace full(1000000), empty(1000000);
+  for (int64_t i = 0; i < 2000; ++i) full.Call("cudaLaunchKernel", i, 1);
+  for (uint32_t i = 0; i < 2000; ++i) full.Gpu(GpuKind::kKernel, "k", 3000 + 100 * i, 90, i);
+  for (int64_t i = 0; i < 100; ++i) empty.Launch("k", 100 * i, 5, 100 * i + 10, 20);
+
+  CHECK(Found(full.Run("a11"), "a11.queue_full").has_value());
+  CHECK(Found(empty.Run("a11"), "a11.queue_empty").has_value());
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built program on a trace that PyTorch's profiler wrote.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/folder.h"
+
+namespace {
+
+using cli_test::Folder;
+using cli_test::Result;
+using nlohmann::json;
+
+const std::string kTrace = R"({"traceEvents": [
+  {"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":10,"tid":11,"ts":1000,"dur":100},
+  {"ph":"X","cat":"cpu_op","name":"aten::mm","pid":10,"tid":11,"ts":1010,"dur":40},
+  {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":10,"tid":11,"ts":1020,"dur":5,
+   "args":{"correlation":3}},
+  {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":1030.5,"dur":20,
+   "args":{"device":0,"context":1,"stream":7,"correlation":3}}
+]})";
+
+}  // namespace
+
+TEST_CASE("info, top, report and convert read a PyTorch trace by its content, not its name", "[cli]") {
+  const Folder folder;
+  folder.Write("anything.bin", kTrace);
+
+  const Result info = folder.Run("info --json anything.bin");
+  REQUIRE(info.exit_code == 0);
+  const json document = json::parse(info.out);
+  CHECK(document["format"] == "kineto");
+  CHECK(document["counts"]["events"] == 2);
+  CHECK(document["json"]["events"] == 4);
+  CHECK(folder.Run("info anything.bin").out.find("Kineto JSON, complete") != std::string::npos);
+
+  const Result top = folder.Run("top --json anything.bin");
+  REQUIRE(top.exit_code == 0);
+  const json row = json::parse(top.out)["rows"][0];
+  CHECK(row["name"] == "aten::mm");
+  CHECK(row["self_gpu_ns"] == 20000);
+
+  CHECK(folder.Run("report anything.bin").exit_code == 0);
+  CHECK(folder.Run("convert anything.bin -o trace.pftrace").exit_code == 0);
+  CHECK(folder.Run("recover anything.bin -o a.pitot").exit_code == 0);
+  CHECK(folder.Run("info a.pitot").exit_code == 0);
+}
+
+TEST_CASE("analyze says what is slow, by which threshold, and what was measured", "[cli]") {
+  const Folder folder;
+  folder.Write("a.json", kTrace);
+
+  const Result all = folder.Run("analyze --json a.json");
+  REQUIRE(all.exit_code == 0);
+  const json document = json::parse(all.out);
+  CHECK(document["window_ns"] == 100000);
+  const json finding = document["analyzers"][1]["findings"][0];
+  CHECK(finding["code"] == "a03.utilisation_low");
+  CHECK(finding["threshold"]["value"] == 0.5);
+  CHECK(finding["threshold"]["source"] == "torch-tb-profiler");
+  CHECK(folder.Run("analyze a.json").out.find("GPU 0: kernels ran for 20.0 % of the window") != std::string::npos);
+
+  const Result one = folder.Run("analyze --json --only A01 --compat hta a.json");
+  REQUIRE(one.exit_code == 0);
+  REQUIRE(json::parse(one.out)["analyzers"].size() == 1);
+  // HTA begins at the next whole microsecond and ends at the last.
+  CHECK(json::parse(one.out)["analyzers"][0]["measures"][0]["value"] == 19000);
+
+  const Result set = folder.Run("analyze --json --only a03 --set a03.utilisation_low=0.1 a.json");
+  CHECK(json::parse(set.out)["analyzers"][0]["findings"].empty());
+  CHECK(folder.Run("analyze --set a03.other=1 a.json").exit_code == 2);
+  CHECK(folder.Run("analyze --set a03 a.json").exit_code == 2);
+  CHECK(folder.Run("analyze --only a99 a.json").exit_code == 2);
+}
+
+TEST_CASE("a PyTorch trace that is cut off is answered as far as it goes", "[cli]") {
+  const Folder folder;
+  folder.Write("cut.json", kTrace.substr(0, kTrace.size() - 20));
+
+  const Result info = folder.Run("info --json cut.json");
+
+  CHECK(info.exit_code == 4);
+  CHECK(json::parse(info.out)["counts"]["events"] == 2);
+  CHECK(info.err.find("it ends in the middle of an event") != std::string::npos);
+}
+
+TEST_CASE("JSON that is no trace is refused with a reason", "[cli]") {
+  const Folder folder;
+  folder.Write("other.json", "{\"a\": 1}");
+
+  const Result info = folder.Run("info other.json");
+
+  CHECK(info.exit_code == 5);
+  CHECK(info.err.find("it has no traceEvents") != std::string::npos);
+}

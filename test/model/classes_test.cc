@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/model/classes.h"
+
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using model::GpuClass;
+using model::GpuEnds;
+using model::GpuKind;
+using model::HostClass;
+using model::Intervals;
+using model::IntervalSets;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+void AddGpu(Trace* trace, GpuKind kind, const char* name, uint32_t stream, int64_t begin_ns, int64_t duration_ns) {
+  model::GpuColumns& gpu = trace->gpu;
+  gpu.begin_ns.push_back(begin_ns);
+  gpu.duration_ns.push_back(duration_ns);
+  gpu.kind.push_back(kind);
+  gpu.stream.push_back(stream);
+  gpu.name.push_back(trace->strings.Add(name));
+  gpu.call.push_back(kNone);
+  gpu.shape.push_back(kNone);
+  gpu.bytes.push_back(0);
+  gpu.graph.push_back(0);
+  gpu.node.push_back(0);
+  gpu.scope_path.push_back(0);
+  model::StreamRow& row = trace->streams[stream];
+  if (row.event_count++ == 0) row.first_event = gpu.size() - 1;
+}
+
+Trace TwoStreams() {
+  Trace trace;
+  trace.window_end_ns = 1000;
+  trace.devices.resize(1);
+  trace.streams.resize(3);
+  trace.streams[0].device = trace.streams[1].device = 0;  // that of the third is not known
+  AddGpu(&trace, GpuKind::kKernel, "gemm", 0, 100, 50);
+  AddGpu(&trace, GpuKind::kKernel, "ncclDevKernel_AllReduce", 0, 150, 50);
+  AddGpu(&trace, GpuKind::kSpan, "forward", 0, 150, 500);
+  AddGpu(&trace, GpuKind::kKernel, "relu", 1, 120, 60);
+  AddGpu(&trace, GpuKind::kMemcpy, "HtoD", 1, 300, 10);
+  AddGpu(&trace, GpuKind::kMemset, "", 2, 400, 20);
+  REQUIRE(FindInconsistency(trace) == "");
+  return trace;
+}
+
+}  // namespace
+
+TEST_CASE("each class of GPU work is a set of its device's", "[classes]") {
+  const IntervalSets sets(TwoStreams());
+
+  CHECK(sets.Gpu(0, GpuClass::kCompute) == Intervals{{100, 180}});
+  CHECK(sets.Gpu(0, GpuClass::kCommunication) == Intervals{{150, 200}});
+  CHECK(sets.Gpu(0, GpuClass::kMemcpy) == Intervals{{300, 310}});
+  CHECK(sets.Gpu(0, GpuClass::kMemset).empty());
+  CHECK(sets.Gpu(kNone, GpuClass::kMemset) == Intervals{{400, 420}});
+}
+
+TEST_CASE("calls are waits, allocations or others by their names, of CUDA, its driver and HIP", "[classes]") {
+  for (const char* const name : {"cudaStreamSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"})
+    CHECK(model::IsSynchronization(name));
+  for (const char* const name : {"cudaMalloc", "hipFree", "cuMemAlloc_v2", "cudaHostAlloc", "cudaMallocAsync"})
+    CHECK(model::IsAllocation(name));
+  for (const char* const name : {"cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cuMemcpyHtoDAsync"}) {
+    CHECK_FALSE(model::IsAllocation(name));
+    CHECK_FALSE(model::IsSynchronization(name));
+  }
+}
+
+TEST_CASE("kernels whose names begin with hip are no communication", "[classes]") {
+  CHECK_FALSE(model::IsCommunicationKernel("hipblasLtMatmul"));
+  CHECK(model::IsCommunicationKernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"));
+  CHECK(model::IsCommunicationKernel("void rcclGenericKernel<1>(ncclDevKernelArgsStorage)"));
+}
+
+TEST_CASE("host classes hold what threads did, but neither steps nor Python's frames", "[classes]") {
+  TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  const uint32_t thread = maker.Thread("main");
+  const auto site = [&](SiteKind kind, const char* name, const char* file) {
+    const uint32_t row = maker.Site(kind, name);
+    maker.trace.sites[row].file = maker.String(file);
+    return row;
+  };
+  const std::vector<uint32_t> sites = {site(SiteKind::kScope, "ProfilerStep#3", ""),
+                                       site(SiteKind::kScope, "a.py(3): main", "a.py"),
+                                       site(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", ""),
+                                       site(SiteKind::kOperator, "aten::mm", ""),
+                                       site(SiteKind::kScope, "decode", "server.cc"),
+                                       site(SiteKind::kWait, "queue", "server.cc")};
+  Trace trace = maker.trace;
+  trace.threads[thread].event_count = static_cast<uint32_t>(sites.size());
+  for (size_t i = 0; i < sites.size(); ++i) {
+    trace.events.begin_ns.push_back(static_cast<int64_t>(100 * i));
+    trace.events.duration_ns.push_back(50);
+    trace.events.site.push_back(sites[i]);
+    trace.events.thread.push_back(thread);
+    trace.events.request.push_back(kNone);
+    trace.events.batch.push_back(kNone);
+    trace.events.args.push_back(kNone);
+  }
+  const auto call = [&](const char* name, int64_t begin_ns) {
+    trace.calls.begin_ns.push_back(begin_ns);
+    trace.calls.duration_ns.push_back(10);
+    trace.calls.thread.push_back(thread);
+    trace.calls.request.push_back(kNone);
+    trace.calls.batch.push_back(kNone);
+    trace.calls.name.push_back(trace.strings.Add(name));
+    trace.calls.stream.push_back(kNone);
+  };
+  call("cudaLaunchKernel", 310);
+  call("cudaMalloc", 320);
+  call("cudaDeviceSynchronize", 330);
+  REQUIRE(FindInconsistency(trace) == "");
+
+  const IntervalSets sets(trace);
+
+  CHECK(sets.Host(HostClass::kLoader) == Intervals{{200, 250}});
+  CHECK(sets.Host(HostClass::kOperator) == Intervals{{300, 350}});
+  CHECK(sets.Host(HostClass::kScope) == Intervals{{400, 450}});
+  CHECK(sets.Host(HostClass::kApi) == Intervals{{310, 320}});
+  CHECK(sets.Host(HostClass::kAllocation) == Intervals{{320, 330}});
+  CHECK(sets.Host(HostClass::kSynchronization) == Intervals{{330, 340}});
+  CHECK(HostSetsOf(trace, thread)[0] == Intervals{{330, 340}});
+  CHECK(HostSetsOf(trace, thread)[3] == Intervals{{200, 250}});
+  CHECK(HostSetsOf(trace, kNone)[0].empty());
+}
+
+TEST_CASE("what GPUs did is found by when it ended", "[classes]") {
+  const Trace trace = TwoStreams();
+  const GpuEnds ends(trace);
+  const auto rows = [&](int64_t after_ns, int64_t until_ns) {
+    const model::RowRange range = ends.Between(after_ns, until_ns);
+    return std::vector<uint32_t>(range.begin(), range.end());
+  };
+
+  CHECK(rows(0, 1000) == std::vector<uint32_t>{0, 3, 1, 4, 5});  // without the span
+  CHECK(rows(150, 200) == std::vector<uint32_t>{3, 1});
+  CHECK(rows(200, 309).empty());
+  CHECK(rows(300, 100).empty());
+}
+
+}  // namespace pitot::test

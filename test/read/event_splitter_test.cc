@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "read/event_splitter.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+using pitot::read::ByteSource;
+using pitot::read::EventSplitter;
+using Piece = EventSplitter::Piece;
+
+namespace {
+
+// Gives `step` bytes at a time.
+class Slow final : public ByteSource {
+ public:
+  Slow(std::string text, size_t step) : text_(std::move(text)), step_(step) {}
+  size_t Read(char* out, size_t size) override {
+    const size_t got = text_.copy(out, std::min(size, step_), at_);
+    at_ += got;
+    return got;
+  }
+
+ private:
+  std::string text_;
+  size_t at_ = 0, step_;
+};
+
+// What was cut, as "key=text" for members, and how it ended.
+std::vector<std::string> Split(const std::string& text, size_t step = SIZE_MAX) {
+  Slow source(text, step);
+  EventSplitter splitter(&source);
+  std::vector<std::string> pieces;
+  for (;;) {
+    switch (splitter.Next()) {
+      case Piece::kEvent:
+        pieces.emplace_back(splitter.text());
+        break;
+      case Piece::kMember:
+        pieces.push_back(std::string(splitter.key()) + "=" + std::string(splitter.text()));
+        break;
+      case Piece::kTooDeep:
+        pieces.emplace_back("too deep");
+        break;
+      case Piece::kEnd:
+        return pieces;
+      default:
+        pieces.push_back(std::string("! ") + splitter.problem());
+        return pieces;
+    }
+  }
+}
+using Pieces = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("events and what stands beside them come one at a time", "[splitter]") {
+  const std::string text = R"( {"schemaVersion": 1, "devices": [{"id": 0}], "traceEvents": [
+    {"ph":"X","args":{"a":[1,2]}} , {"name":"}]\"\\"},
+    7 ], "traceName": "a\"b"} trailing)";
+
+  const Pieces expected = {
+      "schemaVersion=1",    "devices=[{\"id\": 0}]", R"({"ph":"X","args":{"a":[1,2]}})", R"({"name":"}]\"\\"})", "7",
+      R"(traceName="a\"b")"};
+  // Wherever the source's pieces end.
+  for (const size_t step : {SIZE_MAX, size_t{1}, size_t{2}, size_t{7}}) CHECK(Split(text, step) == expected);
+}
+
+TEST_CASE("a list without an object around it is a list of events", "[splitter]") {
+  CHECK(Split("\xef\xbb\xbf[{\"a\":1},{}]") == Pieces{"{\"a\":1}", "{}"});
+  CHECK(Split("[]").empty());
+}
+
+TEST_CASE("a text that is cut off gives what is whole and says where it ended", "[splitter]") {
+  CHECK(Split(R"({"traceEvents":[{"a":1},{"b)") == Pieces{"{\"a\":1}", "! it ends in the middle of an event"});
+  CHECK(Split(R"({"traceEvents":[{"a":1},)") == Pieces{"{\"a\":1}", "! it ends in the middle of its events"});
+  CHECK(Split(R"({"traceEvents":[{"a":1}],"x)") == Pieces{"{\"a\":1}", "! it ends in the middle"});
+  CHECK(Split(R"({"traceEvents":[{"a":1}])") == Pieces{"{\"a\":1}", "! it ends in the middle"});
+  CHECK(Split("[{\"a\":\"\\") == Pieces{"! it ends in the middle of an event"});
+  CHECK(Split("") == Pieces{"! it is empty"});
+  CHECK(Split("PITOT") == Pieces{"! it is no JSON"});
+}
+
+TEST_CASE("an event that is nested too deep is passed over, not followed", "[splitter]") {
+  const std::string deep = std::string(10000, '[') + std::string(10000, ']');
+
+  CHECK(Split("[{},{\"args\":" + deep + "},{}]") == Pieces{"{}", "too deep", "{}"});
+}
+
+TEST_CASE("an event larger than 64 MiB ends the reading", "[splitter]") {
+  const std::string huge = "[{},{\"name\":\"" + std::string(EventSplitter::kMaxPieceBytes + (4 << 20), 'x') + "\"}]";
+
+  CHECK(Split(huge) == Pieces{"{}", "! an event or member of it is larger than 64 MiB"});
+}
+
+TEST_CASE("a million empty lists of events take no stack", "[splitter]") {
+  std::string text = "{";
+  for (int i = 0; i < 1000000; ++i) text += "\"traceEvents\":[],";
+
+  CHECK(Split(text + "\"a\":1}") == Pieces{"a=1"});
+}
