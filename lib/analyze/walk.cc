@@ -46,6 +46,7 @@ bool Walk::Run() {
       Emit(piece.begin_ns, {});
     }
   }
+  while (!away_.empty()) EndDetour();
   std::reverse(blame_->segments.begin(), blame_->segments.end());
   return true;
 }
@@ -90,7 +91,17 @@ void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
   now_ns_ = std::min(now_ns_, at_ns);
   thread_ = thread;
   op_ = kNone;
+  while (!away_.empty() && away_.back().thread == thread && now_ns_ <= away_.back().waits_since_ns) EndDetour();
   arrival_ = FindArrival();
+}
+
+// The walk leaves the thread, which waits since then for what ended just now.
+void Walk::BeginDetour(int64_t waits_since_ns) { away_.push_back({thread_, waits_since_ns, now_ns_}); }
+
+void Walk::EndDetour() {
+  const Away& away = away_.back();
+  blame_->detours.push_back({now_ns_, away.end_ns, std::max<int64_t>(away.end_ns - away.waits_since_ns, 0)});
+  away_.pop_back();
 }
 
 Walk::Arrival Walk::FindArrival() const {
@@ -231,6 +242,7 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   woken.thread = thread_;
   woken.event = piece.event;
   Emit(sign.at_ns, woken);
+  BeginDetour(trace_.events.begin_ns[piece.event]);
   MoveToThread(sign.thread, now_ns_);
   return true;
 }

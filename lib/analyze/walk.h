@@ -62,6 +62,8 @@ class Walk {
   void Emit(int64_t begin_ns, analyze::BlameSegment segment);
   void Begin();
   void MoveToThread(uint32_t thread, int64_t at_ns);
+  void BeginDetour(int64_t waits_since_ns);
+  void EndDetour();
   Arrival FindArrival() const;
   void StepOnThread();
   void Arrive();
@@ -110,7 +112,12 @@ class Walk {
 
   model::Interval calls_;              // from its own first call of a GPU's API to the end of the last
   int64_t last_model_ns_ = INT64_MIN;  // of these, and of its batches
-  uint32_t moves_ = 0;                 // without a step in time: no more than kMostMoves, whatever the rows say
+  struct Away {
+    uint32_t thread;
+    int64_t waits_since_ns, end_ns;
+  };
+  std::vector<Away> away_;  // detours that the walk is in
+  uint32_t moves_ = 0;      // without a step in time: no more than kMostMoves, whatever the rows say
 };
 
 }  // namespace pitot::why

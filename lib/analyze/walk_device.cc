@@ -46,6 +46,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
                                                       : Blame::kHostOncpuFramework;
       if (end_ns > begin_ns) {
         Emit(end_ns, rest);
+        BeginDetour(call_ns);
         return MoveToGpu(op, call_ns, thread_, call);
       }
       return Emit(begin_ns, rest);

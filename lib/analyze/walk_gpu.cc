@@ -41,7 +41,9 @@ GpuOps::GpuOps(const Trace& trace, const analyze::BlameOptions& options)
       streams_(trace.streams.size()),
       place_(trace.gpu.size(), kNone),
       classes_(trace.strings.size(), CallClass::kOther),
-      calls_of_(trace.requests.size()) {
+      calls_of_(trace.requests.size()),
+      ops_of_request_(trace.requests.size()),
+      ops_of_batch_(trace.batches.size()) {
   const std::vector<GpuKind>& kinds = trace.gpu.kind;
   const bool has_more_than_spans = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
   std::unordered_map<uint64_t, std::vector<int64_t>> durations;
@@ -51,6 +53,14 @@ GpuOps::GpuOps(const Trace& trace, const analyze::BlameOptions& options)
     place_[op] = static_cast<uint32_t>(stream.size());
     stream.push_back(op);
     ends_.push_back({EndNs(op), op});
+    if (const uint32_t call = trace.gpu.call[op]; call != kNone) {
+      const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
+      if (batch != kNone) {
+        ++ops_of_batch_[batch];
+      } else if (request != kNone) {
+        ++ops_of_request_[request];
+      }
+    }
     if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
   }
   std::sort(ends_.begin(), ends_.end(),

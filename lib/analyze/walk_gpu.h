@@ -49,6 +49,10 @@ class GpuOps {
   // was.
   model::Interval CallsOf(uint32_t request) const { return calls_of_[request]; }
 
+  // How many operations its calls, and those of the batch, caused.
+  uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
+  uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
+
   // How long an operation of this kernel and shape usually takes: the median; -1 if too few are known.
   int64_t UsualNs(uint32_t op) const;
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
@@ -94,6 +98,7 @@ class GpuOps {
   std::vector<End> ends_;                       // of all devices, in order
   std::vector<CallClass> classes_;              // by StringId of their names
   std::vector<model::Interval> calls_of_;       // by request
+  std::vector<uint32_t> ops_of_request_, ops_of_batch_;
   std::unordered_map<uint64_t, int64_t> usual_ns_;
   int64_t median_launch_ns_ = 0;
 };

@@ -4,16 +4,11 @@
 #include <new>
 #include <string>
 
-#include "analyze/walk.h"
+#include "analyze/index_data.h"
 #include "base/message.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
-
-struct BlameIndex::Data {
-  Data(const model::Trace& trace, const BlameOptions& options) : index(trace, options) {}
-  const why::Index index;
-};
 
 BlameIndex::BlameIndex() noexcept = default;
 BlameIndex::~BlameIndex() = default;

@@ -233,7 +233,7 @@ TEST_CASE("a condition leads to the thread that notified, and to nobody where th
   }
 }
 
-TEST_CASE("in a queue before a thread that recorded nothing it is not known what for it waited", "[why]") {
+TEST_CASE("what a request in a queue waited for is not known where the thread that took it recorded nothing", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
   server.maker.trace.requests[row].end_thread = server.other;

@@ -63,6 +63,8 @@ inline constexpr uint32_t kBlames = 32;
 // "queue_wait_others"; "untraced_or_unexplained" for what no enumerator names. Never null.
 PITOT_EXPORT const char* BlameName(Blame blame) noexcept;
 
+inline constexpr uint32_t BlameBit(Blame blame) { return uint32_t{1} << static_cast<uint32_t>(blame); }
+
 // Nanoseconds by Blame. All are >= 0; they add up to the latency.
 struct BlameVector {
   int64_t ns[kBlames] = {};
@@ -99,12 +101,21 @@ struct BlameSegment {
   Culprit by;
 };
 
+// From `begin_ns` to `end_ns` it was worked on elsewhere, while its thread did other things and waited for no more than
+// the last `slack_ns` of it: no saving within it is worth more.
+struct Detour {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  int64_t slack_ns = 0;
+};
+
 struct RequestBlame {
   uint32_t request = model::kNone;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   std::vector<BlameSegment> segments;  // in order, from begin_ns to end_ns, none empty
   BlameVector blame;                   // what they add up to
+  std::vector<Detour> detours;         // an outer one after those in it
   // What had to be bent, because times of the trace contradict each other: a GPU operation before its launch, a result
   // before its cause.
   uint64_t clamps = 0;
