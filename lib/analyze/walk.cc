@@ -130,6 +130,8 @@ void Walk::StepOnThread() {
   if (piece.call != kNone) return Call(piece, begin_ns);
   WaitArgs args;
   if (ReadWait(trace_, piece.event, &args)) return Wait(piece, begin_ns, args);
+  // A thread in nothing that was recorded, while its batch was done elsewhere, waited for that, as far as anyone knows.
+  if (piece.event == kNone && GoToWaker(piece, begin_ns, 0)) return;
   BlameSegment code;
   code.thread = thread_;
   code.event = piece.event;
@@ -238,11 +240,11 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   const Sign sign = LastDoneElsewhere(begin_ns, now_ns_, owner);
   if (sign.thread == kNone) return false;
   BlameSegment woken;
-  woken.blame = Blame::kHandoff;
+  woken.blame = piece.event != kNone ? Blame::kHandoff : Blame::kUntraced;
   woken.thread = thread_;
   woken.event = piece.event;
   Emit(sign.at_ns, woken);
-  BeginDetour(trace_.events.begin_ns[piece.event]);
+  BeginDetour(piece.event != kNone ? trace_.events.begin_ns[piece.event] : piece.begin_ns);
   MoveToThread(sign.thread, now_ns_);
   return true;
 }

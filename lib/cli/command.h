@@ -29,6 +29,7 @@ inline constexpr const char* kDumpHelp =
 void AddInfo(CLI::App& app, int& exit_code);
 void AddRequests(CLI::App& app, int& exit_code);
 void AddTop(CLI::App& app, int& exit_code);
+void AddWhy(CLI::App& app, int& exit_code);
 void AddConvert(CLI::App& app, int& exit_code);
 void AddRecover(CLI::App& app, int& exit_code);
 void AddReport(CLI::App& app, int& exit_code);

@@ -33,6 +33,7 @@ int main(int argc, char** argv) {
     AddInfo(app, exit_code);
     AddRequests(app, exit_code);
     AddTop(app, exit_code);
+    AddWhy(app, exit_code);
     AddReport(app, exit_code);
     AddConvert(app, exit_code);
     AddRecover(app, exit_code);

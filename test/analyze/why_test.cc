@@ -204,6 +204,23 @@ TEST_CASE("who waits for a batch that took it by no recorded queue waited for wh
   CHECK(blame.segments[1].by.batch == before);
 }
 
+TEST_CASE("a thread in nothing that was recorded while its batch was done elsewhere waited for that", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 250, server.http);
+  const uint32_t own = server.maker.Batch(12, "resnet50", server.executor, 130 * kUs, 100 * kUs);
+  server.maker.Member(own, row, 130 * kUs);
+  server.maker.trace.handoffs.push_back(
+      {row, server.maker.String("images"), server.http, server.executor, 110 * kUs, 130 * kUs, own});
+  server.Wait(server.executor, WaitKind::kQueue, "images", 50, 130, {});
+  server.Scope(server.executor, server.forward, 130, 230, {kNone, own});
+  server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+  server.Scope(server.http, server.decode, 240, 250, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 10000; handoff 20000; host_oncpu_framework 100000; untraced_or_unexplained 10000; "
+        "host_oncpu_post 10000");
+}
+
 TEST_CASE("a hop to another thread that nothing recorded is untraced and blames nobody", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);

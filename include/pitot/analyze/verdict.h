@@ -109,6 +109,19 @@ PITOT_EXPORT WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame)
 PITOT_EXPORT Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline,
                                 int64_t now_ns, const VerdictOptions& options, Verdict* verdict) noexcept;
 
+// Adds requests of the trace to `baseline` that the request of that row can be compared with, where no baseline was
+// kept: those that ended well and that no trigger fired for; the 512 of its route and size that ended nearest to it,
+// and where they are fewer than `options.least` of its route, then of any. Requests whose walk is not reliable are left
+// out. Errors: as FindBlame and Baseline::Add. Cost: a walk each.
+PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options,
+                                  Baseline* baseline) noexcept;
+
+// What is to be said of one part: "behind request 8f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on executor".
+// Throws std::bad_alloc.
+PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause);
+// The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
+PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+
 }  // namespace analyze
 PITOT_NAMESPACE_END
 
