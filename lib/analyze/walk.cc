@@ -244,7 +244,7 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   woken.thread = thread_;
   woken.event = piece.event;
   Emit(sign.at_ns, woken);
-  BeginDetour(piece.event != kNone ? trace_.events.begin_ns[piece.event] : piece.begin_ns);
+  BeginDetour(piece.event != kNone ? trace_.events.begin_ns[piece.event] : begin_ns);
   MoveToThread(sign.thread, now_ns_);
   return true;
 }

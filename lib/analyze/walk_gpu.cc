@@ -96,7 +96,7 @@ uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
 
 bool GpuOps::WasLaunchedBefore(uint32_t op, int64_t at_ns) const {
   const uint32_t call = trace_.gpu.call[op];
-  return call != kNone ? trace_.calls.begin_ns[call] < at_ns : trace_.gpu.begin_ns[op] < at_ns;
+  return (call != kNone ? trace_.calls.begin_ns[call] : trace_.gpu.begin_ns[op]) < at_ns;
 }
 
 uint32_t GpuOps::Awaited(uint32_t call, int64_t by_ns, int64_t late_ns) const {

@@ -102,7 +102,13 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
       index_(requests),
       memberships_(memberships),
       batches_(trace.threads.size()),
-      requests_(trace.threads.size()) {
+      requests_(trace.threads.size()),
+      first_call_ns_(trace.requests.size(), INT64_MAX) {
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    const uint32_t request = trace.calls.request[call];
+    if (request != kNone && trace.calls.thread[call] == trace.requests[request].begin_thread)
+      first_call_ns_[request] = std::min(first_call_ns_[request], trace.calls.begin_ns[call]);
+  }
   const std::vector<uint32_t> calls = top::FirstCalls(trace);
   pieces_.reserve(trace.threads.size());
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
@@ -145,7 +151,7 @@ Piece Threads::At(uint32_t thread, int64_t at_ns) const {
 
 int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {
   const model::RequestRow& row = trace_.requests[request];
-  int64_t accepted_ns = by_ns;
+  int64_t accepted_ns = std::min(by_ns, first_call_ns_[request]);
   for (const uint32_t event : index_.Events(request)) {
     if (trace_.events.thread[event] == row.begin_thread && model::IsScope(trace_.sites[trace_.events.site[event]].kind))
       accepted_ns = std::min(accepted_ns, trace_.events.begin_ns[event]);

@@ -78,7 +78,7 @@ class Threads {
   uint32_t RequestAt(uint32_t thread, int64_t at_ns, int64_t* until_ns) const {
     return requests_[thread].At(at_ns, until_ns);
   }
-  // When the thread where the request began had time for it: at its first scope there; never after `by_ns`.
+  // When the thread where the request began had time for it: at its first scope or call there; never after `by_ns`.
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
 
  private:
@@ -89,6 +89,7 @@ class Threads {
   const Memberships& memberships_;
   std::vector<std::vector<Piece>> pieces_;   // by thread, in order
   std::vector<Tenures> batches_, requests_;  // by thread
+  std::vector<int64_t> first_call_ns_;       // of each request, on the thread where it began
 };
 
 }  // namespace pitot::why

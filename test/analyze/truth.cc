@@ -34,6 +34,15 @@ simulator::Culprit AsTruth(const Trace& trace, const analyze::Culprit& by) {
   return culprit;
 }
 
+Segment OnGpu(const Trace& trace, const BlameSegment& from, Cause cause) {
+  Segment to;
+  to.begin_ns = from.begin_ns;
+  to.end_ns = from.end_ns;
+  to.cause = cause;
+  to.name = std::string(trace.strings[trace.gpu.name[from.gpu]]);
+  return to;
+}
+
 Segment AsTruth(const Trace& trace, const BlameSegment& from) {
   Segment to;
   to.begin_ns = from.begin_ns;
@@ -79,9 +88,27 @@ Segment AsTruth(const Trace& trace, const BlameSegment& from) {
                      : Cause::kHandoff;
       to.name = NameOf(trace, from.event);
       break;
+    case Blame::kSyncReturn:
+      to.cause = Cause::kSyncReturn;
+      to.name = std::string(trace.strings[trace.calls.name[from.call]]);
+      break;
+    case Blame::kGpuExecExpected:
+    case Blame::kGpuContention:
+    case Blame::kGpuExcessUnknown:
+      return OnGpu(trace, from, Cause::kKernel);
+    case Blame::kLaunchLatency:
+      return OnGpu(trace, from, Cause::kLaunchLatency);
+    case Blame::kDispatchGap:
+      return OnGpu(trace, from, Cause::kDispatchGap);
+    case Blame::kGpuQueueWaitOthers:
+      to.cause = Cause::kGpuQueueWait;
+      to.thread = 0;
+      to.culprit = AsTruth(trace, from.by);
+      break;
     default:
-      to.cause = Cause::kOnCpu;
-      to.name = NameOf(trace, from.event);
+      to.cause = from.call != kNone ? Cause::kCall : Cause::kOnCpu;
+      to.name =
+          from.call != kNone ? std::string(trace.strings[trace.calls.name[from.call]]) : NameOf(trace, from.event);
   }
   return to;
 }

@@ -18,6 +18,7 @@ using analyze::Blame;
 using analyze::BlameIndex;
 using analyze::BlameOptions;
 using analyze::RequestBlame;
+using simulator::RandomGpuServer;
 using simulator::RandomServer;
 using simulator::Run;
 using simulator::Segment;
@@ -29,7 +30,7 @@ namespace {
 uint64_t Servers() {
   const char* const many = std::getenv("PITOT_SERVERS");
   if (many != nullptr) return std::strtoull(many, nullptr, 10);
-  return static_cast<uint64_t>(fakes::Scaled(2000));
+  return static_cast<uint64_t>(fakes::Scaled(1500));
 }
 
 // Why a batch was closed is recorded when it has been submitted, or else when it ends.
@@ -60,24 +61,41 @@ template <class Check> void ForEachRequest(const Run& run, const Check& check) {
   }
 }
 
-}  // namespace
-
-TEST_CASE("of thousands of random servers the walk finds the true cause of every nanosecond", "[why]") {
+// Plays servers and compares; returns how many requests there were, and of how many causes.
+template <class Make> uint64_t CompareServers(const Make& make, std::set<simulator::Cause>* causes) {
   uint64_t requests = 0;
   for (uint64_t seed = 0; seed < Servers(); ++seed) {
-    const Run run = Simulate(RandomServer(seed));
+    const Run run = Simulate(make(seed));
+    REQUIRE(FindInconsistency(run.trace) == "");
 
     ForEachRequest(run, [&](const TrueRequest& request, const RequestBlame& blame) {
       const std::vector<Segment> truth = AsRecorded(request.path, run), found = AsTruth(run.trace, blame);
       ++requests;
+      for (const Segment& segment : truth) causes->insert(segment.cause);
       if (found == truth) return;
       FAIL("seed " << seed << " request " << request.id << "\ntruth\n"
                    << Describe(truth) << "found\n"
                    << Describe(found));
     });
   }
-  CHECK(requests > 50 * Servers());
   if (std::getenv("PITOT_SERVERS") != nullptr) WARN(requests << " requests of " << Servers() << " servers");
+  return requests;
+}
+
+}  // namespace
+
+TEST_CASE("of thousands of random servers the walk finds the true cause of every nanosecond", "[why]") {
+  std::set<simulator::Cause> causes;
+  const uint64_t requests = CompareServers(RandomServer, &causes);
+  CHECK(requests > 50 * Servers());
+  CHECK(causes.size() == 7);
+}
+
+TEST_CASE("of thousands of random servers with GPUs the walk finds the true cause of every nanosecond", "[why]") {
+  std::set<simulator::Cause> causes;
+  const uint64_t requests = CompareServers(RandomGpuServer, &causes);
+  CHECK(requests > 50 * Servers());
+  CHECK(causes.size() == 13);
 }
 
 }  // namespace pitot::test

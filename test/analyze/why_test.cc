@@ -172,6 +172,19 @@ TEST_CASE("a request that had arrived waited for the request that its thread was
   CHECK(blame.segments[0].by.request == first);
 }
 
+TEST_CASE("a request has its thread from its first call of a GPU's API on, before any scope", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(1, 100, 200, server.executor);
+  server.Call("cudaLaunchKernel", 110, 115, {row, kNone});
+  server.Gpu("gemm", 118, 180);
+  server.Call("cudaStreamSynchronize", 120, 190, {row, kNone}, 0);
+  server.Scope(server.executor, server.forward, 190, 200, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "untraced_or_unexplained 10000; launch_api 5000; launch_latency 3000; gpu_exec_expected 62000; "
+        "sync_return 10000; host_oncpu_post 10000");
+}
+
 TEST_CASE("a scope around a request's own work is not taken for other work", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
