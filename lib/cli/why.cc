@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/why.h"
 
-#include <algorithm>
 #include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,12 +10,12 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/judge.h"
 #include "pitot/analyze/verdict.h"
 
 namespace pitot::cli {
 namespace {
 
-using analyze::Baseline;
 using analyze::BlameIndex;
 using analyze::Cause;
 using analyze::RequestBlame;
@@ -29,28 +28,6 @@ struct WhyArguments {
   std::string input, request;
   bool json = false;
 };
-
-// The row of the request that is asked about: by its id, else of the first firing, else the slowest that ended.
-uint32_t Choose(const Trace& trace, uint64_t id) {
-  const auto row_of = [&](uint64_t of) {
-    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-      if (trace.requests[row].id == of) return row;
-    }
-    return kNone;
-  };
-  if (id != 0) return row_of(id);
-  for (const model::FiringRow& firing : trace.firings) {
-    const uint32_t row = firing.request_id != 0 ? row_of(firing.request_id) : kNone;
-    if (row != kNone && trace.requests[row].begin_known) return row;
-  }
-  uint32_t slowest = kNone;
-  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    const model::RequestRow& request = trace.requests[row];
-    if (!request.begin_known || !request.end_known) continue;
-    if (slowest == kNone || request.duration_ns > trace.requests[slowest].duration_ns) slowest = row;
-  }
-  return slowest;
-}
 
 std::string Name(const Trace& trace, model::StringId id) { return std::string(trace.strings[id]); }
 
@@ -169,26 +146,18 @@ int Why(const WhyArguments& arguments) {
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
-  const uint32_t row = Choose(trace, id);
+  const uint32_t row = ChooseRequest(trace, id);
   if (row == kNone) {
     Complain(id != 0 ? "no request " + base::RequestId(id) + " is in " + arguments.input
                      : "no request that began and ended is in " + arguments.input);
     return none;
   }
-  BlameIndex index;
-  RequestBlame blame;
-  Verdict verdict;
-  Baseline baseline;
-  const analyze::VerdictOptions options;
-  Status status = BlameIndex::Make(trace, analyze::BlameOptions(), &index);
-  if (status.ok()) status = FindBlame(index, row, &blame);
-  if (status.ok()) status = LearnBaseline(index, row, options, &baseline);
-  if (status.ok())
-    status = FindVerdict(index, blame, baseline, trace.RequestEnd(trace.requests[row]), options, &verdict);
-  if (!status.ok()) {
+  Judgement judgement;
+  if (const Status status = Judge(trace, row, &judgement); !status.ok()) {
     Complain(status.message());
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
+  const auto& [index, blame, verdict] = judgement;
   Print(arguments.json ? Json(trace, index, blame, verdict) : VerdictText(index, blame, verdict));
   return loaded;
 }
