@@ -13,6 +13,7 @@ void RegisterAll() {
   pitot::benchmarks::RegisterNvtx();
   pitot::benchmarks::RegisterIncidents();
   pitot::benchmarks::RegisterGpuRecords();
+  pitot::benchmarks::RegisterWhy();
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ void AddInfo(CLI::App& app, int& exit_code);
 void AddRequests(CLI::App& app, int& exit_code);
 void AddAnalyze(CLI::App& app, int& exit_code);
 void AddTop(CLI::App& app, int& exit_code);
+void AddWhy(CLI::App& app, int& exit_code);
 void AddConvert(CLI::App& app, int& exit_code);
 void AddRecover(CLI::App& app, int& exit_code);
 void AddReport(CLI::App& app, int& exit_code);

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     AddRequests(app, exit_code);
     AddAnalyze(app, exit_code);
     AddTop(app, exit_code);
+    AddWhy(app, exit_code);
     AddReport(app, exit_code);
     AddConvert(app, exit_code);
     AddRecover(app, exit_code);

@@ -7,6 +7,7 @@
 #include "CLI/CLI.hpp"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/judge.h"
 
 namespace pitot::cli {
 namespace {
@@ -15,15 +16,34 @@ struct ReportOptions {
   std::string input, output = "-";
 };
 
+// The text report, opened by the verdict on the request that it is about.
+class ReportWithVerdict : public Serializer {
+ public:
+  const char* FileName() const noexcept override { return report_->FileName(); }
+  Status Serialize(const model::Trace& trace, ByteSink& sink) override {
+    const uint32_t request = ChooseRequest(trace, 0);
+    Judgement judgement;
+    // Without one the report is what it was: of the reasons `pitot why` speaks.
+    if (request != model::kNone && Judge(trace, request, &judgement).ok()) {
+      const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict) + "\n";
+      if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink takes no more");
+    }
+    return report_->Serialize(trace, sink);
+  }
+
+ private:
+  const std::unique_ptr<Serializer> report_ = MakeReportSerializer();
+};
+
 int Report(const ReportOptions& options) {
   model::Trace trace;
   LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (!AreDifferentFiles(options.input, options.output)) return kUsage;
-  const std::unique_ptr<Serializer> serializer = MakeReportSerializer();
+  ReportWithVerdict serializer;
   uint64_t bytes = 0;
-  const int written = WriteFile(*serializer, trace, options.output, &bytes);
+  const int written = WriteFile(serializer, trace, options.output, &bytes);
   return written != kDone ? written : loaded;
 }
 

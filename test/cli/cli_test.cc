@@ -434,14 +434,15 @@ TEST_CASE("an empty answer exits with 1", "[cli]") {
   CHECK(json::parse(program.out)["requests"].empty());
 }
 
-TEST_CASE("report prints the report", "[cli]") {
+TEST_CASE("report prints the verdict on the request that fired, then the report", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
-  const Result result = folder.Run("report dump.pitot");
+  const Result result = folder.Run("report dump.pitot"), why = folder.Run("why dump.pitot");
 
   CHECK(result.exit_code == 0);
-  CheckGolden("report_incident.txt", result.out);
+  REQUIRE(result.out.substr(0, why.out.size()) == why.out);
+  CheckGolden("report_incident.txt", result.out.substr(why.out.size() + 1));
   CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
   CHECK(ReadFile(folder / "report.txt") == result.out);
 }

@@ -6,8 +6,9 @@
 namespace simulator {
 
 const char* CauseName(Cause cause) {
-  static constexpr const char* kNames[] = {"on_cpu",    "queue_wait", "handoff", "batch_window",
-                                           "lock_wait", "io_wait",    "sleep"};
+  static constexpr const char* kNames[] = {
+      "on_cpu", "queue_wait",     "handoff", "batch_window", "lock_wait",      "io_wait",    "sleep",
+      "call",   "launch_latency", "kernel",  "dispatch_gap", "gpu_queue_wait", "sync_return"};
   return kNames[static_cast<size_t>(cause)];
 }
 
@@ -129,6 +130,9 @@ Segment Actor::Here() const {
     case Doing::kSleep:
       here.cause = Cause::kSleep;
       break;
+    case Doing::kCall:
+      here.cause = Cause::kCall;
+      break;
     case Doing::kLock:
       here.cause = Cause::kLockWait;
       here.culprit = top.owner;
@@ -229,7 +233,9 @@ void Actor::Note(pitot::SiteKind kind, const std::string& name, uint64_t value) 
 }
 
 void Actor::NoteOpen() {
-  for (const Activity& activity : activities_) truth_->events.push_back(EventOf(activity, pitot::model::kOpen));
+  for (const Activity& activity : activities_) {
+    if (activity.doing != Doing::kCall) truth_->events.push_back(EventOf(activity, pitot::model::kOpen));
+  }
 }
 
 Actor::Block::Block(Actor* actor, Doing doing, const std::string& name, const Culprit& owner) : actor_(actor) {
@@ -239,7 +245,9 @@ Actor::Block::Block(Actor* actor, Doing doing, const std::string& name, const Cu
 
 Actor::Block::~Block() {
   if (World::is_over()) return;
-  actor_->truth_->events.push_back(actor_->EventOf(actor_->activities_.back(), World::now_ns()));
+  // Calls of the GPU's API are no events of the thread's ring.
+  if (actor_->activities_.back().doing != Doing::kCall)
+    actor_->truth_->events.push_back(actor_->EventOf(actor_->activities_.back(), World::now_ns()));
   actor_->activities_.pop_back();
   actor_->Changed();
 }

@@ -37,18 +37,23 @@ class Path {
 class Actor : public Thread {
  public:
   // What it does, the outermost first.
-  enum class Doing : uint8_t { kScope, kAwaitWork, kAwaitRoom, kAwaitResult, kIo, kSleep, kLock, kGranted };
+  enum class Doing : uint8_t { kScope, kAwaitWork, kAwaitRoom, kAwaitResult, kIo, kSleep, kLock, kGranted, kCall };
 
   void SetTruth(Truth* truth) { truth_ = truth; }
 
   // For the time being it works for this request or batch, or (zeros) for none.
   void WorkFor(uint64_t request, uint64_t batch);
   uint64_t worked_for_request() const { return culprit_.request; }
+  Culprit culprit() const { return {number(), culprit_.request, culprit_.batch, {}}; }
   // The recorder's context, as its documentation says it changes.
   uint64_t context_request = 0, context_batch = 0;
 
   void Board(Path* path);
   void Leave(Path* path);
+  // All that are aboard went this way from then on, instead of what the actor did.
+  void Reroute(int64_t from_ns, const std::vector<Segment>& way) {
+    for (Path* path : aboard_) path->Replace(from_ns, way);
+  }
   // What those experienced that were in `queue` since `from_ns` and are taken by this actor now.
   std::vector<Segment> TileQueue(const std::string& queue, int64_t from_ns) const;
 

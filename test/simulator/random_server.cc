@@ -28,6 +28,22 @@ class Maker {
     spec_.lock_wake_up = {Chance(50) ? 0 : 300, Chance(50) ? 0 : Log(kUs, 20 * kUs)};
     return spec_;
   }
+  ServerSpec MakeWithGpus() {
+    Make();
+    spec_.streams = 1 + Below(3);
+    for (Model& model : spec_.models) AddKernels(&model.steps);
+    for (Route& route : spec_.routes) {
+      if (Chance(30)) {
+        std::vector<Step> kernels;
+        AddKernels(&kernels);
+        // Not before its first scope: that says when it was begun.
+        const auto first = std::find_if(route.steps.begin(), route.steps.end(),
+                                        [](const Step& step) { return step.kind == Step::Kind::kCompute; });
+        route.steps.insert(first + 1, kernels.begin(), kernels.end());
+      }
+    }
+    return spec_;
+  }
 
  private:
   bool Chance(uint32_t percent) { return random_() % 100 < percent; }
@@ -46,6 +62,22 @@ class Maker {
     if (Chance(50)) queue.capacity = 1 + Below(12);
     queue.sheds = queue.capacity != 0 && Chance(40);
     return queue;
+  }
+
+  // Launches with code between, then a wait for the stream; more than once at times.
+  void AddKernels(std::vector<Step>* steps) {
+    for (uint32_t rounds = 1 + Below(2); rounds > 0; --rounds) {
+      const uint32_t stream = Below(spec_.streams);
+      const Time kernel{kUs, Log(kUs, 150 * kUs)}, api{500, Log(kUs, 12 * kUs)};
+      for (uint32_t i = 0, n = 1 + Below(6); i < n; ++i) {
+        std::vector<Step> launch = {Step::Launch(stream, Pick({"gemm", "norm", "relu"}, i), kernel, api)};
+        if (Chance(30)) launch = {Step::Compute("layer", Work(), launch)};
+        if (Chance(20)) steps->push_back(Step::Untraced({1, 3 * kUs}));
+        steps->insert(steps->end(), launch.begin(), launch.end());
+      }
+      if (Chance(40)) steps->push_back(Step::Compute("meanwhile", Work()));
+      steps->push_back(Step::Sync(stream, {300, 4 * kUs}));
+    }
   }
 
   void MakePools() {
@@ -179,5 +211,6 @@ class Maker {
 }  // namespace
 
 ServerSpec RandomServer(uint64_t seed) { return Maker(seed).Make(); }
+ServerSpec RandomGpuServer(uint64_t seed) { return Maker(seed).MakeWithGpus(); }
 
 }  // namespace simulator

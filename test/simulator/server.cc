@@ -11,6 +11,7 @@
 #include <random>
 
 #include "simulator/actor.h"
+#include "simulator/gpus.h"
 #include "simulator/simulator.h"
 #include "simulator/world.h"
 
@@ -142,6 +143,8 @@ class Server {
   Task<> Call(Actor* self, const Step& step, Job* parent);
   Task<> Acquire(Actor* self, Lock* lock);
   void Release(Actor* self, Lock* lock);
+  Task<> Launch(Actor* self, const Step& step, int64_t ns);
+  Task<> Sync(Actor* self, uint32_t stream, int64_t ns);
   Task<Work> Pop(Actor* self, Queue* queue, int64_t until_ns);
   Task<> Put(Actor* self, Queue* queue, Work work);
   Task<bool> Send(Actor* self, Queue* queue, Job* job);
@@ -188,6 +191,7 @@ class Server {
   std::vector<PoolState> pools_;
   std::vector<ModelState> models_;
   std::vector<Lock> locks_;
+  Gpus gpus_;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<std::unique_ptr<Actor>> actors_;
   World world_;  // goes first, while all that its threads use is still there
@@ -202,7 +206,7 @@ int64_t Server::Exponential(double mean_ns) {
 }
 
 Server::Server(const ServerSpec& spec, const Recording& recording)
-    : spec_(spec), random_(spec.seed), world_(recording, spec.seed) {
+    : spec_(spec), random_(spec.seed), gpus_(spec.streams), world_(recording, spec.seed) {
   for (const Pool& pool : spec_.pools) pools_.emplace_back(pool);
   for (const Model& model : spec_.models) models_.emplace_back(model);
   for (const std::string& name : spec_.locks) locks_.emplace_back(name);
@@ -234,6 +238,7 @@ Run Server::Play() {
   world_.RunUntil(spec_.cut_ns < kForever ? truth_.begin_ns + spec_.cut_ns : kForever);
   Run run;
   run.trace = world_.TakeTrace();
+  gpus_.AddTo(now_ns(), &run.trace);
   truth_.end_ns = now_ns();
   for (const auto& actor : actors_) actor->NoteOpen();
   // Why a batch was closed is known once it was.
@@ -465,11 +470,41 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
       serving->batch.Submitted();
       truth_.batches[serving->row].submitted_ns = now_ns();
       break;
+    case Step::Kind::kLaunch:
+      co_await Launch(self, step, ns);
+      break;
+    case Step::Kind::kSync:
+      co_await Sync(self, step.target, ns);
+      break;
     case Step::Kind::kSend:
     case Step::Kind::kInfer:
     case Step::Kind::kInferAndWait:
       break;  // Serve does them
   }
+}
+
+Task<> Server::Launch(Actor* self, const Step& step, int64_t ns) {
+  while (gpus_.IsCalled(step.target, now_ns())) co_await world_.Delay(self, 1);
+  const Culprit whose = self->culprit();
+  const Gpus::Context context{self->number(), self->context_request, self->context_batch};
+  const int64_t api_ns = Draw(step.api);
+  gpus_.Launch(step.target, step.name, {now_ns(), api_ns, ns, std::min<int64_t>(Draw({1'000, 3'000}), 15'000)}, context,
+               whose);
+  const Actor::Block block(self, Doing::kCall, Gpus::kLaunchName);
+  co_await world_.Delay(self, api_ns);
+}
+
+Task<> Server::Sync(Actor* self, uint32_t stream, int64_t ns) {
+  while (gpus_.IsCalled(stream, now_ns())) co_await world_.Delay(self, 1);
+  const Gpus::Context context{self->number(), self->context_request, self->context_batch};
+  const int64_t begin_ns = now_ns(), done_ns = gpus_.DoneNs(stream);
+  const int64_t end_ns = std::max(begin_ns, done_ns) + std::min<int64_t>(ns, 40'000);
+  Gpus::Way way = gpus_.Sync(stream, begin_ns, end_ns, context, self->culprit());
+  const Actor::Block block(self, Doing::kCall, Gpus::kSyncName);
+  co_await world_.Delay(self, end_ns - begin_ns);
+  if (done_ns <= begin_ns) co_return;  // it needed not wait
+  AppendSegment({done_ns, end_ns, Cause::kSyncReturn, self->number(), Gpus::kSyncName, {}, {}}, &way.segments);
+  self->Reroute(way.from_ns, way.segments);
 }
 
 Task<> Server::Call(Actor* self, const Step& step, Job* parent) {

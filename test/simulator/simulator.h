@@ -9,8 +9,8 @@
 //   run.truth   // what really happened, kept without looking at any event; the same ids
 //
 // A server is data (ServerSpec): pools of threads fed by queues, models whose executors form batches, locks, and routes
-// whose requests walk through them step by step. To play something new (a stream, a GPU), add a step or a thread's
-// program in server.cc, and its cause here. One simulation at a time; no recorder may run in the process meanwhile.
+// whose requests walk through them step by step. To play something new, add a step or a thread's program in server.cc,
+// and its cause here. One simulation at a time; no recorder may run in the process meanwhile.
 #ifndef PITOT_TEST_SIMULATOR_SIMULATOR_H_
 #define PITOT_TEST_SIMULATOR_SIMULATOR_H_
 
@@ -50,7 +50,9 @@ struct Step {
     kSubmitted,
     kSend,
     kInfer,
-    kInferAndWait
+    kInferAndWait,
+    kLaunch,
+    kSync
   };
 
   // A scope of that name, and `inner` at the end of it. `each_ns`: more for every member of a batch.
@@ -76,6 +78,14 @@ struct Step {
   // All of the batch is launched. Models only.
   static Step Submitted() { return {.kind = Kind::kSubmitted}; }
 
+  // Launches a kernel that takes `time` on a stream, by a call that takes `api`. Then Sync on that stream, before the
+  // request or batch goes anywhere else.
+  static Step Launch(uint32_t stream, std::string kernel, Time time, Time api) {
+    return {.kind = Kind::kLaunch, .name = std::move(kernel), .time = time, .target = stream, .api = api};
+  }
+  // Waits until all is done that was launched on the stream. `time`: of a call that needs not wait, and to return.
+  static Step Sync(uint32_t stream, Time time) { return {.kind = Kind::kSync, .time = time, .target = stream}; }
+
   // These move the request to other threads; they stand in Route::steps itself, not within other steps.
   // Goes on in that pool.
   static Step Send(uint32_t pool) { return {.kind = Kind::kSend, .target = pool}; }
@@ -93,6 +103,7 @@ struct Step {
   uint32_t target = 0;
   uint32_t reply = 0;
   std::vector<Step> inner = {};
+  Time api = {};
 };
 
 struct Route {
@@ -157,11 +168,14 @@ struct ServerSpec {
   std::vector<Pool> pools;
   std::vector<Model> models;
   std::vector<std::string> locks;  // first come, first served
+  uint32_t streams = 0;            // of GPUs, each of a device of its own; first come, first served
   std::vector<Route> routes;
 };
 
 // A server made by chance: topologies, loads and routes of all kinds.
 ServerSpec RandomServer(uint64_t seed);
+// The same with streams that models and routes share.
+ServerSpec RandomGpuServer(uint64_t seed);
 
 // ---- The truth.
 // ------------------------------------------------------------------------------------------------------ Threads by
@@ -175,6 +189,13 @@ enum class Cause : uint8_t {
   kLockWait,     // its thread waited for lock `name`, held by the culprit
   kIoWait,
   kSleep,
+  // Of GPUs. What a kernel needed last is the later of its launch and the end of what was before it on its stream.
+  kCall,           // its thread was in call `name` of the GPU's API
+  kLaunchLatency,  // its kernel `name` was launched, and nothing was before it
+  kKernel,         // its kernel `name` ran
+  kDispatchGap,    // before its kernel `name`, after another of its own
+  kGpuQueueWait,   // a kernel of the culprit was before its own, or before the synchronisation that it waited in
+  kSyncReturn,     // its kernels were done, and its thread had not returned from call `name` yet
 };
 const char* CauseName(Cause cause);
 

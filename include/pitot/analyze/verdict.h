@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why was this request slow: which parts of its time are outside of what normal requests show, by how much, how sure
+// that is, whom to blame, what it would save to have them normal, and what to do. What `pitot why` shows.
+//
+// Numbers add up: the excess over the typical latency is the sum of the causes' excesses, of what everything had in
+// common, and of the rest, in whole ns. "Undetermined" is an answer.
+#ifndef PITOT_ANALYZE_VERDICT_H_
+#define PITOT_ANALYZE_VERDICT_H_
+
+#include <stdint.h>
+
+#include <string>
+#include <vector>
+
+#include "pitot/analyze/baseline.h"
+#include "pitot/analyze/why.h"
+#include "pitot/export.h"
+#include "pitot/model/trace.h"
+#include "pitot/request.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Thresholds. Where no other source is named they are those of analyzers.md section 2.9, whose simulation chose them.
+struct VerdictOptions {
+  double alpha = 0.02;                // a cause's p is at most this
+  double alpha_few = 0.05;            // the same where fewer than `least_many` normal requests are known
+  uint32_t least_many = 131;          // for 1 / (m + 1) <= 0.02, of the 3/8 that calibrate
+  uint32_t least = 60;                // fewer: the next larger level, then nothing is said
+  double least_share = 0.10;          // of the excess
+  int64_t least_excess_ns = 200'000;  // of a cause
+  double least_common_factor = 0.08;  // everything slower by more than this, and than 98 % of normal requests
+  double more_work_share = 0.60;      // of the excess that more of the same work explains
+  double usual_percentile = 0.95;     // a latency up to here is not unusual
+  double most_unknown = 0.50;         // of the positive excess in parts that say nothing: undetermined
+  uint32_t most_causes = 3;
+  // Blames that a slower clock or CPU stretches: a bit for each. By default code, calls, copies and kernels.
+  uint32_t execution = BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) |
+                       BlameBit(Blame::kHostOncpuPost) | BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kH2d) |
+                       BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected);
+};
+
+enum class VerdictKind : uint8_t {
+  kCauses = 1,        // `causes` says which
+  kUniform = 2,       // everything was slower by `common_factor`; there may be causes beside that
+  kMoreWork = 3,      // it was more work, not slower: `more_of`
+  kDiffuse = 4,       // slow, and no part is outside of its normal range
+  kNotUnusual = 5,    // not slow among its like
+  kUndetermined = 6,  // `why_not` says why nothing can be said
+};
+PITOT_EXPORT const char* VerdictKindName(VerdictKind kind) noexcept;
+
+// What to do about a cause: a code that stays, and words.
+struct Advice {
+  const char* code;
+  const char* text;
+};
+// By what the segment that was longest says, where that makes a difference. Never null.
+PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close) noexcept;
+
+struct Cause {
+  Blame blame = Blame::kUntraced;
+  int64_t blame_ns = 0;   // of this request
+  int64_t normal_ns = 0;  // usually
+  int64_t excess_ns = 0;  // the difference, without what everything had in common
+  double share = 0;       // of the request's excess
+  double p = 1;           // how often the farthest part of a normal request is as far
+  double confidence = 0;  // 0 to 1: 1 - p, lowered by losses and by what is not known
+  // At most so much would be saved, were it normal: where another way was nearly as long, that remains.
+  int64_t saving_ns = 0;
+  Culprit by;                     // who had most of it
+  int64_t by_ns = 0;              // how much
+  std::vector<uint32_t> longest;  // segments of RequestBlame, the longest first, at most three
+  Advice advice = {"", ""};
+};
+
+struct Verdict {
+  VerdictKind kind = VerdictKind::kUndetermined;
+  std::string why_not;  // kUndetermined
+  std::string more_of;  // kMoreWork: "size", "launches", "steps", "tokens"
+  double more_factor = 1;
+
+  int64_t latency_ns = 0;
+  int64_t typical_ns = 0;  // the sum of `normal`
+  double percentile = 1;   // the share of normal requests that took at most as long
+  Baseline::Level level = Baseline::Level::kNone;
+  uint32_t baseline_size = 0;
+  double alpha = 0;    // that was tested with
+  double least_p = 1;  // that could have come out
+  BlameVector normal;
+
+  double common_factor = 0;
+  int64_t common_ns = 0;        // its part of the excess; 0 unless kUniform
+  std::vector<Cause> causes;    // by excess, largest first
+  std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
+  int64_t joint_saving_ns = 0;  // of all causes together: not the sum
+  int64_t rest_ns = 0;          // of the excess, in no cause: latency - typical = common + causes + rest
+};
+
+// What a request was as work, for baselines.
+PITOT_EXPORT WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept;
+
+// Compares a request with normal ones; `now_ns` says which of them are fresh. Fills `verdict`.
+//
+// Threads: any that do not change the baseline. Errors: kInvalidArgument (an index that was not made, a row that is
+// none), kResourceExhausted. Cost: O(n log n) of the normal requests, 1 ms for 512.
+PITOT_EXPORT Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline,
+                                int64_t now_ns, const VerdictOptions& options, Verdict* verdict) noexcept;
+
+// Adds requests of the trace to `baseline` that the request of that row can be compared with, where no baseline was
+// kept: those that ended well and that no trigger fired for; the 512 of its route and size that ended nearest to it,
+// and where they are fewer than `options.least` of its route, then of any. Requests whose walk is not reliable are left
+// out. Errors: as FindBlame and Baseline::Add. Cost: a walk each.
+PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options,
+                                  Baseline* baseline) noexcept;
+
+// What is to be said of one part: "behind request 8f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on executor".
+// Throws std::bad_alloc.
+PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause);
+// The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
+PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_ANALYZE_VERDICT_H_

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What to do about a cause: analyzers.md section 2.11 as a table. Evidence that no collector records has no row yet.
+#include "pitot/analyze/verdict.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+Advice AdviceFor(Blame blame, BatchClose close) noexcept {
+  switch (blame) {
+    case Blame::kBatchWindow:
+      if (close == BatchClose::kTimeout)
+        return {"shorten_batch_delay", "the batch waited its whole delay: lower it, or adapt it to the load"};
+      return {"check_batch_policy", "the batch waited for members: compare its size and delay with the arrivals"};
+    case Blame::kExecutorBusy:
+    case Blame::kQueueWaitOthers:
+    case Blame::kAdmissionQueue:
+      return {"add_capacity",
+              "requests come faster than they are served: add an instance or threads, limit admission, or "
+              "give this route priority"};
+    case Blame::kNetIn:
+      return {"check_network", "look at the network and at who sends"};
+    case Blame::kHandoff:
+      return {"speed_wake_up", "threads wake up late: fewer runnable threads, pinned ones, or spinning for a moment"};
+    case Blame::kHostOncpuPre:
+      return {"speed_preprocessing", "do it on several threads, on the GPU, or cache it"};
+    case Blame::kHostOncpuFramework:
+      return {"speed_model_code",
+              "find the scope that grew with pitot top; graphs and compiled models take less of the CPU"};
+    case Blame::kHostOncpuPost:
+      return {"speed_postprocessing", "do it on several threads, on the GPU, or after the answer"};
+    case Blame::kHostRunqueue:
+      return {"free_cpu", "give threads CPUs of their own, raise the quota, or run fewer"};
+    case Blame::kHostLock:
+      return {"shard_lock", "hold it for a shorter time, or divide it"};
+    case Blame::kHostGil:
+      return {"release_gil", "release the interpreter's lock around native work, or move it to another process"};
+    case Blame::kHostGc:
+      return {"tame_gc", "collect between requests, and allocate less"};
+    case Blame::kHostPagefaultIo:
+      return {"take_io_out", "pre-fault or lock memory, warm the page cache, write after the answer"};
+    case Blame::kHostBlockedUnknown:
+      return {"name_waits", "say with PITOT_WAIT what its thread waits for, and who has it"};
+    case Blame::kLaunchApi:
+    case Blame::kLaunchLatency:
+      return {"launch_less", "many launches of little work: a CUDA graph, fused kernels, larger batches"};
+    case Blame::kLaunchQueueFull:
+      return {"gpu_bound", "launches wait for room because the GPU has enough to do: harmless; look at the kernels"};
+    case Blame::kAllocStall:
+      return {"allocate_early", "allocate before serving, keep the pool (no empty_cache), and reserve its peak"};
+    case Blame::kLazyLoadJit:
+      return {"load_early", "CUDA_MODULE_LOADING=EAGER, a warm-up of each shape, code compiled for this GPU"};
+    case Blame::kSyncReturn:
+      return {"return_from_sync", "the thread came back late from waiting for the GPU: spin, or free its CPU"};
+    case Blame::kH2d:
+    case Blame::kD2h:
+    case Blame::kD2dMemset:
+      return {"copy_better", "pinned memory, fewer and larger copies, and copies beside kernels"};
+    case Blame::kGpuExecExpected:
+      return {"speed_kernels",
+              "kernels took as long as they usually do, and there were more of them: pitot top --by kernel"};
+    case Blame::kGpuContention:
+    case Blame::kGpuQueueWaitOthers:
+      return {"separate_gpu_work",
+              "others' work was on the GPU: stream priorities, a GPU or MIG slice of its own, shorter "
+              "pieces of the long job"};
+    case Blame::kGpuClock:
+      return {"keep_clock", "cooling or power limit: lock clocks, or route away"};
+    case Blame::kGpuExcessUnknown:
+      return {"look_closer_at_gpu",
+              "another process on the GPU, errors of its memory, or a throttled clock: see the device's "
+              "counters"};
+    case Blame::kDispatchGap:
+      return {"close_gaps", "the GPU idles between kernels: a CUDA graph, or fused kernels"};
+    case Blame::kCommExposed:
+      return {"overlap_communication", "overlap it with kernels; compare ranks for a straggler"};
+    case Blame::kUntraced:
+      break;
+  }
+  return {"instrument", "nothing recorded this time: put scopes and waits where its threads are"};
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

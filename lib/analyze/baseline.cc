@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/baseline.h"
+
+#include <algorithm>
+#include <new>
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+const char* LevelName(Baseline::Level level) noexcept {
+  switch (level) {
+    case Baseline::Level::kCell:
+      return "same route and size";
+    case Baseline::Level::kRoute:
+      return "same route, any size";
+    case Baseline::Level::kProcess:
+      return "any route";
+    case Baseline::Level::kNone:
+      break;
+  }
+  return "none";
+}
+
+Baseline::Packed Baseline::Pack(const BaselineRow& row) {
+  Packed packed;
+  packed.at_ns = row.at_ns;
+  packed.work = row.work;
+  const int64_t most = *std::max_element(row.blame.ns, row.blame.ns + kBlames);
+  while ((most >> packed.shift) > INT32_MAX) ++packed.shift;
+  for (uint32_t k = 0; k < kBlames; ++k)
+    packed.parts[k] = static_cast<int32_t>(std::max<int64_t>(row.blame.ns[k], 0) >> packed.shift);
+  return packed;
+}
+
+BaselineRow Baseline::Unpack(const Packed& packed) {
+  BaselineRow row;
+  row.at_ns = packed.at_ns;
+  row.work = packed.work;
+  for (uint32_t k = 0; k < kBlames; ++k) row.blame.ns[k] = static_cast<int64_t>(packed.parts[k]) << packed.shift;
+  return row;
+}
+
+// Epochs are counted from 0 of the clock: a row is fresh in its own and in the next one.
+bool Baseline::IsFresh(const Packed& row, int64_t now_ns) const {
+  const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1);
+  return now_ns / epoch_ns - row.at_ns / epoch_ns <= 1;
+}
+
+// Room for one more is made by a cell of which nothing is fresh.
+Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns) {
+  for (Cell& cell : cells_) {
+    if (cell.size_bucket == size_bucket && cell.route == route) return &cell;
+  }
+  if (cells_.size() < options_.most_cells) {
+    cells_.push_back({std::string(route), size_bucket, 0, {}});
+    return &cells_.back();
+  }
+  for (Cell& cell : cells_) {
+    const auto is_fresh = [&](const Packed& row) { return IsFresh(row, now_ns); };
+    if (std::any_of(cell.ring.begin(), cell.ring.end(), is_fresh)) continue;
+    cell = {std::string(route), size_bucket, 0, {}};
+    return &cell;
+  }
+  return nullptr;
+}
+
+Status Baseline::Add(std::string_view route, uint32_t size_bucket, const BaselineRow& row) noexcept {
+  try {
+    Cell* const cell = FindCell(route, size_bucket, row.at_ns);
+    if (cell == nullptr || options_.requests_per_cell == 0) {
+      ++refused_;
+      return Status();
+    }
+    if (cell->ring.size() < options_.requests_per_cell) {
+      cell->ring.push_back(Pack(row));
+      return Status();
+    }
+    cell->ring[cell->next] = Pack(row);
+    cell->next = (cell->next + 1) % static_cast<uint32_t>(cell->ring.size());
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory for a baseline's cell");
+  }
+}
+
+Baseline::Level Baseline::Find(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t least,
+                               std::vector<BaselineRow>* rows) const {
+  for (const Level level : {Level::kCell, Level::kRoute, Level::kProcess}) {
+    rows->clear();
+    for (const Cell& cell : cells_) {
+      if (level != Level::kProcess && cell.route != route) continue;
+      if (level == Level::kCell && cell.size_bucket != size_bucket) continue;
+      for (size_t i = 0; i < cell.ring.size(); ++i) {
+        const Packed& row = cell.ring[(cell.next + i) % cell.ring.size()];
+        if (IsFresh(row, now_ns)) rows->push_back(Unpack(row));
+      }
+    }
+    if (rows->size() >= least && !rows->empty()) return level;
+  }
+  rows->clear();
+  return Level::kNone;
+}
+
+uint64_t Baseline::size() const {
+  uint64_t size = 0;
+  for (const Cell& cell : cells_) size += cell.ring.size();
+  return size;
+}
+
+size_t Baseline::memory_bytes() const {
+  size_t bytes = cells_.capacity() * sizeof(Cell);
+  for (const Cell& cell : cells_) bytes += cell.ring.capacity() * sizeof(Packed) + cell.route.capacity();
+  return bytes;
+}
+
+// ---- As bytes: little endian; "PITB", version u32, number of cells u32; a cell is the route's length u32, the route,
+// size_bucket u32, number of rows u32, and rows, oldest first; a row is shift u8, kBlames x i32, size f64, launches,
+// steps, tokens u32. A checksum u64 (FNV-1a of all before it) ends it.
+
+namespace {
+
+constexpr uint32_t kMagic = 0x42544950, kVersion = 1;
+
+uint64_t Checksum(std::string_view bytes) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
+}
+
+template <class T> void Put(uint64_t value, std::string* to) {
+  for (size_t i = 0; i < sizeof(T); ++i) to->push_back(static_cast<char>(value >> (8 * i)));
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string_view bytes) : bytes_(bytes) {}
+  template <class T> T Take() {
+    uint64_t value = 0;
+    if (bytes_.size() < sizeof(T)) {
+      is_whole_ = false;
+      return T{};
+    }
+    for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<uint64_t>(static_cast<uint8_t>(bytes_[i])) << (8 * i);
+    bytes_.remove_prefix(sizeof(T));
+    return static_cast<T>(value);
+  }
+  std::string_view TakeText(size_t size) {
+    is_whole_ = is_whole_ && size <= bytes_.size();
+    const std::string_view text = is_whole_ ? bytes_.substr(0, size) : std::string_view();
+    bytes_.remove_prefix(text.size());
+    return text;
+  }
+  bool is_whole() const { return is_whole_; }
+  size_t left() const { return bytes_.size(); }
+
+ private:
+  std::string_view bytes_;
+  bool is_whole_ = true;
+};
+
+}  // namespace
+
+Status Baseline::Save(std::string* bytes) const noexcept {
+  try {
+    std::string out;
+    Put<uint32_t>(kMagic, &out);
+    Put<uint32_t>(kVersion, &out);
+    Put<uint32_t>(cells_.size(), &out);
+    for (const Cell& cell : cells_) {
+      Put<uint32_t>(cell.route.size(), &out);
+      out += cell.route;
+      Put<uint32_t>(cell.size_bucket, &out);
+      Put<uint32_t>(cell.ring.size(), &out);
+      for (size_t i = 0; i < cell.ring.size(); ++i) {
+        const Packed& row = cell.ring[(cell.next + i) % cell.ring.size()];
+        Put<uint8_t>(row.shift, &out);
+        for (const int32_t part : row.parts) Put<uint32_t>(static_cast<uint32_t>(part), &out);
+        uint64_t size = 0;
+        static_assert(sizeof size == sizeof row.work.size);
+        __builtin_memcpy(&size, &row.work.size, sizeof size);
+        Put<uint64_t>(size, &out);
+        for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, &out);
+      }
+    }
+    Put<uint64_t>(Checksum(out), &out);
+    *bytes = std::move(out);
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to save the baseline");
+  }
+}
+
+Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
+  constexpr size_t kChecksumBytes = 8, kRowBytes = 1 + 4 * kBlames + 8 + 12;
+  const Status damaged(StatusCode::kDataLoss, "the baseline is not whole, or is none");
+  if (bytes.size() < kChecksumBytes) return damaged;
+  const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
+  if (Reader(bytes.substr(body.size())).Take<uint64_t>() != Checksum(body)) return damaged;
+  Reader reader(body);
+  if (reader.Take<uint32_t>() != kMagic || reader.Take<uint32_t>() != kVersion) return damaged;
+  // Of the epoch before this one.
+  const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1), at_ns = std::max<int64_t>(now_ns - epoch_ns, 0);
+  try {
+    std::vector<Cell> cells;
+    for (uint32_t left = reader.Take<uint32_t>(); left > 0 && reader.is_whole(); --left) {
+      Cell cell;
+      cell.route = std::string(reader.TakeText(reader.Take<uint32_t>()));
+      cell.size_bucket = reader.Take<uint32_t>();
+      const uint32_t rows = reader.Take<uint32_t>();
+      if (!reader.is_whole() || rows > reader.left() / kRowBytes) return damaged;
+      for (uint32_t i = 0; i < rows; ++i) {
+        Packed row;
+        row.at_ns = at_ns;
+        row.shift = std::min<uint8_t>(reader.Take<uint8_t>(), 31);
+        for (int32_t& part : row.parts)
+          part = static_cast<int32_t>(std::min<uint32_t>(reader.Take<uint32_t>(), INT32_MAX));
+        const uint64_t size = reader.Take<uint64_t>();
+        __builtin_memcpy(&row.work.size, &size, sizeof size);
+        row.work.launches = reader.Take<uint32_t>();
+        row.work.steps = reader.Take<uint32_t>();
+        row.work.tokens = reader.Take<uint32_t>();
+        // A baseline saved with larger rings: the newest are kept.
+        if (rows - i <= options_.requests_per_cell) cell.ring.push_back(row);
+      }
+      if (cells.size() < options_.most_cells) cells.push_back(std::move(cell));
+    }
+    if (!reader.is_whole() || reader.left() != 0) return damaged;
+    cells_ = std::move(cells);
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to load the baseline");
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

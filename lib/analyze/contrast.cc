@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/contrast.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace pitot::why {
+
+using analyze::BlameVector;
+using analyze::kBlames;
+
+namespace {
+
+constexpr double kMad = 1.4826;        // times the median absolute deviation is sigma, of a normal distribution
+constexpr double kLeastScale = 0.005;  // of the latency: parts that hardly vary are not judged by their noise
+constexpr double kUsualFactor = 0.98;  // the quantile of normal requests' common factors
+
+// As numpy.quantile: linear between ranks.
+double Quantile(const std::vector<int64_t>& ascending, double q) {
+  const double rank = q * static_cast<double>(ascending.size() - 1);
+  const auto below = static_cast<size_t>(rank);
+  const auto low = static_cast<double>(ascending[below]);
+  if (below + 1 >= ascending.size()) return low;
+  return low + (rank - static_cast<double>(below)) * (static_cast<double>(ascending[below + 1]) - low);
+}
+
+double Median(std::vector<int64_t> values) {
+  std::sort(values.begin(), values.end());
+  return Quantile(values, 0.5);
+}
+
+// Means in whole ns that add up to the rounded mean of the sums: rounded down, and what is left goes to the largest
+// remainders, of equal ones to the first part.
+Parts Mean(const std::vector<const BlameVector*>& rows, int64_t* total_ns) {
+  Parts mean{};
+  const auto n = static_cast<int64_t>(rows.size());
+  std::array<int64_t, kBlames> remainders{};
+  int64_t left = 0;
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    // Sums of so many times would overflow for requests of months: what is whole is divided one by one.
+    int64_t whole = 0, rest = 0;
+    for (const BlameVector* row : rows) whole += row->ns[k] / n, rest += row->ns[k] % n;
+    mean[k] = whole + rest / n;
+    remainders[k] = rest % n;
+    left += remainders[k];
+  }
+  std::array<uint32_t, kBlames> order{};
+  for (uint32_t k = 0; k < kBlames; ++k) order[k] = k;
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return remainders[a] > remainders[b]; });
+  const auto ones = static_cast<uint32_t>((left + n / 2) / n);
+  for (uint32_t i = 0; i < std::min(ones, kBlames); ++i) ++mean[order[i]];
+  *total_ns = 0;
+  for (const int64_t part : mean) *total_ns += part;
+  return mean;
+}
+
+}  // namespace
+
+Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execution_(execution) {
+  if (rows.size() < 4) return;
+  for (const BlameVector& row : rows) latencies_.push_back(row.Total());
+  std::sort(latencies_.begin(), latencies_.end());
+
+  // Every other one learns, the rest calibrate.
+  std::vector<const BlameVector*> learn, calibrate;
+  std::vector<int64_t> learnt_ns;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    (i % 2 == 0 ? learn : calibrate).push_back(&rows[i]);
+    if (i % 2 == 0) learnt_ns.push_back(rows[i].Total());
+  }
+  std::sort(learnt_ns.begin(), learnt_ns.end());
+  const double p25 = Quantile(learnt_ns, 0.25), p75 = Quantile(learnt_ns, 0.75);
+  std::vector<const BlameVector*> typical;
+  for (const BlameVector* row : learn) {
+    const auto latency = static_cast<double>(row->Total());
+    if (latency >= p25 && latency <= p75) typical.push_back(row);
+  }
+  if (typical.empty()) typical = learn;
+  mu_ns_ = Mean(typical, &latency_ns_);
+
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    std::vector<int64_t> values;
+    for (const BlameVector* row : learn) values.push_back(row->ns[k]);
+    const double median = Median(values);
+    for (int64_t& value : values) value = std::llabs(value - std::llround(median));
+    const double least = kLeastScale * static_cast<double>(latency_ns_);
+    scale_ns_[k] = std::max<int64_t>(1, std::llround(std::max(kMad * Median(values), least)));
+  }
+
+  std::vector<double> factors;
+  for (const BlameVector* row : calibrate) {
+    if (static_cast<double>(row->Total()) > p75) continue;
+    const Contrast at = Residuals(*row);
+    double farthest = -INFINITY;
+    for (uint32_t k = 0; k < kBlames; ++k)
+      farthest = std::max(farthest, static_cast<double>(at.residual_ns[k]) / static_cast<double>(scale_ns_[k]));
+    calibration_.push_back(farthest);
+    factors.push_back(at.common_factor);
+  }
+  std::sort(calibration_.begin(), calibration_.end());
+  std::sort(factors.begin(), factors.end());
+  if (!factors.empty()) {
+    const auto rank = static_cast<size_t>(kUsualFactor * static_cast<double>(factors.size() - 1));
+    usual_common_factor_ = factors[rank];
+  }
+}
+
+double Normal::Percentile(int64_t latency_ns) const {
+  if (latencies_.empty()) return 1;
+  const auto after = std::upper_bound(latencies_.begin(), latencies_.end(), latency_ns);
+  return static_cast<double>(after - latencies_.begin()) / static_cast<double>(latencies_.size());
+}
+
+// The weighted median of excess / mu over what a clock stretches, weighted by mu. It must not rest on one part alone,
+// or every slow kernel were a slow clock: the largest part is left out once, and what is nearer to 0 counts.
+double Normal::CommonFactor(const Parts& excess_ns) const {
+  std::vector<std::pair<double, double>> ratios;  // and weights
+  uint32_t largest = kBlames;
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    if ((execution_ >> k & 1) != 0 && mu_ns_[k] > 0 && (largest == kBlames || mu_ns_[k] > mu_ns_[largest])) largest = k;
+  }
+  const auto median = [&](uint32_t without) {
+    ratios.clear();
+    double weight = 0;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (k == without || (execution_ >> k & 1) == 0 || mu_ns_[k] <= 0) continue;
+      const auto mu = static_cast<double>(mu_ns_[k]);
+      ratios.emplace_back(static_cast<double>(excess_ns[k]) / mu, mu);
+      weight += mu;
+    }
+    std::sort(ratios.begin(), ratios.end());
+    double before = 0;
+    for (const auto& [ratio, mu] : ratios) {
+      before += mu;
+      if (before >= weight / 2) return ratio;
+    }
+    return 0.0;
+  };
+  if (largest == kBlames) return 0;
+  const double all = median(kBlames), rest = median(largest);
+  if ((all > 0) != (rest > 0)) return 0;
+  return std::fabs(all) < std::fabs(rest) ? all : rest;
+}
+
+Contrast Normal::Residuals(const BlameVector& blame) const {
+  Contrast at;
+  for (uint32_t k = 0; k < kBlames; ++k) at.excess_ns[k] = blame.ns[k] - mu_ns_[k];
+  at.common_factor = CommonFactor(at.excess_ns);
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    if ((execution_ >> k & 1) != 0) at.common_ns[k] = std::llround(at.common_factor * static_cast<double>(mu_ns_[k]));
+    at.residual_ns[k] = at.excess_ns[k] - at.common_ns[k];
+  }
+  return at;
+}
+
+Contrast Normal::Test(const BlameVector& blame) const {
+  Contrast at = Residuals(blame);
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    at.p[k] = 1;
+    if (at.residual_ns[k] <= 0 || calibration_.empty()) continue;
+    const double z = static_cast<double>(at.residual_ns[k]) / static_cast<double>(scale_ns_[k]);
+    const auto farther = calibration_.end() - std::lower_bound(calibration_.begin(), calibration_.end(), z);
+    at.p[k] = (1 + static_cast<double>(farther)) / (static_cast<double>(calibration_.size()) + 1);
+  }
+  return at;
+}
+
+}  // namespace pitot::why

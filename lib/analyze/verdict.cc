@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <tuple>
+
+#include "analyze/contrast.h"
+#include "analyze/index_data.h"
+#include "base/columns.h"
+
+namespace pitot::why {
+
+using analyze::Blame;
+using analyze::BlameBit;
+using analyze::BlameSegment;
+using analyze::BlameVector;
+using analyze::kBlames;
+using analyze::RequestBlame;
+using analyze::Verdict;
+using analyze::VerdictKind;
+using analyze::VerdictOptions;
+using analyze::WorkDone;
+using model::kNone;
+
+namespace {
+
+// Parts that say that time passed, not why.
+constexpr uint32_t kUnknown =
+    BlameBit(Blame::kUntraced) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kGpuExcessUnknown);
+// What work on a GPU, a step of a batch or a token is made of.
+constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
+                                BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
+                                BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
+                                BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
+// A factor below this is no "more".
+constexpr double kLeastMore = 1.1;
+constexpr double kSizeQuantile = 0.99;
+// Confidence where requests of other sizes or routes had to do, where few are known, where events were lost.
+constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5;
+
+int64_t Of(const Parts& parts, uint32_t mask) {
+  int64_t ns = 0;
+  for (uint32_t k = 0; k < kBlames; ++k) ns += (mask >> k & 1) != 0 ? parts[k] : 0;
+  return ns;
+}
+
+class Judge {
+ public:
+  Judge(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
+      : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
+
+  void Decide(const std::vector<analyze::BaselineRow>& rows, const WorkDone& work) {
+    std::vector<BlameVector> vectors;
+    for (const auto& row : rows) vectors.push_back(row.blame);
+    const Normal normal(vectors, options_.execution);
+    Verdict& v = *verdict_;
+    v.latency_ns = blame_.blame.Total();
+    v.baseline_size = static_cast<uint32_t>(rows.size());
+    if (v.level == analyze::Baseline::Level::kNone || normal.is_empty()) {
+      v.kind = VerdictKind::kUndetermined;
+      v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
+      return ListLargest(nullptr);
+    }
+    const Contrast at = normal.Test(blame_.blame);
+    v.typical_ns = normal.latency_ns();
+    std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
+    v.percentile = normal.Percentile(v.latency_ns);
+    v.alpha = rows.size() >= options_.least_many ? options_.alpha : options_.alpha_few;
+    v.least_p = normal.least_p();
+    v.rest_ns = v.latency_ns - v.typical_ns;
+    const double latency = static_cast<double>(std::max<int64_t>(v.latency_ns, 1));
+    if (static_cast<double>(blame_.clamped_ns) > index_.options.most_clamped * latency) {
+      v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
+      return ListLargest(&at);
+    }
+    if (v.rest_ns <= 0) {
+      v.kind = VerdictKind::kNotUnusual;
+      return;
+    }
+    if (IsMoreWork(rows, work, at)) {
+      v.kind = VerdictKind::kMoreWork;
+      return ListLargest(&at);
+    }
+    FindCauses(at);
+    const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor());
+    if (is_uniform) {
+      v.common_factor = at.common_factor;
+      v.common_ns = Of(at.common_ns, ~uint32_t{0});
+      v.rest_ns -= v.common_ns;
+    }
+    for (const analyze::Cause& cause : v.causes) v.rest_ns -= cause.excess_ns;
+    const bool is_known = std::any_of(v.causes.begin(), v.causes.end(),
+                                      [](const auto& cause) { return (kUnknown & BlameBit(cause.blame)) == 0; });
+    if (is_uniform) {
+      v.kind = VerdictKind::kUniform;
+    } else if (is_known) {
+      v.kind = VerdictKind::kCauses;
+    } else if (v.percentile <= options_.usual_percentile && v.causes.empty()) {
+      v.kind = VerdictKind::kNotUnusual;
+    } else if (unknown_share_ >= options_.most_unknown) {
+      v.kind = VerdictKind::kUndetermined;
+      v.why_not = "most of the excess is in time that nothing explains";
+    } else {
+      v.kind = v.causes.empty() ? VerdictKind::kDiffuse : VerdictKind::kCauses;
+    }
+    if (v.causes.empty()) ListLargest(&at);
+    v.joint_saving_ns = Saving(v.causes);
+  }
+
+ private:
+  // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one.
+  bool IsMoreWork(const std::vector<analyze::BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
+    const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+    double best = 0;
+    const auto consider = [&](const char* what, double units, double usually, uint32_t where) {
+      if (usually <= 0 || units < kLeastMore * usually) return;
+      int64_t usual_ns = 0, more_ns = 0;
+      for (uint32_t k = 0; k < kBlames; ++k) {
+        if ((where >> k & 1) == 0) continue;
+        usual_ns += verdict_->normal.ns[k];
+        more_ns += at.excess_ns[k];
+      }
+      // No more than there is: more work that took no longer explains nothing.
+      const double by_count = (units / usually - 1) * static_cast<double>(usual_ns);
+      const double explained = std::min(by_count, static_cast<double>(more_ns));
+      if (explained <= best) return;
+      best = explained;
+      verdict_->more_of = what;
+      verdict_->more_factor = units / usually;
+    };
+    const auto mean = [&](const auto& of) {
+      double sum = 0;
+      for (const auto& row : rows) sum += static_cast<double>(of(row.work));
+      return sum / static_cast<double>(rows.size());
+    };
+    std::vector<double> sizes;
+    for (const auto& row : rows) sizes.push_back(row.work.size);
+    std::sort(sizes.begin(), sizes.end());
+    const double large = sizes[static_cast<size_t>(kSizeQuantile * static_cast<double>(sizes.size() - 1))];
+    if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
+    consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
+    consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
+    if (best >= options_.more_work_share * excess) return true;
+    verdict_->more_of.clear();
+    verdict_->more_factor = 1;
+    return false;
+  }
+
+  // ---- Causes (2.9, step 3)
+  void FindCauses(const Contrast& at) {
+    const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
+    int64_t positive_ns = 0, unknown_ns = 0;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
+      positive_ns += ns;
+      if ((kUnknown >> k & 1) != 0) unknown_ns += ns;
+    }
+    unknown_share_ = positive_ns == 0 ? 0 : static_cast<double>(unknown_ns) / static_cast<double>(positive_ns);
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const auto residual = static_cast<double>(at.residual_ns[k]);
+      if (at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
+          residual < options_.least_share * static_cast<double>(excess_ns))
+        continue;
+      verdict_->causes.push_back(Describe(k, &at));
+    }
+    Order(&verdict_->causes);
+    if (verdict_->causes.size() > options_.most_causes) verdict_->causes.resize(options_.most_causes);
+  }
+
+  static void Order(std::vector<analyze::Cause>* causes) {
+    std::stable_sort(causes->begin(), causes->end(),
+                     [](const auto& a, const auto& b) { return a.excess_ns > b.excess_ns; });
+  }
+
+  void ListLargest(const Contrast* at) {
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (at != nullptr ? at->residual_ns[k] > 0 : blame_.blame.ns[k] > 0) verdict_->largest.push_back(Describe(k, at));
+    }
+    Order(&verdict_->largest);
+    if (verdict_->largest.size() > options_.most_causes) verdict_->largest.resize(options_.most_causes);
+  }
+
+  analyze::Cause Describe(uint32_t k, const Contrast* at) const {
+    analyze::Cause cause;
+    cause.blame = static_cast<Blame>(k);
+    cause.blame_ns = blame_.blame.ns[k];
+    cause.normal_ns = verdict_->normal.ns[k];
+    cause.excess_ns = at != nullptr ? at->residual_ns[k] : cause.blame_ns;
+    const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
+    if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
+    cause.p = at != nullptr ? at->p[k] : 1;
+    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor();
+    for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
+      if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
+    }
+    const auto length = [&](uint32_t i) { return blame_.segments[i].end_ns - blame_.segments[i].begin_ns; };
+    std::stable_sort(cause.longest.begin(), cause.longest.end(),
+                     [&](uint32_t a, uint32_t b) { return length(a) > length(b); });
+    FindCulprit(&cause);
+    if (cause.longest.size() > 3) cause.longest.resize(3);
+    auto close = BatchClose::kUnknown;
+    if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
+      close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
+    cause.advice = analyze::AdviceFor(cause.blame, close);
+    cause.saving_ns = Saving({cause});
+    return cause;
+  }
+
+  double QualityFactor() const {
+    double factor = blame_.is_reliable ? 1 : kLossy;
+    if (verdict_->baseline_size < options_.least_many) factor *= kFew;
+    if (verdict_->level == analyze::Baseline::Level::kRoute) factor *= kOtherSizes;
+    if (verdict_->level == analyze::Baseline::Level::kProcess) factor *= kOtherRoutes;
+    return factor;
+  }
+
+  // Who had most of a cause's time.
+  void FindCulprit(analyze::Cause* cause) const {
+    using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
+    std::vector<std::pair<Key, uint32_t>> parts;  // and the segment
+    for (const uint32_t i : cause->longest) {
+      const analyze::Culprit& by = blame_.segments[i].by;
+      if (!by.IsKnown()) continue;
+      const bool is_ours = by.request != kNone || by.batch != kNone;
+      parts.emplace_back(Key{by.request, by.batch, is_ours ? kNone : by.thread}, i);
+    }
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (size_t first = 0, last = 0; first < parts.size(); first = last) {
+      int64_t ns = 0;
+      for (; last < parts.size() && parts[last].first == parts[first].first; ++last)
+        ns += blame_.segments[parts[last].second].end_ns - blame_.segments[parts[last].second].begin_ns;
+      if (ns <= cause->by_ns) continue;
+      cause->by_ns = ns;
+      cause->by = blame_.segments[parts[first].second].by;
+    }
+  }
+
+  // ---- What it would save to have causes normal (2.10): each segment is shortened in proportion, and what is
+  // shortened in a detour is worth no more than its thread waited for it.
+  int64_t Saving(const std::vector<analyze::Cause>& causes) const {
+    std::vector<int64_t> saved(blame_.segments.size());
+    for (const analyze::Cause& cause : causes) {
+      int64_t left_ns = cause.excess_ns;
+      for (size_t i = 0; i < saved.size(); ++i) {
+        const BlameSegment& segment = blame_.segments[i];
+        if (segment.blame != cause.blame || cause.blame_ns == 0) continue;
+        const double share = static_cast<double>(cause.excess_ns) / static_cast<double>(cause.blame_ns);
+        const auto part =
+            static_cast<int64_t>(std::ceil(share * static_cast<double>(segment.end_ns - segment.begin_ns)));
+        saved[i] = std::min({part, left_ns, segment.end_ns - segment.begin_ns});
+        left_ns -= saved[i];
+      }
+    }
+    for (const analyze::Detour& detour : blame_.detours) {
+      int64_t room_ns = detour.slack_ns;
+      for (size_t i = 0; i < saved.size(); ++i) {
+        const BlameSegment& segment = blame_.segments[i];
+        if (segment.begin_ns < detour.begin_ns || segment.end_ns > detour.end_ns) continue;
+        saved[i] = std::min(saved[i], room_ns);
+        room_ns -= saved[i];
+      }
+    }
+    int64_t total_ns = 0;
+    for (const int64_t ns : saved) total_ns += ns;
+    return total_ns;
+  }
+
+  const Index& index_;
+  const RequestBlame& blame_;
+  const VerdictOptions& options_;
+  Verdict* const verdict_;
+  double unknown_share_ = 0;
+};
+
+}  // namespace
+
+WorkDone WorkOf(const Index& index, uint32_t request) {
+  const model::RequestRow& row = index.trace.requests[request];
+  WorkDone work;
+  if (!row.sizes.empty()) work.size = row.sizes[0].value;
+  work.tokens = row.output_tokens;
+  work.launches = index.gpu.OpsOfRequest(request);
+  uint32_t last = kNone;
+  for (const auto* in = index.memberships.begin(request); in != index.memberships.end(request); ++in) {
+    if (in->batch == last) continue;
+    last = in->batch;
+    ++work.steps;
+    work.launches += index.gpu.OpsOfBatch(in->batch);
+  }
+  return work;
+}
+
+Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const analyze::Baseline& baseline, int64_t now_ns,
+                    const VerdictOptions& options) {
+  const model::RequestRow& row = index.trace.requests[blame.request];
+  Verdict verdict;
+  std::vector<analyze::BaselineRow> rows;
+  verdict.level =
+      baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, std::max(options.least, 4u), &rows);
+  Judge(index, blame, options, &verdict).Decide(rows, WorkOf(index, blame.request));
+  return verdict;
+}
+
+}  // namespace pitot::why
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+const char* VerdictKindName(VerdictKind kind) noexcept {
+  static constexpr const char* kNames[] = {"undetermined", "causes", "uniform", "more_work", "diffuse", "not_unusual"};
+  const auto i = static_cast<uint8_t>(kind);
+  return i < 6 ? kNames[i] : kNames[0];
+}
+
+WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return {};
+  return why::WorkOf(index.data()->index, blame.request);
+}
+
+Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
+                   const VerdictOptions& options, Verdict* verdict) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (blame.request >= index.data()->index.trace.requests.size())
+    return Status(StatusCode::kInvalidArgument, "blame: of no request of the index");
+  try {
+    *verdict = why::MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to compare the request");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "the request could not be compared");
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdicts in words.
+#include <algorithm>
+#include <string>
+
+#include "analyze/index_data.h"
+#include "base/columns.h"
+#include "pitot/analyze/verdict.h"
+#include "serialize/kernel_name.h"
+
+namespace pitot::why {
+namespace {
+
+using analyze::Baseline;
+using analyze::Blame;
+using analyze::BlameSegment;
+using analyze::Cause;
+using analyze::Culprit;
+using analyze::RequestBlame;
+using analyze::Verdict;
+using analyze::VerdictKind;
+using base::Duration;
+using base::Format;
+using model::kNone;
+using model::Trace;
+
+constexpr size_t kBlameWidth = 23;
+
+std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
+std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
+std::string ShortId(uint64_t id) { return Format("%llx", static_cast<unsigned long long>(id)); }
+// Three digits: ".005", "1".
+std::string P(double p) {
+  const std::string text = Format("%.3f", p);
+  return p < 0.9995 ? text.substr(1) : "1";
+}
+
+const char* TheLevel(Baseline::Level level) {
+  return level == Baseline::Level::kCell    ? "the same route and size"
+         : level == Baseline::Level::kRoute ? "the same route and any size"
+                                            : "any route";
+}
+
+class Teller {
+ public:
+  Teller(const Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
+
+  std::string Evidence(const Cause& cause) const {
+    const std::string by = By(cause.blame, cause.by, cause.by_ns);
+    if (cause.longest.empty()) return by;
+    const BlameSegment& longest = blame_.segments[cause.longest[0]];
+    const std::string where = Where(longest);
+    return by.empty() ? where : where.empty() ? by : by + ", " + where;
+  }
+
+  std::string Tell(const Verdict& v) const {
+    base::Lines lines;
+    const model::RequestRow& row = trace_.requests[blame_.request];
+    const bool is_compared = v.level != Baseline::Level::kNone;
+    std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
+                       Ms(v.latency_ns) + " ms";
+    if (row.duration_ns == model::kOpen) head += " so far";
+    if (is_compared) head += Format(" (p%.3g; typical %s)", 100 * v.percentile, Ms(v.typical_ns).c_str());
+    lines.Add(0, head);
+    if (is_compared)
+      lines.Add(0, "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
+                       Format(", named at p <= %s", P(v.alpha).c_str()));
+    lines.Blank();
+    TellKind(v, &lines);
+    int number = 0;
+    for (const Cause& cause : v.causes) TellCause(++number, cause, &lines);
+    if (!v.causes.empty() || v.common_ns != 0) {
+      lines.Add(5, base::PadRight("rest " + Signed(v.rest_ns) + " within the normal range", 50) + "sum of excess " +
+                       Ms(v.latency_ns - v.typical_ns) + " = " + Ms(v.latency_ns) + " - " + Ms(v.typical_ns));
+    }
+    if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
+    for (const Cause& part : v.largest)
+      lines.Add(5, base::PadRight(BlameName(part.blame), kBlameWidth) +
+                       base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
+                       (is_compared ? "p=" + P(part.p) + "  " : "") + Evidence(part));
+    lines.Blank();
+    TellAdvice(v, &lines);
+    TellBlame(&lines);
+    TellQuality(&lines);
+    return lines.text();
+  }
+
+ private:
+  std::string Thread(uint32_t thread) const {
+    if (thread == kNone) return "a thread that recorded nothing";
+    const std::string_view name = trace_.strings[trace_.threads[thread].name];
+    return name.empty() ? "thread " + std::to_string(trace_.threads[thread].number) : std::string(name);
+  }
+  std::string Quoted(std::string_view text) const { return "\"" + base::Cut(text, 32) + "\""; }
+  std::string Resource(uint32_t event) const {
+    WaitArgs args;
+    if (!ReadWait(trace_, event, &args) || args.resource == 0) return "";
+    return std::string(trace_.strings[args.resource]);
+  }
+  std::string GpuName(uint32_t op) const {
+    if (trace_.gpu.kind[op] != model::GpuKind::kKernel) return serialize::ActivityName(trace_, op);
+    return serialize::ReadKernelName(trace_.strings[trace_.gpu.name[op]]).brief;
+  }
+  std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
+
+  // Whose fault it was.
+  std::string By(Blame blame, const Culprit& by, int64_t by_ns) const {
+    if (!by.IsKnown()) return "";
+    const bool is_lock = blame == Blame::kHostLock || blame == Blame::kHostGil;
+    std::string text = is_lock ? "held by " : "behind ";
+    if (by.batch != kNone) {
+      text += "a batch of " + Executor(by.batch) + " (" + Members(by.batch);
+    } else if (by.request != kNone) {
+      const model::RequestRow& row = trace_.requests[by.request];
+      text += (by.request == blame_.request ? "itself (" : "request " + ShortId(row.id) + " (") +
+              std::string(trace_.strings[row.route]);
+    } else if (by.event != kNone) {
+      const std::string resource = Resource(by.event);
+      text = "while " + Thread(by.thread) + " was in " +
+             Quoted(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource)) + " (";
+      return text + Duration(by_ns) + ")";
+    } else {
+      text += Thread(by.thread) + " (";
+      return text + Duration(by_ns) + ")";
+    }
+    if (by.gpu != kNone) text += ", " + base::Cut(GpuName(by.gpu), 24);
+    return text + ", " + Duration(by_ns) + ")";
+  }
+  // "request 8f0c of /segment and 3 more".
+  std::string Members(uint32_t batch) const {
+    const model::BatchRow& row = trace_.batches[batch];
+    std::vector<uint32_t> requests;
+    for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
+      const uint32_t request = trace_.members[m].request;
+      if (request != kNone && std::find(requests.begin(), requests.end(), request) == requests.end())
+        requests.push_back(request);
+    }
+    if (requests.empty()) return "of no request";
+    const model::RequestRow& first = trace_.requests[requests[0]];
+    const std::string text = "request " + ShortId(first.id) + " of " + std::string(trace_.strings[first.route]);
+    if (requests.size() == 1) return text;
+    return text + " and " + std::to_string(requests.size() - 1) + " more";
+  }
+
+  // Where the longest stretch of it was.
+  std::string Where(const BlameSegment& segment) const {
+    if (segment.handoff != kNone) return "in queue " + Quoted(trace_.strings[trace_.handoffs[segment.handoff].queue]);
+    if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
+      const auto close = static_cast<BatchClose>(trace_.batches[segment.batch].close);
+      const std::string closed =
+          close == BatchClose::kUnknown ? "" : std::string(", closed by ") + BatchCloseName(close);
+      return "a batch of " + Executor(segment.batch) + closed;
+    }
+    if (segment.gpu != kNone && segment.blame != Blame::kGpuQueueWaitOthers && segment.blame != Blame::kLaunchLatency)
+      return base::Cut(GpuName(segment.gpu), 40);
+    std::string text;
+    if (segment.call != kNone) text = std::string(trace_.strings[trace_.calls.name[segment.call]]);
+    if (segment.event != kNone) {
+      const std::string resource = Resource(segment.event);
+      if (!resource.empty()) {
+        text += (text.empty() ? "" : " in ") + Quoted(resource);
+      } else {
+        text += (text.empty() ? "in " : " in ") + Quoted(trace_.EventName(segment.event));
+      }
+    }
+    if (segment.thread == kNone) return text;
+    return text + (text.empty() ? "on " : " on ") + Thread(segment.thread);
+  }
+
+  void TellKind(const Verdict& v, base::Lines* lines) const {
+    switch (v.kind) {
+      case VerdictKind::kCauses:
+        return;
+      case VerdictKind::kUniform:
+        return lines->Add(0, Format("why  everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
+                                    Duration(v.common_ns).c_str()));
+      case VerdictKind::kMoreWork:
+        return lines->Add(0, Format("why  more work, not slower: %.3g times the usual %s. What grew:", v.more_factor,
+                                    v.more_of.c_str()));
+      case VerdictKind::kDiffuse:
+        return lines->Add(0, "why  diffuse: no part is outside of its normal range. The largest are:");
+      case VerdictKind::kNotUnusual:
+        return lines->Add(0, "why  it is not unusual among requests like it");
+      case VerdictKind::kUndetermined:
+        break;
+    }
+    if (v.causes.empty() && !v.largest.empty())
+      return lines->Add(0, "why  undetermined: " + v.why_not + ". The largest are:");
+    lines->Add(0, "why  undetermined: " + v.why_not);
+  }
+
+  void TellCause(int number, const Cause& cause, base::Lines* lines) const {
+    const std::string lead = number == 1 ? "why  " : "     ";
+    const std::string first = lead + std::to_string(number) + ") " +
+                              base::PadRight(BlameName(cause.blame), kBlameWidth) +
+                              base::PadLeft(Signed(cause.excess_ns), 10) + "  " +
+                              base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  p=" + P(cause.p) + "  ";
+    lines->AddWrapped(0, first, Evidence(cause));
+    const std::string sure = Format("confidence %.2f, would save at most ", cause.confidence);
+    lines->Add(8, sure + Duration(cause.saving_ns));
+  }
+
+  void TellAdvice(const Verdict& v, base::Lines* lines) const {
+    std::string last;
+    for (const Cause& cause : v.causes) {
+      if (last != cause.advice.code)
+        lines->AddWrapped(0, last.empty() ? "what to do  " : "            ", cause.advice.text);
+      last = cause.advice.code;
+    }
+  }
+
+  // The largest parts first; they add up.
+  void TellBlame(base::Lines* lines) const {
+    std::vector<uint32_t> parts;
+    for (uint32_t k = 0; k < analyze::kBlames; ++k) {
+      if (blame_.blame.ns[k] != 0) parts.push_back(k);
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](uint32_t a, uint32_t b) { return blame_.blame.ns[a] > blame_.blame.ns[b]; });
+    std::string text;
+    for (const uint32_t k : parts) {
+      if (!text.empty()) text += ", ";
+      text += BlameName(static_cast<Blame>(k)) + Format(" %.3f", static_cast<double>(blame_.blame.ns[k]) * 1e-6);
+    }
+    lines->AddWrapped(0, "all of it   ",
+                      text + Format(" ms: the sum is %.6f ms", static_cast<double>(blame_.blame.Total()) * 1e-6));
+  }
+
+  void TellQuality(base::Lines* lines) const {
+    std::string text;
+    if (blame_.losses != 0)
+      text += "events were lost in " + base::Plural(blame_.losses, "stretch") + "es of its time; ";
+    if (blame_.losses == 1) text = "events were lost in 1 stretch of its time; ";
+    if (blame_.clamps != 0)
+      text += base::Plural(blame_.clamps, "time") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
+    if (text.empty()) text = "nothing lost, no contradictions; ";
+    lines->AddWrapped(0, "evidence    ", text + base::Plural(blame_.segments.size(), "segment"));
+  }
+
+  const Index& index_;
+  const Trace& trace_;
+  const RequestBlame& blame_;
+};
+
+}  // namespace
+}  // namespace pitot::why
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
+  if (index.data() == nullptr) return "";
+  return why::Teller(index.data()->index, blame).Evidence(cause);
+}
+
+std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
+  return why::Teller(index.data()->index, blame).Tell(verdict);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

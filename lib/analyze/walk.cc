@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/walk.h"
+
+#include <algorithm>
+
+namespace pitot::why {
+
+using analyze::Blame;
+using analyze::BlameSegment;
+using model::kNone;
+
+namespace {
+
+// A chain of causes that all lie in one moment is short; rows that contradict each other could make it a circle.
+constexpr uint32_t kMostMoves = 64;
+
+}  // namespace
+
+Walk::Walk(const Index& index, uint32_t request, analyze::RequestBlame* blame)
+    : index_(index),
+      trace_(index.trace),
+      blame_(blame),
+      request_(request),
+      row_(index.trace.requests[request]),
+      handoffs_(index.requests.Handoffs(request)) {}
+
+bool Walk::Run() {
+  if (!row_.begin_known || (!row_.end_known && row_.duration_ns != model::kOpen)) return false;
+  blame_->request = request_;
+  blame_->begin_ns = row_.begin_ns;
+  blame_->end_ns = std::max(trace_.RequestEnd(row_), row_.begin_ns);
+  Begin();
+  while (now_ns_ > blame_->begin_ns) {
+    const int64_t before_ns = now_ns_;
+    if (op_ != kNone) {
+      StepOnGpu();
+    } else {
+      StepOnThread();
+    }
+    if (now_ns_ < before_ns) {
+      moves_ = 0;
+    } else if (++moves_ > kMostMoves) {
+      // In a circle: what ends here is not explained, and the walk goes on before it.
+      const Piece piece = index_.threads.Before(thread_, now_ns_);
+      op_ = kNone;
+      Emit(piece.begin_ns, {});
+    }
+  }
+  while (!away_.empty()) EndDetour();
+  std::reverse(blame_->segments.begin(), blame_->segments.end());
+  return true;
+}
+
+void Walk::Emit(int64_t begin_ns, BlameSegment segment) {
+  const int64_t to_ns = std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
+  if (to_ns == now_ns_) return;
+  segment.begin_ns = to_ns;
+  segment.end_ns = now_ns_;
+  blame_->blame[segment.blame] += now_ns_ - to_ns;
+  blame_->segments.push_back(segment);
+  now_ns_ = to_ns;
+}
+
+void Walk::Begin() {
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
+    last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
+  calls_ = index_.gpu.CallsOf(request_);
+  if (calls_.begin_ns < calls_.end_ns) last_model_ns_ = std::max(last_model_ns_, calls_.end_ns);
+  handoffs_left_ = handoffs_.size();
+  now_ns_ = blame_->end_ns;
+  if (row_.end_known && row_.end_thread != kNone) return MoveToThread(row_.end_thread, now_ns_);
+  // It has not ended, or nobody says where: it is in its last queue, or where it left the last trace of itself.
+  if (handoffs_.size() != 0) {
+    const uint32_t last = handoffs_.first[handoffs_.size() - 1];
+    const model::HandoffRow& handoff = trace_.handoffs[last];
+    if (handoff.take_ns == 0) {
+      BlameSegment waits;
+      waits.blame = Blame::kQueueWaitOthers;  // nobody has taken it yet
+      waits.handoff = last;
+      Emit(handoff.enqueue_ns, waits);
+      --handoffs_left_;
+      return MoveToThread(handoff.from_thread, now_ns_);
+    }
+  }
+  const Sign sign = LastSeenElsewhere(now_ns_);
+  MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
+}
+
+void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
+  now_ns_ = std::min(now_ns_, at_ns);
+  thread_ = thread;
+  op_ = kNone;
+  while (!away_.empty() && away_.back().thread == thread && now_ns_ <= away_.back().waits_since_ns) EndDetour();
+  arrival_ = FindArrival();
+}
+
+// The walk leaves the thread, which waits since then for what ended just now.
+void Walk::BeginDetour(int64_t waits_since_ns) { away_.push_back({thread_, waits_since_ns, now_ns_}); }
+
+void Walk::EndDetour() {
+  const Away& away = away_.back();
+  blame_->detours.push_back({now_ns_, away.end_ns, std::max<int64_t>(away.end_ns - away.waits_since_ns, 0)});
+  away_.pop_back();
+}
+
+Walk::Arrival Walk::FindArrival() const {
+  for (uint32_t i = handoffs_left_; i-- > 0;) {
+    const model::HandoffRow& handoff = trace_.handoffs[handoffs_.first[i]];
+    if (handoff.take_ns != 0 && handoff.take_ns <= now_ns_ && handoff.to_thread == thread_ && thread_ != kNone)
+      return {Arrival::How::kHandoff, handoff.take_ns, i};
+  }
+  if (thread_ == row_.begin_thread) return {Arrival::How::kBegin, index_.threads.AcceptedNs(request_, now_ns_), 0};
+  // It came by a way that was not recorded: at its first sign of life there.
+  int64_t at_ns = now_ns_;
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+    if (trace_.batches[in->batch].thread == thread_) at_ns = std::min(at_ns, in->join_ns);
+  }
+  for (const uint32_t event : index_.requests.Events(request_)) {
+    if (trace_.events.thread[event] == thread_) at_ns = std::min(at_ns, trace_.events.begin_ns[event]);
+  }
+  return {Arrival::How::kUnknown, std::max(at_ns, row_.begin_ns), 0};
+}
+
+void Walk::StepOnThread() {
+  if (now_ns_ <= arrival_.at_ns) return Arrive();
+  const Piece piece = index_.threads.Before(thread_, now_ns_);
+  const int64_t begin_ns = std::max(piece.begin_ns, arrival_.at_ns);
+  if (piece.call != kNone) return Call(piece, begin_ns);
+  WaitArgs args;
+  if (ReadWait(trace_, piece.event, &args)) return Wait(piece, begin_ns, args);
+  // A thread in nothing that was recorded, while its batch was done elsewhere, waited for that, as far as anyone knows.
+  if (piece.event == kNone && GoToWaker(piece, begin_ns, 0)) return;
+  BlameSegment code;
+  code.thread = thread_;
+  code.event = piece.event;
+  code.batch = BatchAt(begin_ns);
+  if (piece.event != kNone) {
+    code.blame = BlameOfCode(now_ns_);
+    const uint32_t other = trace_.events.request[piece.event];
+    if (other != kNone && other != request_) code.by.request = other;  // it was there while this was done for another
+  }
+  Emit(begin_ns, code);
+}
+
+// Goes on before the request came to this thread.
+void Walk::Arrive() {
+  switch (arrival_.how) {
+    case Arrival::How::kBegin:
+      Tile(thread_, blame_->begin_ns, Before::kBegin, kNone);
+      return;
+    case Arrival::How::kHandoff: {
+      const uint32_t row = handoffs_.first[arrival_.handoff];
+      const model::HandoffRow& handoff = trace_.handoffs[row];
+      handoffs_left_ = arrival_.handoff;
+      Tile(thread_, handoff.enqueue_ns, Before::kTake, row);
+      return MoveToThread(handoff.from_thread, now_ns_);
+    }
+    case Arrival::How::kUnknown: {
+      // Where it was last seen elsewhere. If that thread waited for something then, it was for this to be done: the
+      // request was in a queue that was not recorded.
+      const Sign sign = LastSeenElsewhere(now_ns_);
+      BlameSegment hop;
+      hop.thread = thread_;
+      if (sign.thread == kNone) {
+        const bool is_elsewhere = thread_ != row_.begin_thread && row_.begin_thread != kNone;
+        if (!is_elsewhere) return Emit(blame_->begin_ns, hop);
+        const int64_t accepted_ns = index_.threads.AcceptedNs(request_, now_ns_);
+        Emit(accepted_ns, hop);
+        return MoveToThread(row_.begin_thread, now_ns_);
+      }
+      const Piece there = index_.threads.Before(sign.thread, now_ns_);
+      WaitArgs args;
+      if (there.begin_ns >= blame_->begin_ns && sign.at_ns >= now_ns_ && ReadWait(trace_, there.event, &args)) {
+        Tile(thread_, there.begin_ns, Before::kTake, kNone);
+      } else {
+        Emit(sign.at_ns, hop);
+      }
+      return MoveToThread(sign.thread, now_ns_);
+    }
+  }
+}
+
+void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
+  BlameSegment waits;
+  waits.thread = thread_;
+  waits.event = piece.event;
+  waits.blame = Blame::kHostBlockedUnknown;
+  waits.batch = BatchAt(begin_ns);
+  switch (args.kind) {
+    case WaitKind::kLock:
+      return WaitForLock(piece.event, begin_ns, args);
+    case WaitKind::kQueue:  // it was taken, and its thread waits for others to join it
+      waits.blame = Blame::kBatchWindow;
+      break;
+    case WaitKind::kIo:
+      waits.blame = Blame::kHostPagefaultIo;
+      break;
+    case WaitKind::kSleep:
+      break;
+    case WaitKind::kFuture:
+    case WaitKind::kCondition:
+    case WaitKind::kDevice:
+    case WaitKind::kOther:
+    default:
+      // A future is the request's own result. A condition may be of anything: only who notified says.
+      if ((args.kind == WaitKind::kFuture || args.owner_thread != 0) && GoToWaker(piece, begin_ns, args.owner_thread))
+        return;
+      if (const uint32_t other = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
+          other != kNone && other != request_)
+        waits.by.request = Outermost(trace_, index_.requests, other);
+      break;
+  }
+  Emit(begin_ns, waits);
+}
+
+// Blames each holder for its part, the last one first. It stays on this thread: what held them up is their story.
+void Walk::WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args) {
+  BlameSegment segment;
+  segment.thread = thread_;
+  segment.event = event;
+  segment.batch = BatchAt(begin_ns);
+  segment.blame = Blame::kHandoff;
+  const std::vector<LockGrant> holders = index_.locks.Holders(event, args);
+  Emit(std::max(index_.locks.GrantedNs(event, args), begin_ns), segment);
+  const std::string_view name = trace_.strings[args.resource];
+  const bool is_gil = name == "gil" || name == "GIL";
+  segment.blame = is_gil ? Blame::kHostGil : Blame::kHostLock;
+  for (auto grant = holders.rbegin(); grant != holders.rend() && now_ns_ > begin_ns; ++grant) {
+    segment.by = grant->holder;
+    Emit(std::max(grant->at_ns, begin_ns), segment);
+  }
+  Emit(begin_ns, segment);
+}
+
+// If what the thread waited for was done elsewhere in the wait, the walk goes on there. `owner`: on that thread, where
+// it is known (Pitot's number).
+bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
+  const Sign sign = LastDoneElsewhere(begin_ns, now_ns_, owner);
+  if (sign.thread == kNone) return false;
+  BlameSegment woken;
+  woken.blame = piece.event != kNone ? Blame::kHandoff : Blame::kUntraced;
+  woken.thread = thread_;
+  woken.event = piece.event;
+  Emit(sign.at_ns, woken);
+  BeginDetour(piece.event != kNone ? trace_.events.begin_ns[piece.event] : begin_ns);
+  MoveToThread(sign.thread, now_ns_);
+  return true;
+}
+
+// The last batch of its, or scope that is no wait, that ended on another thread after `after_ns` and by `by_ns`. A
+// thread that had sent it on finishes nothing that it waits for.
+Walk::Sign Walk::LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner) const {
+  Sign last{kNone, after_ns};
+  const auto consider = [&](uint32_t thread, int64_t end_ns) {
+    if (thread == thread_ || thread == kNone || end_ns <= last.at_ns || end_ns > by_ns) return;
+    if (owner == 0 || trace_.threads[thread].number == owner) last = {thread, end_ns};
+  };
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
+    consider(trace_.batches[in->batch].thread, in->leave_ns);
+  for (const uint32_t event : index_.requests.Events(request_)) {
+    const int64_t end_ns = trace_.EventEnd(event);
+    const bool matters = end_ns > last.at_ns && end_ns <= by_ns && trace_.events.thread[event] != thread_;
+    if (!matters || trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait) continue;
+    if (!HadSentOn(trace_.events.thread[event], trace_.events.begin_ns[event]))
+      consider(trace_.events.thread[event], end_ns);
+  }
+  return last;
+}
+
+// Where anything of it was recorded last before `by_ns`, on another thread.
+Walk::Sign Walk::LastSeenElsewhere(int64_t by_ns) const {
+  Sign last;
+  const auto consider = [&](uint32_t thread, int64_t begin_ns, int64_t end_ns) {
+    if (thread == thread_ || thread == kNone || begin_ns >= by_ns) return;
+    const int64_t at_ns = std::min(end_ns, by_ns);
+    if (at_ns > last.at_ns) last = {thread, at_ns};
+  };
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
+    consider(trace_.batches[in->batch].thread, in->join_ns, in->leave_ns);
+  for (const uint32_t event : index_.requests.Events(request_))
+    consider(trace_.events.thread[event], trace_.events.begin_ns[event], trace_.EventEnd(event));
+  return last;
+}
+
+bool Walk::HadSentOn(uint32_t thread, int64_t at_ns) const {
+  bool had = false;
+  for (const uint32_t row : handoffs_) {
+    const model::HandoffRow& handoff = trace_.handoffs[row];
+    if (handoff.from_thread == thread && handoff.enqueue_ns <= at_ns) had = true;
+    if (handoff.to_thread == thread && handoff.take_ns != 0 && handoff.take_ns <= at_ns) had = false;
+  }
+  return had;
+}
+
+// The batch that it was in, or joined next; kNone after its last.
+uint32_t Walk::BatchAt(int64_t at_ns) const {
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+    if (in->leave_ns > at_ns) return in->batch;
+  }
+  return kNone;
+}
+
+Blame Walk::BlameOfCode(int64_t at_ns) const {
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+    if (in->join_ns < at_ns && at_ns <= in->leave_ns) return Blame::kHostOncpuFramework;
+  }
+  if (calls_.begin_ns < at_ns && at_ns <= calls_.end_ns) return Blame::kHostOncpuFramework;
+  if (at_ns > last_model_ns_) return last_model_ns_ == INT64_MIN ? Blame::kHostOncpuPre : Blame::kHostOncpuPost;
+  return Blame::kHostOncpuPre;
+}
+
+}  // namespace pitot::why

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/why.md by which rules.
+#ifndef PITOT_LIB_ANALYZE_WALK_H_
+#define PITOT_LIB_ANALYZE_WALK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyze/walk_gpu.h"
+#include "analyze/walk_threads.h"
+#include "analyze/walk_waits.h"
+#include "pitot/analyze/why.h"
+
+namespace pitot::why {
+
+// Everything walks read. Built once, then constant.
+class Index {
+ public:
+  Index(const model::Trace& of, const analyze::BlameOptions& how)
+      : trace(of),
+        options(how),
+        requests(of),
+        memberships(of),
+        threads(of, requests, memberships),
+        locks(of, requests, threads),
+        gpu(of, how) {}
+  Index(const Index&) = delete;
+  Index& operator=(const Index&) = delete;
+
+  const model::Trace& trace;
+  const analyze::BlameOptions options;
+  const model::RequestIndex requests;
+  const Memberships memberships;
+  const Threads threads;
+  const Locks locks;
+  const GpuOps gpu;
+};
+
+// One walk. Emit is the only function that moves time, and only backwards: so segments are contiguous, and add up to
+// the latency once the request's begin is reached.
+class Walk {
+ public:
+  Walk(const Index& index, uint32_t request, analyze::RequestBlame* blame);
+  // False if it could not begin: the row's begin or end is not known. What it found is in `blame`, oldest first.
+  bool Run();
+
+ private:
+  // How the request came to a thread.
+  struct Arrival {
+    enum class How : uint8_t { kBegin, kHandoff, kUnknown } how = How::kUnknown;
+    int64_t at_ns = 0;
+    uint32_t handoff = 0;  // of its handoffs, counted from the first
+  };
+  // A moment on another thread at which something for the request was done.
+  struct Sign {
+    uint32_t thread = model::kNone;
+    int64_t at_ns = INT64_MIN;
+  };
+
+  // ---- walk.cc: threads
+  void Emit(int64_t begin_ns, analyze::BlameSegment segment);
+  void Begin();
+  void MoveToThread(uint32_t thread, int64_t at_ns);
+  void BeginDetour(int64_t waits_since_ns);
+  void EndDetour();
+  Arrival FindArrival() const;
+  void StepOnThread();
+  void Arrive();
+  void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
+  void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
+  bool GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner);
+  Sign LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner) const;
+  Sign LastSeenElsewhere(int64_t by_ns) const;
+  bool HadSentOn(uint32_t thread, int64_t at_ns) const;
+  uint32_t BatchAt(int64_t at_ns) const;
+  analyze::Blame BlameOfCode(int64_t at_ns) const;
+
+  // ---- walk_queue.cc: what a thread did while the request was in a queue before it
+  enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
+  void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
+  analyze::BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns,
+                               Before before) const;
+
+  // ---- walk_device.cc: calls of the GPU's API, and GPUs
+  void Call(const Piece& piece, int64_t begin_ns);
+  void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
+  void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
+  void StepOnGpu();
+  void Execute(uint32_t op);
+  void LeaveGpu();
+  bool IsOwn(uint32_t op) const;
+  analyze::Culprit OwnerOf(uint32_t op) const;
+
+  const Index& index_;
+  const model::Trace& trace_;
+  analyze::RequestBlame* const blame_;
+  const uint32_t request_;
+  const model::RequestRow& row_;
+  const model::RequestIndex::Range handoffs_;
+
+  // The cursor: a moment, and the thread or the operation that the request needed then.
+  int64_t now_ns_ = 0;
+  uint32_t thread_ = model::kNone;
+  uint32_t op_ = model::kNone;  // kNone: it is on a thread
+  Arrival arrival_;             // to thread_
+  uint32_t handoffs_left_ = 0;  // those that the walk has not come past
+  // Of op_: from when on the GPU could have had it, and who called for it.
+  int64_t ready_ns_ = 0;
+  uint32_t ready_thread_ = model::kNone, ready_call_ = model::kNone;
+  uint32_t own_op_ = model::kNone;  // that waits behind op_, where that is another's
+
+  model::Interval calls_;              // from its own first call of a GPU's API to the end of the last
+  int64_t last_model_ns_ = INT64_MIN;  // of these, and of its batches
+  struct Away {
+    uint32_t thread;
+    int64_t waits_since_ns, end_ns;
+  };
+  std::vector<Away> away_;  // detours that the walk is in
+  uint32_t moves_ = 0;      // without a step in time: no more than kMostMoves, whatever the rows say
+};
+
+}  // namespace pitot::why
+
+#endif  // PITOT_LIB_ANALYZE_WALK_H_

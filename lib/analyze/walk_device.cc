@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of the GPU's API (rules C2 and C4), and the way over GPUs (G1 to G4).
+#include <algorithm>
+#include <string_view>
+
+#include "analyze/walk.h"
+
+namespace pitot::why {
+
+using analyze::Blame;
+using analyze::BlameSegment;
+using analyze::Culprit;
+using model::GpuKind;
+using model::kNone;
+
+namespace {
+
+// GPU and CPU clocks are converted: a call may seem to return before what it waited for ended, by so much.
+constexpr int64_t kLateNs = 5'000;
+
+bool Says(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+}  // namespace
+
+// ---- Calls
+
+void Walk::Call(const Piece& piece, int64_t begin_ns) {
+  const uint32_t call = piece.call;
+  const CallClass what = index_.gpu.ClassOf(call);
+  const int64_t call_ns = trace_.calls.begin_ns[call];
+  if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree) {
+    const uint32_t op = index_.gpu.Awaited(call, now_ns_, kLateNs);
+    if (op != kNone) {
+      const int64_t end_ns = std::min(index_.gpu.EndNs(op), now_ns_);
+      BlameSegment rest;
+      rest.thread = thread_;
+      rest.call = call;
+      rest.event = piece.event;
+      rest.gpu = op;
+      rest.batch = BatchAt(begin_ns);
+      const bool is_return = what == CallClass::kSync && now_ns_ - end_ns <= index_.options.sync_return_ns;
+      rest.blame = is_return                          ? Blame::kSyncReturn
+                   : what == CallClass::kFree         ? Blame::kAllocStall
+                   : what == CallClass::kBlockingCopy ? Blame::kLaunchApi
+                                                      : Blame::kHostOncpuFramework;
+      if (end_ns > begin_ns) {
+        Emit(end_ns, rest);
+        BeginDetour(call_ns);
+        return MoveToGpu(op, call_ns, thread_, call);
+      }
+      return Emit(begin_ns, rest);
+    }
+  }
+  if (what == CallClass::kLaunch && index_.gpu.MedianLaunchNs() > 0) {
+    const auto caused = index_.gpu.launches().Gpu(call);
+    const int64_t took_ns = now_ns_ - call_ns;
+    const bool is_slow = static_cast<double>(took_ns) >
+                         index_.options.slow_launch_factor * static_cast<double>(index_.gpu.MedianLaunchNs());
+    if (is_slow && caused.size() != 0 && index_.gpu.Ahead(*caused.begin()) >= index_.options.full_queue_depth) {
+      const uint32_t op = index_.gpu.MadeRoom(call, now_ns_);
+      if (op != kNone && trace_.gpu.begin_ns[op] > begin_ns) {
+        BlameSegment full;
+        full.blame = Blame::kLaunchQueueFull;
+        full.thread = thread_;
+        full.call = call;
+        full.batch = BatchAt(begin_ns);
+        Emit(trace_.gpu.begin_ns[op], full);
+        return MoveToGpu(op, call_ns, thread_, call);
+      }
+    }
+  }
+  EmitCall(begin_ns, call, piece.event);
+}
+
+// The thread's own time in a call.
+void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
+  BlameSegment segment;
+  segment.thread = thread_;
+  segment.call = call;
+  segment.event = event;
+  segment.batch = BatchAt(begin_ns);
+  switch (index_.gpu.ClassOf(call)) {
+    case CallClass::kLaunch:
+    case CallClass::kBlockingCopy:
+      segment.blame = Blame::kLaunchApi;
+      break;
+    case CallClass::kAlloc:
+    case CallClass::kFree:
+      segment.blame = Blame::kAllocStall;
+      break;
+    case CallClass::kSync:
+    case CallClass::kOther:
+      segment.blame = Blame::kHostOncpuFramework;
+      break;
+  }
+  if (segment.blame != Blame::kLaunchApi) return Emit(begin_ns, segment);
+  // Modules that were loaded and code that was compiled meanwhile, the last first.
+  const auto& all = trace_.overheads;
+  auto after = std::partition_point(all.begin(), all.end(),
+                                    [&](const model::OverheadRow& row) { return row.begin_ns < now_ns_; });
+  for (; after != all.begin() && now_ns_ > begin_ns; --after) {
+    const model::OverheadRow& overhead = *(after - 1);
+    if (overhead.begin_ns < trace_.calls.begin_ns[call]) break;
+    const std::string_view name = trace_.strings[overhead.name];
+    if (!Says(name, "load") && !Says(name, "compil") && !Says(name, "LAZY") && !Says(name, "module")) continue;
+    Emit(std::max(overhead.begin_ns + overhead.duration_ns, begin_ns), segment);
+    BlameSegment loads = segment;
+    loads.blame = Blame::kLazyLoadJit;
+    Emit(std::max(overhead.begin_ns, begin_ns), loads);
+  }
+  Emit(begin_ns, segment);
+}
+
+// ---- GPUs
+
+bool Walk::IsOwn(uint32_t op) const {
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone) return false;
+  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone) {
+    const auto* const end = index_.memberships.end(request_);
+    for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+      if (in->batch == batch) return true;
+    }
+    return false;
+  }
+  for (uint32_t request = trace_.calls.request[call], i = 0; request != kNone && i < 64; ++i) {
+    if (request == request_) return true;
+    const uint64_t parent_id = trace_.requests[request].parent_id;
+    request = parent_id != 0 ? index_.requests.Row(parent_id) : kNone;
+  }
+  return false;
+}
+
+Culprit Walk::OwnerOf(uint32_t op) const {
+  Culprit owner;
+  owner.gpu = op;
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone) return owner;
+  owner.thread = trace_.calls.thread[call];
+  owner.batch = trace_.calls.batch[call];
+  if (owner.batch == kNone) owner.request = Outermost(trace_, index_.requests, trace_.calls.request[call]);
+  return owner;
+}
+
+// `ready_ns`: from then on the GPU could do it; `thread` (in `call`) is where the walk goes on before that. Its own
+// operations say that themselves.
+void Walk::MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call) {
+  op_ = op;
+  own_op_ = kNone;
+  ready_ns_ = ready_ns;
+  ready_thread_ = thread;
+  ready_call_ = call;
+  if (!IsOwn(op)) return;
+  own_op_ = op;
+  const uint32_t launch = trace_.gpu.call[op];
+  const int64_t begin_ns = trace_.gpu.begin_ns[op], launch_ns = trace_.calls.begin_ns[launch];
+  if (launch_ns > begin_ns) {
+    ++blame_->clamps;
+    blame_->clamped_ns += launch_ns - begin_ns;
+  }
+  ready_ns_ = std::min(launch_ns, begin_ns);
+  ready_thread_ = trace_.calls.thread[launch];
+  ready_call_ = launch;
+}
+
+void Walk::StepOnGpu() {
+  const int64_t begin_ns = trace_.gpu.begin_ns[op_];
+  const bool is_own = own_op_ == op_;
+  if (now_ns_ > begin_ns && is_own) return Execute(op_);
+  BlameSegment waits;
+  waits.blame = Blame::kGpuQueueWaitOthers;
+  waits.gpu = own_op_;
+  if (!is_own) {  // another's, which it waits behind
+    waits.by = OwnerOf(op_);
+    Emit(std::max(begin_ns, ready_ns_), waits);
+    if (now_ns_ <= ready_ns_) return LeaveGpu();
+  }
+  // What ended last of: the operation before on the stream, one of another stream, the launch.
+  const uint32_t previous = index_.gpu.Previous(op_);
+  const auto end_of = [&](uint32_t op) { return std::min(index_.gpu.EndNs(op), now_ns_); };
+  uint32_t cause = kNone;
+  if (previous != kNone && end_of(previous) > ready_ns_) cause = previous;
+  const int64_t after_ns = cause != kNone ? end_of(cause) : ready_ns_;
+  if (is_own && now_ns_ - after_ns > 0) {
+    // Nothing says what streams wait for of each other: what ended just before it began may have let it begin.
+    const int64_t least_ns = std::max(after_ns, now_ns_ - index_.options.dispatch_gap_ns - 1);
+    if (const uint32_t other = index_.gpu.EndedLast(op_, least_ns, now_ns_); other != kNone) cause = other;
+  }
+  if (cause == kNone) {
+    if (!is_own) {
+      Emit(ready_ns_, waits);
+      return LeaveGpu();
+    }
+    return LeaveGpu();
+  }
+  const int64_t gap_ns = now_ns_ - end_of(cause);
+  if (index_.gpu.EndNs(cause) > now_ns_ && previous == cause) {
+    ++blame_->clamps;
+    blame_->clamped_ns += index_.gpu.EndNs(cause) - now_ns_;
+  }
+  if (is_own && IsOwn(cause)) {
+    waits.blame = gap_ns <= index_.options.dispatch_gap_ns ? Blame::kDispatchGap : Blame::kUntraced;
+    Emit(end_of(cause), waits);
+    return MoveToGpu(cause, INT64_MIN, kNone, kNone);
+  }
+  if (is_own) waits.by = OwnerOf(cause);
+  Emit(end_of(cause), waits);
+  if (IsOwn(cause)) return MoveToGpu(cause, INT64_MIN, kNone, kNone);
+  op_ = cause;
+}
+
+// From the beginning of what the GPU did for it, back to the thread that called for it.
+void Walk::LeaveGpu() {
+  const uint32_t thread = ready_thread_, call = ready_call_;
+  BlameSegment launch;
+  launch.gpu = own_op_;
+  launch.call = call;
+  launch.thread = thread;
+  op_ = kNone;
+  if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
+  const int64_t duration_ns = trace_.calls.duration_ns[call];
+  const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
+  launch.blame = Blame::kLaunchLatency;
+  Emit(std::max(returned_ns, ready_ns_), launch);
+  thread_ = thread;
+  EmitCall(ready_ns_, call, kNone);
+  if (thread != kNone) return MoveToThread(thread, now_ns_);
+  // A thread that recorded nothing itself: go on where the request was seen last.
+  const Sign sign = LastSeenElsewhere(now_ns_);
+  MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
+}
+
+// Rule 2.5: what is longer than usual is another's where another's work was there, else nobody knows.
+void Walk::Execute(uint32_t op) {
+  BlameSegment segment;
+  segment.gpu = op;
+  segment.call = trace_.gpu.call[op];
+  segment.thread = ready_thread_;
+  segment.batch = trace_.calls.batch[segment.call];
+  const std::string_view name = trace_.strings[trace_.gpu.name[op]];
+  const int64_t begin_ns = trace_.gpu.begin_ns[op], duration_ns = trace_.gpu.duration_ns[op];
+  segment.blame = Blame::kGpuExecExpected;
+  if (trace_.gpu.kind[op] == GpuKind::kMemcpy) {
+    segment.blame = Says(name, "HtoD") ? Blame::kH2d : Says(name, "DtoH") ? Blame::kD2h : Blame::kD2dMemset;
+  } else if (trace_.gpu.kind[op] == GpuKind::kMemset) {
+    segment.blame = Blame::kD2dMemset;
+  } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
+    segment.blame = Blame::kCommExposed;
+  } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
+    const int64_t overlap_ns = index_.gpu.OverlapNs(op, [&](uint32_t other) { return !IsOwn(other); });
+    const int64_t excess_ns = duration_ns - usual_ns;
+    const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
+    const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));
+    BlameSegment excess = segment;
+    excess.blame = Blame::kGpuExcessUnknown;
+    Emit(begin_ns + usual_ns + contended_ns, excess);
+    excess.blame = Blame::kGpuContention;
+    Emit(begin_ns + usual_ns, excess);
+  }
+  Emit(begin_ns, segment);
+}
+
+}  // namespace pitot::why

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/walk_gpu.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "analyze/host_work.h"
+
+namespace pitot::why {
+
+using model::GpuKind;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// Names of the runtime's and the driver's API, of CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
+CallClass Classify(std::string_view name) {
+  const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
+  if (says("Synchronize")) return CallClass::kSync;
+  if (says("Memcpy") || says("Memset") || says("Prefetch")) {
+    return says("Async") || says("Memset") ? CallClass::kLaunch : CallClass::kBlockingCopy;
+  }
+  if (says("Launch")) return CallClass::kLaunch;
+  if (says("MallocAsync") || says("FreeAsync") || says("Alloc") || says("alloc")) return CallClass::kAlloc;
+  if (says("Free")) return CallClass::kFree;
+  return CallClass::kOther;
+}
+
+template <class T> T Median(std::vector<T>* values) {
+  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return *middle;
+}
+
+}  // namespace
+
+GpuOps::GpuOps(const Trace& trace, const analyze::BlameOptions& options)
+    : trace_(trace),
+      launches_(trace),
+      streams_(trace.streams.size()),
+      place_(trace.gpu.size(), kNone),
+      classes_(trace.strings.size(), CallClass::kOther),
+      calls_of_(trace.requests.size()),
+      ops_of_request_(trace.requests.size()),
+      ops_of_batch_(trace.batches.size()) {
+  const std::vector<GpuKind>& kinds = trace.gpu.kind;
+  const bool has_more_than_spans = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
+  std::unordered_map<uint64_t, std::vector<int64_t>> durations;
+  for (uint32_t op = 0; op < trace.gpu.size(); ++op) {
+    if (has_more_than_spans && kinds[op] == GpuKind::kSpan) continue;
+    std::vector<uint32_t>& stream = streams_[trace.gpu.stream[op]];
+    place_[op] = static_cast<uint32_t>(stream.size());
+    stream.push_back(op);
+    ends_.push_back({EndNs(op), op});
+    if (const uint32_t call = trace.gpu.call[op]; call != kNone) {
+      const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
+      if (batch != kNone) {
+        ++ops_of_batch_[batch];
+      } else if (request != kNone) {
+        ++ops_of_request_[request];
+      }
+    }
+    if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
+  }
+  std::sort(ends_.begin(), ends_.end(),
+            [](const End& a, const End& b) { return a.end_ns != b.end_ns ? a.end_ns < b.end_ns : a.op < b.op; });
+  for (auto& [key, all] : durations) {
+    if (all.size() >= options.least_samples) usual_ns_.emplace(key, Median(&all));
+  }
+  std::vector<bool> is_known(trace.strings.size());
+  std::vector<int64_t> launch_ns;
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    const model::StringId name = trace.calls.name[call];
+    if (!is_known[name]) classes_[name] = Classify(trace.strings[name]);
+    is_known[name] = true;
+    if (classes_[name] == CallClass::kLaunch && trace.calls.duration_ns[call] != model::kOpen)
+      launch_ns.push_back(trace.calls.duration_ns[call]);
+    const uint32_t request = trace.calls.request[call];
+    if (request == kNone || trace.calls.batch[call] != kNone) continue;
+    const model::Interval own{trace.calls.begin_ns[call], top::CallEnd(trace, call)};
+    model::Interval& all = calls_of_[request];
+    const bool is_first = all.begin_ns == all.end_ns;
+    all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
+  }
+  if (!launch_ns.empty()) median_launch_ns_ = Median(&launch_ns);
+}
+
+CallClass GpuOps::ClassOf(uint32_t call) const { return classes_[trace_.calls.name[call]]; }
+
+uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
+  const std::vector<uint32_t>& ops = streams_[stream];
+  return static_cast<uint32_t>(
+      std::partition_point(ops.begin(), ops.end(), [&](uint32_t op) { return EndNs(op) <= at_ns; }) - ops.begin());
+}
+
+bool GpuOps::WasLaunchedBefore(uint32_t op, int64_t at_ns) const {
+  const uint32_t call = trace_.gpu.call[op];
+  return (call != kNone ? trace_.calls.begin_ns[call] : trace_.gpu.begin_ns[op]) < at_ns;
+}
+
+uint32_t GpuOps::Awaited(uint32_t call, int64_t by_ns, int64_t late_ns) const {
+  const int64_t begin_ns = trace_.calls.begin_ns[call];
+  const int64_t latest_ns = by_ns + late_ns;
+  const CallClass what = ClassOf(call);
+  uint32_t awaited = kNone;
+  const auto consider = [&](uint32_t op) {
+    if (EndNs(op) <= begin_ns || EndNs(op) > latest_ns) return;
+    if (awaited == kNone || EndNs(op) > EndNs(awaited)) awaited = op;
+  };
+  if (what == CallClass::kBlockingCopy) {
+    for (const uint32_t op : launches_.Gpu(call)) {
+      if (place_[op] != kNone) consider(op);
+    }
+    return awaited;
+  }
+  const uint32_t stream = trace_.calls.stream[call];
+  if (stream != kNone) {
+    // Its operations end in the order in which they were launched.
+    const std::vector<uint32_t>& ops = streams_[stream];
+    for (uint32_t at = FirstEndingAfter(stream, begin_ns); at < ops.size(); ++at) {
+      if (EndNs(ops[at]) > latest_ns) break;
+      if (WasLaunchedBefore(ops[at], begin_ns)) consider(ops[at]);
+    }
+    return awaited;
+  }
+  // Of the whole device, or of an event nobody knows the stream of.
+  auto after = std::upper_bound(ends_.begin(), ends_.end(), latest_ns,
+                                [](int64_t at, const End& end) { return at < end.end_ns; });
+  while (after != ends_.begin() && (--after)->end_ns > begin_ns) {
+    if (WasLaunchedBefore(after->op, begin_ns)) return after->op;
+  }
+  return kNone;
+}
+
+uint32_t GpuOps::Previous(uint32_t op) const {
+  const uint32_t place = place_[op];
+  return place == 0 || place == kNone ? kNone : streams_[trace_.gpu.stream[op]][place - 1];
+}
+
+uint32_t GpuOps::EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const {
+  auto after =
+      std::upper_bound(ends_.begin(), ends_.end(), by_ns, [](int64_t at, const End& end) { return at < end.end_ns; });
+  while (after != ends_.begin() && (--after)->end_ns > after_ns) {
+    const bool is_other_stream = trace_.gpu.stream[after->op] != trace_.gpu.stream[op];
+    if (after->op != op && is_other_stream && Device(after->op) == Device(op)) return after->op;
+  }
+  return kNone;
+}
+
+uint32_t GpuOps::MadeRoom(uint32_t call, int64_t by_ns) const {
+  const auto caused = launches_.Gpu(call);
+  if (caused.size() == 0 || place_[*caused.begin()] == kNone) return kNone;
+  const std::vector<uint32_t>& ops = streams_[trace_.gpu.stream[*caused.begin()]];
+  const auto after =
+      std::partition_point(ops.begin(), ops.end(), [&](uint32_t op) { return trace_.gpu.begin_ns[op] <= by_ns; });
+  if (after == ops.begin()) return kNone;
+  const uint32_t op = *(after - 1);
+  return trace_.gpu.begin_ns[op] > trace_.calls.begin_ns[call] ? op : kNone;
+}
+
+uint32_t GpuOps::Ahead(uint32_t op) const {
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone || place_[op] == kNone) return 0;
+  const uint32_t running = FirstEndingAfter(trace_.gpu.stream[op], trace_.calls.begin_ns[call]);
+  return place_[op] > running ? place_[op] - running : 0;
+}
+
+int64_t GpuOps::UsualNs(uint32_t op) const {
+  const auto usual = usual_ns_.find(KeyOf(op));
+  return trace_.gpu.kind[op] == GpuKind::kKernel && usual != usual_ns_.end() ? usual->second : -1;
+}
+
+}  // namespace pitot::why

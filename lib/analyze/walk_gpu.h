@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What GPUs did, as a walk asks for it: what a call waited for, what was before an operation, whose it was, and how
+// long its like usually take.
+#ifndef PITOT_LIB_ANALYZE_WALK_GPU_H_
+#define PITOT_LIB_ANALYZE_WALK_GPU_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "pitot/analyze/why.h"
+#include "pitot/model/index.h"
+
+namespace pitot::why {
+
+// What a call of the GPU's API is for a request that is in it.
+enum class CallClass : uint8_t {
+  kOther,
+  kLaunch,        // returns once the work is enqueued; copies and sets that do not block, too
+  kSync,          // does nothing but wait
+  kBlockingCopy,  // waits for its own copy
+  kFree,          // waits for the device, then frees
+  kAlloc,
+};
+
+class GpuOps {
+ public:
+  // O(n log n). The trace must outlive this. CUDA events (GpuKind::kSpan) are left out where anything else was
+  // recorded: they have gaps of their own.
+  GpuOps(const model::Trace& trace, const analyze::BlameOptions& options);
+
+  CallClass ClassOf(uint32_t call) const;
+  int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
+
+  // What `call` waited for: the operation that ended last, in it and at most `late_ns` after `by_ns`; kNone: it waited
+  // for nothing that was recorded.
+  uint32_t Awaited(uint32_t call, int64_t by_ns, int64_t late_ns) const;
+  // The operation before `op` on its stream; kNone if there is none.
+  uint32_t Previous(uint32_t op) const;
+  // Of other streams of the device, the operation that ended last, after `after_ns` and not after `by_ns`.
+  uint32_t EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const;
+  // Where a launch that waited for room was let in: the operation of its stream that began last in it, by `by_ns`.
+  uint32_t MadeRoom(uint32_t call, int64_t by_ns) const;
+  // How many operations of its stream had been launched and were not done when `op` was launched.
+  uint32_t Ahead(uint32_t op) const;
+
+  // From the first call that was made for the request itself, not for a batch, to the end of the last; empty if none
+  // was.
+  model::Interval CallsOf(uint32_t request) const { return calls_of_[request]; }
+
+  // How many operations its calls, and those of the batch, caused.
+  uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
+  uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
+
+  // How long an operation of this kernel and shape usually takes: the median; -1 if too few are known.
+  int64_t UsualNs(uint32_t op) const;
+  int64_t MedianLaunchNs() const { return median_launch_ns_; }
+  // For how long of `op` any operation of others was on the device: by what `is_other(op)` says.
+  template <class IsOther> int64_t OverlapNs(uint32_t op, const IsOther& is_other) const {
+    model::Intervals others;
+    VisitOverlaps(op, [&](uint32_t other) {
+      if (is_other(other)) others.push_back({trace_.gpu.begin_ns[other], EndNs(other)});
+    });
+    const model::Intervals own = {{trace_.gpu.begin_ns[op], EndNs(op)}};
+    return model::TotalNs(model::Intersection(model::Union(std::move(others)), own));
+  }
+  // The row that launched it; rows of `gpu` that `call` caused.
+  const model::LaunchIndex& launches() const { return launches_; }
+
+ private:
+  struct End {
+    int64_t end_ns;
+    uint32_t op;
+  };
+  uint32_t Device(uint32_t op) const { return trace_.streams[trace_.gpu.stream[op]].device; }
+  uint64_t KeyOf(uint32_t op) const {
+    return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | trace_.gpu.shape[op];
+  }
+  template <class Visit> void VisitOverlaps(uint32_t op, const Visit& visit) const {
+    for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
+      if (stream == trace_.gpu.stream[op] || trace_.streams[stream].device != Device(op)) continue;
+      // On a stream one ends before the next begins, but for what contradicts itself.
+      for (uint32_t at = FirstEndingAfter(stream, trace_.gpu.begin_ns[op]); at < streams_[stream].size(); ++at) {
+        const uint32_t other = streams_[stream][at];
+        if (trace_.gpu.begin_ns[other] >= EndNs(op)) break;
+        visit(other);
+      }
+    }
+  }
+  uint32_t FirstEndingAfter(uint32_t stream, int64_t at_ns) const;
+  bool WasLaunchedBefore(uint32_t op, int64_t at_ns) const;
+
+  const model::Trace& trace_;
+  model::LaunchIndex launches_;
+  std::vector<std::vector<uint32_t>> streams_;  // rows of each, by begin
+  std::vector<uint32_t> place_;                 // of each row, in its stream; kNone: left out
+  std::vector<End> ends_;                       // of all devices, in order
+  std::vector<CallClass> classes_;              // by StringId of their names
+  std::vector<model::Interval> calls_of_;       // by request
+  std::vector<uint32_t> ops_of_request_, ops_of_batch_;
+  std::unordered_map<uint64_t, int64_t> usual_ns_;
+  int64_t median_launch_ns_ = 0;
+};
+
+}  // namespace pitot::why
+
+#endif  // PITOT_LIB_ANALYZE_WALK_GPU_H_

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/walk_threads.h"
+
+#include <algorithm>
+
+#include "analyze/host_work.h"
+
+namespace pitot::why {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// Calls that do not overlap, the one that began last first: a call within a call is the piece of its time.
+std::vector<Piece> FlattenCalls(const Trace& trace, uint32_t first, uint32_t last) {
+  std::vector<Piece> pieces;
+  std::vector<std::pair<int64_t, uint32_t>> open;  // end and row, the innermost last
+  int64_t now_ns = INT64_MIN;
+  const auto advance = [&](int64_t to_ns) {
+    while (!open.empty() && now_ns < to_ns) {
+      const auto [end_ns, call] = open.back();
+      const int64_t until_ns = std::min(end_ns, to_ns);
+      if (until_ns > now_ns) pieces.push_back({now_ns, until_ns, kNone, call});
+      now_ns = std::max(now_ns, until_ns);
+      if (end_ns <= now_ns) open.pop_back();
+    }
+    now_ns = to_ns;
+  };
+  for (uint32_t call = first; call < last; ++call) {
+    advance(trace.calls.begin_ns[call]);
+    if (const int64_t end_ns = top::CallEnd(trace, call); end_ns > now_ns) open.emplace_back(end_ns, call);
+  }
+  advance(INT64_MAX);
+  return pieces;
+}
+
+// Calls are innermost; the scopes around them keep the rest.
+std::vector<Piece> Overlay(const std::vector<model::Segment>& scopes, const std::vector<Piece>& calls) {
+  std::vector<Piece> pieces;
+  pieces.reserve(scopes.size() + 2 * calls.size());
+  auto call = calls.begin();
+  for (const model::Segment& scope : scopes) {
+    int64_t at_ns = pieces.empty() ? scope.begin_ns : std::max(scope.begin_ns, pieces.back().end_ns);
+    for (; call != calls.end() && call->begin_ns < scope.end_ns && at_ns < scope.end_ns; ++call) {
+      if (call->begin_ns > at_ns) pieces.push_back({at_ns, call->begin_ns, scope.event, kNone});
+      pieces.push_back(*call);
+      if (call->end_ns > scope.begin_ns) pieces.back().event = scope.event;
+      at_ns = std::max(at_ns, call->end_ns);
+    }
+    if (at_ns < scope.end_ns) pieces.push_back({at_ns, scope.end_ns, scope.event, kNone});
+  }
+  for (; call != calls.end(); ++call) pieces.push_back(*call);
+  return pieces;
+}
+
+}  // namespace
+
+// ---- Memberships
+
+Memberships::Memberships(const Trace& trace) : starts_(trace.requests.size() + 1) {
+  for (const model::MemberRow& member : trace.members) {
+    if (member.request == kNone || member.batch == kNone) continue;
+    const model::BatchRow& batch = trace.batches[member.batch];
+    const int64_t end_ns = batch.duration_ns == model::kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
+    const int64_t leave_ns = member.leave_ns != 0 ? member.leave_ns : end_ns;
+    rows_.push_back({member.request, member.batch, member.join_ns, leave_ns});
+  }
+  std::stable_sort(rows_.begin(), rows_.end(), [](const Membership& a, const Membership& b) {
+    return a.request != b.request ? a.request < b.request : a.join_ns < b.join_ns;
+  });
+  for (const Membership& row : rows_) ++starts_[row.request + 1];
+  for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
+}
+
+// ---- Tenures
+
+void Tenures::Sort() {
+  std::stable_sort(all_.begin(), all_.end(), [](const Tenure& a, const Tenure& b) { return a.begin_ns < b.begin_ns; });
+  int64_t latest_ns = INT64_MIN;
+  for (Tenure& tenure : all_) tenure.latest_end_ns = latest_ns = std::max(latest_ns, tenure.end_ns);
+}
+
+uint32_t Tenures::At(int64_t at_ns, int64_t* until_ns) const {
+  auto after = std::upper_bound(all_.begin(), all_.end(), at_ns,
+                                [](int64_t at, const Tenure& tenure) { return at < tenure.begin_ns; });
+  if (after != all_.end()) *until_ns = std::min(*until_ns, after->begin_ns);
+  while (after != all_.begin()) {
+    --after;
+    if (after->latest_end_ns <= at_ns) return kNone;
+    if (after->end_ns <= at_ns) continue;
+    *until_ns = std::min(*until_ns, after->end_ns);
+    return after->row;
+  }
+  return kNone;
+}
+
+// ---- Threads
+
+Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const Memberships& memberships)
+    : trace_(trace),
+      index_(requests),
+      memberships_(memberships),
+      batches_(trace.threads.size()),
+      requests_(trace.threads.size()),
+      first_call_ns_(trace.requests.size(), INT64_MAX) {
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    const uint32_t request = trace.calls.request[call];
+    if (request != kNone && trace.calls.thread[call] == trace.requests[request].begin_thread)
+      first_call_ns_[request] = std::min(first_call_ns_[request], trace.calls.begin_ns[call]);
+  }
+  const std::vector<uint32_t> calls = top::FirstCalls(trace);
+  pieces_.reserve(trace.threads.size());
+  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+    pieces_.push_back(
+        Overlay(model::FlattenThread(trace, thread), FlattenCalls(trace, calls[thread], calls[thread + 1])));
+  }
+  for (uint32_t row = 0; row < trace.batches.size(); ++row) {
+    const model::BatchRow& batch = trace.batches[row];
+    if (batch.thread == kNone) continue;
+    const bool is_open = batch.duration_ns == model::kOpen;
+    batches_[batch.thread].Add(batch.begin_ns, is_open ? trace.window_end_ns : batch.begin_ns + batch.duration_ns, row);
+  }
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) AddStays(row);
+  for (Tenures& tenures : batches_) tenures.Sort();
+  for (Tenures& tenures : requests_) tenures.Sort();
+}
+
+Piece Threads::Before(uint32_t thread, int64_t at_ns) const {
+  if (thread == kNone) return {INT64_MIN, at_ns, kNone, kNone};
+  const std::vector<Piece>& pieces = pieces_[thread];
+  const auto after = std::lower_bound(pieces.begin(), pieces.end(), at_ns,
+                                      [](const Piece& piece, int64_t at) { return piece.begin_ns < at; });
+  if (after == pieces.begin()) return {INT64_MIN, at_ns, kNone, kNone};
+  const Piece& piece = *(after - 1);
+  if (piece.end_ns >= at_ns) return piece;
+  return {piece.end_ns, at_ns, kNone, kNone};
+}
+
+Piece Threads::At(uint32_t thread, int64_t at_ns) const {
+  if (thread == kNone) return {at_ns, INT64_MAX, kNone, kNone};
+  const std::vector<Piece>& pieces = pieces_[thread];
+  const auto after = std::upper_bound(pieces.begin(), pieces.end(), at_ns,
+                                      [](int64_t at, const Piece& piece) { return at < piece.begin_ns; });
+  const int64_t next_ns = after == pieces.end() ? INT64_MAX : after->begin_ns;
+  if (after == pieces.begin()) return {at_ns, next_ns, kNone, kNone};
+  const Piece& piece = *(after - 1);
+  if (piece.end_ns > at_ns) return piece;
+  return {piece.end_ns, next_ns, kNone, kNone};
+}
+
+int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {
+  const model::RequestRow& row = trace_.requests[request];
+  int64_t accepted_ns = std::min(by_ns, first_call_ns_[request]);
+  for (const uint32_t event : index_.Events(request)) {
+    if (trace_.events.thread[event] == row.begin_thread && model::IsScope(trace_.sites[trace_.events.site[event]].kind))
+      accepted_ns = std::min(accepted_ns, trace_.events.begin_ns[event]);
+  }
+  for (const uint32_t handoff : index_.Handoffs(request)) {
+    if (trace_.handoffs[handoff].from_thread != row.begin_thread) continue;
+    accepted_ns = std::min(accepted_ns, trace_.handoffs[handoff].enqueue_ns);
+    break;
+  }
+  return std::max(accepted_ns, row.begin_ns);
+}
+
+// The request has a thread from when it comes there until it goes on elsewhere. A thread that sent it and has it again
+// without having taken it waits for it meanwhile, and is its own all the time.
+void Threads::AddStays(uint32_t request) {
+  const model::RequestRow& row = trace_.requests[request];
+  const int64_t end_ns = trace_.RequestEnd(row);
+  const auto stay = [&](uint32_t thread, int64_t begin_ns, int64_t until_ns) {
+    if (thread != kNone) requests_[thread].Add(begin_ns, until_ns, request);
+  };
+  uint32_t thread = row.begin_thread;
+  int64_t at_ns = AcceptedNs(request, end_ns);
+  const auto handoffs = index_.Handoffs(request);
+  for (const uint32_t* h = handoffs.begin(); h != handoffs.end(); ++h) {
+    const model::HandoffRow& handoff = trace_.handoffs[*h];
+    if (thread == handoff.from_thread) stay(thread, at_ns, handoff.enqueue_ns);
+    if (handoff.take_ns == 0) return;
+    thread = handoff.to_thread;
+    at_ns = handoff.take_ns;
+    const bool is_last = h + 1 == handoffs.end();
+    const uint32_t next = is_last ? row.end_thread : trace_.handoffs[h[1]].from_thread;
+    const int64_t next_ns = is_last ? end_ns : trace_.handoffs[h[1]].enqueue_ns;
+    if (next == thread || next == kNone) continue;
+    int64_t result_ns = at_ns;
+    for (auto in = memberships_.begin(request); in != memberships_.end(request); ++in) {
+      if (trace_.batches[in->batch].thread == thread && in->join_ns >= at_ns && in->join_ns <= next_ns)
+        result_ns = std::max(result_ns, in->leave_ns);
+    }
+    stay(thread, at_ns, result_ns);
+    const uint32_t* sent = h;
+    while (sent != handoffs.begin() && trace_.handoffs[*sent].from_thread != next) --sent;
+    thread = next;
+    at_ns = trace_.handoffs[*sent].from_thread == next ? trace_.handoffs[*sent].enqueue_ns : next_ns;
+  }
+  stay(thread, at_ns, end_ns);
+}
+
+}  // namespace pitot::why

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What waits of threads say: their arguments, and of locks who held them one after the other.
+#ifndef PITOT_LIB_ANALYZE_WALK_WAITS_H_
+#define PITOT_LIB_ANALYZE_WALK_WAITS_H_
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "analyze/walk_threads.h"
+#include "pitot/analyze/why.h"
+#include "pitot/wait.h"
+
+namespace pitot::why {
+
+// The arguments of a wait, as PITOT_WAIT records them.
+struct WaitArgs {
+  WaitKind kind = WaitKind::kOther;
+  model::StringId resource = 0;
+  uint32_t owner_thread = 0;   // Pitot's number
+  uint64_t owner_request = 0;  // id
+};
+
+// True if `event` is a wait whose arguments can be read.
+bool ReadWait(const model::Trace& trace, uint32_t event, WaitArgs* args);
+
+// Who had a lock from when on.
+struct LockGrant {
+  int64_t at_ns = 0;
+  analyze::Culprit holder;
+};
+
+// Of all locks that were ever waited for.
+class Locks {
+ public:
+  // O(n log n). The trace and the indexes must outlive this.
+  Locks(const model::Trace& trace, const model::RequestIndex& requests, const Threads& threads);
+
+  // When the lock that `event` waited for became the waiter's: at the last release before its end. From then on the
+  // waiter only had to wake up. The wait's end where no release was recorded.
+  int64_t GrantedNs(uint32_t event, const WaitArgs& args) const;
+  // Who held it when the wait began, and who from later moments on, until the waiter got it. O(log n) and of these.
+  std::vector<LockGrant> Holders(uint32_t event, const WaitArgs& args) const;
+
+ private:
+  analyze::Culprit Holder(uint32_t thread, uint32_t request, int64_t at_ns) const;
+
+  const model::Trace& trace_;
+  const model::RequestIndex& requests_;
+  const Threads& threads_;
+  std::unordered_map<uint32_t, uint32_t> thread_rows_;                  // by Pitot's number
+  std::unordered_map<model::StringId, std::vector<int64_t>> releases_;  // by resource, in order
+  std::unordered_map<model::StringId, std::vector<LockGrant>> grants_;  // the same
+};
+
+// The request that `request` is a part of, as far as the trace knows: the outermost one.
+uint32_t Outermost(const model::Trace& trace, const model::RequestIndex& requests, uint32_t request);
+
+}  // namespace pitot::why
+
+#endif  // PITOT_LIB_ANALYZE_WALK_WAITS_H_

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/baseline.h"
+
+#include <catch2/catch.hpp>
+#include <random>
+
+namespace pitot::test {
+
+using analyze::Baseline;
+using analyze::BaselineOptions;
+using analyze::BaselineRow;
+using analyze::Blame;
+using analyze::kBlames;
+
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+BaselineRow Row(int64_t ns, int64_t at_ns = 0) {
+  BaselineRow row;
+  row.at_ns = at_ns;
+  row.blame[Blame::kHostOncpuPre] = ns;
+  return row;
+}
+std::vector<int64_t> Latencies(const Baseline& baseline, int64_t now_ns = 0, uint32_t bucket = 3) {
+  std::vector<BaselineRow> rows;
+  baseline.Find("/classify", bucket, now_ns, 1, &rows);
+  std::vector<int64_t> latencies;
+  for (const BaselineRow& row : rows) latencies.push_back(row.blame.Total());
+  return latencies;
+}
+
+}  // namespace
+
+TEST_CASE("a full cell forgets its oldest request", "[baseline]") {
+  Baseline baseline(BaselineOptions{3, 64, 600 * kSecond});
+  for (int64_t i = 1; i <= 5; ++i) REQUIRE(baseline.Add("/classify", 3, Row(i)).ok());
+
+  CHECK(Latencies(baseline) == std::vector<int64_t>{3, 4, 5});
+  CHECK(baseline.size() == 3);
+}
+
+TEST_CASE("a request is compared with its size, else with its route, else with all, else with none", "[baseline]") {
+  Baseline baseline;
+  for (int i = 0; i < 10; ++i) {
+    REQUIRE(baseline.Add("/classify", 3, Row(1)).ok());
+    REQUIRE(baseline.Add("/classify", 4, Row(2)).ok());
+    REQUIRE(baseline.Add("/segment", 3, Row(4)).ok());
+  }
+  std::vector<BaselineRow> rows;
+
+  CHECK(baseline.Find("/classify", 3, 0, 10, &rows) == Baseline::Level::kCell);
+  CHECK(rows.size() == 10);
+  CHECK(baseline.Find("/classify", 3, 0, 11, &rows) == Baseline::Level::kRoute);
+  CHECK(rows.size() == 20);
+  CHECK(baseline.Find("/classify", 3, 0, 21, &rows) == Baseline::Level::kProcess);
+  CHECK(rows.size() == 30);
+  CHECK(baseline.Find("/classify", 3, 0, 31, &rows) == Baseline::Level::kNone);
+  CHECK(rows.empty());
+}
+
+TEST_CASE("what is older than an epoch and the one before is no longer compared with", "[baseline]") {
+  Baseline baseline;
+  REQUIRE(baseline.Add("/classify", 3, Row(1, 100 * kSecond)).ok());
+  REQUIRE(baseline.Add("/classify", 3, Row(2, 700 * kSecond)).ok());
+
+  CHECK(Latencies(baseline, 1'100 * kSecond).size() == 2);
+  CHECK(Latencies(baseline, 1'300 * kSecond) == std::vector<int64_t>{2});
+  CHECK(Latencies(baseline, 9'000 * kSecond).empty());
+}
+
+TEST_CASE("more cells than there is room for are counted, until one is stale", "[baseline]") {
+  Baseline baseline(BaselineOptions{8, 2, 600 * kSecond});
+  REQUIRE(baseline.Add("/a", 0, Row(1, 0)).ok());
+  REQUIRE(baseline.Add("/b", 0, Row(1, 0)).ok());
+  REQUIRE(baseline.Add("/classify", 3, Row(1, kSecond)).ok());
+  CHECK(baseline.refused() == 1);
+
+  REQUIRE(baseline.Add("/classify", 3, Row(7, 5'000 * kSecond)).ok());
+
+  CHECK(baseline.refused() == 1);
+  CHECK(Latencies(baseline, 5'000 * kSecond) == std::vector<int64_t>{7});
+}
+
+TEST_CASE("64 full cells take less than 6 MiB", "[baseline]") {
+  Baseline baseline;
+  for (uint32_t i = 0; i < 64 * 600; ++i) REQUIRE(baseline.Add("/classify", i % 64, Row(i)).ok());
+
+  CHECK(baseline.size() == 64 * 512);
+  CHECK(baseline.memory_bytes() < 6u << 20);
+}
+
+TEST_CASE("requests of hours are kept in coarser units, others to the nanosecond", "[baseline]") {
+  Baseline baseline;
+  REQUIRE(baseline.Add("/classify", 3, Row(2'147'483'647)).ok());
+  REQUIRE(baseline.Add("/classify", 3, Row(int64_t{7'200} * kSecond + 1)).ok());
+
+  const std::vector<int64_t> latencies = Latencies(baseline);
+  CHECK(latencies[0] == 2'147'483'647);
+  CHECK(latencies[1] <= 7'200 * kSecond + 1);
+  CHECK(latencies[1] > 7'200 * kSecond - 8'192);
+}
+
+TEST_CASE("a baseline survives as bytes, and counts as of the epoch before", "[baseline]") {
+  std::mt19937_64 random(1);
+  Baseline before;
+  std::vector<BaselineRow> expected;
+  for (int i = 0; i < 700; ++i) {
+    BaselineRow row;
+    for (int64_t& part : row.blame.ns) part = static_cast<int64_t>(random() >> (33 + random() % 30));
+    row.work = {static_cast<double>(random() % 1000) / 7, static_cast<uint32_t>(random() % 99), 3, 4};
+    REQUIRE(before.Add("/classify", 3, row).ok());
+    expected.push_back(row);
+  }
+  expected.erase(expected.begin(), expected.end() - 512);
+  std::string bytes;
+  REQUIRE(before.Save(&bytes).ok());
+
+  Baseline after;
+  REQUIRE(after.Load(bytes, 5'000 * kSecond).ok());
+
+  std::vector<BaselineRow> rows;
+  REQUIRE(after.Find("/classify", 3, 5'000 * kSecond, 1, &rows) == Baseline::Level::kCell);
+  REQUIRE(rows.size() == expected.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    REQUIRE(std::equal(rows[i].blame.ns, rows[i].blame.ns + kBlames, expected[i].blame.ns));
+    REQUIRE(rows[i].work.size == expected[i].work.size);
+    REQUIRE(rows[i].work.launches == expected[i].work.launches);
+  }
+  CHECK(after.Find("/classify", 3, 6'000 * kSecond, 1, &rows) == Baseline::Level::kNone);
+}
+
+TEST_CASE("bytes that are cut or bent are refused, and what was there stays", "[baseline]") {
+  Baseline baseline;
+  for (int i = 0; i < 5; ++i) REQUIRE(baseline.Add("/classify", 3, Row(i)).ok());
+  std::string bytes;
+  REQUIRE(baseline.Save(&bytes).ok());
+  Baseline other;
+  REQUIRE(other.Add("/classify", 3, Row(77)).ok());
+
+  for (size_t size = 0; size < bytes.size(); ++size)
+    REQUIRE(other.Load(std::string_view(bytes).substr(0, size), 0).code() == StatusCode::kDataLoss);
+  for (size_t at = 0; at < bytes.size(); ++at) {
+    std::string bent = bytes;
+    bent[at] = static_cast<char>(bent[at] ^ 0x10);
+    REQUIRE(other.Load(bent, 0).code() == StatusCode::kDataLoss);
+  }
+
+  CHECK(Latencies(other) == std::vector<int64_t>{77});
+}
+
+}  // namespace pitot::test

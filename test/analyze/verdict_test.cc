@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a verdict says, case by case. How often it is right is in verdict_statistics_test.cc.
+#include "pitot/analyze/verdict.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+#include <set>
+#include <string>
+
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using namespace analyze;
+using model::kNone;
+
+namespace {
+
+constexpr int64_t kUs = 1'000, kMs = 1'000 * kUs;
+
+// A route whose requests take 2 ms of code before, 10 ms in the model, 1 ms after, 3 ms on the GPU and 1 ms in a queue.
+class Route {
+ public:
+  Route() {
+    maker_.trace.window_end_ns = 100'000 * kMs;
+    const uint32_t thread = maker_.Thread("executor");
+    request = maker_.Request(0x8f0c, "/classify", 0, 100 * kMs);
+    other = maker_.Request(0x77, "/segment", 0, 100 * kMs);
+    maker_.trace.requests[request].size_bucket = 4;
+    const uint32_t batch = maker_.Batch(0x11, "resnet50", thread, 10 * kMs, 50 * kMs);
+    maker_.Member(batch, request, 10 * kMs);
+    maker_.trace.batches[batch].close = static_cast<uint8_t>(BatchClose::kTimeout);
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+  BlameVector Typical() const {
+    BlameVector blame;
+    blame[Blame::kHostOncpuPre] = 2 * kMs;
+    blame[Blame::kHostOncpuFramework] = 10 * kMs;
+    blame[Blame::kHostOncpuPost] = 1 * kMs;
+    blame[Blame::kGpuExecExpected] = 3 * kMs;
+    blame[Blame::kQueueWaitOthers] = 1 * kMs;
+    return blame;
+  }
+  BlameVector Draw() {
+    std::normal_distribution<double> normal;
+    BlameVector blame = Typical();
+    for (int64_t& part : blame.ns) part = std::llround(static_cast<double>(part) * std::exp(0.05 * normal(random_)));
+    return blame;
+  }
+  void Learn(int n, const WorkDone& work = {224, 0, 1, 0}) {
+    for (int i = 0; i < n; ++i) {
+      BaselineRow row;
+      row.blame = Draw();
+      row.work = work;
+      REQUIRE(baseline.Add("/classify", 4, row).ok());
+    }
+  }
+  // The request itself, of segments as long as the blame says, in the order of the enum.
+  RequestBlame Make(const BlameVector& vector) const {
+    RequestBlame blame;
+    blame.request = request;
+    blame.blame = vector;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (vector.ns[k] == 0) continue;
+      BlameSegment segment;
+      segment.begin_ns = blame.end_ns;
+      segment.end_ns = blame.end_ns += vector.ns[k];
+      segment.blame = static_cast<Blame>(k);
+      blame.segments.push_back(segment);
+    }
+    return blame;
+  }
+  Verdict Judge(const RequestBlame& blame, const VerdictOptions& options = {}) const {
+    Verdict verdict;
+    REQUIRE(FindVerdict(index, blame, baseline, 0, options, &verdict).ok());
+    return verdict;
+  }
+
+  BlameIndex index;
+  Baseline baseline;
+  uint32_t request, other;
+
+ protected:
+  TraceMaker maker_;
+  model::Trace trace_;
+  std::mt19937_64 random_{7};
+};
+
+BlameSegment* Find(RequestBlame* blame, Blame of) {
+  for (BlameSegment& segment : blame->segments) {
+    if (segment.blame == of) return &segment;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a verdict names the part, its excess, whom it waited for and what to do", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kQueueWaitOthers] += 15 * kMs;
+  RequestBlame blame = route.Make(slow);
+  Find(&blame, Blame::kQueueWaitOthers)->by.request = route.other;
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 1);
+  const Cause& cause = verdict.causes[0];
+  CHECK(cause.blame == Blame::kQueueWaitOthers);
+  CHECK(std::llabs(cause.excess_ns - 15 * kMs) < 500 * kUs);
+  CHECK(cause.by.request == route.other);
+  CHECK(cause.by_ns == slow[Blame::kQueueWaitOthers]);
+  CHECK(cause.p <= 0.02);
+  CHECK(cause.p >= verdict.least_p);
+  CHECK(cause.confidence > 0.95);
+  CHECK(cause.saving_ns == cause.excess_ns);
+  CHECK(std::string(cause.advice.code) == "add_capacity");
+  CHECK(verdict.level == Baseline::Level::kCell);
+  CHECK(verdict.baseline_size == 512);
+  CHECK(verdict.percentile == 1);
+}
+
+TEST_CASE("causes, what everything has in common and the rest add up to the excess, whatever the request",
+          "[verdict]") {
+  Route route;
+  route.Learn(300);
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 300; ++i) {
+    BlameVector blame = route.Draw();
+    for (uint64_t faults = random() % 4; faults > 0; --faults)
+      blame.ns[random() % kBlames] += static_cast<int64_t>(random() % (20 * kMs));
+    const Verdict verdict = route.Judge(route.Make(blame));
+    REQUIRE(verdict.normal.Total() == verdict.typical_ns);
+    int64_t sum_ns = verdict.common_ns + verdict.rest_ns;
+    for (const Cause& cause : verdict.causes) {
+      sum_ns += cause.excess_ns;
+      REQUIRE(cause.saving_ns <= cause.blame_ns);
+      REQUIRE(cause.saving_ns <= cause.excess_ns);
+    }
+    if (verdict.kind != VerdictKind::kMoreWork) REQUIRE(sum_ns == verdict.latency_ns - verdict.typical_ns);
+    REQUIRE(verdict.causes.size() <= 3);
+  }
+}
+
+TEST_CASE("two causes come in the order of their excess", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kAllocStall] += 5 * kMs;
+  slow[Blame::kGpuQueueWaitOthers] += 14 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  REQUIRE(verdict.causes.size() == 2);
+  CHECK(verdict.causes[0].blame == Blame::kGpuQueueWaitOthers);
+  CHECK(verdict.causes[1].blame == Blame::kAllocStall);
+  CHECK(verdict.joint_saving_ns == verdict.causes[0].saving_ns + verdict.causes[1].saving_ns);
+}
+
+TEST_CASE("one slow part is no slow clock, though it is most of the time", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostOncpuFramework] *= 2;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  REQUIRE(verdict.kind == VerdictKind::kCauses);
+  CHECK(verdict.causes[0].blame == Blame::kHostOncpuFramework);
+}
+
+TEST_CASE("all code and kernels slower by the same factor are a slow clock, and no cause", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Typical();
+  for (const Blame part :
+       {Blame::kHostOncpuPre, Blame::kHostOncpuFramework, Blame::kHostOncpuPost, Blame::kGpuExecExpected})
+    slow[part] = slow[part] * 14 / 10;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kUniform);
+  CHECK(verdict.common_factor == Approx(0.4).margin(0.02));
+  CHECK(verdict.causes.empty());
+  CHECK(verdict.common_ns > 5 * kMs);
+}
+
+TEST_CASE("more of the same work is said to be that, and by how much", "[verdict]") {
+  class Sized : public Route {
+   public:
+    explicit Sized(double size) {
+      maker_.trace.requests[request].sizes = {{maker_.String("pixels"), size}};
+      trace_ = maker_.Finish();
+      REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+    }
+  };
+  for (const double size : {224.0, 896.0}) {
+    Sized sized(size);
+    sized.Learn(512);
+    BlameVector slow = sized.Draw();
+    for (const Blame part : {Blame::kHostOncpuPre, Blame::kHostOncpuFramework}) slow[part] *= 4;
+
+    const Verdict verdict = sized.Judge(sized.Make(slow));
+
+    CHECK((verdict.kind == VerdictKind::kMoreWork) == (size > 224));
+    if (size > 224) CHECK(verdict.more_of == "size");
+    if (size > 224) CHECK(verdict.more_factor == Approx(4));
+  }
+}
+
+TEST_CASE("what nobody recorded is no cause to be sure of", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kUntraced] += 20 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.why_not.find("nothing explains") != std::string::npos);
+  for (const Cause& cause : verdict.causes) CHECK(cause.confidence < 0.1);
+}
+
+TEST_CASE("without enough normal requests there is only blame", "[verdict]") {
+  Route route;
+  route.Learn(59);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostLock] += 20 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.level == Baseline::Level::kNone);
+  CHECK(verdict.causes.empty());
+  REQUIRE(verdict.largest.size() == 3);
+  CHECK(verdict.largest[0].blame == Blame::kHostLock);
+}
+
+TEST_CASE("few normal requests, others' sizes and losses lower the confidence", "[verdict]") {
+  const auto confidence = [](int n, const char* route_name, uint32_t bucket, bool is_reliable) {
+    Route route;
+    for (int i = 0; i < n; ++i) {
+      BaselineRow row;
+      row.blame = route.Draw();
+      REQUIRE(route.baseline.Add(route_name, bucket, row).ok());
+    }
+    BlameVector slow = route.Draw();
+    slow[Blame::kHostLock] += 20 * kMs;
+    RequestBlame blame = route.Make(slow);
+    blame.is_reliable = is_reliable;
+    const Verdict verdict = route.Judge(blame);
+    return verdict.causes.empty() ? 0.0 : verdict.causes[0].confidence;
+  };
+  const double whole = confidence(512, "/classify", 4, true);
+
+  CHECK(whole > 0.95);
+  CHECK(confidence(100, "/classify", 4, true) < 0.8);
+  CHECK(confidence(512, "/classify", 5, true) < 0.85 * whole);
+  CHECK(confidence(512, "/segment", 5, true) < 0.6 * whole);
+  CHECK(confidence(512, "/classify", 4, false) < 0.6 * whole);
+}
+
+TEST_CASE("times that contradict each other leave nothing to be said", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostLock] += 20 * kMs;
+  RequestBlame blame = route.Make(slow);
+  blame.clamped_ns = 2 * kMs;
+
+  const Verdict verdict = route.Judge(blame);
+
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.why_not.find("contradict") != std::string::npos);
+}
+
+TEST_CASE("a normal request is not unusual, a slow one without a slow part is diffuse", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector fast = route.Draw(), slow = route.Draw();
+  for (int64_t& part : fast.ns) part = part * 9 / 10;
+  VerdictOptions options;
+  options.alpha = 0;  // nothing is ever outside
+  options.least_common_factor = 9;
+  slow[Blame::kHostLock] += 20 * kMs;
+
+  CHECK(route.Judge(route.Make(fast)).kind == VerdictKind::kNotUnusual);
+  const Verdict diffuse = route.Judge(route.Make(slow), options);
+  CHECK(diffuse.kind == VerdictKind::kDiffuse);
+  REQUIRE_FALSE(diffuse.largest.empty());
+  CHECK(diffuse.largest[0].blame == Blame::kHostLock);
+}
+
+TEST_CASE("beside another way that was nearly as long a cause saves only the difference", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kGpuQueueWaitOthers] += 20 * kMs;
+  RequestBlame blame = route.Make(slow);
+  blame.detours.push_back({0, blame.end_ns, 3 * kMs});
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].excess_ns == 20 * kMs);
+  CHECK(verdict.causes[0].saving_ns == 3 * kMs);
+}
+
+TEST_CASE("each part has advice of its own kind", "[verdict]") {
+  std::set<std::string> codes;
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    const Advice advice = AdviceFor(static_cast<Blame>(k), BatchClose::kUnknown);
+    INFO(BlameName(static_cast<Blame>(k)));
+    CHECK(std::string(advice.text).size() > 20);
+    codes.insert(advice.code);
+  }
+  CHECK(codes.size() == 26);
+  CHECK(std::string(AdviceFor(Blame::kBatchWindow, BatchClose::kTimeout).code) == "shorten_batch_delay");
+  CHECK(std::string(AdviceFor(Blame::kBatchWindow, BatchClose::kFull).code) == "check_batch_policy");
+  CHECK(std::string(AdviceFor(Blame::kAllocStall, BatchClose::kUnknown).code) == "allocate_early");
+  CHECK(std::string(AdviceFor(Blame::kLaunchQueueFull, BatchClose::kUnknown).code) == "gpu_bound");
+  CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown).code) == "instrument");
+}
+
+TEST_CASE("a verdict on a row that is none is refused", "[verdict]") {
+  Route route;
+  RequestBlame blame;
+  Verdict verdict;
+  CHECK(FindVerdict(route.index, blame, route.baseline, 0, VerdictOptions(), &verdict).code() ==
+        StatusCode::kInvalidArgument);
+  CHECK(FindVerdict(BlameIndex(), blame, route.baseline, 0, VerdictOptions(), &verdict).code() ==
+        StatusCode::kInvalidArgument);
+}
+
+}  // namespace pitot::test

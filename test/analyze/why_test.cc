@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rules of the walk, one at a time, and that it adds up whatever the rows say. That it is right on whole servers is
+// proved in why_simulator_test.cc.
+#include "pitot/analyze/why.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+#include <string>
+
+#include "pitot/wait.h"
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using analyze::Blame;
+using analyze::BlameIndex;
+using analyze::BlameOptions;
+using analyze::BlameSegment;
+using analyze::RequestBlame;
+using model::GpuKind;
+using model::kNone;
+using model::kOpen;
+using model::Trace;
+
+namespace {
+
+constexpr int64_t kUs = 1'000;
+
+RequestBlame BlameOf(const Trace& trace, uint32_t request, const BlameOptions& options = {}) {
+  REQUIRE(FindInconsistency(trace) == "");
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, options, &index).ok());
+  RequestBlame blame;
+  const Status status = FindBlame(index, request, &blame);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  return blame;
+}
+
+// "handoff 500; host_oncpu_pre 1000", in ns.
+std::string Text(const RequestBlame& blame) {
+  std::string text;
+  for (const BlameSegment& segment : blame.segments) {
+    if (!text.empty()) text += "; ";
+    text += BlameName(segment.blame) + (" " + std::to_string(segment.end_ns - segment.begin_ns));
+  }
+  return text;
+}
+
+// Two handlers, an executor, a device with two streams.
+struct Server {
+  Server() {
+    maker.trace.window_end_ns = 1'000 * kUs;
+    http = maker.Thread("http-1");
+    other = maker.Thread("http-2");
+    executor = maker.Thread("executor");
+    maker.trace.devices.push_back({});
+    maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    maker.trace.streams.push_back({0, 1, 8, 0, 0, 0});
+    wait = maker.Site(SiteKind::kWait, "wait",
+                      {{"kind", ArgType::kUint},
+                       {"resource", ArgType::kName},
+                       {"thread", ArgType::kUint},
+                       {"request", ArgType::kUint}});
+    decode = maker.Site(SiteKind::kScope, "decode");
+    forward = maker.Site(SiteKind::kScope, "forward");
+  }
+  uint32_t Request(uint64_t id, int64_t begin_us, int64_t end_us, uint32_t thread) {
+    const uint32_t row = maker.Request(id, "/classify", begin_us * kUs, (end_us - begin_us) * kUs);
+    maker.trace.requests[row].begin_thread = maker.trace.requests[row].end_thread = thread;
+    return row;
+  }
+  void Scope(uint32_t thread, uint32_t site, int64_t begin_us, int64_t end_us, Context context) {
+    maker.Event(thread, site, begin_us * kUs, (end_us - begin_us) * kUs, context);
+  }
+  void Wait(uint32_t thread, WaitKind kind, const char* resource, int64_t begin_us, int64_t end_us, Context context,
+            uint64_t owner_thread = 0, uint64_t owner_request = 0) {
+    maker.Event(thread, wait, begin_us * kUs, (end_us - begin_us) * kUs, context,
+                {static_cast<uint64_t>(kind), maker.String(resource), owner_thread, owner_request});
+  }
+  // A call and, if `gpu_us` has a length, what it caused.
+  void Call(const char* name, int64_t begin_us, int64_t end_us, Context context, uint32_t stream = kNone) {
+    maker.Call(executor, name, begin_us * kUs, (end_us - begin_us) * kUs, context, stream);
+  }
+  void Gpu(const char* name, int64_t begin_us, int64_t end_us, uint32_t stream = 0, GpuKind kind = GpuKind::kKernel) {
+    maker.Gpu(stream, kind, name, begin_us * kUs, (end_us - begin_us) * kUs, maker.trace.calls.size() - 1);
+  }
+  // A request on the executor alone, from 100 us on, in a scope.
+  uint32_t OnGpu(int64_t end_us) {
+    const uint32_t row = Request(0x8f0c, 100, end_us, executor);
+    Scope(executor, forward, 100, end_us, {row, kNone});
+    return row;
+  }
+  TraceMaker maker;
+  uint32_t http, other, executor, wait, decode, forward;
+};
+
+Trace Shifted(Trace trace, int64_t by_ns) {
+  const auto shift = [&](std::vector<int64_t>* times) {
+    for (int64_t& time : *times) time += by_ns;
+  };
+  shift(&trace.events.begin_ns), shift(&trace.calls.begin_ns), shift(&trace.gpu.begin_ns);
+  for (auto& row : trace.requests) row.begin_ns += by_ns;
+  for (auto& row : trace.batches) row.begin_ns += by_ns;
+  for (auto& row : trace.members) row.join_ns += by_ns, row.leave_ns += row.leave_ns != 0 ? by_ns : 0;
+  for (auto& row : trace.handoffs) row.enqueue_ns += by_ns, row.take_ns += row.take_ns != 0 ? by_ns : 0;
+  for (auto& row : trace.overheads) row.begin_ns += by_ns;
+  for (auto& row : trace.losses) row.begin_ns += by_ns, row.end_ns += by_ns;
+  for (auto& row : trace.gpu_losses) row.begin_ns += by_ns, row.end_ns += by_ns;
+  trace.window_begin_ns += by_ns, trace.window_end_ns += by_ns;
+  return trace;
+}
+
+// Rows of all kinds that contradict each other; waits, releases and calls with names that mean something.
+Trace Soup(uint32_t seed) {
+  Trace trace = RandomTrace(seed, 20 + seed % 300);
+  std::mt19937 random(seed);
+  const model::StringId release = trace.strings.Add("release");
+  for (size_t site = 0; site < trace.sites.size(); ++site) {
+    model::SiteRow& row = trace.sites[site];
+    const bool is_wait = row.kind == SiteKind::kLeaf || site == 0;
+    if (!is_wait && row.kind != SiteKind::kInstant) continue;
+    row.kind = is_wait ? SiteKind::kWait : SiteKind::kInstant;
+    row.name = is_wait ? row.name : release;
+    row.name_is_first_arg = false;
+    row.arg_types = {ArgType::kUint, ArgType::kName, ArgType::kUint, ArgType::kUint};
+    row.arg_names.assign(4, 0);
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (trace.events.site[event] != site) continue;
+      trace.events.args[event] = static_cast<uint32_t>(trace.arg_values.size());
+      const uint64_t request = trace.requests.empty() ? 0 : trace.requests[random() % trace.requests.size()].id;
+      trace.arg_values.insert(trace.arg_values.end(), {random() % 10, 1 + random() % 3, random() % 7, request});
+    }
+  }
+  const char* const names[] = {"cudaLaunchKernel", "cudaStreamSynchronize", "cudaFree", "cudaMalloc", "cudaMemcpy"};
+  for (model::StringId& name : trace.calls.name) name = trace.strings.Add(names[random() % 5]);
+  return trace;
+}
+
+}  // namespace
+
+// ---- Threads, queues, waits
+
+TEST_CASE("code in scopes, waits and time outside of them are told apart, and add up", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(1, 100, 200, server.http);
+  server.Scope(server.http, server.decode, 100, 150, {row, kNone});
+  server.Wait(server.http, WaitKind::kIo, "disk", 120, 130, {row, kNone});
+  server.Wait(server.http, WaitKind::kSleep, "sleep", 160, 165, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_pre 20000; host_pagefault_io 10000; host_oncpu_pre 20000; "
+        "untraced_or_unexplained 10000; host_blocked_unknown 5000; untraced_or_unexplained 35000");
+  CHECK(blame.blame.Total() == 100 * kUs);
+  CHECK(blame.blame[Blame::kUntraced] == 45 * kUs);
+  CHECK(blame.is_reliable);
+}
+
+TEST_CASE("a request that had arrived waited for the request that its thread was at work for", "[why]") {
+  Server server;
+  const uint32_t first = server.Request(1, 50, 180, server.http), row = server.Request(2, 100, 200, server.http);
+  server.Scope(server.http, server.decode, 50, 180, {first, kNone});
+  server.Scope(server.http, server.decode, 180, 200, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) == "admission_queue 80000; host_oncpu_pre 20000");
+  CHECK(blame.segments[0].by.request == first);
+}
+
+TEST_CASE("a request has its thread from its first call of a GPU's API on, before any scope", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(1, 100, 200, server.executor);
+  server.Call("cudaLaunchKernel", 110, 115, {row, kNone});
+  server.Gpu("gemm", 118, 180);
+  server.Call("cudaStreamSynchronize", 120, 190, {row, kNone}, 0);
+  server.Scope(server.executor, server.forward, 190, 200, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "untraced_or_unexplained 10000; launch_api 5000; launch_latency 3000; gpu_exec_expected 62000; "
+        "sync_return 10000; host_oncpu_post 10000");
+}
+
+TEST_CASE("a scope around a request's own work is not taken for other work", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 200, server.http);
+  server.Scope(server.http, server.forward, 10, 900, {});
+  server.Scope(server.http, server.decode, 130, 200, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) == "host_oncpu_pre 30000; host_oncpu_pre 70000");
+}
+
+TEST_CASE("who waits for a batch that took it by no recorded queue waited for what the executor did", "[why]") {
+  Server server;
+  const uint32_t first = server.Request(1, 50, 160, server.other), row = server.Request(2, 100, 250, server.http);
+  const uint32_t before = server.maker.Batch(11, "resnet50", server.executor, 60 * kUs, 90 * kUs);
+  const uint32_t own = server.maker.Batch(12, "resnet50", server.executor, 160 * kUs, 70 * kUs);
+  server.maker.Member(before, first, 60 * kUs);
+  server.maker.Member(own, row, 160 * kUs);
+  server.Scope(server.executor, server.forward, 60, 150, {kNone, before});
+  server.Scope(server.executor, server.forward, 160, 230, {kNone, own});
+  server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 110, 240, {row, kNone});
+  server.Scope(server.http, server.decode, 240, 250, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_pre 10000; executor_busy 40000; untraced_or_unexplained 10000; "
+        "host_oncpu_framework 70000; handoff 10000; host_oncpu_post 10000");
+  CHECK(blame.segments[1].by.batch == before);
+}
+
+TEST_CASE("a thread in nothing that was recorded while its batch was done elsewhere waited for that", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 250, server.http);
+  const uint32_t own = server.maker.Batch(12, "resnet50", server.executor, 130 * kUs, 100 * kUs);
+  server.maker.Member(own, row, 130 * kUs);
+  server.maker.trace.handoffs.push_back(
+      {row, server.maker.String("images"), server.http, server.executor, 110 * kUs, 130 * kUs, own});
+  server.Wait(server.executor, WaitKind::kQueue, "images", 50, 130, {});
+  server.Scope(server.executor, server.forward, 130, 230, {kNone, own});
+  server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+  server.Scope(server.http, server.decode, 240, 250, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 10000; handoff 20000; host_oncpu_framework 100000; untraced_or_unexplained 10000; "
+        "host_oncpu_post 10000");
+}
+
+TEST_CASE("a hop to another thread that nothing recorded is untraced and blames nobody", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 200, server.http);
+  server.maker.trace.requests[row].end_thread = server.other;
+  server.Scope(server.http, server.decode, 100, 130, {row, kNone});
+  server.Scope(server.other, server.decode, 100, 155, {});
+  server.Scope(server.other, server.decode, 160, 200, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 30000; untraced_or_unexplained 30000; host_oncpu_pre 40000");
+}
+
+TEST_CASE("a condition leads to the thread that notified, and to nobody where that is not known", "[why]") {
+  for (const bool is_known : {true, false}) {
+    Server server;
+    const uint32_t row = server.Request(2, 100, 200, server.http);
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.other, 110 * kUs, 120 * kUs, kNone});
+    server.Wait(server.other, WaitKind::kQueue, "jobs", 50, 120, {});
+    server.Scope(server.other, server.decode, 120, 180, {row, kNone});
+    server.Wait(server.http, WaitKind::kCondition, "done", 110, 200, {row, kNone}, is_known ? 2 : 0);
+
+    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+          (is_known ? "host_oncpu_pre 10000; handoff 10000; host_oncpu_pre 60000; handoff 20000"
+                    : "host_oncpu_pre 10000; host_blocked_unknown 90000"));
+  }
+}
+
+TEST_CASE("what a request in a queue waited for is not known where the thread that took it recorded nothing", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 200, server.http);
+  server.maker.trace.requests[row].end_thread = server.other;
+  server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+  server.maker.trace.handoffs.push_back(
+      {row, server.maker.String("jobs"), server.http, server.other, 110 * kUs, 150 * kUs, kNone});
+  server.Scope(server.other, server.decode, 150, 200, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 10000; untraced_or_unexplained 40000; host_oncpu_pre 50000");
+}
+
+TEST_CASE("a lock of an interpreter is a category of its own", "[why]") {
+  Server server;
+  const uint32_t owner = server.Request(1, 50, 300, server.other), row = server.Request(2, 100, 200, server.http);
+  server.Scope(server.other, server.decode, 50, 300, {owner, kNone});
+  server.Scope(server.http, server.decode, 100, 200, {row, kNone});
+  server.Wait(server.http, WaitKind::kLock, "gil", 120, 150, {row, kNone}, 2, 1);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) == "host_oncpu_pre 20000; host_gil 30000; host_oncpu_pre 50000");
+  CHECK(blame.segments[1].by.request == owner);
+}
+
+TEST_CASE("an open request is walked from the window's end, and waits in the queue that nobody took it from", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 900, 901, server.http);
+  server.maker.trace.requests[row].duration_ns = kOpen;
+  server.maker.trace.requests[row].end_known = false;
+  server.maker.trace.requests[row].end_thread = kNone;
+  server.Scope(server.http, server.decode, 900, 920, {row, kNone});
+  server.maker.trace.handoffs.push_back({row, server.maker.String("jobs"), server.http, kNone, 920 * kUs, 0, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) == "host_oncpu_pre 20000; queue_wait_others 80000");
+}
+
+TEST_CASE("futures that wait for each other in a circle end in what is not known", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 200, server.http);
+  server.Wait(server.http, WaitKind::kFuture, "a", 100, 200, {row, kNone}, 2);
+  server.Wait(server.other, WaitKind::kFuture, "b", 100, 200, {row, kNone}, 1);
+  server.maker.trace.handoffs.push_back(
+      {row, server.maker.String("q"), server.other, server.http, 150 * kUs, 150 * kUs, kNone});
+  server.maker.trace.handoffs.push_back(
+      {row, server.maker.String("q"), server.http, server.other, 150 * kUs, 150 * kUs, kNone});
+
+  CHECK(BlameOf(server.maker.Finish(), row).blame.Total() == 100 * kUs);
+}
+
+// ---- GPUs
+
+TEST_CASE("a synchronisation leads through the kernel to its launch", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("cudaLaunchKernel", 110, 115, {row, kNone});
+  server.Gpu("gemm", 118, 180);
+  server.Call("cudaStreamSynchronize", 120, 190, {row, kNone}, 0);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_pre 10000; launch_api 5000; launch_latency 3000; gpu_exec_expected 62000; "
+        "sync_return 10000; host_oncpu_post 10000");
+}
+
+TEST_CASE("work of another batch before its own on the stream is named", "[why]") {
+  Server server;
+  const uint32_t first = server.Request(1, 50, 160, server.other);
+  const uint32_t row = server.OnGpu(200);
+  const uint32_t batch = server.maker.Batch(11, "segment", server.other, 60 * kUs, 90 * kUs);
+  server.maker.Member(batch, first, 60 * kUs);
+  server.maker.Call(server.other, "cudaLaunchKernel", 70 * kUs, 5 * kUs, {kNone, batch});
+  server.Gpu("segment", 80, 150);
+  server.Call("cudaLaunchKernel", 110, 115, {row, kNone});
+  server.Gpu("gemm", 152, 180);
+  server.Call("cudaStreamSynchronize", 120, 180, {row, kNone}, 0);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_pre 10000; gpu_queue_wait_others 40000; gpu_queue_wait_others 2000; "
+        "gpu_exec_expected 28000; host_oncpu_post 20000");
+  CHECK(blame.segments[1].by.batch == batch);
+  CHECK(blame.segments[1].by.gpu == 0);
+}
+
+TEST_CASE("between its own kernels are gaps: short ones the GPU's, long ones unexplained", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(300);
+  server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+  server.Gpu("first", 103, 120);
+  server.Call("cudaLaunchKernel", 104, 105, {row, kNone});
+  server.Gpu("second", 130, 140);
+  server.Call("cudaLaunchKernel", 106, 107, {row, kNone});
+  server.Gpu("third", 190, 300);
+  server.Call("cudaDeviceSynchronize", 108, 300, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 17000; dispatch_gap 10000; "
+        "gpu_exec_expected 10000; untraced_or_unexplained 50000; gpu_exec_expected 110000");
+}
+
+TEST_CASE("copies, sets and collectives have categories of their own", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("cudaMemcpyAsync", 101, 102, {row, kNone});
+  server.Gpu("HtoD, pageable to device", 103, 113, 0, GpuKind::kMemcpy);
+  server.Call("cudaMemsetAsync", 102, 103, {row, kNone});
+  server.Gpu("memset", 113, 118, 0, GpuKind::kMemset);
+  server.Call("cudaLaunchKernel", 103, 104, {row, kNone});
+  server.Gpu("ncclDevKernel_AllReduce_Sum_f32", 118, 148);
+  server.Call("cudaMemcpy", 105, 190, {row, kNone});
+  server.Gpu("DtoH, device to pageable", 148, 188, 0, GpuKind::kMemcpy);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.blame[Blame::kH2d] == 10 * kUs);
+  CHECK(blame.blame[Blame::kD2dMemset] == 5 * kUs);
+  CHECK(blame.blame[Blame::kCommExposed] == 30 * kUs);
+  CHECK(blame.blame[Blame::kD2h] == 40 * kUs);
+  CHECK(blame.blame[Blame::kLaunchApi] == 1 * kUs + 2 * kUs);  // the first copy's, and the rest of the last call
+}
+
+TEST_CASE("a cudaMalloc is an allocation's own time; a cudaFree first waits for the GPU", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(300);
+  server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+  server.Gpu("gemm", 103, 160);
+  server.Call("cudaMalloc", 110, 140, {row, kNone});
+  server.Call("cudaFree", 150, 290, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 57000; alloc_stall 130000; "
+        "host_oncpu_post 10000");
+}
+
+TEST_CASE("a cudaMalloc while the GPU works does not wait for it", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+  server.Gpu("gemm", 103, 120);
+  server.Call("cudaMalloc", 110, 150, {row, kNone});
+
+  CHECK(BlameOf(server.maker.Finish(), row).blame[Blame::kAllocStall] == 40 * kUs);
+}
+
+TEST_CASE("a launch that loaded a module says so", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("cudaLaunchKernel", 110, 170, {row, kNone});
+  server.Gpu("gemm", 172, 180);
+  server.Call("cudaStreamSynchronize", 171, 180, {row, kNone}, 0);
+  server.maker.trace.overheads.push_back({120 * kUs, 45 * kUs, server.maker.String("lazy function loading")});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 10000; launch_api 10000; lazy_load_jit 45000; launch_api 5000; launch_latency 2000; "
+        "gpu_exec_expected 8000; host_oncpu_post 20000");
+}
+
+TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(900);
+  server.maker.Call(server.other, "cudaLaunchKernel", 400 * kUs, kUs, {});
+  for (int64_t i = 0; i < 30; ++i) {
+    server.Call("cudaLaunchKernel", 101 + i, 102 + i, {row, kNone});
+    server.Gpu("gemm", 140 + 10 * i, 150 + 10 * i);
+  }
+  server.Call("cudaLaunchKernel", 131, 132, {row, kNone});
+  server.Gpu("gemm", 440, 540);
+  server.maker.Gpu(1, GpuKind::kKernel, "foreign", 490 * kUs, 70 * kUs, 0);
+  server.Call("cudaStreamSynchronize", 133, 540, {row, kNone}, 0);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 310 * kUs);
+  CHECK(blame.blame[Blame::kGpuContention] == 45 * kUs);  // half of what it took longer: half of it was overlapped
+  CHECK(blame.blame[Blame::kGpuExcessUnknown] == 45 * kUs);
+}
+
+TEST_CASE("a launch into a full queue waited until an operation began", "[why]") {
+  Server server;
+  server.maker.trace.window_end_ns = 10'000 * kUs;
+  const uint32_t row = server.OnGpu(9'000);
+  for (int64_t i = 0; i < 20; ++i) {
+    server.Call("cudaLaunchKernel", 101 + 2 * i, 102 + 2 * i, {row, kNone});
+    server.Gpu("gemm", 400 + 100 * i, 500 + 100 * i);
+  }
+  server.Call("cudaLaunchKernel", 150, 610, {row, kNone});
+  server.Gpu("gemm", 2'400, 2'500);
+  BlameOptions options;
+  options.full_queue_depth = 10;
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row, options);
+
+  CHECK(blame.blame[Blame::kLaunchQueueFull] == 10 * kUs);  // from where the third began
+  CHECK(blame.blame[Blame::kGpuExecExpected] == 200 * kUs);
+}
+
+TEST_CASE("an operation that began before its launch is bent, counted, and makes the walk unreliable", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.Call("cudaLaunchKernel", 150, 155, {row, kNone});
+  server.Gpu("gemm", 140, 180);
+  server.Call("cudaStreamSynchronize", 156, 190, {row, kNone}, 0);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.clamps == 1);
+  CHECK(blame.clamped_ns == 10 * kUs);
+  CHECK_FALSE(blame.is_reliable);
+  CHECK(blame.blame.Total() == 100 * kUs);
+}
+
+TEST_CASE("a kernel whose launch is not in the trace ends what can be said", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.maker.Gpu(0, GpuKind::kKernel, "gemm", 110 * kUs, 60 * kUs, kNone);
+  server.Call("cudaDeviceSynchronize", 115, 180, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 55 * kUs);  // it waited for somebody's kernel, from its call on
+  CHECK(blame.segments[1].by.gpu == 0);
+}
+
+// ---- Whatever the rows say
+
+TEST_CASE("whatever the rows say, segments add up to the latency and the walk ends", "[why]") {
+  uint64_t walked = 0, unknown = 0;
+  for (uint32_t seed = 0; seed < 3'000; ++seed) {
+    const Trace trace = Soup(seed);
+    INFO("seed " << seed);
+    REQUIRE(FindInconsistency(trace) == "");
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      RequestBlame blame;
+      const Status status = FindBlame(index, row, &blame);
+      INFO("row " << row << ": " << status.message());
+      if (status.code() == StatusCode::kNotFound) {
+        ++unknown;
+        continue;
+      }
+      REQUIRE(status.ok());
+      ++walked;
+      int64_t at_ns = trace.requests[row].begin_ns;
+      for (const BlameSegment& segment : blame.segments) {
+        if (segment.begin_ns != at_ns || segment.end_ns <= at_ns) FAIL("a gap at " << at_ns);
+        at_ns = segment.end_ns;
+      }
+      REQUIRE(at_ns == std::max(trace.RequestEnd(trace.requests[row]), trace.requests[row].begin_ns));
+      REQUIRE(blame.blame.Total() == at_ns - trace.requests[row].begin_ns);
+      REQUIRE(*std::min_element(blame.blame.ns, blame.blame.ns + analyze::kBlames) >= 0);
+    }
+  }
+  CHECK(walked > 10'000);
+  CHECK(unknown > 1'000);
+}
+
+TEST_CASE("what happened an hour later is blamed the same way", "[why]") {
+  for (uint32_t seed = 0; seed < 200; ++seed) {
+    const Trace trace = Soup(seed), later = Shifted(trace, int64_t{3'600'000'000'000});
+    BlameIndex index, later_index;
+    REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
+    REQUIRE(BlameIndex::Make(later, BlameOptions(), &later_index).ok());
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      RequestBlame blame, later_blame;
+      INFO("seed " << seed << " row " << row);
+      REQUIRE(FindBlame(index, row, &blame).code() == FindBlame(later_index, row, &later_blame).code());
+      REQUIRE(Text(blame) == Text(later_blame));
+    }
+  }
+}
+
+TEST_CASE("lost events of the time make a walk unreliable", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200);
+  server.maker.trace.losses.push_back(
+      {server.executor, model::LossReason::kOverwritten, 150 * kUs, 160 * kUs, 12, 100});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(blame.losses == 1);
+  CHECK_FALSE(blame.is_reliable);
+}
+
+TEST_CASE("what cannot be walked is said", "[why]") {
+  Server server;
+  const uint32_t row = server.OnGpu(200), lost = server.Request(3, 300, 400, server.http);
+  server.maker.trace.requests[lost].begin_known = false;
+  const Trace trace = server.maker.Finish();
+  BlameIndex index, empty;
+  REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
+  RequestBlame blame;
+
+  CHECK(FindBlame(index, lost, &blame).code() == StatusCode::kNotFound);
+  CHECK(FindBlame(index, 2, &blame).code() == StatusCode::kInvalidArgument);
+  CHECK(FindBlame(empty, row, &blame).code() == StatusCode::kInvalidArgument);
+  CHECK(std::string(BlameName(Blame::kHostLock)) == "host_lock");
+  CHECK(std::string(BlameName(static_cast<Blame>(99))) == "untraced_or_unexplained");
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The simulator's GPUs. A stream does what was launched on it one after the other; a kernel begins a moment after the
+// later of its launch and the end of the one before it. So its whole life is known when it is launched.
+#ifndef PITOT_TEST_SIMULATOR_GPUS_H_
+#define PITOT_TEST_SIMULATOR_GPUS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pitot/model/trace.h"
+#include "simulator/simulator.h"
+
+namespace simulator {
+
+class Gpus {
+ public:
+  static constexpr const char* kLaunchName = "cudaLaunchKernel";
+  static constexpr const char* kSyncName = "cudaStreamSynchronize";
+
+  // In which a call is made; ids, 0: none.
+  struct Context {
+    uint32_t thread;
+    uint64_t request, batch;
+  };
+  struct Times {
+    int64_t call_ns, api_ns;  // when the call begins, and how long it takes
+    int64_t kernel_ns;
+    int64_t dispatch_ns;  // from when it could begin to when it begins
+  };
+  // How something on a stream came to pass, and when its host is left for that.
+  struct Way {
+    int64_t from_ns;
+    std::vector<Segment> segments;
+  };
+
+  explicit Gpus(uint32_t streams) : streams_(streams), last_call_ns_(streams) {}
+  // `whose`: kernels of others are what is not of the same batch, or outside of batches of the same request.
+  void Launch(uint32_t stream, const std::string& kernel, const Times& times, const Context& context,
+              const Culprit& whose);
+  // Whether a call for the stream began at that moment: of two in one nanosecond nobody can say which was first.
+  bool IsCalled(uint32_t stream, int64_t at_ns) const { return last_call_ns_[stream] == at_ns; }
+  // When all that was launched is done.
+  int64_t DoneNs(uint32_t stream) const { return streams_[stream].empty() ? 0 : streams_[stream].back().end_ns; }
+  // A call that waits for the stream. Returns the way until the stream is done.
+  Way Sync(uint32_t stream, int64_t begin_ns, int64_t end_ns, const Context& context, const Culprit& whose);
+
+  // What a collector would have recorded by then, as rows.
+  void AddTo(int64_t now_ns, pitot::model::Trace* trace) const;
+
+ private:
+  struct Kernel {
+    std::string name;
+    int64_t call_ns, called_ns;  // the call
+    int64_t begin_ns, end_ns;
+    Culprit whose;
+    size_t call;
+    Way way;  // to its end
+  };
+  struct Call {
+    const char* name;
+    Context context;
+    int64_t begin_ns, end_ns;
+    uint32_t stream;  // that it waited for
+  };
+  Way WayTo(uint32_t stream, int64_t ready_ns, int64_t begin_ns, const Culprit& whose, const Segment& own,
+            bool* is_after_own) const;
+
+  std::vector<std::vector<Kernel>> streams_;
+  std::vector<int64_t> last_call_ns_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace simulator
+
+#endif  // PITOT_TEST_SIMULATOR_GPUS_H_
