@@ -29,7 +29,7 @@ struct Blocked {
   explicit Blocked(const char* note) : longest(EvidenceTable::kCalls, note) {}
   // Of `call` from `from_ns` on.
   void Show(const Trace& trace, uint32_t call, int64_t from_ns) {
-    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = top::CallEnd(trace, call);
+    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = analyze::CallEnd(trace, call);
     const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
     ++copies;
     Accumulate(&blocked_ns, time.end_ns - time.begin_ns);

@@ -80,7 +80,7 @@ class LaunchOverhead final : public Analyzer {
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       const uint32_t call = trace.gpu.call[row];
       if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
-      const int64_t end_ns = top::CallEnd(trace, call);
+      const int64_t end_ns = analyze::CallEnd(trace, call);
       launches.push_back({end_ns - trace.calls.begin_ns[call], trace.gpu.duration_ns[row],
                           std::max<int64_t>(0, trace.gpu.begin_ns[row] - end_ns)});
     }
@@ -119,8 +119,8 @@ class LaunchOverhead final : public Analyzer {
     std::vector<Interval> launching;
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       // Those that wait for what they launched (copies) are no overhead of launching.
-      if (launches_here[call] && !top::IsGpuWait(trace, call))
-        launching.push_back({trace.calls.begin_ns[call], top::CallEnd(trace, call)});
+      if (launches_here[call] && !IsGpuWait(trace, call))
+        launching.push_back({trace.calls.begin_ns[call], analyze::CallEnd(trace, call)});
     }
     const Intervals busy = DeviceBusy(trace, device);
     if (busy.empty()) return;

@@ -89,7 +89,7 @@ class SmallCopies final : public Analyzer {
       small_bytes += trace.gpu.bytes[row];
       times.push_back(TimeOf(trace, row));
       const uint32_t call = trace.gpu.call[row];
-      if (call != kNone) times.push_back({trace.calls.begin_ns[call], top::CallEnd(trace, call)});
+      if (call != kNone) times.push_back({trace.calls.begin_ns[call], analyze::CallEnd(trace, call)});
       longest.Show(row, TimeOf(trace, row));
     }
     const model::IntervalSets& sets = analysis.indexes().sets;

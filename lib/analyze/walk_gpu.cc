@@ -78,7 +78,7 @@ GpuOps::GpuOps(const Trace& trace, const analyze::BlameOptions& options)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
-    const model::Interval own{trace.calls.begin_ns[call], top::CallEnd(trace, call)};
+    const model::Interval own{trace.calls.begin_ns[call], analyze::CallEnd(trace, call)};
     model::Interval& all = calls_of_[request];
     const bool is_first = all.begin_ns == all.end_ns;
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};

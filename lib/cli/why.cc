@@ -142,7 +142,7 @@ int Why(const WhyArguments& arguments) {
     }
   }
   Trace trace;
-  DumpReport report;
+  LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
