@@ -104,7 +104,8 @@ def compare(what, theirs, ours):
         is_well &= ordered and abs(ratio - 1) <= TOLERANCE and calls == theirs[name][0]
         print(f"    {place + 1:>2} {our_rank.get(name, -1) + 1:>3} {theirs[name][0]:>6} {calls:>6} {theirs[name][1] / 1e6:>9.3f} "
               f"{ns / 1e6:>9.3f} {ratio:>6.3f}{'' if ordered else ' out of order'}  {name[:90]}")
-    same = [name for name in rank] == sorted(rank, key=lambda name: our_rank.get(name, 1 << 30))
+    is_well &= len(rank) == SHOWN
+    same = rank == sorted(rank, key=lambda name: our_rank.get(name, 1 << 30))
     first = {name for name, place in our_rank.items() if place < len(rank)} == set(rank)
     print(f"    {'agree' if is_well and first else 'DIFFER'}: {'same ten' if first else 'other ten'}, "
           f"{'same order' if same else 'order differs'}, worst ratio off by {100 * worst:.1f} %")
@@ -148,7 +149,7 @@ def graph(folder):
     recording.recorder.stop()
     total = sum(row["self_gpu_ns"] for row in rows)
     tied = sum(row["self_gpu_ns"] for row in rows if row["name"].startswith("aten::"))
-    for row in sorted(rows, key=lambda row: -row["self_gpu_ns"])[:5]:
+    for row in sorted(rows, key=lambda row: -row["self_gpu_ns"])[:12]:
         print(f"    {row['self_gpu_ns'] / 1e6:>9.3f} ms {row['gpu_records']:>6}  {row['name']}")
     print(f"    {tied / 1e6:.3f} of {total / 1e6:.3f} ms under the operators that were captured")
     return [total > 0 and tied == total]

@@ -53,7 +53,10 @@ int MajorOf(std::string_view path) {
 
 // One that is there already: a second copy would be another tool to the driver.
 void* FindLoaded(const std::vector<std::string>& files) {
-  if (dlsym(RTLD_DEFAULT, "cuptiGetVersion") != nullptr) return dlopen(nullptr, RTLD_NOW);
+  // What dlsym(RTLD_DEFAULT) finds may be known to us alone, as where LibTorch came with a library that holds Pitot.
+  void* const program = dlopen(nullptr, RTLD_NOW);
+  if (program != nullptr && dlsym(program, "cuptiGetVersion") != nullptr) return program;
+  if (program != nullptr) dlclose(program);
   for (const std::string& file : files) {
     // LibTorch may have it inside.
     if (!IsLibrary(file, "libcupti") && !IsLibrary(file, "libtorch_cpu")) continue;

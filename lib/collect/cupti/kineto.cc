@@ -22,6 +22,8 @@ struct Library {
   const void* vtable = nullptr;  // of ActivityProfilerProxy
 };
 
+constexpr const char* kApi = "_ZN9libkineto3apiEv";
+
 // How many libraries were ever loaded and unloaded: a change is a reason to look again.
 uint64_t LoaderEvents() {
   uint64_t events = 0;
@@ -38,11 +40,13 @@ uint64_t LoaderEvents() {
 // In the global scope (a program linked with LibTorch), or in a library by its name (Python's).
 Library Find() {
   Library found;
-  void* handle = dlsym(RTLD_DEFAULT, "_ZN9libkineto3apiEv") != nullptr
-                     ? dlopen(nullptr, RTLD_NOW)
-                     : dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+  void* handle = dlopen(nullptr, RTLD_NOW);
+  if (handle != nullptr && dlsym(handle, kApi) == nullptr) {
+    dlclose(handle);
+    handle = dlopen("libtorch_cpu.so", RTLD_NOW | RTLD_NOLOAD);
+  }
   if (handle == nullptr) return found;
-  found.api = reinterpret_cast<ApiFunction>(dlsym(handle, "_ZN9libkineto3apiEv"));
+  found.api = reinterpret_cast<ApiFunction>(dlsym(handle, kApi));
   found.is_active =
       reinterpret_cast<IsActiveFunction>(dlsym(handle, "_ZN9libkineto21ActivityProfilerProxy8isActiveEv"));
   found.vtable = dlsym(handle, "_ZTVN9libkineto21ActivityProfilerProxyE");
