@@ -109,7 +109,11 @@ TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload
   REQUIRE(plugin.ok());
   const pitot::detail::Literal literal{plugin.literal()};
   PITOT_INSTANT("with a literal", literal, 7);
+  constexpr size_t kPage = 4096;
+  void* const page = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(plugin.literal()) & ~(kPage - 1));
   REQUIRE(plugin.Close());
+  // Or what this test allocates may come to lie there.
+  REQUIRE(mmap(page, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == page);
 
   const auto events = EventsNamed(recording.Trace(), "with a literal");
 
@@ -117,6 +121,7 @@ TEST_CASE("a literal whose library was closed is reported as unloaded", "[unload
   REQUIRE(events[0].args.size() == 2);
   CHECK(events[0].args[0].second == "(unloaded)");
   CHECK(events[0].args[1].second == "7");
+  munmap(page, kPage);
 }
 
 TEST_CASE("an open scope of a plug-in shows, and so it does in a snapshot read after the plug-in is gone", "[unload]") {

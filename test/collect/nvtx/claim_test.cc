@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/safe_read.h"
 #include "collect/nvtx/capture.h"
 #include "collect/nvtx/fake_tool.h"
 #include "collect/nvtx/rig.h"
@@ -57,8 +58,10 @@ std::vector<unsigned char> DataOf(const char* part_of_name) {
       const auto& part = object->dlpi_phdr[i];
       if (part.p_type != PT_LOAD || (part.p_flags & PF_W) == 0) continue;
       const uint64_t address = object->dlpi_addr + part.p_vaddr;  // on a word, as linkers have it
-      const auto* const begin = reinterpret_cast<const unsigned char*>((address + 7) & ~uint64_t{7});
-      wanted.data.assign(begin, reinterpret_cast<const unsigned char*>(address + part.p_filesz));
+      const uint64_t begin = (address + 7) & ~uint64_t{7};
+      wanted.data.resize(address + part.p_filesz - begin);
+      // Not byte by byte: AddressSanitizer has put zones between what is there.
+      if (!pitot::base::ReadMemory(begin, wanted.data.data(), wanted.data.size())) wanted.data.clear();
     }
     return 1;
   };
