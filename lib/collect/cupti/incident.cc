@@ -258,8 +258,7 @@ void Recording::AddTo(TraceBuilder& trace) {
     GpuActivity activity;
     switch (record.activity) {
       case Activity::kCall: {
-        const auto domain = (record.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
-        const uint32_t name = engine_->calls.NameOf(domain, record.detail & 0x7fffffff).index;
+        const uint32_t name = engine_->calls.NameOf(DomainOf(record), CallbackOf(record)).index;
         const std::string text(pitot::trace::NameText(name));
         trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
                           trace.AddText(text.c_str()), record.correlation});
