@@ -3,7 +3,7 @@
 """Pitot and torch.profiler in one process, in every order. Each order runs in a process of its own; prints a table.
 
 Needs a GPU, PyTorch with CUDA, the Python package pitot and the command line tool (PITOT_TOOL). Exit status: 0 when in each order
-torch.profiler saw its kernels and its calls, Pitot tied all kernels of a request before and after, and said in words what it did in
+torch.profiler saw its kernels and its calls, Pitot tied the same kernels to each request before and after, and said in words what it did in
 between; 77 without a GPU.
 """
 
@@ -151,8 +151,10 @@ def main():
         for is_profiled, tied, coverage, said in seen["works"]:
             if is_profiled and "PyTorch's profiler" not in said:
                 wrong.append(f"beside the profiler Pitot says '{said}'")
-            if not is_profiled and (tied, coverage) != (KERNELS, 1):
-                wrong.append(f"{tied} of {KERNELS} kernels tied, coverage {coverage}; Pitot says '{said}'")
+            if not is_profiled and (tied < KERNELS or coverage != 1):
+                wrong.append(f"{tied} kernels tied, coverage {coverage}; Pitot says '{said}'")
+        if len({work[1] for work in seen["works"] if not work[0]}) != 1:  # a product may take two
+            wrong.append("not all kernels are tied each time")
         failures += bool(wrong) or done.returncode != 0
         print(f"{'FAIL' if wrong or done.returncode != 0 else 'ok  '} {order:<42} exit {done.returncode}, the profiler saw "
               f"{seen['profiles']}, tied {[work[1] for work in seen['works']]}", flush=True)
