@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What it costs to read a trace of PyTorch's profiler, to index it, and to run the whole catalogue of analyzers.
+#include <malloc.h>
+
+#include <algorithm>
+#include <fstream>
 #include <string>
 
 #include "base/columns.h"
@@ -114,10 +118,42 @@ void RunCatalogue(benchmark::State& state, Rounds& rounds) {
   }
 }
 
+// A field of /proc/self/status, in bytes.
+double StatusBytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(field + ":", 0) == 0) return std::stod(line.substr(field.size() + 1)) * 1024;
+  }
+  return 0;
+}
+
+// How much more than the trace is resident at most while all analyzers run over it, as a multiple of the trace.
+void PeakOfCatalogue(benchmark::State& state, Rounds& rounds) {
+  malloc_trim(0);
+  const double before = StatusBytes("VmRSS");
+  model::Trace trace;
+  {
+    const std::string json = MakeJson(Scaled(2 * kRows));
+    KinetoReport read;
+    ParseKineto(json.data(), json.size(), &trace, &read);
+  }
+  for (auto _ : state) {
+    malloc_trim(0);
+    const double with_trace = StatusBytes("VmRSS");
+    std::ofstream("/proc/self/clear_refs") << 5;  // VmHWM begins anew
+    analyze::AnalysisReport report;
+    if (!Analyze(trace, analyze::MakeCatalogue(), {}, &report).ok())
+      return state.SkipWithError("the trace was not analyzed");
+    const double peak = StatusBytes("VmHWM");
+    rounds.Add((peak - with_trace) / std::max(1.0, with_trace - before), 0);
+  }
+}
+
 void RegisterAll() {
   Register("analyze/read_json_per_gb", 5, ReadJson, "s", 10);
   Register("analyze/indexes_per_million_rows", 11, Index, "ms", 500);
   Register("analyze/catalogue_per_million_rows", 11, RunCatalogue, "ms", 2000);
+  Register("analyze/peak_beyond_trace", 3, PeakOfCatalogue, "x the trace", 2);
 }
 
 }  // namespace
