@@ -11,17 +11,17 @@ namespace analyze {
 
 std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   std::vector<std::unique_ptr<Analyzer>> analyzers;
-  analyzers.push_back(catalogue::MakeTimeTiling());
-  analyzers.push_back(catalogue::MakeUtilisation());
-  analyzers.push_back(catalogue::MakeIdleGaps());
-  analyzers.push_back(catalogue::MakeInputPipeline());
-  analyzers.push_back(catalogue::MakeSmallCopies());
-  analyzers.push_back(catalogue::MakeCopyQuality());
-  analyzers.push_back(catalogue::MakeTransferBound());
-  analyzers.push_back(catalogue::MakeSyncStalls());
-  analyzers.push_back(catalogue::MakeLaunchOverhead());
-  analyzers.push_back(catalogue::MakeLaunchQueue());
-  analyzers.push_back(catalogue::MakeSequences());
+  analyzers.push_back(MakeTimeTiling());
+  analyzers.push_back(MakeUtilisation());
+  analyzers.push_back(MakeIdleGaps());
+  analyzers.push_back(MakeInputPipeline());
+  analyzers.push_back(MakeSmallCopies());
+  analyzers.push_back(MakeCopyQuality());
+  analyzers.push_back(MakeTransferBound());
+  analyzers.push_back(MakeSyncStalls());
+  analyzers.push_back(MakeLaunchOverhead());
+  analyzers.push_back(MakeLaunchQueue());
+  analyzers.push_back(MakeSequences());
   return analyzers;
 }
 

@@ -8,7 +8,8 @@
 
 #include "pitot/extend/analyzer.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 std::unique_ptr<Analyzer> MakeTimeTiling();      // a01
 std::unique_ptr<Analyzer> MakeUtilisation();     // a03
@@ -22,6 +23,7 @@ std::unique_ptr<Analyzer> MakeLaunchOverhead();  // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();     // a11
 std::unique_ptr<Analyzer> MakeSequences();       // a12
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_CATALOGUE_H_
