@@ -22,6 +22,10 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeLaunchOverhead());
   analyzers.push_back(MakeLaunchQueue());
   analyzers.push_back(MakeSequences());
+  analyzers.push_back(MakeStageBudget());
+  analyzers.push_back(MakeAmdahl());
+  analyzers.push_back(MakeDataQuality());
+  analyzers.push_back(MakeTailDrivers());
   return analyzers;
 }
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "pitot/analyze/why.h"
+#include "pitot/analyze/walks.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 #include "serialize/kernel_name.h"
@@ -17,10 +17,6 @@ using model::Trace;
 namespace {
 
 constexpr uint64_t kMostWalked = 2048;
-
-bool IsUnit(const model::RequestRow& request) {
-  return request.begin_known && request.end_known && request.parent_id == 0 && request.duration_ns > 0;
-}
 
 std::vector<model::Interval> StepsOf(const Trace& trace) {
   std::vector<model::Interval> steps;
@@ -39,7 +35,7 @@ std::vector<model::Interval> StepsOf(const Trace& trace) {
 
 DiffPer FindPer(const Trace& before, const Trace& after) {
   const auto has_units = [](const Trace& trace) {
-    return std::any_of(trace.requests.begin(), trace.requests.end(), IsUnit);
+    return std::any_of(trace.requests.begin(), trace.requests.end(), IsWhole);
   };
   if (has_units(before) && has_units(after)) return DiffPer::kRequest;
   return StepsOf(before).empty() || StepsOf(after).empty() ? DiffPer::kTrace : DiffPer::kStep;
@@ -49,7 +45,7 @@ Units::Units(const Trace& trace, DiffPer per) : trace_(trace), per_(per), unit_o
   if (per == DiffPer::kTrace) times_ = {{trace.window_begin_ns, trace.window_end_ns}};
   if (per == DiffPer::kStep) times_ = StepsOf(trace);
   for (uint32_t row = 0; per == DiffPer::kRequest && row < trace.requests.size(); ++row) {
-    if (!IsUnit(trace.requests[row])) continue;
+    if (!IsWhole(trace.requests[row])) continue;
     unit_of_[row] = size();
     times_.push_back({trace.requests[row].begin_ns, trace.RequestEnd(trace.requests[row])});
     requests_.push_back(row);

@@ -54,9 +54,9 @@ inline void AddNumber(Analysis& analysis, const char* name, const std::string& s
 }
 
 // What an analyzer says of itself.
-template <uint32_t kCount>
-AnalyzerInfo InfoOf(const char* name, const char* title, const Threshold (&thresholds)[kCount]) {
-  return {name, title, thresholds, kCount};
+template <uint32_t kCount> AnalyzerInfo InfoOf(const char* name, const char* title,
+                                               const Threshold (&thresholds)[kCount], uint32_t reads = kReadsAll) {
+  return {name, title, thresholds, kCount, reads};
 }
 
 // A finding of a value against its threshold. Texts must live until it is added.

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Each analyzer of requests and of the trace itself: on a trace made for its question, and on one that looks like it
+// and is not.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "analyze/gpu_trace.h"
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using analyze::AnalysisReport;
+using analyze::AnalyzeOptions;
+using analyze::FindingRow;
+using model::GpuKind;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr int64_t kUs = 1000, kMs = 1000 * kUs, kSecond = 1000 * kMs;
+
+AnalysisReport Run(const Trace& trace, const std::string& analyzer, AnalyzeOptions options = {}) {
+  REQUIRE(FindInconsistency(trace) == "");
+  AnalysisReport report;
+  options.only = {analyzer};
+  REQUIRE(Analyze(trace, analyze::MakeCatalogue(), options, &report).ok());
+  REQUIRE(std::string(report.analyzers.at(0).status.message()) == "");
+  return report;
+}
+
+bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+AnalyzeOptions With(const std::string& threshold, double value) {
+  AnalyzeOptions options;
+  options.thresholds = {{threshold, value}};
+  return options;
+}
+
+// Requests are decoded on one thread, wait in a queue while the executor does something of its own, and are run by it,
+// one a batch.
+class Server {
+ public:
+  struct Times {
+    int64_t decode_us = 2'000, queued_us = 0, forward_us = 5'000, gap_us = 500;
+  };
+  Server() {
+    http_ = maker.Thread("http");
+    executor_ = maker.Thread("executor");
+    decode_ = maker.Site(SiteKind::kScope, "decode");
+    forward_ = maker.Site(SiteKind::kScope, "forward");
+    reload_ = maker.Site(SiteKind::kScope, "reload weights");
+  }
+  // After the one before, the gap between them.
+  uint32_t Serve(const Times& times, const char* route = "/classify") {
+    const int64_t begin = at, queued = begin + times.decode_us * kUs, taken = queued + times.queued_us * kUs;
+    at = taken + times.forward_us * kUs;
+    const uint32_t request = maker.Request(0x1000 + maker.trace.requests.size(), route, begin, at - begin);
+    model::RequestRow& row = maker.trace.requests[request];
+    row.end_known = true;
+    row.begin_thread = http_;
+    row.end_thread = executor_;
+    row.stages = {{maker.String("decode"), begin, times.decode_us * kUs},
+                  {maker.String("forward"), queued, at - queued}};
+    maker.Event(http_, decode_, begin, times.decode_us * kUs, {request, kNone});
+    if (times.queued_us != 0) maker.Event(executor_, reload_, queued, times.queued_us * kUs);
+    const uint32_t batch = maker.Batch(0x9000 + request, "resnet", executor_, taken, at - taken);
+    maker.Member(batch, request, taken);
+    maker.trace.handoffs.push_back({request, maker.String("images"), http_, executor_, queued, taken, batch});
+    maker.Event(executor_, forward_, taken, times.forward_us * kUs, {kNone, batch});
+    at += times.gap_us * kUs;
+    return request;
+  }
+  Trace Finish() {
+    maker.trace.window_end_ns = at;
+    return maker.Finish();
+  }
+
+  TraceMaker maker;
+  int64_t at = kMs;
+
+ protected:
+  uint32_t http_, executor_, decode_, forward_, reload_;
+};
+
+// A GPU that is idle most of the time, so that a03 and a04 find something.
+GpuTrace Idle() {
+  GpuTrace made(1000);
+  made.Launch("first", 0, 10, 20, 80);
+  made.Launch("second", 550, 10, 580, 20);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a39 says what was lost, and whoever reads it is less sure and says why (F37)", "[a39]") {
+  GpuTrace made = Idle();
+  const double whole = Found(made.Run("a04"), "a04.idle")->confidence;
+  made.trace.gpu_losses.push_back({0, 0, 700'000, 1'000'000, 40, 0});
+
+  const std::optional<FindingRow> damage = Found(made.Run("a39"), "a39.lost_gpu_records");
+  REQUIRE(damage.has_value());
+  CHECK(damage->value == Approx(0.3));
+  CHECK(damage->confidence == 1);
+  CHECK(Has(damage->summary, "40 records"));
+  const std::optional<FindingRow> idle = Found(made.Run("a04"), "a04.idle");
+  REQUIRE(idle.has_value());
+  CHECK(idle->confidence == Approx(0.7 * whole));
+  REQUIRE(idle->caveats.size() == 1);
+  CHECK(Has(idle->caveats[0], "lost in 30.0 % of the window"));
+}
+
+TEST_CASE("a39 says that a GPU's clock is early, or late, against the host's (F38)", "[a39]") {
+  GpuTrace early(100'000), late(100'000), queued(100'000);
+  for (int i = 0; i < 200; ++i) {
+    early.Launch("k", 100 + i * 100, 5, 60 + i * 100, 10);
+    late.Launch("k", i * 100, 5, i * 100 + 400, 10);
+    queued.Launch("k", i * 100, 5, i == 0 ? 10 : i * 100 + 400, 10);  // one was not waited for
+  }
+  const std::optional<FindingRow> skew = Found(early.Run("a39"), "a39.clock_skew");
+  REQUIRE(skew.has_value());
+  CHECK(skew->value == Approx(40'000));
+  REQUIRE(Found(late.Run("a39"), "a39.clock_late").has_value());
+  CHECK(Found(late.Run("a39"), "a39.clock_late")->value == Approx(400'000));
+  CHECK(queued.Run("a39").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a39 counts what has no call or no duration, requests that lost their ends, the profiler's own work",
+          "[a39]") {
+  GpuTrace made(1000);
+  made.Launch("k", 0, 10, 20, 80);
+  made.Gpu(GpuKind::kKernel, "k", 200, 0, kNone);
+  made.trace.overheads.push_back({300'000, 200'000, made.trace.strings.Add("Flush")});
+  model::RequestRow request;
+  request.id = 1;
+  request.duration_ns = 1000;
+  made.trace.requests = {request};
+
+  const AnalysisReport report = made.Run("a39");
+
+  CHECK(Found(report, "a39.unmatched")->value == 0.5);
+  CHECK(Found(report, "a39.instant")->value == 0.5);
+  CHECK(Found(report, "a39.overhead")->value == Approx(0.2));
+  CHECK(Found(report, "a39.endless")->value == 1);
+}
+
+TEST_CASE("a39 says nothing of a whole trace, and damage does not touch what does not rest on it", "[a39]") {
+  GpuTrace made = Idle();
+  CHECK(made.Run("a39").analyzers[0].findings.empty());
+
+  // Requests are whole, whatever GPUs lost.
+  class OfRequests final : public Analyzer {
+   public:
+    AnalyzerInfo Info() const noexcept override { return {"b1", "", nullptr, 0, kReadsRequests}; }
+    Status Run(Analysis& analysis) override {
+      Finding finding;
+      finding.confidence = 0.9;
+      analysis.Add(finding);
+      return Status();
+    }
+  };
+  made.trace.gpu_losses.push_back({0, 0, 0, 1'000'000, 0, 0});
+  std::vector<std::unique_ptr<Analyzer>> analyzers;
+  analyzers.push_back(std::make_unique<OfRequests>());
+  AnalysisReport report;
+  REQUIRE(Analyze(made.trace, analyzers, {}, &report).ok());
+  CHECK(report.analyzers[0].findings[0].confidence == 0.9);
+  CHECK(report.analyzers[0].findings[0].caveats.empty());
+}
+
+TEST_CASE("a41 names what varies with the latency, not what is merely large", "[a41]") {
+  Server lock, even;
+  for (int i = 0; i < 200; ++i) {
+    // 20 ms of decoding always; one of ten waits 30 ms in the queue.
+    lock.Serve({20'000 + i % 7 * 10, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
+    even.Serve({20'000 + i % 7 * 10, 0, 5'000, 500});
+  }
+  const AnalysisReport report = Run(lock.Finish(), "a41");
+
+  REQUIRE(report.analyzers[0].findings.size() == 1);
+  const FindingRow& finding = report.analyzers[0].findings[0];
+  CHECK(finding.code == "a41.driver");
+  CHECK(finding.subject == "/classify");
+  CHECK(finding.value > 0.95);
+  CHECK(Has(finding.summary, "30.0 ms"));
+  CHECK_FALSE(finding.evidence.empty());
+  double shares = 0;
+  for (const analyze::MeasureRow& measure : report.analyzers[0].measures) {
+    if (measure.name != "p99 / p50") shares += measure.value;
+  }
+  CHECK(shares == Approx(1));
+  CHECK(Run(even.Finish(), "a41").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a31 says what a part of the latency can bring at most, and how sure its share is", "[a31]") {
+  Server one, even;
+  for (int i = 0; i < 50; ++i) {
+    one.Serve({8'000 + i % 5 * 100, 0, 2'000, 500});
+    even.Serve({4'000, 2'500, 5'500, 500});
+  }
+  const AnalysisReport report = Run(one.Finish(), "a31");
+
+  const std::optional<FindingRow> finding = Found(report, "a31.dominant");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(8.2 / 10.2).epsilon(0.001));
+  CHECK(Measured(report, "host_oncpu_pre limit") == Approx(10.2 / 2).epsilon(0.001));
+  CHECK(Measured(report, "host_oncpu_pre share, low") < finding->value);
+  CHECK(Measured(report, "host_oncpu_pre share, high") > finding->value);
+  CHECK(Measured(report, "host_oncpu_pre share, low") > 0.79);
+  CHECK(Has(finding->summary, "at most 1.67 times as fast"));
+  CHECK_FALSE(Found(Run(even.Finish(), "a31"), "a31.dominant").has_value());
+}
+
+TEST_CASE("a30 says which levers reach a target, and when none do", "[a30]") {
+  Server server;
+  for (int i = 0; i < 30; ++i) server.Serve({3'000, 7'000, 5'000, 500});
+  const Trace trace = server.Finish();
+
+  CHECK(Run(trace, "a30").analyzers[0].findings.empty());  // nobody said how fast
+  const std::optional<FindingRow> plan = Found(Run(trace, "a30", With("a30.target", 9e6)), "a30.plan");
+  REQUIRE(plan.has_value());
+  CHECK(plan->value == Approx(15e6));
+  CHECK(plan->threshold.source == "config");
+  CHECK(Has(plan->recommendation, "saves up to 7.00 ms"));
+  const AnalysisReport far = Run(trace, "a30", With("a30.target", 2e6));
+  REQUIRE(Found(far, "a30.unreachable").has_value());
+  CHECK(Measured(far, "least latency") == Approx(8'000));
+  CHECK(Run(trace, "a30", With("a30.target", 16e6)).analyzers[0].findings.empty());
+}
+
+}  // namespace pitot::test
