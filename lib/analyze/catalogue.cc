@@ -22,6 +22,8 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeLaunchOverhead());
   analyzers.push_back(MakeLaunchQueue());
   analyzers.push_back(MakeSequences());
+  analyzers.push_back(MakePlateau());
+  analyzers.push_back(MakeLlmServing());
   analyzers.push_back(MakeStageBudget());
   analyzers.push_back(MakeAmdahl());
   analyzers.push_back(MakeDataQuality());
