@@ -26,8 +26,13 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeLlmServing());
   analyzers.push_back(MakeStageBudget());
   analyzers.push_back(MakeAmdahl());
+  analyzers.push_back(MakeCost());
+  analyzers.push_back(MakeChangePoints());
+  analyzers.push_back(MakeOutlierSteps());
   analyzers.push_back(MakeDataQuality());
   analyzers.push_back(MakeTailDrivers());
+  analyzers.push_back(MakeKnee());
+  analyzers.push_back(MakeEnergy());
   return analyzers;
 }
 
