@@ -42,7 +42,9 @@ class DataQuality final : public Analyzer {
       const bool has_limit = *damage.limit != 0;
       Finding finding = Judged(damage.code, damage.subject.c_str(), damage.metric, damage.value,
                                has_limit ? analysis.threshold(damage.limit) : Threshold{"none", 0, "1", "pitot"});
-      finding.severity = damage.multiplier <= 0.7 ? Severity::kHigh : Severity::kMedium;
+      finding.severity = damage.multiplier <= 0.7   ? Severity::kHigh
+                         : damage.multiplier <= 0.9 ? Severity::kMedium
+                                                    : Severity::kLow;
       finding.confidence = 1;
       finding.summary = damage.caveat.c_str();
       finding.recommendation = damage.advice;

@@ -103,8 +103,8 @@ class Inspector {
     if (instant_share > limits_.instant_share)
       Add("a39.instant", kAll,
           Percent(instant_share) + " of what GPUs did has no duration: times of GPUs are too small",
-          "another CUPTI; see docs/gpu.md", "rows without duration / rows", instant_share, "instant_share", kReadsGpu,
-          instant_share, at(first_instant));
+          "they are shorter than the trace can tell (older PyTorch writes whole microseconds), or their ends were lost",
+          "rows without duration / rows", instant_share, "instant_share", kReadsGpu, instant_share, at(first_instant));
   }
 
   void InspectClocks() {

@@ -32,6 +32,8 @@ struct DiffArguments {
   bool json = false;
 };
 
+constexpr size_t kNameColumns = 37;  // what the numbers leave
+
 std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
 std::string Growth(double ratio) { return std::isfinite(ratio) ? base::Format("%+.1f %%", 100 * (ratio - 1)) : "new"; }
 
@@ -77,8 +79,9 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
     lines->Add(3, PadLeft(Signed(change_ns), 9) + PadLeft(Signed(row.count_effect_ns), 10) +
                       PadLeft(Signed(row.duration_effect_ns), 11) + PadLeft(counts, 20) +
                       PadLeft(table.is_judged ? PText(row.p) : "-", 7) + (row.is_significant ? " * " : "   ") +
-                      base::CutMiddle(row.name, 40));
-    if (!row.was.empty()) lines->Add(63, "was " + base::CutMiddle(row.was, 33));
+                      base::CutMiddle(row.name, kNameColumns));
+    if (!row.was.empty())
+      lines->Add(base::kColumns - kNameColumns, "was " + base::CutMiddle(row.was, kNameColumns - 4));
   }
   if (shown < table.rows.size())
     lines->Add(3, PadLeft(Signed(rest_ns), 9) + "  " + base::Plural(table.rows.size() - shown, "other"));

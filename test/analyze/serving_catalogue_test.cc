@@ -587,4 +587,30 @@ TEST_CASE("a43 says what energy requests take and how much goes into an idle GPU
   CHECK(Codes(Run(Paced(10'000), "a43")) == std::vector<std::string>{"a43.not_known"});
 }
 
+TEST_CASE("the whole catalogue answers of any consistent trace, with numbers that are some", "[analyze]") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const Trace trace = RandomTrace(seed, 50 + seed * 10);
+    AnalyzeOptions options;
+    // As if every number were enough, so that all paths are walked.
+    for (const char* const name : {"a28.least_requests", "a29.least_tokens", "a30.least_requests", "a31.least_requests",
+                                   "a34.least_requests", "a36.least_steps", "a41.least_requests", "a42.least_levels"})
+      options.thresholds.push_back({name, 2});
+    options.thresholds.push_back({"a30.target", 1});
+    options.thresholds.push_back({"a34.gpu_hour", 1});
+    AnalysisReport report;
+    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), options, &report).ok());
+    for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
+      INFO(analyzer.name << " of seed " << seed << ": " << analyzer.status.message());
+      CHECK(analyzer.status.ok());
+      for (const FindingRow& finding : analyzer.findings) {
+        CHECK((finding.confidence >= 0 && finding.confidence <= 1));
+        CHECK_FALSE(std::isnan(finding.value));
+        CHECK(finding.cost_ns >= 0);
+        CHECK_FALSE(finding.summary.empty());
+        CHECK_FALSE(finding.recommendation.empty());
+      }
+    }
+  }
+}
+
 }  // namespace pitot::test
