@@ -18,7 +18,6 @@ namespace {
 
 using model::Interval;
 using model::Intervals;
-using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {

@@ -78,7 +78,7 @@ class TailDrivers final : public Analyzer {
 
   // `blames` by latency. Shares add up to 1; those that matter, the largest first.
   static std::vector<Driver> Drivers(const std::vector<const RequestBlame*>& blames) {
-    const size_t n = blames.size(), tail = n - n / 20 - 1;
+    const size_t n = blames.size(), tail = n - n / 20 - 1, low = n / 4, high = 3 * n / 4;
     std::vector<Driver> drivers;
     double mean = 0, variance = 0;
     for (const RequestBlame* blame : blames) mean += static_cast<double>(blame->blame.Total()) / static_cast<double>(n);
@@ -93,7 +93,7 @@ class TailDrivers final : public Analyzer {
         const auto part = static_cast<double>(blames[i]->blame.ns[k]);
         together += part * (static_cast<double>(blames[i]->blame.Total()) - mean);
         if (i >= tail) tail_ns += part / static_cast<double>(n - tail);
-        if (i >= n / 4 && i < 3 * n / 4) typical_ns += part / static_cast<double>(3 * n / 4 - n / 4);
+        if (i >= low && i < high) typical_ns += part / static_cast<double>(high - low);
       }
       if (together != 0)
         drivers.push_back(
