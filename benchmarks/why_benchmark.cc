@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Why a request was slow, on a trace of a million events: the index of all walks, and the verdict on one request, which
-// walks 512 others for want of a baseline.
+// walks 512 others for want of a baseline; all analyzers, and the difference from another trace.
 #include <malloc.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "benchmarks/register.h"
 #include "benchmarks/rounds.h"
+#include "pitot/analyze/analyze.h"
+#include "pitot/analyze/diff.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/model/trace.h"
 
@@ -146,11 +149,40 @@ void Verdict(benchmark::State& state, Rounds& rounds) {
   }
 }
 
+// Of a server's trace: analyzers that ask about requests find some.
+void Catalogue(benchmark::State& state, Rounds& rounds) {
+  const Trace trace = MakeTrace(Scaled(1'000'000));
+  for (auto _ : state) {
+    const double begin_ns = ThreadCpuNs();
+    analyze::AnalysisReport report;
+    if (!Analyze(trace, analyze::MakeCatalogue(), {}, &report).ok()) return state.SkipWithError("not analyzed");
+    const double took_ns = ThreadCpuNs() - begin_ns;
+    for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
+      if (!analyzer.status.ok()) return state.SkipWithError(analyzer.status.message());
+      state.counters[analyzer.name] = std::round(static_cast<double>(analyzer.cpu_ns) * 1e-6);
+    }
+    rounds.Add(took_ns * 1e-6, took_ns * 1e-9);
+  }
+}
+
+void Compare(benchmark::State& state, Rounds& rounds) {
+  const Trace trace = MakeTrace(Scaled(1'000'000));
+  for (auto _ : state) {
+    const double begin_ns = ThreadCpuNs();
+    analyze::Diff diff;
+    if (!FindDiff(trace, trace, {}, &diff).ok()) return state.SkipWithError("not compared");
+    const double took_ns = ThreadCpuNs() - begin_ns;
+    rounds.Add(took_ns * 1e-6, took_ns * 1e-9);
+  }
+}
+
 }  // namespace
 
 void RegisterWhy() {
   Register("why: index of 1,000,000 events", 8, Index, "ms", 500);
   Register("why: verdict on one request of them", 8, Verdict, "ms", 100);
+  Register("why: whole catalogue on them", 8, Catalogue, "ms", 2000);
+  Register("why: difference from as many", 8, Compare, "ms", 4000);
 }
 
 }  // namespace pitot::benchmarks

@@ -7,10 +7,14 @@
 #include <cmath>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string_view>
 
+#include "analyze/quality.h"
+#include "analyze/subjects.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "pitot/analyze/walks.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -28,20 +32,34 @@ int64_t CpuNs() {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
+// What all analyzers are given.
+struct Shared {
+  std::vector<Damage> damages;
+  std::optional<Walks> walks;
+};
+
 class Running final : public Analysis {
  public:
   Running(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options,
-          const AnalyzerInfo& info, double quality, AnalyzerReport* report)
+          const AnalyzerInfo& info, Shared* shared, AnalyzerReport* report)
       : trace_(trace),
         indexes_(indexes),
         options_(options),
         info_(info),
-        quality_(quality),
+        shared_(*shared),
         begin_ns_(CpuNs()),
         report_(*report) {}
 
   const model::Trace& trace() const noexcept override { return trace_; }
   const model::Indexes& indexes() const noexcept override { return indexes_; }
+  const Walks* walks() noexcept override {
+    try {
+      if (!shared_.walks.has_value()) shared_.walks = FindWalks(trace_);
+      return &*shared_.walks;
+    } catch (...) {
+      return nullptr;
+    }
+  }
   Compat compat() const noexcept override { return options_.compat; }
   Threshold threshold(const char* name) const noexcept override {
     Threshold threshold = {name, NAN, "", "unknown"};
@@ -71,7 +89,13 @@ class Running final : public Analysis {
     row.summary = Text(finding.summary);
     row.recommendation = Text(finding.recommendation);
     row.severity = finding.severity;
-    row.confidence = std::clamp(finding.confidence, 0.0, 1.0) * quality_;
+    double whole = 1;
+    for (const Damage& damage : shared_.damages) {
+      if ((damage.spoils & info_.reads) == 0) continue;
+      whole = std::min(whole, damage.multiplier);
+      row.caveats.push_back(damage.subject == kAll ? damage.caveat : damage.subject + ": " + damage.caveat);
+    }
+    row.confidence = std::clamp(finding.confidence, 0.0, 1.0) * whole;
     row.value = finding.value;
     row.is_undetermined = finding.is_undetermined;
     row.cost_ns = finding.cost_ns;
@@ -92,17 +116,17 @@ class Running final : public Analysis {
   const model::Indexes& indexes_;
   const AnalyzeOptions& options_;
   const AnalyzerInfo& info_;
-  const double quality_;
+  Shared& shared_;
   const int64_t begin_ns_;
   AnalyzerReport& report_;
 };
 
-void RunOne(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options, double quality,
+void RunOne(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options, Shared* shared,
             Analyzer* analyzer, AnalyzerReport* report) {
   const AnalyzerInfo info = analyzer->Info();
   report->name = Text(info.name);
   report->title = Text(info.title);
-  Running running(trace, indexes, options, info, quality, report);
+  Running running(trace, indexes, options, info, shared, report);
   try {
     report->status = analyzer->Run(running);
   } catch (const std::bad_alloc&) {
@@ -123,23 +147,6 @@ void RunOne(const model::Trace& trace, const model::Indexes& indexes, const Anal
   std::stable_sort(report->findings.begin(), report->findings.end(), [](const FindingRow& a, const FindingRow& b) {
     return a.severity != b.severity ? a.severity > b.severity : a.cost_ns > b.cost_ns;
   });
-}
-
-// The share of the window in which nothing was lost, at least a half.
-double QualityOf(const model::Trace& trace) {
-  std::vector<model::Interval> lost;
-  const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
-  const auto add = [&](int64_t from_ns, int64_t to_ns) {
-    lost.push_back({std::clamp(from_ns, begin_ns, end_ns), std::clamp(to_ns, begin_ns, end_ns)});
-  };
-  for (const model::LossRow& loss : trace.losses) {
-    if (loss.reason == model::LossReason::kDamaged) return 0.5;
-    add(loss.begin_ns, loss.end_ns);
-  }
-  for (const model::GpuLossRow& loss : trace.gpu_losses) add(loss.begin_ns, loss.end_ns);
-  if (begin_ns == end_ns) return 1;
-  const double share = static_cast<double>(TotalNs(Union(lost))) / static_cast<double>(end_ns - begin_ns);
-  return std::max(0.5, 1 - share);
 }
 
 bool IsNamed(const std::vector<std::string>& names, const char* name) {
@@ -187,11 +194,11 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
     const int64_t begin_ns = CpuNs();
     const model::Indexes indexes(trace);
     report->index_cpu_ns = CpuNs() - begin_ns;
-    const double quality = QualityOf(trace);
+    Shared shared{FindDamages(trace, QualityLimits()), {}};
     for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
       if (!options.only.empty() && !IsNamed(options.only, analyzer->Info().name)) continue;
       report->analyzers.emplace_back();
-      RunOne(trace, indexes, options, quality, analyzer.get(), &report->analyzers.back());
+      RunOne(trace, indexes, options, &shared, analyzer.get(), &report->analyzers.back());
     }
     return Status();
   } catch (const std::bad_alloc&) {

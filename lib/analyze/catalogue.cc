@@ -11,17 +11,28 @@ namespace analyze {
 
 std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   std::vector<std::unique_ptr<Analyzer>> analyzers;
-  analyzers.push_back(catalogue::MakeTimeTiling());
-  analyzers.push_back(catalogue::MakeUtilisation());
-  analyzers.push_back(catalogue::MakeIdleGaps());
-  analyzers.push_back(catalogue::MakeInputPipeline());
-  analyzers.push_back(catalogue::MakeSmallCopies());
-  analyzers.push_back(catalogue::MakeCopyQuality());
-  analyzers.push_back(catalogue::MakeTransferBound());
-  analyzers.push_back(catalogue::MakeSyncStalls());
-  analyzers.push_back(catalogue::MakeLaunchOverhead());
-  analyzers.push_back(catalogue::MakeLaunchQueue());
-  analyzers.push_back(catalogue::MakeSequences());
+  analyzers.push_back(MakeTimeTiling());
+  analyzers.push_back(MakeUtilisation());
+  analyzers.push_back(MakeIdleGaps());
+  analyzers.push_back(MakeInputPipeline());
+  analyzers.push_back(MakeSmallCopies());
+  analyzers.push_back(MakeCopyQuality());
+  analyzers.push_back(MakeTransferBound());
+  analyzers.push_back(MakeSyncStalls());
+  analyzers.push_back(MakeLaunchOverhead());
+  analyzers.push_back(MakeLaunchQueue());
+  analyzers.push_back(MakeSequences());
+  analyzers.push_back(MakePlateau());
+  analyzers.push_back(MakeLlmServing());
+  analyzers.push_back(MakeStageBudget());
+  analyzers.push_back(MakeAmdahl());
+  analyzers.push_back(MakeCost());
+  analyzers.push_back(MakeChangePoints());
+  analyzers.push_back(MakeOutlierSteps());
+  analyzers.push_back(MakeDataQuality());
+  analyzers.push_back(MakeTailDrivers());
+  analyzers.push_back(MakeKnee());
+  analyzers.push_back(MakeEnergy());
   return analyzers;
 }
 

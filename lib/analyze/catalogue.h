@@ -8,7 +8,8 @@
 
 #include "pitot/extend/analyzer.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 std::unique_ptr<Analyzer> MakeTimeTiling();      // a01
 std::unique_ptr<Analyzer> MakeUtilisation();     // a03
@@ -21,7 +22,19 @@ std::unique_ptr<Analyzer> MakeSyncStalls();      // a09
 std::unique_ptr<Analyzer> MakeLaunchOverhead();  // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();     // a11
 std::unique_ptr<Analyzer> MakeSequences();       // a12
+std::unique_ptr<Analyzer> MakePlateau();         // a28
+std::unique_ptr<Analyzer> MakeLlmServing();      // a29
+std::unique_ptr<Analyzer> MakeStageBudget();     // a30
+std::unique_ptr<Analyzer> MakeAmdahl();          // a31
+std::unique_ptr<Analyzer> MakeCost();            // a34
+std::unique_ptr<Analyzer> MakeChangePoints();    // a35
+std::unique_ptr<Analyzer> MakeOutlierSteps();    // a36
+std::unique_ptr<Analyzer> MakeDataQuality();     // a39
+std::unique_ptr<Analyzer> MakeTailDrivers();     // a41
+std::unique_ptr<Analyzer> MakeKnee();            // a42
+std::unique_ptr<Analyzer> MakeEnergy();          // a43
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_CATALOGUE_H_

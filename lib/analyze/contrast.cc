@@ -5,10 +5,8 @@
 #include <cmath>
 #include <utility>
 
-namespace pitot::why {
-
-using analyze::BlameVector;
-using analyze::kBlames;
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 namespace {
 
@@ -166,4 +164,5 @@ Contrast Normal::Test(const BlameVector& blame) const {
   return at;
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

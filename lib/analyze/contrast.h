@@ -15,16 +15,17 @@
 
 #include "pitot/analyze/why.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using Parts = std::array<int64_t, analyze::kBlames>;
+using Parts = std::array<int64_t, kBlames>;
 
 // Where one request is.
 struct Contrast {
-  Parts excess_ns{};                         // minus mu; adds up to its latency minus mu's
-  Parts common_ns{};                         // of that, what the common factor explains
-  Parts residual_ns{};                       // the rest
-  std::array<double, analyze::kBlames> p{};  // of the residual; 1 where it is not positive
+  Parts excess_ns{};                // minus mu; adds up to its latency minus mu's
+  Parts common_ns{};                // of that, what the common factor explains
+  Parts residual_ns{};              // the rest
+  std::array<double, kBlames> p{};  // of the residual; 1 where it is not positive
   double common_factor = 0;
 };
 
@@ -32,7 +33,7 @@ class Normal {
  public:
   // `rows`: blame of normal requests, in an order that means nothing to them. `execution`: a bit for each Blame that a
   // slower clock stretches. Fewer than 4 rows: is_empty.
-  Normal(const std::vector<analyze::BlameVector>& rows, uint32_t execution);
+  Normal(const std::vector<BlameVector>& rows, uint32_t execution);
 
   bool is_empty() const { return calibration_.empty(); }
   const Parts& mu_ns() const { return mu_ns_; }
@@ -45,11 +46,11 @@ class Normal {
   // The share of all rows whose latency is at most `latency_ns`.
   double Percentile(int64_t latency_ns) const;
 
-  Contrast Test(const analyze::BlameVector& blame) const;
+  Contrast Test(const BlameVector& blame) const;
 
  private:
   double CommonFactor(const Parts& excess_ns) const;
-  Contrast Residuals(const analyze::BlameVector& blame) const;
+  Contrast Residuals(const BlameVector& blame) const;
 
   uint32_t execution_;
   Parts mu_ns_{};
@@ -60,6 +61,7 @@ class Normal {
   double usual_common_factor_ = 0;
 };
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_CONTRAST_H_

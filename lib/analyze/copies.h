@@ -11,7 +11,8 @@
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // "HtoD".
 inline std::string_view DirectionOf(const model::Trace& trace, uint32_t gpu_row) {
@@ -39,6 +40,7 @@ inline model::Interval TimeOf(const model::Trace& trace, uint32_t gpu_row) {
   return {trace.gpu.begin_ns[gpu_row], trace.gpu.begin_ns[gpu_row] + trace.gpu.duration_ns[gpu_row]};
 }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_COPIES_H_

@@ -13,7 +13,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::Interval;
@@ -29,7 +30,7 @@ struct Blocked {
   explicit Blocked(const char* note) : longest(EvidenceTable::kCalls, note) {}
   // Of `call` from `from_ns` on.
   void Show(const Trace& trace, uint32_t call, int64_t from_ns) {
-    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = analyze::CallEnd(trace, call);
+    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = CallEnd(trace, call);
     const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
     ++copies;
     Accumulate(&blocked_ns, time.end_ns - time.begin_ns);
@@ -42,9 +43,7 @@ struct Blocked {
 
 class CopyQuality final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a07", "copies that block", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a07", "copies that block", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -85,15 +84,10 @@ class CopyQuality final : public Analyzer {
     if (blocked.copies == 0 || share < least.value) return;
     const std::string summary =
         what + base::Count(blocked.copies) + ", in which threads were for " + base::Duration(blocked.blocked_ns);
-    Finding finding;
-    finding.code = code;
-    finding.subject = kAll;
+    Finding finding = Judged(code, kAll, "in such calls / window", share, least);
     finding.severity = SeverityOf(share, 5 * least.value);
     finding.confidence = 0.9;
     finding.cost_ns = blocked.blocked_ns;
-    finding.metric = "in such calls / window";
-    finding.value = share;
-    finding.threshold = least;
     finding.summary = summary.c_str();
     finding.recommendation = advice;
     blocked.longest.AddTo(&finding);
@@ -105,4 +99,5 @@ class CopyQuality final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeCopyQuality() { return std::make_unique<CopyQuality>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -11,7 +11,8 @@
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/intervals.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // The few that take longest of those that were shown, longest first.
 class Longest {
@@ -37,6 +38,7 @@ class Longest {
   std::vector<Evidence> rows_;
 };
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_EVIDENCE_H_

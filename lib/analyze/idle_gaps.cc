@@ -4,17 +4,18 @@
 // launched, to what the launching thread did; from there on, to the launch.
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "analyze/thread_time.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::HostClass;
@@ -28,7 +29,6 @@ constexpr Threshold kThresholds[] = {
     {"kernel_wait", 30000, "ns", "HTA"},
     {"launch_hole", 10000000, "ns", "pitot"},
 };
-constexpr uint32_t kMostEvidence = 5;
 
 struct Gap {
   Interval time;
@@ -83,9 +83,7 @@ std::vector<Gap> GapsOf(const Trace& trace, uint32_t device) {
 
 class IdleGaps final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a04", "why GPUs were idle", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a04", "why GPUs were idle", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     if (analysis.compat() == Compat::kHta) {
@@ -141,42 +139,25 @@ class IdleGaps final : public Analyzer {
     return name != nullptr ? name : std::string("idle_") + HostClassName(static_cast<HostClass>(cause));
   }
 
-  static void Judge(Analysis& analysis, const std::string& subject, std::vector<Gap> gaps,
+  static void Judge(Analysis& analysis, const std::string& subject, const std::vector<Gap>& gaps,
                     const std::vector<int64_t>& causes, int64_t idle_ns, int64_t extent_ns) {
     const Threshold most = analysis.threshold("idle_share"), hole = analysis.threshold("launch_hole");
     const double share = Share(idle_ns, extent_ns);
     if (share <= most.value) return;
-    const auto dearest = std::min(gaps.size(), size_t{kMostEvidence});
-    std::partial_sort(
-        gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(dearest), gaps.end(),
-        [](const Gap& a, const Gap& b) { return a.time.end_ns - a.time.begin_ns > b.time.end_ns - b.time.begin_ns; });
-    std::vector<Evidence> evidence;
-    for (size_t i = 0; i < dearest; ++i) {
-      Evidence row;
-      row.table = EvidenceTable::kGpu;
-      row.first_row = gaps[i].gpu_row;
-      row.rows = 1;
-      row.begin_ns = gaps[i].time.begin_ns;
-      row.end_ns = gaps[i].time.end_ns;
-      row.note = "this ended a gap";
-      evidence.push_back(row);
-    }
+    Longest longest(EvidenceTable::kGpu, "this ended a gap");
+    for (const Gap& gap : gaps) longest.Show(gap.gpu_row, gap.time);
     const auto cause = static_cast<uint32_t>(std::max_element(causes.begin(), causes.end()) - causes.begin());
-    Finding finding;
-    finding.code = "a04.idle";
-    finding.subject = subject.c_str();
+    Finding finding = Judged("a04.idle", subject.c_str(), "idle / (last end - first begin)", share, most);
     finding.severity = SeverityOf(share, most.value);
     finding.confidence = 0.9;
     finding.cost_ns = idle_ns;
-    finding.metric = "idle / (last end - first begin)";
-    finding.value = share;
-    finding.threshold = most;
-    finding.evidence = evidence.data();
-    finding.evidence_count = static_cast<uint32_t>(evidence.size());
+    longest.AddTo(&finding);
     std::string summary = "idle for " + Percent(share) + " of the time between its first and last work; most of it, " +
                           base::Duration(causes[cause]) + ", was " + NameOf(cause).substr(5);
     // A launch that took so long is a first upload, or records were lost: the trace does not tell which.
-    const Gap& largest = gaps.front();
+    const Gap& largest = *std::max_element(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
+      return a.time.end_ns - a.time.begin_ns < b.time.end_ns - b.time.begin_ns;
+    });
     if (cause == kLaunch && static_cast<double>(largest.time.end_ns - largest.launched_ns) >
                                 std::max(hole.value, 0.5 * static_cast<double>(idle_ns))) {
       finding.is_undetermined = true;
@@ -248,4 +229,5 @@ class IdleGaps final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeIdleGaps() { return std::make_unique<IdleGaps>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

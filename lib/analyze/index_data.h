@@ -12,7 +12,7 @@ namespace analyze {
 
 struct BlameIndex::Data {
   Data(const model::Trace& trace, const BlameOptions& options) : index(trace, options) {}
-  const why::Index index;
+  const Index index;
 };
 
 }  // namespace analyze

@@ -11,7 +11,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::HostClass;
@@ -25,9 +26,7 @@ constexpr Threshold kThresholds[] = {
 
 class InputPipeline final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a05", "is input the bottleneck", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a05", "is input the bottleneck", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -61,15 +60,11 @@ class InputPipeline final : public Analyzer {
                                base::Duration(loading_ns) + " what the rest consumes in " +
                                base::Duration(static_cast<int64_t>(others_ns)) + ", so " + std::to_string(workers) +
                                " workers or more; pinned memory and prefetching besides";
-    Finding finding;
-    finding.code = "a05.input_bound";
-    finding.subject = kAll;
+    Finding finding = Judged("a05.input_bound", kAll, "waiting for data while no GPU worked / window", share,
+                             share >= high.value ? high : least);
     finding.severity = share >= high.value ? Severity::kHigh : Severity::kMedium;
     finding.confidence = busy_ns == 0 ? 0.6 : 0.9;  // of a trace without a GPU, whom did it keep waiting?
     finding.cost_ns = exposed_ns;
-    finding.metric = "waiting for data while no GPU worked / window";
-    finding.value = share;
-    finding.threshold = share >= high.value ? high : least;
     finding.summary = summary.c_str();
     finding.recommendation = advice.c_str();
     longest.AddTo(&finding);
@@ -82,4 +77,5 @@ class InputPipeline final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeInputPipeline() { return std::make_unique<InputPipeline>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

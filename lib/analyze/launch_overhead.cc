@@ -12,7 +12,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::Interval;
@@ -37,9 +38,7 @@ struct Summary {
 
 class LaunchOverhead final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a10", "launch overhead", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a10", "launch overhead", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const bool is_hta = analysis.compat() == Compat::kHta;
@@ -80,7 +79,7 @@ class LaunchOverhead final : public Analyzer {
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       const uint32_t call = trace.gpu.call[row];
       if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
-      const int64_t end_ns = analyze::CallEnd(trace, call);
+      const int64_t end_ns = CallEnd(trace, call);
       launches.push_back({end_ns - trace.calls.begin_ns[call], trace.gpu.duration_ns[row],
                           std::max<int64_t>(0, trace.gpu.begin_ns[row] - end_ns)});
     }
@@ -120,7 +119,7 @@ class LaunchOverhead final : public Analyzer {
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       // Those that wait for what they launched (copies) are no overhead of launching.
       if (launches_here[call] && !IsGpuWait(trace, call))
-        launching.push_back({trace.calls.begin_ns[call], analyze::CallEnd(trace, call)});
+        launching.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
     }
     const Intervals busy = DeviceBusy(trace, device);
     if (busy.empty()) return;
@@ -154,15 +153,11 @@ class LaunchOverhead final : public Analyzer {
     for (const Interval& piece : exposed) longest_ns = std::max(longest_ns, piece.end_ns - piece.begin_ns);
     // Launches are many and short; one that takes most of it loads a module, uploads a graph, or has records missing.
     const bool is_one_call = 2 * longest_ns > exposed_ns && static_cast<double>(longest_ns) > hole.value;
-    Finding finding;
-    finding.code = "a10.launch_bound";
-    finding.subject = subject.c_str();
+    Finding finding =
+        Judged("a10.launch_bound", subject.c_str(), "idle while launching / (last end - first begin)", share, most);
     finding.severity = SeverityOf(share, most.value);
     finding.confidence = is_short ? 0.9 : 0.7;  // two independent signs, or one
     finding.cost_ns = exposed_ns;
-    finding.metric = "idle while launching / (last end - first begin)";
-    finding.value = share;
-    finding.threshold = most;
     finding.summary = summary.c_str();
     finding.recommendation = is_short
                                  ? "replay the kernels as a CUDA graph, or fuse them; larger batches make them longer"
@@ -185,4 +180,5 @@ class LaunchOverhead final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeLaunchOverhead() { return std::make_unique<LaunchOverhead>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

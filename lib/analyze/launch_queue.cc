@@ -12,7 +12,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::kNone;
@@ -116,9 +117,7 @@ Streams HtaChanges(const Trace& trace) {
 
 class LaunchQueue final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a11", "launch queue", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a11", "launch queue", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -146,8 +145,6 @@ class LaunchQueue final : public Analyzer {
     const Threshold full = analysis.threshold("full_share"), empty = analysis.threshold("empty_share");
     const double full_share = Share(queue.full_ns, queue.extent_ns);
     const double empty_share = Share(queue.empty_ns, queue.extent_ns);
-    Finding finding;
-    finding.subject = subject.c_str();
     if (full_share > full.value) {
       Evidence since;
       since.begin_ns = queue.full_at_ns;
@@ -155,13 +152,9 @@ class LaunchQueue final : public Analyzer {
       since.note = "full from here on, for so long in all";
       const std::string summary = "its launch queue was full for " + Percent(full_share) +
                                   " of the time: calls that launch waited for the GPU and look slow for it";
-      finding.code = "a11.queue_full";
-      finding.severity = Severity::kInfo;
+      Finding finding = Judged("a11.queue_full", subject.c_str(), "time full / time", full_share, full);
       finding.confidence = 0.9;
       finding.cost_ns = queue.full_ns;
-      finding.metric = "time full / time";
-      finding.value = full_share;
-      finding.threshold = full;
       finding.summary = summary.c_str();
       finding.recommendation = "the GPU is the bottleneck: make its work shorter, not the launches";
       finding.evidence = &since;
@@ -171,13 +164,9 @@ class LaunchQueue final : public Analyzer {
     if (empty_share <= empty.value) return;
     const std::string summary =
         "nothing waited to run for " + Percent(empty_share) + " of the time: the host was behind";
-    finding.code = "a11.queue_empty";
-    finding.severity = Severity::kInfo;
+    Finding finding = Judged("a11.queue_empty", subject.c_str(), "time empty / time", empty_share, empty);
     finding.confidence = 0.8;
     finding.cost_ns = queue.empty_ns;
-    finding.metric = "time empty / time";
-    finding.value = empty_share;
-    finding.threshold = empty;
     finding.summary = summary.c_str();
     finding.recommendation = "the host is the bottleneck: see a04 for what it did meanwhile";
     analysis.Add(finding);
@@ -188,4 +177,5 @@ class LaunchQueue final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeLaunchQueue() { return std::make_unique<LaunchQueue>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

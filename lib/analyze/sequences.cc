@@ -13,7 +13,8 @@
 #include "pitot/model/indexes.h"
 #include "serialize/kernel_name.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::Trace;
@@ -74,9 +75,7 @@ class Table {
 
 class Sequences final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a12", "kernels that repeat in sequence", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a12", "kernels that repeat in sequence", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -189,15 +188,11 @@ class Sequences final : public Analyzer {
     first.begin_ns = trace.gpu.begin_ns[pattern.first];
     first.end_ns = first.begin_ns + trace.gpu.duration_ns[pattern.first];
     first.note = "the first kernel of the first time";
-    Finding finding;
-    finding.code = "a12.repeated_sequence";
-    finding.subject = subject.c_str();
+    Finding finding =
+        Judged("a12.repeated_sequence", subject.c_str(), "gaps within the sequence / window", share, least);
     finding.severity = Severity::kLow;
     finding.confidence = 0.7;  // that they depend on nothing that the host decides in between is not known
     finding.cost_ns = pattern.gaps_ns;
-    finding.metric = "gaps within the sequence / window";
-    finding.value = share;
-    finding.threshold = least;
     finding.summary = summary.c_str();
     finding.recommendation = "capture them as one CUDA graph, or fuse them: at most the time between them is saved";
     finding.evidence = &first;
@@ -210,4 +205,5 @@ class Sequences final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSequences() { return std::make_unique<Sequences>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -15,7 +15,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::Interval;
@@ -40,9 +41,7 @@ struct Line {
 
 class SmallCopies final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a06", "many small copies", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a06", "many small copies", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     for (const uint32_t device : DevicesAtWork(analysis.trace())) {
@@ -89,7 +88,7 @@ class SmallCopies final : public Analyzer {
       small_bytes += trace.gpu.bytes[row];
       times.push_back(TimeOf(trace, row));
       const uint32_t call = trace.gpu.call[row];
-      if (call != kNone) times.push_back({trace.calls.begin_ns[call], analyze::CallEnd(trace, call)});
+      if (call != kNone) times.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
       longest.Show(row, TimeOf(trace, row));
     }
     const model::IntervalSets& sets = analysis.indexes().sets;
@@ -116,15 +115,11 @@ class SmallCopies final : public Analyzer {
     const std::string advice = "gather them in pinned memory and copy once: all bytes at once take about " +
                                base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
                                "; or make on the device what is copied";
-    Finding finding;
-    finding.code = "a06.small_copies";
-    finding.subject = subject.c_str();
+    Finding finding =
+        Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least);
     finding.severity = SeverityOf(share, least.value);
     finding.confidence = 0.85;
     finding.cost_ns = exposed_ns;
-    finding.metric = "small copies and their calls, exposed / window";
-    finding.value = share;
-    finding.threshold = least;
     finding.summary = summary.c_str();
     finding.recommendation = advice.c_str();
     longest.AddTo(&finding);
@@ -136,4 +131,5 @@ class SmallCopies final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSmallCopies() { return std::make_unique<SmallCopies>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

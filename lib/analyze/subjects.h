@@ -14,7 +14,8 @@
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/trace.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // Of things that no device has alone.
 inline constexpr const char* kAll = "all";
@@ -52,11 +53,30 @@ inline void AddNumber(Analysis& analysis, const char* name, const std::string& s
   analysis.Add(Measure{name, subject.c_str(), value, unit});
 }
 
+// What an analyzer says of itself.
+template <uint32_t kCount> AnalyzerInfo InfoOf(const char* name, const char* title,
+                                               const Threshold (&thresholds)[kCount], uint32_t reads = kReadsAll) {
+  return {name, title, thresholds, kCount, reads};
+}
+
+// A finding of a value against its threshold. Texts must live until it is added.
+inline Finding Judged(const char* code, const char* subject, const char* metric, double value,
+                      const Threshold& threshold) {
+  Finding finding;
+  finding.code = code;
+  finding.subject = subject;
+  finding.metric = metric;
+  finding.value = value;
+  finding.threshold = threshold;
+  return finding;
+}
+
 // By how often a share is its threshold: twice is medium, four times high.
 inline Severity SeverityOf(double value, double threshold) {
   return value >= 4 * threshold ? Severity::kHigh : value >= 2 * threshold ? Severity::kMedium : Severity::kLow;
 }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_SUBJECTS_H_

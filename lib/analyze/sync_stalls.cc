@@ -13,7 +13,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::Interval;
@@ -34,9 +35,7 @@ struct Stall {
 
 class SyncStalls final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a09", "waits that leave GPUs idle", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a09", "waits that leave GPUs idle", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -93,7 +92,7 @@ class SyncStalls final : public Analyzer {
       int8_t& known = is_wait[trace.calls.name[call]];
       if (known < 0) known = model::IsSynchronization(trace.strings[trace.calls.name[call]]);
       if (known == 0) continue;
-      const Interval wait = {trace.calls.begin_ns[call], analyze::CallEnd(trace, call)};
+      const Interval wait = {trace.calls.begin_ns[call], CallEnd(trace, call)};
       ++*waits;
       Accumulate(waited_ns, wait.end_ns - wait.begin_ns);
       const int64_t released_ns = ReleasedAt(analysis, call, wait);
@@ -127,15 +126,10 @@ class SyncStalls final : public Analyzer {
     const std::string summary = "after " + base::Plural(waits, "wait") + " for GPUs, " + base::Duration(waited_ns) +
                                 " in all, none worked for " + base::Duration(stalled_ns) +
                                 " until the thread that had waited gave it more";
-    Finding finding;
-    finding.code = "a09.sync_stalls";
-    finding.subject = kAll;
+    Finding finding = Judged("a09.sync_stalls", kAll, "GPU idle after waits / window", share, least);
     finding.severity = SeverityOf(share, least.value);
     finding.confidence = 0.8;
     finding.cost_ns = stalled_ns;
-    finding.metric = "GPU idle after waits / window";
-    finding.value = share;
-    finding.threshold = least;
     finding.summary = summary.c_str();
     finding.recommendation =
         "launch the next work before waiting for the last, or wait for an event of what is needed; values read back "
@@ -149,4 +143,5 @@ class SyncStalls final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeSyncStalls() { return std::make_unique<SyncStalls>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

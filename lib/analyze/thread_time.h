@@ -11,7 +11,8 @@
 #include "pitot/model/sweep.h"
 #include "pitot/model/trace.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // For each host class, when the thread was in it and in none before it: in calls rather than in the operators that make
 // them. O(n log n) of its rows.
@@ -30,6 +31,7 @@ inline std::vector<model::Intervals> InnermostOf(const model::Trace& trace, uint
   return innermost;
 }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_THREAD_TIME_H_

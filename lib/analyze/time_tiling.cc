@@ -10,7 +10,8 @@
 #include "pitot/model/indexes.h"
 #include "pitot/model/sweep.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::GpuClass;
@@ -153,4 +154,5 @@ class TimeTiling final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeTimeTiling() { return std::make_unique<TimeTiling>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -12,7 +12,8 @@
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::GpuClass;
@@ -28,9 +29,7 @@ constexpr Threshold kThresholds[] = {
 
 class TransferBound final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a08", "copies against computing", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a08", "copies against computing", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     for (const uint32_t device : DevicesAtWork(analysis.trace())) {
@@ -76,15 +75,11 @@ class TransferBound final : public Analyzer {
             ? "keep data on the device between steps, or copy less: overlap alone leaves " +
                   base::Duration(copies_ns - computing_ns)
             : std::string("copy on a second stream from pinned memory while the kernels run: they can hide all of it");
-    Finding finding;
-    finding.code = is_bound ? "a08.transfer_bound" : "a08.transfer_heavy";
-    finding.subject = subject.c_str();
+    Finding finding = Judged(is_bound ? "a08.transfer_bound" : "a08.transfer_heavy", subject.c_str(),
+                             "exposed transfers / time at work", share, is_bound ? bound : heavy);
     finding.severity = is_bound ? Severity::kHigh : Severity::kMedium;
     finding.confidence = 0.9;
     finding.cost_ns = exposed_ns;
-    finding.metric = "exposed transfers / time at work";
-    finding.value = share;
-    finding.threshold = is_bound ? bound : heavy;
     finding.summary = summary.c_str();
     finding.recommendation = advice.c_str();
     longest.AddTo(&finding);
@@ -96,4 +91,5 @@ class TransferBound final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeTransferBound() { return std::make_unique<TransferBound>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

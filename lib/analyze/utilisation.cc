@@ -15,7 +15,8 @@
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
 
-namespace pitot::catalogue {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
 using model::GpuKind;
@@ -84,9 +85,7 @@ double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
 
 class Utilisation final : public Analyzer {
  public:
-  AnalyzerInfo Info() const noexcept override {
-    return {"a03", "is the GPU used", kThresholds, sizeof kThresholds / sizeof *kThresholds};
-  }
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a03", "is the GPU used", kThresholds); }
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
@@ -147,17 +146,12 @@ class Utilisation final : public Analyzer {
   static void Judge(Analysis& analysis, const std::string& subject, double utilisation, int64_t idle_ns, bool has_fill,
                     double efficiency) {
     const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
-    Finding finding;
-    finding.subject = subject.c_str();
-    finding.confidence = 0.95;
     if (utilisation < low.value) {
       const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
-      finding.code = "a03.utilisation_low";
+      Finding finding = Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low);
+      finding.confidence = 0.95;
       finding.severity = utilisation < low.value / 2 ? Severity::kMedium : Severity::kLow;
       finding.cost_ns = idle_ns;
-      finding.metric = "utilisation";
-      finding.value = utilisation;
-      finding.threshold = low;
       finding.summary = summary.c_str();
       finding.recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches";
       return analysis.Add(finding);
@@ -166,11 +160,9 @@ class Utilisation final : public Analyzer {
     if (!has_fill || efficiency >= poor.value * utilisation) return;
     const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
                                 Percent(efficiency) + " of the multiprocessors' time at most";
-    finding.code = "a03.efficiency_low";
+    Finding finding = Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor);
+    finding.confidence = 0.95;
     finding.severity = Severity::kLow;
-    finding.metric = "efficiency";
-    finding.value = efficiency;
-    finding.threshold = poor;
     finding.summary = summary.c_str();
     finding.recommendation = "larger batches, or small kernels on several streams at once, fill the device";
     analysis.Add(finding);
@@ -181,4 +173,5 @@ class Utilisation final : public Analyzer {
 
 std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<Utilisation>(); }
 
-}  // namespace pitot::catalogue
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -10,18 +10,9 @@
 #include "analyze/index_data.h"
 #include "base/columns.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using analyze::Blame;
-using analyze::BlameBit;
-using analyze::BlameSegment;
-using analyze::BlameVector;
-using analyze::kBlames;
-using analyze::RequestBlame;
-using analyze::Verdict;
-using analyze::VerdictKind;
-using analyze::VerdictOptions;
-using analyze::WorkDone;
 using model::kNone;
 
 namespace {
@@ -51,14 +42,14 @@ class Judge {
   Judge(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
-  void Decide(const std::vector<analyze::BaselineRow>& rows, const WorkDone& work) {
+  void Decide(const std::vector<BaselineRow>& rows, const WorkDone& work) {
     std::vector<BlameVector> vectors;
     for (const auto& row : rows) vectors.push_back(row.blame);
     const Normal normal(vectors, options_.execution);
     Verdict& v = *verdict_;
     v.latency_ns = blame_.blame.Total();
     v.baseline_size = static_cast<uint32_t>(rows.size());
-    if (v.level == analyze::Baseline::Level::kNone || normal.is_empty()) {
+    if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.kind = VerdictKind::kUndetermined;
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
@@ -90,7 +81,7 @@ class Judge {
       v.common_ns = Of(at.common_ns, ~uint32_t{0});
       v.rest_ns -= v.common_ns;
     }
-    for (const analyze::Cause& cause : v.causes) v.rest_ns -= cause.excess_ns;
+    for (const Cause& cause : v.causes) v.rest_ns -= cause.excess_ns;
     const bool is_known = std::any_of(v.causes.begin(), v.causes.end(),
                                       [](const auto& cause) { return (kUnknown & BlameBit(cause.blame)) == 0; });
     if (is_uniform) {
@@ -111,7 +102,7 @@ class Judge {
 
  private:
   // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one.
-  bool IsMoreWork(const std::vector<analyze::BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
+  bool IsMoreWork(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
     double best = 0;
     const auto consider = [&](const char* what, double units, double usually, uint32_t where) {
@@ -170,7 +161,7 @@ class Judge {
     if (verdict_->causes.size() > options_.most_causes) verdict_->causes.resize(options_.most_causes);
   }
 
-  static void Order(std::vector<analyze::Cause>* causes) {
+  static void Order(std::vector<Cause>* causes) {
     std::stable_sort(causes->begin(), causes->end(),
                      [](const auto& a, const auto& b) { return a.excess_ns > b.excess_ns; });
   }
@@ -183,8 +174,8 @@ class Judge {
     if (verdict_->largest.size() > options_.most_causes) verdict_->largest.resize(options_.most_causes);
   }
 
-  analyze::Cause Describe(uint32_t k, const Contrast* at) const {
-    analyze::Cause cause;
+  Cause Describe(uint32_t k, const Contrast* at) const {
+    Cause cause;
     cause.blame = static_cast<Blame>(k);
     cause.blame_ns = blame_.blame.ns[k];
     cause.normal_ns = verdict_->normal.ns[k];
@@ -204,7 +195,7 @@ class Judge {
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
-    cause.advice = analyze::AdviceFor(cause.blame, close);
+    cause.advice = AdviceFor(cause.blame, close);
     cause.saving_ns = Saving({cause});
     return cause;
   }
@@ -212,17 +203,17 @@ class Judge {
   double QualityFactor() const {
     double factor = blame_.is_reliable ? 1 : kLossy;
     if (verdict_->baseline_size < options_.least_many) factor *= kFew;
-    if (verdict_->level == analyze::Baseline::Level::kRoute) factor *= kOtherSizes;
-    if (verdict_->level == analyze::Baseline::Level::kProcess) factor *= kOtherRoutes;
+    if (verdict_->level == Baseline::Level::kRoute) factor *= kOtherSizes;
+    if (verdict_->level == Baseline::Level::kProcess) factor *= kOtherRoutes;
     return factor;
   }
 
   // Who had most of a cause's time.
-  void FindCulprit(analyze::Cause* cause) const {
+  void FindCulprit(Cause* cause) const {
     using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
     std::vector<std::pair<Key, uint32_t>> parts;  // and the segment
     for (const uint32_t i : cause->longest) {
-      const analyze::Culprit& by = blame_.segments[i].by;
+      const Culprit& by = blame_.segments[i].by;
       if (!by.IsKnown()) continue;
       const bool is_ours = by.request != kNone || by.batch != kNone;
       parts.emplace_back(Key{by.request, by.batch, is_ours ? kNone : by.thread}, i);
@@ -240,9 +231,9 @@ class Judge {
 
   // ---- What it would save to have causes normal (2.10): each segment is shortened in proportion, and what is
   // shortened in a detour is worth no more than its thread waited for it.
-  int64_t Saving(const std::vector<analyze::Cause>& causes) const {
+  int64_t Saving(const std::vector<Cause>& causes) const {
     std::vector<int64_t> saved(blame_.segments.size());
-    for (const analyze::Cause& cause : causes) {
+    for (const Cause& cause : causes) {
       int64_t left_ns = cause.excess_ns;
       for (size_t i = 0; i < saved.size(); ++i) {
         const BlameSegment& segment = blame_.segments[i];
@@ -254,7 +245,7 @@ class Judge {
         left_ns -= saved[i];
       }
     }
-    for (const analyze::Detour& detour : blame_.detours) {
+    for (const Detour& detour : blame_.detours) {
       int64_t room_ns = detour.slack_ns;
       for (size_t i = 0; i < saved.size(); ++i) {
         const BlameSegment& segment = blame_.segments[i];
@@ -293,21 +284,16 @@ WorkDone WorkOf(const Index& index, uint32_t request) {
   return work;
 }
 
-Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const analyze::Baseline& baseline, int64_t now_ns,
+Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
                     const VerdictOptions& options) {
   const model::RequestRow& row = index.trace.requests[blame.request];
   Verdict verdict;
-  std::vector<analyze::BaselineRow> rows;
+  std::vector<BaselineRow> rows;
   verdict.level =
       baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, std::max(options.least, 4u), &rows);
   Judge(index, blame, options, &verdict).Decide(rows, WorkOf(index, blame.request));
   return verdict;
 }
-
-}  // namespace pitot::why
-
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
 
 const char* VerdictKindName(VerdictKind kind) noexcept {
   static constexpr const char* kNames[] = {"undetermined", "causes", "uniform", "more_work", "diffuse", "not_unusual"};
@@ -317,7 +303,7 @@ const char* VerdictKindName(VerdictKind kind) noexcept {
 
 WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return {};
-  return why::WorkOf(index.data()->index, blame.request);
+  return WorkOf(index.data()->index, blame.request);
 }
 
 Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
@@ -326,7 +312,7 @@ Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Bas
   if (blame.request >= index.data()->index.trace.requests.size())
     return Status(StatusCode::kInvalidArgument, "blame: of no request of the index");
   try {
-    *verdict = why::MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
+    *verdict = MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to compare the request");

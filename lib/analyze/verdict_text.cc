@@ -9,17 +9,10 @@
 #include "pitot/analyze/verdict.h"
 #include "serialize/kernel_name.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 namespace {
 
-using analyze::Baseline;
-using analyze::Blame;
-using analyze::BlameSegment;
-using analyze::Cause;
-using analyze::Culprit;
-using analyze::RequestBlame;
-using analyze::Verdict;
-using analyze::VerdictKind;
 using base::Duration;
 using base::Format;
 using model::kNone;
@@ -213,7 +206,7 @@ class Teller {
   // The largest parts first; they add up.
   void TellBlame(base::Lines* lines) const {
     std::vector<uint32_t> parts;
-    for (uint32_t k = 0; k < analyze::kBlames; ++k) {
+    for (uint32_t k = 0; k < kBlames; ++k) {
       if (blame_.blame.ns[k] != 0) parts.push_back(k);
     }
     std::stable_sort(parts.begin(), parts.end(),
@@ -244,19 +237,14 @@ class Teller {
 };
 
 }  // namespace
-}  // namespace pitot::why
-
-PITOT_NAMESPACE_BEGIN
-namespace analyze {
-
 std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
   if (index.data() == nullptr) return "";
-  return why::Teller(index.data()->index, blame).Evidence(cause);
+  return Teller(index.data()->index, blame).Evidence(cause);
 }
 
 std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return why::Teller(index.data()->index, blame).Tell(verdict);
+  return Teller(index.data()->index, blame).Tell(verdict);
 }
 
 }  // namespace analyze

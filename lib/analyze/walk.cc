@@ -3,10 +3,9 @@
 
 #include <algorithm>
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using analyze::Blame;
-using analyze::BlameSegment;
 using model::kNone;
 
 namespace {
@@ -16,7 +15,7 @@ constexpr uint32_t kMostMoves = 64;
 
 }  // namespace
 
-Walk::Walk(const Index& index, uint32_t request, analyze::RequestBlame* blame)
+Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
     : index_(index),
       trace_(index.trace),
       blame_(blame),
@@ -315,4 +314,5 @@ Blame Walk::BlameOfCode(int64_t at_ns) const {
   return Blame::kHostOncpuPre;
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

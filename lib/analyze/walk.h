@@ -12,12 +12,13 @@
 #include "analyze/walk_waits.h"
 #include "pitot/analyze/why.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // Everything walks read. Built once, then constant.
 class Index {
  public:
-  Index(const model::Trace& of, const analyze::BlameOptions& how)
+  Index(const model::Trace& of, const BlameOptions& how)
       : trace(of),
         options(how),
         requests(of),
@@ -29,7 +30,7 @@ class Index {
   Index& operator=(const Index&) = delete;
 
   const model::Trace& trace;
-  const analyze::BlameOptions options;
+  const BlameOptions options;
   const model::RequestIndex requests;
   const Memberships memberships;
   const Threads threads;
@@ -41,7 +42,7 @@ class Index {
 // the latency once the request's begin is reached.
 class Walk {
  public:
-  Walk(const Index& index, uint32_t request, analyze::RequestBlame* blame);
+  Walk(const Index& index, uint32_t request, RequestBlame* blame);
   // False if it could not begin: the row's begin or end is not known. What it found is in `blame`, oldest first.
   bool Run();
 
@@ -59,7 +60,7 @@ class Walk {
   };
 
   // ---- walk.cc: threads
-  void Emit(int64_t begin_ns, analyze::BlameSegment segment);
+  void Emit(int64_t begin_ns, BlameSegment segment);
   void Begin();
   void MoveToThread(uint32_t thread, int64_t at_ns);
   void BeginDetour(int64_t waits_since_ns);
@@ -74,13 +75,12 @@ class Walk {
   Sign LastSeenElsewhere(int64_t by_ns) const;
   bool HadSentOn(uint32_t thread, int64_t at_ns) const;
   uint32_t BatchAt(int64_t at_ns) const;
-  analyze::Blame BlameOfCode(int64_t at_ns) const;
+  Blame BlameOfCode(int64_t at_ns) const;
 
   // ---- walk_queue.cc: what a thread did while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
   void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
-  analyze::BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns,
-                               Before before) const;
+  BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before) const;
 
   // ---- walk_device.cc: calls of the GPU's API, and GPUs
   void Call(const Piece& piece, int64_t begin_ns);
@@ -90,11 +90,11 @@ class Walk {
   void Execute(uint32_t op);
   void LeaveGpu();
   bool IsOwn(uint32_t op) const;
-  analyze::Culprit OwnerOf(uint32_t op) const;
+  Culprit OwnerOf(uint32_t op) const;
 
   const Index& index_;
   const model::Trace& trace_;
-  analyze::RequestBlame* const blame_;
+  RequestBlame* const blame_;
   const uint32_t request_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
@@ -120,6 +120,7 @@ class Walk {
   uint32_t moves_ = 0;      // without a step in time: no more than kMostMoves, whatever the rows say
 };
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_WALK_H_

@@ -6,11 +6,9 @@
 
 #include "analyze/walk.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using analyze::Blame;
-using analyze::BlameSegment;
-using analyze::Culprit;
 using model::GpuKind;
 using model::kNone;
 
@@ -261,4 +259,5 @@ void Walk::Execute(uint32_t op) {
   Emit(begin_ns, segment);
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

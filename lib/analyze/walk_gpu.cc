@@ -6,7 +6,8 @@
 
 #include "analyze/host_work.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 using model::GpuKind;
 using model::kNone;
@@ -35,7 +36,7 @@ template <class T> T Median(std::vector<T>* values) {
 
 }  // namespace
 
-GpuOps::GpuOps(const Trace& trace, const analyze::BlameOptions& options)
+GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     : trace_(trace),
       launches_(trace),
       streams_(trace.streams.size()),
@@ -78,7 +79,7 @@ GpuOps::GpuOps(const Trace& trace, const analyze::BlameOptions& options)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
-    const model::Interval own{trace.calls.begin_ns[call], analyze::CallEnd(trace, call)};
+    const model::Interval own{trace.calls.begin_ns[call], CallEnd(trace, call)};
     model::Interval& all = calls_of_[request];
     const bool is_first = all.begin_ns == all.end_ns;
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
@@ -171,4 +172,5 @@ int64_t GpuOps::UsualNs(uint32_t op) const {
   return trace_.gpu.kind[op] == GpuKind::kKernel && usual != usual_ns_.end() ? usual->second : -1;
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -12,7 +12,8 @@
 #include "pitot/analyze/why.h"
 #include "pitot/model/index.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // What a call of the GPU's API is for a request that is in it.
 enum class CallClass : uint8_t {
@@ -28,7 +29,7 @@ class GpuOps {
  public:
   // O(n log n). The trace must outlive this. CUDA events (GpuKind::kSpan) are left out where anything else was
   // recorded: they have gaps of their own.
-  GpuOps(const model::Trace& trace, const analyze::BlameOptions& options);
+  GpuOps(const model::Trace& trace, const BlameOptions& options);
 
   CallClass ClassOf(uint32_t call) const;
   int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
@@ -103,6 +104,7 @@ class GpuOps {
   int64_t median_launch_ns_ = 0;
 };
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_WALK_GPU_H_

@@ -6,10 +6,9 @@
 
 #include "analyze/walk.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using analyze::Blame;
-using analyze::BlameSegment;
 using model::kNone;
 
 // Tiles what is before the cursor, down to `begin_ns`, by what `thread` did. `handoff` kNone: the queue was not
@@ -82,4 +81,5 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
   return part;
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

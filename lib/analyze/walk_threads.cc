@@ -5,7 +5,8 @@
 
 #include "analyze/host_work.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 using model::kNone;
 using model::Trace;
@@ -29,7 +30,7 @@ std::vector<Piece> FlattenCalls(const Trace& trace, uint32_t first, uint32_t las
   };
   for (uint32_t call = first; call < last; ++call) {
     advance(trace.calls.begin_ns[call]);
-    if (const int64_t end_ns = analyze::CallEnd(trace, call); end_ns > now_ns) open.emplace_back(end_ns, call);
+    if (const int64_t end_ns = CallEnd(trace, call); end_ns > now_ns) open.emplace_back(end_ns, call);
   }
   advance(INT64_MAX);
   return pieces;
@@ -109,7 +110,7 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
     if (request != kNone && trace.calls.thread[call] == trace.requests[request].begin_thread)
       first_call_ns_[request] = std::min(first_call_ns_[request], trace.calls.begin_ns[call]);
   }
-  const std::vector<uint32_t> calls = analyze::FirstCalls(trace);
+  const std::vector<uint32_t> calls = FirstCalls(trace);
   pieces_.reserve(trace.threads.size());
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     pieces_.push_back(
@@ -199,4 +200,5 @@ void Threads::AddStays(uint32_t request) {
   stay(thread, at_ns, end_ns);
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

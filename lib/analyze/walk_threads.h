@@ -11,7 +11,8 @@
 
 #include "pitot/model/index.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // A stretch of a thread in which one thing was innermost: a call of the GPU's API, else a scope or wait, else nothing.
 struct Piece {
@@ -92,6 +93,7 @@ class Threads {
   std::vector<int64_t> first_call_ns_;       // of each request, on the thread where it began
 };
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_WALK_THREADS_H_

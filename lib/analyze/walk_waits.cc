@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
-using analyze::Culprit;
 using model::kNone;
 using model::Trace;
 
@@ -116,4 +116,5 @@ std::vector<LockGrant> Locks::Holders(uint32_t event, const WaitArgs& args) cons
   return holders;
 }
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END

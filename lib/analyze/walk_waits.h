@@ -12,7 +12,8 @@
 #include "pitot/analyze/why.h"
 #include "pitot/wait.h"
 
-namespace pitot::why {
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
 
 // The arguments of a wait, as PITOT_WAIT records them.
 struct WaitArgs {
@@ -28,7 +29,7 @@ bool ReadWait(const model::Trace& trace, uint32_t event, WaitArgs* args);
 // Who had a lock from when on.
 struct LockGrant {
   int64_t at_ns = 0;
-  analyze::Culprit holder;
+  Culprit holder;
 };
 
 // Of all locks that were ever waited for.
@@ -44,7 +45,7 @@ class Locks {
   std::vector<LockGrant> Holders(uint32_t event, const WaitArgs& args) const;
 
  private:
-  analyze::Culprit Holder(uint32_t thread, uint32_t request, int64_t at_ns) const;
+  Culprit Holder(uint32_t thread, uint32_t request, int64_t at_ns) const;
 
   const model::Trace& trace_;
   const model::RequestIndex& requests_;
@@ -57,6 +58,7 @@ class Locks {
 // The request that `request` is a part of, as far as the trace knows: the outermost one.
 uint32_t Outermost(const model::Trace& trace, const model::RequestIndex& requests, uint32_t request);
 
-}  // namespace pitot::why
+}  // namespace analyze
+PITOT_NAMESPACE_END
 
 #endif  // PITOT_LIB_ANALYZE_WALK_WAITS_H_

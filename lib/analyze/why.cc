@@ -81,7 +81,7 @@ Status Check(const RequestBlame& blame) {
 }
 
 // What was lost of the time and threads that the walk came past, or of nobody knows which.
-void JudgeQuality(const why::Index& index, RequestBlame* blame) {
+void JudgeQuality(const Index& index, RequestBlame* blame) {
   const model::Trace& trace = index.trace;
   const auto overlaps = [&](int64_t begin_ns, int64_t end_ns) {
     return begin_ns < blame->end_ns && end_ns > blame->begin_ns;
@@ -100,12 +100,12 @@ void JudgeQuality(const why::Index& index, RequestBlame* blame) {
 
 Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept {
   if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
-  const why::Index& rows = index.data()->index;
+  const Index& rows = index.data()->index;
   if (request >= rows.trace.requests.size())
     return base::Error(StatusCode::kInvalidArgument, "request: there is no row %u", request);
   try {
     RequestBlame found;
-    if (!why::Walk(rows, request, &found).Run())
+    if (!Walk(rows, request, &found).Run())
       return Status(StatusCode::kNotFound, "the request's begin or end is not in the trace");
     if (Status status = Check(found); !status.ok()) return status;
     JudgeQuality(rows, &found);

@@ -92,10 +92,11 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
   if (finding.is_undetermined) sure += ", undetermined: the trace does not tell the cause";
   if (finding.cost_ns != 0) sure += "; costs " + base::Duration(finding.cost_ns) + " of the window";
   lines->AddWrapped(7, "", sure);
+  for (const std::string& caveat : finding.caveats) lines->AddWrapped(7, "but ", caveat);
   lines->AddWrapped(7, "", "-> " + finding.recommendation);
 }
 
-std::string Text(const model::Trace& trace, const AnalysisReport& report) {
+std::string Text(const AnalysisReport& report) {
   Lines lines;
   const std::vector<Said> findings = FindingsOf(report);
   lines.Add(0, absl::StrFormat("window %s, %d analyzers, %s", base::Duration(report.window_ns), report.analyzers.size(),
@@ -104,9 +105,6 @@ std::string Text(const model::Trace& trace, const AnalysisReport& report) {
     if (!analyzer.status.ok())
       lines.AddWrapped(0, analyzer.name + " (" + analyzer.title + ") did not answer: ", analyzer.status.message());
   }
-  if (!trace.losses.empty() || !trace.gpu_losses.empty())
-    lines.AddWrapped(0, "",
-                     "some of the window was lost: confidences are lower for it, and what is missing is not counted");
   for (const Said& said : findings) {
     lines.Blank();
     AddFinding(*said.finding, &lines);
@@ -151,7 +149,8 @@ ordered_json Json(const FindingRow& finding) {
             {"source", finding.threshold.source}}},
           {"summary", finding.summary},
           {"recommendation", finding.recommendation},
-          {"evidence", std::move(evidence)}};
+          {"evidence", std::move(evidence)},
+          {"caveats", finding.caveats}};
 }
 
 std::string Json(const AnalyzeArguments& arguments, const AnalysisReport& report) {
@@ -213,7 +212,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
     if (!analyzer.status.ok())
       Complain(absl::StrFormat("%s did not answer: %s", analyzer.name, analyzer.status.message()));
   }
-  Print(arguments.json ? Json(arguments, report) : Text(trace, report));
+  Print(arguments.json ? Json(arguments, report) : Text(report));
   const bool is_empty = std::all_of(
       report.analyzers.begin(), report.analyzers.end(),
       [](const AnalyzerReport& analyzer) { return analyzer.measures.empty() && analyzer.findings.empty(); });

@@ -13,12 +13,13 @@ namespace pitot::cli {
 // The numbers are promised in `pitot --help` and docs/cli.md.
 enum ExitCode {
   kDone = 0,
-  kNothingFound = 1,  // the answer is empty; of doctor: something needs attention
+  kNothingFound = 1,  // the answer is empty; of doctor: something needs attention; of diff: a regression
   kUsage = 2,
-  kUnreadable = 3,  // the file is missing or cannot be read
-  kDamaged = 4,     // the file is damaged: what was whole was read and answered
-  kNotADump = 5,    // no dump nor trace, nothing whole in it, or of an unknown version
-  kNotWritten = 6,  // the output could not be written
+  kUnreadable = 3,    // the file is missing or cannot be read
+  kDamaged = 4,       // the file is damaged: what was whole was read and answered
+  kNotADump = 5,      // no dump nor trace, nothing whole in it, or of an unknown version
+  kNotWritten = 6,    // the output could not be written
+  kInconclusive = 7,  // diff: whether it is a regression cannot be told
 };
 
 // Of the argument that DumpPath reads.
@@ -32,6 +33,7 @@ void AddRequests(CLI::App& app, int& exit_code);
 void AddAnalyze(CLI::App& app, int& exit_code);
 void AddTop(CLI::App& app, int& exit_code);
 void AddWhy(CLI::App& app, int& exit_code);
+void AddDiff(CLI::App& app, int& exit_code);
 void AddConvert(CLI::App& app, int& exit_code);
 void AddRecover(CLI::App& app, int& exit_code);
 void AddReport(CLI::App& app, int& exit_code);

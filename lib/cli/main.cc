@@ -13,12 +13,13 @@ namespace {
 
 constexpr const char* kFooter = R"(Exit codes:
   0  done
-  1  the answer is empty; of doctor: something needs attention
+  1  the answer is empty; of doctor: something needs attention; of diff: a regression
   2  wrong usage
   3  the file is missing or cannot be read
   4  the file is damaged: what was whole was read and answered
   5  the file is no dump or trace, holds nothing whole, or is of an unknown version
-  6  the output could not be written)";
+  6  the output could not be written
+  7  diff: whether it is a regression cannot be told)";
 
 }  // namespace
 
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
     AddAnalyze(app, exit_code);
     AddTop(app, exit_code);
     AddWhy(app, exit_code);
+    AddDiff(app, exit_code);
     AddReport(app, exit_code);
     AddConvert(app, exit_code);
     AddRecover(app, exit_code);

@@ -54,6 +54,7 @@ struct FindingRow {
   int64_t cost_ns = 0;
   ThresholdRow threshold;
   std::vector<EvidenceRow> evidence;
+  std::vector<std::string> caveats;  // what is damaged of what it rests on (a39)
 };
 
 // What one analyzer answered.
@@ -77,9 +78,9 @@ struct AnalysisReport {
 PITOT_EXPORT std::vector<std::unique_ptr<Analyzer>> MakeCatalogue();
 
 // Runs each in turn. An analyzer that fails, throws or overruns its budget is named in its report; the others answer
-// all the same. Confidence is multiplied by the share of the window in which nothing was lost: 0.5 where the trace is
-// damaged. Threads: any; one at a time per analyzer. Errors: kInvalidArgument (`only` or `thresholds` name what there
-// is not), kResourceExhausted.
+// all the same. Where a part of the trace is damaged (a39), findings of analyzers that read it carry that as a caveat,
+// and their confidence is multiplied by the share that is whole, at least 0.5. Threads: any; one at a time per
+// analyzer. Errors: kInvalidArgument (`only` or `thresholds` name what there is not), kResourceExhausted.
 PITOT_EXPORT Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Analyzer>>& analyzers,
                             const AnalyzeOptions& options, AnalysisReport* report) noexcept;
 

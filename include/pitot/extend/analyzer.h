@@ -18,6 +18,9 @@ namespace model {
 struct Indexes;
 struct Trace;
 }  // namespace model
+namespace analyze {
+struct Walks;
+}  // namespace analyze
 
 // Whose way of counting, where tools that answer the same question count differently.
 enum class Compat : uint8_t { kPitot = 0, kHta = 1, kTraceLens = 2, kTbPlugin = 3 };
@@ -70,6 +73,9 @@ class Analysis {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
   virtual const model::Indexes& indexes() const noexcept = 0;
+  // Where the time of requests went (pitot/analyze/walks.h), found when it is first asked for, which the asker's budget
+  // pays; null: no memory.
+  virtual const analyze::Walks* walks() noexcept = 0;
   virtual Compat compat() const noexcept = 0;
   // One of the analyzer's own, as the host set it.
   virtual Threshold threshold(const char* name) const noexcept = 0;
@@ -82,11 +88,21 @@ class Analysis {
   ~Analysis() = default;
 };
 
+// What answers rest on: where a part of the trace is damaged, findings of those that read it carry a caveat, and are
+// less sure.
+inline constexpr uint32_t kReadsEvents = 1;     // scopes, instants, counters of threads
+inline constexpr uint32_t kReadsCalls = 2;      // of the GPU's API
+inline constexpr uint32_t kReadsGpu = 4;        // what GPUs did
+inline constexpr uint32_t kReadsLaunches = 8;   // which call caused what, and when: the GPU's clock against the host's
+inline constexpr uint32_t kReadsRequests = 16;  // requests, batches, tokens
+inline constexpr uint32_t kReadsAll = 31;
+
 struct AnalyzerInfo {
   const char* name;   // "a04"
   const char* title;  // "GPU idle gaps"
   const Threshold* thresholds;
   uint32_t threshold_count;
+  uint32_t reads = kReadsAll;
 };
 
 class PITOT_EXPORT Analyzer {

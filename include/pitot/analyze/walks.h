@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the time of a trace's requests went, of many at once: what analyzers that ask about requests share.
+#ifndef PITOT_ANALYZE_WALKS_H_
+#define PITOT_ANALYZE_WALKS_H_
+
+#include <stdint.h>
+
+#include <vector>
+
+#include "pitot/analyze/why.h"
+#include "pitot/export.h"
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// It began and ended in the trace, and is no part of another.
+inline bool IsWhole(const model::RequestRow& request) {
+  return request.begin_known && request.end_known && request.parent_id == 0 && request.duration_ns > 0;
+}
+
+struct Walks {
+  static constexpr uint32_t kMost = 1024;
+  uint64_t whole = 0;  // requests that could be walked
+  // Of these, by begin; where there are more than kMost, evenly spaced. Those that could not be walked are missing.
+  std::vector<RequestBlame> blames;
+};
+// The trace must pass FindInconsistency. Throws std::bad_alloc. Cost: of BlameIndex::Make, and a walk each.
+PITOT_EXPORT Walks FindWalks(const model::Trace& trace);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_ANALYZE_WALKS_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A36: are there steps far out of line, and do they come regularly? Of steps of PyTorch's profiler, and of batches of
+// an executor with as many members: larger ones take longer, which is no outlier. What comes every so many steps is
+// somebody's housekeeping.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/evidence.h"
+#include "analyze/statistics.h"
+#include "analyze/subjects.h"
+#include "pitot/model/classes.h"
+#include "pitot/request.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"z", 3.5, "1", "XProf"},  // modified: 0.6745 (x - median) / MAD
+    {"warm_up", 10, "1", "SageMaker"},
+    {"least_steps", 20, "1", "pitot"},
+};
+
+constexpr double kSigma = 0.6745, kLeastMad = 0.1;  // XProf's floor, of the median
+
+// How many steps are between outliers, where that is always the same within one; else 0.
+size_t PeriodOf(const std::vector<size_t>& outliers) {
+  if (outliers.size() < 3) return 0;
+  std::vector<double> gaps;
+  for (size_t i = 1; i < outliers.size(); ++i) gaps.push_back(static_cast<double>(outliers[i] - outliers[i - 1]));
+  const double median = Median(gaps);
+  const bool is_regular =
+      median >= 2 && std::all_of(gaps.begin(), gaps.end(), [&](double gap) { return std::fabs(gap - median) <= 1; });
+  return is_regular ? static_cast<size_t>(std::llround(median)) : 0;
+}
+
+class OutlierSteps final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return InfoOf("a36", "steps out of line", kThresholds, kReadsEvents | kReadsRequests);
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    std::map<std::string, std::vector<Interval>> groups;
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (trace.events.duration_ns[event] > 0 && model::IsProfilerStep(trace.EventName(event)))
+        groups["steps"].push_back({trace.events.begin_ns[event], trace.EventEnd(event)});
+    }
+    for (const model::BatchRow& batch : trace.batches) {
+      // Iterations of changing requests are a29's.
+      if (batch.duration_ns <= 0 || batch.close == static_cast<uint8_t>(BatchClose::kStep)) continue;
+      const std::string group =
+          std::string(trace.strings[batch.executor]) + ", batches of " + std::to_string(batch.member_count);
+      groups[group].push_back({batch.begin_ns, batch.begin_ns + batch.duration_ns});
+    }
+    const auto warm_up = static_cast<size_t>(std::max(0.0, analysis.threshold("warm_up").value));
+    for (auto& [name, steps] : groups) {
+      std::stable_sort(steps.begin(), steps.end(),
+                       [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; });
+      steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(warm_up, steps.size())));
+      if (static_cast<double>(steps.size()) >= analysis.threshold("least_steps").value && !steps.empty())
+        Judge(analysis, name, steps);
+    }
+    return Status();
+  }
+
+ private:
+  static void Judge(Analysis& analysis, const std::string& name, const std::vector<Interval>& steps) {
+    std::vector<double> lengths, off;
+    for (const Interval& step : steps) lengths.push_back(static_cast<double>(step.end_ns - step.begin_ns));
+    const double median = Median(lengths);
+    for (const double length : lengths) off.push_back(std::fabs(length - median));
+    const double mad = std::max(Median(off), kLeastMad * median);
+    if (mad <= 0) return;
+    const Threshold least = analysis.threshold("z");
+    std::vector<size_t> outliers;
+    double farthest = 0, excess_ns = 0;
+    Longest longest(EvidenceTable::kWindow, "out of line");
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const double z = kSigma * (lengths[i] - median) / mad;
+      if (z < least.value) continue;
+      outliers.push_back(i);
+      farthest = std::max(farthest, z);
+      excess_ns += lengths[i] - median;
+      longest.Show(0, steps[i]);
+    }
+    AddNumber(analysis, "steps", name, static_cast<double>(steps.size()));
+    AddNumber(analysis, "median", name, median, "ns");
+    AddNumber(analysis, "outliers", name, static_cast<double>(outliers.size()));
+    if (outliers.empty()) return;
+    const size_t period = PeriodOf(outliers);
+    if (period != 0) AddNumber(analysis, "period", name, static_cast<double>(period));
+    std::string summary = base::Plural(outliers.size(), "step") + " of " + base::Count(steps.size()) +
+                          " took much longer than the median of " + base::Duration(std::llround(median)) + ", " +
+                          base::Duration(std::llround(excess_ns)) + " more in all";
+    if (period != 0) summary += ", one every " + base::Plural(period, "step");
+    Finding finding = Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least);
+    finding.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow;
+    finding.confidence = period != 0 ? 0.95 : 0.8;
+    finding.cost_ns = std::llround(excess_ns);
+    finding.summary = summary.c_str();
+    finding.recommendation =
+        period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
+                    : "look at what ran meanwhile: `pitot why --request` of a request in it, or the timeline";
+    longest.AddTo(&finding);
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeOutlierSteps() { return std::make_unique<OutlierSteps>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

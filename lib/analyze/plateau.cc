@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A28: what holds the server's throughput? Operational laws (Denning and Buzen, 1978): of each station, a group of
+// threads of one name or a GPU, how long it works for a request and how much of the time. No server is faster than its
+// busiest station allows, and a full GPU is a better reason than a full thread before an idle one.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/host_work.h"
+#include "analyze/serving.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"least_requests", 50, "1", "pitot"},
+    {"saturated", 0.8, "1", "pitot"},  // of a station's time
+    {"gpu_busy", 0.8, "1", "pitot"},   // a GPU that works for as much is no idle one
+};
+
+struct Station {
+  std::string name;
+  bool is_gpu = false, runs_batches = false;
+  uint32_t servers = 0;
+  int64_t busy_ns = 0;
+  uint32_t thread = kNone;  // one of them
+  double Utilisation(int64_t time_ns) const { return Share(busy_ns, time_ns) / servers; }
+};
+
+// "worker" of "worker 3" and "worker-4".
+std::string GroupOf(std::string_view thread) {
+  size_t end = thread.size();
+  while (end > 0 && thread[end - 1] >= '0' && thread[end - 1] <= '9') --end;
+  if (end == thread.size() || end == 0) return std::string(thread);
+  while (end > 1 && (thread[end - 1] == ' ' || thread[end - 1] == '-' || thread[end - 1] == '_' ||
+                     thread[end - 1] == '#' || thread[end - 1] == '/'))
+    --end;
+  return std::string(thread.substr(0, end));
+}
+
+Intervals Within(const Intervals& set, Interval time) { return Intersection(set, {time}); }
+
+class Plateau final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a28", "what holds the throughput", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const std::vector<uint32_t> requests = WholeRequests(trace);
+    if (static_cast<double>(requests.size()) < std::max(2.0, analysis.threshold("least_requests").value))
+      return Status();
+    Interval time = {INT64_MAX, INT64_MIN};
+    int64_t latencies_ns = 0, batch_members = 0;
+    for (const uint32_t row : requests) {
+      const model::RequestRow& request = trace.requests[row];
+      time = {std::min(time.begin_ns, request.begin_ns), std::max(time.end_ns, trace.RequestEnd(request))};
+      Accumulate(&latencies_ns, request.duration_ns);
+    }
+    const int64_t time_ns = time.end_ns - time.begin_ns;
+    if (time_ns <= 0) return Status();
+    for (const model::BatchRow& batch : trace.batches) batch_members += batch.member_count;
+    const double seconds = static_cast<double>(time_ns) * 1e-9, done = static_cast<double>(requests.size());
+    AddNumber(analysis, "throughput", kAll, done / seconds, "1/s");
+    AddNumber(analysis, "in flight", kAll, static_cast<double>(latencies_ns) / static_cast<double>(time_ns));
+    Add(analysis, "response", kAll, latencies_ns / static_cast<int64_t>(requests.size()));
+    if (!trace.batches.empty())
+      AddNumber(analysis, "members of a batch", kAll,
+                static_cast<double>(batch_members) / static_cast<double>(trace.batches.size()));
+
+    std::vector<Station> stations = HostStations(trace, time);
+    for (const uint32_t device : DevicesAtWork(trace))
+      stations.push_back(
+          {GpuName(trace, device), true, false, 1, TotalNs(Within(DeviceBusy(trace, device), time)), kNone});
+    if (analysis.IsOver()) return Status();
+    std::sort(stations.begin(), stations.end(),
+              [&](const Station& a, const Station& b) { return a.Utilisation(time_ns) > b.Utilisation(time_ns); });
+    for (const Station& station : stations) {
+      AddNumber(analysis, "utilisation", station.name, station.Utilisation(time_ns));
+      AddNumber(analysis, "ceiling", station.name, Ceiling(station, done), "1/s");
+      Add(analysis, "demand", station.name, station.busy_ns / static_cast<int64_t>(requests.size()));
+    }
+    if (!stations.empty()) Judge(analysis, stations, time, done);
+    return Status();
+  }
+
+ private:
+  // Requests a second, were it never idle.
+  static double Ceiling(const Station& station, double done) {
+    return station.busy_ns == 0 ? INFINITY : done * station.servers / (static_cast<double>(station.busy_ns) * 1e-9);
+  }
+
+  // A thread works in scopes of requests and batches, but where its innermost one is a wait, and but for calls that
+  // wait for GPUs.
+  static std::vector<Station> HostStations(const Trace& trace, Interval time) {
+    std::map<std::string, Station> groups;
+    std::vector<bool> runs_batches(trace.threads.size());
+    for (const model::BatchRow& batch : trace.batches) {
+      if (batch.thread != kNone) runs_batches[batch.thread] = true;
+    }
+    const std::vector<uint32_t> first_calls = FirstCalls(trace);
+    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+      std::vector<Interval> working, waiting;
+      for (const model::Segment& segment : model::FlattenThread(trace, thread, time.begin_ns, time.end_ns)) {
+        const uint32_t event = segment.event;
+        const bool is_for_any = trace.events.request[event] != kNone || trace.events.batch[event] != kNone;
+        if (is_for_any && trace.sites[trace.events.site[event]].kind != SiteKind::kWait)
+          working.push_back({segment.begin_ns, segment.end_ns});
+      }
+      if (working.empty()) continue;
+      for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
+        if (model::IsGpuWait(trace, call)) waiting.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+      }
+      Station& group = groups[GroupOf(trace.strings[trace.threads[thread].name])];
+      ++group.servers;
+      group.runs_batches |= runs_batches[thread];
+      group.thread = thread;
+      group.busy_ns += TotalNs(Difference(Union(std::move(working)), Union(std::move(waiting))));
+    }
+    std::vector<Station> stations;
+    for (auto& [name, group] : groups) {
+      group.name = name.empty() ? "(unnamed threads)" : "threads " + name;
+      stations.push_back(std::move(group));
+    }
+    return stations;
+  }
+
+  // `stations`: the busiest first.
+  static void Judge(Analysis& analysis, const std::vector<Station>& stations, Interval time, double done) {
+    const int64_t time_ns = time.end_ns - time.begin_ns;
+    const Threshold saturated = analysis.threshold("saturated"), gpu_busy = analysis.threshold("gpu_busy");
+    double most_gpu = 0;
+    bool has_gpu = false;
+    for (const Station& station : stations) {
+      if (!station.is_gpu) continue;
+      has_gpu = true;
+      most_gpu = std::max(most_gpu, station.Utilisation(time_ns));
+    }
+    const Station& busiest = stations[0];
+    const double utilisation = busiest.Utilisation(time_ns);
+    if (utilisation < saturated.value) return;
+    // Where no GPU was recorded, threads that run batches are the model itself.
+    const bool is_serial = !busiest.is_gpu && most_gpu < gpu_busy.value && (has_gpu || !busiest.runs_batches);
+    std::string summary = busiest.name + (busiest.is_gpu ? "" : " (" + base::Plural(busiest.servers, "thread") + ")") +
+                          " worked for " + Percent(utilisation) + " of the time: it allows " +
+                          base::Format("%.4g", Ceiling(busiest, done)) + " requests/s at most, of which " +
+                          base::Format("%.4g", done / (static_cast<double>(time_ns) * 1e-9)) + " were served";
+    if (has_gpu && !busiest.is_gpu) summary += "; GPUs worked for " + Percent(most_gpu);
+    if (stations.size() > 1)
+      summary += "; beyond it " + stations[1].name + " allows " + base::Format("%.4g", Ceiling(stations[1], done));
+    Finding finding = Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(),
+                             "time at work / time", utilisation, saturated);
+    finding.severity = !is_serial ? Severity::kLow : busiest.servers == 1 ? Severity::kHigh : Severity::kMedium;
+    finding.confidence = stations.size() > 1 ? 0.9 : 0.6;  // what else there is was not recorded
+    finding.cost_ns =
+        is_serial && stations.size() > 1
+            ? std::llround((1 - stations[1].Utilisation(time_ns) / utilisation) * static_cast<double>(time_ns))
+            : 0;
+    finding.summary = summary.c_str();
+    finding.recommendation =
+        is_serial ? "more threads for it, or less of its work for a request: it serialises what comes after it, and "
+                    "larger batches or faster GPUs bring nothing"
+                  : "the server is full where it should be: more of it, less work for a request, or admission control";
+    const Evidence evidence = {EvidenceTable::kWindow, 0, 0, time.begin_ns, time.end_ns, "from first to last request"};
+    finding.evidence = &evidence;
+    finding.evidence_count = 1;
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakePlateau() { return std::make_unique<Plateau>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What analyzers of servers share: whole requests, and how they say that something was not recorded.
+#ifndef PITOT_LIB_ANALYZE_SERVING_H_
+#define PITOT_LIB_ANALYZE_SERVING_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/subjects.h"
+#include "pitot/analyze/walks.h"
+#include "pitot/extend/analyzer.h"
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Rows of requests, by begin.
+inline std::vector<uint32_t> WholeRequests(const model::Trace& trace) {
+  std::vector<uint32_t> rows;
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    if (IsWhole(trace.requests[row])) rows.push_back(row);
+  }
+  return rows;
+}
+
+inline std::string RouteName(const model::Trace& trace, model::StringId route) {
+  return route == 0 ? "(no route)" : std::string(trace.strings[route]);
+}
+
+// Walked requests by route, where there are enough of one.
+inline std::map<std::string, std::vector<const RequestBlame*>> WalksByRoute(const model::Trace& trace,
+                                                                            const Walks& walks, double least) {
+  std::map<std::string, std::vector<const RequestBlame*>> routes;
+  for (const RequestBlame& blame : walks.blames)
+    routes[RouteName(trace, trace.requests[blame.request].route)].push_back(&blame);
+  for (auto route = routes.begin(); route != routes.end();)
+    route = static_cast<double>(route->second.size()) < least ? routes.erase(route) : std::next(route);
+  return routes;
+}
+
+// The evidence of a request.
+inline Evidence RequestEvidence(const model::Trace& trace, uint32_t request, const char* note) {
+  const model::RequestRow& row = trace.requests[request];
+  return {EvidenceTable::kWindow, 0, 0, row.begin_ns, trace.RequestEnd(row), note};
+}
+
+// What the question needs is not in the trace: said, not guessed.
+inline void AddNotKnown(Analysis& analysis, const char* code, const char* summary, const char* recommendation) {
+  Finding finding = Judged(code, kAll, "recorded", 0, Threshold{"recorded", 1, "1", "pitot"});
+  finding.is_undetermined = true;
+  finding.summary = summary;
+  finding.recommendation = recommendation;
+  analysis.Add(finding);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_SERVING_H_

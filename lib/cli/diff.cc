@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/diff.h"
+
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "base/columns.h"
+#include "cli/command.h"
+#include "cli/files.h"
+
+namespace pitot::cli {
+namespace {
+
+using analyze::Diff;
+using analyze::DiffGate;
+using analyze::DiffOutcome;
+using analyze::DiffRow;
+using analyze::DiffTable;
+using base::Lines;
+using base::PadLeft;
+using base::PadRight;
+using nlohmann::ordered_json;
+
+struct DiffArguments {
+  std::string before, after;
+  analyze::DiffOptions options;
+  double least_us = 50;
+  size_t limit = 10;
+  bool json = false;
+};
+
+constexpr size_t kNameColumns = 37;  // what the numbers leave
+
+std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
+std::string Growth(double ratio) { return std::isfinite(ratio) ? base::Format("%+.1f %%", 100 * (ratio - 1)) : "new"; }
+
+std::string Value(double value, const std::string& unit) {
+  if (unit == "ns") return base::Duration(std::llround(value));
+  return unit == "bytes" ? base::Bytes(static_cast<uint64_t>(std::llround(value))) : base::Format("%.6g", value);
+}
+
+std::string PText(double p) { return p < 0.001 ? "<.001" : base::Format("%.3f", p).substr(p < 1 ? 1 : 0); }
+
+std::string Requests(const Diff& diff, uint64_t count) { return base::Plural(count, DiffPerName(diff.per)); }
+
+void AddGates(const Diff& diff, Lines* lines) {
+  lines->Add(0, PadRight("a " + std::string(DiffPerName(diff.per)), 16) + PadLeft("before", 12) + PadLeft("after", 12) +
+                    PadLeft("change", 10) + "   " + PadRight("95 % within", 22) + PadLeft("limit", 8));
+  for (const DiffGate& gate : diff.gates) {
+    const std::string bounds = gate.is_known ? Growth(gate.low) + " to " + Growth(gate.high) : "not known";
+    lines->Add(0, PadRight(gate.name, 16) + PadLeft(Value(gate.before, gate.unit), 12) +
+                      PadLeft(Value(gate.after, gate.unit), 12) +
+                      PadLeft(gate.is_known ? Growth(gate.ratio) : "-", 10) + "   " +
+                      PadRight(gate.low == gate.high && gate.is_known ? "counted" : bounds, 22) +
+                      PadLeft(Growth(gate.limit), 8) + "  " + DiffOutcomeName(gate.outcome));
+    if (!gate.why.empty()) lines->AddWrapped(3, "", gate.why + (gate.decides ? "" : " (does not decide)"));
+  }
+}
+
+void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lines) {
+  lines->Blank();
+  lines->Add(0, table.name + ": " + base::Duration(table.before_ns) + " -> " + base::Duration(table.after_ns) + ", " +
+                    Signed(table.after_ns - table.before_ns));
+  lines->Add(3, PadLeft("change", 9) + PadLeft("by count", 10) + PadLeft("by length", 11) + PadLeft("how many", 20) +
+                    PadLeft("p", 7) + "   what");
+  size_t shown = 0;
+  int64_t rest_ns = 0;
+  for (const DiffRow& row : table.rows) {
+    const int64_t change_ns = row.after_ns - row.before_ns;
+    if (shown >= arguments.limit && arguments.limit != 0) {
+      rest_ns += change_ns;
+      continue;
+    }
+    ++shown;
+    const std::string counts = base::Format("%.4g -> %.4g", row.before_count, row.after_count);
+    lines->Add(3, PadLeft(Signed(change_ns), 9) + PadLeft(Signed(row.count_effect_ns), 10) +
+                      PadLeft(Signed(row.duration_effect_ns), 11) + PadLeft(counts, 20) +
+                      PadLeft(table.is_judged ? PText(row.p) : "-", 7) + (row.is_significant ? " * " : "   ") +
+                      base::CutMiddle(row.name, kNameColumns));
+    if (!row.was.empty())
+      lines->Add(base::kColumns - kNameColumns, "was " + base::CutMiddle(row.was, kNameColumns - 4));
+  }
+  if (shown < table.rows.size())
+    lines->Add(3, PadLeft(Signed(rest_ns), 9) + "  " + base::Plural(table.rows.size() - shown, "other"));
+}
+
+std::string Text(const DiffArguments& arguments, const Diff& diff) {
+  Lines lines;
+  std::string which;
+  for (const DiffGate& gate : diff.gates) {
+    if (gate.outcome == diff.outcome && gate.outcome != DiffOutcome::kPass &&
+        (gate.decides || gate.outcome == DiffOutcome::kRegression))
+      which += (which.empty() ? ": " : ", ") + gate.name;
+  }
+  lines.AddWrapped(0, DiffOutcomeName(diff.outcome) + which, "");
+  lines.Add(0, Requests(diff, diff.before_requests) + " before, " + Requests(diff, diff.after_requests) + " after");
+  for (const std::string& note : diff.notes) lines.AddWrapped(0, "note: ", note);
+  lines.Blank();
+  AddGates(diff, &lines);
+  if (diff.per == analyze::DiffPer::kRequest) {
+    lines.Blank();
+    lines.Add(0, "mean latency " + base::Duration(diff.before_latency_ns) + " -> " +
+                     base::Duration(diff.after_latency_ns) + ": " +
+                     Signed(diff.after_latency_ns - diff.before_latency_ns) + " = " + Signed(diff.within_ns) +
+                     " within routes and sizes, " + Signed(diff.between_ns) + " by other ones");
+  }
+  for (const DiffTable& table : diff.tables) AddTable(arguments, table, &lines);
+  return lines.text();
+}
+
+// JSON has no infinity.
+ordered_json Number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+
+std::string Json(const Diff& diff) {
+  ordered_json gates = ordered_json::array(), tables = ordered_json::array();
+  for (const DiffGate& gate : diff.gates) {
+    gates.push_back({{"name", gate.name},
+                     {"unit", gate.unit},
+                     {"before", gate.before},
+                     {"after", gate.after},
+                     {"known", gate.is_known},
+                     {"ratio", Number(gate.ratio)},
+                     {"low", Number(gate.low)},
+                     {"high", Number(gate.high)},
+                     {"limit", gate.limit},
+                     {"decides", gate.decides},
+                     {"outcome", DiffOutcomeName(gate.outcome)},
+                     {"why", gate.why}});
+  }
+  for (const DiffTable& table : diff.tables) {
+    ordered_json rows = ordered_json::array();
+    for (const DiffRow& row : table.rows) {
+      rows.push_back({{"name", row.name},
+                      {"was", row.was},
+                      {"before_count", row.before_count},
+                      {"after_count", row.after_count},
+                      {"before_ns", row.before_ns},
+                      {"after_ns", row.after_ns},
+                      {"count_effect_ns", row.count_effect_ns},
+                      {"duration_effect_ns", row.duration_effect_ns},
+                      {"p", row.p},
+                      {"significant", row.is_significant},
+                      {"by_count", row.is_count},
+                      {"by_duration", row.is_duration}});
+    }
+    tables.push_back({{"name", table.name},
+                      {"before_ns", table.before_ns},
+                      {"after_ns", table.after_ns},
+                      {"judged", table.is_judged},
+                      {"rows", std::move(rows)}});
+  }
+  const ordered_json document = {{"outcome", DiffOutcomeName(diff.outcome)},
+                                 {"per", DiffPerName(diff.per)},
+                                 {"before_requests", diff.before_requests},
+                                 {"after_requests", diff.after_requests},
+                                 {"before_latency_ns", diff.before_latency_ns},
+                                 {"after_latency_ns", diff.after_latency_ns},
+                                 {"within_ns", diff.within_ns},
+                                 {"between_ns", diff.between_ns},
+                                 {"mix_shift", diff.mix_shift},
+                                 {"sizes_p", diff.sizes_p},
+                                 {"compared_before", diff.compared_before},
+                                 {"compared_after", diff.compared_after},
+                                 {"gates", std::move(gates)},
+                                 {"tables", std::move(tables)},
+                                 {"notes", diff.notes}};
+  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+int DiffFiles(DiffArguments& arguments) {
+  model::Trace before, after;
+  LoadReport report;
+  const int loaded_before = Load(arguments.before, &before, &report);
+  if (loaded_before != kDone && loaded_before != kDamaged) return loaded_before;
+  const int loaded_after = Load(arguments.after, &after, &report);
+  if (loaded_after != kDone && loaded_after != kDamaged) return loaded_after;
+  arguments.options.least_ns = std::llround(arguments.least_us * 1e3);
+  Diff diff;
+  if (const Status status = FindDiff(before, after, arguments.options, &diff); !status.ok()) {
+    Complain(status.message());
+    return status.code() == StatusCode::kInvalidArgument ? kUsage : kUnreadable;
+  }
+  Print(arguments.json ? Json(diff) : Text(arguments, diff));
+  if (loaded_before == kDamaged || loaded_after == kDamaged) return kDamaged;
+  return diff.outcome == DiffOutcome::kRegression ? kNothingFound
+         : diff.outcome == DiffOutcome::kPass     ? kDone
+                                                  : kInconclusive;
+}
+
+}  // namespace
+
+void AddDiff(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<DiffArguments>();
+  CLI::App* command =
+      app.add_subcommand("diff", "Says what changed between two traces, and whether it is a regression");
+  command->add_option("before", arguments->before, kDumpHelp)->required();
+  command->add_option("after", arguments->after, "The same, of what is judged")->required();
+  command
+      ->add_option("--regression", arguments->options.regression,
+                   "Times that are worse by more than this share are a regression")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--count-growth", arguments->options.count_growth,
+                   "The same of launches, bytes copied, waits for GPUs and allocations")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--q", arguments->options.q, "The share of false ones among significant rows")
+      ->check(CLI::Range(1e-9, 0.999))
+      ->capture_default_str();
+  command
+      ->add_option("--least-share", arguments->options.least_share, "Effects of less of what was are not significant")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--least-us", arguments->least_us, "Nor are those of fewer us of a request")
+      ->check(CLI::Range(0.0, 9e12))
+      ->capture_default_str();
+  command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")->capture_default_str();
+  command->add_flag("--json", arguments->json, "For programs, with all rows: docs/diff.md");
+  command->footer(
+      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. docs/diff.md says "
+      "how\n"
+      "it is decided.");
+  command->callback([arguments, &exit_code] {
+    arguments->before = DumpPath(arguments->before);
+    arguments->after = DumpPath(arguments->after);
+    exit_code = DiffFiles(*arguments);
+  });
+}
+
+}  // namespace pitot::cli

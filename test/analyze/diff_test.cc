@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What changed between two traces: each regression as what it is, and what looks like one and is not.
+#include "pitot/analyze/diff.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "analyze/diff_tables.h"
+#include "analyze/two_versions.h"
+
+namespace pitot::test {
+
+using namespace analyze;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+Diff Compare(const Trace& before, const Trace& after, const DiffOptions& options = {}) {
+  REQUIRE(FindInconsistency(before) == "");
+  REQUIRE(FindInconsistency(after) == "");
+  Diff diff;
+  REQUIRE(FindDiff(before, after, options, &diff).ok());
+  return diff;
+}
+Diff Compare(const Version& before, const Version& after) { return Compare(Make(before), Make(after)); }
+
+const DiffTable& Table(const Diff& diff, const std::string& name) {
+  for (const DiffTable& table : diff.tables) {
+    if (table.name == name) return table;
+  }
+  FAIL("no table " << name);
+  return diff.tables[0];
+}
+const DiffRow& Row(const Diff& diff, const std::string& table, const std::string& name) {
+  for (const DiffRow& row : Table(diff, table).rows) {
+    if (row.name == name) return row;
+  }
+  FAIL("no row " << name);
+  return diff.tables[0].rows[0];
+}
+const DiffGate& Gate(const Diff& diff, const std::string& name) {
+  for (const DiffGate& gate : diff.gates) {
+    if (gate.name == name) return gate;
+  }
+  FAIL("no gate " << name);
+  return diff.gates[0];
+}
+
+Version Slower() {
+  Version version;
+  version.gemm_us = 1300;
+  return version;
+}
+
+}  // namespace
+
+TEST_CASE("the same version twice is no regression", "[diff]") {
+  Version more;
+  more.requests = 90;
+
+  const Diff diff = Compare(Version(), more);
+
+  CHECK(diff.outcome == DiffOutcome::kPass);
+  CHECK(diff.per == DiffPer::kRequest);
+  CHECK(diff.before_requests == 120);
+  for (const DiffTable& table : diff.tables) {
+    for (const DiffRow& row : table.rows) CHECK_FALSE(row.is_significant);
+  }
+}
+
+TEST_CASE("a slower kernel is a regression by its duration and not by its count (F35)", "[diff]") {
+  const Diff diff = Compare(Version(), Slower());
+
+  CHECK(diff.outcome == DiffOutcome::kRegression);
+  CHECK(Gate(diff, "latency").outcome == DiffOutcome::kRegression);
+  CHECK(Gate(diff, "gpu time").outcome == DiffOutcome::kRegression);
+  CHECK(Gate(diff, "launches").outcome == DiffOutcome::kPass);
+  const DiffRow& gemm = Row(diff, "gpu", "gemm");
+  CHECK(gemm.is_significant);
+  CHECK(gemm.is_duration);
+  CHECK_FALSE(gemm.is_count);
+  CHECK(gemm.count_effect_ns == 0);
+  CHECK(gemm.duration_effect_ns == gemm.after_ns - gemm.before_ns);
+  CHECK(gemm.duration_effect_ns > 1'190'000);
+  CHECK_FALSE(Row(diff, "gpu", "memcpy DtoH, device to pinned").is_significant);
+}
+
+TEST_CASE("more launches and copies are a regression by count and not by duration (F36)", "[diff]") {
+  Version after;
+  after.gemms = 5;
+  after.copies = 3;
+  after.allocations = 1;
+
+  const Diff diff = Compare(Version(), after);
+
+  CHECK(diff.outcome == DiffOutcome::kRegression);
+  CHECK(Gate(diff, "launches").before == 4);
+  CHECK(Gate(diff, "launches").after == 5);
+  for (const char* const name : {"launches", "bytes copied", "allocations"})
+    CHECK(Gate(diff, name).outcome == DiffOutcome::kRegression);
+  CHECK(Gate(diff, "waits for GPUs").outcome == DiffOutcome::kPass);
+  for (const char* const name : {"gemm", "memcpy DtoH, device to pinned"}) {
+    const DiffRow& row = Row(diff, "gpu", name);
+    CHECK(row.is_count);
+    CHECK_FALSE(row.is_duration);
+    CHECK(row.duration_effect_ns == 0);
+  }
+}
+
+TEST_CASE("rows add up to their table's change, and effects to their rows', whatever the traces", "[diff]") {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    const Diff diff = Compare(RandomTrace(2 * seed, 300), RandomTrace(2 * seed + 1, 400));
+    CHECK(diff.within_ns + diff.between_ns == diff.after_latency_ns - diff.before_latency_ns);
+    for (const DiffTable& table : diff.tables) {
+      int64_t change_ns = 0;
+      for (const DiffRow& row : table.rows) {
+        REQUIRE(row.count_effect_ns + row.duration_effect_ns == row.after_ns - row.before_ns);
+        change_ns += row.count_effect_ns + row.duration_effect_ns;
+      }
+      REQUIRE(change_ns == table.after_ns - table.before_ns);
+    }
+  }
+}
+
+TEST_CASE("parts of the latency add up to its change, by size, stage and blame", "[diff]") {
+  const Diff diff = Compare(Version(), Slower());
+
+  for (const char* const name : {"latency by route and size", "latency by stage", "latency by blame"}) {
+    CHECK(Table(diff, name).before_ns == diff.before_latency_ns);
+    CHECK(Table(diff, name).after_ns == diff.after_latency_ns);
+  }
+  CHECK(Row(diff, "latency by stage", "forward").is_duration);
+  CHECK_FALSE(Row(diff, "latency by stage", "decode").is_significant);
+}
+
+TEST_CASE("more large requests are no regression: only the like are compared", "[diff]") {
+  Version before, after;
+  before.large_percent = 10;
+  after.large_percent = 60;
+
+  const Diff diff = Compare(before, after);
+
+  CHECK(diff.outcome == DiffOutcome::kPass);
+  CHECK(diff.mix_shift > 0.4);
+  CHECK(diff.sizes_p < 0.01);
+  CHECK(diff.compared_before < 120);
+  CHECK(diff.between_ns > 9 * std::abs(diff.within_ns));
+  REQUIRE_FALSE(diff.notes.empty());
+  CHECK(diff.notes[0].find("another route or size") != std::string::npos);
+}
+
+TEST_CASE("a slower kernel is found among requests of other sizes, too", "[diff]") {
+  Version before, after = Slower();
+  before.large_percent = 10;
+  after.large_percent = 60;
+
+  const Diff diff = Compare(before, after);
+
+  CHECK(diff.outcome == DiffOutcome::kRegression);
+  CHECK(diff.within_ns > 1'000'000);
+}
+
+TEST_CASE("a kernel under another name of the build is the same kernel", "[diff]") {
+  Version before, after;
+  before.gemm = "triton_mm_fused_0d1d2d";
+  after.gemm = "triton_mm_fused_0d1d2d3d";
+
+  const Diff renamed = Compare(before, after);
+  const DiffRow& row = Row(renamed, "gpu", "triton_mm_fused_0d1d2d3d");
+  CHECK(row.was == "triton_mm_fused_0d1d2d");
+  CHECK(row.after_ns == row.before_ns);
+  CHECK_FALSE(row.is_significant);
+
+  after.gemm = "cutlass_gemm";
+  const Diff replaced = Compare(before, after);
+  CHECK(Row(replaced, "gpu", "cutlass_gemm").before_ns == 0);
+  CHECK(Row(replaced, "gpu", "cutlass_gemm").is_count);
+  CHECK(Row(replaced, "gpu", "triton_mm_fused_0d1d2d").after_ns == 0);
+  CHECK(replaced.outcome == DiffOutcome::kPass);
+}
+
+TEST_CASE("normal names are without what changes from build to build", "[diff]") {
+  CHECK(NormalName("triton_poi_fused_add_0d1d2de") == "triton_poi_fused_add");
+  CHECK(NormalName("void gemm<float, 128>(float*, int)") == "gemm");
+  CHECK(NormalName("flash_fwd_3f9a21bc") == "flash_fwd");
+  CHECK(NormalName("fused_add_relu") == "fused_add_relu");
+  CHECK(NormalName("_7") == "_7");
+}
+
+TEST_CASE("a batch's work is its members', so that a request of a larger batch has less", "[diff]") {
+  Version after;
+  after.members = 4;
+
+  const Diff diff = Compare(Version(), after);
+
+  CHECK(Gate(diff, "launches").after == 1);
+  CHECK(Row(diff, "gpu", "gemm").after_count == 1);
+  CHECK(Row(diff, "gpu", "gemm").after_ns < 1'010'000);
+}
+
+TEST_CASE("too few requests, or too noisy ones, are inconclusive", "[diff]") {
+  Version few;
+  few.requests = 3;
+  const Diff diff = Compare(few, few);
+  CHECK(diff.outcome == DiffOutcome::kInconclusive);
+  CHECK(Gate(diff, "latency").why == "too few to compare");
+
+  Version noisy, noisy_after;
+  noisy.requests = noisy_after.requests = 20;
+  noisy.jitter_us = noisy_after.jitter_us = 5000;
+  noisy_after.requests = 12;
+  CHECK(Compare(noisy, noisy_after).outcome == DiffOutcome::kInconclusive);
+}
+
+TEST_CASE("what was lost makes counts inconclusive, not smaller", "[diff]") {
+  Version fewer;
+  fewer.gemms = 3;
+  Trace after = Make(fewer);
+  after.gpu_losses.push_back({0, 0, 0, after.window_end_ns, 10, 0});
+
+  const Diff diff = Compare(Make(Version()), after);
+
+  CHECK(diff.outcome == DiffOutcome::kInconclusive);
+  CHECK(Gate(diff, "launches").why == "records were lost");
+  CHECK(Gate(diff, "latency").outcome == DiffOutcome::kPass);
+}
+
+TEST_CASE("traces without requests are compared by their counts alone", "[diff]") {
+  Trace before = Make(Version()), after = Make(Version());
+  for (Trace* const trace : {&before, &after}) {
+    for (model::RequestRow& request : trace->requests) request.end_known = false;
+  }
+  after.calls.name[0] = after.strings.Add("cudaLaunchKernelEx");
+
+  const Diff diff = Compare(before, after);
+  CHECK(diff.per == DiffPer::kTrace);
+  CHECK(diff.outcome == DiffOutcome::kPass);
+  CHECK(Gate(diff, "launches").before == 480);
+
+  for (uint32_t call = 0; call < 100; ++call) after.calls.name[call] = after.strings.Add("cudaGraphLaunch");
+  CHECK(Compare(before, after).outcome == DiffOutcome::kRegression);
+}
+
+TEST_CASE("an option that is out of range is named", "[diff]") {
+  Diff diff;
+  DiffOptions options;
+  options.q = 0;
+  const Trace trace = Make(Version());
+  CHECK(std::string(FindDiff(trace, trace, options, &diff).message()) == "q: out of range");
+}
+
+}  // namespace pitot::test

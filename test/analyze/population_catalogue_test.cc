@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What many requests show (a34, a35, a36, a42, a43), and the whole catalogue. Each on a trace made for its question,
+// and on one that looks like it and is not.
+#include "analyze/serving_trace.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+#include <string>
+
+namespace pitot::test {
+
+namespace {
+
+// 100 requests of 2 ms a GPU's work, `every_us` from one to the next.
+Trace Paced(int64_t every_us) {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("worker"), scope = maker.Site(SiteKind::kScope, "forward");
+  const uint32_t wait = maker.Site(SiteKind::kWait, "wait");
+  maker.trace.devices.resize(1);
+  maker.trace.streams.resize(1);
+  maker.trace.streams[0].device = 0;
+  for (int64_t i = 0; i < 100; ++i) {
+    const int64_t at = i * every_us * kUs;
+    const uint32_t request = maker.Request(static_cast<uint64_t>(i) + 1, "/classify", at, 2'500 * kUs);
+    maker.trace.requests[request].end_known = true;
+    maker.Event(thread, scope, at, 2'500 * kUs, {request, kNone});
+    maker.Event(thread, wait, at + kMs, kMs, {request, kNone});
+    maker.Call(thread, "cudaLaunchKernel", at, 5 * kUs, {request, kNone});
+    maker.Gpu(0, GpuKind::kKernel, "k", at + 10 * kUs, 2 * kMs, maker.trace.calls.size() - 1);
+  }
+  maker.trace.window_end_ns = 100 * every_us * kUs;
+  return maker.Finish();
+}
+
+// A counter of the NVML collector's.
+void AddPower(Trace* trace, const std::vector<std::pair<int64_t, double>>& samples) {
+  model::CounterRow counter;
+  counter.name = trace->strings.Add("GPU 0 (NVIDIA H100): power");
+  counter.unit = trace->strings.Add("W");
+  for (const auto& [at_ns, watts] : samples) {
+    trace->samples.counter.push_back(static_cast<uint32_t>(trace->counters.size()));
+    trace->samples.at_ns.push_back(at_ns);
+    trace->samples.value.push_back(watts);
+  }
+  trace->counters.push_back(counter);
+}
+
+}  // namespace
+
+TEST_CASE("a34 says what requests cost, and what of it is for idle GPUs", "[a34]") {
+  AnalyzeOptions prices;
+  prices.thresholds = {{"a34.gpu_hour", 3.6}, {"a34.cpu_hour", 0.36}};
+  const AnalysisReport idle = Run(Paced(10'000), "a34", prices);
+
+  CHECK(Measured(idle, "GPU time of a request") == Approx(2'000));
+  CHECK(Measured(idle, "CPU time of a request") == Approx(1'500));
+  // A second of a GPU is 0.001, of a thread 0.0001.
+  CHECK(Measured(idle, "cost of 1,000 requests") == Approx(10 * (0.001 + 0.15 * 0.0001)));
+  CHECK(Measured(idle, "cost of 1,000 requests, GPUs never idle") == Approx(10 * (0.0002 + 0.15 * 0.0001)));
+  const std::optional<FindingRow> finding = Found(idle, "a34.idle_cost");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.8));
+  CHECK(finding->cost_ns == 800 * kMs);
+
+  CHECK(Run(Paced(2'600), "a34", prices).analyzers[0].findings.empty());
+  CHECK(Run(Paced(10'000), "a34").analyzers[0].findings.empty());  // nobody said what anything costs
+  Server server;
+  for (int i = 0; i < 30; ++i) server.Serve({});
+  CHECK(Codes(Run(server.Finish(), "a34", prices)) == std::vector<std::string>{"a34.not_known"});
+}
+
+TEST_CASE("a35 says when requests became slower for good", "[a35]") {
+  Server changed, spike;
+  for (int i = 0; i < 200; ++i) {
+    const int64_t noise = i * 37 % 100 * 5;
+    changed.Serve({2'000 + noise, 0, i < 120 ? 5'000 : 6'500, 500});
+    spike.Serve({2'000 + noise, 0, i >= 120 && i < 124 ? 60'000 : 5'000, 500});
+  }
+  const Trace trace = changed.Finish();
+  const std::optional<FindingRow> finding = Found(Run(trace, "a35"), "a35.latency");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(1.5 / 7.25).epsilon(0.05));
+  REQUIRE(finding->evidence.size() == 1);
+  CHECK(finding->evidence[0].begin_ns == trace.requests[120].begin_ns);
+  CHECK(Run(spike.Finish(), "a35").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a35 hardly ever takes chance for a change", "[a35]") {
+  std::mt19937_64 random(3);
+  std::lognormal_distribution<double> lognormal(0, 0.4);
+  int found = 0;
+  for (int i = 0; i < 100; ++i) {
+    Server server;
+    for (int k = 0; k < 400; ++k) server.Serve({std::llround(5'000 * lognormal(random)), 0, 2'000, 100});
+    found += !Run(server.Finish(), "a35").analyzers[0].findings.empty();
+  }
+  CHECK(found <= 1);
+}
+
+TEST_CASE("a35 says when GPU work or allocations of requests grew", "[a35]") {
+  Trace trace = Paced(10'000);
+  for (uint32_t i = 60; i < 100; ++i) {
+    trace.gpu.duration_ns[i] = 3 * kMs;
+    trace.calls.name[i] = trace.strings.Add("cudaMalloc");
+  }
+  CHECK(Codes(Run(trace, "a35")) == std::vector<std::string>{"a35.gpu_time", "a35.allocations"});
+}
+
+TEST_CASE("a36 finds batches far out of line and their period, not larger batches nor the first ones", "[a36]") {
+  const auto make = [](const auto& length_us, int members) {
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("executor"), request = maker.Request(1, "/classify", 0, kMs);
+    int64_t at_us = 0;
+    for (int i = 0; i < 100; ++i) {
+      const uint32_t batch =
+          maker.Batch(static_cast<uint64_t>(i) + 1, "resnet", thread, at_us * kUs, length_us(i) * kUs);
+      for (int m = 0; m < (i % 2 == 0 ? members : 1); ++m) maker.Member(batch, request, at_us * kUs);
+      at_us += length_us(i) + 100;
+    }
+    maker.trace.window_end_ns = at_us * kUs;
+    return maker.Finish();
+  };
+  const AnalysisReport periodic = Run(make([](int i) { return i % 20 == 19 ? 30'000 : 5'000 + i % 7 * 20; }, 1), "a36");
+  const std::optional<FindingRow> finding = Found(periodic, "a36.outliers");
+  REQUIRE(finding.has_value());
+  CHECK(Measured(periodic, "outliers") == 5);
+  CHECK(Measured(periodic, "period") == 20);
+  CHECK(Has(finding->summary, "one every 20 steps"));
+  CHECK(finding->cost_ns == Approx(5 * 25 * kMs).epsilon(0.01));
+  CHECK(finding->evidence.size() == 5);
+
+  const AnalysisReport irregular =
+      Run(make([](int i) { return i == 22 || i == 40 || i == 90 ? 30'000 : 5'000; }, 1), "a36");
+  CHECK(Measured(irregular, "outliers") == 3);
+  CHECK(irregular.Find("a36", "period") == nullptr);
+  const AnalysisReport once = Run(make([](int i) { return i == 50 ? 30'000 : 5'000; }, 1), "a36");
+  REQUIRE(Found(once, "a36.outliers").has_value());
+  CHECK(once.Find("a36", "period") == nullptr);
+  CHECK(Run(make([](int i) { return i % 2 == 0 ? 20'000 : 5'000; }, 4), "a36").analyzers[0].findings.empty());
+  CHECK(Run(make([](int i) { return i < 10 ? 60'000 : 5'000; }, 1), "a36").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a42 says from which load on requests only wait for each other", "[a42]") {
+  // A server of `width` requests at once, 10 ms each, that is given 1, 2, 4 and 16 at once, for a second each.
+  // 16 at once may take `batched_ms` all together.
+  const auto make = [](int width, int64_t batched_ms = 0) {
+    TraceMaker maker;
+    maker.Thread("worker");
+    struct One {
+      int64_t begin, end;
+    };
+    std::vector<One> ones;
+    int64_t at = 0;
+    for (const int load : {1, 2, 4, 16}) {
+      if (load == 16 && batched_ms != 0) {
+        for (int64_t end = at + kSecond; at < end; at += batched_ms * kMs)
+          ones.resize(ones.size() + 16, {at, at + batched_ms * kMs});
+        continue;
+      }
+      const int waves = (load + width - 1) / width;
+      for (int64_t end = at + kSecond; at < end; at += waves * 10 * kMs) {
+        for (int i = 0; i < load; ++i) ones.push_back({at, at + (i / width + 1) * 10 * kMs});
+      }
+    }
+    for (const One& one : ones) {
+      const uint32_t request =
+          maker.Request(maker.trace.requests.size() + 1, "/classify", one.begin, one.end - one.begin);
+      maker.trace.requests[request].end_known = true;
+    }
+    maker.trace.window_end_ns = at;
+    return maker.Finish();
+  };
+  const AnalysisReport report = Run(make(2), "a42");
+  const std::optional<FindingRow> finding = Found(report, "a42.beyond_knee");
+  REQUIRE(finding.has_value());
+  CHECK(Measured(report, "knee") == Approx(2).epsilon(0.1));
+  CHECK(finding->value == Approx(200.0 / 700).epsilon(0.1));
+  CHECK(Has(finding->recommendation, "about 2."));
+  CHECK_FALSE(Found(Run(make(16), "a42"), "a42.beyond_knee").has_value());
+  // Later, but more: 533 requests/s in 30 ms beside 400 in 10 ms.
+  CHECK_FALSE(Found(Run(make(4, 30), "a42"), "a42.beyond_knee").has_value());
+}
+
+TEST_CASE("a42 says nothing where the load hardly varies", "[a42]") {
+  Server server;
+  for (int i = 0; i < 200; ++i) server.Serve({});
+  CHECK(Run(server.Finish(), "a42").analyzers[0].measures.empty());
+}
+
+TEST_CASE("a43 says what energy requests take and how much goes into an idle GPU", "[a43]") {
+  Trace idle = Paced(10'000), busy = Paced(2'600);
+  AddPower(&idle, {{0, 100}, {kSecond / 2, 200}});
+  AddPower(&busy, {{0, 300}});
+
+  const AnalysisReport report = Run(idle, "a43");
+
+  CHECK(Measured(report, "energy") == Approx(150));
+  CHECK(Measured(report, "mean power") == Approx(150));
+  CHECK(Measured(report, "energy while idle") == Approx(120));
+  CHECK(Measured(report, "energy of a request") == Approx(1.5));
+  const std::optional<FindingRow> finding = Found(report, "a43.idle_energy");
+  REQUIRE(finding.has_value());
+  CHECK(finding->subject == "GPU 0 (NVIDIA H100)");
+  CHECK(finding->value == Approx(0.8));
+  CHECK(Run(busy, "a43").analyzers[0].findings.empty());
+  CHECK(Codes(Run(Paced(10'000), "a43")) == std::vector<std::string>{"a43.not_known"});
+}
+
+TEST_CASE("the whole catalogue answers of any consistent trace, with numbers that are some", "[analyze]") {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    const Trace trace = RandomTrace(seed, 50 + seed * 10);
+    AnalyzeOptions options;
+    // As if every number were enough, so that all paths are walked.
+    for (const char* const name : {"a28.least_requests", "a29.least_tokens", "a30.least_requests", "a31.least_requests",
+                                   "a34.least_requests", "a36.least_steps", "a41.least_requests", "a42.least_levels"})
+      options.thresholds.push_back({name, 2});
+    options.thresholds.push_back({"a30.target", 1});
+    options.thresholds.push_back({"a34.gpu_hour", 1});
+    AnalysisReport report;
+    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), options, &report).ok());
+    for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
+      INFO(analyzer.name << " of seed " << seed << ": " << analyzer.status.message());
+      CHECK(analyzer.status.ok());
+      for (const FindingRow& finding : analyzer.findings) {
+        CHECK((finding.confidence >= 0 && finding.confidence <= 1));
+        CHECK_FALSE(std::isnan(finding.value));
+        CHECK(finding.cost_ns >= 0);
+        CHECK_FALSE(finding.summary.empty());
+        CHECK_FALSE(finding.recommendation.empty());
+      }
+    }
+  }
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The trace itself, and where the time of requests goes (a30, a31, a39, a41). Each on a trace made for its question,
+// and on one that looks like it and is not.
+#include "analyze/serving_trace.h"
+
+#include <catch2/catch.hpp>
+#include <string>
+
+namespace pitot::test {
+
+namespace {
+
+// A GPU that is idle most of the time, so that a03 and a04 find something.
+GpuTrace Idle() {
+  GpuTrace made(1000);
+  made.Launch("first", 0, 10, 20, 80);
+  made.Launch("second", 550, 10, 580, 20);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a39 says what was lost, and whoever reads it is less sure and says why (F37)", "[a39]") {
+  GpuTrace made = Idle();
+  const double whole = Found(made.Run("a04"), "a04.idle")->confidence;
+  made.trace.gpu_losses.push_back({0, 0, 700'000, 1'000'000, 40, 0});
+
+  const std::optional<FindingRow> damage = Found(made.Run("a39"), "a39.lost_gpu_records");
+  REQUIRE(damage.has_value());
+  CHECK(damage->value == Approx(0.3));
+  CHECK(damage->confidence == 1);
+  CHECK(Has(damage->summary, "40 records"));
+  const std::optional<FindingRow> idle = Found(made.Run("a04"), "a04.idle");
+  REQUIRE(idle.has_value());
+  CHECK(idle->confidence == Approx(0.7 * whole));
+  REQUIRE(idle->caveats.size() == 1);
+  CHECK(Has(idle->caveats[0], "lost in 30.0 % of the window"));
+}
+
+TEST_CASE("a39 says that a GPU's clock is early, or late, against the host's (F38)", "[a39]") {
+  GpuTrace early(100'000), late(100'000), queued(100'000), few(100'000);
+  for (int i = 0; i < 200; ++i) {
+    early.Launch("k", 100 + i * 100, 5, 60 + i * 100, 10);
+    late.Launch("k", i * 100, 5, i * 100 + 400, 10);
+    queued.Launch("k", i * 100, 5, i == 0 ? 10 : i * 100 + 400, 10);  // one was not waited for
+  }
+  const std::optional<FindingRow> skew = Found(early.Run("a39"), "a39.clock_skew");
+  REQUIRE(skew.has_value());
+  CHECK(skew->value == Approx(40'000));
+  REQUIRE(Found(late.Run("a39"), "a39.clock_late").has_value());
+  CHECK(Found(late.Run("a39"), "a39.clock_late")->value == Approx(400'000));
+  CHECK(queued.Run("a39").analyzers[0].findings.empty());
+  for (int i = 0; i < 50; ++i) few.Launch("k", i * 100, 5, i * 100 + 400, 10);
+  CHECK(few.Run("a39").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a39 counts what has no call or no duration, requests that lost their ends, the profiler's own work",
+          "[a39]") {
+  GpuTrace made(1000);
+  made.Launch("k", 0, 10, 20, 80);
+  made.Gpu(GpuKind::kKernel, "k", 200, 0, kNone);
+  made.trace.overheads.push_back({300'000, 200'000, made.trace.strings.Add("Flush")});
+  model::RequestRow request;
+  request.id = 1;
+  request.duration_ns = 1000;
+  made.trace.requests = {request};
+
+  const AnalysisReport report = made.Run("a39");
+
+  CHECK(Found(report, "a39.unmatched")->value == 0.5);
+  CHECK(Found(report, "a39.instant")->value == 0.5);
+  CHECK(Found(report, "a39.overhead")->value == Approx(0.2));
+  CHECK(Found(report, "a39.endless")->value == 1);
+}
+
+TEST_CASE("a39 says nothing of a whole trace, and damage does not touch what does not rest on it", "[a39]") {
+  GpuTrace made = Idle();
+  CHECK(made.Run("a39").analyzers[0].findings.empty());
+
+  // Requests are whole, whatever GPUs lost.
+  class OfRequests final : public Analyzer {
+   public:
+    AnalyzerInfo Info() const noexcept override { return {"b1", "", nullptr, 0, kReadsRequests}; }
+    Status Run(Analysis& analysis) override {
+      Finding finding;
+      finding.confidence = 0.9;
+      analysis.Add(finding);
+      return Status();
+    }
+  };
+  made.trace.gpu_losses.push_back({0, 0, 0, 1'000'000, 0, 0});
+  std::vector<std::unique_ptr<Analyzer>> analyzers;
+  analyzers.push_back(std::make_unique<OfRequests>());
+  AnalysisReport report;
+  REQUIRE(Analyze(made.trace, analyzers, {}, &report).ok());
+  CHECK(report.analyzers[0].findings[0].confidence == 0.9);
+  CHECK(report.analyzers[0].findings[0].caveats.empty());
+}
+
+TEST_CASE("a41 names what varies with the latency, not what is merely large", "[a41]") {
+  Server lock, even;
+  for (int i = 0; i < 200; ++i) {
+    // 20 ms of decoding always; one of ten waits 30 ms in the queue.
+    lock.Serve({20'000 + i % 7 * 10, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
+    even.Serve({20'000 + i % 7 * 10, 0, 5'000, 500});
+  }
+  const AnalysisReport report = Run(lock.Finish(), "a41");
+
+  REQUIRE(report.analyzers[0].findings.size() == 1);
+  const FindingRow& finding = report.analyzers[0].findings[0];
+  CHECK(finding.code == "a41.driver");
+  CHECK(finding.subject == "/classify");
+  CHECK(finding.value > 0.95);
+  CHECK(Has(finding.summary, "30.0 ms"));
+  CHECK_FALSE(finding.evidence.empty());
+  double shares = 0;
+  for (const analyze::MeasureRow& measure : report.analyzers[0].measures) {
+    if (measure.name != "p99 / p50") shares += measure.value;
+  }
+  CHECK(shares == Approx(1));
+  CHECK(Run(even.Finish(), "a41").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a31 says what a part of the latency can bring at most, and how sure its share is", "[a31]") {
+  Server one, even;
+  for (int i = 0; i < 50; ++i) {
+    one.Serve({8'000 + i % 5 * 100, 0, 2'000, 500});
+    even.Serve({4'000, 2'500, 5'500, 500});
+  }
+  const AnalysisReport report = Run(one.Finish(), "a31");
+
+  const std::optional<FindingRow> finding = Found(report, "a31.dominant");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(8.2 / 10.2).epsilon(0.001));
+  CHECK(Measured(report, "host_oncpu_pre limit") == Approx(10.2 / 2).epsilon(0.001));
+  CHECK(Measured(report, "host_oncpu_pre share, low") < finding->value);
+  CHECK(Measured(report, "host_oncpu_pre share, high") > finding->value);
+  CHECK(Measured(report, "host_oncpu_pre share, low") > 0.79);
+  CHECK(Has(finding->summary, "at most 1.67 times as fast"));
+  CHECK_FALSE(Found(Run(even.Finish(), "a31"), "a31.dominant").has_value());
+}
+
+TEST_CASE("a30 says which levers reach a target, and when none do", "[a30]") {
+  Server server;
+  for (int i = 0; i < 30; ++i) server.Serve({3'000, 7'000, 5'000, 500});
+  const Trace trace = server.Finish();
+
+  CHECK(Run(trace, "a30").analyzers[0].findings.empty());  // nobody said how fast
+  const std::optional<FindingRow> plan = Found(Run(trace, "a30", With("a30.target", 9e6)), "a30.plan");
+  REQUIRE(plan.has_value());
+  CHECK(plan->value == Approx(15e6));
+  CHECK(plan->threshold.source == "config");
+  CHECK(Has(plan->recommendation, "saves up to 7.00 ms"));
+  const AnalysisReport far = Run(trace, "a30", With("a30.target", 2e6));
+  REQUIRE(Found(far, "a30.unreachable").has_value());
+  CHECK(Measured(far, "least latency") == Approx(8'000));
+  CHECK(Run(trace, "a30", With("a30.target", 16e6)).analyzers[0].findings.empty());
+}
+
+}  // namespace pitot::test

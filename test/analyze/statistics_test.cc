@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What comparisons stand on: exact splits, rank tests and their intervals.
+#include "analyze/statistics.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "analyze/change.h"
+
+namespace pitot::test {
+
+using namespace analyze;
+
+TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistics]") {
+  // 3 of 10 ns become 5 of 14: (5 - 3) x 12 and (14 - 10) x 4, of one request each.
+  const auto changes = SplitChanges({{{30, 3'000'000}, {70, 5'000'000}}, {{0, 0}, {7, 1'000'000}}}, 1, 1);
+
+  CHECK(changes[0].count_effect_ns == 24);
+  CHECK(changes[0].duration_effect_ns == 16);
+  CHECK(changes[1].count_effect_ns == 7);
+  CHECK(changes[1].duration_effect_ns == 0);
+
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 200; ++i) {
+    std::vector<AmountPair> keys(1 + random() % 20);
+    int64_t before = 0, after = 0;
+    const auto n1 = 1 + random() % 1000, n2 = 1 + random() % 1000;
+    for (AmountPair& key : keys) {
+      for (Amount* const amount : {&key.before, &key.after}) {
+        const auto count = static_cast<int64_t>(random() % 50);
+        *amount = {count == 0 ? 0 : static_cast<int64_t>(random() % 1'000'000'000), count * 1'000'000};
+      }
+      before += key.before.total_ns;
+      after += key.after.total_ns;
+    }
+    int64_t sum_before = 0, sum_after = 0;
+    for (const Change& change : SplitChanges(keys, n1, n2)) {
+      sum_before += change.before_ns;
+      sum_after += change.after_ns;
+      REQUIRE(change.count_effect_ns + change.duration_effect_ns == change.after_ns - change.before_ns);
+    }
+    const auto mean = [](int64_t total, uint64_t n) {
+      return (total + static_cast<int64_t>(n) / 2) / static_cast<int64_t>(n);
+    };
+    REQUIRE(sum_before == mean(before, n1));
+    REQUIRE(sum_after == mean(after, n2));
+  }
+}
+
+TEST_CASE("rank tests and intervals are those of the books", "[statistics]") {
+  // U = 3 of 36, sigma^2 = 39: z = (18 - 3 - 0.5) / sqrt(39).
+  const std::vector<double> a = {1, 2, 3, 4, 6, 8}, b = {5, 7, 9, 10, 11, 12};
+  CHECK(MannWhitney(a, b, 1) == Approx(std::erfc(14.5 / std::sqrt(39.0) / std::sqrt(2.0))).epsilon(1e-9));
+  CHECK(MannWhitney(a, b, 4) > MannWhitney(a, b, 1));
+  CHECK(MannWhitney(a, a, 1) == 1);
+  CHECK(MannWhitney({1, 2, 3}, b, 1) == 1);
+  CHECK(Discoveries({0.01, 0.04, 0.03, 0.5}, 0.05) == std::vector<bool>{true, false, false, false});
+  CHECK(Discoveries({0.01, 0.02, 0.03, 0.5}, 0.05) == std::vector<bool>{true, true, true, false});
+
+  std::vector<double> hundred;
+  for (int i = 1; i <= 100; ++i) hundred.push_back(i);
+  // 50 -+ 1.96 x 5.
+  const Estimate median = Quantile(hundred, 0.5, 1);
+  CHECK((median.value == 50 && median.low == 40 && median.high == 61 && median.is_known));
+  CHECK_FALSE(Quantile(hundred, 0.99, 1).is_known);
+  const Estimate shift = Shift(hundred, hundred, 1);
+  CHECK(shift.value == Approx(0).margin(1));
+  CHECK((shift.low < -5 && shift.high > 5 && shift.low > -12 && shift.high < 12));
+  CHECK(Inflation(hundred) > 50);
+  CHECK(Inflation({1, 9, 2, 8, 3, 7}) == 1);
+  CHECK(KolmogorovSmirnov(hundred, hundred) == 1);
+  CHECK(KolmogorovSmirnov(hundred, {200, 201, 202, 203, 204, 205}) < 0.001);
+}
+
+TEST_CASE("an interval of a shift holds the truth in 95 of 100 draws, of neighbours that are alike, too",
+          "[statistics]") {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal;
+  const auto draw = [&](double like) {
+    std::vector<double> values;
+    double state = normal(random);
+    for (int i = 0; i < 200; ++i) {
+      values.push_back(state);
+      state = like * state + std::sqrt(1 - like * like) * normal(random);
+    }
+    return values;
+  };
+  for (const double like : {0.0, 0.6}) {
+    int held = 0;
+    for (int i = 0; i < 300; ++i) {
+      const std::vector<double> a = draw(like), b = draw(like);
+      const Estimate shift = Shift(a, b, std::max(Inflation(a), Inflation(b)));
+      held += shift.low <= 0 && shift.high >= 0;
+    }
+    CHECK(held >= 276);
+  }
+}
+
+}  // namespace pitot::test

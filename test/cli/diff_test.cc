@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `pitot diff` on dumps of two versions of a small server: what it prints, and how it exits for CI.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "analyze/two_versions.h"
+#include "cli/folder.h"
+#include "golden.h"
+
+namespace {
+
+using cli_test::Dump;
+using cli_test::Folder;
+using cli_test::Result;
+using nlohmann::json;
+using pitot::test::Version;
+
+// Has dumps of: the version before, a slower one, one with more launches, one of which hardly anything is known.
+class Versions : public Folder {
+ public:
+  Versions() {
+    Version before, slow, more, few;
+    slow.gemm_us = 1300;
+    slow.gemm = "gemm_128";
+    more.gemms = 6;
+    few.requests = 3;
+    Write("before", before);
+    Write("slow", slow);
+    Write("more", more);
+    Write("few", few);
+  }
+
+ private:
+  void Write(const std::string& name, const Version& version) {
+    Folder::Write(name + ".pitot", Dump(pitot::test::Make(version)));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("diff says what became slower, by what", "[cli]") {
+  const Result result = Versions().Run("diff before.pitot slow.pitot");
+
+  INFO(result.err);
+  CHECK(result.exit_code == 1);
+  CheckGolden("cli_diff.txt", result.out);
+}
+
+TEST_CASE("diff exits with what a build needs: no regression, one, or that it cannot tell", "[cli]") {
+  const Versions versions;
+  CHECK(versions.Run("diff before.pitot before.pitot").exit_code == 0);
+  CHECK(versions.Run("diff slow.pitot before.pitot").exit_code == 0);
+  CHECK(versions.Run("diff before.pitot more.pitot").exit_code == 1);
+  CHECK(versions.Run("diff few.pitot few.pitot").exit_code == 7);
+}
+
+TEST_CASE("diff takes other limits", "[cli]") {
+  const Versions versions;
+  CHECK(versions.Run("diff before.pitot slow.pitot --regression 0.4").exit_code == 0);
+  CHECK(versions.Run("diff before.pitot more.pitot --regression 0.4").exit_code == 1);
+  CHECK(versions.Run("diff before.pitot more.pitot --regression 0.6 --count-growth 0.6").exit_code == 0);
+  const auto is_significant = [&](const std::string& options) {
+    const json document = json::parse(versions.Run("diff before.pitot slow.pitot --json " + options).out);
+    return document["tables"].back()["rows"][0]["significant"] == true;
+  };
+  CHECK(is_significant(""));
+  CHECK_FALSE(is_significant("--least-us 5000"));
+  CHECK_FALSE(is_significant("--least-share 0.5"));
+}
+
+TEST_CASE("diff speaks JSON in whole ns that add up", "[cli]") {
+  const Result result = Versions().Run("diff before.pitot slow.pitot --json");
+
+  CHECK(result.exit_code == 1);
+  const json document = json::parse(result.out);
+  CHECK(document["outcome"] == "regression");
+  CHECK(document["per"] == "request");
+  CHECK(document["gates"][0]["name"] == "latency");
+  const json& gpu = document["tables"].back();
+  CHECK(gpu["name"] == "gpu");
+  CHECK(gpu["rows"][0]["name"] == "gemm_128");
+  CHECK(gpu["rows"][0]["was"] == "gemm");
+  CHECK(gpu["rows"][0]["by_duration"] == true);
+  CHECK(gpu["rows"][0]["by_count"] == false);
+  for (const json& table : document["tables"]) {
+    int64_t change_ns = 0;
+    for (const json& row : table["rows"])
+      change_ns += row["count_effect_ns"].get<int64_t>() + row["duration_effect_ns"].get<int64_t>();
+    CHECK(change_ns == table["after_ns"].get<int64_t>() - table["before_ns"].get<int64_t>());
+  }
+}
+
+TEST_CASE("diff refuses what it cannot do", "[cli]") {
+  const Versions versions;
+  const std::string dump = Dump(pitot::test::Make(Version()));
+  versions.Folder::Write("cut.pitot", dump.substr(0, dump.size() - 30));
+  versions.Folder::Write("garbage", "garbage");
+
+  CHECK(versions.Run("diff").exit_code == 2);
+  CHECK(versions.Run("diff before.pitot").exit_code == 2);
+  CHECK(versions.Run("diff before.pitot slow.pitot --q 0").exit_code == 2);
+  CHECK(versions.Run("diff before.pitot none.pitot").exit_code == 3);
+  CHECK(versions.Run("diff garbage before.pitot").exit_code == 5);
+  CHECK(versions.Run("diff before.pitot cut.pitot").exit_code == 4);
+}
+
+TEST_CASE("diff says what it is asked", "[cli]") {
+  const Result result = Folder().Run("diff --help");
+  REQUIRE(result.exit_code == 0);
+  CheckGolden("cli_diff_help.txt", result.out);
+}
