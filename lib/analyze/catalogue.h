@@ -11,17 +11,20 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-std::unique_ptr<Analyzer> MakeTimeTiling();      // a01
-std::unique_ptr<Analyzer> MakeUtilisation();     // a03
-std::unique_ptr<Analyzer> MakeIdleGaps();        // a04
-std::unique_ptr<Analyzer> MakeInputPipeline();   // a05
-std::unique_ptr<Analyzer> MakeSmallCopies();     // a06
-std::unique_ptr<Analyzer> MakeCopyQuality();     // a07
-std::unique_ptr<Analyzer> MakeTransferBound();   // a08
-std::unique_ptr<Analyzer> MakeSyncStalls();      // a09
-std::unique_ptr<Analyzer> MakeLaunchOverhead();  // a10
-std::unique_ptr<Analyzer> MakeLaunchQueue();     // a11
-std::unique_ptr<Analyzer> MakeSequences();       // a12
+std::unique_ptr<Analyzer> MakeTimeTiling();         // a01
+std::unique_ptr<Analyzer> MakeUtilisation();        // a03
+std::unique_ptr<Analyzer> MakeIdleGaps();           // a04
+std::unique_ptr<Analyzer> MakeInputPipeline();      // a05
+std::unique_ptr<Analyzer> MakeSmallCopies();        // a06
+std::unique_ptr<Analyzer> MakeCopyQuality();        // a07
+std::unique_ptr<Analyzer> MakeTransferBound();      // a08
+std::unique_ptr<Analyzer> MakeSyncStalls();         // a09
+std::unique_ptr<Analyzer> MakeLaunchOverhead();     // a10
+std::unique_ptr<Analyzer> MakeLaunchQueue();        // a11
+std::unique_ptr<Analyzer> MakeSequences();          // a12
+std::unique_ptr<Analyzer> MakeFrameworkPatterns();  // a22
+std::unique_ptr<Analyzer> MakeAllocatorStalls();    // a24
+std::unique_ptr<Analyzer> MakeColdStart();          // a25
 
 }  // namespace analyze
 PITOT_NAMESPACE_END
