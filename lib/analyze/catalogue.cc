@@ -23,8 +23,10 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeLaunchQueue());
   analyzers.push_back(MakeSequences());
   analyzers.push_back(MakeFrameworkPatterns());
+  analyzers.push_back(MakeMemoryUse());
   analyzers.push_back(MakeAllocatorStalls());
   analyzers.push_back(MakeColdStart());
+  analyzers.push_back(MakeClocks());
   return analyzers;
 }
 

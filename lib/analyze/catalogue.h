@@ -23,8 +23,10 @@ std::unique_ptr<Analyzer> MakeLaunchOverhead();     // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();        // a11
 std::unique_ptr<Analyzer> MakeSequences();          // a12
 std::unique_ptr<Analyzer> MakeFrameworkPatterns();  // a22
+std::unique_ptr<Analyzer> MakeMemoryUse();          // a23
 std::unique_ptr<Analyzer> MakeAllocatorStalls();    // a24
 std::unique_ptr<Analyzer> MakeColdStart();          // a25
+std::unique_ptr<Analyzer> MakeClocks();             // a26
 
 }  // namespace analyze
 PITOT_NAMESPACE_END
