@@ -22,6 +22,9 @@ std::unique_ptr<Analyzer> MakeSyncStalls();         // a09
 std::unique_ptr<Analyzer> MakeLaunchOverhead();     // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();        // a11
 std::unique_ptr<Analyzer> MakeSequences();          // a12
+std::unique_ptr<Analyzer> MakeSerialisation();      // a16
+std::unique_ptr<Analyzer> MakeRoofline();           // a18
+std::unique_ptr<Analyzer> MakeLaunchGeometry();     // a20
 std::unique_ptr<Analyzer> MakeFrameworkPatterns();  // a22
 std::unique_ptr<Analyzer> MakeMemoryUse();          // a23
 std::unique_ptr<Analyzer> MakeAllocatorStalls();    // a24
