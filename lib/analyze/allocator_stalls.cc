@@ -37,6 +37,7 @@ bool IsFree(std::string_view call) { return call.find("Free") != std::string_vie
 
 struct Calls {
   uint64_t allocations = 0, frees = 0, retries = 0;
+  uint64_t pairs = 0;  // allocations by a thread that had freed as many times before
   std::vector<Interval> times;
   Longest longest{EvidenceTable::kCalls, "in the driver's allocator"};
   Longest retried{EvidenceTable::kEvents, "allocated only after cached memory was freed"};
@@ -74,6 +75,8 @@ class AllocatorStalls final : public Analyzer {
   static Calls Find(const Trace& trace, int64_t from_ns) {
     Calls calls;
     enum class Kind : uint8_t { kUnseen, kOther, kAllocation, kFree };
+    uint32_t thread = model::kNone;
+    uint64_t freed = 0;
     std::vector<Kind> kinds(trace.strings.size(), Kind::kUnseen);
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       Kind& kind = kinds[trace.calls.name[call]];
@@ -82,7 +85,13 @@ class AllocatorStalls final : public Analyzer {
         kind = !model::IsAllocation(name) ? Kind::kOther : IsFree(name) ? Kind::kFree : Kind::kAllocation;
       }
       if (kind == Kind::kOther || trace.calls.begin_ns[call] < from_ns) continue;
-      ++(kind == Kind::kFree ? calls.frees : calls.allocations);
+      if (trace.calls.thread[call] != thread) thread = trace.calls.thread[call], freed = 0;
+      if (kind == Kind::kFree) {
+        ++calls.frees, ++freed;
+      } else {
+        ++calls.allocations;
+        if (freed > 0) --freed, ++calls.pairs;
+      }
       calls.times.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
       calls.longest.Show(call, calls.times.back());
     }
@@ -104,14 +113,13 @@ class AllocatorStalls final : public Analyzer {
     const std::string in_all = base::Plural(calls.allocations, "allocation") + " and " +
                                base::Plural(calls.frees, "free") + " by the driver" +
                                (knows_warm_up ? " after warm-up" : "") + ", " + base::Duration(ns) + " in all";
-    const auto back_and_forth = static_cast<double>(std::min(calls.allocations, calls.frees));
+    const auto back_and_forth = static_cast<double>(calls.pairs);
     const double share = Share(ns, trace.window_end_ns - trace.window_begin_ns);
     if (calls.retries > 0 || back_and_forth >= pairs.value) {
       const std::string summary =
           "device memory goes back and forth: " + in_all +
           (calls.retries > 0 ? "; " + base::Count(calls.retries) + " times the cache was emptied to find room" : "");
-      Finding finding =
-          Judged("a24.alloc_thrash", kAll, "allocations that are matched by frees", back_and_forth, pairs);
+      Finding finding = Judged("a24.alloc_thrash", kAll, "allocations after a free", back_and_forth, pairs);
       finding.severity = calls.retries > 0 || share >= 5 * most.value ? Severity::kHigh : Severity::kMedium;
       finding.confidence = calls.retries > 0 ? 0.95 : confidence;
       finding.cost_ns = ns;

@@ -88,6 +88,7 @@ class LaunchGeometry final : public Analyzer {
   // Kernels of a device while nothing else ran on it.
   static std::vector<uint32_t> Alone(const Trace& trace, uint32_t device) {
     std::vector<uint32_t> rows, alone;
+    std::vector<int8_t> communicates(trace.strings.size(), -1);
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.gpu.kind[row] != model::GpuKind::kSpan && trace.streams[trace.gpu.stream[row]].device == device)
         rows.push_back(row);
@@ -99,7 +100,10 @@ class LaunchGeometry final : public Analyzer {
       const Interval time = TimeOf(trace, rows[i]);
       const bool is_alone =
           time.begin_ns >= until_ns && (i + 1 == rows.size() || trace.gpu.begin_ns[rows[i + 1]] >= time.end_ns);
-      if (is_alone && trace.gpu.shape[rows[i]] != kNone) alone.push_back(rows[i]);
+      int8_t& is_communication = communicates[trace.gpu.name[rows[i]]];
+      if (is_communication < 0) is_communication = model::IsCommunicationKernel(trace.strings[trace.gpu.name[rows[i]]]);
+      // Communication is made to leave room.
+      if (is_alone && trace.gpu.shape[rows[i]] != kNone && is_communication == 0) alone.push_back(rows[i]);
       until_ns = std::max(until_ns, time.end_ns);
     }
     return alone;

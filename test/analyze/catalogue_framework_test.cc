@@ -161,6 +161,17 @@ TEST_CASE("a24 leaves warm-up and short calls alone, and is less sure where warm
   CHECK(finding->confidence == Approx(0.5));
 }
 
+TEST_CASE("a24 does not take what is freed in the end for back and forth", "[a24]") {
+  GpuTrace made = Requests(20, {"cudaMalloc"});
+  made.For(kNone);
+  for (int64_t i = 0; i < 20; ++i) made.Call("cudaFree", 19500 + 10 * i, 10);
+
+  const analyze::AnalysisReport report = made.Run("a24");
+
+  CHECK(Found(report, "a24.alloc_stall").has_value());
+  CHECK_FALSE(Found(report, "a24.alloc_thrash").has_value());
+}
+
 TEST_CASE("a24 tells an allocator that had to empty its cache", "[a24]") {
   GpuTrace made = Requests(5, {});
   made.For(4);

@@ -26,7 +26,8 @@ void IsH100(GpuTrace* made) {
 }
 
 // Ten launches of 100 us.
-analyze::AnalysisReport Launched(uint32_t blocks, uint32_t threads, uint32_t registers = 32, bool beside = false) {
+analyze::AnalysisReport Launched(uint32_t blocks, uint32_t threads, uint32_t registers = 32, bool beside = false,
+                                 const std::string& name = "_Z4gemmv") {
   GpuTrace made(2000);
   IsH100(&made);
   model::KernelShape shape;
@@ -34,7 +35,7 @@ analyze::AnalysisReport Launched(uint32_t blocks, uint32_t threads, uint32_t reg
   shape.block[0] = threads;
   shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
   shape.registers_per_thread = registers;
-  for (int64_t i = 0; i < 10; ++i) made.Shape(made.Gpu(GpuKind::kKernel, "_Z4gemmv", 100 * i, 100, kNone), shape);
+  for (int64_t i = 0; i < 10; ++i) made.Shape(made.Gpu(GpuKind::kKernel, name, 100 * i, 100, kNone), shape);
   if (beside) {
     made.UseStream(13);
     made.Gpu(GpuKind::kKernel, "_Z5otherv", 0, 1000, kNone);
@@ -75,6 +76,7 @@ TEST_CASE("a20 finds grids that leave multiprocessors empty, unless others run b
   CHECK(finding->cost_ns == 750000);
   CHECK_FALSE(Found(Launched(132, 256), "a20.small_grid").has_value());
   CHECK(Launched(33, 256, 32, true).analyzers[0].findings.empty());
+  CHECK(Launched(33, 256, 32, false, "ncclKernel_AllReduce").analyzers[0].findings.empty());
 }
 
 TEST_CASE("a20 finds a last wave that leaves the device empty, of few waves and not of many", "[a20]") {
