@@ -12,6 +12,7 @@ namespace analyze {
 std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   std::vector<std::unique_ptr<Analyzer>> analyzers;
   analyzers.push_back(MakeTimeTiling());
+  analyzers.push_back(MakeTopCosts());
   analyzers.push_back(MakeUtilisation());
   analyzers.push_back(MakeIdleGaps());
   analyzers.push_back(MakeInputPipeline());

@@ -12,6 +12,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 std::unique_ptr<Analyzer> MakeTimeTiling();         // a01
+std::unique_ptr<Analyzer> MakeTopCosts();           // a02
 std::unique_ptr<Analyzer> MakeUtilisation();        // a03
 std::unique_ptr<Analyzer> MakeIdleGaps();           // a04
 std::unique_ptr<Analyzer> MakeInputPipeline();      // a05

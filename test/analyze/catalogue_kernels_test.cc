@@ -61,6 +61,40 @@ const std::string kSquare = "4096x4096 f16, 4096x4096 f16";
 
 }  // namespace
 
+TEST_CASE("a02 names what costs most, and how sure the order is", "[a02]") {
+  const auto report_of = [](int64_t requests) {
+    GpuTrace made(1000 * requests);
+    for (int64_t i = 0; i < requests; ++i) {
+      made.For(made.Request(1000 * i, 900));
+      made.Launch("_Z4gemmv", 1000 * i, 5, 1000 * i + 10, 400);
+      made.Launch("_Z4evenv", 1000 * i + 5, 5, 1000 * i + 410, i % 2 == 0 ? 90 : 101);
+      made.Launch("_Z3oddv", 1000 * i + 10, 5, 1000 * i + 520, i % 2 == 0 ? 100 : 90);
+    }
+    return made.Run("a02");
+  };
+
+  const analyze::AnalysisReport report = report_of(100);
+  CHECK(Measured(report, "self_gpu", "gemm()") == 100 * 400);
+  CHECK(Measured(report, "above_next", "gemm()") == 1);
+  CHECK(Measured(report, "others_gpu", "kernels") == 100 * 95);  // enough was told
+  const std::optional<analyze::FindingRow> kernels = Found(report, "a02.kernels");
+  REQUIRE(kernels.has_value());
+  CHECK(kernels->summary.find("gemm (40.0 ms, 67") != std::string::npos);
+  CHECK(kernels->summary.find("turn round ranks 2 and 3") != std::string::npos);
+  CHECK((kernels->confidence > 0.3 && kernels->confidence < 0.9));
+  CHECK(Found(report, "a02.operators").has_value());  // in a row that says that there are none
+  const std::optional<analyze::FindingRow> few = Found(report_of(5), "a02.kernels");
+  REQUIRE(few.has_value());
+  CHECK(few->confidence == Approx(0.5));
+  CHECK(few->summary.find("not known") != std::string::npos);
+}
+
+TEST_CASE("a02 does not name kernels where none is dear", "[a02]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 40; ++i) made.Gpu(GpuKind::kKernel, "k" + std::to_string(i), 20 * i, 10, kNone);
+  CHECK_FALSE(Found(made.Run("a02"), "a02.kernels").has_value());
+}
+
 TEST_CASE("a20 finds blocks that fill no whole warps, and not those that do", "[a20]") {
   const std::optional<analyze::FindingRow> finding = Found(Launched(132 * 64, 33), "a20.partial_warps");
   REQUIRE(finding.has_value());
