@@ -24,6 +24,7 @@ std::unique_ptr<Analyzer> MakeLaunchOverhead();     // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();        // a11
 std::unique_ptr<Analyzer> MakeSequences();          // a12
 std::unique_ptr<Analyzer> MakeSerialisation();      // a16
+std::unique_ptr<Analyzer> MakeCriticalPath();       // a17
 std::unique_ptr<Analyzer> MakeRoofline();           // a18
 std::unique_ptr<Analyzer> MakeLaunchGeometry();     // a20
 std::unique_ptr<Analyzer> MakeFrameworkPatterns();  // a22
