@@ -23,6 +23,7 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeLaunchOverhead());
   analyzers.push_back(MakeLaunchQueue());
   analyzers.push_back(MakeSequences());
+  analyzers.push_back(MakeScaling());
   analyzers.push_back(MakeSerialisation());
   analyzers.push_back(MakeCriticalPath());
   analyzers.push_back(MakeRoofline());

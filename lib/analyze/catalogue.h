@@ -23,6 +23,7 @@ std::unique_ptr<Analyzer> MakeSyncStalls();         // a09
 std::unique_ptr<Analyzer> MakeLaunchOverhead();     // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();        // a11
 std::unique_ptr<Analyzer> MakeSequences();          // a12
+std::unique_ptr<Analyzer> MakeScaling();            // a15
 std::unique_ptr<Analyzer> MakeSerialisation();      // a16
 std::unique_ptr<Analyzer> MakeCriticalPath();       // a17
 std::unique_ptr<Analyzer> MakeRoofline();           // a18

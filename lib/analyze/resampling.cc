@@ -3,31 +3,13 @@
 
 #include <set>
 
+#include "analyze/random.h"
 #include "pitot/model/classes.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 using model::kNone;
-
-namespace {
-
-// SplitMix64 (Steele, Lea, Flood 2014).
-class Random {
- public:
-  uint64_t Next() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return z ^ (z >> 31);
-  }
-  size_t Below(size_t size) { return static_cast<size_t>(Next() % size); }
-
- private:
-  uint64_t state_ = 1;
-};
-
-}  // namespace
 
 Units::Units(const model::Trace& trace)
     : batches_(static_cast<uint32_t>(trace.batches.size())), requests_(static_cast<uint32_t>(trace.requests.size())) {

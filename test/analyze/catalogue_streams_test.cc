@@ -2,10 +2,13 @@
 //
 // Analyzers of how work is put on streams: each on a fault and on what looks like it.
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
 #include <string>
 
 #include "analyze/gpu_trace.h"
 #include "analyze/replay.h"
+#include "analyze/scaling_law.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -125,7 +128,70 @@ GpuTrace Steps(int64_t kernel_us, int64_t host_us) {
   return made;
 }
 
+// Batches of 1 to 32 requests, ten of each, whose time is that of its size and a little more or less.
+analyze::AnalysisReport Batches(const std::function<double(double)>& us, uint32_t most = 32, int64_t shift_us = 0) {
+  GpuTrace made(1'000'000 + shift_us);
+  int64_t at_us = shift_us;
+  for (int64_t i = 0; i < 10; ++i) {
+    for (uint32_t size = 1; size <= most; size *= 2) {
+      const auto took_us = static_cast<int64_t>(us(size)) + (i * 7 + size) % 5;
+      made.Batch("unet", at_us, took_us, size);
+      at_us += took_us + 10;
+    }
+  }
+  REQUIRE(at_us < 1'000'000 + shift_us);
+  return made.Run("a15");
+}
+
 }  // namespace
+
+TEST_CASE("the scalability law is found again in times that it made, and not in too few sizes", "[a15]") {
+  const analyze::ScalingLaw made = {1000, 0.2, 0.01};
+  std::map<uint32_t, std::vector<double>> times;
+  for (const uint32_t n : {1, 2, 4, 8, 16}) times[n] = {made.TimeNs(n), made.TimeNs(n), 9 * made.TimeNs(n)};
+  const analyze::ScalingLaw found = analyze::FitScaling(&times);
+  CHECK(found.one_ns == Approx(1000));
+  CHECK(found.serial == Approx(0.2));
+  CHECK(found.crosstalk == Approx(0.01));
+  CHECK(found.Peak() == Approx(std::sqrt(80)));
+  std::map<uint32_t, std::vector<double>> two = {{1, {1000}}, {2, {1500}}};
+  CHECK(analyze::FitScaling(&two).one_ns == 0);
+  std::map<uint32_t, std::vector<double>> falling = {{1, {1000}}, {2, {900}}, {4, {700}}};
+  CHECK(analyze::FitScaling(&falling).serial == 0);
+}
+
+TEST_CASE("a15 finds batches that do one request after another, and those that are too large", "[a15]") {
+  const analyze::AnalysisReport serial = Batches([](double n) { return 200 + 200 * (n - 1); });
+  CHECK(Measured(serial, "serial") == Approx(1).epsilon(0.05));
+  REQUIRE(Found(serial, "a15.serial").has_value());
+  CHECK(Found(serial, "a15.serial")->subject == "executor unet");
+
+  const auto crosstalk = [](double n) { return 500 + 10 * (n - 1) + 5 * n * (n - 1); };
+  const std::optional<analyze::FindingRow> finding = Found(Batches(crosstalk), "a15.crosstalk");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(std::sqrt(0.98 / 0.01) / 32).epsilon(0.05));
+  CHECK(Found(Batches(crosstalk, 32, 777), "a15.crosstalk")->value == finding->value);
+}
+
+TEST_CASE("a15 leaves batches alone that bring what they should, and sizes too alike to tell", "[a15]") {
+  CHECK(Batches([](double n) { return 1000 + 20 * (n - 1); }).analyzers[0].findings.empty());
+  CHECK(Batches([](double n) { return 200 + 200 * (n - 1); }, 2).analyzers[0].findings.empty());
+}
+
+TEST_CASE("a15 says what communication leaves, and that other numbers of GPUs are not known", "[a15]") {
+  const auto run = [](int64_t communication_us) {
+    GpuTrace made(1000);
+    made.Gpu(GpuKind::kKernel, "gemm", 0, 700, kNone);
+    made.UseStream(13);
+    made.Gpu(GpuKind::kKernel, "ncclKernel_AllReduce", 600, 100 + communication_us, kNone);
+    return made.Run("a15");
+  };
+  const std::optional<analyze::FindingRow> finding = Found(run(300), "a15.communication");
+  REQUIRE(finding.has_value());
+  CHECK(finding->is_undetermined);
+  CHECK(finding->value == Approx(0.3));
+  CHECK(run(10).analyzers[0].findings.empty());
+}
 
 TEST_CASE("a17 finds the path: kernels where they are long, code where they are short", "[a17]") {
   const analyze::AnalysisReport gpu = Steps(200, 30).Run("a17"), host = Steps(10, 300).Run("a17");

@@ -55,7 +55,9 @@ class GpuTrace {
     trace.requests.push_back(request);
     return static_cast<uint32_t>(trace.requests.size() - 1);
   }
+  // Of the first request alone, as often as it has members.
   uint32_t Batch(const std::string& executor, int64_t begin_us, int64_t duration_us, uint32_t members) {
+    if (trace.requests.empty()) Request(0, trace.window_end_ns / 1000);
     model::BatchRow batch;
     batch.id = trace.batches.size() + 1;
     batch.executor = trace.strings.Add(executor);
@@ -65,7 +67,7 @@ class GpuTrace {
     batch.first_member = static_cast<uint32_t>(trace.members.size());
     batch.member_count = members;
     const auto row = static_cast<uint32_t>(trace.batches.size());
-    for (uint32_t i = 0; i < members; ++i) trace.members.push_back({row, model::kNone, batch.begin_ns, 0});
+    for (uint32_t i = 0; i < members; ++i) trace.members.push_back({row, 0, batch.begin_ns, 0});
     trace.batches.push_back(batch);
     return row;
   }
