@@ -80,7 +80,10 @@ class TopCosts final : public Analyzer {
         unsure += (unsure.empty() ? "" : ", ") + std::to_string(i + 1) + " and " + std::to_string(i + 2);
     }
     const double share = Share(first_ns, all_ns);
-    if (share < dear.value) return;
+    // Rows in brackets say that no operator is known: nothing is dear then.
+    const bool is_named = std::any_of(table.rows.begin(), table.rows.begin() + static_cast<std::ptrdiff_t>(count),
+                                      [](const TopRow& row) { return row.name.substr(0, 1) != "("; });
+    if (share < dear.value || !is_named) return;
     std::string summary = "dearest: " + names;
     if (table.resampled == 0) {
       summary += "; how sure that order is is not known: the trace has fewer than " + std::to_string(kLeastUnits) +
