@@ -99,7 +99,6 @@ class TopCosts final : public Analyzer {
     for (size_t i = 0; i < count; ++i) {
       if (table.rows[i].above_next >= 0) finding.confidence = std::min(finding.confidence, table.rows[i].above_next);
     }
-    finding.cost_ns = first_ns;
     finding.summary = summary.c_str();
     finding.recommendation = "begin here: `pitot top` has all rows, and what they hid or left exposed";
     analysis.Add(finding);
