@@ -12,6 +12,7 @@ namespace analyze {
 std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   std::vector<std::unique_ptr<Analyzer>> analyzers;
   analyzers.push_back(MakeTimeTiling());
+  analyzers.push_back(MakeTopCosts());
   analyzers.push_back(MakeUtilisation());
   analyzers.push_back(MakeIdleGaps());
   analyzers.push_back(MakeInputPipeline());
@@ -22,6 +23,16 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeLaunchOverhead());
   analyzers.push_back(MakeLaunchQueue());
   analyzers.push_back(MakeSequences());
+  analyzers.push_back(MakeScaling());
+  analyzers.push_back(MakeSerialisation());
+  analyzers.push_back(MakeCriticalPath());
+  analyzers.push_back(MakeRoofline());
+  analyzers.push_back(MakeLaunchGeometry());
+  analyzers.push_back(MakeFrameworkPatterns());
+  analyzers.push_back(MakeMemoryUse());
+  analyzers.push_back(MakeAllocatorStalls());
+  analyzers.push_back(MakeColdStart());
+  analyzers.push_back(MakeClocks());
   analyzers.push_back(MakePlateau());
   analyzers.push_back(MakeLlmServing());
   analyzers.push_back(MakeStageBudget());

@@ -163,7 +163,7 @@ void Nest::Advance(int64_t to_ns) {
     const Scope& top = scopes_[open_.back()];
     if (top.end_ns > now_ns_) {
       const int64_t until_ns = std::min(top.end_ns, to_ns);
-      if (selection_.HasEvent(top.event)) rows_[top.row].row.self_cpu_ns += until_ns - now_ns_;
+      if (selection_.HasEvent(top.event)) rows_[top.row].AddSelfCpu(rows_.UnitOfEvent(top.event), until_ns - now_ns_);
       now_ns_ = until_ns;
     }
     if (top.end_ns <= now_ns_) open_.pop_back();
@@ -201,7 +201,7 @@ void Nest::CountGpu(uint32_t gpu_row) {
   if (row == kNone && path == 0 && !open_.empty()) row = scopes_[open_.back()].row;
   if (row == kNone) row = RowOutside(gpu_row);
   Tally& tally = rows_[row];
-  tally.row.self_gpu_ns += ns;
+  tally.AddSelfGpu(rows_.UnitOfGpu(gpu_row), ns);
   ++tally.row.gpu_records;
   tally.busy += shares_.busy[gpu_row];
   tally.exposed += shares_.exposed[gpu_row];

@@ -129,8 +129,10 @@ class Inspector {
 
   void InspectOverheads() {
     std::vector<Interval> parts;
-    for (const model::OverheadRow& row : trace_.overheads)
-      parts.push_back({row.begin_ns, row.begin_ns + row.duration_ns});
+    for (const model::OverheadRow& row : trace_.overheads) {
+      const std::string_view name = trace_.strings[row.name];
+      if (!IsCompiling(name) && !IsLoading(name)) parts.push_back({row.begin_ns, row.begin_ns + row.duration_ns});
+    }
     const double share = ShareOf(parts);
     if (share > limits_.overhead_share)
       Add("a39.overhead", kAll, "the profiling library itself was at work in " + Percent(share) + " of the window",

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyze/gpu_shares.h"
+#include "analyze/resampling.h"
 #include "pitot/analyze/top.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -22,6 +23,16 @@ struct Tally {
   TopRow row;
   FineNs busy = 0, exposed = 0;
   std::vector<int64_t> cpu_ns, gpu_ns;  // of each call that is not cut
+  GroupTimes self_cpu_by_unit, self_gpu_by_unit;
+
+  void AddSelfCpu(uint32_t unit, int64_t ns) {
+    row.self_cpu_ns += ns;
+    self_cpu_by_unit.Add(unit, ns);
+  }
+  void AddSelfGpu(uint32_t unit, int64_t ns) {
+    row.self_gpu_ns += ns;
+    self_gpu_by_unit.Add(unit, ns);
+  }
 
   // What a row counts once, where it is in itself.
   void AddCpuTotal(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
@@ -42,6 +53,7 @@ struct Tally {
 
 class Rows {
  public:
+  explicit Rows(const model::Trace& trace) : trace_(trace), units_(trace) {}
   // The row of this name and shape.
   uint32_t Of(std::string_view name, std::string_view shape = {}) {
     key_.assign(name).append(1, '\0').append(shape);
@@ -56,7 +68,20 @@ class Rows {
   Tally& operator[](uint32_t row) { return tallies_[row]; }
   std::vector<Tally>& all() { return tallies_; }
 
+  // Of which unit something is, to draw.
+  uint32_t UnitOfEvent(uint32_t event) const {
+    return units_.Of(trace_.events.request[event], trace_.events.batch[event], trace_.events.begin_ns[event]);
+  }
+  uint32_t UnitOfGpu(uint32_t gpu_row) const {
+    const uint32_t call = trace_.gpu.call[gpu_row];
+    if (call == model::kNone) return model::kNone;
+    return units_.Of(trace_.calls.request[call], trace_.calls.batch[call], trace_.calls.begin_ns[call]);
+  }
+  uint64_t units() const { return units_.count(); }
+
  private:
+  const model::Trace& trace_;
+  const Units units_;
   std::vector<Tally> tallies_;
   std::unordered_map<std::string, uint32_t> rows_;  // by name, a zero (names have none) and shape
   std::string key_;

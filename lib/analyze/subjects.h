@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/columns.h"
@@ -34,6 +35,14 @@ inline std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
     if (stream.event_count != 0) devices.insert(stream.device);
   }
   return {devices.begin(), devices.end()};
+}
+
+// Rows of overheads that are the driver's own work, not the profiling library's, by the names that pitot::cupti gives.
+inline bool IsCompiling(std::string_view overhead) {
+  return overhead == "driver compiler" || overhead == "compiling PTX";
+}
+inline bool IsLoading(std::string_view overhead) {
+  return overhead == "module loading" || overhead == "lazy function loading";
 }
 
 // Sums of times that may overlap stay at the most there is.

@@ -64,7 +64,7 @@ void CountKernels(const Trace& trace, const TopOptions& options, const Selection
     ++tally.row.calls;
     ++tally.row.gpu_records;
     tally.row.cut_calls += is_cut;
-    tally.row.self_gpu_ns += time.end_ns - time.begin_ns;
+    tally.AddSelfGpu(rows->UnitOfGpu(gpu_row), time.end_ns - time.begin_ns);
     tally.row.gpu_total_ns = tally.row.self_gpu_ns;
     tally.busy += shares.busy[gpu_row];
     tally.exposed += shares.exposed[gpu_row];
@@ -222,13 +222,35 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
   return 0;
 }
 
+// What the default is.
+TopSort Resolve(TopSort sort, const TopTable& table) {
+  if (sort != TopSort::kDefault) return sort;
+  return table.gpu_ns != 0 ? TopSort::kSelfGpu : TopSort::kSelfCpu;
+}
+
 void Sort(TopSort sort, TopTable* table) {
-  if (sort == TopSort::kDefault) sort = table->gpu_ns != 0 ? TopSort::kSelfGpu : TopSort::kSelfCpu;
   std::sort(table->rows.begin(), table->rows.end(), [&](const TopRow& a, const TopRow& b) {
     const int64_t key_a = Key(a, table->by, sort), key_b = Key(b, table->by, sort);
     if (key_a != key_b) return key_a > key_b;
     return std::tie(a.name, a.shape, a.request) < std::tie(b.name, b.shape, b.request);
   });
+}
+
+// How sure the order of the first rows is. Of one request there is nothing to draw; requests themselves are what is
+// drawn.
+void AddCertainty(TopSort sort, const Selection& selection, Rows* rows, TopTable* table) {
+  constexpr size_t kMostRanked = 64;
+  if ((sort != TopSort::kSelfCpu && sort != TopSort::kSelfGpu) || table->by == TopBy::kRequest ||
+      selection.request() != kNone || rows->units() < kLeastUnits)
+    return;
+  std::vector<GroupTimes*> times;
+  for (size_t i = 0; i < std::min(kMostRanked, table->rows.size()); ++i) {
+    Tally& tally = (*rows)[rows->Of(table->rows[i].name, table->rows[i].shape)];
+    times.push_back(sort == TopSort::kSelfCpu ? &tally.self_cpu_by_unit : &tally.self_gpu_by_unit);
+  }
+  const std::vector<double> above = FindAboveNext(times);
+  for (size_t i = 0; i < above.size(); ++i) table->rows[i].above_next = above[i];
+  table->resampled = rows->units();
 }
 
 // In how much of the window each kernel was recorded.
@@ -290,7 +312,7 @@ Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
     return base::Error(StatusCode::kNotFound, "no request %s is in the trace",
                        base::RequestId(options.request_id).c_str());
   const Selection selection(trace, index, request);
-  Rows rows;
+  Rows rows(trace);
   switch (options.by) {
     case TopBy::kOperator:
     case TopBy::kLayer:
@@ -312,7 +334,9 @@ Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
     table->gpu_exposed_ns += row.gpu_exposed_ns;
   }
   AddQuality(trace, index, selection, table);
-  Sort(options.sort, table);
+  const TopSort sort = Resolve(options.sort, *table);
+  Sort(sort, table);
+  AddCertainty(sort, selection, &rows, table);
   return Status();
 }
 

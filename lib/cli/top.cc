@@ -223,6 +223,22 @@ std::string Notes(const TopTable& table, bool is_of_request) {
   return notes;
 }
 
+// Which ranks of those shown may as well be the other way round. "" where it is not known.
+std::string Order(const TopTable& table, size_t shown) {
+  constexpr double kSure = 0.95;
+  size_t known = 0;  // the first rows of which it is known whether they are above the next
+  while (known + 1 < shown && table.rows[known].above_next >= 0) ++known;
+  if (known == 0) return {};
+  std::string alike;
+  for (size_t first = 0, last; first < known; first = last + 1) {
+    for (last = first; last < known && table.rows[last].above_next < kSure;) ++last;
+    if (last > first) alike += base::Format("%s%zu-%zu", alike.empty() ? "" : ", ", first + 1, last + 1);
+  }
+  const std::string drawn = " (95 %, by resamples of " + base::Count(table.resampled) + " requests, batches or steps)";
+  if (!alike.empty()) return "order: ranks " + alike + " cannot be told apart" + drawn;
+  return "order: ranks 1-" + std::to_string(known + 1) + " are sure" + drawn;
+}
+
 std::string Table(const TopTable& table, size_t shown, bool is_of_request) {
   std::string text = Grid(Columns(table, shown));
   const auto line = [&](const std::string& words) {
@@ -234,6 +250,7 @@ std::string Table(const TopTable& table, size_t shown, bool is_of_request) {
   if (table.gpu_ns != 0)
     line("Self CUDA time total: " + Time(table.gpu_ns) + ", busy " + Time(table.gpu_busy_ns) + ", exposed " +
          Time(table.gpu_exposed_ns));
+  if (const std::string order = Order(table, shown); !order.empty()) line(order);
   if (const std::string notes = Notes(table, is_of_request); !notes.empty()) line("note: " + notes);
   if (shown < table.rows.size()) line(absl::StrFormat("%d of %d rows; --limit 0 shows all", shown, table.rows.size()));
   return text;
@@ -265,7 +282,8 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"gpu_p50_ns", Ns(row.gpu_p50_ns)},
                 {"gpu_p99_ns", Ns(row.gpu_p99_ns)},
                 {"gpu_busy_ns", row.gpu_busy_ns},
-                {"gpu_exposed_ns", row.gpu_exposed_ns}});
+                {"gpu_exposed_ns", row.gpu_exposed_ns},
+                {"above_next", row.above_next < 0 ? ordered_json() : ordered_json(row.above_next)}});
     rows.push_back(std::move(one));
   }
   ordered_json coverage;
@@ -283,6 +301,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   document["coverage"] = std::move(coverage);
   document["damaged"] = table.is_damaged;
   document["losses"] = {{"events", table.losses}, {"known_events", table.lost_events}, {"gpu", table.gpu_losses}};
+  document["resampled"] = table.resampled;
   document["spans"] = table.spans;
   document["other_members"] = table.other_members;
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";

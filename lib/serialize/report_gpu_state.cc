@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/held.h"
 #include "pitot/model/intervals.h"
 
 namespace pitot::report {
@@ -17,40 +18,17 @@ using base::Duration;
 using base::Format;
 using base::Lines;
 using base::Plural;
+using model::Held;
 using model::Interval;
 using model::Intervals;
+using model::kHoldsOnNs;
 using model::Trace;
 
 constexpr size_t kMaxGpus = 8;
-// Values are written when they changed and once a second: after so long without one it is not known any more. Those of
-// kinds of reasons are written only when they changed, and known where the reasons are.
-constexpr int64_t kHoldsNs = 2'500'000'000;
-constexpr int64_t kHoldsOnNs = model::kMaxTimeNs - 1;  // a time and this fit
 constexpr const char* kReasons = "clock event reasons";
 constexpr std::string_view kHeldBy = "clocks held by ";
 // Settings and want of work: not for want of power or cooling.
 constexpr std::string_view kNoThrottling[] = {"idle", "application clocks", "display clocks", "sync boost"};
-
-// A value and when in the window it was that.
-struct Held {
-  double value;
-  Interval when;
-  int64_t ns() const { return when.end_ns - when.begin_ns; }
-};
-
-std::vector<Held> ValuesOf(const Trace& trace, uint32_t counter, int64_t holds_ns = kHoldsNs) {
-  const model::SampleColumns& samples = trace.samples;
-  const auto [first, last] = std::equal_range(samples.counter.begin(), samples.counter.end(), counter);
-  std::vector<Held> values;
-  for (auto at = first; at != last; ++at) {
-    const auto row = static_cast<size_t>(at - samples.counter.begin());
-    const int64_t next_ns = at + 1 != last ? samples.at_ns[row + 1] : trace.window_end_ns;
-    const Interval when{std::max(samples.at_ns[row], trace.window_begin_ns),
-                        std::min({next_ns, samples.at_ns[row] + holds_ns, trace.window_end_ns})};
-    if (when.begin_ns < when.end_ns) values.push_back({samples.value[row], when});
-  }
-  return values;
-}
 
 // When it was known and, where that is asked, not 0.
 enum class Which : uint8_t { kAll, kNotZero };

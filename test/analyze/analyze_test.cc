@@ -4,6 +4,7 @@
 #include "pitot/analyze/analyze.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "pitot/model/trace.h"
+#include "serialize/sample_trace.h"
 
 namespace {
 
@@ -61,6 +63,47 @@ AnalysisReport Run(std::vector<std::pair<const char*, Told::Does>> does, const A
   AnalysisReport report;
   REQUIRE(Analyze(trace, analyzers, options, &report).ok());
   return report;
+}
+
+// All times, later by so much.
+void Shift(int64_t ns, model::Trace* trace) {
+  const auto shift = [&](int64_t& at_ns) { at_ns += ns; };
+  for (int64_t* const at_ns : {&trace->window_begin_ns, &trace->window_end_ns}) shift(*at_ns);
+  for (std::vector<int64_t>* const column :
+       {&trace->events.begin_ns, &trace->calls.begin_ns, &trace->gpu.begin_ns, &trace->samples.at_ns}) {
+    for (int64_t& at_ns : *column) shift(at_ns);
+  }
+  for (model::ThreadRow& row : trace->threads) shift(row.history_begin_ns);
+  for (model::RequestRow& row : trace->requests) {
+    shift(row.begin_ns);
+    for (model::Stage& stage : row.stages) shift(stage.begin_ns);
+  }
+  for (model::BatchRow& row : trace->batches) shift(row.begin_ns);
+  for (model::MemberRow& row : trace->members) {
+    shift(row.join_ns);
+    if (row.leave_ns != 0) shift(row.leave_ns);
+  }
+  for (model::OverheadRow& row : trace->overheads) shift(row.begin_ns);
+  for (model::DepthRow& row : trace->depths) shift(row.begin_ns), shift(row.end_ns);
+  for (model::LossRow& row : trace->losses) shift(row.begin_ns), shift(row.end_ns);
+  for (model::GpuLossRow& row : trace->gpu_losses) shift(row.begin_ns), shift(row.end_ns);
+}
+
+// All that was answered, but what it cost and when it was.
+std::string TextOf(const AnalysisReport& report) {
+  std::string text;
+  for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
+    text += analyzer.name + " " + analyzer.status.message() + "\n";
+    for (const analyze::MeasureRow& row : analyzer.measures)
+      text += row.name + " of " + row.subject + ": " + std::to_string(row.value) + "\n";
+    for (const analyze::FindingRow& row : analyzer.findings) {
+      text += row.code + " of " + row.subject + ": " + row.summary + " " + std::to_string(row.value) + " " +
+              std::to_string(row.cost_ns) + "\n";
+      for (const analyze::EvidenceRow& evidence : row.evidence)
+        text += std::to_string(evidence.first_row) + ", " + std::to_string(evidence.end_ns - evidence.begin_ns) + "\n";
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -165,5 +208,45 @@ TEST_CASE("the whole catalogue answers a trace of nothing", "[analyze]") {
     AnalyzeOptions options;
     options.compat = compat;
     CHECK(Analyze({}, analyze::MakeCatalogue(), options, &report).ok());
+  }
+}
+
+TEST_CASE("the whole catalogue answers whatever a trace holds, within it and in numbers", "[analyze]") {
+  for (uint32_t seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    const model::Trace trace = test::RandomTrace(seed, 20 + 5 * seed);
+    AnalysisReport report;
+    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), {}, &report).ok());
+    const uint32_t rows[] = {0, trace.events.size(), trace.calls.size(), trace.gpu.size()};
+    for (const analyze::AnalyzerReport& analyzer : report.analyzers) {
+      INFO(analyzer.name);
+      CHECK(std::string(analyzer.status.message()) == "");
+      for (const analyze::MeasureRow& row : analyzer.measures) CHECK(std::isfinite(row.value));
+      for (const analyze::FindingRow& row : analyzer.findings) {
+        INFO(row.code << ": " << row.summary);
+        CHECK(row.code.compare(0, 4, analyzer.name + ".") == 0);
+        CHECK((row.confidence >= 0 && row.confidence <= 1));
+        CHECK(row.cost_ns >= 0);
+        CHECK(std::isfinite(row.value));
+        CHECK((row.summary != "" && row.recommendation != "" && row.metric != "" && row.threshold.source != ""));
+        for (const analyze::EvidenceRow& evidence : row.evidence) {
+          CHECK(evidence.begin_ns <= evidence.end_ns);
+          CHECK(evidence.first_row + evidence.rows <= rows[static_cast<size_t>(evidence.table)]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("the same later is the same: no analyzer depends on when it was", "[analyze]") {
+  for (uint32_t seed = 1; seed <= 40; ++seed) {
+    INFO("seed " << seed);
+    model::Trace trace = test::RandomTrace(seed, 20 + 5 * seed);
+    AnalysisReport before, after;
+    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), {}, &before).ok());
+    Shift(86'400'000'000'000, &trace);
+    REQUIRE(FindInconsistency(trace) == "");
+    REQUIRE(Analyze(trace, analyze::MakeCatalogue(), {}, &after).ok());
+    CHECK(TextOf(after) == TextOf(before));
   }
 }

@@ -501,6 +501,59 @@ TEST_CASE("rows can be in the order of any column", "[top]") {
     CHECK(first(sort) == "aten::linear");
 }
 
+TEST_CASE("an order is sure where requests agree on it, and not where as many have it the other way round", "[top]") {
+  const auto table_of = [](int requests, TopOptions options) {
+    Made made;
+    made.maker.trace.window_end_ns = 1'000'000;
+    const auto at = [](int i) { return 1000 * int64_t{i}; };
+    for (int i = 0; i < requests; ++i) made.maker.Request(1 + static_cast<uint64_t>(i), "r", at(i), 900);
+    for (int i = 0; i < requests; ++i) {
+      const Context context = {static_cast<uint32_t>(i), kNone};
+      made.maker.Event(made.thread, made.linear, at(i), 500 + i % 3, context);
+      made.maker.Event(made.thread, made.addmm, at(i), 100, context);
+      made.Launch(at(i), at(i) + 100, 200 + i % 7, "dear", "", 0, context);
+      made.Launch(at(i) + 1, at(i) + 400, i % 2 == 0 ? 90 : 100, "even", "", 0, context);
+      made.Launch(at(i) + 2, at(i) + 500, i % 2 == 0 ? 100 : 90, "odd", "", 0, context);
+      made.Launch(at(i) + 3, at(i) + 600, 10, "cheap", "", 0, context);
+    }
+    return Top(made.maker.Finish(), options);
+  };
+
+  const TopTable kernels = table_of(300, {TopBy::kKernel, TopSort::kDefault, false, 0});
+  CHECK(kernels.resampled == 300);
+  CHECK(kernels.rows[0].above_next == 1);
+  CHECK((kernels.rows[1].above_next > 0.2 && kernels.rows[1].above_next < 0.8));
+  CHECK(kernels.rows[2].above_next == 1);
+  CHECK(kernels.rows[3].above_next < 0);  // there is no next
+  const TopTable operators = table_of(300, {TopBy::kOperator, TopSort::kSelfCpu, false, 0});
+  CHECK(operators.rows[0].above_next == 1);
+
+  const auto is_known = [&](int requests, TopOptions options) { return table_of(requests, options).resampled != 0; };
+  CHECK(is_known(10, {TopBy::kKernel, TopSort::kDefault, false, 0}));
+  CHECK_FALSE(is_known(9, {TopBy::kKernel, TopSort::kDefault, false, 0}));
+  CHECK_FALSE(is_known(300, {TopBy::kKernel, TopSort::kCalls, false, 0}));
+  CHECK_FALSE(is_known(300, {TopBy::kKernel, TopSort::kDefault, false, 7}));
+  CHECK_FALSE(is_known(300, {TopBy::kRequest, TopSort::kDefault, false, 0}));
+}
+
+TEST_CASE("without requests the steps of PyTorch's profiler say how sure an order is", "[top]") {
+  Made made;
+  made.maker.trace.window_end_ns = 1'000'000;
+  const uint32_t step = made.maker.Site(SiteKind::kScope, "ProfilerStep#1");
+  for (int64_t i = 0; i < 20; ++i) {
+    made.maker.Event(made.thread, step, 1000 * i, 900);
+    made.Launch(1000 * i + 10, 1000 * i + 20, 200, "dear");
+    made.Launch(1000 * i + 11, 1000 * i + 300, i == 3 ? 800 : 150, "once");  // less than the other but for one step
+  }
+  made.Launch(21'000, 21'100, 1000, "dear");  // in no step
+
+  const TopTable table = Top(made.maker.Finish(), TopBy::kKernel);
+
+  CHECK(table.resampled == 20);
+  CHECK(Names(table) == std::vector<std::string>{"dear", "once"});
+  CHECK((table.rows[0].above_next > 0.9 && table.rows[0].above_next < 1));
+}
+
 TEST_CASE("an empty trace has an empty table", "[top]") {
   for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
     const TopTable table = Top(Trace(), by);

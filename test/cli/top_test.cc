@@ -130,6 +130,39 @@ TEST_CASE("top shows where the time went by operator, kernel, layer, scope and r
   }
 }
 
+TEST_CASE("top says which ranks other requests would turn round", "[cli]") {
+  const auto dump_of = [](int64_t even_us) {
+    pitot::test::TraceMaker maker;
+    maker.trace.window_begin_ns = kBegin;
+    maker.trace.window_end_ns = kBegin + 100'000 * kUs;
+    const uint32_t thread = maker.Thread("executor");
+    const uint32_t dear = maker.Site(SiteKind::kOperator, "aten::dear"),
+                   even = maker.Site(SiteKind::kOperator, "aten::even"),
+                   odd = maker.Site(SiteKind::kOperator, "aten::odd");
+    for (uint32_t i = 0; i < 80; ++i) {
+      const int64_t at_ns = kBegin + 1000 * kUs * i;
+      const Context context = {maker.Request(1 + i, "/classify", at_ns, 900 * kUs), kNone};
+      maker.Event(thread, dear, at_ns, 400 * kUs, context);
+      maker.Event(thread, even, at_ns + 400 * kUs, (i % 2 == 0 ? even_us : 90) * kUs, context);
+      maker.Event(thread, odd, at_ns + 600 * kUs, (i % 2 == 0 ? 90 : 100) * kUs, context);
+    }
+    return Dump(maker.Finish());
+  };
+  const Folder folder;
+  folder.Write("alike.pitot", dump_of(100));
+  folder.Write("apart.pitot", dump_of(190));
+
+  CHECK(Contains(folder.Run("top alike.pitot").out,
+                 "order: ranks 2-3 cannot be told apart (95 %, by resamples of 80 requests, batches or steps)\n"));
+  CHECK(Contains(folder.Run("top apart.pitot").out, "order: ranks 1-3 are sure (95 %"));
+  CHECK_FALSE(Contains(folder.Run("top alike.pitot --sort calls").out, "order:"));
+  const json document = json::parse(folder.Run("top alike.pitot --json").out);
+  CHECK(document["resampled"] == 80);
+  CHECK(document["rows"][0]["above_next"] == 1);
+  CHECK((document["rows"][1]["above_next"] > 0.2 && document["rows"][1]["above_next"] < 0.8));
+  CHECK(document["rows"][2]["above_next"].is_null());
+}
+
 TEST_CASE("top tells shapes apart where asked", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));

@@ -82,6 +82,8 @@ struct TopRow {
   int64_t cpu_p99_ns = kUnset;
   int64_t gpu_p50_ns = kUnset;  // of the same calls, what was launched in each; of kernels their durations
   int64_t gpu_p99_ns = kUnset;
+  // In which share of resamples it is above the next row, of those in the order of self time; negative: not known.
+  double above_next = -1;
 
   // Totals by call, rounded; kUnset where there is none.
   int64_t CpuAverageNs() const { return Average(cpu_total_ns); }
@@ -110,7 +112,10 @@ struct TopTable {
   uint64_t losses = 0;       // stretches in which a thread's events, or events of any, were lost
   uint64_t lost_events = 0;  // of those, where the number is known
   uint64_t gpu_losses = 0;
-  uint64_t spans = 0;          // known from CUDA events alone, with gaps: in the rows by request only
+  uint64_t spans = 0;  // known from CUDA events alone, with gaps: in the rows by request only
+  // How many batches, requests outside of batches or, without either, steps of PyTorch's profiler were drawn from, to
+  // say how sure the order is; 0: it was not asked (another order, of one request, by request), or too few.
+  uint64_t resampled = 0;
   uint64_t other_members = 0;  // of batches of the request that was asked for: they share its batches' time
 };
 
@@ -135,6 +140,9 @@ struct TopTable {
 // A thread is at work in a scope or call of that context, but where its innermost scope is a wait, and in calls that
 // wait for a GPU (synchronisations, copies that block). This is the priority sweep of trace viewers (TensorBoard's
 // plug-in, XProf) with host before device, between things that run at once divided equally.
+//
+// How sure the order is: requests are drawn with replacement, as many as there are (400 times; Efron's bootstrap), and
+// each row's self time added up over those that were drawn; time of no request counts as it is. The first 64 rows.
 //
 // By request, self and total are the same: the request's part of its batches (GPU time: model::GpuTime::Request,
 // which is not cut at the window; CPU time of a batch divided equally), and its own outside of them.

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A23: does memory run out, and why? What allocators and devices had given out over time (counters), what was said when
+// there was no more (instants of PyTorch's allocator), and whether what is left behind by requests grows. Which tensors
+// they are is not recorded.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/arguments.h"
+#include "analyze/catalogue.h"
+#include "analyze/evidence.h"
+#include "analyze/gpu_counters.h"
+#include "analyze/subjects.h"
+#include "analyze/trend.h"
+#include "pitot/model/index.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"peak_share", 0.9, "1", "torch-tb-profiler"},
+    {"leak_p", 0.01, "1", "pitot"},
+    {"leak_growth", 0.01, "1", "pitot"},  // of the level, by 100 requests
+    {"leak_requests", 20, "1", "pitot"},
+};
+
+constexpr size_t kMostPoints = 128;
+constexpr std::string_view kOutOfMemory = "out of GPU memory";
+
+std::string BytesText(double bytes) { return base::Bytes(static_cast<uint64_t>(std::clamp(bytes, 0.0, 9e18))); }
+
+class MemoryUse final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a23", "memory: peaks, leaks, no more", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const model::CounterIndex counters(trace);
+    for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+      const std::string_view name = trace.strings[trace.counters[row].name];
+      if (trace.strings[trace.counters[row].unit] != "bytes") continue;
+      if (!name.ends_with("allocated") && !name.ends_with("reserved") && !name.ends_with("memory used")) continue;
+      const std::optional<double> most = counters.Most(row, trace.window_begin_ns, trace.window_end_ns);
+      if (most) AddNumber(analysis, "most", std::string(name), *most, "bytes");
+      if (name.ends_with("allocated")) Leak(analysis, counters, row);
+      if (analysis.IsOver()) return Status();
+    }
+    Peaks(analysis, counters);
+    OutOfMemory(analysis);
+    return Status();
+  }
+
+ private:
+  // What is given out as requests end, the least of each few that end together: what a request needs for itself is
+  // gone at one of them, what it leaves behind is not.
+  static void Leak(Analysis& analysis, const model::CounterIndex& counters, uint32_t counter) {
+    const Trace& trace = analysis.trace();
+    std::vector<int64_t> ends;
+    for (const model::RequestRow& request : trace.requests) {
+      if (request.end_known && request.begin_ns + request.duration_ns <= trace.window_end_ns)
+        ends.push_back(request.begin_ns + request.duration_ns);
+    }
+    std::sort(ends.begin(), ends.end());
+    const size_t group = ends.size() / kMostPoints + 1;
+    std::vector<double> live;
+    for (size_t first = 0; first < ends.size(); first += group) {
+      std::optional<double> least;
+      for (size_t i = first; i < std::min(ends.size(), first + group); ++i) {
+        const std::optional<double> value = counters.At(counter, ends[i]);
+        if (value && (!least || *value < *least)) least = value;
+      }
+      if (least) live.push_back(*least);
+    }
+    const Threshold requests = analysis.threshold("leak_requests");
+    if (static_cast<double>(live.size() * group) < requests.value) return;
+    const Trend trend = FindTrend(live);
+    const double a_request = trend.slope / static_cast<double>(group);
+    const std::string subject(trace.strings[trace.counters[counter].name]);
+    AddNumber(analysis, "growth_a_request", subject, a_request, "bytes");
+    const Threshold most = analysis.threshold("leak_growth");
+    const double growth = trend.level <= 0 ? 0 : 100 * a_request / trend.level;
+    if (growth <= most.value || trend.p >= analysis.threshold("leak_p").value) return;
+    const std::string summary = "what stays after requests grows by " + BytesText(a_request) + " a request (p " +
+                                base::Format("%.2g", trend.p) + ", " + base::Plural(ends.size(), "request") + "), of " +
+                                BytesText(trend.level) + "; by whom is not recorded";
+    Evidence window;
+    window.begin_ns = ends.front();
+    window.end_ns = ends.back();
+    window.note = "from the first request's end to the last one's";
+    Finding finding = Judged("a23.leak", subject.c_str(), "growth by 100 requests / level", growth, most);
+    finding.severity = SeverityOf(growth, 5 * most.value);
+    finding.confidence = 0.9 * (1 - trend.p);
+    finding.summary = summary.c_str();
+    finding.recommendation =
+        "look for what requests leave behind: caches without a bound, tensors kept for autograd, lists of results";
+    finding.evidence = &window;
+    finding.evidence_count = 1;
+    analysis.Add(finding);
+  }
+
+  static void Peaks(Analysis& analysis, const model::CounterIndex& counters) {
+    const Trace& trace = analysis.trace();
+    const Threshold most = analysis.threshold("peak_share");
+    for (const auto& [index, gpu] : GpuCountersOf(trace)) {
+      const uint32_t used = gpu.Find("memory used"), total = gpu.Find("memory total");
+      if (used == kNone || total == kNone) continue;
+      const std::optional<double> peak = counters.Most(used, trace.window_begin_ns, trace.window_end_ns);
+      const std::optional<double> room = counters.Most(total, trace.window_begin_ns, trace.window_end_ns);
+      if (!peak || !room || *room <= 0) continue;
+      const double share = *peak / *room;
+      if (share <= most.value) continue;
+      Longest longest(EvidenceTable::kWindow, "the most was in use from here");
+      for (uint32_t row = 0; row < trace.samples.size(); ++row) {
+        if (trace.samples.counter[row] == used && trace.samples.value[row] == *peak)
+          longest.Show(0, {trace.samples.at_ns[row], trace.samples.at_ns[row]});
+      }
+      const std::string subject(gpu.name);
+      const std::string summary = BytesText(*peak) + " of " + BytesText(*room) + " were in use at most";
+      Finding finding = Judged("a23.peak", subject.c_str(), "most in use / all", share, most);
+      finding.severity = share >= 0.97 ? Severity::kMedium : Severity::kLow;
+      finding.confidence = 0.95;
+      finding.summary = summary.c_str();
+      finding.recommendation =
+          "an allocator that caches fills the device by and by: compare with what it had given "
+          "out (\"allocated\"); if that is close, take smaller batches";
+      longest.AddTo(&finding);
+      analysis.Add(finding);
+    }
+  }
+
+  // What PyTorch's allocator said as it gave up.
+  static void OutOfMemory(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    const Argument bytes(trace, "bytes"), free_bytes(trace, "free_bytes"), reserved(trace, "reserved"),
+        allocated(trace, "allocated"), device(trace, "device");
+    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+      if (trace.sites[trace.events.site[event]].kind != SiteKind::kInstant || trace.EventName(event) != kOutOfMemory)
+        continue;
+      const double wanted = bytes.Number(event), cached = reserved.Number(event) - allocated.Number(event);
+      const double room = cached + free_bytes.Number(event);
+      const bool would_fit = wanted > 0 && room >= wanted;
+      const std::string subject = "GPU " + base::Number(device.Number(event));
+      const std::string summary =
+          BytesText(wanted) + " could not be had: " + BytesText(allocated.Number(event)) + " were given out, " +
+          BytesText(cached) + " cached in pieces, " + BytesText(free_bytes.Number(event)) + " free; " +
+          (would_fit ? "it would fit if these were in one piece" : "it would not fit in one piece, either");
+      Evidence row;
+      row.table = EvidenceTable::kEvents;
+      row.first_row = event;
+      row.rows = 1;
+      row.begin_ns = row.end_ns = trace.events.begin_ns[event];
+      row.note = "no more memory";
+      Finding finding = Judged(would_fit ? "a23.fragmentation" : "a23.out_of_memory", subject.c_str(),
+                               "wanted / (cached + free)", room <= 0 ? wanted : wanted / room, {"", 1, "1", "pitot"});
+      finding.severity = Severity::kHigh;
+      finding.confidence = 0.95;
+      finding.summary = summary.c_str();
+      finding.recommendation =
+          would_fit ? "expandable_segments:True of PyTorch's allocator, or sizes that are alike (padded shapes)"
+                    : "smaller batches or shorter inputs, or refuse work ahead of what it needs (see a23.leak, too)";
+      finding.evidence = &row;
+      finding.evidence_count = 1;
+      analysis.Add(finding);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeMemoryUse() { return std::make_unique<MemoryUse>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

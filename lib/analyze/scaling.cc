@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A15: does more at once bring more? Of batches: how their time goes with the number of requests in them (the Universal
+// Scalability Law), where a window has three sizes or more. Of several GPUs: the most that their communication leaves;
+// what it would be with more of them does not follow from one number of GPUs.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue.h"
+#include "analyze/evidence.h"
+#include "analyze/scaling_law.h"
+#include "analyze/subjects.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::GpuClass;
+using model::Intervals;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"least_batches", 30, "1", "pitot"},
+    {"serial", 0.5, "1", "pitot"},
+    {"peak", 1, "1", "pitot"},  // the best size / the largest
+    {"communication_share", 0.1, "1", "torch-tb-profiler"},
+};
+
+constexpr size_t kMostBatches = 2000;  // of an executor; of more, so many evenly
+
+class Scaling final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a15", "what more at once brings", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    std::map<model::StringId, std::vector<uint32_t>> executors;
+    for (uint32_t row = 0; row < trace.batches.size(); ++row) {
+      if (trace.batches[row].duration_ns > 0 && trace.batches[row].member_count > 0)
+        executors[trace.batches[row].executor].push_back(row);
+    }
+    for (const auto& [name, batches] : executors) {
+      OfExecutor(analysis, "executor " + std::string(trace.strings[name]), batches);
+      if (analysis.IsOver()) return Status();
+    }
+    for (const uint32_t device : DevicesAtWork(trace)) Communication(analysis, device);
+    return Status();
+  }
+
+ private:
+  static void OfExecutor(Analysis& analysis, const std::string& subject, const std::vector<uint32_t>& batches) {
+    const Trace& trace = analysis.trace();
+    if (static_cast<double>(batches.size()) < analysis.threshold("least_batches").value) return;
+    std::map<uint32_t, std::vector<double>> times;
+    const size_t step = batches.size() / kMostBatches + 1;
+    Longest longest(EvidenceTable::kWindow, "the longest batches");
+    for (size_t i = 0; i < batches.size(); i += step) {
+      const model::BatchRow& row = trace.batches[batches[i]];
+      times[row.member_count].push_back(static_cast<double>(row.duration_ns));
+      longest.Show(0, {row.begin_ns, row.begin_ns + row.duration_ns});
+    }
+    const uint32_t largest = times.rbegin()->first;
+    if (largest < 2 * times.begin()->first) return;  // too alike to tell
+    const SureScalingLaw sure = FitSurely(std::move(times));
+    if (sure.law.one_ns <= 0) return;
+    AddNumber(analysis, "serial", subject, sure.law.serial);
+    AddNumber(analysis, "crosstalk", subject, sure.law.crosstalk);
+    const double gain = largest * sure.law.TimeNs(1) / sure.law.TimeNs(largest);
+    AddNumber(analysis, "throughput_of_largest_to_one", subject, gain);
+    if (sure.law.Peak() < largest && sure.least_crosstalk > 0) {
+      AddNumber(analysis, "best_size", subject, sure.law.Peak());
+      return Judge(analysis, subject, "a15.crosstalk", "size of most throughput / largest size",
+                   sure.law.Peak() / largest, "peak",
+                   base::Format("throughput falls beyond %.0f requests in a batch; batches of up to %u were made",
+                                sure.law.Peak(), largest),
+                   "limit the size of batches to that", longest);
+    }
+    if (sure.least_serial < analysis.threshold("serial").value) return;
+    Judge(analysis, subject, "a15.serial", "share of a batch's time that each request adds", sure.law.serial, "serial",
+          base::Format("a batch of %u has %.1f times the throughput of one request: each adds %.0f %% of the time "
+                       "that one takes alone",
+                       largest, gain, 100 * sure.law.serial),
+          "look for what is done for one request after another: preprocessing, copies, loops (a06, a10, a17)", longest);
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, const char* code, const char* metric, double value,
+                    const char* threshold, const std::string& summary, const char* advice, const Longest& longest) {
+    Finding finding = Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold));
+    finding.severity = Severity::kMedium;
+    finding.confidence = 0.8;  // that larger batches had not larger requests is not known
+    finding.summary = summary.c_str();
+    finding.recommendation = advice;
+    longest.AddTo(&finding);
+    analysis.Add(finding);
+  }
+
+  static void Communication(Analysis& analysis, uint32_t device) {
+    const model::IntervalSets& sets = analysis.indexes().sets;
+    const Intervals& all = sets.Gpu(device, GpuClass::kCommunication);
+    if (all.empty()) return;
+    const int64_t exposed_ns = TotalNs(Difference(all, sets.Gpu(device, GpuClass::kCompute)));
+    const int64_t busy_ns = TotalNs(DeviceBusy(analysis.trace(), device));
+    const std::string subject = GpuName(analysis.trace(), device);
+    const double share = Share(exposed_ns, busy_ns);
+    AddNumber(analysis, "efficiency_at_most", subject, 1 - share);
+    const Threshold most = analysis.threshold("communication_share");
+    if (share < most.value) return;
+    const std::string summary = "communication that nothing hides is " + Percent(share) +
+                                " of its time: it does at most " + Percent(1 - share) +
+                                " of what it would alone; with another number of GPUs, and how much of it is waiting "
+                                "for others, is not known from one of them";
+    Longest longest(EvidenceTable::kWindow, "communication");
+    for (const model::Interval& time : all) longest.Show(0, time);
+    Finding finding = Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most);
+    finding.severity = SeverityOf(share, most.value);
+    finding.confidence = 0.4;
+    finding.is_undetermined = true;
+    finding.cost_ns = exposed_ns;
+    finding.summary = summary.c_str();
+    finding.recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late";
+    longest.AddTo(&finding);
+    analysis.Add(finding);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeScaling() { return std::make_unique<Scaling>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Analyzers of kernels, by shapes and launches: each on a fault and on what looks like it.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "analyze/gpu_trace.h"
+#include "analyze/operator_bytes.h"
+#include "analyze/peaks.h"
+
+namespace pitot::test {
+
+using model::GpuKind;
+using model::kNone;
+
+namespace {
+
+void IsH100(GpuTrace* made) {
+  model::DeviceRow& device = made->trace.devices[0];
+  device.name = made->trace.strings.Add("NVIDIA H100 80GB HBM3");
+  device.multiprocessors = 132;
+  device.threads_per_multiprocessor = 2048;
+  device.blocks_per_multiprocessor = 32;
+  device.registers_per_multiprocessor = 65536;
+  device.shared_bytes_per_multiprocessor = 233472;
+}
+
+// Ten launches of 100 us.
+analyze::AnalysisReport Launched(uint32_t blocks, uint32_t threads, uint32_t registers = 32, bool beside = false,
+                                 const std::string& name = "_Z4gemmv") {
+  GpuTrace made(2000);
+  IsH100(&made);
+  model::KernelShape shape;
+  shape.grid[0] = blocks;
+  shape.block[0] = threads;
+  shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+  shape.registers_per_thread = registers;
+  for (int64_t i = 0; i < 10; ++i) made.Shape(made.Gpu(GpuKind::kKernel, name, 100 * i, 100, kNone), shape);
+  if (beside) {
+    made.UseStream(13);
+    made.Gpu(GpuKind::kKernel, "_Z5otherv", 0, 1000, kNone);
+  }
+  return made.Run("a20");
+}
+
+// An operator of `flops` and shapes, whose kernel takes so long; beside 100 us of something else.
+analyze::AnalysisReport Operator(const std::string& op, uint64_t flops, const std::string& shapes, int64_t us,
+                                 double megahertz = 0, const std::string& device = "NVIDIA H100 80GB HBM3") {
+  GpuTrace made(10000);
+  IsH100(&made);
+  made.trace.devices[0].name = made.trace.strings.Add(device);
+  if (megahertz > 0) made.Sample(made.Counter("GPU 0 (NVIDIA H100 80GB HBM3): SM clock", "MHz"), 0, megahertz);
+  made.Event(SiteKind::kOperator, op, 0, 50, {{"flops", flops}}, shapes);
+  made.Launch("sm90_xmma_gemm", 10, 5, 100, us);
+  made.Gpu(GpuKind::kKernel, "other", 5000, 100, kNone);
+  return made.Run("a18");
+}
+
+constexpr uint64_t kFlops = uint64_t{2} * 4096 * 4096 * 4096;
+const std::string kSquare = "4096x4096 f16, 4096x4096 f16";
+
+}  // namespace
+
+TEST_CASE("a02 names what costs most, and how sure the order is", "[a02]") {
+  const auto report_of = [](int64_t requests) {
+    GpuTrace made(1000 * requests);
+    for (int64_t i = 0; i < requests; ++i) {
+      made.For(made.Request(1000 * i, 900));
+      made.Launch("_Z4gemmv", 1000 * i, 5, 1000 * i + 10, 400);
+      made.Launch("_Z4evenv", 1000 * i + 5, 5, 1000 * i + 410, i % 2 == 0 ? 90 : 101);
+      made.Launch("_Z3oddv", 1000 * i + 10, 5, 1000 * i + 520, i % 2 == 0 ? 100 : 90);
+    }
+    return made.Run("a02");
+  };
+
+  const analyze::AnalysisReport report = report_of(100);
+  CHECK(Measured(report, "self_gpu", "gemm()") == 100 * 400);
+  CHECK(Measured(report, "above_next", "gemm()") == 1);
+  CHECK(Measured(report, "others_gpu", "kernels") == 100 * 95);  // enough was told
+  const std::optional<analyze::FindingRow> kernels = Found(report, "a02.kernels");
+  REQUIRE(kernels.has_value());
+  CHECK(kernels->summary.find("gemm (40.0 ms, 67") != std::string::npos);
+  CHECK(kernels->summary.find("turn round ranks 2 and 3") != std::string::npos);
+  CHECK((kernels->confidence > 0.3 && kernels->confidence < 0.9));
+  CHECK_FALSE(Found(report, "a02.operators").has_value());  // there are none
+  const std::optional<analyze::FindingRow> few = Found(report_of(5), "a02.kernels");
+  REQUIRE(few.has_value());
+  CHECK(few->confidence == Approx(0.5));
+  CHECK(few->summary.find("not known") != std::string::npos);
+}
+
+TEST_CASE("a02 does not name kernels where none is dear", "[a02]") {
+  GpuTrace made(10000);
+  for (int64_t i = 0; i < 40; ++i) made.Gpu(GpuKind::kKernel, "k" + std::to_string(i), 20 * i, 10, kNone);
+  CHECK_FALSE(Found(made.Run("a02"), "a02.kernels").has_value());
+}
+
+TEST_CASE("a20 finds blocks that fill no whole warps, and not those that do", "[a20]") {
+  const std::optional<analyze::FindingRow> finding = Found(Launched(132 * 64, 33), "a20.partial_warps");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(1 - 33.0 / 64));
+  CHECK(finding->summary.find("gemm") != std::string::npos);
+  CHECK_FALSE(Found(Launched(132 * 64, 64), "a20.partial_warps").has_value());
+}
+
+TEST_CASE("a20 finds grids that leave multiprocessors empty, unless others run beside them", "[a20]") {
+  const std::optional<analyze::FindingRow> finding = Found(Launched(33, 256), "a20.small_grid");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.75));
+  CHECK(finding->cost_ns == 750000);
+  CHECK_FALSE(Found(Launched(132, 256), "a20.small_grid").has_value());
+  CHECK(Launched(33, 256, 32, true).analyzers[0].findings.empty());
+  CHECK(Launched(33, 256, 32, false, "ncclKernel_AllReduce").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a20 finds a last wave that leaves the device empty, of few waves and not of many", "[a20]") {
+  // 8 blocks of 256 threads fit on a multiprocessor: 1,056 are a wave.
+  const std::optional<analyze::FindingRow> finding = Found(Launched(1056 + 1, 256), "a20.tail");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx((2 - 1057.0 / 1056) / 2));
+  CHECK_FALSE(Found(Launched(2 * 1056, 256), "a20.tail").has_value());
+  CHECK_FALSE(Found(Launched(20 * 1056 + 1, 256), "a20.tail").has_value());
+}
+
+TEST_CASE("a20 says where registers leave few warps, without a cost", "[a20]") {
+  const std::optional<analyze::FindingRow> finding = Found(Launched(10560, 256, 255), "a20.low_occupancy");
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kInfo);
+  CHECK(finding->cost_ns == 0);
+  CHECK_FALSE(Found(Launched(10560, 256, 32), "a20.low_occupancy").has_value());
+}
+
+TEST_CASE("shapes say how many bytes an operator takes at least", "[a18]") {
+  const auto bytes = [](const char* op, const char* shapes, double flops = 0) {
+    return analyze::LeastBytes(op, analyze::ReadShapes(shapes), flops);
+  };
+  CHECK(bytes("aten::mm", "3x5 f16, 5x7 f16") == 2 * (15 + 35 + 21));
+  CHECK(bytes("aten::addmm", "7 f32, 3x5 f32, 5x7 f32") == 4 * (7 + 15 + 35 + 21));
+  CHECK(bytes("aten::bmm", "2x3x5 f32, 2x5x7 f32") == 4 * 2 * (15 + 35 + 21));
+  CHECK(bytes("aten::convolution", "2x3x8x8 f32, 4x3x3x3 f32", 2.0 * 2 * 4 * 27 * 36) == 4 * (384 + 108 + 2 * 4 * 36));
+  CHECK(bytes("aten::_scaled_dot_product_flash_attention", "1x8x16x64 f16, 1x8x32x64 f16, 1x8x32x64 f16") ==
+        2 * (8192 + 16384 + 16384 + 8192));
+  CHECK(bytes("aten::mm", "3x5 f16") == 0);
+  CHECK(bytes("aten::mm", "3x5 complex64, 5x7 complex64") == 0);
+  CHECK(bytes("aten::mm", "symbolic, 5x7 f16") == 0);
+  CHECK(bytes("aten::relu", "3x5 f16") == 0);
+  CHECK(bytes("aten::mm", "[[3,5],[5,7]]") == 0);
+}
+
+TEST_CASE("a device is known by its own name, not by one that begins like it", "[a18]") {
+  using analyze::PeaksOf;
+  using analyze::Precision;
+  CHECK(PeaksOf("NVIDIA H100 80GB HBM3", Precision::kF16).flops_per_clock * 132 * 1830e6 ==
+        Approx(989e12).epsilon(0.01));
+  CHECK(PeaksOf("NVIDIA A100-SXM4-80GB", Precision::kTf32).flops_per_clock * 108 * 1410e6 ==
+        Approx(156e12).epsilon(0.01));
+  CHECK(PeaksOf("Tesla V100-SXM2-16GB", Precision::kF32).flops_per_clock * 80 * 1530e6 ==
+        Approx(15.7e12).epsilon(0.01));
+  CHECK(PeaksOf("NVIDIA H100 PCIe", Precision::kF16).bytes_per_ns == 2000);
+  CHECK(PeaksOf("NVIDIA A10", Precision::kF16).bytes_per_ns == 600);
+  CHECK(PeaksOf("NVIDIA A10G", Precision::kF16).bytes_per_ns == 0);
+  CHECK(PeaksOf("NVIDIA L40", Precision::kF16).bytes_per_ns == 0);
+  CHECK(PeaksOf("NVIDIA H100 80GB HBM3", Precision::kUnknown).bytes_per_ns == 0);
+}
+
+TEST_CASE("a18 tells what computing bounds from what memory bounds", "[a18]") {
+  // 137 Gflop in 180 us are 763 Tflop/s, of 989.
+  const analyze::AnalysisReport compute = Operator("aten::mm", kFlops, kSquare, 180);
+  CHECK(Measured(compute, "compute_bound") == 180);
+  CHECK(Measured(compute, "efficiency") == Approx(0.772).epsilon(0.01));
+  CHECK(Found(compute, "a18.compute_bound").has_value());
+
+  // A matrix and a vector: 33.6 MB in 12 us are 2,800 of 3,350 bytes/ns.
+  const analyze::AnalysisReport memory =
+      Operator("aten::mm", uint64_t{2} * 4096 * 4096, "1x4096 f16, 4096x4096 f16", 12);
+  CHECK(Measured(memory, "memory_bound") == 12);
+  REQUIRE(Found(memory, "a18.memory_bound").has_value());
+  CHECK(Found(memory, "a18.memory_bound")->value == Approx(0.835).epsilon(0.01));
+}
+
+TEST_CASE("a18 finds an operator that is far from both bounds, and says what it could save", "[a18]") {
+  const std::optional<analyze::FindingRow> finding =
+      Found(Operator("aten::mm", kFlops, kSquare, 1800), "a18.low_efficiency");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.0772).epsilon(0.01));
+  CHECK(static_cast<double>(finding->cost_ns) == Approx(1800e3 * (1 - 0.0772)).epsilon(0.01));
+  // The same at an eighth of the clock is as good as it can be.
+  const analyze::AnalysisReport slow = Operator("aten::mm", kFlops, kSquare, 1800, 1830.0 / 8);
+  CHECK_FALSE(Found(slow, "a18.low_efficiency").has_value());
+}
+
+TEST_CASE("a18 does not guess peaks, bytes or operations", "[a18]") {
+  const std::optional<analyze::FindingRow> finding =
+      Found(Operator("aten::mm", kFlops, kSquare, 1800, 0, "Some Other GPU"), "a18.unknown");
+  REQUIRE(finding.has_value());
+  CHECK(finding->is_undetermined);
+  CHECK(Found(Operator("aten::mm", kFlops, "4096x4096 f16", 1800), "a18.unknown").has_value());
+  CHECK(Operator("aten::relu", 0, kSquare, 1800).analyzers[0].findings.empty());
+}
+
+}  // namespace pitot::test
