@@ -162,6 +162,7 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->request = ring->batch = 0;
   ring->begun = 0;
   ring->ranges_open = 0;
+  ring->usage_ticks = 0;
   ring->begun_unrecorded[0] = ring->begun_unrecorded[1] = 0;
   ring->misnested.store(0, std::memory_order_relaxed);
   ring->state = RingState::kLive;

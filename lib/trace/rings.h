@@ -48,6 +48,7 @@ struct ThreadRing : detail::Ring {
   uint8_t begun;                 // depth of the newest scope that a call began (manual.h), plus one
   uint32_t begun_unrecorded[2];  // how many were begun since that found no room: the host's, others'
   uint32_t ranges_open;          // of others than the host
+  uint64_t usage_ticks;          // when the thread recorded its usage last (usage.h)
   uint8_t
       begun_before[detail::kMaxOpen];  // of a scope begun at that depth: the one begun before that is open, as `begun`
   uint8_t begun_by[detail::kMaxOpen];  // its owner

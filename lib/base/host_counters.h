@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What counters of the host's evidence are called (collect/host): those who record them and those who read them agree
+// here. All but frequencies grow from the beginning of the process, the thread or the machine on.
+#ifndef PITOT_LIB_BASE_HOST_COUNTERS_H_
+#define PITOT_LIB_BASE_HOST_COUNTERS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace pitot::base {
+
+struct CounterName {
+  const char* name;
+  const char* unit;
+};
+
+// Of a thread, as ThreadCounter(tid, ...). A sample of kOnCpu is taken together with one of kVoluntary (by the thread
+// itself) or with one of kRunQueueDelay (by the collector's thread).
+inline constexpr CounterName kOnCpu = {"on-CPU time", "ns"};
+inline constexpr CounterName kRunQueueDelay = {"run-queue delay", "ns"};
+inline constexpr CounterName kVoluntary = {"voluntary switches", ""};
+inline constexpr CounterName kInvoluntary = {"involuntary switches", ""};
+inline constexpr CounterName kMinorFaults = {"minor faults", ""};
+inline constexpr CounterName kMajorFaults = {"major faults", ""};
+
+// Of the process and of the machine, as HostCounter(...); the process's switches and faults by the names above.
+inline constexpr CounterName kThrottledTime = {"throttled by the CPU quota", "ns"};
+inline constexpr CounterName kThrottledPeriods = {"periods throttled by the CPU quota", ""};
+inline constexpr CounterName kCpuPressure = {"CPU pressure (some)", "ns"};
+inline constexpr CounterName kIoPressure = {"I/O pressure (some)", "ns"};
+inline constexpr CounterName kIoPressureFull = {"I/O pressure (full)", "ns"};
+inline constexpr CounterName kMemoryPressure = {"memory pressure (some)", "ns"};
+inline constexpr CounterName kMemoryPressureFull = {"memory pressure (full)", "ns"};
+inline constexpr CounterName kCpuFrequency = {"mean CPU frequency", "MHz"};
+inline constexpr CounterName kLeastCpuFrequency = {"lowest CPU frequency", "MHz"};
+
+// `tid` is the operating system's.
+inline std::string ThreadCounter(int64_t tid, const CounterName& what) {
+  return "thread " + std::to_string(tid) + ": " + what.name;
+}
+inline std::string HostCounter(const CounterName& what) { return std::string("host: ") + what.name; }
+
+}  // namespace pitot::base
+
+#endif  // PITOT_LIB_BASE_HOST_COUNTERS_H_

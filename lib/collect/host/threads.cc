@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/host/threads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trace/rings.h"
+
+namespace pitot::host {
+namespace {
+
+// A thread that stands still says so this often, ns.
+constexpr int64_t kRepeatNs = 100'000'000;
+
+}  // namespace
+
+Threads::Threads(std::string root, uint32_t most, CpuReader read_cpu)
+    : root_(std::move(root)), most_(most), read_cpu_(read_cpu) {
+  entries_.reserve(most);
+}
+
+// A thread is at work that recorded something since, or is in a scope, a request or a batch: what it waits for there
+// may be a CPU.
+void Threads::FindThreads() {
+  for (Entry& entry : entries_) entry.was_seen = entry.is_at_work = false;
+  left_out_ = 0;
+  const trace::PinnedRings rings;
+  for (const trace::ThreadRing* ring : rings) {
+    if (ring->state.load(std::memory_order_acquire) != trace::RingState::kLive) continue;
+    const uint64_t events = __atomic_load_n(&ring->events, __ATOMIC_RELAXED);
+    const bool is_inside = __atomic_load_n(&ring->open[0].begin, __ATOMIC_ACQUIRE) != 0 ||
+                           __atomic_load_n(&ring->request, __ATOMIC_ACQUIRE) != 0 ||
+                           __atomic_load_n(&ring->batch, __ATOMIC_ACQUIRE) != 0;
+    auto entry = std::find_if(entries_.begin(), entries_.end(),
+                              [&](const Entry& known) { return known.number == ring->number; });
+    if (entry == entries_.end()) {
+      if (entries_.size() == most_) {
+        left_out_ += is_inside;
+        continue;
+      }
+      entry = entries_.emplace(entries_.end());
+      entry->number = ring->number;
+      entry->tid = ring->tid;
+    }
+    entry->was_seen = true;
+    entry->is_at_work = is_inside || events != entry->events;
+    entry->events = events;
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return !entry.was_seen; });
+}
+
+void Threads::Look(Entry* entry, int64_t now_ns, std::vector<Sample>* samples) {
+  if (!entry->schedstat.is_open())
+    entry->schedstat = File(root_ + "/proc/self/task/" + std::to_string(entry->tid) + "/schedstat");
+  const auto tid = static_cast<int32_t>(entry->tid);
+  const auto add = [&] {
+    entry->added_ns = entry->at_ns;
+    samples->push_back({entry->at_ns, static_cast<double>(entry->cpu_ns), tid, kThreadOnCpu});
+    if (entry->delay_ns >= 0)
+      samples->push_back({entry->at_ns, static_cast<double>(entry->delay_ns), tid, kThreadRunQueueDelay});
+  };
+  const int64_t cpu_ns = read_cpu_(entry->tid);
+  if (cpu_ns < 0) return;
+  char text[128];
+  const std::string_view said = entry->schedstat.Read(text);
+  const size_t second = said.find(' ');  // "on-CPU delay slices", ns
+  const auto delay = second != std::string_view::npos ? NumberAfter(said.substr(second + 1), "") : std::nullopt;
+  const int64_t delay_ns = delay ? static_cast<int64_t>(*delay) : -1;
+  const bool is_same = entry->at_ns != 0 && cpu_ns == entry->cpu_ns && delay_ns == entry->delay_ns;
+  if (!is_same && entry->added_ns != entry->at_ns) add();
+  entry->at_ns = now_ns;
+  entry->cpu_ns = cpu_ns;
+  entry->delay_ns = delay_ns;
+  if (!is_same || now_ns - entry->added_ns >= kRepeatNs) add();
+}
+
+void Threads::Round(int64_t now_ns, std::vector<Sample>* samples) {
+  FindThreads();
+  for (Entry& entry : entries_) {
+    if (entry.is_at_work) Look(&entry, now_ns, samples);
+  }
+}
+
+}  // namespace pitot::host
