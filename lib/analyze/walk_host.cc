@@ -2,6 +2,7 @@
 #include "analyze/walk_host.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -15,6 +16,9 @@ using model::kNone;
 using model::Trace;
 
 namespace {
+
+// The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over.
+constexpr int64_t kLateNs = 200'000'000;
 
 // A part of `whole` for `share` of `all` of it, down to whole ns.
 int64_t Part(int64_t whole, int64_t share, int64_t all) {
@@ -179,16 +183,17 @@ class HostUse::Measurement {
 
 HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const analyze::BlameOptions& options)
     : threads_(trace.threads.size()) {
+  const std::string throttled = base::HostCounter(base::kThrottledTime);
   std::unordered_map<std::string_view, uint32_t> counters;
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
     const std::string_view name = trace.strings[trace.counters[row].name];
-    if (name.substr(0, 7) == "thread ") counters.emplace(name, row);
+    if (name.substr(0, 7) == "thread " || name == throttled) counters.emplace(name, row);
   }
   if (counters.empty()) return;
   const std::vector<uint32_t>& of = trace.samples.counter;
-  const auto series = [&](int64_t tid, const base::CounterName& what) {
+  const auto series = [&](const std::string& name) {
     Series found;
-    const auto counter = counters.find(base::ThreadCounter(tid, what));
+    const auto counter = counters.find(name);
     if (counter == counters.end()) return found;
     found.counter = counter->second;
     const auto [first, last] = std::equal_range(of.begin(), of.end(), found.counter);
@@ -198,18 +203,19 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     }
     return found;
   };
+  for (const Reading& reading : series(throttled).readings) throttled_.emplace_back(reading.at_ns, reading.value);
   std::unordered_map<int64_t, uint32_t> with_tid;
   for (const model::ThreadRow& thread : trace.threads) ++with_tid[thread.tid];
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     const int64_t tid = trace.threads[thread].tid;
     if (with_tid[tid] != 1) continue;  // of which of them it is, nobody knows
     Measurement measurement;
-    measurement.cpu = series(tid, base::kOnCpu);
+    measurement.cpu = series(base::ThreadCounter(tid, base::kOnCpu));
     if (measurement.cpu.readings.size() < 2) continue;
-    measurement.delay = series(tid, base::kRunQueueDelay);
-    measurement.voluntary = series(tid, base::kVoluntary);
-    measurement.involuntary = series(tid, base::kInvoluntary);
-    measurement.major = series(tid, base::kMajorFaults);
+    measurement.delay = series(base::ThreadCounter(tid, base::kRunQueueDelay));
+    measurement.voluntary = series(base::ThreadCounter(tid, base::kVoluntary));
+    measurement.involuntary = series(base::ThreadCounter(tid, base::kInvoluntary));
+    measurement.major = series(base::ThreadCounter(tid, base::kMajorFaults));
     threads_[thread] = measurement.Run(trace, threads.Pieces(thread), gpu, options);
   }
 }
@@ -232,6 +238,15 @@ OffCpu HostUse::OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const 
     take(at->off.blocked_ns, at->off.blocked_counter, &off.blocked_ns, &off.blocked_counter, &most[2]);
   }
   return off;
+}
+
+int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
+  const auto at = [&](int64_t at_ns) {
+    const auto after = std::partition_point(throttled_.begin(), throttled_.end(),
+                                            [&](const auto& reading) { return reading.first <= at_ns; });
+    return after != throttled_.begin() ? (after - 1)->second : throttled_.empty() ? 0 : throttled_.front().second;
+  };
+  return at(end_ns + kLateNs) - at(begin_ns);
 }
 
 OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

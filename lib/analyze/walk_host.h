@@ -6,6 +6,7 @@
 #define PITOT_LIB_ANALYZE_WALK_HOST_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "analyze/walk_gpu.h"
@@ -29,6 +30,8 @@ class HostUse {
 
   // Of code without a gap, a wait or a call in it. The parts are no longer than it. O(log n), and of the stretches.
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // How long the CPU quota throttled the process between two moments; 0 where nobody says.
+  int64_t ThrottledNs(int64_t begin_ns, int64_t end_ns) const;
   // Of the time that a thread took to wake up: its run-queue delay that is in no code.
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 
@@ -57,6 +60,7 @@ class HostUse {
   class Measurement;
 
   std::vector<Thread> threads_;
+  std::vector<std::pair<int64_t, int64_t>> throttled_;  // from when on, how long since the beginning; in order
 };
 
 }  // namespace pitot::why
