@@ -114,8 +114,8 @@ constexpr uint64_t kBatchCost = 2 * sizeof(model::BatchRow) + kMapCost;
 constexpr uint64_t kMemberCost = sizeof(RawMember) + sizeof(model::MemberRow) + 16;
 constexpr uint64_t kHandoffCost = sizeof(RawHandoff) + sizeof(model::HandoffRow) + kMapCost;
 constexpr uint64_t kAsyncCost = sizeof(RawAsync) + sizeof(model::AsyncRow) + kMapCost;
-// Five samples at most, added and sorted, of which two are the rule.
-constexpr uint64_t kUsageCost = sizeof(RawUsage) + 3 * 44;
+// Six samples at most, added and sorted, of which three are the rule.
+constexpr uint64_t kUsageCost = sizeof(RawUsage) + 4 * 44;
 constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
 class Assembler {
@@ -283,7 +283,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
-  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2, 1, 3};
+  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2, 1, 4};
   if (static_cast<size_t>(kind) >= std::size(kArgs) || record.arg_words < kArgs[static_cast<size_t>(kind)]) return;
   const uint64_t* args = record.args;
   const int64_t at_ns = Ns(record.end_ticks);
@@ -419,7 +419,7 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
     case InternalRecord::kUsage: {
       const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
       const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
-      const trace::Usage usage{args[0], low(args[1]), high(args[1]), low(args[2]), high(args[2])};
+      const trace::Usage usage{args[0], low(args[1]), high(args[1]), low(args[2]), high(args[2]), args[3]};
       Add({at_ns, trace_.threads[thread].tid, usage}, kUsageCost, &usages_);
       break;
     }

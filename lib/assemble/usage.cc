@@ -11,10 +11,11 @@ namespace {
 struct Source {
   base::CounterName name;
   uint64_t (*value)(const trace::Usage&);
-  bool is_always;
+  bool is_always;  // else only where it changed
 };
 constexpr Source kSources[] = {
     {base::kOnCpu, [](const trace::Usage& usage) { return usage.cpu_ns; }, true},
+    {base::kRunQueueDelay, [](const trace::Usage& usage) { return usage.runqueue_ns; }, true},
     {base::kVoluntary, [](const trace::Usage& usage) { return uint64_t{usage.voluntary_switches}; }, true},
     {base::kInvoluntary, [](const trace::Usage& usage) { return uint64_t{usage.involuntary_switches}; }, false},
     {base::kMinorFaults, [](const trace::Usage& usage) { return uint64_t{usage.minor_faults}; }, false},
@@ -35,6 +36,7 @@ void AddUsages(const std::vector<RawUsage>& usages, TraceBuilder* trace) {
     }
     for (size_t i = 0; i < std::size(kSources); ++i) {
       const uint64_t value = kSources[i].value(at->usage);
+      if (value == trace::Usage::kUnknown) continue;
       if (last == nullptr || kSources[i].is_always || value != kSources[i].value(last->usage))
         trace->AddSample(counters[i], at->at_ns, static_cast<double>(value));
     }

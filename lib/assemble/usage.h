@@ -19,7 +19,8 @@ struct RawUsage {
 };
 
 // Those of a thread follow each other, its newest first. Of what did not change since the one before there is no
-// sample, but of on-CPU time and voluntary switches: these say when the thread looked.
+// sample, but of on-CPU time, run-queue delay
+// and voluntary switches: these say when the thread looked.
 void AddUsages(const std::vector<RawUsage>& usages, TraceBuilder* trace);
 
 }  // namespace pitot::assemble

@@ -15,8 +15,8 @@ struct CounterName {
   const char* unit;
 };
 
-// Of a thread, as ThreadCounter(tid, ...). A sample of kOnCpu is taken together with one of kVoluntary (by the thread
-// itself) or with one of kRunQueueDelay (by the collector's thread).
+// Of a thread, as ThreadCounter(tid, ...). Samples of kRunQueueDelay and kVoluntary are taken together with one of
+// kOnCpu; of kVoluntary by the thread itself alone.
 inline constexpr CounterName kOnCpu = {"on-CPU time", "ns"};
 inline constexpr CounterName kRunQueueDelay = {"run-queue delay", "ns"};
 inline constexpr CounterName kVoluntary = {"voluntary switches", ""};

@@ -18,15 +18,21 @@ struct Usage {
   uint64_t cpu_ns = 0;
   uint32_t voluntary_switches = 0, involuntary_switches = 0;
   uint32_t minor_faults = 0, major_faults = 0;
+  uint64_t runqueue_ns = kUnknown;  // waited for a CPU
+  static constexpr uint64_t kUnknown = ~uint64_t{0};
 };
-// False if the system does not say.
-using UsageReader = bool (*)(Usage*) noexcept;
+// `schedstat` is the thread's file of that name, open; -1: none. False if the system does not say.
+using UsageReader = bool (*)(int schedstat, Usage*) noexcept;
 
 // How long a thread that recorded its usage does not do so again: what reading costs is at most that share of its time.
 inline constexpr uint64_t kUsageApartNs = 1'000'000;
 
 // Has threads record what `read` says from now on; null: no more. Threads: any.
 void SetUsageReader(UsageReader read) noexcept;
+
+// Gives the thread of a pinned ring its file to read, or takes it away (-1). True if the thread does not read what it
+// had any more, so that it may be closed: false if it has not returned from that for so long.
+bool SetSchedstat(ThreadRing* ring, int file, uint32_t patience_ms = 1000) noexcept;
 
 extern std::atomic<UsageReader> g_read_usage;
 void RecordUsage(ThreadRing* ring, UsageReader read, uint64_t now) noexcept;

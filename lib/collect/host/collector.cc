@@ -26,8 +26,14 @@ using base::Error;
 constexpr int64_t kSecondNs = 1'000'000'000;
 constexpr int64_t kStopPatienceNs = 2 * kSecondNs;
 
-// Threads record their usage for one collector.
-std::atomic<bool> g_is_taken{false};
+// The process whose threads record their usage for a collector; 0: none do. A child begins anew.
+std::atomic<pid_t> g_taken_by{0};
+
+bool Take() noexcept {
+  const pid_t own = getpid();
+  pid_t before = g_taken_by.load();
+  return before != own && g_taken_by.compare_exchange_strong(before, own);
+}
 
 // What the thread works on. Kept alive by it, too.
 struct Shared {
@@ -101,6 +107,7 @@ void Shared::Run() noexcept {
     history.Commit(samples, process_rounds, thread_rounds, threads.left_out());
     if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(std::min(process_due_ns, threads_due_ns));
   }
+  threads.Close();
 }
 
 Status Check(const HostOptions& options) {
@@ -145,13 +152,12 @@ class HostCollector final : public Collector {
 
 Status HostCollector::Start() noexcept {
   if (!wrong_.ok()) return wrong_;
-  if (has_started_ || g_is_taken.exchange(true))
-    return Status(StatusCode::kAlreadyRunning, "a host collector runs in this process");
+  if (has_started_ || !Take()) return Status(StatusCode::kAlreadyRunning, "a host collector runs in this process");
   try {
     shared_ = std::make_shared<Shared>(options_, environment_);
     thread_.Start([shared = shared_] { shared->Run(); });
   } catch (const std::exception& e) {
-    g_is_taken.store(false);
+    g_taken_by.store(0);
     return Error(StatusCode::kResourceExhausted, "cannot start to look at the host: %s", e.what());
   }
   pid_ = getpid();
@@ -166,7 +172,7 @@ void HostCollector::Stop() noexcept {
   shared_->stop.store(true, std::memory_order_release);
   shared_->timer->Wake();
   thread_.End(kStopPatienceNs);
-  g_is_taken.store(false);
+  g_taken_by.store(0);
 }
 
 void HostCollector::AddTo(TraceBuilder& trace) {
@@ -187,10 +193,11 @@ int64_t CpuNs(int64_t tid) noexcept {
   return at.tv_sec * kSecondNs + at.tv_nsec;
 }
 
-bool ReadUsage(trace::Usage* usage) noexcept {
+bool ReadUsage(int schedstat, trace::Usage* usage) noexcept {
   timespec cpu = {};
   rusage of_thread = {};
   if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0 || getrusage(RUSAGE_THREAD, &of_thread) != 0) return false;
+  if (schedstat >= 0) usage->runqueue_ns = ReadRunQueueDelay(schedstat).value_or(trace::Usage::kUnknown);
   usage->cpu_ns = static_cast<uint64_t>(cpu.tv_sec) * kSecondNs + static_cast<uint64_t>(cpu.tv_nsec);
   usage->voluntary_switches = static_cast<uint32_t>(of_thread.ru_nvcsw);
   usage->involuntary_switches = static_cast<uint32_t>(of_thread.ru_nivcsw);

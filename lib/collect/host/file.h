@@ -25,6 +25,9 @@ class File {
   }
 
   bool is_open() const { return fd_ >= 0; }
+  int descriptor() const { return fd_; }
+  // Leaves it open for good.
+  void Release() { fd_ = -1; }
   // What it says now, cut at the buffer's size; "" if it does not answer. Cost: a system call, 0.6 us and more.
   template <size_t kSize> std::string_view Read(char (&buffer)[kSize]) const noexcept { return Read(buffer, kSize); }
 

@@ -5,24 +5,31 @@
 #define PITOT_LIB_COLLECT_HOST_THREADS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "collect/host/file.h"
 #include "collect/host/history.h"
+#include "trace/rings.h"
 
 namespace pitot::host {
 
 // On-CPU time of a thread of this process, ns; negative: it is not there.
 using CpuReader = int64_t (*)(int64_t tid) noexcept;
 
+// What /proc/.../schedstat says in its second field: "on-CPU ns, run-queue ns, slices". Cost: 0.6 us.
+std::optional<uint64_t> ReadRunQueueDelay(int schedstat) noexcept;
+
 class Threads {
  public:
   Threads(std::string root, uint32_t most, CpuReader read_cpu);
 
   // Adds what changed of threads that have been at work since the last round, or are. May allocate.
-  // Cost: 0.8 us for each of them.
+  // Cost: 0.8 us for each of them. Gives new threads their file: 5 us each.
   void Round(int64_t now_ns, std::vector<Sample>* samples);
+  // Takes their files away, before the rings are given up. May allocate.
+  void Close();
   uint32_t left_out() const { return left_out_; }  // by the last round
 
  private:
@@ -36,6 +43,7 @@ class Threads {
     int64_t at_ns = 0, cpu_ns = -1, delay_ns = -1, added_ns = 0;
   };
   void FindThreads();
+  void Adopt(trace::ThreadRing* ring);
   void Look(Entry* entry, int64_t now_ns, std::vector<Sample>* samples);
 
   const std::string root_;

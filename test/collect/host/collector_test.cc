@@ -172,6 +172,22 @@ TEST_CASE("a kernel without schedstat leaves on-CPU time", "[host]") {
   CHECK(trace.counters.count(OwnThread("run-queue delay")) == 0);
 }
 
+TEST_CASE("threads have their run-queue delay to read while the collector runs", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  rig.machine.WriteSchedstat(OwnTid(), 0, 300);
+  PITOT_SCOPE("at work");
+  const pitot::trace::ThreadRing* const ring = pitot::trace::EnterThread();
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->AwaitIdle());
+  pitot::trace::Usage usage;
+  REQUIRE(pitot::host::SystemEnvironment().read_usage(ring->schedstat - 1, &usage));
+
+  CHECK(usage.runqueue_ns == 300);
+  rig.collector->Stop();
+  CHECK(ring->schedstat == 0);
+}
+
 TEST_CASE("threads at work beyond the most are counted", "[host]") {
   const fakes::Recording recording;
   fakes::VirtualThreads threads;
@@ -230,7 +246,7 @@ TEST_CASE("one host collector runs in a process at a time", "[host]") {
 
 TEST_CASE("threads record their usage from the collector's start to its end", "[host]") {
   HostRig rig;
-  rig.environment.read_usage = [](pitot::trace::Usage*) noexcept { return true; };
+  rig.environment.read_usage = [](int, pitot::trace::Usage*) noexcept { return true; };
   REQUIRE(rig.Start().ok());
   CHECK(pitot::trace::g_read_usage.load() == rig.environment.read_usage);
   rig.collector->Stop();
@@ -240,11 +256,12 @@ TEST_CASE("threads record their usage from the collector's start to its end", "[
 TEST_CASE("the system says of a thread how long it was on a CPU", "[host]") {
   const pitot::host::Environment system = pitot::host::SystemEnvironment();
   pitot::trace::Usage usage;
-  REQUIRE(system.read_usage(&usage));
+  REQUIRE(system.read_usage(-1, &usage));
   const int64_t later_ns = system.read_cpu(OwnTid());
 
   CHECK(usage.cpu_ns > 0);
   CHECK(later_ns >= static_cast<int64_t>(usage.cpu_ns));
   CHECK(usage.minor_faults > 0);
+  CHECK(usage.runqueue_ns == pitot::trace::Usage::kUnknown);
   CHECK(system.read_cpu((1 << 22) + 1) < 0);  // beyond all thread numbers
 }

@@ -18,10 +18,12 @@ namespace {
 using pitot::trace::Usage;
 
 uint32_t g_reads = 0;
+int g_schedstat = 0;
 Usage g_usage;
 
-bool Read(Usage* usage) noexcept {
+bool Read(int schedstat, Usage* usage) noexcept {
   ++g_reads;
+  g_schedstat = schedstat;
   *usage = g_usage;
   return true;
 }
@@ -103,7 +105,7 @@ TEST_CASE("nobody's usage is recorded without a collector", "[usage]") {
 
 TEST_CASE("what the system does not say is not recorded", "[usage]") {
   const fakes::Recording recording;
-  const Reading reading([](Usage*) noexcept { return false; });
+  const Reading reading([](int, Usage*) noexcept { return false; });
   { const pitot::Request request = pitot::Request::Begin("/route"); }
   CHECK(recording.Trace().counters.empty());
 }
@@ -118,14 +120,41 @@ TEST_CASE("a thread's usage becomes counters, of which what stays the same has o
   PITOT_INSTANT("a ring is made");
   look({});
   look({uint64_t{5'000'000'000}, 7, 1, 0xffffffff, 0});
-  look({uint64_t{5'000'000'001}, 7, 1, 0xffffffff, 2});
+  look({uint64_t{5'000'000'001}, 7, 1, 0xffffffff, 2, 900});
 
   const pitot::model::Trace trace = recording.Trace();
 
   CHECK(FindInconsistency(trace).empty());
   CHECK(ValuesOf(trace, pitot::base::kOnCpu) == std::vector<double>{0, 5e9, 5e9 + 1});
+  CHECK(ValuesOf(trace, pitot::base::kRunQueueDelay) == std::vector<double>{900});
   CHECK(ValuesOf(trace, pitot::base::kVoluntary) == std::vector<double>{0, 7, 7});
   CHECK(ValuesOf(trace, pitot::base::kInvoluntary) == std::vector<double>{0, 1});
   CHECK(ValuesOf(trace, pitot::base::kMinorFaults) == std::vector<double>{0, 4294967295});
   CHECK(ValuesOf(trace, pitot::base::kMajorFaults) == std::vector<double>{0, 2});
+}
+
+TEST_CASE("a thread is given a file to read, which is taken away before it is closed", "[usage]") {
+  const fakes::Recording recording;
+  const Reading reading;
+  PITOT_INSTANT("a ring is made");
+  pitot::trace::ThreadRing* const ring = pitot::trace::EnterThread();
+  const auto read = [&] {
+    pitot::trace::RecordUsage(ring, Read, (g_reads + uint64_t{1}) << 40);
+    return g_schedstat;
+  };
+
+  CHECK(read() == -1);
+  CHECK(pitot::trace::SetSchedstat(ring, 7));
+  CHECK(read() == 7);
+  CHECK(pitot::trace::SetSchedstat(ring, -1));
+  CHECK(read() == -1);
+}
+
+TEST_CASE("a file that a thread does not return from is not to be closed", "[usage]") {
+  const fakes::Recording recording;
+  PITOT_INSTANT("a ring is made");
+  pitot::trace::ThreadRing* const ring = pitot::trace::EnterThread();
+  ring->is_reading.store(true);
+  CHECK_FALSE(pitot::trace::SetSchedstat(ring, -1, 0));
+  ring->is_reading.store(false);
 }
