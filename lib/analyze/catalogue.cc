@@ -22,6 +22,7 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(catalogue::MakeLaunchOverhead());
   analyzers.push_back(catalogue::MakeLaunchQueue());
   analyzers.push_back(catalogue::MakeSequences());
+  analyzers.push_back(catalogue::MakeHostContention());
   return analyzers;
 }
 

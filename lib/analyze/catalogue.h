@@ -21,6 +21,7 @@ std::unique_ptr<Analyzer> MakeSyncStalls();      // a09
 std::unique_ptr<Analyzer> MakeLaunchOverhead();  // a10
 std::unique_ptr<Analyzer> MakeLaunchQueue();     // a11
 std::unique_ptr<Analyzer> MakeSequences();       // a12
+std::unique_ptr<Analyzer> MakeHostContention();  // a27
 
 }  // namespace pitot::catalogue
 

@@ -59,6 +59,12 @@ bool IsWaiting(CallClass call) {
 
 }  // namespace
 
+bool HasHostUse(const Trace& trace) {
+  return std::any_of(trace.counters.begin(), trace.counters.end(), [&](const model::CounterRow& counter) {
+    return trace.strings[counter.name].substr(0, 7) == "thread ";
+  });
+}
+
 // Of one thread.
 class HostUse::Measurement {
  public:
@@ -183,13 +189,11 @@ class HostUse::Measurement {
 
 HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const analyze::BlameOptions& options)
     : threads_(trace.threads.size()) {
+  if (!HasHostUse(trace)) return;
   const std::string throttled = base::HostCounter(base::kThrottledTime);
   std::unordered_map<std::string_view, uint32_t> counters;
-  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
-    const std::string_view name = trace.strings[trace.counters[row].name];
-    if (name.substr(0, 7) == "thread " || name == throttled) counters.emplace(name, row);
-  }
-  if (counters.empty()) return;
+  for (uint32_t row = 0; row < trace.counters.size(); ++row)
+    counters.emplace(trace.strings[trace.counters[row].name], row);
   const std::vector<uint32_t>& of = trace.samples.counter;
   const auto series = [&](const std::string& name) {
     Series found;
@@ -218,6 +222,11 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     measurement.major = series(base::ThreadCounter(tid, base::kMajorFaults));
     threads_[thread] = measurement.Run(trace, threads.Pieces(thread), gpu, options);
   }
+}
+
+model::Interval HostUse::KnownOf(uint32_t thread) const {
+  if (thread >= threads_.size() || threads_[thread].stretches.empty()) return {0, 0};
+  return {threads_[thread].stretches.front().begin_ns, threads_[thread].stretches.back().end_ns};
 }
 
 OffCpu HostUse::OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

@@ -15,6 +15,9 @@
 
 namespace pitot::why {
 
+// Whether the trace has such counters.
+bool HasHostUse(const model::Trace& trace);
+
 // Of a stretch of code; where in it is not known. Counters: rows of the trace that prove it.
 struct OffCpu {
   int64_t runqueue_ns = 0;  // could run and got no CPU
@@ -28,6 +31,8 @@ class HostUse {
   // O(n log n) of the samples and the pieces of threads that have some. The indexes must outlive nothing.
   HostUse(const model::Trace& trace, const Threads& threads, const GpuOps& gpu, const analyze::BlameOptions& options);
 
+  // From when to when counters of the thread say something; empty: never.
+  model::Interval KnownOf(uint32_t thread) const;
   // Of code without a gap, a wait or a call in it. The parts are no longer than it. O(log n), and of the stretches.
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // How long the CPU quota throttled the process between two moments; 0 where nobody says.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/host_counters.h"
+#include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
@@ -64,7 +65,7 @@ struct Server {
     Sample(base::kRunQueueDelay, at_us, delay_us * kUs);
   }
   RequestBlame Walk() {
-    Trace trace = maker.Finish();
+    trace = maker.Finish();
     for (const auto& [name, values] : samples) {
       const auto counter = static_cast<uint32_t>(trace.counters.size());
       trace.counters.push_back({kNone, trace.strings.Add(name), trace.strings.Add("ns")});
@@ -75,7 +76,6 @@ struct Server {
       }
     }
     REQUIRE(FindInconsistency(trace) == "");
-    analyze::BlameIndex index;
     REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
     RequestBlame blame;
     REQUIRE(FindBlame(index, request, &blame).ok());
@@ -87,6 +87,8 @@ struct Server {
   }
 
   TraceMaker maker;
+  Trace trace;  // from Walk on
+  analyze::BlameIndex index;
   std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> samples;
   std::vector<std::string> proofs;  // of each segment: its counter
   uint32_t http, decode, wait, request;
@@ -270,6 +272,26 @@ TEST_CASE("counters that contradict the clock divide nothing beyond the code", "
   const RequestBlame blame = server.Walk();
 
   for (const int64_t ns : blame.blame.ns) CHECK(ns >= 0);
+}
+
+TEST_CASE("a quota that throttled the process meanwhile is said beside the run queue", "[why]") {
+  const auto evidence = [](int64_t throttled_us) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0);
+    server.Edge(21'000, 12'000, 0, 9);
+    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{500, 400}, {90'000, 400 + throttled_us * kUs}})
+      server.samples[base::HostCounter(base::kThrottledTime)].emplace_back(at_us * kUs, value);
+    const RequestBlame blame = server.Walk();
+    analyze::Cause cause;
+    cause.blame = Blame::kHostRunqueue;
+    cause.longest = {1};
+    return EvidenceText(server.index, blame, cause);
+  };
+  CHECK(evidence(0) == "in \"decode\" on http-1; by its involuntary switches");
+  CHECK(evidence(7'000) ==
+        "in \"decode\" on http-1; by its involuntary switches, the CPU quota throttled the process for 7.00 ms "
+        "meanwhile");
 }
 
 }  // namespace pitot::test
