@@ -2,8 +2,8 @@
 #include "collect/host/cgroup.h"
 
 #include <algorithm>
-#include <fstream>
-#include <sstream>
+#include <string_view>
+#include <utility>
 
 namespace pitot::host {
 namespace {
@@ -12,8 +12,10 @@ namespace {
 constexpr size_t kMostLevels = 8;
 
 bool HasItem(std::string_view list, std::string_view item) {
-  const std::string all = "," + std::string(list) + ",";
-  return all.find("," + std::string(item) + ",") != std::string::npos;
+  while (!list.empty()) {
+    if (TakeUntil(&list, ',') == item) return true;
+  }
+  return false;
 }
 
 // Where a hierarchy is mounted, and which of its folders that shows.
@@ -23,17 +25,19 @@ struct Mount {
 };
 
 // proc(5): "36 35 98:0 ROOT POINT options optional* - TYPE source SUPER".
-Mount FindMount(const std::string& mountinfo, bool is_v2) {
-  std::ifstream file(mountinfo);
-  for (std::string line; std::getline(file, line);) {
+Mount FindMount(std::string_view mountinfo, bool is_v2) {
+  while (!mountinfo.empty()) {
+    std::string_view line = TakeUntil(&mountinfo, '\n');
     const size_t dash = line.find(" - ");
-    if (dash == std::string::npos) continue;
-    std::istringstream before(line.substr(0, dash)), after(line.substr(dash + 3));
-    std::string skipped, type, super;
+    if (dash == std::string_view::npos) continue;
+    std::string_view after = line.substr(dash + 3);
+    for (int skipped = 0; skipped < 3; ++skipped) TakeUntil(&line, ' ');
     Mount mount;
-    before >> skipped >> skipped >> skipped >> mount.root >> mount.point;
-    after >> type >> skipped >> super;
-    mount.is_there = is_v2 ? type == "cgroup2" : type == "cgroup" && HasItem(super, "cpu");
+    mount.root = TakeUntil(&line, ' ');
+    mount.point = TakeUntil(&line, ' ');
+    const std::string_view type = TakeUntil(&after, ' ');
+    TakeUntil(&after, ' ');
+    mount.is_there = is_v2 ? type == "cgroup2" : type == "cgroup" && HasItem(after, "cpu");
     if (mount.is_there) return mount;
   }
   return {};
@@ -41,13 +45,11 @@ Mount FindMount(const std::string& mountinfo, bool is_v2) {
 
 // The process's path in the hierarchy: v1's with the CPU controller, or v2's.
 bool FindPath(std::string_view membership, bool is_v2, std::string* path) {
-  std::istringstream lines{std::string(membership)};
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (is_v2 ? line.substr(0, first) != "0" || !controllers.empty() : !HasItem(controllers, "cpu")) continue;
-    *path = line.substr(second + 1);
+  while (!membership.empty()) {
+    std::string_view line = TakeUntil(&membership, '\n');
+    const std::string_view number = TakeUntil(&line, ':'), controllers = TakeUntil(&line, ':');
+    if (is_v2 ? number != "0" || !controllers.empty() : !HasItem(controllers, "cpu")) continue;
+    *path = line;
     return true;
   }
   return false;
@@ -59,8 +61,9 @@ void Quota::Find(std::string_view membership) {
   known_ = membership;
   levels_.clear();
   has_last_ = false;
+  const std::string mountinfo = ReadWhole(root_ + "/proc/self/mountinfo");
   for (const bool is_v2 : {false, true}) {
-    const Mount mount = FindMount(root_ + "/proc/self/mountinfo", is_v2);
+    const Mount mount = FindMount(mountinfo, is_v2);
     std::string path;
     if (!mount.is_there || !FindPath(membership, is_v2, &path)) continue;
     // In a container the mount may show the process's own cgroup as its root.

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 
 namespace pitot::host {
@@ -17,6 +18,23 @@ File::~File() {
 std::string_view File::Read(char* buffer, size_t size) const noexcept {
   const ssize_t read = fd_ >= 0 ? pread(fd_, buffer, size, 0) : 0;
   return {buffer, read > 0 ? static_cast<size_t>(read) : 0};
+}
+
+std::string ReadWhole(const std::string& path) {
+  std::string text;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  char part[4096];
+  for (ssize_t size = 0; (size = read(fd, part, sizeof part)) > 0;) text.append(part, static_cast<size_t>(size));
+  close(fd);
+  return text;
+}
+
+std::string_view TakeUntil(std::string_view* text, char separator) noexcept {
+  const size_t end = std::min(text->find(separator), text->size());
+  const std::string_view taken = text->substr(0, end);
+  text->remove_prefix(std::min(end + 1, text->size()));
+  return taken;
 }
 
 std::optional<uint64_t> NumberAfter(std::string_view text, std::string_view key) noexcept {

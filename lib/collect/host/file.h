@@ -36,6 +36,12 @@ class File {
   int fd_ = -1;
 };
 
+// All that a file says; "" if it cannot be opened.
+std::string ReadWhole(const std::string& path);
+
+// Cuts off and returns what comes before the next `separator`, or all.
+std::string_view TakeUntil(std::string_view* text, char separator) noexcept;
+
 // The number that follows `key` in `text`, where a line or a word begins with it.
 std::optional<uint64_t> NumberAfter(std::string_view text, std::string_view key) noexcept;
 
