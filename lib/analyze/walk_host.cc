@@ -61,7 +61,7 @@ bool IsWaiting(CallClass call) {
 
 bool HasHostUse(const Trace& trace) {
   return std::any_of(trace.counters.begin(), trace.counters.end(), [&](const model::CounterRow& counter) {
-    return trace.strings[counter.name].substr(0, 7) == "thread ";
+    return base::IsThreadCounter(trace.strings[counter.name]);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace pitot::base {
 
@@ -40,6 +41,9 @@ inline std::string ThreadCounter(int64_t tid, const CounterName& what) {
   return "thread " + std::to_string(tid) + ": " + what.name;
 }
 inline std::string HostCounter(const CounterName& what) { return std::string("host: ") + what.name; }
+
+inline bool IsThreadCounter(std::string_view name) { return name.substr(0, 7) == "thread "; }
+inline bool IsHostCounter(std::string_view name) { return IsThreadCounter(name) || name.substr(0, 6) == "host: "; }
 
 }  // namespace pitot::base
 
