@@ -36,8 +36,9 @@ struct HostOptions {
 // which names the option, kAlreadyRunning, and kResourceExhausted: no memory
 //   or thread. That the system says nothing is none.
 // Lifetime: the recorder's.
-// Cost: on the host's threads two system calls and a record of 40 bytes at such an edge, 0.7 us once a millisecond at
-//   most; scopes nothing. On its own thread 0.8 us for each thread at work and 6 us for the process each time.
+// Cost: on the host's threads three system calls and a record of 48 bytes at such an edge, 1.4 us once a millisecond
+//   at most; scopes nothing. On its own thread 1.3 us for each thread at work, 50 times a second, and 11 us for the
+//   process and the machine, ten times (docs/host.md). Recorder::Stop waits for a round under way.
 PITOT_EXPORT std::unique_ptr<Collector> MakeHostCollector(const HostOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

@@ -51,7 +51,7 @@ class Sources {
   // Opens what there is. `root` stands before /proc and /sys. Throws where there is no memory.
   explicit Sources(const std::string& root);
 
-  // Calls take(counter, value) for each counter that is there; frequencies only `with_frequency`. Cost: 6 us; of
+  // Calls take(counter, value) for each counter that is there; frequencies only `with_frequency`. Cost: 11 us; of
   // frequencies up to 20 us for each of at most 16 CPUs.
   template <class Take> void Read(bool with_frequency, Take take) {
     ReadProcess(take);

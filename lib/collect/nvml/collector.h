@@ -8,8 +8,8 @@
 
 #include <memory>
 
-#include "collect/nvml/sampler.h"
 #include "base/timer.h"
+#include "collect/nvml/sampler.h"
 #include "pitot/collect/nvml.h"
 
 namespace pitot::nvml {

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "base/timer.h"
 #include "collect/nvml/api.h"
 #include "collect/nvml/counters.h"
 #include "collect/nvml/history.h"
-#include "base/timer.h"
 #include "pitot/status.h"
 
 namespace pitot::nvml {
