@@ -11,6 +11,7 @@ void RegisterAll() {
   pitot::benchmarks::RegisterRequests();
   pitot::benchmarks::RegisterMemory();
   pitot::benchmarks::RegisterNvtx();
+  pitot::benchmarks::RegisterHost();
   pitot::benchmarks::RegisterIncidents();
   pitot::benchmarks::RegisterGpuRecords();
   pitot::benchmarks::RegisterWhy();

@@ -12,6 +12,7 @@ void RegisterScopes();
 void RegisterRequests();
 void RegisterMemory();
 void RegisterNvtx();
+void RegisterHost();
 void RegisterIncidents();
 void RegisterGpuRecords();
 void RegisterWhy();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Install rules: find_package(pitot COMPONENTS trace core analyze cuda_events cupti nvml nvtx torch reader c), pkg-config pitot,
+# Install rules: find_package(pitot COMPONENTS trace core analyze cuda_events cupti host nvml nvtx torch reader c), pkg-config pitot,
 # pitot_c and one for each collector but torch, the command line tool. The installed tree may be moved: nothing in it names the
 # machine that built it.
 
@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(pitot_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/pitot)
-set(pitot_components trace core analyze cuda_events cupti nvml nvtx)
+set(pitot_components trace core analyze cuda_events cupti host nvml nvtx)
 if(TARGET pitot_torch)
   list(APPEND pitot_components torch)
 endif()
@@ -78,7 +78,7 @@ configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc 
 install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 # Of each collector one that requires pitot.pc: its library comes before those.
-foreach(pitot_pc_collector cuda_events cupti nvml nvtx)
+foreach(pitot_pc_collector cuda_events cupti host nvml nvtx)
   set(pitot_pc_collector_libs "")
   if(NOT BUILD_SHARED_LIBS)
     # As its target has them.

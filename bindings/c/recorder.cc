@@ -10,6 +10,7 @@
 #include "convert.h"
 #include "pitot/c.h"
 #include "pitot/collect/cupti.h"
+#include "pitot/collect/host.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
 #ifdef PITOT_C_WITH_TORCH
@@ -284,6 +285,15 @@ pitot_nvml ToC(const NvmlOptions& from) noexcept {
   return to;
 }
 
+pitot_host ToC(const HostOptions& from) noexcept {
+  pitot_host to{};
+  to.rate_hz = from.rate_hz;
+  to.thread_rate_hz = from.thread_rate_hz;
+  to.most_threads = from.most_threads;
+  to.memory_bytes = from.memory_bytes;
+  return to;
+}
+
 pitot_nvtx ToC(const NvtxOptions& from) noexcept {
   pitot_nvtx to{};
   to.capture = from.capture;
@@ -426,6 +436,21 @@ pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml*
   cpp.library = values.library;
   cpp.memory_bytes = values.memory_bytes;
   return Say(recorder->recorder.Add(MakeNvmlCollector(cpp)), message, message_size);
+}
+
+void pitot_host_init(pitot_host* host, size_t size) { Give(ToC(HostOptions()), host, size); }
+
+pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
+                                     size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  pitot_host values = ToC(HostOptions());
+  if (Status s = Take(host, &values); !s.ok()) return Say(s, message, message_size);
+  HostOptions cpp;
+  cpp.rate_hz = values.rate_hz;
+  cpp.thread_rate_hz = values.thread_rate_hz;
+  cpp.most_threads = values.most_threads;
+  cpp.memory_bytes = values.memory_bytes;
+  return Say(recorder->recorder.Add(MakeHostCollector(cpp)), message, message_size);
 }
 
 void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size) { Give(ToC(NvtxOptions()), nvtx, size); }

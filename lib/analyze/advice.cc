@@ -6,7 +6,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-Advice AdviceFor(Blame blame, BatchClose close) noexcept {
+Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
   switch (blame) {
     case Blame::kBatchWindow:
       if (close == BatchClose::kTimeout)
@@ -30,7 +30,10 @@ Advice AdviceFor(Blame blame, BatchClose close) noexcept {
     case Blame::kHostOncpuPost:
       return {"speed_postprocessing", "do it on several threads, on the GPU, or after the answer"};
     case Blame::kHostRunqueue:
-      return {"free_cpu", "give threads CPUs of their own, raise the quota, or run fewer"};
+      if (proof == HostProof::kQuota)
+        return {"raise_quota",
+                "the CPU quota was spent: raise it, or run fewer threads (pools for work on the CPU, too)"};
+      return {"free_cpu", "others had the CPUs: give threads CPUs of their own, run fewer, or move others away"};
     case Blame::kHostLock:
       return {"shard_lock", "hold it for a shorter time, or divide it"};
     case Blame::kHostGil:
@@ -38,7 +41,9 @@ Advice AdviceFor(Blame blame, BatchClose close) noexcept {
     case Blame::kHostGc:
       return {"tame_gc", "collect between requests, and allocate less"};
     case Blame::kHostPagefaultIo:
-      return {"take_io_out", "pre-fault or lock memory, warm the page cache, write after the answer"};
+      if (proof == HostProof::kMajorFaults)
+        return {"fault_in_early", "memory was read from a disk: pre-fault or lock it, keep it in memory, no swap"};
+      return {"take_io_out", "warm the page cache, read ahead, write after the answer"};
     case Blame::kHostBlockedUnknown:
       return {"name_waits", "say with PITOT_WAIT what its thread waits for, and who has it"};
     case Blame::kLaunchApi:

@@ -33,6 +33,7 @@ std::vector<std::unique_ptr<Analyzer>> MakeCatalogue() {
   analyzers.push_back(MakeAllocatorStalls());
   analyzers.push_back(MakeColdStart());
   analyzers.push_back(MakeClocks());
+  analyzers.push_back(MakeHostContention());
   analyzers.push_back(MakePlateau());
   analyzers.push_back(MakeLlmServing());
   analyzers.push_back(MakeStageBudget());

@@ -33,6 +33,7 @@ std::unique_ptr<Analyzer> MakeMemoryUse();          // a23
 std::unique_ptr<Analyzer> MakeAllocatorStalls();    // a24
 std::unique_ptr<Analyzer> MakeColdStart();          // a25
 std::unique_ptr<Analyzer> MakeClocks();             // a26
+std::unique_ptr<Analyzer> MakeHostContention();     // a27
 std::unique_ptr<Analyzer> MakePlateau();            // a28
 std::unique_ptr<Analyzer> MakeLlmServing();         // a29
 std::unique_ptr<Analyzer> MakeStageBudget();        // a30

@@ -195,9 +195,18 @@ class Judge {
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
-    cause.advice = AdviceFor(cause.blame, close);
+    cause.advice = AdviceFor(cause.blame, close, ProofOf(cause));
     cause.saving_ns = Saving({cause});
     return cause;
+  }
+
+  analyze::HostProof ProofOf(const analyze::Cause& cause) const {
+    if (cause.longest.empty()) return analyze::HostProof::kNone;
+    if (cause.blame == Blame::kHostRunqueue && index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns) > 0)
+      return analyze::HostProof::kQuota;
+    if (cause.blame == Blame::kHostPagefaultIo && blame_.segments[cause.longest[0]].counter != kNone)
+      return analyze::HostProof::kMajorFaults;
+    return analyze::HostProof::kNone;
   }
 
   double QualityFactor() const {

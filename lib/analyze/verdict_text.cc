@@ -43,7 +43,7 @@ class Teller {
     const std::string by = By(cause.blame, cause.by, cause.by_ns);
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    const std::string where = Where(longest);
+    const std::string where = Where(longest) + Proof(longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -159,6 +159,18 @@ class Teller {
     }
     if (segment.thread == kNone) return text;
     return text + (text.empty() ? "on " : " on ") + Thread(segment.thread);
+  }
+
+  // What counters say of it: "; by its run-queue delay, the CPU quota throttled the process for 12.0 ms meanwhile".
+  std::string Proof(const BlameSegment& segment) const {
+    if (segment.counter == kNone) return "";
+    const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];
+    const size_t colon = name.find(": ");
+    std::string text = "; by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));
+    const int64_t throttled_ns = index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns);
+    if (segment.blame == Blame::kHostRunqueue && throttled_ns > 0)
+      text += ", the CPU quota throttled the process for " + Duration(throttled_ns) + " meanwhile";
+    return text;
   }
 
   void TellKind(const Verdict& v, base::Lines* lines) const {

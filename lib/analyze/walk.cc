@@ -13,6 +13,12 @@ namespace {
 // A chain of causes that all lie in one moment is short; rows that contradict each other could make it a circle.
 constexpr uint32_t kMostMoves = 64;
 
+bool IsCode(const BlameSegment& segment) {
+  const bool is_on_cpu = segment.blame == Blame::kHostOncpuPre || segment.blame == Blame::kHostOncpuFramework ||
+                         segment.blame == Blame::kHostOncpuPost;
+  return is_on_cpu && segment.call == kNone && segment.event != kNone;
+}
+
 }  // namespace
 
 Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
@@ -50,7 +56,29 @@ bool Walk::Run() {
   return true;
 }
 
-void Walk::Emit(int64_t begin_ns, BlameSegment segment) {
+// Code that was not on a CPU, and threads that woke up late, are blamed on what held them up; when in the segment is
+// not known, and is shown at its end.
+void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
+  begin_ns = std::max(begin_ns, blame_->begin_ns);
+  OffCpu off;
+  if (IsCode(segment)) {
+    off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
+  } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
+    off = index_.host.OfWakeUp(segment.thread, begin_ns, now_ns_);
+  }
+  const auto emit = [&](int64_t ns, Blame blame, uint32_t counter) {
+    BlameSegment part = segment;
+    part.blame = blame;
+    part.counter = counter;
+    EmitPart(std::max(now_ns_ - ns, begin_ns), part);
+  };
+  emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
+  emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
+  emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);
+  EmitPart(begin_ns, segment);
+}
+
+void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
   const int64_t to_ns = std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
   if (to_ns == now_ns_) return;
   segment.begin_ns = to_ns;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyze/walk_gpu.h"
+#include "analyze/walk_host.h"
 #include "analyze/walk_threads.h"
 #include "analyze/walk_waits.h"
 #include "pitot/analyze/why.h"
@@ -25,7 +26,8 @@ class Index {
         memberships(of),
         threads(of, requests, memberships),
         locks(of, requests, threads),
-        gpu(of, how) {}
+        gpu(of, how),
+        host(of, threads, gpu, how) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
@@ -36,10 +38,11 @@ class Index {
   const Threads threads;
   const Locks locks;
   const GpuOps gpu;
+  const HostUse host;
 };
 
-// One walk. Emit is the only function that moves time, and only backwards: so segments are contiguous, and add up to
-// the latency once the request's begin is reached.
+// One walk. EmitPart is the only function that moves time, and only backwards: so segments are contiguous, and add up
+// to the latency once the request's begin is reached.
 class Walk {
  public:
   Walk(const Index& index, uint32_t request, RequestBlame* blame);
@@ -60,7 +63,8 @@ class Walk {
   };
 
   // ---- walk.cc: threads
-  void Emit(int64_t begin_ns, BlameSegment segment);
+  void Emit(int64_t begin_ns, const BlameSegment& segment);
+  void EmitPart(int64_t begin_ns, BlameSegment segment);
   void Begin();
   void MoveToThread(uint32_t thread, int64_t at_ns);
   void BeginDetour(int64_t waits_since_ns);

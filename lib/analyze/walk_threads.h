@@ -79,6 +79,8 @@ class Threads {
   uint32_t RequestAt(uint32_t thread, int64_t at_ns, int64_t* until_ns) const {
     return requests_[thread].At(at_ns, until_ns);
   }
+  // All that it did, in order.
+  const std::vector<Piece>& Pieces(uint32_t thread) const { return pieces_[thread]; }
   // When the thread where the request began had time for it: at its first scope or call there; never after `by_ns`.
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
 

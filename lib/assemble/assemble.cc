@@ -16,6 +16,7 @@
 
 #include "assemble/gpu.h"
 #include "assemble/sites.h"
+#include "assemble/usage.h"
 #include "pitot/request.h"
 #include "snapshot/record.h"
 #include "trace/names.h"
@@ -113,6 +114,8 @@ constexpr uint64_t kBatchCost = 2 * sizeof(model::BatchRow) + kMapCost;
 constexpr uint64_t kMemberCost = sizeof(RawMember) + sizeof(model::MemberRow) + 16;
 constexpr uint64_t kHandoffCost = sizeof(RawHandoff) + sizeof(model::HandoffRow) + kMapCost;
 constexpr uint64_t kAsyncCost = sizeof(RawAsync) + sizeof(model::AsyncRow) + kMapCost;
+// Six samples at most, added and sorted, of which three are the rule.
+constexpr uint64_t kUsageCost = sizeof(RawUsage) + 4 * 44;
 constexpr uint64_t kTokenCost = sizeof(RawToken) + sizeof(model::TokenRow) + 16;
 
 class Assembler {
@@ -206,6 +209,7 @@ class Assembler {
   std::deque<RawHandoff> handoffs_;
   std::deque<RawAsync> asyncs_;
   std::deque<RawToken> tokens_;
+  std::vector<RawUsage> usages_;
 };
 
 model::RequestRow& Assembler::Request(uint64_t id) {
@@ -279,7 +283,7 @@ void Assembler::ReadRequestWords(const uint64_t* words, uint32_t count, model::R
 }
 
 void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t thread) {
-  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2, 1};
+  static constexpr uint32_t kArgs[] = {0, 5, trace::kRequestFixedWords, 2, 2, 2, 4, 2, 3, 4, 2, 2, 0, 2, 1, 4};
   if (static_cast<size_t>(kind) >= std::size(kArgs) || record.arg_words < kArgs[static_cast<size_t>(kind)]) return;
   const uint64_t* args = record.args;
   const int64_t at_ns = Ns(record.end_ticks);
@@ -410,6 +414,13 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
       Add({begin_ns, at_ns - begin_ns, requests_.Of(request_), batches_.Of(batch_), NameOf(args[0] >> 32),
            static_cast<uint32_t>(args[0])},
           kCallCost, &raw_calls_);
+      break;
+    }
+    case InternalRecord::kUsage: {
+      const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
+      const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
+      const trace::Usage usage{args[0], low(args[1]), high(args[1]), low(args[2]), high(args[2]), args[3]};
+      Add({at_ns, trace_.threads[thread].tid, usage}, kUsageCost, &usages_);
       break;
     }
     case InternalRecord::kUnreadable:
@@ -903,6 +914,7 @@ model::Trace Assembler::Run() {
   ResolveEvents();
   ResolveContexts();
   GpuTables gpu(&trace_, std::move(correlations_), std::move(pasts_));
+  AddUsages(usages_, &gpu);
   for (Collector* collector : collectors_) {
     // What one cannot say is missing; the rest of the incident is not.
     try {

@@ -133,8 +133,11 @@ void GpuTables::AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
 }
 
 uint32_t GpuTables::AddCounter(uint32_t device, const char* name, const char* unit) {
-  trace_.counters.push_back({device < trace_.devices.size() ? device : kNone, AddText(name), AddText(unit)});
-  return static_cast<uint32_t>(trace_.counters.size() - 1);
+  const uint32_t of = device < trace_.devices.size() ? device : kNone;
+  const model::StringId text = AddText(name);
+  const auto [row, is_new] = counters_.try_emplace(uint64_t{of} << 32 | text, trace_.counters.size());
+  if (is_new) trace_.counters.push_back({of, text, AddText(unit)});
+  return row->second;
 }
 
 void GpuTables::AddSample(uint32_t counter, int64_t at_ns, double value) {

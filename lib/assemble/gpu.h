@@ -81,6 +81,7 @@ class GpuTables final : public TraceBuilder {
   std::deque<GpuCall> calls_;
   std::vector<Nested> nested_;
   std::vector<Sample> samples_;
+  std::unordered_map<uint64_t, uint32_t> counters_;               // by device and name
   std::unordered_map<uint64_t, std::vector<uint32_t>> calls_of_;  // by key; in order of time
 };
 

@@ -18,6 +18,7 @@ namespace {
 
 struct DoctorOptions {
   std::string incident_directory;
+  std::string root;  // before /proc and /sys
   GpuPlaces gpus;
   double patience_s = 30;
   bool json = false;
@@ -28,7 +29,7 @@ const char* HealthName(Health health) {
 }
 
 int Doctor(const DoctorOptions& options) {
-  std::vector<Finding> findings = ExamineMachine(options.incident_directory);
+  std::vector<Finding> findings = ExamineMachine(options.incident_directory, options.root);
   GpuPlaces places = options.gpus;
   places.patience_ns = static_cast<int64_t>(options.patience_s * 1e9);
   for (Finding& finding : ExamineGpus(places)) findings.push_back(std::move(finding));
@@ -67,6 +68,7 @@ void AddDoctor(CLI::App& app, int& exit_code) {
   command->add_option("--incident-dir", options->incident_directory, "Also looks whether incidents can be kept there");
   command->add_option("--cupti", options->gpus.cupti, "The libcupti to try, as the server's CuptiOptions::library");
   // Hidden: for tests, and machines where something hangs for longer.
+  command->add_option("--host-root", options->root)->group("");
   command->add_option("--driver", options->gpus.driver)->group("");
   command->add_option("--driver-files", options->gpus.driver_files)->group("");
   command->add_option("--nvml", options->gpus.nvml)->group("");

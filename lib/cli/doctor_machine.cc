@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/columns.h"
+#include "collect/host/sources.h"
 #include "session/options.h"
 #include "session/worker_priority.h"
 #include "trace/clock.h"
@@ -273,6 +274,23 @@ Finding IdlePriority() {
       "allow sched_setscheduler in the container's seccomp profile; Options::worker_cpu_percent holds the writer back"};
 }
 
+Finding HostEvidence(const std::string& root) {
+  std::vector<std::string> there, missing;
+  bool is_sure = true;
+  const host::Sources sources(root);
+  for (const host::Source& source : sources.all()) {
+    (source.is_there ? there : missing).push_back(absl::StrCat(source.name, " (", source.said, ")"));
+    // Whether a thread that is not on a CPU could run, only that says.
+    is_sure &= source.is_there || source.name != base::kRunQueueDelay.name;
+  }
+  there.push_back("switches and faults (getrusage)");
+  std::string answer = "what stops threads: " + absl::StrJoin(there, ", ");
+  if (!missing.empty()) absl::StrAppend(&answer, "; missing: ", absl::StrJoin(missing, ", "));
+  return {
+      "host_evidence", is_sure ? Health::kGood : Health::kNote, answer,
+      is_sure ? "" : "waiting for a CPU is told from sleeping by switches alone: use a kernel with CONFIG_SCHED_INFO"};
+}
+
 Finding IncidentDirectory(const std::string& path) {
   struct stat existing = {};
   std::string directory = path;
@@ -314,11 +332,12 @@ std::string WhyNoFile(const std::string& path) {
   return errno == ENOENT ? "that file does not exist" : absl::StrCat("that file cannot be read: ", strerror(errno));
 }
 
-std::vector<Finding> ExamineMachine(const std::string& incident_directory) {
+std::vector<Finding> ExamineMachine(const std::string& incident_directory, const std::string& root) {
   std::vector<Finding> findings = {Switch()};
   for (Finding& finding : Environment()) findings.push_back(std::move(finding));
-  for (Finding& finding : std::vector<Finding>{CycleCounter(), ClockCost(), Memory(), CpuQuota(), Threads(),
-                                               LockedMemory(), ReadOwnMemory(), IdlePriority(), Nvtx()})
+  for (Finding& finding :
+       std::vector<Finding>{CycleCounter(), ClockCost(), Memory(), CpuQuota(), Threads(), LockedMemory(),
+                            ReadOwnMemory(), IdlePriority(), HostEvidence(root), Nvtx()})
     findings.push_back(std::move(finding));
   const char* const of_environment = getenv("PITOT_INCIDENT_DIRECTORY");
   const std::string directory =

@@ -19,8 +19,9 @@ struct Finding {
 };
 
 // Asks everything but GPUs. An empty `incident_directory` is PITOT_INCIDENT_DIRECTORY; where that is not set, either,
-// none is looked at. Leaves nothing behind.
-std::vector<Finding> ExamineMachine(const std::string& incident_directory);
+// none is looked at. `root` stands before /proc and /sys where evidence of the host is looked for. Leaves nothing
+// behind.
+std::vector<Finding> ExamineMachine(const std::string& incident_directory, const std::string& root);
 // What is wrong with the file that a variable names, of which a tool is loaded; "" if nothing is known to be.
 std::string WhyNoFile(const std::string& path);
 

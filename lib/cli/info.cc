@@ -10,9 +10,11 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
+#include "base/host_counters.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
+#include "serialize/report_host.h"
 
 namespace pitot::cli {
 namespace {
@@ -63,8 +65,9 @@ std::string ThreadName(const Trace& trace, uint32_t thread) {
 int64_t Realtime(const Trace& trace, int64_t ns) { return ns - trace.clock.monotonic_ns + trace.clock.realtime_ns; }
 
 bool HasGpu(const Trace& trace) {
+  const auto is_other = [&](const model::CounterRow& row) { return !base::IsHostCounter(trace.strings[row.name]); };
   return !trace.devices.empty() || trace.gpu.size() != 0 || trace.calls.size() != 0 || !trace.depths.empty() ||
-         !trace.counters.empty() || !trace.gpu_losses.empty();
+         !trace.gpu_losses.empty() || std::any_of(trace.counters.begin(), trace.counters.end(), is_other);
 }
 std::string StreamName(const Trace& trace, uint32_t stream) {
   return absl::StrFormat("stream %d (context %d)", trace.streams[stream].stream, trace.streams[stream].context);
@@ -188,6 +191,7 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
                          Count(trace.counters.size()) + " counters, " + Count(trace.samples.size()) + " samples");
     lines.AddWrapped(0, "kernels    ", KernelText(trace));
   }
+  if (const report::HostReport host(trace); host.IsKnown()) host.Write(0, &lines);
   for (const model::FiringRow& firing : trace.firings) {
     lines.AddWrapped(0, "fired      ",
                      base::TimeOfDay(Realtime(trace, firing.at_ns)) + "  " + Str(trace, firing.cause) + ": " +

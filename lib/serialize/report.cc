@@ -16,6 +16,7 @@
 #include "pitot/request.h"
 #include "pitot/wait.h"
 #include "serialize/report_gpu.h"
+#include "serialize/report_host.h"
 
 namespace pitot::report {
 namespace {
@@ -163,6 +164,7 @@ class Writer {
     }
     OtherSlow();
     gpu_.Write([this](int64_t begin_ns, int64_t end_ns) { return During(begin_ns, end_ns); }, &lines_);
+    Host();
     StillOpen();
     Losses();
     Attributes();
@@ -937,6 +939,15 @@ class Writer {
     for (const model::Attribute& attribute : trace_.attributes) {
       lines_.AddWrapped(3, PadRight(Str(attribute.key), 28) + " ", Str(attribute.value));
     }
+  }
+
+  void Host() {
+    const HostReport host(trace_);
+    if (!host.IsKnown()) return;
+    lines_.Blank();
+    lines_.Add(0, "HOST");
+    lines_.Blank();
+    host.Write(3, &lines_);
   }
 
   void Files() {

@@ -33,4 +33,5 @@ constexpr Site kLeaveSite = Internal(Record::kLeave, "leave");
 constexpr Site kTokensSite = Internal(Record::kTokens, "tokens");
 constexpr Site kSubmittedSite = Internal(Record::kSubmitted, "submitted");
 constexpr Site kCallSite = Internal(Record::kCall, "call");
+constexpr Site kUsageSite = Internal(Record::kUsage, "usage");
 }  // namespace pitot::trace

@@ -24,6 +24,7 @@ enum class Record : uint16_t {
   kUnreadable = 12,   // (never written) what a reader calls a record without a valid site
   kSubmitted = 13,    // [batch, executor name | close << 32]; begins with the batch
   kCall = 14,         // [correlation | name of the API's function << 32]; lasts as long as the call
+  kUsage = 15,        // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
 };
 
 // The words of kRequestEnd and, of an open request, of its slot.
@@ -36,7 +37,7 @@ inline constexpr uint64_t kRequestNoDetails = (uint64_t{1} << 48) - 1;  // of wo
 inline constexpr uint64_t kStageTicksMask = (uint64_t{1} << 48) - 1;
 
 extern const Site kRequestBeginSite, kRequestEndSite, kContextSite, kBatchContextSite, kEnqueueSite, kTakeSite,
-    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite, kCallSite;
+    kBatchBeginSite, kBatchEndSite, kJoinSite, kLeaveSite, kTokensSite, kSubmittedSite, kCallSite, kUsageSite;
 
 // Of BeginScope(Name).
 extern const Site kNamedScopeSite;

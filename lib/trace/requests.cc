@@ -15,6 +15,7 @@
 #include "trace/clock.h"
 #include "trace/names.h"
 #include "trace/rings.h"
+#include "trace/usage.h"
 
 namespace pitot::trace {
 namespace {
@@ -349,12 +350,14 @@ void SetContext(ThreadRing* ring, uint64_t request, uint64_t now) {
   if (ring == nullptr || ring->request == request) return;
   Emit(ring, kContextSite, now, now, {ring->request, request});
   __atomic_store_n(&ring->request, request, __ATOMIC_RELEASE);  // after the record that says so
+  NoteUsage(ring, now);
 }
 
 void SetBatchContext(ThreadRing* ring, uint64_t batch, uint64_t now) {
   if (ring == nullptr || ring->batch == batch) return;
   Emit(ring, kBatchContextSite, now, now, {ring->batch, batch});
   __atomic_store_n(&ring->batch, batch, __ATOMIC_RELEASE);  // after the record that says so
+  NoteUsage(ring, now);
 }
 
 struct Ids {

@@ -16,6 +16,7 @@
 
 #include "trace/manual.h"
 #include "trace/mirror.h"
+#include "trace/usage.h"
 
 namespace pitot::trace {
 namespace {
@@ -162,6 +163,8 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->request = ring->batch = 0;
   ring->begun = 0;
   ring->ranges_open = 0;
+  ring->usage_ticks = 0;
+  ring->schedstat.store(0);
   ring->begun_unrecorded[0] = ring->begun_unrecorded[1] = 0;
   ring->misnested.store(0, std::memory_order_relaxed);
   ring->state = RingState::kLive;
@@ -270,6 +273,7 @@ void ForgetRingsAfterFork() noexcept {
   g_rings = g_oldest_retired = g_newest_retired = nullptr;
   g_bytes_used = g_bytes_parked = 0;
   g_is_os_clock.store(true, std::memory_order_relaxed);
+  SetUsageReader(nullptr);
   detail::t_ring = &g_no_ring;
   if (g_has_key) pthread_setspecific(g_key, nullptr);
 }

@@ -44,10 +44,13 @@ struct ThreadRing : detail::Ring {
   uint64_t floor;                                    // words before this one are of a former thread or recorder
   std::atomic<uint64_t> name[kThreadNameBytes / 8];  // read while its thread may rename itself
   std::atomic<uint64_t> misnested;
-  std::atomic<bool> named;       // by SetThreadName
-  uint8_t begun;                 // depth of the newest scope that a call began (manual.h), plus one
-  uint32_t begun_unrecorded[2];  // how many were begun since that found no room: the host's, others'
-  uint32_t ranges_open;          // of others than the host
+  std::atomic<bool> named;         // by SetThreadName
+  uint8_t begun;                   // depth of the newest scope that a call began (manual.h), plus one
+  uint32_t begun_unrecorded[2];    // how many were begun since that found no room: the host's, others'
+  uint32_t ranges_open;            // of others than the host
+  uint64_t usage_ticks;            // when the thread recorded its usage last (usage.h)
+  std::atomic<int32_t> schedstat;  // its file to read then, plus 1; 0: none
+  std::atomic<bool> is_reading;    // it
   uint8_t
       begun_before[detail::kMaxOpen];  // of a scope begun at that depth: the one begun before that is open, as `begun`
   uint8_t begun_by[detail::kMaxOpen];  // its owner

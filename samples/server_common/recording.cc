@@ -6,6 +6,7 @@
 
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
+#include "pitot/collect/host.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
 #include "pitot/collect/torch.h"
@@ -30,6 +31,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
 
   // What libraries say of themselves, before they say the first of it.
   if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
+  Warn(recorder.Add(pitot::MakeHostCollector()));  // what stops threads
   // What the GPU does and what state it is in, before CUDA starts.
   if (uses_cuda) {
     pitot::CuptiOptions cupti;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analyze/gpu_trace.h"
+#include "base/host_counters.h"
 
 namespace pitot::test {
 
@@ -327,6 +328,82 @@ TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
 
   CHECK(Found(full.Run("a11"), "a11.queue_full").has_value());
   CHECK(Found(empty.Run("a11"), "a11.queue_empty").has_value());
+}
+
+// ---- A27
+
+namespace {
+
+// A thread that is in a scope for 100 ms, of which it was on a CPU for `cpu_us`.
+GpuTrace HostTrace(int64_t cpu_us, int64_t voluntary, int64_t involuntary, int64_t major_faults) {
+  GpuTrace made(200'000);
+  made.trace.threads[0].tid = 41;
+  made.trace.threads[0].name = made.trace.strings.Add("worker");
+  made.Event(SiteKind::kScope, "decode", 0, 100'000);
+  const auto counter = [&](const std::string& name, int64_t at_begin, int64_t at_end) {
+    const auto row = static_cast<uint32_t>(made.trace.counters.size());
+    made.trace.counters.push_back({kNone, made.trace.strings.Add(name), 0});
+    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{0, at_begin}, {100'000, at_end}}) {
+      made.trace.samples.counter.push_back(row);
+      made.trace.samples.at_ns.push_back(at_us * 1000);
+      made.trace.samples.value.push_back(static_cast<double>(value));
+    }
+  };
+  counter(base::ThreadCounter(41, base::kOnCpu), 0, cpu_us * 1000);
+  counter(base::ThreadCounter(41, base::kVoluntary), 0, voluntary);
+  counter(base::ThreadCounter(41, base::kInvoluntary), 0, involuntary);
+  counter(base::ThreadCounter(41, base::kMajorFaults), 0, major_faults);
+  counter(base::HostCounter(base::kThrottledTime), 7, 7);
+  return made;
+}
+
+}  // namespace
+
+TEST_CASE("a27 finds code that got no CPU", "[a27]") {
+  const analyze::AnalysisReport report = HostTrace(60'000, 0, 9, 0).Run("a27");
+
+  CHECK(Measured(report, "code", "worker #1") == 100'000);
+  CHECK(Measured(report, "runqueue", "worker #1") == 40'000);
+  CHECK(Measured(report, "runqueue", "all") == 40'000);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a27.runqueue");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.4));
+  CHECK(finding->cost_ns == 40'000'000);
+  CHECK(finding->severity == Severity::kHigh);
+  CHECK(finding->summary.find("quota") == std::string::npos);
+  REQUIRE(finding->evidence.size() == 1);
+  CHECK(finding->evidence[0].first_row == 0);
+  CHECK_FALSE(Found(report, "a27.pagefaults").has_value());
+  CHECK_FALSE(Found(report, "a27.blocked").has_value());
+}
+
+TEST_CASE("a27 says where a CPU quota was spent", "[a27]") {
+  GpuTrace made = HostTrace(60'000, 0, 9, 0);
+  made.trace.samples.value.back() = 30'000'007;
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a27"), "a27.runqueue");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->summary.find("throttled the process for 30.0 ms") != std::string::npos);
+  CHECK(finding->recommendation.find("quota") != std::string::npos);
+}
+
+TEST_CASE("a27 tells page faults from sleep", "[a27]") {
+  const analyze::AnalysisReport faults = HostTrace(60'000, 5, 0, 2).Run("a27"),
+                                sleep = HostTrace(60'000, 5, 0, 0).Run("a27");
+
+  CHECK(Found(faults, "a27.pagefaults").has_value());
+  CHECK_FALSE(Found(faults, "a27.blocked").has_value());
+  CHECK(Found(sleep, "a27.blocked").has_value());
+  CHECK_FALSE(Found(sleep, "a27.pagefaults").has_value());
+}
+
+TEST_CASE("a27 leaves threads alone that ran nine tenths of their code, and says nothing without counters", "[a27]") {
+  const analyze::AnalysisReport report = HostTrace(91'000, 5, 9, 2).Run("a27");
+  CHECK(report.analyzers.at(0).findings.empty());
+  GpuTrace made(1000);
+  made.Event(SiteKind::kScope, "decode", 0, 100);
+  CHECK(made.Run("a27").analyzers.at(0).measures.empty());
 }
 
 }  // namespace pitot::test

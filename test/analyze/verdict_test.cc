@@ -325,6 +325,13 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(std::string(AdviceFor(Blame::kAllocStall, BatchClose::kUnknown).code) == "allocate_early");
   CHECK(std::string(AdviceFor(Blame::kLaunchQueueFull, BatchClose::kUnknown).code) == "gpu_bound");
   CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown).code) == "instrument");
+  const auto host = [](Blame blame, HostProof proof) {
+    return std::string(AdviceFor(blame, BatchClose::kUnknown, proof).code);
+  };
+  CHECK(host(Blame::kHostRunqueue, HostProof::kNone) == "free_cpu");
+  CHECK(host(Blame::kHostRunqueue, HostProof::kQuota) == "raise_quota");
+  CHECK(host(Blame::kHostPagefaultIo, HostProof::kNone) == "take_io_out");
+  CHECK(host(Blame::kHostPagefaultIo, HostProof::kMajorFaults) == "fault_in_early");
 }
 
 TEST_CASE("a verdict on a row that is none is refused", "[verdict]") {

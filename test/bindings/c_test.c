@@ -64,6 +64,7 @@ static void UseEverythingWithNull(void) {
   CHECK("no recorder, no NVTX", pitot_recorder_add_nvtx(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("no recorder, no LibTorch",
         pitot_recorder_add_torch(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
+  CHECK("no recorder, no host", pitot_recorder_add_host(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("no recorder, no NVML", pitot_recorder_add_nvml(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("no recorder hands nothing over", pitot_recorder_pause_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder takes nothing back", pitot_recorder_resume_cupti(NULL, NULL, 0) == PITOT_NOT_RUNNING);
@@ -532,6 +533,33 @@ static void CuptiIsTakenHandedOverAndTakenBack(void) {
   unsubscribe(other);
 }
 
+static void HostIsLookedAt(void) {
+  pitot_recorder* recorder = Start();
+  pitot_host host;
+  pitot_host_init(&host, sizeof host);
+  CHECK("init gives the host's defaults",
+        host.rate_hz == 10 && host.thread_rate_hz == 50 && host.most_threads == 64 && host.memory_bytes == 4u << 20);
+  host.rate_hz = 51;
+  CHECK("a host that is looked at too often is named",
+        pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::rate_hz is 51"));
+  host.rate_hz = 50;
+  host.thread_rate_hz = 0;
+  CHECK("and threads",
+        pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::thread_rate_hz"));
+  host.thread_rate_hz = 200;
+  host.most_threads = 0;
+  CHECK("and how many",
+        pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::most_threads"));
+  host.most_threads = 8;
+  host.memory_bytes = 1;
+  CHECK("and its memory",
+        pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("::memory_bytes"));
+  host.memory_bytes = 64u << 10;
+  CHECK("the host is looked at", pitot_recorder_add_host(recorder, &host, MESSAGE) == PITOT_OK);
+  CHECK("once", pitot_recorder_add_host(recorder, NULL, MESSAGE) == PITOT_ALREADY_RUNNING);
+  pitot_recorder_free(recorder);
+}
+
 static void NvmlIsSampled(void) {
   pitot_recorder* recorder = Start();
   pitot_nvml nvml;
@@ -790,6 +818,7 @@ int main(void) {
   TheEnvironmentIsReadWhereItIsAskedFor();
   ADepthIsSetOrRefusedByName();
   CuptiIsTakenHandedOverAndTakenBack();
+  HostIsLookedAt();
   NvmlIsSampled();
   WithoutAGpuAStatusSaysWhy();
   CallbacksAreCalledWithTheirContext();

@@ -516,6 +516,12 @@ class Collectors(WithFolder):
         self.assertEqual(subscribe(), 0)
         library.cuptiUnsubscribe(other)
 
+    def test_an_incident_says_what_the_host_says(self):
+        recorder = self.start()
+        self.assertTrue(recorder.add_host(rate_hz=50, memory_bytes=64 << 10))
+        # The first incident may be taken before the collector's thread was round once.
+        self.assertTrue(any(b"host: involuntary switches" in self.trace_of(recorder) for _ in range(10)))
+
     def test_an_incident_says_what_nvml_says(self):
         recorder = self.start()
         self.assertTrue(recorder.add_nvml(library=os.environ["PITOT_FAKE_NVML"], rate_hz=50, memory_bytes=64 << 10))
@@ -549,14 +555,16 @@ class Collectors(WithFolder):
         recorder = self.start()
         for add, options in ((recorder.add_cupti, {"memory_bytes": 1}), (recorder.add_cupti, {"memory_bytes": "1"}),
                              (recorder.add_nvml, {"rate_hz": 51}), (recorder.add_nvml, {"rate_hz": -1}),
-                             (recorder.add_nvml, {"memory_bytes": 1})):
+                             (recorder.add_nvml, {"memory_bytes": 1}), (recorder.add_host, {"rate_hz": 0}),
+                             (recorder.add_host, {"thread_rate_hz": 201}), (recorder.add_host, {"most_threads": 0}),
+                             (recorder.add_host, {"memory_bytes": 1})):
             with self.subTest(options), self.assertRaisesRegex(pitot.InvalidArgument, next(iter(options))):
                 add(**options)
 
     def test_what_did_not_start_takes_no_collector(self):
         self.start()
         second = pitot.start()
-        for status in (second.add_cupti(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause_cupti()):
+        for status in (second.add_cupti(), second.add_host(), second.add_nvml(), second.set_depth(pitot.Depth.AUTO), second.pause_cupti()):
             self.assertEqual(status, second.status)
 
 
@@ -635,7 +643,7 @@ class Library(unittest.TestCase):
             lines = file.read()
         structs = {"pitot_options": lib.Options, "pitot_stats": _recorder.StatsStruct, "pitot_incident": lib.IncidentStruct,
                    "pitot_overhead": lib.OverheadStruct,
-                   "pitot_cupti": lib.Cupti, "pitot_nvml": lib.Nvml,
+                   "pitot_cupti": lib.Cupti, "pitot_host": lib.Host, "pitot_nvml": lib.Nvml,
                    "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,

@@ -650,9 +650,9 @@ TEST_CASE("doctor says what the machine allows", "[cli]") {
   // As many as variables are set.
   topics.erase(std::unique(topics.begin(), topics.end()), topics.end());
   CHECK(topics == std::vector<std::string>{"switch", "environment", "cycle_counter", "clock_cost", "memory", "cpu",
-                                           "threads", "locked_memory", "unloaded_sites", "idle_priority", "nvtx",
-                                           "incident_directory", "collector_host", "collector_driver",
-                                           "collector_cupti", "collector_nvml"});
+                                           "threads", "locked_memory", "unloaded_sites", "idle_priority",
+                                           "host_evidence", "nvtx", "incident_directory", "collector_host",
+                                           "collector_driver", "collector_cupti", "collector_nvml"});
 }
 
 TEST_CASE("doctor says whose NVTX is", "[cli]") {

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -437,4 +438,31 @@ TEST_CASE("doctor survives libraries that crash, hang, end the process or print"
     CHECK(machine.Health("collector_nvml") == "problem");
     CHECK(machine.Says("collector_nvml", "did not return within 1 s while it was loaded"));
   }
+}
+
+TEST_CASE("doctor says what this machine tells of threads that stand still", "[doctor]") {
+  Machine machine;
+  machine.Ask();
+  CHECK(machine.Says("host_evidence", "switches and faults (getrusage)"));
+
+  const std::string proc = machine.Path("host/proc/");
+  std::filesystem::create_directories(proc + "self");
+  std::filesystem::create_directories(proc + "pressure");
+  machine.Write("host/proc/self/schedstat", "1 2 3\n");
+  machine.Write("host/proc/pressure/io", "some total=1\nfull total=1\n");
+  machine.Ask("--host-root " + machine.Path("host"));
+
+  CHECK(machine.Health("host_evidence") == "good");
+  CHECK(machine.Says("host_evidence", "run-queue delay (/proc/self/schedstat), I/O pressure (/proc/pressure/io)"));
+  CHECK(machine.Says("host_evidence", "missing: CPU quota (no cpu.stat"));
+  CHECK(machine.Says("host_evidence", "CPU frequency (no cpufreq"));
+}
+
+TEST_CASE("doctor notes a kernel that does not say who waits for a CPU", "[doctor]") {
+  Machine machine;
+  machine.Ask("--host-root /nowhere");
+
+  CHECK(machine.Health("host_evidence") == "note");
+  CHECK(machine.Says("host_evidence", "missing: run-queue delay (no /proc/self/schedstat"));
+  CHECK(machine.Advises("host_evidence", "CONFIG_SCHED_INFO"));
 }

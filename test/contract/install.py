@@ -3,7 +3,7 @@
 """Uses the package as a stranger does: install.py package|shared|options --build FOLDER --work FOLDER --cmake CMAKE --compiler CXX
 
 package  Installs the build, moves the tree elsewhere, and builds and runs programs on it: find_package with COMPONENTS trace,
-         core, analyze, cuda_events, cupti, nvml, nvtx, c and, where it was built, torch, pkg-config of the core and of the
+         core, analyze, cuda_events, cupti, host, nvml, nvtx, c and, where it was built, torch, pkg-config of the core and of the
          collectors, a component that is not there; looks whether what README.md shows of collectors is what was built.
 shared   Takes the sources by add_subdirectory with BUILD_SHARED_LIBS=ON, builds and runs a program, installs the shared
          package and runs a program on that too; looks at what the libraries export.
@@ -21,7 +21,7 @@ import common
 CONSUMER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "consumer")
 
 
-COLLECTORS = "pitot_cuda_events pitot_cupti pitot_nvml pitot_nvtx"
+COLLECTORS = "pitot_cuda_events pitot_cupti pitot_host pitot_nvml pitot_nvtx"
 
 
 def without_comments(text):
@@ -119,7 +119,7 @@ class Test:
         self.build_and_run("find_package_core", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.build_and_run("find_package_analyze", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
         self.build_and_run("find_package_collectors", f"-DCMAKE_PREFIX_PATH={prefix}",
-                           "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
+                           "-DCONSUMER_COMPONENTS=cuda_events;cupti;host;nvml;nvtx")
         if glob.glob(os.path.join(prefix, "lib*", "**", "pitot-torch-targets.cmake"), recursive=True):
             self.build_and_run("find_package_torch", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=torch")
         self.check_missing_component(prefix)
@@ -147,7 +147,7 @@ class Test:
         self.build_and_run("find_package_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=core")
         self.build_and_run("find_package_analyze_shared", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCONSUMER_COMPONENTS=analyze")
         self.build_and_run("find_package_collectors_shared", f"-DCMAKE_PREFIX_PATH={prefix}",
-                           "-DCONSUMER_COMPONENTS=cuda_events;cupti;nvml;nvtx")
+                           "-DCONSUMER_COMPONENTS=cuda_events;cupti;host;nvml;nvtx")
         self.check_pkg_config(prefix, "pkg_config_shared", True)
         self.check_pkg_config(prefix, "pkg_config_collectors_shared", True, COLLECTORS, source="collectors.cc")
         self.check_c(prefix, "c_shared")

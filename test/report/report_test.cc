@@ -763,3 +763,43 @@ TEST_CASE("names of any length and many threads keep the report within its colum
 
   CHECK(Report(trace).size() < 20000);
 }
+
+TEST_CASE("a report says what stopped threads, of those that waited longest for a CPU first", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.window_end_ns = trace.window_begin_ns + 1000 * incident::kMs;
+  const auto add = [&](const std::string& name, double from, double to) {
+    AddState(name.c_str(), "ns", {{0, from}, {900, to}}, &trace);
+  };
+  add("host: voluntary switches", 100, 1'340);
+  add("host: involuntary switches", 7, 9);
+  add("host: major faults", 0, 3);
+  add("host: minor faults", 0, 0);
+  add("host: throttled by the CPU quota", 5, 42'700'005);
+  add("host: periods throttled by the CPU quota", 0, 4);
+  add("host: CPU pressure (some)", 0, 250'000'000);
+  add("host: I/O pressure (some)", 0, 0);
+  add("host: I/O pressure (full)", 0, 0);
+  add("host: mean CPU frequency", 2400, 1800);
+  add("host: lowest CPU frequency", 2400, 1200);
+  trace.threads[1].tid = 71;
+  trace.threads[2].tid = 72;
+  add("thread 71: on-CPU time", 0, 10'000'000);
+  add("thread 71: run-queue delay", 0, 2'000'000);
+  add("thread 72: on-CPU time", 0, 20'000'000);
+  add("thread 72: run-queue delay", 1'000'000, 4'000'000);
+  add("thread 72: involuntary switches", 1, 6);
+
+  const std::string report = Report(trace), line = OneLine(report);
+
+  CHECK(Has(line, "HOST process went to sleep 1,240 times, lost its CPU 2 times; 3 page faults waited for a disk"));
+  CHECK(Has(line, "CPU quota throttled for 42.7 ms in 4 periods"));
+  CHECK(Has(line, "pressure CPU 25.0 %, I/O 0.0 % (all at once 0.0 %) of the window"));
+  CHECK(Has(line, "CPU clocks mean 1800 MHz (1800..2400), the lowest CPU's 1200 MHz"));
+  CHECK(Has(line, "threads, by want of a CPU run queue on CPU slept lost CPU disk faults " +
+                      std::string(trace.strings[trace.threads[2].name]) + " #3 3.00 ms 20.0 ms - 5 - " +
+                      std::string(trace.strings[trace.threads[1].name]) + " #2 2.00 ms 10.0 ms - - -"));
+}
+
+TEST_CASE("a report without evidence of the host has no part of it", "[report]") {
+  CHECK_FALSE(Has(Report(incident::MakeTrace()), "HOST"));
+}

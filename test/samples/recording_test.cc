@@ -12,6 +12,7 @@
 #include "fakes/temp_directory.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
+#include "pitot/collect/host.h"
 #include "pitot/collect/nvml.h"
 #include "pitot/collect/nvtx.h"
 #include "pitot/collect/torch.h"
@@ -56,6 +57,7 @@ void Start(bool uses_cuda) {
 PITOT_NAMESPACE_BEGIN
 std::unique_ptr<Collector> MakeCudaEventCollector(const CudaEventOptions&) noexcept { return Make("cuda_events"); }
 std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions&) noexcept { return Make("cupti"); }
+std::unique_ptr<Collector> MakeHostCollector(const HostOptions&) noexcept { return Make("host"); }
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions&) noexcept { return Make("nvml"); }
 std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions&) noexcept { return Make("nvtx"); }
 std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions&) noexcept { return Make("torch"); }
@@ -64,13 +66,13 @@ PITOT_NAMESPACE_END
 TEST_CASE("CUPTI is there before LibTorch is watched, which starts CUDA", "[recording]") {
   unsetenv("CUDA_VISIBLE_DEVICES");
   Start(true);
-  CHECK(g_started == Names{"nvtx", "cupti", "cuda_events", "nvml", "torch"});
+  CHECK(g_started == Names{"nvtx", "host", "cupti", "cuda_events", "nvml", "torch"});
   CHECK(g_visible_to_torch == "(all)");
 }
 
 TEST_CASE("a server that runs on the CPU collects nothing of GPUs, and LibTorch sees none to start", "[recording]") {
   unsetenv("CUDA_VISIBLE_DEVICES");
   Start(false);
-  CHECK(g_started == Names{"nvtx", "torch"});
+  CHECK(g_started == Names{"nvtx", "host", "torch"});
   CHECK(g_visible_to_torch.empty());
 }

@@ -58,6 +58,11 @@ class Nvml(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("rate_hz", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64)]
 
 
+class Host(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("rate_hz", c_uint32), ("thread_rate_hz", c_uint32), ("most_threads", c_uint32),
+                ("memory_bytes", c_uint64)]
+
+
 class Nvtx(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("capture", c_uint32), ("mirror_scopes", c_uint32), ("reserved", c_uint32)]
 
@@ -162,10 +167,12 @@ recorder_add_cupti = _declare(_slow, "recorder_add_cupti", c_int32, c_void_p, PO
 recorder_pause_cupti = _declare(_slow, "recorder_pause_cupti", c_int32, c_void_p, *_MESSAGE)
 recorder_resume_cupti = _declare(_slow, "recorder_resume_cupti", c_int32, c_void_p, *_MESSAGE)
 recorder_add_nvml = _declare(_slow, "recorder_add_nvml", c_int32, c_void_p, POINTER(Nvml), *_MESSAGE)
+recorder_add_host = _declare(_slow, "recorder_add_host", c_int32, c_void_p, POINTER(Host), *_MESSAGE)
 recorder_add_nvtx = _declare(_slow, "recorder_add_nvtx", c_int32, c_void_p, POINTER(Nvtx), *_MESSAGE)
 recorder_add_torch = _declare(_slow, "recorder_add_torch", c_int32, c_void_p, POINTER(Torch), *_MESSAGE)
 cupti_init = _declare(_quick, "cupti_init", None, POINTER(Cupti), c_size_t)
 nvml_init = _declare(_quick, "nvml_init", None, POINTER(Nvml), c_size_t)
+host_init = _declare(_quick, "host_init", None, POINTER(Host), c_size_t)
 nvtx_init = _declare(_quick, "nvtx_init", None, POINTER(Nvtx), c_size_t)
 torch_init = _declare(_quick, "torch_init", None, POINTER(Torch), c_size_t)
 options_init = _declare(_quick, "options_init", None, POINTER(Options), c_size_t)

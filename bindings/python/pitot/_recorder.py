@@ -300,6 +300,17 @@ class Recorder:
                   "memory_bytes": memory_bytes}
         return self._failure_or(lib.recorder_add_nvml, byref(_filled(lib.Nvml, lib.nvml_init, fields)))
 
+    def add_host(self, *, rate_hz: Optional[int] = None, thread_rate_hz: Optional[int] = None,
+                 most_threads: Optional[int] = None, memory_bytes: Optional[int] = None) -> Status:
+        """Records what stops threads that are not slow themselves: want of a CPU, a CPU quota, page faults, pressure.
+
+        For good, on a thread of Pitot's; needs no privilege. What the system does not say is left out, and incidents say
+        what that is ("host.not_recorded").
+        """
+        fields = {"rate_hz": rate_hz, "thread_rate_hz": thread_rate_hz, "most_threads": most_threads,
+                  "memory_bytes": memory_bytes}
+        return self._failure_or(lib.recorder_add_host, byref(_filled(lib.Host, lib.host_init, fields)))
+
     def add_nvtx(self, *, capture: bool = True, mirror_scopes: bool = True) -> Status:
         """Records what other libraries emit to NVTX (NCCL, cuDNN, PyTorch's emit_nvtx), and mirrors scopes to a tool that is
         attached (nsys). Call it before libraries that use NVTX are imported: those that called NVTX before are missed, and

@@ -57,8 +57,10 @@ struct Advice {
   const char* code;
   const char* text;
 };
+// What counters of the host add: the process was throttled by its CPU quota meanwhile; memory was read from a disk.
+enum class HostProof : uint8_t { kNone = 0, kQuota = 1, kMajorFaults = 2 };
 // By what the segment that was longest says, where that makes a difference. Never null.
-PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close) noexcept;
+PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, HostProof proof = HostProof::kNone) noexcept;
 
 struct Cause {
   Blame blame = Blame::kUntraced;

@@ -35,12 +35,12 @@ enum class Blame : uint8_t {
   kHostOncpuPre = 6,         // code before its last batch or GPU work
   kHostOncpuFramework = 7,   // code in its batch, or between its calls of the GPU
   kHostOncpuPost = 8,        // code after that
-  kHostRunqueue = 9,         // its thread could run and got no CPU; nothing records it yet
+  kHostRunqueue = 9,         // its thread could run and got no CPU: others had it, or a quota was spent
   kHostLock = 10,            // a lock was held by another
   kHostGil = 11,             // the same of an interpreter's: locks whose name has the word "gil"
   kHostGc = 12,              // garbage collection; nothing records it yet
-  kHostPagefaultIo = 13,     // waited for input or output
-  kHostBlockedUnknown = 14,  // slept, or waited for what the trace does not name
+  kHostPagefaultIo = 13,     // waited for input or output, or for memory that had to be read from a disk
+  kHostBlockedUnknown = 14,  // slept, or waited for what the trace does not name; in code, too
   kLaunchApi = 15,           // in calls that launch GPU work
   kLaunchLatency = 16,       // had been launched, and did not begin yet, though nothing was before it
   kLaunchQueueFull = 17,     // a launch waited for room
@@ -98,6 +98,7 @@ struct BlameSegment {
   uint32_t gpu = model::kNone;      // the request's own operation on the GPU
   uint32_t handoff = model::kNone;  // the stay in the queue
   uint32_t batch = model::kNone;    // that the request was in or joined next
+  uint32_t counter = model::kNone;  // that says why code did not run; when in the segment's code is not known
   Culprit by;
 };
 
@@ -138,6 +139,10 @@ struct BlameOptions {
   uint32_t full_queue_depth = 1'000;
   // How often a kernel must be in the trace for its median to say how long it usually takes.
   uint32_t least_samples = 20;
+  // Code was on a CPU if, as far as counters of its thread say, no more than this of a stretch of it was not.
+  int64_t least_off_cpu_ns = 20'000;
+  // A thread wakes up within this; what takes longer may be want of a CPU, where its counters say so.
+  int64_t wake_up_ns = 200'000;
   // More clamped time than this share of the latency makes the walk unreliable (analyzers.md, 2.3).
   double most_clamped = 0.01;
 };

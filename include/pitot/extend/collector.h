@@ -77,7 +77,7 @@ class TraceBuilder {
   // A collector recorded at `depth` from `begin_ns` to `end_ns`.
   virtual void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) = 0;
   // A quantity over time, of a device or (kNoRow) of the process; and its value from a moment on. The unit as
-  // "%", "MHz", "bytes".
+  // "%", "MHz", "bytes". The same row for the same device and name, whoever adds it.
   virtual uint32_t AddCounter(uint32_t device, const char* name, const char* unit) = 0;
   virtual void AddSample(uint32_t counter, int64_t at_ns, double value) = 0;
   // A key that ends in ".not_recorded" says why something is not, and what to do about it: the host's log gets it, too,

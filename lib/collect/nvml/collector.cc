@@ -35,14 +35,14 @@ struct Shared {
 
   const std::string library;
   const int64_t period_ns;
-  const std::shared_ptr<Timer> timer;
+  const std::shared_ptr<base::Timer> timer;
   History history;
   Sampler sampler;  // the thread's
   std::atomic<bool> stop{false};
 
   Status opened;  // written before has_opened
   std::atomic<bool> has_opened{false};
-  Signal open_signal;
+  base::Semaphore open_signal;
 
   void Open() noexcept;
   void Sample() noexcept;
@@ -186,7 +186,7 @@ PITOT_NAMESPACE_BEGIN
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options) noexcept {
   try {
     nvml::Environment environment;
-    environment.timer = std::make_shared<nvml::SystemTimer>();
+    environment.timer = std::make_shared<base::SystemTimer>();
     environment.own = nvml::FindOwnProcess();
     return nvml::MakeCollector(options, std::move(environment));
   } catch (...) {

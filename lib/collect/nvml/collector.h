@@ -8,14 +8,14 @@
 
 #include <memory>
 
+#include "base/timer.h"
 #include "collect/nvml/sampler.h"
-#include "collect/nvml/timer.h"
 #include "pitot/collect/nvml.h"
 
 namespace pitot::nvml {
 
 struct Environment {
-  std::shared_ptr<Timer> timer;
+  std::shared_ptr<base::Timer> timer;
   OwnProcess own;
   // How long Start waits for the driver to answer, and Stop for the thread to return from it; real time, ns.
   int64_t start_patience_ns = 10'000'000'000;

@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "base/timer.h"
 #include "collect/nvml/api.h"
 #include "collect/nvml/counters.h"
 #include "collect/nvml/history.h"
-#include "collect/nvml/timer.h"
 #include "pitot/status.h"
 
 namespace pitot::nvml {
@@ -31,7 +31,7 @@ OwnProcess FindOwnProcess();
 
 class Sampler {
  public:
-  Sampler(const OwnProcess& own, uint32_t rate_hz, Timer* timer, History* history)
+  Sampler(const OwnProcess& own, uint32_t rate_hz, base::Timer* timer, History* history)
       : own_(own), rate_hz_(rate_hz), timer_(timer), history_(history) {}
 
   // Loads and initialises NVML and finds its devices. Throws where there is no memory. A failure leaves nothing to
@@ -97,7 +97,7 @@ class Sampler {
 
   const OwnProcess own_;
   const uint32_t rate_hz_;
-  Timer* const timer_;
+  base::Timer* const timer_;
   History* const history_;
   Api api_{};
   SlowdownFields slowdown_fields_{};

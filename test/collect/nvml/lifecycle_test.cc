@@ -219,7 +219,7 @@ TEST_CASE("windows are copied while samples come", "[nvml]") {
   Rig rig;
   rig.options.rate_hz = 50;
   rig.options.memory_bytes = 64 << 10;
-  rig.environment.timer = std::make_shared<pitot::nvml::SystemTimer>();
+  rig.environment.timer = std::make_shared<pitot::base::SystemTimer>();
   REQUIRE(rig.Start().ok());
   REQUIRE(fakes::WaitUntil([&] {
     const Trace trace = rig.Ask(0);

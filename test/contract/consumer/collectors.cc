@@ -3,6 +3,7 @@
 // A server with collectors that the machine may have no use for. README.md shows parts of it.
 #include <pitot/collect/cuda_events.h>
 #include <pitot/collect/cupti.h>
+#include <pitot/collect/host.h>
 #include <pitot/collect/nvml.h>
 #include <pitot/collect/nvtx.h>
 #include <pitot/pitot.h>
@@ -18,6 +19,7 @@ void EnqueueForward(void* stream) { std::printf("stream %p, ", stream); }
 int main() {
   pitot::Recorder recorder = pitot::Recorder::Start(pitot::Options());
   const pitot::Status cupti = recorder.Add(pitot::MakeCuptiCollector());
+  const pitot::Status host = recorder.Add(pitot::MakeHostCollector());
   const pitot::Status nvml = recorder.Add(pitot::MakeNvmlCollector());
   const pitot::Status events = recorder.Add(pitot::MakeCudaEventCollector());
   // Says whether libraries can find Pitot in this program, as it was linked.
@@ -28,9 +30,9 @@ int main() {
     EnqueueForward(stream);
   }
   recorder.Stop();
-  std::printf("cupti: %s, nvml: %s, CUDA events: %s, NVTX: %s\n", pitot::StatusCodeName(cupti.code()),
-              pitot::StatusCodeName(nvml.code()), pitot::StatusCodeName(events.code()),
-              pitot::StatusCodeName(nvtx.code()));
+  std::printf("cupti: %s, host: %s, nvml: %s, CUDA events: %s, NVTX: %s\n", pitot::StatusCodeName(cupti.code()),
+              pitot::StatusCodeName(host.code()), pitot::StatusCodeName(nvml.code()),
+              pitot::StatusCodeName(events.code()), pitot::StatusCodeName(nvtx.code()));
   const auto is_defect = [](const pitot::Status& status) { return status.code() == pitot::StatusCode::kInternal; };
-  return is_defect(cupti) || is_defect(nvml) || !events.ok() || !nvtx.ok() ? 1 : 0;
+  return is_defect(cupti) || is_defect(nvml) || !host.ok() || !events.ok() || !nvtx.ok() ? 1 : 0;
 }

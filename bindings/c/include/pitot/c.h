@@ -171,6 +171,21 @@ PITOT_C_API void pitot_nvml_init(pitot_nvml* nvml, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
                                                  size_t message_size);
 
+// As pitot::HostOptions.
+typedef struct pitot_host {
+  uint32_t size;
+  uint32_t rate_hz;
+  uint32_t thread_rate_hz;
+  uint32_t most_threads;
+  uint64_t memory_bytes;
+} pitot_host;
+PITOT_C_API void pitot_host_init(pitot_host* host, size_t size);
+// Records what stops threads (want of a CPU, quota, page faults, pressure), for good, on a thread of its own. NULL: the
+// defaults. Errors: PITOT_INVALID_ARGUMENT names the field; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING;
+// PITOT_RESOURCE_EXHAUSTED.
+PITOT_C_API pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
+                                                 size_t message_size);
+
 // As pitot::NvtxOptions.
 typedef struct pitot_nvtx {
   uint32_t size;

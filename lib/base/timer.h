@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The sampling thread's time, so that tests bring their own.
-#ifndef PITOT_LIB_COLLECT_NVML_TIMER_H_
-#define PITOT_LIB_COLLECT_NVML_TIMER_H_
+// The time of a thread that samples, so that tests bring their own.
+#ifndef PITOT_LIB_BASE_TIMER_H_
+#define PITOT_LIB_BASE_TIMER_H_
 
 #include <stdint.h>
 #include <time.h>
@@ -10,9 +10,7 @@
 #include "base/clock.h"
 #include "base/semaphore.h"
 
-namespace pitot::nvml {
-
-using Signal = base::Semaphore;
+namespace pitot::base {
 
 class Timer {
  public:
@@ -26,14 +24,14 @@ class Timer {
 
 class SystemTimer final : public Timer {
  public:
-  int64_t NowNs() noexcept override { return base::ClockNs(CLOCK_MONOTONIC); }
+  int64_t NowNs() noexcept override { return ClockNs(CLOCK_MONOTONIC); }
   void WaitUntil(int64_t at_ns) noexcept override { wake_.AwaitUntil(at_ns); }
   void Wake() noexcept override { wake_.Give(); }
 
  private:
-  Signal wake_;
+  Semaphore wake_;
 };
 
-}  // namespace pitot::nvml
+}  // namespace pitot::base
 
-#endif  // PITOT_LIB_COLLECT_NVML_TIMER_H_
+#endif  // PITOT_LIB_BASE_TIMER_H_

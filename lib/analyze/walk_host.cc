@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/walk_host.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "analyze/walk_waits.h"
+#include "base/host_counters.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over.
+constexpr int64_t kLateNs = 200'000'000;
+
+// A part of `whole` for `share` of `all` of it, down to whole ns.
+int64_t Part(int64_t whole, int64_t share, int64_t all) {
+  __extension__ typedef __int128 Wide;
+  return all > 0 ? static_cast<int64_t>(static_cast<Wide>(whole) * share / all) : 0;
+}
+
+struct Reading {
+  int64_t at_ns, value;
+};
+
+// The samples of one counter.
+struct Series {
+  uint32_t counter = kNone;
+  std::vector<Reading> readings;
+
+  // The last reading at or before `at_ns`, and the first at or after it; null: there is none.
+  const Reading* By(int64_t at_ns) const {
+    const auto after = std::upper_bound(readings.begin(), readings.end(), at_ns,
+                                        [](int64_t at, const Reading& reading) { return at < reading.at_ns; });
+    return after != readings.begin() ? &*(after - 1) : nullptr;
+  }
+  const Reading* From(int64_t at_ns) const {
+    const auto at = std::lower_bound(readings.begin(), readings.end(), at_ns,
+                                     [](const Reading& reading, int64_t when) { return reading.at_ns < when; });
+    return at != readings.end() ? &*at : nullptr;
+  }
+  // How much it grew between moments at which it was looked at.
+  int64_t Grew(int64_t begin_ns, int64_t end_ns) const {
+    const Reading *const begin = By(begin_ns), *const end = By(end_ns);
+    return begin != nullptr && end != nullptr ? end->value - begin->value : 0;
+  }
+};
+
+bool IsWaiting(CallClass call) {
+  return call == CallClass::kSync || call == CallClass::kBlockingCopy || call == CallClass::kFree;
+}
+
+}  // namespace
+
+bool HasHostUse(const Trace& trace) {
+  return std::any_of(trace.counters.begin(), trace.counters.end(), [&](const model::CounterRow& counter) {
+    return base::IsThreadCounter(trace.strings[counter.name]);
+  });
+}
+
+// Of one thread.
+class HostUse::Measurement {
+ public:
+  Series cpu, delay, voluntary, involuntary, major;
+
+  Thread Run(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu, const BlameOptions& options) {
+    thread_.delay_counter = delay.counter;
+    FindBrackets();
+    FindStretches(trace, pieces, gpu);
+    SpreadDelays();
+    Judge();
+    Divide();
+    for (Stretch& stretch : thread_.stretches) {
+      OffCpu& off = stretch.off;
+      if (off.runqueue_ns + off.pagefault_ns + off.blocked_ns < options.least_off_cpu_ns)
+        off.runqueue_ns = off.pagefault_ns = off.blocked_ns = 0;
+    }
+    return std::move(thread_);
+  }
+
+ private:
+  // What the thread itself saw happen, from the moment it looked before a stretch to the one after.
+  struct Switches {
+    int64_t voluntary = 0, involuntary = 0, major_faults = 0;
+    bool is_known = false;
+  };
+
+  void FindBrackets() {
+    for (size_t i = 1; i < delay.readings.size(); ++i) {
+      const Reading &begin = delay.readings[i - 1], &end = delay.readings[i];
+      thread_.brackets.push_back({begin.at_ns, end.at_ns, std::max<int64_t>(end.value - begin.value, 0), 0});
+    }
+  }
+
+  void FindStretches(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu) {
+    auto bracket = thread_.brackets.begin();
+    auto piece = pieces.begin();
+    for (size_t i = 1; i < cpu.readings.size(); ++i) {
+      Stretch stretch;
+      stretch.begin_ns = cpu.readings[i - 1].at_ns;
+      stretch.end_ns = cpu.readings[i].at_ns;
+      const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
+      if (length_ns <= 0) continue;
+      stretch.cpu_ns = std::clamp<int64_t>(cpu.readings[i].value - cpu.readings[i - 1].value, 0, length_ns);
+      while (piece != pieces.end() && piece->end_ns <= stretch.begin_ns) ++piece;
+      for (auto at = piece; at != pieces.end() && at->begin_ns < stretch.end_ns; ++at) {
+        WaitArgs args;
+        if (at->call != kNone ? IsWaiting(gpu.ClassOf(at->call)) : ReadWait(trace, at->event, &args)) {
+          ++stretch.waits;
+        } else {
+          stretch.code_ns += std::min(at->end_ns, stretch.end_ns) - std::max(at->begin_ns, stretch.begin_ns);
+        }
+      }
+      while (bracket != thread_.brackets.end() && bracket->end_ns <= stretch.begin_ns) ++bracket;
+      if (bracket != thread_.brackets.end() && bracket->begin_ns <= stretch.begin_ns) {
+        stretch.bracket = static_cast<uint32_t>(bracket - thread_.brackets.begin());
+        bracket->off_ns += length_ns - stretch.cpu_ns;
+      }
+      thread_.stretches.push_back(stretch);
+    }
+  }
+
+  // The system counts a delay when it is over: what is more than a bracket can hold was before it.
+  void SpreadDelays() {
+    std::vector<Bracket>& brackets = thread_.brackets;
+    for (size_t i = brackets.size(); i-- > 1;) {
+      const int64_t before_ns = std::max<int64_t>(brackets[i].delay_ns - brackets[i].off_ns, 0);
+      brackets[i].delay_ns -= before_ns;
+      brackets[i - 1].delay_ns += before_ns;
+    }
+  }
+
+  Switches SwitchesIn(const Stretch& stretch) const {
+    const Reading *const begin = voluntary.By(stretch.begin_ns), *const end = voluntary.From(stretch.end_ns);
+    if (begin == nullptr || end == nullptr) return {};
+    return {end->value - begin->value, involuntary.Grew(begin->at_ns, end->at_ns), major.Grew(begin->at_ns, end->at_ns),
+            true};
+  }
+
+  // Code that is longer than the CPU time did not run all the time.
+  void Judge() {
+    for (Stretch& stretch : thread_.stretches) {
+      OffCpu& off = stretch.off;
+      const Switches switches = SwitchesIn(stretch);
+      off.pagefault_counter = major.counter;
+      off.blocked_counter = cpu.counter;
+      int64_t off_ns = std::max<int64_t>(stretch.code_ns - stretch.cpu_ns, 0);
+      const bool was_preempted = switches.is_known && switches.involuntary > 0;
+      if (was_preempted && switches.voluntary == 0) {
+        // It never slept, so that it waited for a CPU wherever it was: in calls that spin, too.
+        const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
+        off_ns = std::max(off_ns, Part(length_ns - stretch.cpu_ns, stretch.code_ns, length_ns));
+        if (stretch.bracket != kNone) thread_.brackets[stretch.bracket].delay_ns -= off_ns;
+      } else if (!was_preempted || stretch.bracket != kNone || switches.voluntary > stretch.waits) {
+        if (stretch.bracket != kNone) thread_.brackets[stretch.bracket].open_ns += off_ns;
+        (switches.major_faults > 0 ? off.pagefault_ns : off.blocked_ns) = off_ns;
+        continue;
+      }  // else it slept in its waits alone
+      off.runqueue_ns = off_ns;
+      off.runqueue_counter = involuntary.counter;
+    }
+  }
+
+  // Of what is not judged yet as much as the thread waited for a CPU meanwhile; the rest of that is in no code.
+  void Divide() {
+    std::vector<Bracket>& brackets = thread_.brackets;
+    for (Stretch& stretch : thread_.stretches) {
+      OffCpu& off = stretch.off;
+      int64_t& rest_ns = off.pagefault_ns != 0 ? off.pagefault_ns : off.blocked_ns;
+      if (stretch.bracket == kNone || rest_ns == 0) continue;
+      const Bracket& bracket = brackets[stretch.bracket];
+      off.runqueue_ns = Part(rest_ns, std::clamp<int64_t>(bracket.delay_ns, 0, bracket.open_ns), bracket.open_ns);
+      off.runqueue_counter = delay.counter;
+      rest_ns -= off.runqueue_ns;
+    }
+    for (Bracket& bracket : brackets) bracket.delay_ns = std::max<int64_t>(bracket.delay_ns - bracket.open_ns, 0);
+  }
+
+  Thread thread_;
+};
+
+HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const BlameOptions& options)
+    : threads_(trace.threads.size()) {
+  if (!HasHostUse(trace)) return;
+  const std::string throttled = base::HostCounter(base::kThrottledTime);
+  std::unordered_map<std::string_view, uint32_t> counters;
+  for (uint32_t row = 0; row < trace.counters.size(); ++row)
+    counters.emplace(trace.strings[trace.counters[row].name], row);
+  const std::vector<uint32_t>& of = trace.samples.counter;
+  const auto series = [&](const std::string& name) {
+    Series found;
+    const auto counter = counters.find(name);
+    if (counter == counters.end()) return found;
+    found.counter = counter->second;
+    const auto [first, last] = std::equal_range(of.begin(), of.end(), found.counter);
+    for (auto at = first; at != last; ++at) {
+      const auto i = static_cast<size_t>(at - of.begin());
+      found.readings.push_back({trace.samples.at_ns[i], static_cast<int64_t>(trace.samples.value[i])});
+    }
+    return found;
+  };
+  for (const Reading& reading : series(throttled).readings) throttled_.emplace_back(reading.at_ns, reading.value);
+  std::unordered_map<int64_t, uint32_t> with_tid;
+  for (const model::ThreadRow& thread : trace.threads) ++with_tid[thread.tid];
+  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+    const int64_t tid = trace.threads[thread].tid;
+    if (with_tid[tid] != 1) continue;  // of which of them it is, nobody knows
+    Measurement measurement;
+    measurement.cpu = series(base::ThreadCounter(tid, base::kOnCpu));
+    if (measurement.cpu.readings.size() < 2) continue;
+    measurement.delay = series(base::ThreadCounter(tid, base::kRunQueueDelay));
+    measurement.voluntary = series(base::ThreadCounter(tid, base::kVoluntary));
+    measurement.involuntary = series(base::ThreadCounter(tid, base::kInvoluntary));
+    measurement.major = series(base::ThreadCounter(tid, base::kMajorFaults));
+    threads_[thread] = measurement.Run(trace, threads.Pieces(thread), gpu, options);
+  }
+}
+
+model::Interval HostUse::KnownOf(uint32_t thread) const {
+  if (thread >= threads_.size() || threads_[thread].stretches.empty()) return {0, 0};
+  return {threads_[thread].stretches.front().begin_ns, threads_[thread].stretches.back().end_ns};
+}
+
+OffCpu HostUse::OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  OffCpu off;
+  if (thread >= threads_.size()) return off;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  int64_t most[3] = {};
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    const int64_t overlap_ns = std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+    const auto take = [&](int64_t of_ns, uint32_t of_counter, int64_t* ns, uint32_t* counter, int64_t* longest_ns) {
+      const int64_t part_ns = Part(of_ns, overlap_ns, at->code_ns);
+      *ns += part_ns;
+      if (part_ns > *longest_ns) *longest_ns = part_ns, *counter = of_counter;
+    };
+    take(at->off.runqueue_ns, at->off.runqueue_counter, &off.runqueue_ns, &off.runqueue_counter, &most[0]);
+    take(at->off.pagefault_ns, at->off.pagefault_counter, &off.pagefault_ns, &off.pagefault_counter, &most[1]);
+    take(at->off.blocked_ns, at->off.blocked_counter, &off.blocked_ns, &off.blocked_counter, &most[2]);
+  }
+  return off;
+}
+
+int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
+  const auto at = [&](int64_t at_ns) {
+    const auto after = std::partition_point(throttled_.begin(), throttled_.end(),
+                                            [&](const auto& reading) { return reading.first <= at_ns; });
+    return after != throttled_.begin() ? (after - 1)->second : throttled_.empty() ? 0 : throttled_.front().second;
+  };
+  return at(end_ns + kLateNs) - at(begin_ns);
+}
+
+OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  OffCpu off;
+  if (thread >= threads_.size()) return off;
+  const std::vector<Bracket>& all = threads_[thread].brackets;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Bracket& b) { return b.end_ns <= begin_ns; });
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) off.runqueue_ns += at->delay_ns;
+  off.runqueue_ns = std::min(off.runqueue_ns, end_ns - begin_ns);
+  off.runqueue_counter = threads_[thread].delay_counter;
+  return off;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

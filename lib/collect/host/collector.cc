@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/host/collector.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/message.h"
+#include "base/patient_thread.h"
+#include "collect/host/history.h"
+#include "collect/host/sources.h"
+
+namespace pitot::host {
+namespace {
+
+using base::Error;
+
+constexpr int64_t kSecondNs = 1'000'000'000;
+constexpr int64_t kStopPatienceNs = 2 * kSecondNs;
+
+// The process whose threads record their usage for a collector; 0: none do. A child begins anew.
+std::atomic<pid_t> g_taken_by{0};
+
+bool Take() noexcept {
+  const pid_t own = getpid();
+  pid_t before = g_taken_by.load();
+  return before != own && g_taken_by.compare_exchange_strong(before, own);
+}
+
+// What the thread works on. Kept alive by it, too.
+struct Shared {
+  Shared(const HostOptions& options, const Environment& environment)
+      : period_ns(kSecondNs / options.rate_hz),
+        thread_period_ns(kSecondNs / options.thread_rate_hz),
+        timer(environment.timer),
+        sources(environment.root),
+        threads(environment.root, options.most_threads, environment.read_cpu),
+        history(options.memory_bytes) {
+    samples.reserve(kHostCounterCount + 4 * size_t{options.most_threads});
+  }
+
+  const int64_t period_ns, thread_period_ns;
+  const std::shared_ptr<base::Timer> timer;
+  std::atomic<bool> stop{false};
+  Sources sources;
+  Threads threads;
+  History history;
+
+  // The thread's.
+  std::vector<Sample> samples;
+  struct Written {
+    int64_t at_ns = 0;
+    double value = 0;
+  } written[kHostCounterCount];
+  int64_t frequency_ns = 0;  // when it was read last
+  Rounds process_rounds, thread_rounds;
+
+  void LookAtProcess(int64_t now_ns);
+  void Run() noexcept;
+};
+
+// A value is written when it changed, and once a second.
+void Shared::LookAtProcess(int64_t now_ns) {
+  const bool with_frequency = frequency_ns == 0 || now_ns - frequency_ns >= kSecondNs;
+  if (with_frequency) frequency_ns = now_ns;
+  sources.Read(with_frequency, [&](Counter counter, double value) {
+    const auto index = static_cast<uint32_t>(counter);
+    Written& last = written[index];
+    if (last.at_ns != 0 && last.value == value && now_ns - last.at_ns < kSecondNs) return;
+    last = {now_ns, value};
+    samples.push_back({now_ns, value, 0, index});
+  });
+}
+
+void Shared::Run() noexcept {
+  pthread_setname_np(pthread_self(), "pitot-host");
+  int64_t process_due_ns = timer->NowNs(), threads_due_ns = process_due_ns;
+  while (!stop.load(std::memory_order_acquire)) {
+    const int64_t now_ns = timer->NowNs();
+    samples.clear();
+    // Rounds keep to their times; those that were missed are left out, not made up for.
+    const auto is_due = [now_ns](int64_t* due_ns, int64_t of_ns) {
+      if (now_ns < *due_ns) return false;
+      *due_ns += ((now_ns - *due_ns) / of_ns + 1) * of_ns;
+      return true;
+    };
+    // Without memory a round is missed.
+    try {
+      if (is_due(&process_due_ns, period_ns)) {
+        LookAtProcess(now_ns);
+        process_rounds.Add(timer->NowNs() - now_ns);
+      }
+      if (is_due(&threads_due_ns, thread_period_ns)) {
+        const int64_t begin_ns = timer->NowNs();
+        threads.Round(begin_ns, &samples);
+        thread_rounds.Add(timer->NowNs() - begin_ns);
+      }
+    } catch (const std::exception&) {}
+    history.Commit(samples, process_rounds, thread_rounds, threads.left_out());
+    if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(std::min(process_due_ns, threads_due_ns));
+  }
+  threads.Close();
+}
+
+Status Check(const HostOptions& options) {
+  const auto check = [](const char* name, uint64_t value, uint64_t least, uint64_t most) -> Status {
+    if (value >= least && value <= most) return {};
+    return Error(StatusCode::kInvalidArgument, "HostOptions::%s is %llu; %llu to %llu are possible", name,
+                 static_cast<unsigned long long>(value), static_cast<unsigned long long>(least),
+                 static_cast<unsigned long long>(most));
+  };
+  if (Status s = check("rate_hz", options.rate_hz, 1, 50); !s.ok()) return s;
+  if (Status s = check("thread_rate_hz", options.thread_rate_hz, 1, 200); !s.ok()) return s;
+  if (Status s = check("most_threads", options.most_threads, 1, 1024); !s.ok()) return s;
+  return check("memory_bytes", options.memory_bytes, 64 << 10, 1 << 30);
+}
+
+class HostCollector final : public Collector {
+ public:
+  HostCollector(const HostOptions& options, Environment environment)
+      : wrong_(Check(options)), options_(options), environment_(std::move(environment)) {}
+  ~HostCollector() override { HostCollector::Stop(); }
+
+  const char* Name() const noexcept override { return "host"; }
+  Status Start() noexcept override;
+  void Stop() noexcept override;
+  void Keep(int64_t begin_ns) noexcept override {
+    if (IsOurs()) shared_->history.Keep(begin_ns);
+  }
+  void AddTo(TraceBuilder& trace) override;
+
+ private:
+  // In the child of a fork there is no thread, and what it held it holds for ever.
+  bool IsOurs() const noexcept { return has_started_ && getpid() == pid_; }
+
+  const Status wrong_;  // with the options
+  const HostOptions options_;
+  const Environment environment_;
+  std::shared_ptr<Shared> shared_;
+  base::PatientThread thread_;
+  pid_t pid_ = 0;
+  bool has_started_ = false, has_stopped_ = false;
+};
+
+Status HostCollector::Start() noexcept {
+  if (!wrong_.ok()) return wrong_;
+  if (has_started_ || !Take()) return Status(StatusCode::kAlreadyRunning, "a host collector runs in this process");
+  try {
+    shared_ = std::make_shared<Shared>(options_, environment_);
+    thread_.Start([shared = shared_] { shared->Run(); });
+  } catch (const std::exception& e) {
+    g_taken_by.store(0);
+    return Error(StatusCode::kResourceExhausted, "cannot start to look at the host: %s", e.what());
+  }
+  pid_ = getpid();
+  has_started_ = true;
+  trace::SetUsageReader(environment_.read_usage);
+  return {};
+}
+
+void HostCollector::Stop() noexcept {
+  if (!IsOurs() || std::exchange(has_stopped_, true)) return;
+  trace::SetUsageReader(nullptr);
+  shared_->stop.store(true, std::memory_order_release);
+  shared_->timer->Wake();
+  thread_.End(kStopPatienceNs);
+  g_taken_by.store(0);
+}
+
+void HostCollector::AddTo(TraceBuilder& trace) {
+  if (!IsOurs()) return;
+  shared_->history.AddTo(trace);
+  std::string missing;
+  for (const Source& source : shared_->sources.all()) {
+    if (!source.is_there) missing += (missing.empty() ? "" : "; ") + source.name + " (" + source.said + ")";
+  }
+  if (!missing.empty()) trace.AddAttribute("host.not_recorded", missing.c_str());
+}
+
+int64_t CpuNs(int64_t tid) noexcept {
+  // What pthread_getcpuclockid makes of a thread's number (<linux/posix-timers.h>): per thread 4, scheduler's clock 2.
+  const auto clock = static_cast<clockid_t>(~static_cast<uint32_t>(tid) << 3 | 4 | 2);
+  timespec at = {};
+  if (clock_gettime(clock, &at) != 0) return -1;
+  return at.tv_sec * kSecondNs + at.tv_nsec;
+}
+
+bool ReadUsage(int schedstat, trace::Usage* usage) noexcept {
+  timespec cpu = {};
+  rusage of_thread = {};
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0 || getrusage(RUSAGE_THREAD, &of_thread) != 0) return false;
+  if (schedstat >= 0) usage->runqueue_ns = ReadRunQueueDelay(schedstat).value_or(trace::Usage::kUnknown);
+  usage->cpu_ns = static_cast<uint64_t>(cpu.tv_sec) * kSecondNs + static_cast<uint64_t>(cpu.tv_nsec);
+  usage->voluntary_switches = static_cast<uint32_t>(of_thread.ru_nvcsw);
+  usage->involuntary_switches = static_cast<uint32_t>(of_thread.ru_nivcsw);
+  usage->minor_faults = static_cast<uint32_t>(of_thread.ru_minflt);
+  usage->major_faults = static_cast<uint32_t>(of_thread.ru_majflt);
+  return true;
+}
+
+}  // namespace
+
+Environment SystemEnvironment() { return {"", std::make_shared<base::SystemTimer>(), CpuNs, ReadUsage}; }
+
+std::unique_ptr<Collector> MakeCollector(const HostOptions& options, Environment environment) {
+  return std::make_unique<HostCollector>(options, std::move(environment));
+}
+
+}  // namespace pitot::host
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Collector> MakeHostCollector(const HostOptions& options) noexcept {
+  try {
+    return host::MakeCollector(options, host::SystemEnvironment());
+  } catch (...) {
+    return nullptr;
+  }
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What was seen of the host: the newest samples in a ring of fixed size. The sampling thread writes, Keep copies them
+// under the same lock, AddTo reads the copy.
+#ifndef PITOT_LIB_COLLECT_HOST_HISTORY_H_
+#define PITOT_LIB_COLLECT_HOST_HISTORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "pitot/extend/collector.h"
+
+namespace pitot::host {
+
+// Without initialisers: memory that was never written is never touched.
+struct Sample {
+  int64_t at_ns;
+  double value;
+  int32_t tid;       // 0: of the process or the machine
+  uint32_t counter;  // then a Counter, else a ThreadValue
+};
+enum ThreadValue : uint32_t { kThreadOnCpu, kThreadRunQueueDelay };
+
+// What the sampling thread did.
+struct Rounds {
+  uint64_t count = 0;
+  int64_t took_ns = 0, longest_ns = 0;
+  void Add(int64_t ns) {
+    ++count;
+    took_ns += ns;
+    longest_ns = ns > longest_ns ? ns : longest_ns;
+  }
+};
+
+class History {
+ public:
+  // Throws where there is no memory.
+  explicit History(uint64_t memory_bytes);
+
+  // By the sampling thread. `threads_left_out`: at work, and more than are sampled.
+  void Commit(std::span<const Sample> samples, const Rounds& process, const Rounds& threads,
+              uint32_t threads_left_out) noexcept;
+
+  void Keep(int64_t begin_ns) noexcept;
+  // Never at the same time as Keep.
+  void AddTo(TraceBuilder& trace) const;
+
+ private:
+  struct State {
+    Rounds process, threads;
+    uint32_t threads_left_out = 0;
+    uint64_t written = 0;  // samples, ever
+  };
+  const Sample& Kept(uint64_t position) const { return kept_samples_[position % capacity_]; }
+
+  const size_t capacity_;  // samples
+
+  std::mutex mutex_;  // of the ring and the state
+  std::unique_ptr<Sample[]> ring_;
+  State state_;
+
+  // Of Keep and AddTo.
+  std::unique_ptr<Sample[]> kept_samples_;  // as the ring
+  State kept_;
+  int64_t begin_ns_ = 0;
+};
+
+}  // namespace pitot::host
+
+#endif  // PITOT_LIB_COLLECT_HOST_HISTORY_H_

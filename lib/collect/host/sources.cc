@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collect/host/sources.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pitot::host {
+namespace {
+
+// Reading the clock of a busy CPU may interrupt it.
+constexpr size_t kMostFrequencies = 16;
+
+}  // namespace
+
+Sources::Sources(const std::string& root) : quota_(root) {
+  char text[256];
+  const std::string schedstat = "/proc/self/schedstat";
+  const bool has_schedstat = !File(root + schedstat).Read(text).empty();
+  all_.push_back({"run-queue delay", has_schedstat,
+                  has_schedstat ? schedstat : "no " + schedstat + ": a kernel without CONFIG_SCHED_INFO"});
+  quota_.Read();
+  all_.push_back({"CPU quota", quota_.is_there(),
+                  quota_.is_there() ? quota_.is_v2() ? "cpu.stat of cgroup v2" : "cpu.stat of cgroup v1"
+                                    : "no cpu.stat with nr_throttled in the cgroup: no CPU controller is mounted"});
+  const struct {
+    const char *name, *file;
+    Counter some;
+    bool has_full;
+  } kPressures[] = {
+      {"CPU pressure", "cpu", Counter::kCpuPressure, false},
+      {"I/O pressure", "io", Counter::kIoPressure, true},
+      {"memory pressure", "memory", Counter::kMemoryPressure, true},
+  };
+  for (const auto& pressure : kPressures) {
+    const std::string path = std::string("/proc/pressure/") + pressure.file;
+    File file(root + path);
+    // Kernels that were started with psi=0 have the file and refuse to read it.
+    const bool is_there = !file.Read(text).empty();
+    all_.push_back(
+        {pressure.name, is_there, is_there ? path : "no " + path + ": a kernel before 4.20, or without PSI"});
+    if (is_there) pressures_.push_back({std::move(file), pressure.some, pressure.has_full});
+  }
+  const std::string cpus = "/sys/devices/system/cpu/cpu";
+  for (long cpu = 0, count = sysconf(_SC_NPROCESSORS_CONF); cpu < count && frequencies_.size() < kMostFrequencies;
+       ++cpu) {
+    File file(root + cpus + std::to_string(cpu) + "/cpufreq/scaling_cur_freq");
+    if (!file.Read(text).empty()) frequencies_.push_back(std::move(file));
+  }
+  const bool has_frequencies = !frequencies_.empty();
+  all_.push_back({"CPU frequency", has_frequencies,
+                  has_frequencies ? "cpufreq of " + std::to_string(frequencies_.size()) + " CPUs"
+                                  : "no cpufreq in " + cpus + "*: a virtual machine, or a driver without it"});
+}
+
+Sources::ProcessUsage Sources::ReadProcessUsage() noexcept {
+  rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return {{static_cast<double>(usage.ru_nvcsw), static_cast<double>(usage.ru_nivcsw),
+           static_cast<double>(usage.ru_minflt), static_cast<double>(usage.ru_majflt)}};
+}
+
+bool Sources::ReadFrequencies(double* mean, double* least) const noexcept {
+  double sum = 0, count = 0;
+  for (const File& file : frequencies_) {
+    char text[64];
+    const double khz = static_cast<double>(NumberAfter(file.Read(text), "").value_or(0));
+    if (khz == 0) continue;
+    *least = count == 0 ? khz / 1e3 : std::min(*least, khz / 1e3);
+    sum += khz / 1e3;
+    ++count;
+  }
+  *mean = count != 0 ? sum / count : 0;
+  return count != 0;
+}
+
+}  // namespace pitot::host

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "serialize/report_host.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace pitot::report {
+namespace {
+
+using base::Count;
+using base::Duration;
+using base::Format;
+using base::PadLeft;
+using base::PadRight;
+
+constexpr size_t kMaxThreads = 8;
+
+std::string Number(const std::optional<double>& value) {
+  return value ? Count(static_cast<uint64_t>(*value)) : std::string("-");
+}
+std::string Time(const std::optional<double>& ns) {
+  return ns ? Duration(static_cast<int64_t>(*ns)) : std::string("-");
+}
+
+}  // namespace
+
+HostReport::HostReport(const model::Trace& trace) : trace_(trace) {
+  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+    const std::string_view name = trace.strings[trace.counters[row].name];
+    if (base::IsHostCounter(name)) counters_.emplace(name, row);
+  }
+}
+
+std::optional<HostReport::Values> HostReport::Of(const std::string& name) const {
+  const auto counter = counters_.find(name);
+  if (counter == counters_.end()) return std::nullopt;
+  const std::vector<uint32_t>& of = trace_.samples.counter;
+  const auto [first, last] = std::equal_range(of.begin(), of.end(), counter->second);
+  if (first == last) return std::nullopt;
+  const double* const values = trace_.samples.value.data();
+  const auto from = first - of.begin(), to = last - of.begin();
+  const auto [least, most] = std::minmax_element(values + from, values + to);
+  return Values{values[from], values[to - 1], *least, *most};
+}
+
+// "CPU 3.2 %", "I/O 0.5 % (all threads 0.1 %)".
+std::string HostReport::Pressure(const char* shown, const base::CounterName& some,
+                                 const base::CounterName* full) const {
+  const double window_ns = static_cast<double>(trace_.window_end_ns - trace_.window_begin_ns);
+  const std::optional<Values> of = OfHost(some), of_all = full != nullptr ? OfHost(*full) : std::nullopt;
+  if (!of || window_ns <= 0) return "";
+  std::string text = shown + Format(" %.1f %%", 100 * of->Growth() / window_ns);
+  if (of_all) text += Format(" (all at once %.1f %%)", 100 * of_all->Growth() / window_ns);
+  return text;
+}
+
+void HostReport::Write(size_t indent, base::Lines* lines) const {
+  const auto growth = [&](const base::CounterName& what) {
+    const std::optional<Values> values = OfHost(what);
+    return values ? std::optional<double>(values->Growth()) : std::nullopt;
+  };
+  if (const auto voluntary = growth(base::kVoluntary)) {
+    lines->AddWrapped(indent, "process    ",
+                      "went to sleep " + Number(voluntary) + " times, lost its CPU " +
+                          Number(growth(base::kInvoluntary)) + " times; " + Number(growth(base::kMajorFaults)) +
+                          " page faults waited for a disk, " + Number(growth(base::kMinorFaults)) + " did not");
+  }
+  if (const auto throttled = growth(base::kThrottledTime)) {
+    lines->AddWrapped(indent, "CPU quota  ",
+                      *throttled > 0 ? "throttled for " + Time(throttled) + " in " +
+                                           Number(growth(base::kThrottledPeriods)) + " periods"
+                                     : "not throttled");
+  }
+  std::string pressure;
+  for (const std::string& one :
+       {Pressure("CPU", base::kCpuPressure, nullptr), Pressure("I/O", base::kIoPressure, &base::kIoPressureFull),
+        Pressure("memory", base::kMemoryPressure, &base::kMemoryPressureFull)}) {
+    if (!one.empty()) pressure += (pressure.empty() ? "" : ", ") + one;
+  }
+  if (!pressure.empty())
+    lines->AddWrapped(indent, "pressure   ", pressure + " of the window, of the machine: something waited for it");
+  if (const auto mean = OfHost(base::kCpuFrequency)) {
+    std::string text = Format("mean %.0f MHz (%.0f..%.0f)", mean->last, mean->least, mean->most);
+    if (const auto least = OfHost(base::kLeastCpuFrequency))
+      text += Format(", the lowest CPU's %.0f MHz", least->least);
+    lines->AddWrapped(indent, "CPU clocks ", text);
+  }
+  Threads(indent, lines);
+}
+
+void HostReport::Threads(size_t indent, base::Lines* lines) const {
+  struct Row {
+    uint32_t thread;
+    std::optional<double> delay, cpu, voluntary, involuntary, major;
+  };
+  std::vector<Row> rows;
+  for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
+    const auto growth = [&](const base::CounterName& what) {
+      const std::optional<Values> values = Of(base::ThreadCounter(trace_.threads[thread].tid, what));
+      return values ? std::optional<double>(values->Growth()) : std::nullopt;
+    };
+    const Row row = {thread,
+                     growth(base::kRunQueueDelay),
+                     growth(base::kOnCpu),
+                     growth(base::kVoluntary),
+                     growth(base::kInvoluntary),
+                     growth(base::kMajorFaults)};
+    if (row.cpu) rows.push_back(row);
+  }
+  if (rows.empty()) return;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.delay.value_or(0) > b.delay.value_or(0); });
+  lines->Add(indent, PadRight("threads, by want of a CPU", 34) + PadLeft("run queue", 11) + PadLeft("on CPU", 11) +
+                         PadLeft("slept", 9) + PadLeft("lost CPU", 10) + PadLeft("disk faults", 13));
+  for (size_t i = 0; i < std::min(rows.size(), kMaxThreads); ++i) {
+    const Row& row = rows[i];
+    const model::ThreadRow& thread = trace_.threads[row.thread];
+    const std::string name = std::string(trace_.strings[thread.name]) + " #" + std::to_string(thread.number);
+    lines->Add(indent, PadRight(name, 34) + PadLeft(Time(row.delay), 11) + PadLeft(Time(row.cpu), 11) +
+                           PadLeft(Number(row.voluntary), 9) + PadLeft(Number(row.involuntary), 10) +
+                           PadLeft(Number(row.major), 13));
+  }
+  if (rows.size() > kMaxThreads)
+    lines->Add(indent, "and " + base::Plural(rows.size() - kMaxThreads, "thread") + " more");
+}
+
+}  // namespace pitot::report

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a report says of the host over the window: what stopped threads (docs/host.md).
+#ifndef PITOT_LIB_SERIALIZE_REPORT_HOST_H_
+#define PITOT_LIB_SERIALIZE_REPORT_HOST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/columns.h"
+#include "base/host_counters.h"
+#include "pitot/model/trace.h"
+
+namespace pitot::report {
+
+class HostReport {
+ public:
+  // The trace must outlive it.
+  explicit HostReport(const model::Trace& trace);
+  bool IsKnown() const { return !counters_.empty(); }
+  // A few lines, and the threads that waited longest for a CPU.
+  void Write(size_t indent, base::Lines* lines) const;
+
+ private:
+  struct Values {
+    double first, last, least, most;
+    double Growth() const { return last > first ? last - first : 0; }
+  };
+  // Of a counter over the window; nothing where it has no sample.
+  std::optional<Values> Of(const std::string& name) const;
+  std::optional<Values> OfHost(const base::CounterName& what) const { return Of(base::HostCounter(what)); }
+  std::string Pressure(const char* shown, const base::CounterName& some, const base::CounterName* full) const;
+  void Threads(size_t indent, base::Lines* lines) const;
+
+  const model::Trace& trace_;
+  std::unordered_map<std::string_view, uint32_t> counters_;  // of the host and its threads, by name
+};
+
+}  // namespace pitot::report
+
+#endif  // PITOT_LIB_SERIALIZE_REPORT_HOST_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/usage.h"
+
+#include <time.h>
+
+#include "trace/internal_sites.h"
+
+namespace pitot::trace {
+
+constinit std::atomic<UsageReader> g_read_usage{nullptr};
+
+void SetUsageReader(UsageReader read) noexcept { g_read_usage.store(read, std::memory_order_relaxed); }
+
+void RecordUsage(ThreadRing* ring, UsageReader read, uint64_t now) noexcept {
+  if (now - ring->usage_ticks < detail::TicksOf(kUsageApartNs)) return;
+  Usage usage;
+  ring->is_reading.store(true);  // before it is known which: SetSchedstat
+  const bool is_known = read(ring->schedstat.load() - 1, &usage);
+  ring->is_reading.store(false, std::memory_order_release);
+  if (!is_known) return;
+  ring->usage_ticks = now;
+  const uint64_t at = detail::Clock(ring->gate);
+  RecordWords words;
+  words.Add(usage.cpu_ns);
+  words.Add(usage.voluntary_switches | uint64_t{usage.involuntary_switches} << 32);
+  words.Add(usage.minor_faults | uint64_t{usage.major_faults} << 32);
+  words.Add(usage.runqueue_ns);
+  detail::Append(ring, &kUsageSite, at, at, words);
+}
+
+bool SetSchedstat(ThreadRing* ring, int file, uint32_t patience_ms) noexcept {
+  ring->schedstat.store(file + 1);
+  for (uint32_t ms = 0; ring->is_reading.load(); ++ms) {
+    if (ms == patience_ms) return false;
+    const timespec wait = {0, 1'000'000};
+    nanosleep(&wait, nullptr);
+  }
+  return true;
+}
+
+}  // namespace pitot::trace

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Code that did not run, by counters of the threads: how the walk divides it. All times in us.
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/host_counters.h"
+#include "pitot/analyze/verdict.h"
+#include "pitot/analyze/why.h"
+#include "pitot/wait.h"
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using analyze::Blame;
+using analyze::BlameSegment;
+using analyze::RequestBlame;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr int64_t kUs = 1'000;
+constexpr int64_t kTid = 41;
+
+// A request from 1,000 to 21,000 on a thread that the operating system calls 41.
+struct Server {
+  Server() {
+    maker.trace.window_end_ns = 100'000 * kUs;
+    http = maker.Thread("http-1");
+    maker.trace.threads[http].tid = kTid;
+    decode = maker.Site(SiteKind::kScope, "decode");
+    wait = maker.Site(SiteKind::kWait, "wait",
+                      {{"kind", ArgType::kUint},
+                       {"resource", ArgType::kName},
+                       {"thread", ArgType::kUint},
+                       {"request", ArgType::kUint}});
+    request = maker.Request(1, "/classify", 1'000 * kUs, 20'000 * kUs);
+    maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = http;
+  }
+  void Scope(int64_t begin_us, int64_t end_us, uint32_t site) {
+    maker.Event(http, site, begin_us * kUs, (end_us - begin_us) * kUs, {request, kNone});
+  }
+  void Wait(WaitKind kind, int64_t begin_us, int64_t end_us) {
+    maker.Event(http, wait, begin_us * kUs, (end_us - begin_us) * kUs, {request, kNone},
+                {static_cast<uint64_t>(kind), maker.String("disk"), 0, 0});
+  }
+  void Sample(const base::CounterName& what, int64_t at_us, int64_t value) {
+    samples[base::ThreadCounter(kTid, what)].emplace_back(at_us * kUs, value);
+  }
+  // What the thread said of itself: `cpu_us` and what happened since it began.
+  void Edge(int64_t at_us, int64_t cpu_us, int64_t voluntary, int64_t involuntary, int64_t major_faults = 0) {
+    Sample(base::kOnCpu, at_us, cpu_us * kUs);
+    Sample(base::kVoluntary, at_us, voluntary);
+    Sample(base::kInvoluntary, at_us, involuntary);
+    Sample(base::kMajorFaults, at_us, major_faults);
+  }
+  // What was seen of it from outside.
+  void Look(int64_t at_us, int64_t cpu_us, int64_t delay_us) {
+    Sample(base::kOnCpu, at_us, cpu_us * kUs);
+    Sample(base::kRunQueueDelay, at_us, delay_us * kUs);
+  }
+  RequestBlame Walk() {
+    trace = maker.Finish();
+    for (const auto& [name, values] : samples) {
+      const auto counter = static_cast<uint32_t>(trace.counters.size());
+      trace.counters.push_back({kNone, trace.strings.Add(name), trace.strings.Add("ns")});
+      for (const auto& [at_ns, value] : values) {
+        trace.samples.counter.push_back(counter);
+        trace.samples.at_ns.push_back(at_ns);
+        trace.samples.value.push_back(static_cast<double>(value));
+      }
+    }
+    REQUIRE(FindInconsistency(trace) == "");
+    REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+    RequestBlame blame;
+    REQUIRE(FindBlame(index, request, &blame).ok());
+    CHECK(blame.blame.Total() == 20'000 * kUs);
+    for (const BlameSegment& segment : blame.segments)
+      proofs.push_back(segment.counter == kNone ? ""
+                                                : std::string(trace.strings[trace.counters[segment.counter].name]));
+    return blame;
+  }
+
+  TraceMaker maker;
+  Trace trace;  // from Walk on
+  analyze::BlameIndex index;
+  std::map<std::string, std::vector<std::pair<int64_t, int64_t>>> samples;
+  std::vector<std::string> proofs;  // of each segment: its counter
+  uint32_t http, decode, wait, request;
+};
+
+// "host_oncpu_pre 1000; host_runqueue 500", in us.
+std::string Text(const RequestBlame& blame) {
+  std::string text;
+  for (const BlameSegment& segment : blame.segments) {
+    if (!text.empty()) text += "; ";
+    text += BlameName(segment.blame) + (" " + std::to_string((segment.end_ns - segment.begin_ns) / kUs));
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("code that was on a CPU all the time is left as it is", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(21'000, 19'990, 0, 3);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
+}
+
+TEST_CASE("a thread that never slept and was taken off its CPU waited for one", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Edge(1'000, 100, 5, 7);
+  server.Edge(21'000, 12'100, 5, 9);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 8000");
+  CHECK(server.proofs == std::vector<std::string>{"", "thread 41: involuntary switches"});
+}
+
+TEST_CASE("code that slept is blocked, by major faults where there were some", "[why]") {
+  const auto walk = [](int64_t faults) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0, 1);
+    server.Edge(21'000, 5'000, 4, 0, 1 + faults);
+    const std::string text = Text(server.Walk());
+    return text + " by " + server.proofs.back();
+  };
+  CHECK(walk(0) == "host_oncpu_pre 5000; host_blocked_unknown 15000 by thread 41: on-CPU time");
+  CHECK(walk(2) == "host_oncpu_pre 5000; host_pagefault_io 15000 by thread 41: major faults");
+}
+
+TEST_CASE("of code that slept as much as the thread waited for a CPU meanwhile is run queue", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Look(1'000, 0, 50);
+  server.Edge(1'000, 0, 0, 0, 0);
+  server.Edge(21'000, 5'000, 4, 2, 3);
+  server.Look(21'000, 5'000, 6'050);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; host_runqueue 6000; host_pagefault_io 9000");
+  CHECK(server.proofs[1] == "thread 41: run-queue delay");
+}
+
+TEST_CASE("from outside alone run-queue delay tells waiting for a CPU from sleeping", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(11'000, 10'000, 0);
+  server.Look(21'000, 12'000, 5'000);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_runqueue 5000; host_blocked_unknown 3000");
+}
+
+TEST_CASE("a delay that is counted when it is over belongs to when it was", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(11'000, 2'000, 0);
+  server.Look(21'000, 10'000, 10'000);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 10000; host_runqueue 10000");
+}
+
+TEST_CASE("time in waits and outside of scopes is not taken for code that did not run", "[why]") {
+  Server server;
+  server.Scope(1'000, 5'000, server.decode);
+  server.Wait(WaitKind::kIo, 5'000, 15'000);
+  server.Scope(18'000, 21'000, server.decode);
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(21'000, 7'000, 2, 0);
+
+  CHECK(Text(server.Walk()) ==
+        "host_oncpu_pre 4000; host_pagefault_io 10000; untraced_or_unexplained 3000; "
+        "host_oncpu_pre 3000");
+}
+
+TEST_CASE("what code lacks of CPU time is divided among it by its length", "[why]") {
+  Server server;
+  server.Scope(1'000, 5'000, server.decode);
+  server.Wait(WaitKind::kIo, 5'000, 15'000);
+  server.Scope(15'000, 21'000, server.decode);
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(21'000, 5'000, 1, 4);  // it slept once: in its wait
+
+  CHECK(Text(server.Walk()) ==
+        "host_oncpu_pre 2000; host_runqueue 2000; host_pagefault_io 10000; host_oncpu_pre 3000; host_runqueue 3000");
+}
+
+TEST_CASE("a thread that never slept waited for a CPU in proportion, in calls that spin, too", "[why]") {
+  Server server;
+  server.Scope(1'000, 11'000, server.decode);
+  server.Wait(WaitKind::kDevice, 11'000, 21'000);  // spins
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(21'000, 16'000, 0, 4);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 2000; host_blocked_unknown 10000");
+}
+
+TEST_CASE("parts of a nanosecond stay with the code", "[why]") {
+  Server server;
+  server.Scope(1'000, 8'000, server.decode);
+  server.Wait(WaitKind::kIo, 8'000, 9'000);
+  server.Scope(9'000, 21'000, server.decode);
+  server.Sample(base::kOnCpu, 1'000, 0);
+  server.Sample(base::kOnCpu, 21'000, 12'345'678);
+
+  const RequestBlame blame = server.Walk();
+
+  const int64_t off_ns = 19'000'000 - 12'345'678;
+  CHECK(blame.blame[Blame::kHostBlockedUnknown] <= off_ns);
+  CHECK(blame.blame[Blame::kHostBlockedUnknown] >= off_ns - 2);
+}
+
+TEST_CASE("a thread that woke up late waited for a CPU as far as its run-queue delay says", "[why]") {
+  const auto walk = [](int64_t granted_us, int64_t delay_us) {
+    Server server;
+    const uint32_t release =
+        server.maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
+    const uint32_t other = server.maker.Thread("http-2");
+    server.maker.Event(other, release, granted_us * kUs, 0, {},
+                       {static_cast<uint64_t>(WaitKind::kLock), server.maker.String("disk")});
+    server.Wait(WaitKind::kLock, 1'000, 11'000);
+    server.Scope(11'000, 21'000, server.decode);
+    server.Look(1'000, 0, 0);
+    server.Look(21'000, 10'000, delay_us);
+    return Text(server.Walk());
+  };
+  CHECK(walk(8'000, 0) == "host_lock 7000; handoff 3000; host_oncpu_pre 10000");
+  CHECK(walk(8'000, 2'500) == "host_lock 7000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
+  CHECK(walk(8'000, 9'000) == "host_lock 7000; host_runqueue 3000; host_oncpu_pre 10000");
+  CHECK(walk(10'900, 9'000) == "host_lock 9900; handoff 100; host_oncpu_pre 10000");
+}
+
+TEST_CASE("without counters of the thread code is code", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.maker.trace.threads[server.http].tid = kTid + 1;
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(21'000, 1'000, 0, 9);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
+}
+
+TEST_CASE("counters of a number that two threads had are of neither", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.maker.trace.threads[server.maker.Thread("later")].tid = kTid;
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(21'000, 1'000, 0, 9);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
+}
+
+TEST_CASE("counters that contradict the clock divide nothing beyond the code", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Look(1'000, 900, 0);
+  server.Look(6'000, 100, 90'000'000);
+  server.Look(11'000, 50'000, 10);
+  server.Edge(16'000, 0, 9, 0);
+  server.Edge(21'000, 0, 0, -5);
+
+  const RequestBlame blame = server.Walk();
+
+  for (const int64_t ns : blame.blame.ns) CHECK(ns >= 0);
+}
+
+TEST_CASE("a quota that throttled the process meanwhile is said beside the run queue", "[why]") {
+  const auto evidence = [](int64_t throttled_us) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0);
+    server.Edge(21'000, 12'000, 0, 9);
+    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{500, 400}, {90'000, 400 + throttled_us * kUs}})
+      server.samples[base::HostCounter(base::kThrottledTime)].emplace_back(at_us * kUs, value);
+    const RequestBlame blame = server.Walk();
+    analyze::Cause cause;
+    cause.blame = Blame::kHostRunqueue;
+    cause.longest = {1};
+    return EvidenceText(server.index, blame, cause);
+  };
+  CHECK(evidence(0) == "in \"decode\" on http-1; by its involuntary switches");
+  CHECK(evidence(7'000) ==
+        "in \"decode\" on http-1; by its involuntary switches, the CPU quota throttled the process for 7.00 ms "
+        "meanwhile");
+}
+
+}  // namespace pitot::test

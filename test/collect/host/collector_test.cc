@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collect/host/rig.h"
+#include "fakes/recording.h"
+#include "pitot/pitot.h"
+#include "trace/usage.h"
+
+using fakes::HostRig;
+using fakes::kMs;
+using fakes::kSecond;
+using fakes::Machine;
+using fakes::Trace;
+
+namespace {
+
+using Samples = std::vector<std::pair<int64_t, double>>;
+
+constexpr const char* kPressure =
+    "some avg10=1.00 avg60=0.50 avg300=0.10 total=2000\nfull avg10=0.10 avg60=0.00 avg300=0.00 total=300\n";
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+int64_t OwnTid() { return syscall(SYS_gettid); }
+std::string OwnThread(const std::string& what) { return "thread " + std::to_string(OwnTid()) + ": " + what; }
+
+// A machine that says all.
+void Furnish(Machine* machine) {
+  machine->Write("/proc/self/schedstat", "1 2 3\n");
+  machine->Write("/proc/self/cgroup", "0::/server\n");
+  machine->Write("/proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n");
+  machine->Write("/sys/fs/cgroup/server/cpu.stat", "usage_usec 5\nnr_periods 9\nnr_throttled 2\nthrottled_usec 70\n");
+  for (const char* resource : {"cpu", "io", "memory"})
+    machine->Write(std::string("/proc/pressure/") + resource, kPressure);
+  machine->Write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2400000\n");
+}
+
+}  // namespace
+
+TEST_CASE("pressures, throttling and clocks become counters of the host", "[host]") {
+  HostRig rig;
+  Furnish(&rig.machine);
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(100 * kMs));
+  rig.machine.Write("/sys/fs/cgroup/server/cpu.stat", "nr_periods 19\nnr_throttled 5\nthrottled_usec 90\n");
+  rig.machine.Write("/proc/pressure/cpu", "some avg10=1.00 avg60=0.50 avg300=0.10 total=2500\n");
+  rig.machine.Write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1200000\n");
+  REQUIRE(rig.timer->Pass(900 * kMs));
+
+  const Trace trace = rig.Ask(begin_ns);
+
+  const auto of = [&](const char* name) { return trace.counters.at(std::string("host: ") + name).samples; };
+  CHECK(of("throttled by the CPU quota") == Samples{{begin_ns, 0}, {begin_ns + 200 * kMs, 20'000}});
+  CHECK(of("periods throttled by the CPU quota") == Samples{{begin_ns, 0}, {begin_ns + 200 * kMs, 3}});
+  CHECK(of("CPU pressure (some)") == Samples{{begin_ns, 2'000'000}, {begin_ns + 200 * kMs, 2'500'000}});
+  CHECK(of("I/O pressure (some)").front() == std::pair(begin_ns, 2'000'000.0));
+  CHECK(of("I/O pressure (full)").front() == std::pair(begin_ns, 300'000.0));
+  CHECK(of("memory pressure (full)").front() == std::pair(begin_ns, 300'000.0));
+  CHECK(of("mean CPU frequency") == Samples{{begin_ns, 2400}, {begin_ns + kSecond, 1200}});
+  CHECK(of("lowest CPU frequency") == Samples{{begin_ns, 2400}, {begin_ns + kSecond, 1200}});
+  CHECK(trace.counters.count("host: major faults") == 1);
+  CHECK(trace.counters.at("host: throttled by the CPU quota").unit == "ns");
+  CHECK(trace.attributes.count("host.not_recorded") == 0);
+  CHECK_FALSE(trace.has_duplicate);
+}
+
+TEST_CASE("what a machine does not say is named once, and is no error", "[host]") {
+  HostRig rig;
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(kSecond));
+
+  const Trace trace = rig.Ask(begin_ns);
+
+  const std::string missing = trace.attributes.at("host.not_recorded");
+  for (const char* part : {"run-queue delay (no /proc/self/schedstat", "CPU quota (no cpu.stat", "/proc/pressure/cpu",
+                           "/proc/pressure/io", "/proc/pressure/memory", "CPU frequency (no cpufreq"})
+    CHECK(Contains(missing, part));
+  CHECK(trace.counters.count("host: voluntary switches") == 1);
+  CHECK(trace.counters.count("host: CPU pressure (some)") == 0);
+  CHECK(trace.counters.count("host: throttled by the CPU quota") == 0);
+}
+
+TEST_CASE("what a counter was before a window is what it was at its beginning", "[host]") {
+  HostRig rig;
+  Furnish(&rig.machine);
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(500 * kMs));
+  const int64_t begin_ns = rig.timer->NowNs() - 50 * kMs;
+  REQUIRE(rig.timer->Pass(100 * kMs));
+
+  const Trace trace = rig.Ask(begin_ns);
+
+  CHECK(trace.counters.at("host: CPU pressure (some)").samples == Samples{{begin_ns, 2'000'000}});
+}
+
+TEST_CASE("of threads that are at work on-CPU time and run-queue delay are read", "[host]") {
+  const fakes::Recording recording;
+  REQUIRE(recording.ok());
+  HostRig rig;
+  Furnish(&rig.machine);
+  rig.machine.WriteSchedstat(OwnTid(), 0, 300);
+  rig.cpu_ns = 1000;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs() - 1;
+  REQUIRE(rig.timer->AwaitIdle());
+  rig.cpu_ns = 2000;
+  REQUIRE(rig.timer->Pass(20 * kMs));
+  rig.machine.WriteSchedstat(OwnTid(), 0, 5300);
+  REQUIRE(rig.timer->Pass(20 * kMs));
+
+  const Trace trace = rig.Ask(begin_ns);
+
+  const int64_t first_ns = begin_ns + 1;
+  const Samples cpu = {{first_ns, 1000}, {first_ns + 20 * kMs, 2000}, {first_ns + 40 * kMs, 2000}};
+  CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == cpu);
+  const Samples delay = {{first_ns, 300}, {first_ns + 20 * kMs, 300}, {first_ns + 40 * kMs, 5300}};
+  CHECK(trace.counters.at(OwnThread("run-queue delay")).samples == delay);
+}
+
+TEST_CASE("a thread that stands still is said to at the first moment, the last, and sometimes between", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  rig.machine.WriteSchedstat(OwnTid(), 0, 300);
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const int64_t first_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(140 * kMs));
+  rig.cpu_ns = 50;
+  REQUIRE(rig.timer->Pass(20 * kMs));
+
+  const Trace trace = rig.Ask(first_ns - 1);
+
+  const Samples cpu = {{first_ns, 0}, {first_ns + 100 * kMs, 0}, {first_ns + 140 * kMs, 0}, {first_ns + 160 * kMs, 50}};
+  CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == cpu);
+}
+
+TEST_CASE("a thread that does nothing is not looked at", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  PITOT_INSTANT("a ring is made");
+  REQUIRE(rig.Start().ok());
+  const int64_t first_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->AwaitIdle());
+  rig.cpu_ns = 1000;
+  REQUIRE(rig.timer->Pass(kSecond));
+
+  const Trace trace = rig.Ask(first_ns - 1);
+
+  CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == Samples{{first_ns, 0}});
+}
+
+TEST_CASE("a kernel without schedstat leaves on-CPU time", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const int64_t first_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->AwaitIdle());
+
+  const Trace trace = rig.Ask(first_ns - 1);
+
+  CHECK(trace.counters.count(OwnThread("on-CPU time")) == 1);
+  CHECK(trace.counters.count(OwnThread("run-queue delay")) == 0);
+}
+
+TEST_CASE("threads have their run-queue delay to read while the collector runs", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  rig.machine.WriteSchedstat(OwnTid(), 0, 300);
+  PITOT_SCOPE("at work");
+  const pitot::trace::ThreadRing* const ring = pitot::trace::EnterThread();
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->AwaitIdle());
+  pitot::trace::Usage usage;
+  REQUIRE(pitot::host::SystemEnvironment().read_usage(ring->schedstat - 1, &usage));
+
+  CHECK(usage.runqueue_ns == 300);
+  rig.collector->Stop();
+  CHECK(ring->schedstat == 0);
+}
+
+TEST_CASE("threads at work beyond the most are counted", "[host]") {
+  const fakes::Recording recording;
+  fakes::VirtualThreads threads;
+  HostRig rig;
+  rig.options.most_threads = 2;
+  for (size_t i = 0; i < 5; ++i) {
+    REQUIRE(threads.Become(i));
+    BeginScope(pitot::Intern("at work"));
+  }
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->AwaitIdle());
+
+  CHECK(Contains(rig.Ask(0).attributes.at("host.threads_left_out"), "3 at work"));
+}
+
+TEST_CASE("a ring that lost the window's beginning says so", "[host]") {
+  HostRig rig;
+  Furnish(&rig.machine);
+  rig.options.memory_bytes = 64 << 10;
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs() - 1;
+  for (int i = 0; i < 600; ++i) {
+    rig.machine.Write("/proc/pressure/io",
+                      "some total=" + std::to_string(i) + "\nfull total=" + std::to_string(i) + "\n");
+    rig.machine.Write("/proc/pressure/cpu", "some total=" + std::to_string(i) + "\n");
+    REQUIRE(rig.timer->Pass(100 * kMs));
+  }
+
+  const Trace trace = rig.Ask(begin_ns);
+
+  CHECK(trace.attributes.count("host.overwritten") == 1);
+  CHECK(trace.counters.at("host: CPU pressure (some)").last() == 599'000);
+}
+
+TEST_CASE("options that are out of range are named", "[host]") {
+  const auto message = [](auto change) {
+    HostRig rig;
+    change(&rig.options);
+    const pitot::Status status = rig.Start();
+    CHECK(status.code() == pitot::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  CHECK(Contains(message([](auto* options) { options->rate_hz = 0; }), "rate_hz"));
+  CHECK(Contains(message([](auto* options) { options->thread_rate_hz = 201; }), "thread_rate_hz"));
+  CHECK(Contains(message([](auto* options) { options->most_threads = 0; }), "most_threads"));
+  CHECK(Contains(message([](auto* options) { options->memory_bytes = 1; }), "memory_bytes"));
+}
+
+TEST_CASE("one host collector runs in a process at a time", "[host]") {
+  HostRig first, second, third;
+  REQUIRE(first.Start().ok());
+  CHECK(second.Start().code() == pitot::StatusCode::kAlreadyRunning);
+  first.collector->Stop();
+  CHECK(third.Start().ok());
+}
+
+TEST_CASE("threads record their usage from the collector's start to its end", "[host]") {
+  HostRig rig;
+  rig.environment.read_usage = [](int, pitot::trace::Usage*) noexcept { return true; };
+  REQUIRE(rig.Start().ok());
+  CHECK(pitot::trace::g_read_usage.load() == rig.environment.read_usage);
+  rig.collector->Stop();
+  CHECK(pitot::trace::g_read_usage.load() == nullptr);
+}
+
+TEST_CASE("the system says of a thread how long it was on a CPU", "[host]") {
+  const pitot::host::Environment system = pitot::host::SystemEnvironment();
+  pitot::trace::Usage usage;
+  REQUIRE(system.read_usage(-1, &usage));
+  const int64_t later_ns = system.read_cpu(OwnTid());
+
+  CHECK(usage.cpu_ns > 0);
+  CHECK(later_ns >= static_cast<int64_t>(usage.cpu_ns));
+  CHECK(usage.minor_faults > 0);
+  CHECK(usage.runqueue_ns == pitot::trace::Usage::kUnknown);
+  CHECK(system.read_cpu((1 << 22) + 1) < 0);  // beyond all thread numbers
+}
