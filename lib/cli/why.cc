@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -16,120 +15,13 @@
 namespace pitot::cli {
 namespace {
 
-using analyze::BlameIndex;
-using analyze::Cause;
-using analyze::RequestBlame;
-using analyze::Verdict;
 using model::kNone;
 using model::Trace;
-using nlohmann::ordered_json;
 
 struct WhyArguments {
   std::string input, request;
   bool json = false;
 };
-
-std::string Name(const Trace& trace, model::StringId id) { return std::string(trace.strings[id]); }
-
-// Rows become what tells them from outside: ids, names.
-ordered_json By(const Trace& trace, const analyze::Culprit& by) {
-  if (!by.IsKnown()) return nullptr;
-  ordered_json one = ordered_json::object();
-  if (by.thread != kNone) one["thread"] = Name(trace, trace.threads[by.thread].name);
-  if (by.request != kNone) {
-    one["request"] = base::RequestId(trace.requests[by.request].id);
-    one["route"] = Name(trace, trace.requests[by.request].route);
-  }
-  if (by.batch != kNone) {
-    const model::BatchRow& batch = trace.batches[by.batch];
-    one["batch"] = base::RequestId(batch.id);
-    one["executor"] = Name(trace, batch.executor);
-    ordered_json members = ordered_json::array();
-    for (uint32_t m = batch.first_member; m < batch.first_member + batch.member_count; ++m) {
-      if (trace.members[m].request != kNone)
-        members.push_back(base::RequestId(trace.requests[trace.members[m].request].id));
-    }
-    one["requests"] = std::move(members);
-  }
-  if (by.event != kNone) one["event"] = std::string(trace.EventName(by.event));
-  if (by.gpu != kNone) one["gpu"] = Name(trace, trace.gpu.name[by.gpu]);
-  return one;
-}
-
-ordered_json SegmentJson(const Trace& trace, const RequestBlame& blame, const analyze::BlameSegment& segment) {
-  ordered_json one = {{"begin_ns", segment.begin_ns - blame.begin_ns},
-                      {"duration_ns", segment.end_ns - segment.begin_ns},
-                      {"blame", BlameName(segment.blame)}};
-  if (segment.thread != kNone) one["thread"] = Name(trace, trace.threads[segment.thread].name);
-  if (segment.event != kNone) one["event"] = std::string(trace.EventName(segment.event));
-  if (segment.call != kNone) one["call"] = Name(trace, trace.calls.name[segment.call]);
-  if (segment.gpu != kNone) one["gpu"] = Name(trace, trace.gpu.name[segment.gpu]);
-  if (segment.handoff != kNone) one["queue"] = Name(trace, trace.handoffs[segment.handoff].queue);
-  if (segment.batch != kNone) one["batch"] = base::RequestId(trace.batches[segment.batch].id);
-  if (segment.by.IsKnown()) one["by"] = By(trace, segment.by);
-  return one;
-}
-
-ordered_json Parts(const analyze::BlameVector& blame) {
-  ordered_json parts = ordered_json::object();
-  for (uint32_t k = 0; k < analyze::kBlames; ++k) {
-    if (blame.ns[k] != 0) parts[BlameName(static_cast<analyze::Blame>(k))] = blame.ns[k];
-  }
-  return parts;
-}
-
-std::string Json(const Trace& trace, const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
-  const auto causes = [&](const std::vector<Cause>& of) {
-    ordered_json all = ordered_json::array();
-    for (const Cause& cause : of) {
-      all.push_back({{"blame", BlameName(cause.blame)},
-                     {"blame_ns", cause.blame_ns},
-                     {"normal_ns", cause.normal_ns},
-                     {"excess_ns", cause.excess_ns},
-                     {"share", cause.share},
-                     {"p", cause.p},
-                     {"confidence", cause.confidence},
-                     {"saving_ns", cause.saving_ns},
-                     {"by", By(trace, cause.by)},
-                     {"by_ns", cause.by_ns},
-                     {"evidence", EvidenceText(index, blame, cause)},
-                     {"segments", cause.longest},
-                     {"advice", {{"code", cause.advice.code}, {"text", cause.advice.text}}}});
-    }
-    return all;
-  };
-  const model::RequestRow& row = trace.requests[blame.request];
-  ordered_json document;
-  document["request"] = base::RequestId(row.id);
-  document["route"] = Name(trace, row.route);
-  document["is_open"] = row.duration_ns == model::kOpen;
-  document["verdict"] = VerdictKindName(verdict.kind);
-  document["why_not"] = verdict.why_not.empty() ? ordered_json() : ordered_json(verdict.why_not);
-  document["latency_ns"] = verdict.latency_ns;
-  document["typical_ns"] = verdict.typical_ns;
-  document["percentile"] = verdict.percentile;
-  document["baseline"] = {{"level", LevelName(verdict.level)},
-                          {"requests", verdict.baseline_size},
-                          {"alpha", verdict.alpha},
-                          {"least_p", verdict.least_p}};
-  if (!verdict.more_of.empty()) document["more_work"] = {{"of", verdict.more_of}, {"factor", verdict.more_factor}};
-  document["common_factor"] = verdict.common_factor;
-  document["common_ns"] = verdict.common_ns;
-  document["causes"] = causes(verdict.causes);
-  document["largest"] = causes(verdict.largest);
-  document["joint_saving_ns"] = verdict.joint_saving_ns;
-  document["rest_ns"] = verdict.rest_ns;
-  document["blame_ns"] = Parts(blame.blame);
-  document["normal_ns"] = Parts(verdict.normal);
-  ordered_json segments = ordered_json::array();
-  for (const analyze::BlameSegment& segment : blame.segments) segments.push_back(SegmentJson(trace, blame, segment));
-  document["segments"] = std::move(segments);
-  document["quality"] = {{"reliable", blame.is_reliable},
-                         {"losses", blame.losses},
-                         {"clamps", blame.clamps},
-                         {"clamped_ns", blame.clamped_ns}};
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-}
 
 int Why(const WhyArguments& arguments) {
   uint64_t id = 0;
@@ -158,7 +50,7 @@ int Why(const WhyArguments& arguments) {
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
   const auto& [index, blame, verdict] = judgement;
-  Print(arguments.json ? Json(trace, index, blame, verdict) : VerdictText(index, blame, verdict));
+  Print(arguments.json ? VerdictJson(index, blame, verdict) : VerdictText(index, blame, verdict));
   return loaded;
 }
 
