@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pitot/analyze/why.h"
-
 #include <charconv>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "cli/judge.h"
-#include "pitot/analyze/verdict.h"
+#include "pitot/analyze/judge.h"
+#include "pitot/analyze/learn.h"
 
 namespace pitot::cli {
 namespace {
@@ -19,9 +20,54 @@ using model::kNone;
 using model::Trace;
 
 struct WhyArguments {
-  std::string input, request;
+  std::string input, request, baseline, save_baseline;
   bool json = false;
 };
+
+class Bytes final : public Serializer {
+ public:
+  explicit Bytes(std::string bytes) : bytes_(std::move(bytes)) {}
+  const char* FileName() const noexcept override { return "baseline"; }
+  Status Serialize(const Trace&, ByteSink& sink) override {
+    return sink.Write(bytes_.data(), bytes_.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+  }
+
+ private:
+  std::string bytes_;
+};
+
+// Fills `baseline` from a file; kDone, or the exit code, said.
+int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* baseline) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    Complain("--baseline: cannot read " + path);
+    return kUnreadable;
+  }
+  const Status status = baseline->Load(bytes, now_ns);
+  if (!status.ok()) Complain("--baseline: " + path + ": " + status.message());
+  return status.ok() ? kDone : kUnreadable;
+}
+
+// Adds the ordinary requests of the trace and writes all to a file; kDone, or the exit code, said.
+int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, analyze::Baseline* baseline,
+                 const std::string& path) {
+  analyze::LearnOptions options;
+  options.most_per_cell = analyze::BaselineOptions().requests_per_cell;
+  Status status;
+  for (const uint32_t row : FindOrdinary(trace, options)) {
+    if (status.ok()) status = LearnRequest(index, row, baseline, nullptr);
+  }
+  std::string bytes;
+  if (status.ok()) status = baseline->Save(&bytes);
+  if (!status.ok()) {
+    Complain("--save-baseline: " + std::string(status.message()));
+    return kNotWritten;
+  }
+  Bytes file(std::move(bytes));
+  uint64_t size = 0;
+  return WriteFile(file, trace, path, &size);
+}
 
 int Why(const WhyArguments& arguments) {
   uint64_t id = 0;
@@ -38,18 +84,28 @@ int Why(const WhyArguments& arguments) {
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
-  const uint32_t row = ChooseRequest(trace, id);
+  const uint32_t row = analyze::ChooseRequest(trace, id);
   if (row == kNone) {
     Complain(id != 0 ? "no request " + base::RequestId(id) + " is in " + arguments.input
                      : "no request that began and ended is in " + arguments.input);
     return none;
   }
-  Judgement judgement;
-  if (const Status status = Judge(trace, row, &judgement); !status.ok()) {
+  analyze::Baseline baseline;
+  const bool is_kept = !arguments.baseline.empty();
+  if (is_kept) {
+    const int read = LoadBaseline(arguments.baseline, trace.RequestEnd(trace.requests[row]), &baseline);
+    if (read != kDone) return read;
+  }
+  analyze::Judgement judgement;
+  if (const Status status = JudgeRequest(trace, row, is_kept ? &baseline : nullptr, &judgement); !status.ok()) {
     Complain(status.message());
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
   const auto& [index, blame, verdict] = judgement;
+  if (!arguments.save_baseline.empty()) {
+    const int written = SaveBaseline(trace, index, &baseline, arguments.save_baseline);
+    if (written != kDone) return written;
+  }
   Print(arguments.json ? VerdictJson(index, blame, verdict) : VerdictText(index, blame, verdict));
   return loaded;
 }
@@ -63,6 +119,10 @@ void AddWhy(CLI::App& app, int& exit_code) {
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--request", arguments->request,
                       "The request with this id; else the one that a trigger fired for, else the slowest");
+  command->add_option("--baseline", arguments->baseline,
+                      "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
+  command->add_option("--save-baseline", arguments->save_baseline,
+                      "Adds the ordinary requests of the dump to what is normal and writes it to this file");
   command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);
