@@ -11,12 +11,13 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-constexpr double kMad = 1.4826;          // of a normal distribution's deviation
-constexpr double kMedianError = 1.2533;  // of a mean's, of a normal distribution
-constexpr size_t kFewestReferences = 2;  // periods before
-constexpr size_t kFewestForSpread = 4;   // of these, for how far they are apart
-constexpr size_t kMostParts = 3;         // said of a drift
-constexpr double kLeastPart = 0.1;       // of the difference
+constexpr double kMad = 1.4826;            // of a normal distribution's deviation
+constexpr double kMedianError = 1.2533;    // of a mean's, of a normal distribution
+constexpr size_t kFewestReferences = 2;    // periods before
+constexpr size_t kFewestForSpread = 4;     // of these, for how far they are apart
+constexpr std::ptrdiff_t kRarelySlow = 4;  // at most one of so many
+constexpr size_t kMostParts = 3;           // said of a drift
+constexpr double kLeastPart = 0.1;         // of the difference
 
 template <class T> T MedianOf(std::vector<T> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
@@ -110,7 +111,17 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
     return kMedianError * static_cast<double>(one.deviation_ns) / std::sqrt(static_cast<double>(one.requests));
   };
   if (difference < options_.least_z * std::hypot(error(now), error(before))) return false;
-  if (all.size() >= kFewestForSpread && difference < options_.least_z * Spread(medians)) return false;
+
+  // The periods that are as slow, back to when that began; what was as slow before then is no drift, but how it is.
+  const auto is_slow = [&](const Summary& one) {
+    return static_cast<double>(one.median_ns) >= options_.least_ratio * static_cast<double>(before.median_ns);
+  };
+  auto since = all.end();
+  while (since != all.begin() && is_slow(*(since - 1))) --since;
+  if (std::count_if(all.begin(), since, is_slow) * kRarelySlow > since - all.begin()) return false;
+  medians.clear();
+  for (auto one = all.begin(); one != since; ++one) medians.push_back(one->median_ns);
+  if (medians.size() >= kFewestForSpread && difference < options_.least_z * Spread(medians)) return false;
 
   drift->route = cell.route;
   drift->size_bucket = cell.size_bucket;
@@ -120,11 +131,7 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   drift->after_requests = now.requests;
   drift->before = before.mean;
   drift->after = now.mean;
-  drift->since_ns = now.begin_ns;
-  for (auto one = all.rbegin(); one != all.rend(); ++one) {
-    if (static_cast<double>(one->median_ns) < options_.least_ratio * static_cast<double>(before.median_ns)) break;
-    drift->since_ns = one->begin_ns;
-  }
+  drift->since_ns = since != all.end() ? since->begin_ns : now.begin_ns;
   return true;
 }
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <utility>
 
-#include "base/clock.h"
+#include "analyze/make_judge.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/analyze.h"
@@ -181,9 +181,9 @@ std::string AttributeOf(const Trace& trace, std::string_view key) {
 
 class WhyJudge final : public Judge {
  public:
-  explicit WhyJudge(const WhyJudgeOptions& options)
-      : options_(options), file_(options.baseline_file != nullptr ? options.baseline_file : "") {
-    const auto now_ns = static_cast<int64_t>(base::MonotonicNs());
+  WhyJudge(const WhyJudgeOptions& options, base::ClockFunction clock)
+      : options_(options), clock_(clock), file_(options.baseline_file != nullptr ? options.baseline_file : "") {
+    const auto now_ns = static_cast<int64_t>(clock_());
     learn_.began_after_ns = now_ns + int64_t{options.warm_up_ms} * 1'000'000;
     if (file_.empty()) return;
     std::string bytes;
@@ -258,19 +258,18 @@ class WhyJudge final : public Judge {
 
  private:
   Status LearnFrom(const analyze::BlameIndex& index, Hearing& hearing) {
-    int64_t newest_ns = learn_.ended_after_ns;
     const Trace& trace = hearing.trace();
-    for (const uint32_t row : FindOrdinary(trace, learn_)) {
+    const std::vector<uint32_t> rows = FindOrdinary(trace, learn_);
+    learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
+    for (const uint32_t row : rows) {
       if (hearing.IsOver()) break;
       if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return s;
-      newest_ns = std::max(newest_ns, trace.RequestEnd(trace.requests[row]));
     }
-    learn_.ended_after_ns = newest_ns;
     return Status();
   }
 
   void SaveIfDue(int64_t every_ns) {
-    const auto now_ns = static_cast<int64_t>(base::MonotonicNs());
+    const auto now_ns = static_cast<int64_t>(clock_());
     if (file_.empty() || baseline_.size() == 0 || (saved_ns_ != 0 && now_ns - saved_ns_ < every_ns)) return;
     std::string bytes;
     Status status = baseline_.Save(&bytes);
@@ -306,6 +305,7 @@ class WhyJudge final : public Judge {
   }
 
   const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
+  const base::ClockFunction clock_;
   const std::string file_;
   analyze::LearnOptions learn_;
   Baseline baseline_;
@@ -315,16 +315,21 @@ class WhyJudge final : public Judge {
 };
 
 }  // namespace
+
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, base::ClockFunction clock) noexcept {
+  try {
+    return std::make_unique<WhyJudge>(options, clock);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace pitot::why
 
 PITOT_NAMESPACE_BEGIN
 
 std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options) noexcept {
-  try {
-    return std::make_unique<why::WhyJudge>(options);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
+  return why::MakeJudge(options, base::MonotonicNs);
 }
 
 PITOT_NAMESPACE_END

@@ -24,9 +24,10 @@ inline constexpr uint64_t kSlow = 0x8f0c, kOther = 0x77aa;
 
 class Server {
  public:
-  Server() {
+  // The window begins so long after kBegin.
+  explicit Server(int64_t after_us = 0) : at_us_(after_us + 1'000) {
     Trace& trace = maker_.trace;
-    trace.window_begin_ns = kBegin;
+    trace.window_begin_ns = kBegin + after_us * kUs;
     trace.clock = {kBegin, 1795228277123456789, kBegin, true, 2.1, 40};
     trace.pid = 4242;
     http_ = maker_.Thread("http-1");
@@ -88,7 +89,7 @@ class Server {
   static int64_t At(int64_t us) { return kBegin + us * kUs; }
   pitot::test::TraceMaker maker_;
   uint32_t http_, other_, executor_, decode_, forward_, respond_, wait_, last_ = kNone;
-  int64_t at_us_ = 1'000;
+  int64_t at_us_;
 };
 
 }  // namespace small_server

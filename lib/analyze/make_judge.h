@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built-in judge with the clock that its warm-up reads; the public factory brings CLOCK_MONOTONIC.
+#ifndef PITOT_LIB_ANALYZE_MAKE_JUDGE_H_
+#define PITOT_LIB_ANALYZE_MAKE_JUDGE_H_
+
+#include <memory>
+
+#include "base/clock.h"
+#include "pitot/analyze/judge.h"
+
+namespace pitot::why {
+
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, base::ClockFunction clock) noexcept;
+
+}  // namespace pitot::why
+
+#endif  // PITOT_LIB_ANALYZE_MAKE_JUDGE_H_
