@@ -91,8 +91,8 @@ Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
     added.needs = judge->Needs();
     added.judge = std::move(judge);
     const std::lock_guard lock(mutex_);
+    sample_pace_.Begin(added.needs);
     std::swap(judge_, added);
-    next_sample_ns_ = 0;
   } catch (const std::bad_alloc&) {
     return Said(Status(StatusCode::kResourceExhausted, "no memory for a judge"));
   }
@@ -146,7 +146,7 @@ Status Session::Rewrite(const Case& judged, const std::string& opening) noexcept
       }
     }
     Opened opened(report.get(), opening);
-    return directory_.AddLater(judged.path, &opened, judged.trace, this);
+    return directory_.AddLater(judged.path, &opened, *judged.trace, this);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
   }
@@ -157,7 +157,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
   const Incident& incident = *judged.incident;
   is_judging_ = true;
   priority_.BeIdle();
-  SessionHearing hearing(this, judged.trace, judged.path, added.needs.budget_ms);
+  SessionHearing hearing(this, *judged.trace, judged.path, added.needs.budget_ms);
   Status status = hearing.Hear([&](Hearing& it) { return added.judge->Decide(it); });
   std::string opening;
   try {
@@ -187,7 +187,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
 
 void Session::LearnFrom(Incident* sample) noexcept {
   const AddedJudge added = GetJudge();
-  const int64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  const int64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID), nested_begin_ns = nested_cpu_ns_;
   priority_.BeIdle();
   Status status;
   try {
@@ -205,11 +205,9 @@ void Session::LearnFrom(Incident* sample) noexcept {
   handed_over_ns_.store(0);
   priority_.BeNormal();
   (status.ok() ? samples_learned_ : samples_failed_).fetch_add(1, std::memory_order_relaxed);
-  const int64_t cost_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+  const int64_t cost_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns - (nested_cpu_ns_ - nested_begin_ns);
   const std::lock_guard lock(mutex_);
-  // What is learned from costs a share of one CPU, whatever one sample costs.
-  next_sample_ns_ =
-      std::max(next_sample_ns_, ClockNs(CLOCK_MONOTONIC) + cost_ns * 1000 / std::max(added.needs.sample_permille, 1u));
+  sample_pace_.Learned(ClockNs(CLOCK_MONOTONIC), cost_ns);
 }
 
 }  // namespace pitot::session

@@ -434,7 +434,7 @@ bool Session::JoinThreads() noexcept {
     const std::lock_guard lock(mutex_);
     given_up = std::move(copied_);
   }
-  if (given_up != nullptr) GiveUpOn(*given_up);
+  if (given_up != nullptr && !given_up->is_sample) GiveUpOn(*given_up);
   {
     std::unique_lock lock(mutex_);
     watcher_done_ = watcher_done_ || !watcher_.joinable();

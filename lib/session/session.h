@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -31,6 +32,7 @@
 #include "session/incident_directory.h"
 #include "session/options.h"
 #include "session/ring_ages.h"
+#include "session/sample_pace.h"
 #include "session/site_names.h"
 #include "session/worker_priority.h"
 #include "snapshot/snapshot.h"
@@ -81,8 +83,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // An incident that is on disk and is to be judged.
   struct Case {
     std::unique_ptr<Incident> incident;
-    model::Trace trace;
-    std::string path;  // "": it is not on disk
+    std::optional<model::Trace> trace;  // none: it could not be made
+    std::string path;                   // "": it is not on disk
     Status written;
   };
   class SessionHearing;
@@ -256,7 +258,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Stats last_stats_;  // when it was stopped
   std::vector<std::shared_ptr<Serializer>> serializers_;
   AddedJudge judge_;
-  int64_t next_sample_ns_ = 0;
+  SamplePace sample_pace_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // more may come, none goes
   std::map<std::string, std::string> refused_;          // collectors that could not start, by name, and why
   uint32_t threads_running_ = 0;

@@ -296,21 +296,21 @@ void Session::HandOver(std::unique_ptr<Incident> incident) {
 // For the judge, while nothing else is to be done.
 void Session::TakeSampleIfDue() {
   const int64_t now_ns = trace::MonotonicNs();
-  JudgeNeeds needs;
+  uint32_t window_ms, most_bytes;
   {
     const std::lock_guard lock(mutex_);
-    if (judge_.judge == nullptr || judge_.needs.sample_every_ms == 0) return;
-    if (pending_ != nullptr || reserve_in_use_ || copied_ != nullptr || worker_busy_ || now_ns < next_sample_ns_)
-      return;
-    needs = judge_.needs;
-    next_sample_ns_ = now_ns + int64_t{needs.sample_every_ms} * 1'000'000;
+    if (judge_.judge == nullptr || !sample_pace_.IsDue(now_ns)) return;
+    if (pending_ != nullptr || reserve_in_use_ || copied_ != nullptr || worker_busy_) return;
+    window_ms = sample_pace_.window_ms();
+    most_bytes = sample_pace_.most_bytes();
+    sample_pace_.Take(now_ns);
   }
   auto sample = std::make_unique<Incident>();
   sample->is_sample = true;
   const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
-  const uint64_t window = detail::TicksOf(uint64_t{needs.sample_window_ms} * 1'000'000);
+  const uint64_t window = detail::TicksOf(uint64_t{window_ms} * 1'000'000);
   sample->window_begin_ticks = std::max(start_.ticks, now > window ? now - window : 0);
-  CopyTo(sample.get(), needs.sample_bytes);
+  CopyTo(sample.get(), most_bytes);
   HandOver(std::move(sample));
 }
 

@@ -240,13 +240,11 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   Status& status = written.written;
   handed_over_ns_.store(ClockNs(CLOCK_MONOTONIC));
   priority_.BeIdle();
-  bool is_whole = false;
   try {
     Proceed();
-    written.trace = TakeTrace(written.incident.get());
-    SayWhatIsNotRecorded(written.trace);
-    if (directory_.IsOpen()) status = WriteFiles(incident, written.trace, &path);
-    is_whole = true;
+    const model::Trace& trace = written.trace.emplace(TakeTrace(written.incident.get()));
+    SayWhatIsNotRecorded(trace);
+    if (directory_.IsOpen()) status = WriteFiles(incident, trace, &path);
   } catch (const std::exception& e) {
     directory_.Abandon();
     status = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
@@ -264,7 +262,7 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
     Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
   }
   TellHost(&Hooks::on_incident, incident, path, status, "");
-  if (is_whole && !give_up_.load() && GetJudge().judge != nullptr)
+  if (written.trace && !give_up_.load() && GetJudge().judge != nullptr)
     JudgeLater(std::move(written));
   else
     TellHost(&Hooks::on_verdict, incident, path, status, "");

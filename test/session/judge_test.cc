@@ -14,6 +14,7 @@
 
 #include "fakes/trace_text.h"
 #include "session/host.h"
+#include "session/sample_pace.h"
 
 namespace {
 
@@ -322,4 +323,34 @@ TEST_CASE("another judge takes the place of the first", "[judge]") {
   REQUIRE(host.TriggerAndFlush());
 
   CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty\n\n"));
+}
+
+TEST_CASE("samples come as often as the judge asks, and less often and shorter where they cost more", "[judge]") {
+  constexpr int64_t kMs = 1'000'000;
+  pitot::session::SamplePace pace;
+  CHECK(!pace.IsDue(0));
+  pitot::JudgeNeeds needs;
+  needs.sample_every_ms = 1000;
+  needs.sample_window_ms = 800;
+  needs.sample_permille = 5;
+  pace.Begin(needs);
+  REQUIRE(pace.IsDue(0));
+
+  pace.Take(0);
+  pace.Learned(0, 1 * kMs);
+  CHECK(!pace.IsDue(999 * kMs));
+  CHECK(pace.IsDue(1000 * kMs));
+  CHECK(pace.window_ms() == 800);
+
+  pace.Take(1000 * kMs);
+  pace.Learned(1100 * kMs, 100 * kMs);  // at 0.5 % of a CPU: 20 seconds
+  CHECK(!pace.IsDue(21'099 * kMs));
+  CHECK(pace.IsDue(21'100 * kMs));
+  CHECK(pace.window_ms() == 400);
+  pace.Learned(0, 100 * kMs);
+  pace.Learned(0, 100 * kMs);
+  CHECK(pace.window_ms() == 250);
+
+  for (int i = 0; i < 3; ++i) pace.Learned(0, 5 * kMs);
+  CHECK(pace.window_ms() == 800);
 }
