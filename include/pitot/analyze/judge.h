@@ -40,8 +40,8 @@ struct WhyJudgeOptions {
   const char* baseline_file = nullptr;
 };
 
-// Memory beside the recorder's budget: under 8 MiB for what is normal; while it judges, up to three times the incident's
-// trace (docs/why.md has numbers).
+// Memory beside the recorder's budget: under 8 MiB for what is normal; while it judges, up to three times the
+// incident's trace (docs/why.md has numbers).
 PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {}) noexcept;
 
 namespace analyze {
