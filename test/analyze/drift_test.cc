@@ -80,6 +80,24 @@ TEST_CASE("a route that always went up and down does not drift", "[drift]") {
   CHECK(regimes.Find().empty());
 }
 
+TEST_CASE("where requests of one kind take very different times, a median that is a little higher is no drift",
+          "[drift]") {
+  Regimes regimes({.least = 30});
+  const auto serve = [&](int64_t minute, double ms) {
+    for (int64_t i = 0; i < 31; ++i) {
+      BaselineRow row;
+      row.at_ns = minute * kMinute + i * 1000 * kMs;
+      row.blame[Blame::kHostOncpuPre] = static_cast<int64_t>(ms * (0.1 + 1.8 * static_cast<double>(i) / 30) * kMs);
+      REQUIRE(regimes.Add("/any", 0, row).ok());
+    }
+  };
+  for (int64_t minute = 0; minute < 15; minute += 5) serve(minute, 20);
+  serve(15, 24);
+  CHECK(regimes.Find().empty());
+  serve(20, 80);
+  CHECK(regimes.Find().size() == 1);
+}
+
 TEST_CASE("too few periods, or too few requests of one, say nothing", "[drift]") {
   Regimes regimes;
   Route route{regimes};
