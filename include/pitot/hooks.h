@@ -19,7 +19,8 @@ struct IncidentInfo {
   const char* directory;   // absolute; null if incidents are not kept on disk or writing failed
   uint64_t slow_requests;  // that joined it, each once; those of the first 256 firings
   uint64_t first_request;  // id of the one that began it; 0: none
-  Status status;           // ok; why nothing is on disk; or, beside a directory, why a file of it is missing
+  Status status;           // ok; why nothing is on disk; or, beside a directory, why a file or the verdict is missing
+  const char* verdict;     // with on_verdict what report.txt opens with; "" before, and where nothing judges
 };
 
 // Called on Pitot's worker thread, one call at a time. They may take their time (the next incident is copied
@@ -29,7 +30,8 @@ struct Hooks {
   // The incident's files are on disk, or could not be written: IncidentInfo::status says which. (One for which there
   // was no memory to copy it is only logged and counted.)
   void (*on_incident)(void* context, const IncidentInfo& incident) = nullptr;
-  // Its verdict has been added. Today the report is complete when the files are written, so this follows at once.
+  // It was judged: report.txt opens with the verdict, or with why there is none. Where nothing judges
+  // (Recorder::Add of a Judge) it follows at once.
   void (*on_verdict)(void* context, const IncidentInfo& incident) = nullptr;
   void* context = nullptr;
 };

@@ -9,6 +9,7 @@
 #include "pitot/recorder.h"
 #include "pitot/request.h"
 #include "pitot/trace.h"
+#include "pitot/trigger/drift.h"
 #include "pitot/trigger/failure.h"
 #include "pitot/trigger/latency.h"
 #include "pitot/trigger/predicate.h"

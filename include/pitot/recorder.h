@@ -14,6 +14,7 @@
 #include "pitot/depth.h"
 #include "pitot/export.h"
 #include "pitot/extend/collector.h"
+#include "pitot/extend/judge.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
 #include "pitot/hooks.h"
@@ -54,6 +55,8 @@ class PITOT_EXPORT Recorder {
   Status Add(std::unique_ptr<Serializer> serializer) noexcept;
   // Adds a collector and starts it, for good; Stop stops it. Errors: what its Start says.
   Status Add(std::unique_ptr<Collector> collector) noexcept;
+  // Has incidents judged from now on: by pitot/analyze/judge.h, say. One at a time; another takes its place.
+  Status Add(std::unique_ptr<Judge> judge) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
 
   // How deep to record from now on, in place of Options::depth. Errors: kNotRunning; kInvalidArgument.
@@ -66,16 +69,17 @@ class PITOT_EXPORT Recorder {
 
   // Asks for an incident now. Errors: kNotRunning; kResourceExhausted (budget; cause "manual").
   Status Trigger(const char* reason) noexcept;
-  // Waits until every incident asked for before the call is on disk (or failed), at most `timeout_ms`.
+  // Waits until every incident asked for before the call is on disk and judged (or failed), at most `timeout_ms`.
   // Errors: kNotRunning; kUnavailable when the time was up or the recorder was stopped meanwhile.
   Status Flush(uint32_t timeout_ms) noexcept;
 
   // After Stop: as they were then. Of a recorder that never ran, or in the child of a fork: zeros and unknowns.
   pitot::Stats Stats() const noexcept;
 
-  // Stops recording and gives back memory and threads. An incident being written is finished (at most `timeout_ms`,
-  // then cut off and left unnamed); one that waits for its post window is written with what there is. A trigger,
-  // serializer, hook or collector that is being called is waited for, up to two seconds more, then left alone.
+  // Stops recording and gives back memory and threads. An incident being written or judged is finished (at most
+  // `timeout_ms`; then one being written is cut off and left unnamed, one being judged stays without a verdict); one
+  // that waits for its post window is written with what there is. A trigger, serializer, judge, hook or collector that
+  // is being called is waited for, up to two seconds more, then left alone.
   // Idempotent.
   void Stop(uint32_t timeout_ms = 5000) noexcept;
 

@@ -70,6 +70,10 @@ struct Stats {
   uint64_t incidents_suppressed;  // firings that began or joined none: no budget, or too many at once
   uint64_t incidents_failed;      // could not be written; the log callback says why
   uint64_t files_failed;          // missing from incidents: refused by a serializer, or the disk was full
+  uint64_t verdicts_given;        // incidents judged
+  uint64_t verdicts_failed;       // not judged, or not in time; report.txt and the log callback say why
+  uint64_t samples_learned;       // by the judge, between incidents
+  uint64_t samples_failed;        // likewise, and not learned
 
   // Cost of recording since Start: events times their calibrated cost, against the process's CPU time; and the CPU time
   // of Pitot's own threads. Percent of the process's CPU time; negative: unknown, as while no recorder runs.

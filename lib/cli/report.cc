@@ -7,13 +7,14 @@
 #include "CLI/CLI.hpp"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "cli/judge.h"
+#include "pitot/analyze/report_html.h"
 
 namespace pitot::cli {
 namespace {
 
 struct ReportOptions {
   std::string input, output = "-";
+  bool html = false;
 };
 
 // The text report, opened by the verdict on the request that it is about.
@@ -21,10 +22,10 @@ class ReportWithVerdict : public Serializer {
  public:
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    const uint32_t request = ChooseRequest(trace, 0);
-    Judgement judgement;
+    const uint32_t request = analyze::ChooseRequest(trace, 0);
+    analyze::Judgement judgement;
     // Without one the report is what it was: of the reasons `pitot why` speaks.
-    if (request != model::kNone && Judge(trace, request, &judgement).ok()) {
+    if (request != model::kNone && JudgeRequest(trace, request, nullptr, &judgement).ok()) {
       const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict) + "\n";
       if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink takes no more");
     }
@@ -35,15 +36,38 @@ class ReportWithVerdict : public Serializer {
   const std::unique_ptr<Serializer> report_ = MakeReportSerializer();
 };
 
+class HtmlFile : public Serializer {
+ public:
+  const char* FileName() const noexcept override { return "report.html"; }
+  Status Serialize(const model::Trace& trace, ByteSink& sink) override {
+    const uint32_t request = analyze::ChooseRequest(trace, 0);
+    analyze::Judgement judgement;
+    const Status judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in it")
+                                                  : JudgeRequest(trace, request, nullptr, &judgement);
+    analyze::HtmlReport page;
+    if (judged.ok())
+      page.judgement = &judgement;
+    else
+      page.why_not = judged.message();
+    analyze::AnalysisReport analysis;
+    if (Status status = Analyze(trace, analyze::MakeCatalogue(), analyze::AnalyzeOptions(), &analysis); !status.ok())
+      return status;
+    page.analysis = &analysis;
+    const std::string text = ReportHtml(trace, page);
+    return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+  }
+};
+
 int Report(const ReportOptions& options) {
   model::Trace trace;
   LoadReport report;
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (!AreDifferentFiles(options.input, options.output)) return kUsage;
-  ReportWithVerdict serializer;
+  ReportWithVerdict text;
+  HtmlFile html;
   uint64_t bytes = 0;
-  const int written = WriteFile(serializer, trace, options.output, &bytes);
+  const int written = WriteFile(options.html ? static_cast<Serializer&>(html) : text, trace, options.output, &bytes);
   return written != kDone ? written : loaded;
 }
 
@@ -54,6 +78,8 @@ void AddReport(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("report", "Prints the text report of a dump: its slow requests and why");
   command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_option("-o,--output", options->output, "Where to; - is stdout")->capture_default_str();
+  command->add_flag("--html", options->html,
+                    "One page for a browser, with a picture of the request's time and what analyzers found");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Report(*options);

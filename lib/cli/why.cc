@@ -1,134 +1,72 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pitot/analyze/why.h"
-
 #include <charconv>
+#include <fstream>
+#include <iterator>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
-#include "cli/judge.h"
-#include "pitot/analyze/verdict.h"
+#include "pitot/analyze/judge.h"
+#include "pitot/analyze/learn.h"
 
 namespace pitot::cli {
 namespace {
 
-using analyze::BlameIndex;
-using analyze::Cause;
-using analyze::RequestBlame;
-using analyze::Verdict;
 using model::kNone;
 using model::Trace;
-using nlohmann::ordered_json;
 
 struct WhyArguments {
-  std::string input, request;
+  std::string input, request, baseline, save_baseline;
   bool json = false;
 };
 
-std::string Name(const Trace& trace, model::StringId id) { return std::string(trace.strings[id]); }
+class Bytes final : public Serializer {
+ public:
+  explicit Bytes(std::string bytes) : bytes_(std::move(bytes)) {}
+  const char* FileName() const noexcept override { return "baseline"; }
+  Status Serialize(const Trace&, ByteSink& sink) override {
+    return sink.Write(bytes_.data(), bytes_.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+  }
 
-// Rows become what tells them from outside: ids, names.
-ordered_json By(const Trace& trace, const analyze::Culprit& by) {
-  if (!by.IsKnown()) return nullptr;
-  ordered_json one = ordered_json::object();
-  if (by.thread != kNone) one["thread"] = Name(trace, trace.threads[by.thread].name);
-  if (by.request != kNone) {
-    one["request"] = base::RequestId(trace.requests[by.request].id);
-    one["route"] = Name(trace, trace.requests[by.request].route);
+ private:
+  std::string bytes_;
+};
+
+// Fills `baseline` from a file; kDone, or the exit code, said.
+int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* baseline) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    Complain("--baseline: cannot read " + path);
+    return kUnreadable;
   }
-  if (by.batch != kNone) {
-    const model::BatchRow& batch = trace.batches[by.batch];
-    one["batch"] = base::RequestId(batch.id);
-    one["executor"] = Name(trace, batch.executor);
-    ordered_json members = ordered_json::array();
-    for (uint32_t m = batch.first_member; m < batch.first_member + batch.member_count; ++m) {
-      if (trace.members[m].request != kNone)
-        members.push_back(base::RequestId(trace.requests[trace.members[m].request].id));
-    }
-    one["requests"] = std::move(members);
-  }
-  if (by.event != kNone) one["event"] = std::string(trace.EventName(by.event));
-  if (by.gpu != kNone) one["gpu"] = Name(trace, trace.gpu.name[by.gpu]);
-  return one;
+  const Status status = baseline->Load(bytes, now_ns);
+  if (!status.ok()) Complain("--baseline: " + path + ": " + status.message());
+  return status.ok() ? kDone : kUnreadable;
 }
 
-ordered_json SegmentJson(const Trace& trace, const RequestBlame& blame, const analyze::BlameSegment& segment) {
-  ordered_json one = {{"begin_ns", segment.begin_ns - blame.begin_ns},
-                      {"duration_ns", segment.end_ns - segment.begin_ns},
-                      {"blame", BlameName(segment.blame)}};
-  if (segment.thread != kNone) one["thread"] = Name(trace, trace.threads[segment.thread].name);
-  if (segment.event != kNone) one["event"] = std::string(trace.EventName(segment.event));
-  if (segment.call != kNone) one["call"] = Name(trace, trace.calls.name[segment.call]);
-  if (segment.gpu != kNone) one["gpu"] = Name(trace, trace.gpu.name[segment.gpu]);
-  if (segment.handoff != kNone) one["queue"] = Name(trace, trace.handoffs[segment.handoff].queue);
-  if (segment.batch != kNone) one["batch"] = base::RequestId(trace.batches[segment.batch].id);
-  if (segment.by.IsKnown()) one["by"] = By(trace, segment.by);
-  return one;
-}
-
-ordered_json Parts(const analyze::BlameVector& blame) {
-  ordered_json parts = ordered_json::object();
-  for (uint32_t k = 0; k < analyze::kBlames; ++k) {
-    if (blame.ns[k] != 0) parts[BlameName(static_cast<analyze::Blame>(k))] = blame.ns[k];
+// Adds the ordinary requests of the trace and writes all to a file; kDone, or the exit code, said.
+int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, analyze::Baseline* baseline,
+                 const std::string& path) {
+  analyze::LearnOptions options;
+  options.most_per_cell = analyze::BaselineOptions().requests_per_cell;
+  Status status;
+  for (const uint32_t row : FindOrdinary(trace, options)) {
+    if (status.ok()) status = LearnRequest(index, row, baseline, nullptr);
   }
-  return parts;
-}
-
-std::string Json(const Trace& trace, const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
-  const auto causes = [&](const std::vector<Cause>& of) {
-    ordered_json all = ordered_json::array();
-    for (const Cause& cause : of) {
-      all.push_back({{"blame", BlameName(cause.blame)},
-                     {"blame_ns", cause.blame_ns},
-                     {"normal_ns", cause.normal_ns},
-                     {"excess_ns", cause.excess_ns},
-                     {"share", cause.share},
-                     {"p", cause.p},
-                     {"confidence", cause.confidence},
-                     {"saving_ns", cause.saving_ns},
-                     {"by", By(trace, cause.by)},
-                     {"by_ns", cause.by_ns},
-                     {"evidence", EvidenceText(index, blame, cause)},
-                     {"segments", cause.longest},
-                     {"advice", {{"code", cause.advice.code}, {"text", cause.advice.text}}}});
-    }
-    return all;
-  };
-  const model::RequestRow& row = trace.requests[blame.request];
-  ordered_json document;
-  document["request"] = base::RequestId(row.id);
-  document["route"] = Name(trace, row.route);
-  document["is_open"] = row.duration_ns == model::kOpen;
-  document["verdict"] = VerdictKindName(verdict.kind);
-  document["why_not"] = verdict.why_not.empty() ? ordered_json() : ordered_json(verdict.why_not);
-  document["latency_ns"] = verdict.latency_ns;
-  document["typical_ns"] = verdict.typical_ns;
-  document["percentile"] = verdict.percentile;
-  document["baseline"] = {{"level", LevelName(verdict.level)},
-                          {"requests", verdict.baseline_size},
-                          {"alpha", verdict.alpha},
-                          {"least_p", verdict.least_p}};
-  if (!verdict.more_of.empty()) document["more_work"] = {{"of", verdict.more_of}, {"factor", verdict.more_factor}};
-  document["common_factor"] = verdict.common_factor;
-  document["common_ns"] = verdict.common_ns;
-  document["causes"] = causes(verdict.causes);
-  document["largest"] = causes(verdict.largest);
-  document["joint_saving_ns"] = verdict.joint_saving_ns;
-  document["rest_ns"] = verdict.rest_ns;
-  document["blame_ns"] = Parts(blame.blame);
-  document["normal_ns"] = Parts(verdict.normal);
-  ordered_json segments = ordered_json::array();
-  for (const analyze::BlameSegment& segment : blame.segments) segments.push_back(SegmentJson(trace, blame, segment));
-  document["segments"] = std::move(segments);
-  document["quality"] = {{"reliable", blame.is_reliable},
-                         {"losses", blame.losses},
-                         {"clamps", blame.clamps},
-                         {"clamped_ns", blame.clamped_ns}};
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  std::string bytes;
+  if (status.ok()) status = baseline->Save(&bytes);
+  if (!status.ok()) {
+    Complain("--save-baseline: " + std::string(status.message()));
+    return kNotWritten;
+  }
+  Bytes file(std::move(bytes));
+  uint64_t size = 0;
+  return WriteFile(file, trace, path, &size);
 }
 
 int Why(const WhyArguments& arguments) {
@@ -146,19 +84,29 @@ int Why(const WhyArguments& arguments) {
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
-  const uint32_t row = ChooseRequest(trace, id);
+  const uint32_t row = analyze::ChooseRequest(trace, id);
   if (row == kNone) {
     Complain(id != 0 ? "no request " + base::RequestId(id) + " is in " + arguments.input
                      : "no request that began and ended is in " + arguments.input);
     return none;
   }
-  Judgement judgement;
-  if (const Status status = Judge(trace, row, &judgement); !status.ok()) {
+  analyze::Baseline baseline;
+  const bool is_kept = !arguments.baseline.empty();
+  if (is_kept) {
+    const int read = LoadBaseline(arguments.baseline, trace.RequestEnd(trace.requests[row]), &baseline);
+    if (read != kDone) return read;
+  }
+  analyze::Judgement judgement;
+  if (const Status status = JudgeRequest(trace, row, is_kept ? &baseline : nullptr, &judgement); !status.ok()) {
     Complain(status.message());
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
   const auto& [index, blame, verdict] = judgement;
-  Print(arguments.json ? Json(trace, index, blame, verdict) : VerdictText(index, blame, verdict));
+  if (!arguments.save_baseline.empty()) {
+    const int written = SaveBaseline(trace, index, &baseline, arguments.save_baseline);
+    if (written != kDone) return written;
+  }
+  Print(arguments.json ? VerdictJson(index, blame, verdict) : VerdictText(index, blame, verdict));
   return loaded;
 }
 
@@ -171,6 +119,10 @@ void AddWhy(CLI::App& app, int& exit_code) {
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--request", arguments->request,
                       "The request with this id; else the one that a trigger fired for, else the slowest");
+  command->add_option("--baseline", arguments->baseline,
+                      "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
+  command->add_option("--save-baseline", arguments->save_baseline,
+                      "Adds the ordinary requests of the dump to what is normal and writes it to this file");
   command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);

@@ -124,6 +124,31 @@ class FileSink final : public ByteSink {
   int error_ = 0;
 };
 
+// Writes a file whole, or leaves none. `path` is of its directory.
+Status WriteFile(int directory_fd, const std::string& name, const std::string& path, Serializer* serializer,
+                 const model::Trace& trace, Throttle* throttle) {
+  const int fd = openat(directory_fd, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return SystemError("create", path + "/" + name, errno);
+  FileSink sink(fd, throttle);
+  Status status;
+  try {
+    status = serializer->Serialize(trace, sink);
+  } catch (const std::exception& e) {
+    status = Error(StatusCode::kInternal, "the serializer threw an exception: %s", e.what());
+  } catch (...) {
+    status = Status(StatusCode::kInternal, "the serializer threw an exception");
+  }
+  int error = sink.error();
+  if (error == 0 && status.ok() && fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
+  if (close(fd) != 0 && error == 0) error = errno;
+  if (error == ECANCELED)
+    status = Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+  else if (error != 0)
+    status = SystemError("write", path + "/" + name, error);
+  if (!status.ok()) unlinkat(directory_fd, name.c_str(), 0);
+  return status;
+}
+
 }  // namespace
 
 std::string FileSafe(const std::string& text) {
@@ -218,26 +243,22 @@ Status IncidentDirectory::Begin(uint64_t number, int64_t realtime_ns, const std:
 }
 
 Status IncidentDirectory::AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle) {
-  const std::string name = serializer->FileName();
-  const int fd = openat(partial_fd_, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (fd < 0) return SystemError("create", path_ + "/" + partial_ + "/" + name, errno);
-  FileSink sink(fd, throttle);
-  Status status;
-  try {
-    status = serializer->Serialize(trace, sink);
-  } catch (const std::exception& e) {
-    status = Error(StatusCode::kInternal, "the serializer threw an exception: %s", e.what());
-  } catch (...) {
-    status = Status(StatusCode::kInternal, "the serializer threw an exception");
+  return WriteFile(partial_fd_, serializer->FileName(), path_ + "/" + partial_, serializer, trace, throttle);
+}
+
+Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace,
+                                   Throttle* throttle) {
+  const std::string incident = path.substr(path.rfind('/') + 1), name = serializer->FileName(), fresh = "." + name;
+  const int fd = openat(fd_, incident.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return SystemError("open", path, errno);
+  unlinkat(fd, fresh.c_str(), 0);  // of a writer that was killed
+  Status status = WriteFile(fd, fresh, path, serializer, trace, throttle);
+  if (status.ok() && renameat(fd, fresh.c_str(), fd, name.c_str()) != 0) {
+    status = SystemError("rename a file to", path + "/" + name, errno);
+    unlinkat(fd, fresh.c_str(), 0);
   }
-  int error = sink.error();
-  if (error == 0 && status.ok() && fsync(fd) != 0 && errno != EINVAL && errno != EROFS) error = errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == ECANCELED)
-    status = Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
-  else if (error != 0)
-    status = SystemError("write", path_ + "/" + partial_ + "/" + name, error);
-  if (!status.ok()) unlinkat(partial_fd_, name.c_str(), 0);
+  fsync(fd);
+  close(fd);
   return status;
 }
 

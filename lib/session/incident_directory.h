@@ -43,6 +43,9 @@ class IncidentDirectory {
   Status AddFile(Serializer* serializer, const model::Trace& trace, Throttle* throttle);
   Status Commit(std::string* path);
   void Abandon() noexcept;
+  // Adds a file to the incident of that path, as Commit returned it, or replaces the one of its name, whole: readers
+  // see the old one or the new one. As AddFile else.
+  Status AddLater(const std::string& path, Serializer* serializer, const model::Trace& trace, Throttle* throttle);
 
   // Removes the oldest incidents until at most `most` remain of at most `most_bytes`, never the newest.
   void Prune(uint64_t most, uint64_t most_bytes) noexcept;

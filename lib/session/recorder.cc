@@ -50,6 +50,10 @@ Status Recorder::Add(std::unique_ptr<Collector> collector) noexcept {
   return session_ != nullptr ? session_->AddCollector(std::move(collector)) : status_;
 }
 
+Status Recorder::Add(std::unique_ptr<Judge> judge) noexcept {
+  return session_ != nullptr ? session_->AddJudge(std::move(judge)) : status_;
+}
+
 Status Recorder::SetHooks(const Hooks& hooks) noexcept {
   return session_ != nullptr ? session_->SetHooks(hooks) : status_;
 }

@@ -434,7 +434,7 @@ bool Session::JoinThreads() noexcept {
     const std::lock_guard lock(mutex_);
     given_up = std::move(copied_);
   }
-  if (given_up != nullptr) GiveUpOn(*given_up);
+  if (given_up != nullptr && !given_up->is_sample) GiveUpOn(*given_up);
   {
     std::unique_lock lock(mutex_);
     watcher_done_ = watcher_done_ || !watcher_.joinable();
@@ -449,7 +449,7 @@ bool Session::JoinThreads() noexcept {
     return true;
   }
   Log(LogLevel::kWarning,
-      "a serializer, hook, trigger or collector did not return in time after Stop; its thread is left");
+      "a serializer, judge, hook, trigger or collector did not return in time after Stop; its thread is left");
   is_silent_.store(true);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
   while (inside_host_.load() != 0 && std::chrono::steady_clock::now() < deadline) sched_yield();

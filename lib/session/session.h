@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -20,6 +21,7 @@
 
 #include "governor/governor.h"
 #include "pitot/extend/collector.h"
+#include "pitot/extend/judge.h"
 #include "pitot/extend/serializer.h"
 #include "pitot/extend/trigger.h"
 #include "pitot/hooks.h"
@@ -30,6 +32,7 @@
 #include "session/incident_directory.h"
 #include "session/options.h"
 #include "session/ring_ages.h"
+#include "session/sample_pace.h"
 #include "session/site_names.h"
 #include "session/worker_priority.h"
 #include "snapshot/snapshot.h"
@@ -48,6 +51,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Status AddTrigger(std::unique_ptr<Trigger> trigger) noexcept;
   Status AddSerializer(std::unique_ptr<Serializer> serializer) noexcept;
   Status AddCollector(std::unique_ptr<Collector> collector) noexcept;
+  Status AddJudge(std::unique_ptr<Judge> judge) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
   Status SetDepth(Depth depth) noexcept;
   // Of each collector; the first error.
@@ -63,6 +67,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // An incident from its first firing until its files are written.
   struct Incident {
+    bool is_sample = false;  // no incident: what the judge learns from
     uint64_t number = 0;
     std::string cause;
     std::vector<QueuedFiring> firings;
@@ -73,6 +78,19 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     snapshot::Snapshot snapshot;
     std::vector<Collector*> collectors;          // that kept its window
     std::unique_ptr<governor::Report> overhead;  // null: nothing governs
+  };
+
+  // An incident that is on disk and is to be judged.
+  struct Case {
+    std::unique_ptr<Incident> incident;
+    std::optional<model::Trace> trace;  // none: it could not be made
+    std::string path;                   // "": it is not on disk
+    Status written;
+  };
+  class SessionHearing;
+  struct AddedJudge {
+    std::shared_ptr<Judge> judge;  // null: none
+    JudgeNeeds needs;
   };
 
   // A collector, and how deep it records.
@@ -121,7 +139,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void Log(LogLevel level, const char* message) const noexcept;
   // Counts an incident that Stop leaves no time for, and says so.
   void GiveUpOn(const Incident& incident) noexcept;
-  void TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept;
+  using Hook = void (*Hooks::*)(void* context, const IncidentInfo& incident);
+  void TellHost(Hook hook, const Incident& incident, const std::string& path, const Status& status,
+                const char* verdict) noexcept;
   bool EnterHost() const noexcept;
   void LeaveHost() const noexcept;
   void EndThread() noexcept;
@@ -155,6 +175,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::vector<RingAt> LiveRings() const;
   void NoteRingAges() noexcept;
   void CopyIfDue(bool at_once);
+  void CopyTo(Incident* incident, uint64_t most_bytes);
+  void HandOver(std::unique_ptr<Incident> incident);
+  void TakeSampleIfDue();
   void KeepCollected(Incident* incident);
   void HurryWorker() noexcept;
 
@@ -163,7 +186,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // The worker.
   void Work() noexcept;
-  void WriteIncident(Incident* incident) noexcept;
+  void TakeCopied(std::unique_lock<std::mutex>* lock) noexcept;
+  void WriteIncident(std::unique_ptr<Incident> incident) noexcept;
   void SayWhatIsNotRecorded(const model::Trace& trace);
   model::Trace TakeTrace(Incident* incident);
   model::Trace MakeTrace(const Incident& incident);
@@ -171,6 +195,13 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void AddAttributes(const Incident& incident, model::Trace* trace);
   void AddOverhead(const Incident& incident, model::Trace* trace) const;
   Status WriteFiles(const Incident& incident, const model::Trace& trace, std::string* path);
+  // Judging (judging.cc), on the worker.
+  AddedJudge GetJudge() noexcept;
+  void JudgeLater(Case to_judge) noexcept;
+  void JudgeCase(const Case& judged) noexcept;
+  Status Rewrite(const Case& judged, const std::string& opening) noexcept;
+  void LearnFrom(Incident* sample) noexcept;
+  void WriteWaiting() noexcept;
 
   const OwnedOptions options_;
   const uint32_t fork_epoch_;
@@ -187,7 +218,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   sem_t wake_;  // of the watcher
 
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
-      files_failed_{0};
+      files_failed_{0}, verdicts_given_{0}, verdicts_failed_{0}, samples_learned_{0}, samples_failed_{0};
 
   std::mutex tell_mutex_;                             // held while collectors are told; before all others
   sem_t tell_;                                        // of the teller
@@ -226,6 +257,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Hooks hooks_;
   Stats last_stats_;  // when it was stopped
   std::vector<std::shared_ptr<Serializer>> serializers_;
+  AddedJudge judge_;
+  SamplePace sample_pace_;
   std::vector<std::unique_ptr<Collector>> collectors_;  // more may come, none goes
   std::map<std::string, std::string> refused_;          // collectors that could not start, by name, and why
   uint32_t threads_running_ = 0;
@@ -242,6 +275,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // The worker's own.
   IncidentDirectory directory_;
+  std::unique_ptr<Case> to_judge_;  // of one that came while another was judged
+  bool is_judging_ = false;
+  int64_t nested_cpu_ns_ = 0;  // of what was written while it judged
   int64_t worker_cpu_ns_ = 0;
   std::set<std::string> said_;  // what is not recorded
   double worker_tokens_ns_ = 0;

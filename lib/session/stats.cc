@@ -40,6 +40,10 @@ void Session::CountIncidents(Stats* stats) const noexcept {
   stats->incidents_suppressed = incidents_suppressed_.load();
   stats->incidents_failed = incidents_failed_.load();
   stats->files_failed = files_failed_.load();
+  stats->verdicts_given = verdicts_given_.load();
+  stats->verdicts_failed = verdicts_failed_.load();
+  stats->samples_learned = samples_learned_.load();
+  stats->samples_failed = samples_failed_.load();
 }
 
 Stats Session::Count() noexcept {

@@ -90,6 +90,7 @@ void Session::Watch() noexcept {
         Govern();
       }
       CopyIfDue(stopping);
+      if (!stopping) TakeSampleIfDue();
       HurryWorker();
       NoteRingAges();
     } catch (const std::exception& e) {
@@ -265,17 +266,52 @@ void Session::CopyIfDue(bool at_once) {
       }
     }
   }
-  std::vector<uint64_t> fired;
-  for (const QueuedFiring& firing : pending_->firings) fired.push_back(firing.request);
-  snapshot::TakeSnapshot(start_, slow_clock_, pending_->window_begin_ticks, fired, reserve_.Whole(),
-                         &pending_->snapshot);
-  KeepCollected(pending_.get());
+  CopyTo(pending_.get(), ~uint64_t{0});
   pending_->overhead = GetOverhead();
   is_pending_.store(false);
+  HandOver(std::move(pending_));
+}
+
+// Copies its window, and at most so many bytes.
+void Session::CopyTo(Incident* incident, uint64_t most_bytes) {
+  std::vector<uint64_t> fired;
+  for (const QueuedFiring& firing : incident->firings) fired.push_back(firing.request);
+  snapshot::Reserve reserve = reserve_.Whole();
+  if (most_bytes / 8 < static_cast<uint64_t>(reserve.last - reserve.first))
+    reserve.last = reserve.first + most_bytes / 8;
+  snapshot::TakeSnapshot(start_, slow_clock_, incident->window_begin_ticks, fired, reserve, &incident->snapshot);
+  KeepCollected(incident);
+}
+
+void Session::HandOver(std::unique_ptr<Incident> incident) {
+  // Patience begins: the worker may be at something else, at idle priority.
+  int64_t none = 0;
+  handed_over_ns_.compare_exchange_strong(none, ClockNs(CLOCK_MONOTONIC));
   const std::lock_guard lock(mutex_);
-  copied_ = std::move(pending_);
+  copied_ = std::move(incident);
   reserve_in_use_ = true;
   changed_.notify_all();
+}
+
+// For the judge, while nothing else is to be done.
+void Session::TakeSampleIfDue() {
+  const int64_t now_ns = trace::MonotonicNs();
+  uint32_t window_ms, most_bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    if (judge_.judge == nullptr || !sample_pace_.IsDue(now_ns)) return;
+    if (pending_ != nullptr || reserve_in_use_ || copied_ != nullptr || worker_busy_) return;
+    window_ms = sample_pace_.window_ms();
+    most_bytes = sample_pace_.most_bytes();
+    sample_pace_.Take(now_ns);
+  }
+  auto sample = std::make_unique<Incident>();
+  sample->is_sample = true;
+  const uint64_t now = detail::Clock(slow_clock_ ? 1 : 0);
+  const uint64_t window = detail::TicksOf(uint64_t{window_ms} * 1'000'000);
+  sample->window_begin_ticks = std::max(start_.ticks, now > window ? now - window : 0);
+  CopyTo(sample.get(), most_bytes);
+  HandOver(std::move(sample));
 }
 
 void Session::KeepCollected(Incident* incident) {

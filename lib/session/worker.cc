@@ -69,16 +69,30 @@ void Session::Work() noexcept {
   for (;;) {
     changed_.wait(lock, [this] { return copied_ != nullptr || watcher_done_; });
     if (copied_ == nullptr) return;
-    const std::unique_ptr<Incident> incident = std::move(copied_);
     worker_busy_ = true;
-    lock.unlock();
-    WriteIncident(incident.get());
-    lock.lock();
+    TakeCopied(&lock);
+    while (to_judge_ != nullptr) {
+      lock.unlock();
+      const std::unique_ptr<Case> next = std::move(to_judge_);
+      JudgeCase(*next);
+      lock.lock();
+    }
     worker_busy_ = false;
     if (!stopping_) priority_.Calm();
     changed_.notify_all();
     sem_post(&wake_);  // for a Flush, which the watcher answers
   }
+}
+
+// Writes what was copied, or learns from it. `lock`, of mutex_, is held, but not meanwhile.
+void Session::TakeCopied(std::unique_lock<std::mutex>* lock) noexcept {
+  std::unique_ptr<Incident> incident = std::move(copied_);
+  lock->unlock();
+  if (incident->is_sample)
+    LearnFrom(incident.get());
+  else
+    WriteIncident(std::move(incident));
+  lock->lock();
 }
 
 // The trace of what was copied, whose room is then free: the next incident may be copied while this one is written.
@@ -218,37 +232,44 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
   return missing;
 }
 
-void Session::WriteIncident(Incident* taken) noexcept {
-  const Incident& incident = *taken;
-  std::string path;
-  Status written;
+void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
+  Case written;
+  written.incident = std::move(taken);
+  const Incident& incident = *written.incident;
+  std::string& path = written.path;
+  Status& status = written.written;
   handed_over_ns_.store(ClockNs(CLOCK_MONOTONIC));
   priority_.BeIdle();
   try {
     Proceed();
-    const model::Trace trace = TakeTrace(taken);
+    const model::Trace& trace = written.trace.emplace(TakeTrace(written.incident.get()));
     SayWhatIsNotRecorded(trace);
-    if (directory_.IsOpen()) written = WriteFiles(incident, trace, &path);
+    if (directory_.IsOpen()) status = WriteFiles(incident, trace, &path);
   } catch (const std::exception& e) {
     directory_.Abandon();
-    written = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
+    status = Error(StatusCode::kResourceExhausted, "cannot write it: %s", e.what());
   }
   priority_.BeNormal();
   handed_over_ns_.store(0);
-  if (path.empty() && !written.ok()) {
+  if (path.empty() && !status.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kError,
-        Error(written.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
-              incident.cause.c_str(), written.message())
+        Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
+              incident.cause.c_str(), status.message())
             .message());
   } else if (directory_.IsOpen()) {
     incidents_written_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
   }
-  TellHost(incident, path, written);
+  TellHost(&Hooks::on_incident, incident, path, status, "");
+  if (written.trace && !give_up_.load() && GetJudge().judge != nullptr)
+    JudgeLater(std::move(written));
+  else
+    TellHost(&Hooks::on_verdict, incident, path, status, "");
 }
 
-void Session::TellHost(const Incident& incident, const std::string& path, const Status& written) noexcept {
+void Session::TellHost(Hook hook, const Incident& incident, const std::string& path, const Status& status,
+                       const char* verdict) noexcept {
   Hooks hooks;
   {
     const std::lock_guard lock(mutex_);
@@ -261,14 +282,13 @@ void Session::TellHost(const Incident& incident, const std::string& path, const 
   info.directory = path.empty() ? nullptr : path.c_str();
   info.slow_requests = SlowRequests(incident.firings);
   info.first_request = incident.firings.front().request;
-  info.status = written;
-  if (!EnterHost()) return;
-  for (const auto hook : {hooks.on_incident, hooks.on_verdict}) {
-    try {
-      if (hook != nullptr) hook(hooks.context, info);
-    } catch (...) {
-      Log(LogLevel::kError, "a hook threw an exception");
-    }
+  info.status = status;
+  info.verdict = verdict;
+  if (hooks.*hook == nullptr || !EnterHost()) return;
+  try {
+    (hooks.*hook)(hooks.context, info);
+  } catch (...) {
+    Log(LogLevel::kError, "a hook threw an exception");
   }
   LeaveHost();
 }

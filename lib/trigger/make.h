@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/clock.h"
+#include "pitot/trigger/drift.h"
 #include "pitot/trigger/failure.h"
 #include "pitot/trigger/latency.h"
 #include "pitot/trigger/predicate.h"
@@ -16,6 +17,7 @@
 namespace pitot::trigger {
 
 std::unique_ptr<Trigger> MakeLatency(const LatencyTriggerOptions& options, base::ClockFunction clock) noexcept;
+std::unique_ptr<Trigger> MakeDrift(const DriftTriggerOptions& options, base::ClockFunction clock) noexcept;
 std::unique_ptr<Trigger> MakeFailure(const FailureTriggerOptions& options, base::ClockFunction clock) noexcept;
 std::unique_ptr<Trigger> MakeTokens(const TokensTriggerOptions& options, base::ClockFunction clock) noexcept;
 std::unique_ptr<Trigger> MakeStall(const StallTriggerOptions& options, base::ClockFunction clock) noexcept;

@@ -125,10 +125,23 @@ TEST_CASE("when every allocation fails Start says so", "[allocation]") {
   CHECK(recorder.status().code() == StatusCode::kResourceExhausted);
 }
 
+// Says something longer than what strings hold without an allocation, and copies the trace.
+class AllocatingJudge final : public pitot::Judge {
+ public:
+  const char* Name() const noexcept override { return "allocating"; }
+  pitot::JudgeNeeds Needs() const noexcept override { return {.budget_ms = 600'000}; }
+  pitot::Status Decide(pitot::Hearing& hearing) override {
+    const pitot::model::Trace copy = hearing.trace();
+    hearing.OpenReport(std::string(1000, 'x').c_str());
+    return copy.threads.empty() ? pitot::Status(pitot::StatusCode::kNotFound, "nothing") : pitot::Status();
+  }
+};
+
 TEST_CASE("whichever allocation of an incident fails, it is written or fails alone, and the log says so",
           "[allocation]") {
   session_test::Host host;
   REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<AllocatingJudge>()).ok());
   pitot::Request open = pitot::Request::Begin("/open");
   for (int i = 0; i < 20; ++i) {
     PITOT_SCOPE("scope", i, "text");

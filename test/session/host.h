@@ -38,6 +38,7 @@ struct Told {
   uint64_t slow_requests, first_request;
   pitot::StatusCode code;
   std::string message;
+  std::string verdict;
 };
 
 class Host {
@@ -92,7 +93,8 @@ class Host {
     auto* host = static_cast<Host*>(context);
     const std::lock_guard lock(host->mutex_);
     host->told_.push_back({hook, info.number, info.cause, info.detail, info.directory != nullptr ? info.directory : "",
-                           info.slow_requests, info.first_request, info.status.code(), info.status.message()});
+                           info.slow_requests, info.first_request, info.status.code(), info.status.message(),
+                           info.verdict});
   }
 
   mutable std::mutex mutex_;

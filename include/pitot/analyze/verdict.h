@@ -123,6 +123,8 @@ PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, con
 PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause);
 // The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+// The same for programs, in whole ns: docs/cli.md says what its fields are. Throws std::bad_alloc.
+PITOT_EXPORT std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

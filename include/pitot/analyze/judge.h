@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Has each incident say why its request was slow: report.txt opens with the verdict, verdict.json and report.html are
+// added. In a host:
+//
+//   recorder.Add(pitot::MakeWhyJudge());
+//
+// What is normal it learns all the time (a small sample now and then), keeps across incidents, and across restarts
+// where it is given a file. docs/why.md says how, and what that costs.
+#ifndef PITOT_ANALYZE_JUDGE_H_
+#define PITOT_ANALYZE_JUDGE_H_
+
+#include <stdint.h>
+
+#include <memory>
+
+#include "pitot/analyze/baseline.h"
+#include "pitot/analyze/verdict.h"
+#include "pitot/analyze/why.h"
+#include "pitot/export.h"
+#include "pitot/extend/judge.h"
+#include "pitot/model/trace.h"
+#include "pitot/status.h"
+
+PITOT_NAMESPACE_BEGIN
+
+struct WhyJudgeOptions {
+  // CPU time of one verdict with all that belongs to it, ms.
+  uint32_t budget_ms = 2000;
+  // Whether report.html is written, too.
+  bool html = true;
+  // A sample at most every so often, ms, and no more often than 0.5 % of one CPU allow; 0: only incidents teach what is
+  // normal. How far back it reaches, ms; at most 1 MiB of events, the newest.
+  uint32_t sample_every_ms = 10'000;
+  uint32_t sample_window_ms = 8'000;
+  // Requests that began in the first so many ms after the judge was made are not normal.
+  uint32_t warm_up_ms = 30'000;
+  // Where what is normal is kept: read when the judge is made, written every five minutes and with each incident,
+  // whole. Null: nowhere. What is wrong with it is said in report.txt.
+  const char* baseline_file = nullptr;
+};
+
+// Memory beside the recorder's budget: under 8 MiB for what is normal; while it judges, up to three times the
+// incident's trace (docs/why.md has numbers).
+PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {}) noexcept;
+
+namespace analyze {
+
+// The row of the request that is asked about: with the id; of id 0 the one that the first firing is about, else the
+// slowest that began and ended in the trace. model::kNone: there is none.
+PITOT_EXPORT uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept;
+
+struct Judgement {
+  BlameIndex index;
+  RequestBlame blame;
+  Verdict verdict;
+};
+
+// The verdict on the request of that row, by `kept` (null: nothing is) where that knows enough of its route and size,
+// else by the other requests of the trace, if they know more. Makes the index unless it was made.
+// Errors: those of BlameIndex::Make, FindBlame, LearnBaseline and FindVerdict.
+PITOT_EXPORT Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept,
+                                 Judgement* judgement) noexcept;
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_ANALYZE_JUDGE_H_

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/judge.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "analyze/make_judge.h"
+#include "base/columns.h"
+#include "base/message.h"
+#include "pitot/analyze/analyze.h"
+#include "pitot/analyze/drift.h"
+#include "pitot/analyze/learn.h"
+#include "pitot/analyze/report_html.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
+  const auto row_of = [&](uint64_t of) {
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      if (trace.requests[row].id == of) return row;
+    }
+    return model::kNone;
+  };
+  if (id != 0) return row_of(id);
+  for (const model::FiringRow& firing : trace.firings) {
+    const uint32_t row = firing.request_id != 0 ? row_of(firing.request_id) : model::kNone;
+    if (row != model::kNone && trace.requests[row].begin_known) return row;
+  }
+  uint32_t slowest = model::kNone;
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const model::RequestRow& request = trace.requests[row];
+    if (!request.begin_known || !request.end_known) continue;
+    if (slowest == model::kNone || request.duration_ns > trace.requests[slowest].duration_ns) slowest = row;
+  }
+  return slowest;
+}
+
+Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept, Judgement* judgement) noexcept {
+  const VerdictOptions options;
+  Status status;
+  if (judgement->index.data() == nullptr) status = BlameIndex::Make(trace, BlameOptions(), &judgement->index);
+  if (status.ok()) status = FindBlame(judgement->index, request, &judgement->blame);
+  if (!status.ok()) return status;
+  const int64_t now_ns = trace.RequestEnd(trace.requests[request]);
+  Verdict by_kept;
+  if (kept != nullptr) {
+    status = FindVerdict(judgement->index, judgement->blame, *kept, now_ns, options, &by_kept);
+    if (!status.ok()) return status;
+  }
+  if (by_kept.level != Baseline::Level::kCell || by_kept.baseline_size < options.least_many) {
+    Baseline beside;
+    status = LearnBaseline(judgement->index, request, options, &beside);
+    if (status.ok())
+      status = FindVerdict(judgement->index, judgement->blame, beside, now_ns, options, &judgement->verdict);
+    // The nearer level says more, then the larger number.
+    const auto rank = [](const Verdict& verdict) {
+      const auto level = static_cast<int64_t>(verdict.level);
+      return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
+    };
+    if (!status.ok() || kept == nullptr || rank(judgement->verdict) < rank(by_kept)) return status;
+  }
+  judgement->verdict = std::move(by_kept);
+  return Status();
+}
+
+namespace {
+
+using model::Trace;
+
+constexpr int64_t kAnalyzerBudgetNs = 500'000'000;  // CPU time of one analyzer
+constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the baseline's file
+constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
+constexpr size_t kMostFindings = 3;                 // said in report.txt
+constexpr size_t kMostDrifts = 3;
+constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
+
+// A file of text.
+class TextFile final : public Serializer {
+ public:
+  TextFile(const char* name, std::string text) : name_(name), text_(std::move(text)) {}
+  const char* FileName() const noexcept override { return name_; }
+  Status Serialize(const Trace&, ByteSink& sink) override {
+    return sink.Write(text_.data(), text_.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+  }
+
+ private:
+  const char* name_;
+  std::string text_;
+};
+
+// An analysis that is over when the hearing is, too.
+class Heard final : public Analysis {
+ public:
+  Heard(Analysis* inner, Hearing* hearing) : inner_(*inner), hearing_(*hearing) {}
+  const Trace& trace() const noexcept override { return inner_.trace(); }
+  const model::Indexes& indexes() const noexcept override { return inner_.indexes(); }
+  const Walks* walks() noexcept override { return inner_.walks(); }
+  Compat compat() const noexcept override { return inner_.compat(); }
+  Threshold threshold(const char* name) const noexcept override { return inner_.threshold(name); }
+  void Add(const Measure& measure) override { inner_.Add(measure); }
+  void Add(const Finding& finding) override { inner_.Add(finding); }
+  bool IsOver() noexcept override { return hearing_.IsOver() || inner_.IsOver(); }
+
+ private:
+  Analysis& inner_;
+  Hearing& hearing_;
+};
+
+class HeardAnalyzer final : public Analyzer {
+ public:
+  HeardAnalyzer(std::unique_ptr<Analyzer> inner, Hearing* hearing) : inner_(std::move(inner)), hearing_(*hearing) {}
+  AnalyzerInfo Info() const noexcept override { return inner_->Info(); }
+  Status Run(Analysis& analysis) override {
+    Heard heard(&analysis, &hearing_);
+    if (hearing_.IsOver()) return Status(StatusCode::kResourceExhausted, "not run: the verdict's CPU time was up");
+    return inner_->Run(heard);
+  }
+
+ private:
+  std::unique_ptr<Analyzer> inner_;
+  Hearing& hearing_;
+};
+
+Status FileError(const char* what, const std::string& path) {
+  return base::Error(StatusCode::kIoError, "cannot %s %s: %s", what, path.c_str(), strerrordesc_np(errno));
+}
+
+Status ReadWhole(const std::string& path, std::string* bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return errno == ENOENT ? Status(StatusCode::kNotFound, "it is not there") : FileError("open", path);
+  char part[1 << 16];
+  ssize_t n = 0;
+  while ((n = read(fd, part, sizeof part)) > 0 && bytes->size() < kMostBaselineBytes)
+    bytes->append(part, static_cast<size_t>(n));
+  const Status status = n < 0 ? FileError("read", path) : Status();
+  close(fd);
+  return status;
+}
+
+// Through a new file beside it, mode 0600: whole or not at all.
+Status WriteWhole(const std::string& path, const std::string& bytes) {
+  const std::string fresh = path + ".new";
+  unlink(fresh.c_str());
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return FileError("create", fresh);
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += static_cast<size_t>(n);
+  }
+  Status status = done == bytes.size() && fsync(fd) == 0 ? Status() : FileError("write", fresh);
+  close(fd);
+  if (status.ok() && rename(fresh.c_str(), path.c_str()) != 0) status = FileError("replace", path);
+  if (!status.ok()) unlink(fresh.c_str());
+  return status;
+}
+
+std::string AttributeOf(const Trace& trace, std::string_view key) {
+  for (const model::Attribute& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
+class WhyJudge final : public Judge {
+ public:
+  WhyJudge(const WhyJudgeOptions& options, base::ClockFunction clock)
+      : options_(options), clock_(clock), file_(options.baseline_file != nullptr ? options.baseline_file : "") {
+    const auto now_ns = static_cast<int64_t>(clock_());
+    learn_.began_after_ns = now_ns + int64_t{options.warm_up_ms} * 1'000'000;
+    if (file_.empty()) return;
+    std::string bytes;
+    Status status = ReadWhole(file_, &bytes);
+    if (status.ok()) status = baseline_.Load(bytes, now_ns);
+    if (!status.ok() && status.code() != StatusCode::kNotFound) wrong_ = status.message();
+  }
+
+  const char* Name() const noexcept override { return "why"; }
+  JudgeNeeds Needs() const noexcept override {
+    JudgeNeeds needs;
+    needs.budget_ms = options_.budget_ms;
+    needs.sample_every_ms = options_.sample_every_ms;
+    needs.sample_window_ms = options_.sample_window_ms;
+    return needs;
+  }
+
+  Status Learn(Hearing& hearing) override {
+    BlameIndex index;
+    if (Status s = BlameIndex::Make(hearing.trace(), BlameOptions(), &index); !s.ok()) return s;
+    learn_.most_per_cell = LearnOptions().most_per_cell;
+    const Status status = LearnFrom(index, hearing);
+    SaveIfDue(kSaveNs);
+    return status;
+  }
+
+  Status Decide(Hearing& hearing) override {
+    const Trace& trace = hearing.trace();
+    Judgement judgement;
+    if (Status s = BlameIndex::Make(trace, BlameOptions(), &judgement.index); !s.ok()) return s;
+    learn_.most_per_cell = kOfIncident;
+    if (Status s = LearnFrom(judgement.index, hearing); !s.ok()) return s;
+    HtmlReport html;
+    html.drifts = regimes_.Find();
+    if (html.drifts.size() > kMostDrifts) html.drifts.resize(kMostDrifts);
+    std::string opening = Head(trace);
+    const uint32_t request = ChooseRequest(trace, 0);
+    Status judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in its window")
+                                            : JudgeRequest(trace, request, &baseline_, &judgement);
+    if (judged.ok()) {
+      opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
+      html.judgement = &judgement;
+    } else {
+      html.why_not = judged.message();
+      opening += "no verdict: " + html.why_not + "\n";
+    }
+    for (const Drift& drift : html.drifts) opening += DriftText(drift, trace.window_end_ns);
+    SaveIfDue(0);
+    if (!wrong_.empty()) opening += "baseline    " + std::exchange(wrong_, "") + "\n";
+    hearing.OpenReport(opening.c_str());
+    if (judged.ok()) {
+      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict));
+      if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;
+    }
+    if (hearing.IsOver()) return Status();
+
+    AnalysisReport analysis;
+    std::vector<std::unique_ptr<Analyzer>> analyzers;
+    for (std::unique_ptr<Analyzer>& analyzer : MakeCatalogue())
+      analyzers.push_back(std::make_unique<HeardAnalyzer>(std::move(analyzer), &hearing));
+    AnalyzeOptions options;
+    options.budget_ns = kAnalyzerBudgetNs;
+    if (Status s = Analyze(trace, analyzers, options, &analysis); !s.ok()) return s;
+    opening += Findings(analysis);
+    hearing.OpenReport(opening.c_str());
+    if (!options_.html) return Status();
+    html.analysis = &analysis;
+    TextFile page("report.html", ReportHtml(trace, html));
+    const Status status = hearing.AddFile(page);
+    return status.code() == StatusCode::kUnavailable ? Status() : status;
+  }
+
+ private:
+  Status LearnFrom(const BlameIndex& index, Hearing& hearing) {
+    const Trace& trace = hearing.trace();
+    const std::vector<uint32_t> rows = FindOrdinary(trace, learn_);
+    learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
+    for (const uint32_t row : rows) {
+      if (hearing.IsOver()) break;
+      if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return s;
+    }
+    return Status();
+  }
+
+  void SaveIfDue(int64_t every_ns) {
+    const auto now_ns = static_cast<int64_t>(clock_());
+    if (file_.empty() || baseline_.size() == 0 || (saved_ns_ != 0 && now_ns - saved_ns_ < every_ns)) return;
+    std::string bytes;
+    Status status = baseline_.Save(&bytes);
+    if (status.ok()) status = WriteWhole(file_, bytes);
+    saved_ns_ = now_ns;
+    if (!status.ok()) wrong_ = status.message();
+  }
+
+  static std::string Head(const Trace& trace) {
+    const std::string number = AttributeOf(trace, "incident.number");
+    if (number.empty()) return "";
+    return "incident " + (number.size() < 4 ? std::string(4 - number.size(), '0') : "") + number + "  " +
+           base::Cut(AttributeOf(trace, "incident.cause"), base::kColumns - 20) + "\n";
+  }
+
+  // What analyzers found, the most severe first; those that failed are named.
+  static std::string Findings(const AnalysisReport& analysis) {
+    std::vector<const FindingRow*> findings;
+    base::Lines lines;
+    for (const AnalyzerReport& report : analysis.analyzers) {
+      if (!report.status.ok()) lines.AddWrapped(0, "analyzer    ", report.name + ": " + report.status.message());
+      for (const FindingRow& finding : report.findings) {
+        if (!finding.is_undetermined && finding.severity > Severity::kInfo) findings.push_back(&finding);
+      }
+    }
+    std::stable_sort(findings.begin(), findings.end(), [](const auto* a, const auto* b) {
+      return a->severity != b->severity ? a->severity > b->severity : a->cost_ns > b->cost_ns;
+    });
+    if (findings.size() > kMostFindings) findings.resize(kMostFindings);
+    for (const FindingRow* finding : findings)
+      lines.AddWrapped(0, "in window   ", finding->code + ": " + finding->summary);
+    return lines.text();
+  }
+
+  const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
+  const base::ClockFunction clock_;
+  const std::string file_;
+  LearnOptions learn_;
+  Baseline baseline_;
+  Regimes regimes_;
+  std::string wrong_;  // with the file; said once
+  int64_t saved_ns_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, base::ClockFunction clock) noexcept {
+  try {
+    return std::make_unique<WhyJudge>(options, clock);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options) noexcept {
+  return analyze::MakeJudge(options, base::MonotonicNs);
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built-in judge with the clock that its warm-up reads; the public factory brings CLOCK_MONOTONIC.
+#ifndef PITOT_LIB_ANALYZE_MAKE_JUDGE_H_
+#define PITOT_LIB_ANALYZE_MAKE_JUDGE_H_
+
+#include <memory>
+
+#include "base/clock.h"
+#include "pitot/analyze/judge.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, base::ClockFunction clock) noexcept;
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_MAKE_JUDGE_H_

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Session on the worker: has incidents judged once they are on disk, and samples learned from.
+#include <algorithm>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/message.h"
+#include "pitot/extend/judge.h"
+#include "session/session.h"
+
+namespace pitot::session {
+namespace {
+
+using base::ClockNs;
+using base::Error;
+
+constexpr char kReportName[] = "report.txt";
+
+// Another serializer's file behind a text.
+class Opened final : public Serializer {
+ public:
+  Opened(Serializer* inner, const std::string& opening) : inner_(*inner), opening_(opening) {}
+  const char* FileName() const noexcept override { return inner_.FileName(); }
+  Status Serialize(const model::Trace& trace, ByteSink& sink) override {
+    if (!sink.Write(opening_.data(), opening_.size())) return Status(StatusCode::kIoError, "the sink takes no more");
+    return inner_.Serialize(trace, sink);
+  }
+
+ private:
+  Serializer& inner_;
+  const std::string& opening_;
+};
+
+}  // namespace
+
+// One call of a judge.
+class Session::SessionHearing final : public Hearing {
+ public:
+  SessionHearing(Session* session, const model::Trace& trace, const std::string& path, uint32_t budget_ms)
+      : session_(session), trace_(trace), path_(path), budget_ns_(int64_t{budget_ms} * 1'000'000) {}
+
+  const model::Trace& trace() const noexcept override { return trace_; }
+  bool IsOver() noexcept override {
+    session_->WriteWaiting();
+    return !session_->Proceed() || SpentNs() > budget_ns_;
+  }
+  void OpenReport(const char* text) override { opening_ = text != nullptr ? text : ""; }
+  Status AddFile(Serializer& serializer) override {
+    if (path_.empty()) return Status(StatusCode::kUnavailable, "no incident is kept on disk here");
+    if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
+    return session_->directory_.AddLater(path_, &serializer, trace_, session_);
+  }
+
+  // Calls `judge` and says what is wrong with how that went.
+  template <class Call> Status Hear(const Call& call) noexcept {
+    Status status;
+    try {
+      if (!session_->give_up_.load()) status = call(*this);
+    } catch (const std::exception& e) {
+      status = Error(StatusCode::kInternal, "it threw an exception: %s", e.what());
+    } catch (...) {
+      status = Status(StatusCode::kInternal, "it threw an exception");
+    }
+    if (session_->give_up_.load()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
+    if (SpentNs() > budget_ns_)
+      return Error(StatusCode::kResourceExhausted, "cut off: it took %.0f ms of CPU time and had %.0f",
+                   static_cast<double>(SpentNs()) * 1e-6, static_cast<double>(budget_ns_) * 1e-6);
+    return status;
+  }
+  const std::string& opening() const { return opening_; }
+  int64_t SpentNs() const {
+    return ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns_ - (session_->nested_cpu_ns_ - nested_begin_ns_);
+  }
+
+ private:
+  Session* const session_;
+  const model::Trace& trace_;
+  const std::string& path_;
+  const int64_t budget_ns_;
+  const int64_t begin_ns_ = ClockNs(CLOCK_THREAD_CPUTIME_ID), nested_begin_ns_ = session_->nested_cpu_ns_;
+  std::string opening_;
+};
+
+Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
+  if (Status s = status(); !s.ok()) return s;
+  if (judge == nullptr)
+    return Said(Status(StatusCode::kResourceExhausted, "the judge is null: there was no memory for it"));
+  try {
+    AddedJudge added;
+    added.needs = judge->Needs();
+    added.judge = std::move(judge);
+    const std::lock_guard lock(mutex_);
+    sample_pace_.Begin(added.needs);
+    std::swap(judge_, added);
+  } catch (const std::bad_alloc&) {
+    return Said(Status(StatusCode::kResourceExhausted, "no memory for a judge"));
+  }
+  sem_post(&wake_);
+  return {};
+}
+
+Session::AddedJudge Session::GetJudge() noexcept {
+  const Awake awake(&priority_);
+  const std::lock_guard lock(mutex_);
+  return judge_;
+}
+
+// By who judges, when it is asked whether its time is up: an incident does not wait for a verdict.
+void Session::WriteWaiting() noexcept {
+  const Awake awake(&priority_);
+  std::unique_lock lock(mutex_);
+  if (copied_ == nullptr) return;
+  const int64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID);
+  TakeCopied(&lock);
+  if (!stopping_) priority_.Calm();
+  nested_cpu_ns_ += ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
+}
+
+// Judges it now, or after the one that is being judged: one can wait.
+void Session::JudgeLater(Case to_judge) noexcept {
+  if (!is_judging_) return JudgeCase(to_judge);
+  if (to_judge_ == nullptr) {
+    to_judge_.reset(new (std::nothrow) Case);
+    if (to_judge_ != nullptr) {
+      *to_judge_ = std::move(to_judge);
+      return;
+    }
+  }
+  verdicts_failed_.fetch_add(1, std::memory_order_relaxed);
+  const Status status = Rewrite(to_judge, "no verdict: two incidents before it were being judged\n\n");
+  TellHost(&Hooks::on_verdict, *to_judge.incident, to_judge.path,
+           status.ok() ? Status(StatusCode::kResourceExhausted, "no verdict: too many incidents at once") : status, "");
+}
+
+// report.txt again, with that before it.
+Status Session::Rewrite(const Case& judged, const std::string& opening) noexcept {
+  if (judged.path.empty() || opening.empty()) return {};
+  try {
+    std::shared_ptr<Serializer> report;
+    {
+      const Awake awake(&priority_);
+      const std::lock_guard lock(mutex_);
+      for (const auto& serializer : serializers_) {
+        if (std::string_view(serializer->FileName()) == kReportName) report = serializer;
+      }
+    }
+    Opened opened(report.get(), opening);
+    return directory_.AddLater(judged.path, &opened, *judged.trace, this);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to open report.txt");
+  }
+}
+
+void Session::JudgeCase(const Case& judged) noexcept {
+  const AddedJudge added = GetJudge();
+  const Incident& incident = *judged.incident;
+  is_judging_ = true;
+  priority_.BeIdle();
+  SessionHearing hearing(this, *judged.trace, judged.path, added.needs.budget_ms);
+  Status status = hearing.Hear([&](Hearing& it) { return added.judge->Decide(it); });
+  std::string opening;
+  try {
+    opening = hearing.opening();
+    if (!status.ok()) {
+      status = Error(status.code(), "%s: judge %s: %s", opening.empty() ? "no verdict" : "the verdict is not whole",
+                     added.judge->Name(), status.message());
+      opening += std::string(status.message()) + "\n";
+    }
+    if (!opening.empty()) opening += "\n";
+    const Status rewritten = Rewrite(judged, opening);
+    if (status.ok()) status = rewritten;
+  } catch (const std::bad_alloc&) {
+    status = Status(StatusCode::kResourceExhausted, "no memory for the verdict");
+  }
+  if (!judged.path.empty())
+    directory_.Prune(options_.values.max_incidents_kept, options_.values.max_incident_directory_bytes);
+  priority_.BeNormal();
+  is_judging_ = false;
+  (status.ok() ? verdicts_given_ : verdicts_failed_).fetch_add(1, std::memory_order_relaxed);
+  if (!status.ok())
+    Log(LogLevel::kWarning,
+        Error(status.code(), "incident %llu: %s", static_cast<unsigned long long>(incident.number), status.message())
+            .message());
+  TellHost(&Hooks::on_verdict, incident, judged.path, status.ok() ? judged.written : status, opening.c_str());
+}
+
+void Session::LearnFrom(Incident* sample) noexcept {
+  const AddedJudge added = GetJudge();
+  const int64_t begin_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID), nested_begin_ns = nested_cpu_ns_;
+  priority_.BeIdle();
+  Status status;
+  try {
+    Proceed();
+    const model::Trace trace = TakeTrace(sample);
+    handed_over_ns_.store(0);
+    const std::string nowhere;
+    is_judging_ = true;
+    SessionHearing hearing(this, trace, nowhere, added.needs.budget_ms);
+    if (added.judge != nullptr) status = hearing.Hear([&](Hearing& it) { return added.judge->Learn(it); });
+  } catch (const std::exception& e) {
+    status = Error(StatusCode::kResourceExhausted, "cannot make it: %s", e.what());
+  }
+  is_judging_ = false;
+  handed_over_ns_.store(0);
+  priority_.BeNormal();
+  (status.ok() ? samples_learned_ : samples_failed_).fetch_add(1, std::memory_order_relaxed);
+  const int64_t cost_ns = ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns - (nested_cpu_ns_ - nested_begin_ns);
+  const std::lock_guard lock(mutex_);
+  sample_pace_.Learned(ClockNs(CLOCK_MONOTONIC), cost_ns);
+}
+
+}  // namespace pitot::session
+
+PITOT_NAMESPACE_BEGIN
+
+Judge::~Judge() = default;
+Status Judge::Learn(Hearing&) { return Status(); }
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built-in judge in a host: from requests that were served to files beside the incident.
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "pitot/analyze/judge.h"
+#include "session/host.h"
+
+namespace {
+
+using session_test::Contains;
+using session_test::Host;
+
+void Serve(int requests) {
+  for (int i = 0; i < requests; ++i) {
+    pitot::Request request = pitot::Request::Begin("/classify");
+    { PITOT_SCOPE("decode"); }
+    request.Finish(pitot::Outcome::kOk);
+  }
+}
+
+std::string File(const Host& host, const std::string& name) {
+  return fakes::ReadFile(host.directory / host.incidents().at(0) + "/" + name);
+}
+
+}  // namespace
+
+TEST_CASE("an incident of a host with the judge has a verdict, for people, for programs and for browsers", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeWhyJudge()).ok());
+  Serve(300);
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.incidents().size() == 1);
+  const std::string report = File(host, "report.txt");
+  CHECK(report.find("incident 0001  manual\nrequest ") == 0);
+  CHECK(Contains(report, "/classify"));
+  CHECK(Contains(report, "the sum is"));
+  CHECK(Contains(File(host, "verdict.json"), "\"route\": \"/classify\""));
+  CHECK(Contains(File(host, "report.html"), "<h1>/classify took "));
+  CHECK(File(host, "dump.pitot").size() > 1000);
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[1].verdict.find("incident 0001  manual\n") == 0);
+  CHECK(host.recorder.Stats().verdicts_given == 1);
+  CHECK(host.recorder.Stats().verdicts_failed == 0);
+}
+
+TEST_CASE("a host's samples are learned from without an incident", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  pitot::WhyJudgeOptions options;
+  options.sample_every_ms = 1;
+  REQUIRE(host.recorder.Add(pitot::MakeWhyJudge(options)).ok());
+
+  CHECK(fakes::WaitUntil([&] {
+    Serve(10);
+    return host.recorder.Stats().samples_learned >= 2;
+  }));
+  CHECK(host.recorder.Stats().samples_failed == 0);
+  CHECK(host.incidents().empty());
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built-in judge: what it says of an incident, and what it has learned by then.
+#include "pitot/analyze/judge.h"
+
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "analyze/make_judge.h"
+#include "analyze/small_server.h"
+#include "fakes/string_sink.h"
+#include "fakes/temp_directory.h"
+#include "fakes/trace_text.h"
+
+namespace {
+
+using pitot::Status;
+using pitot::StatusCode;
+using pitot::WhyJudgeOptions;
+using pitot::model::Trace;
+using small_server::Server;
+
+bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool Opens(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
+
+uint64_t JustNow() noexcept { return small_server::kBegin + 3'600'000'000'000; }
+
+// Keeps what is said.
+class KeepingHearing final : public pitot::Hearing {
+ public:
+  explicit KeepingHearing(const Trace& trace, int64_t most_asks = INT64_MAX) : trace_(trace), most_asks_(most_asks) {}
+  const Trace& trace() const noexcept override { return trace_; }
+  bool IsOver() noexcept override { return ++asks > most_asks_; }
+  void OpenReport(const char* text) override { opening = text; }
+  Status AddFile(pitot::Serializer& serializer) override {
+    if (IsOver()) return Status(StatusCode::kUnavailable, "the time is up");
+    if (!file_status.ok()) return file_status;
+    fakes::StringSink sink;
+    const Status status = serializer.Serialize(trace_, sink);
+    files[serializer.FileName()] = sink.bytes;
+    return status;
+  }
+
+  int64_t asks = 0;
+  std::string opening;
+  std::map<std::string, std::string> files;
+  Status file_status;
+
+ private:
+  const Trace& trace_;
+  const int64_t most_asks_;
+};
+
+std::unique_ptr<pitot::Judge> MakeOne(const WhyJudgeOptions& options = {}) {
+  return pitot::analyze::MakeJudge(options, []() noexcept { return uint64_t{0}; });
+}
+
+// An incident, or the trace of a sample.
+Trace Incident(int normal, int64_t after_us = 0) {
+  Trace trace = Server(after_us).Make(normal);
+  trace.attributes.push_back({trace.strings.Add("incident.number"), trace.strings.Add("7")});
+  trace.attributes.push_back({trace.strings.Add("incident.cause"), trace.strings.Add("latency /classify")});
+  return trace;
+}
+Trace Sample(int64_t after_us) { return Server(after_us).Make(140, false); }
+
+WhyJudgeOptions NoWarmUp() {
+  WhyJudgeOptions options;
+  options.warm_up_ms = 0;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("an incident's report opens with its number and the verdict, with files beside it", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+
+  CHECK(Opens(hearing.opening, "incident 0007  latency /classify\nrequest 0000000000008f0c  /classify  33.5 ms"));
+  CHECK(Contains(hearing.opening, "1) executor_busy            +13.5 ms"));
+  REQUIRE(hearing.files.size() == 2);
+  CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
+  CHECK(Contains(hearing.files["report.html"], "<title>incident 7, latency /classify</title>"));
+  CHECK(Contains(hearing.files["report.html"], "1. executor_busy"));
+}
+
+TEST_CASE("the page can be left out", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing hearing(trace);
+  WhyJudgeOptions options;
+  options.html = false;
+
+  REQUIRE(MakeOne(options)->Decide(hearing).ok());
+
+  CHECK(hearing.files.count("report.html") == 0);
+  CHECK(hearing.files.count("verdict.json") == 1);
+}
+
+TEST_CASE("what is normal is learned from samples, and the next incident is compared with it", "[judge]") {
+  const auto judge = MakeOne(NoWarmUp());
+  for (int64_t i = 0; i < 20; ++i) {
+    const Trace trace = Sample(i / 2 * 10'000'000);  // each twice, and nothing is learned twice
+    KeepingHearing sample(trace);
+    REQUIRE(judge->Learn(sample).ok());
+    CHECK(sample.opening.empty());
+    CHECK(sample.files.empty());
+  }
+  const Trace incident = Incident(3, 100'000'000);
+  KeepingHearing hearing(incident), unlearned(incident);
+
+  REQUIRE(judge->Decide(hearing).ok());
+  REQUIRE(MakeOne(NoWarmUp())->Decide(unlearned).ok());
+
+  CHECK(!Contains(unlearned.opening, "compared with"));
+  INFO(hearing.opening);
+  CHECK(Contains(hearing.opening, "compared with 160 requests of the same route and size"));
+  CHECK(Contains(hearing.opening, "1) executor_busy"));
+}
+
+TEST_CASE("what is normal is learned from incidents, and kept for the next", "[judge]") {
+  const Trace first = Incident(140), second = Incident(3);
+  const auto judge = MakeOne(NoWarmUp()), warming = pitot::analyze::MakeJudge({}, JustNow);
+  for (auto* one : {judge.get(), warming.get()}) {
+    KeepingHearing hearing(first);
+    REQUIRE(one->Decide(hearing).ok());
+    CHECK(Contains(hearing.opening, "compared with 140 requests"));  // those of the trace are more
+  }
+  KeepingHearing hearing(second), warm(second);
+
+  REQUIRE(judge->Decide(hearing).ok());
+  REQUIRE(warming->Decide(warm).ok());
+
+  CHECK(Contains(hearing.opening, "compared with 105 requests of the same route and size"));
+  CHECK(Contains(hearing.opening, "1) executor_busy"));
+  CHECK(!Contains(warm.opening, "compared with"));
+}
+
+TEST_CASE("what is normal is kept in a file, which another judge begins with", "[judge]") {
+  const fakes::TempDirectory directory;
+  const std::string file = directory / "normal";
+  WhyJudgeOptions options = NoWarmUp();
+  options.baseline_file = file.c_str();
+  const Trace first = Incident(140), second = Incident(3);
+  KeepingHearing before(first), after(second), wrong(second);
+  REQUIRE(MakeOne(options)->Decide(before).ok());
+  struct stat info {};
+  REQUIRE(stat(file.c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0600);
+  CHECK(fakes::NamesIn(directory.path()).size() == 1);
+
+  const auto judge =
+      pitot::analyze::MakeJudge(options, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
+  REQUIRE(judge->Decide(after).ok());
+
+  CHECK(Contains(after.opening, "compared with 105 requests of the same route and size"));
+  CHECK(!Contains(after.opening, "baseline    "));
+  std::ofstream(file) << "garbage";
+  REQUIRE(MakeOne(options)->Decide(wrong).ok());
+  CHECK(Contains(wrong.opening, "baseline    the baseline is not whole, or is none\n"));
+}
+
+TEST_CASE("a file that cannot be written is said", "[judge]") {
+  WhyJudgeOptions options = NoWarmUp();
+  options.baseline_file = "/no/such/folder/normal";
+  const Trace trace = Incident(140);
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne(options)->Decide(hearing).ok());
+
+  CHECK(Contains(hearing.opening, "baseline    cannot create /no/such/folder/normal.new: No such file or directory\n"));
+}
+
+TEST_CASE("a judge whose time is up stops, and keeps what it has said", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing all(trace);
+  REQUIRE(MakeOne(NoWarmUp())->Decide(all).ok());
+  REQUIRE(all.asks > 10);
+  bool had_verdict = false;
+  for (int64_t asks = 0; asks < all.asks; ++asks) {
+    KeepingHearing hearing(trace, asks);
+    REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+    const bool has_verdict = Contains(hearing.opening, "1) executor_busy");
+    CHECK(has_verdict >= had_verdict);
+    CHECK(has_verdict);
+    CHECK(hearing.files.count("report.html") == 0);
+    had_verdict = has_verdict;
+  }
+}
+
+TEST_CASE("an analyzer that runs when the time is up is named", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing all(trace);
+  REQUIRE(MakeOne(NoWarmUp())->Decide(all).ok());
+  KeepingHearing hearing(trace, all.asks - 3);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+
+  CHECK(Contains(hearing.opening, ": not run: the verdict's CPU time was up"));
+}
+
+TEST_CASE("a file that the disk does not take fails the judge, which says so", "[judge]") {
+  const Trace trace = Incident(140);
+  KeepingHearing hearing(trace);
+  hearing.file_status = Status(StatusCode::kResourceExhausted, "the disk is full");
+
+  CHECK(MakeOne()->Decide(hearing).code() == StatusCode::kResourceExhausted);
+  CHECK(Contains(hearing.opening, "executor_busy"));
+}
+
+TEST_CASE("an incident without a request says that there is none", "[judge]") {
+  pitot::test::TraceMaker maker;
+  const Trace trace = maker.Finish();
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne()->Decide(hearing).ok());
+
+  CHECK(Opens(hearing.opening, "no verdict: no request began and ended in its window\n"));
+  CHECK(Contains(hearing.files["report.html"], "<h1>No verdict</h1>"));
+  CHECK(hearing.files.count("verdict.json") == 0);
+}
+
+TEST_CASE("a judge asks for samples unless it is told not to", "[judge]") {
+  WhyJudgeOptions options;
+  options.budget_ms = 500;
+  CHECK(MakeOne(options)->Needs().budget_ms == 500);
+  CHECK(MakeOne(options)->Needs().sample_every_ms == 10'000);
+  options.sample_every_ms = 0;
+  CHECK(MakeOne(options)->Needs().sample_every_ms == 0);
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which requests teach what is normal.
+#include "pitot/analyze/learn.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using analyze::FindOrdinary;
+using analyze::LearnOptions;
+using Rows = std::vector<uint32_t>;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000, kBegin = 100'000 * kMs;
+
+// Eight seconds; rows are numbered in the order of Serve, which is that of begins.
+class Window {
+ public:
+  Window() {
+    maker_.trace.window_begin_ns = kBegin;
+    maker_.trace.window_end_ns = kBegin + 8'000 * kMs;
+    thread_ = maker_.Thread("http");
+  }
+  model::RequestRow& Serve(int64_t at_ms, int64_t ms = 10, const char* route = "/classify") {
+    const uint32_t row = maker_.Request(0x100 + maker_.trace.requests.size(), route, kBegin + at_ms * kMs, ms * kMs);
+    maker_.trace.requests[row].begin_thread = maker_.trace.requests[row].end_thread = thread_;
+    return maker_.trace.requests[row];
+  }
+  void Fire(uint64_t id, int64_t at_ms) {
+    maker_.trace.firings.push_back({kBegin + at_ms * kMs, id, maker_.String("latency"), 0});
+  }
+  model::Trace Make() { return maker_.Finish(); }
+  TraceMaker& maker() { return maker_; }
+
+ private:
+  TraceMaker maker_;
+  uint32_t thread_;
+};
+
+}  // namespace
+
+TEST_CASE("requests that began and ended, well, teach what is normal", "[learn]") {
+  Window window;
+  window.Serve(3000);
+  window.Serve(3100).outcome = Outcome::kFailed;
+  window.Serve(3200).begin_known = false;
+  window.Serve(3300).end_known = false;
+  window.Serve(3400);
+
+  CHECK(FindOrdinary(window.Make(), {}) == Rows{0, 4});
+}
+
+TEST_CASE("what a trigger fired for, and what ended when that had begun, teaches nothing", "[learn]") {
+  Window window;
+  window.Serve(3000);
+  const uint64_t slow = window.Serve(5000, 900).id;
+  window.Serve(5000 - 5, 10);  // ended in it
+  window.Serve(6500);
+  window.Fire(slow, 5900);
+
+  CHECK(FindOrdinary(window.Make(), {}) == Rows{0});
+}
+
+TEST_CASE("how long a request took has no say in whether it teaches", "[learn]") {
+  // Whatever ends in the first quarter may have begun before the window, and what is longer than a quarter as well.
+  Window window;
+  window.Serve(0, 1900);
+  window.Serve(100, 10);
+  window.Serve(200, 1900);
+  window.Serve(3000, 2100);
+  window.Serve(3100, 10);
+
+  CHECK(FindOrdinary(window.Make(), {}) == Rows{2, 4});
+}
+
+TEST_CASE("where the oldest events were left out, the window is what is whole", "[learn]") {
+  Window window;
+  window.Serve(3000);
+  window.Serve(5500);
+  window.maker().trace.losses.push_back({0, model::LossReason::kReserve, kBegin, kBegin + 4000 * kMs, 0, 0});
+
+  CHECK(FindOrdinary(window.Make(), {}) == Rows{1});
+}
+
+TEST_CASE("a warm-up teaches nothing, and nothing teaches twice", "[learn]") {
+  Window window;
+  for (int64_t at_ms = 3000; at_ms < 4000; at_ms += 100) window.Serve(at_ms);
+  LearnOptions options;
+
+  options.began_after_ns = kBegin + 3500 * kMs;
+  CHECK(FindOrdinary(window.Make(), options) == Rows{5, 6, 7, 8, 9});
+  options.ended_after_ns = kBegin + 3710 * kMs;
+  CHECK(FindOrdinary(window.Make(), options) == Rows{8, 9});
+}
+
+TEST_CASE("what begins right after the process was idle teaches nothing: clocks come up again", "[learn]") {
+  Window window;
+  window.Serve(0);
+  window.Serve(5500);
+  window.Serve(6000);
+  window.Serve(6600);
+
+  CHECK(FindOrdinary(window.Make(), {}) == Rows{3});
+  // Something was open meanwhile.
+  Window busy;
+  busy.Serve(0, 5400);
+  busy.Serve(5500);
+  busy.Serve(6000);
+  CHECK(FindOrdinary(busy.Make(), {}) == Rows{1, 2});
+}
+
+TEST_CASE("of a route and size as many are taken as are asked for, from all of the window", "[learn]") {
+  Window window;
+  for (int i = 0; i < 400; ++i) window.Serve(2000 + 10 * i, 5, i % 4 == 0 ? "/segment" : "/classify");
+  LearnOptions options;
+  options.most_per_cell = 20;
+  const model::Trace trace = window.Make();
+
+  const Rows rows = FindOrdinary(trace, options);
+
+  REQUIRE(rows.size() == 40);
+  CHECK(std::count_if(rows.begin(), rows.end(), [](uint32_t row) { return row % 4 == 0; }) == 20);
+  CHECK(std::is_sorted(rows.begin(), rows.end()));
+  const double mean = std::accumulate(rows.begin(), rows.end(), 0.0) / 40;
+  CHECK(mean > 150);
+  CHECK(mean < 250);
+}
+
+}  // namespace pitot::test

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// report.html: what browsers make of names that want to be more than names. (How the page looks is in the golden file
+// of test/cli/why_test.cc.)
+#include "pitot/analyze/report_html.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+#include <string>
+
+#include "serialize/sample_trace.h"
+
+namespace {
+
+using pitot::analyze::HtmlReport;
+using pitot::model::Trace;
+using pitot::test::TraceMaker;
+
+constexpr int64_t kMs = 1'000'000, kBegin = 1'000 * kMs;
+constexpr char kHostile[] =
+    "</title></style><script>alert('x')</script><img src=x onerror=\"alert(1)\">&lt;\xe2\x80\xae";
+
+// Everything that has a name has this one. The request is decoded, waits behind a batch and ends on a GPU.
+Trace MakeHostile(const std::string& name) {
+  TraceMaker maker;
+  Trace& trace = maker.trace;
+  trace.window_begin_ns = kBegin;
+  trace.window_end_ns = kBegin + 100 * kMs;
+  trace.process_name = maker.String(name);
+  for (const char* key : {"incident.number", "incident.cause", "host", "cost.recording", "pitot.version"})
+    trace.attributes.push_back({maker.String(key), maker.String(name)});
+  const uint32_t http = maker.Thread(name + "1"), executor = maker.Thread(name + "2");
+  const uint32_t scope = maker.Site(pitot::SiteKind::kScope, name);
+  const uint32_t other = maker.Request(1, name, kBegin, 30 * kMs), slow = maker.Request(2, name, kBegin, 90 * kMs);
+  for (const uint32_t row : {other, slow}) {
+    trace.requests[row].begin_thread = http;
+    trace.requests[row].end_thread = executor;
+  }
+  const uint32_t before = maker.Batch(11, name, executor, kBegin + 5 * kMs, 25 * kMs);
+  const uint32_t batch = maker.Batch(12, name, executor, kBegin + 40 * kMs, 50 * kMs);
+  maker.Member(before, other, kBegin + 5 * kMs);
+  maker.Member(batch, slow, kBegin + 40 * kMs);
+  maker.Event(http, scope, kBegin, 10 * kMs, {slow, pitot::model::kNone});
+  maker.Event(executor, scope, kBegin + 5 * kMs, 25 * kMs, {pitot::model::kNone, before});
+  maker.Event(executor, scope, kBegin + 40 * kMs, 50 * kMs, {pitot::model::kNone, batch});
+  maker.Call(executor, name, kBegin + 50 * kMs, 30 * kMs, {pitot::model::kNone, batch});
+  trace.handoffs.push_back({slow, maker.String(name), http, executor, kBegin + 10 * kMs, kBegin + 40 * kMs, batch});
+  trace.firings.push_back({kBegin + 90 * kMs, 2, maker.String(name), maker.String(name)});
+  return maker.Finish();
+}
+
+std::string PageOf(const Trace& trace, const std::string& name) {
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(2);
+  analysis.analyzers[0].name = analysis.analyzers[0].title = name;
+  analysis.analyzers[0].status = pitot::Status(pitot::StatusCode::kInternal, name.c_str());
+  pitot::analyze::FindingRow finding;
+  finding.code = finding.subject = finding.metric = finding.summary = finding.recommendation = name;
+  finding.severity = pitot::Severity::kHigh;
+  finding.threshold = {name, name, name, 1};
+  finding.evidence.push_back({pitot::EvidenceTable::kWindow, 0, 0, kBegin, kBegin + kMs, name});
+  analysis.analyzers[1].findings.push_back(finding);
+  HtmlReport report;
+  report.judgement = &judgement;
+  report.analysis = &analysis;
+  pitot::analyze::Drift drift;
+  drift.route = name;
+  drift.before_ns = 10 * kMs;
+  drift.after_ns = 20 * kMs;
+  report.drifts.push_back(drift);
+  return ReportHtml(trace, report);
+}
+
+// Names of elements, and every attribute's name, as a browser would see them: quotes are obeyed.
+std::set<std::string> MarkupOf(const std::string& page) {
+  std::set<std::string> markup;
+  for (size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at)) {
+    size_t end = at + 1;
+    std::string word;
+    bool is_quoted = false;
+    for (; end < page.size() && (is_quoted || page[end] != '>'); ++end) {
+      if (page[end] == '"') is_quoted = !is_quoted;
+      if (is_quoted || page[end] == '"') continue;
+      if (page[end] == ' ' || page[end] == '=') {
+        if (!word.empty()) markup.insert(word);
+        word.clear();
+      } else {
+        word += page[end];
+      }
+    }
+    markup.insert(word);
+    at = end;
+  }
+  return markup;
+}
+
+}  // namespace
+
+TEST_CASE("names are shown and never become markup", "[html]") {
+  const std::string page = PageOf(MakeHostile(kHostile), kHostile), plain = PageOf(MakeHostile("name"), "name");
+
+  CHECK(MarkupOf(page) == MarkupOf(plain));
+  CHECK(std::count(page.begin(), page.end(), '<') == std::count(plain.begin(), plain.end(), '<'));
+  CHECK(page.find("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&lt;img src=x onerror=&quot;alert(1)&quot;&gt;") !=
+        std::string::npos);
+  CHECK(page.find("&amp;lt;") != std::string::npos);      // what looks escaped is shown as it is
+  CHECK(page.find("\xe2\x80\xae") == std::string::npos);  // what turns the text around is not there
+}
+
+TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {
+  const std::string page = PageOf(MakeHostile("name"), "name");
+
+  CHECK(page.find("default-src 'none'") != std::string::npos);
+  for (const char* what : {"http:", "https:", "url(", "@import", "src=", "href=", "<script", "javascript:"}) {
+    INFO(what);
+    CHECK(page.find(what) == std::string::npos);
+  }
+}
+
+TEST_CASE("bytes that are no text do not break the page", "[html]") {
+  const std::string name = std::string("\xff\xc0\x80") + '\x01' + "n\n";
+  const std::string page = PageOf(MakeHostile(name), name);
+
+  for (const char byte : {'\xff', '\xc0', '\x01'}) CHECK(page.find(byte) == std::string::npos);
+  CHECK(page.find("\xef\xbf\xbd") != std::string::npos);
+}
+
+TEST_CASE("the page stays small whatever the trace holds", "[html]") {
+  TraceMaker maker;
+  maker.trace.window_begin_ns = kBegin;
+  maker.trace.window_end_ns = kBegin + 2'000 * kMs;
+  const uint32_t thread = maker.Thread("http"), scope = maker.Site(pitot::SiteKind::kScope, "step");
+  const uint32_t row = maker.Request(1, "/long", kBegin, 1'900 * kMs);
+  maker.trace.requests[row].begin_thread = maker.trace.requests[row].end_thread = thread;
+  for (int64_t i = 0; i < 20'000; ++i)
+    maker.Event(thread, scope, kBegin + i * 95'000, 50'000, {row, pitot::model::kNone});
+  const Trace trace = maker.Finish();
+
+  const std::string page = PageOf(trace, "name");
+
+  CHECK(page.size() < 200'000);
+  CHECK(page.size() > 20'000);
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What judges are asked, when, and what becomes of their answers. These judges say what the tests want.
+#include "pitot/extend/judge.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "fakes/trace_text.h"
+#include "session/host.h"
+#include "session/sample_pace.h"
+
+namespace {
+
+using fakes::Gate;
+using pitot::Hearing;
+using pitot::Status;
+using pitot::StatusCode;
+using session_test::Contains;
+using session_test::Host;
+using session_test::Told;
+
+using Answer = std::function<Status(Hearing&)>;
+
+class CallJudge final : public pitot::Judge {
+ public:
+  CallJudge(pitot::JudgeNeeds needs, Answer decide, Answer learn)
+      : needs_(needs), decide_(std::move(decide)), learn_(std::move(learn)) {}
+  const char* Name() const noexcept override { return "oracle"; }
+  pitot::JudgeNeeds Needs() const noexcept override { return needs_; }
+  Status Decide(Hearing& hearing) override { return decide_(hearing); }
+  Status Learn(Hearing& hearing) override { return learn_(hearing); }
+
+ private:
+  pitot::JudgeNeeds needs_;
+  Answer decide_, learn_;
+};
+
+// A budget that no test uses up.
+pitot::JudgeNeeds Ample() { return {.budget_ms = 600'000}; }
+
+Status SayGuilty(Hearing& hearing) {
+  hearing.OpenReport("guilty\n");
+  return {};
+}
+Status Nothing(Hearing&) { return {}; }
+
+std::unique_ptr<pitot::Judge> MakeJudge(Answer decide, pitot::JudgeNeeds needs = Ample(), Answer learn = Nothing) {
+  return std::make_unique<CallJudge>(needs, std::move(decide), std::move(learn));
+}
+
+std::string File(const Host& host, const std::string& incident, const std::string& name) {
+  return fakes::ReadFile(host.directory / incident + "/" + name);
+}
+bool Opens(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
+
+}  // namespace
+
+TEST_CASE("an incident is on disk and told of when it is judged, and its report then opens with the verdict",
+          "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  std::string before, inconsistency;
+  size_t told = 0;
+  REQUIRE(host.recorder
+              .Add(MakeJudge([&](Hearing& hearing) {
+                told = host.told().size();
+                before = File(host, host.incidents().at(0), "report.txt");
+                inconsistency = pitot::model::FindInconsistency(hearing.trace());
+                return SayGuilty(hearing);
+              }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.incidents().size() == 1);
+  CHECK(told == 1);
+  CHECK(inconsistency == "");
+  CHECK(!before.empty());
+  CHECK(File(host, host.incidents()[0], "report.txt") == "guilty\n\n" + before);
+  struct stat info {};
+  REQUIRE(stat((host.directory / host.incidents()[0] + "/report.txt").c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0600);
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[0].verdict.empty());
+  CHECK(host.told()[1].hook == "verdict");
+  CHECK(host.told()[1].verdict == "guilty\n\n");
+  CHECK(host.told()[1].code == StatusCode::kOk);
+  CHECK(host.recorder.Stats().verdicts_given == 1);
+  CHECK(host.recorder.Stats().verdicts_failed == 0);
+}
+
+TEST_CASE("a judge's files are added to the incident, and replace those of their name", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto write = [](Hearing& hearing, const char* name, const std::string& text) {
+    const auto file = fakes::MakeCallSerializer(name, [text](const auto&, pitot::ByteSink& sink) {
+      sink.Write(text.data(), text.size());
+      return Status();
+    });
+    return hearing.AddFile(*file);
+  };
+  const auto fail = fakes::MakeCallSerializer("dump.pitot", [](const auto&, pitot::ByteSink& sink) {
+    sink.Write("half", 4);
+    return Status(StatusCode::kInternal, "no more");
+  });
+  Status first, second, failed;
+  REQUIRE(host.recorder
+              .Add(MakeJudge([&](Hearing& hearing) {
+                first = write(hearing, "verdict.json", "first");
+                second = write(hearing, "verdict.json", "second");
+                failed = hearing.AddFile(*fail);
+                return Status();
+              }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  const std::string incident = host.incidents().at(0);
+  CHECK(first.ok());
+  CHECK(second.ok());
+  CHECK(File(host, incident, "verdict.json") == "second");
+  CHECK(failed.code() == StatusCode::kInternal);
+  CHECK(File(host, incident, "dump.pitot").size() > 100);  // as it was
+  for (const std::string& name : fakes::NamesIn(host.directory / incident)) CHECK(name[0] != '.');
+}
+
+TEST_CASE("a judge that fails or throws is named in the report, in the log and to hooks, and is counted", "[judge]") {
+  const auto [answer, what] = GENERATE(table<Answer, std::string>({
+      {[](Hearing&) { return Status(StatusCode::kNotFound, "no witness"); }, "no verdict: judge oracle: no witness"},
+      {[](Hearing&) -> Status { throw std::runtime_error("out"); },
+       "no verdict: judge oracle: it threw an exception: out"},
+      {[](Hearing&) -> Status { throw 1; }, "no verdict: judge oracle: it threw an exception"},
+      {[](Hearing& hearing) {
+         SayGuilty(hearing);
+         return Status(StatusCode::kInternal, "ink");
+       },
+       "guilty\nthe verdict is not whole: judge oracle: ink"},
+  }));
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(MakeJudge(answer)).ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), what + "\n\n"));
+  CHECK(host.log.Has(pitot::LogLevel::kWarning, "incident 1: " + what.substr(Opens(what, "guilty") ? 7 : 0)));
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[1].code != StatusCode::kOk);
+  CHECK(host.recorder.Stats().verdicts_given == 0);
+  CHECK(host.recorder.Stats().verdicts_failed == 1);
+  CHECK(host.recorder.Stats().incidents_written == 1);
+}
+
+TEST_CASE("a judge that overruns its budget is told so, cut off and named; what it had said stays", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  Status late;
+  REQUIRE(host.recorder
+              .Add(MakeJudge(
+                  [&](Hearing& hearing) {
+                    SayGuilty(hearing);
+                    while (!hearing.IsOver()) {}
+                    late = hearing.AddFile(*fakes::MakeCallSerializer("f", [](auto&, auto&) { return Status(); }));
+                    return Status();
+                  },
+                  {.budget_ms = 1}))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(late.code() == StatusCode::kUnavailable);
+  const std::string report = File(host, host.incidents().at(0), "report.txt");
+  CHECK(Opens(report, "guilty\nthe verdict is not whole: judge oracle: cut off: it took "));
+  CHECK(Contains(report, " ms of CPU time and had 1\n"));
+  CHECK(host.recorder.Stats().verdicts_failed == 1);
+}
+
+TEST_CASE("incidents that come while one is judged are written meanwhile; one of them is judged after it", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  std::atomic<int> judged{0};
+  REQUIRE(host.recorder
+              .Add(MakeJudge([&](Hearing& hearing) {
+                // Three incidents fit into the first verdict.
+                for (size_t n = 2; judged == 0 && n <= 3; ++n) {
+                  if (!host.recorder.Trigger("another").ok() ||
+                      !fakes::WaitUntil([&] { return hearing.IsOver() || host.incidents().size() == n; }))
+                    return Status(StatusCode::kInternal, "nobody writes it");
+                }
+                ++judged;
+                return SayGuilty(hearing);
+              }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(judged == 2);
+  const auto incidents = host.incidents();
+  REQUIRE(incidents.size() == 3);
+  CHECK(Opens(File(host, incidents[0], "report.txt"), "guilty\n\n"));
+  CHECK(Opens(File(host, incidents[1], "report.txt"), "guilty\n\n"));
+  CHECK(Opens(File(host, incidents[2], "report.txt"), "no verdict: two incidents before it were being judged\n\n"));
+  CHECK(host.told().size() == 6);
+  CHECK(host.recorder.Stats().verdicts_given == 2);
+  CHECK(host.recorder.Stats().verdicts_failed == 1);
+}
+
+TEST_CASE("Stop ends a verdict that takes too long; the incident stays as it was", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder
+              .Add(MakeJudge([gate](Hearing& hearing) {
+                gate->inside = true;
+                while (!hearing.IsOver()) {}
+                return SayGuilty(hearing);
+              }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("endless").ok());
+  REQUIRE(gate->WaitUntilReached());
+  host.recorder.Stop(50);
+
+  REQUIRE(host.incidents().size() == 1);
+  CHECK(!Contains(File(host, host.incidents()[0], "report.txt"), "guilty"));
+  CHECK(File(host, host.incidents()[0], "report.txt").size() > 100);
+  CHECK(host.recorder.Stats().verdicts_failed == 1);
+  CHECK(host.recorder.Stats().incidents_written == 1);
+}
+
+TEST_CASE("Stop does not wait for ever for a judge that does not return", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder
+              .Add(MakeJudge([gate](Hearing&) {
+                gate->Pass();
+                return Status();
+              }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("stuck").ok());
+  REQUIRE(gate->WaitUntilReached());
+  host.recorder.Stop(10);
+
+  CHECK(!gate->left);
+  CHECK(host.log.Has(pitot::LogLevel::kWarning, "a serializer, judge, hook, trigger or collector did not return"));
+  CHECK(host.incidents().size() == 1);
+  const size_t told = host.told().size();
+  gate->open = true;
+  REQUIRE(fakes::WaitUntil([&] { return gate->left.load(); }));
+  CHECK(host.told().size() == told);
+}
+
+TEST_CASE("a judge learns from samples between incidents, which are none and leave no file", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  std::atomic<int> learned{0}, firings{0}, marks{0}, kept{0};
+  pitot::JudgeNeeds needs = Ample();
+  needs.sample_every_ms = 1;
+  needs.sample_window_ms = 60'000;
+  needs.sample_permille = 1000;
+  PITOT_INSTANT("before the sample");
+  REQUIRE(host.recorder
+              .Add(MakeJudge(SayGuilty, needs,
+                             [&](Hearing& hearing) {
+                               ++learned;
+                               firings += static_cast<int>(hearing.trace().firings.size());
+                               marks +=
+                                   static_cast<int>(fakes::EventsNamed(hearing.trace(), "before the sample").size());
+                               const auto file = fakes::MakeCallSerializer("f", [](auto&, auto&) { return Status(); });
+                               kept += hearing.AddFile(*file).ok();
+                               return Status();
+                             }))
+              .ok());
+  REQUIRE(fakes::WaitUntil([&] { return learned >= 2; }));
+
+  CHECK(marks >= 2);
+  CHECK(firings == 0);
+  CHECK(kept == 0);
+  CHECK(host.incidents().empty());
+  CHECK(host.told().empty());
+  CHECK(host.TriggerAndFlush());
+  CHECK(host.incidents().size() == 1);
+  const pitot::Stats stats = host.recorder.Stats();
+  CHECK(stats.samples_learned >= 2);
+  CHECK(stats.samples_failed == 0);
+  CHECK(stats.incidents_written == 1);
+}
+
+TEST_CASE("samples that a judge fails to learn from are counted and harm nothing", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  pitot::JudgeNeeds needs = Ample();
+  needs.sample_every_ms = 1;
+  needs.sample_window_ms = 1000;
+  needs.sample_permille = 1000;
+  REQUIRE(host.recorder.Add(MakeJudge(SayGuilty, needs, [](Hearing&) -> Status { throw 1; })).ok());
+  REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().samples_failed >= 2; }));
+
+  CHECK(host.TriggerAndFlush());
+  CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty"));
+}
+
+TEST_CASE("where no incident is kept on disk the hook is given the verdict", "[judge]") {
+  Host host;
+  host.options.incident_directory = nullptr;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(MakeJudge(SayGuilty)).ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  REQUIRE(host.told().size() == 2);
+  CHECK(host.told()[1].verdict == "guilty\n\n");
+  CHECK(host.told()[1].directory.empty());
+}
+
+TEST_CASE("another judge takes the place of the first", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(MakeJudge([](Hearing&) { return Status(StatusCode::kInternal, "retired"); })).ok());
+  REQUIRE(host.recorder.Add(MakeJudge(SayGuilty)).ok());
+  CHECK(host.recorder.Add(std::unique_ptr<pitot::Judge>()).code() == StatusCode::kResourceExhausted);
+  REQUIRE(host.TriggerAndFlush());
+
+  CHECK(Opens(File(host, host.incidents().at(0), "report.txt"), "guilty\n\n"));
+}
+
+TEST_CASE("samples come as often as the judge asks, and less often and shorter where they cost more", "[judge]") {
+  constexpr int64_t kMs = 1'000'000;
+  pitot::session::SamplePace pace;
+  CHECK(!pace.IsDue(0));
+  pitot::JudgeNeeds needs;
+  needs.sample_every_ms = 1000;
+  needs.sample_window_ms = 800;
+  needs.sample_permille = 5;
+  pace.Begin(needs);
+  REQUIRE(pace.IsDue(0));
+
+  pace.Take(0);
+  pace.Learned(0, 1 * kMs);
+  CHECK(!pace.IsDue(999 * kMs));
+  CHECK(pace.IsDue(1000 * kMs));
+  CHECK(pace.window_ms() == 800);
+
+  pace.Take(1000 * kMs);
+  pace.Learned(1100 * kMs, 100 * kMs);  // at 0.5 % of a CPU: 20 seconds
+  CHECK(!pace.IsDue(21'099 * kMs));
+  CHECK(pace.IsDue(21'100 * kMs));
+  CHECK(pace.window_ms() == 400);
+  pace.Learned(0, 100 * kMs);
+  pace.Learned(0, 100 * kMs);
+  CHECK(pace.window_ms() == 250);
+
+  for (int i = 0; i < 3; ++i) pace.Learned(0, 5 * kMs);
+  CHECK(pace.window_ms() == 800);
+}
