@@ -27,15 +27,20 @@ uint32_t ChooseRequest(const Trace& trace, uint64_t id) {
   return slowest;
 }
 
-Status Judge(const Trace& trace, uint32_t request, Judgement* judgement) {
+Status Judge(const Trace& trace, const analyze::BlameIndex& index, uint32_t request, analyze::RequestBlame* blame,
+             analyze::Verdict* verdict) {
   const analyze::VerdictOptions options;
   analyze::Baseline baseline;
-  Status status = analyze::BlameIndex::Make(trace, analyze::BlameOptions(), &judgement->index);
-  if (status.ok()) status = FindBlame(judgement->index, request, &judgement->blame);
-  if (status.ok()) status = LearnBaseline(judgement->index, request, options, &baseline);
+  Status status = FindBlame(index, request, blame);
+  if (status.ok()) status = LearnBaseline(index, request, options, &baseline);
   if (!status.ok()) return status;
   const int64_t now_ns = trace.RequestEnd(trace.requests[request]);
-  return FindVerdict(judgement->index, judgement->blame, baseline, now_ns, options, &judgement->verdict);
+  return FindVerdict(index, *blame, baseline, now_ns, options, verdict);
+}
+
+Status Judge(const Trace& trace, uint32_t request, Judgement* judgement) {
+  const Status status = analyze::BlameIndex::Make(trace, analyze::BlameOptions(), &judgement->index);
+  return status.ok() ? Judge(trace, judgement->index, request, &judgement->blame, &judgement->verdict) : status;
 }
 
 }  // namespace pitot::cli

@@ -22,6 +22,9 @@ struct Judgement {
 };
 // Errors: those of FindBlame, LearnBaseline and FindVerdict.
 Status Judge(const model::Trace& trace, uint32_t request, Judgement* judgement);
+// The same with an index that was made before, for many requests.
+Status Judge(const model::Trace& trace, const analyze::BlameIndex& index, uint32_t request,
+             analyze::RequestBlame* blame, analyze::Verdict* verdict);
 
 }  // namespace pitot::cli
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_set>
 
 #include "CLI/CLI.hpp"
 #include "base/columns.h"
@@ -26,6 +27,7 @@ using nlohmann::ordered_json;
 
 struct WhyArguments {
   std::string input, request;
+  bool every = false;
   bool json = false;
 };
 
@@ -78,7 +80,8 @@ ordered_json Parts(const analyze::BlameVector& blame) {
   return parts;
 }
 
-std::string Json(const Trace& trace, const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+std::string Json(const Trace& trace, const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                 int indent) {
   const auto causes = [&](const std::vector<Cause>& of) {
     ordered_json all = ordered_json::array();
     for (const Cause& cause : of) {
@@ -128,7 +131,33 @@ std::string Json(const Trace& trace, const BlameIndex& index, const RequestBlame
                          {"losses", blame.losses},
                          {"clamps", blame.clamps},
                          {"clamped_ns", blame.clamped_ns}};
-  return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+  return document.dump(indent, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+// A line of JSON for each request that began and ended; parts of requests have none of their own.
+int WhyEach(const Trace& trace, int loaded) {
+  BlameIndex index;
+  if (const Status status = BlameIndex::Make(trace, analyze::BlameOptions(), &index); !status.ok()) {
+    Complain(status.message());
+    return kUnreadable;
+  }
+  std::unordered_set<uint64_t> ids;
+  for (const model::RequestRow& request : trace.requests) ids.insert(request.id);
+  bool is_empty = true;
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const model::RequestRow& request = trace.requests[row];
+    if (!request.begin_known || !request.end_known || ids.count(request.parent_id) != 0) continue;
+    RequestBlame blame;
+    Verdict verdict;
+    if (const Status status = Judge(trace, index, row, &blame, &verdict); !status.ok()) {
+      Complain("request " + base::RequestId(request.id) + ": " + status.message());
+      return kUnreadable;
+    }
+    Print(Json(trace, index, blame, verdict, -1));
+    is_empty = false;
+  }
+  if (is_empty) Complain("no request that began and ended is in the dump");
+  return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
 int Why(const WhyArguments& arguments) {
@@ -145,6 +174,7 @@ int Why(const WhyArguments& arguments) {
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
+  if (arguments.every) return WhyEach(trace, loaded);
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
   const uint32_t row = ChooseRequest(trace, id);
   if (row == kNone) {
@@ -158,7 +188,7 @@ int Why(const WhyArguments& arguments) {
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
   const auto& [index, blame, verdict] = judgement;
-  Print(arguments.json ? Json(trace, index, blame, verdict) : VerdictText(index, blame, verdict));
+  Print(arguments.json ? Json(trace, index, blame, verdict, 2) : VerdictText(index, blame, verdict));
   return loaded;
 }
 
@@ -171,7 +201,10 @@ void AddWhy(CLI::App& app, int& exit_code) {
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--request", arguments->request,
                       "The request with this id; else the one that a trigger fired for, else the slowest");
-  command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
+  CLI::Option* const json = command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
+  command->add_flag("--every", arguments->every, "A line for every request that began and ended; with --json")
+      ->needs(json)
+      ->excludes("--request");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);
     exit_code = Why(*arguments);
