@@ -16,6 +16,12 @@ constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"cpu_spinners", {"dose_ms", "threads"}},
 };
 
+constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for a worker is not logged
+constexpr char kInDecode[] = R"(,"scope":"decode")";
+
+void Spin(const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); }
+void Sleep(const Fault& fault) { server_common::SleepFor(fault.dose_ns); }
+
 }  // namespace
 
 const char* FaultName(FaultKind kind) { return kKinds[kind].name; }
@@ -25,8 +31,8 @@ Fault ParseFault(std::string_view text) { return server_common::ParseFault(kKind
 Faults::Faults(const FaultOptions& options) : FaultSchedule(kKinds, options), directory_(options.directory) {}
 
 void Faults::InDecode(uint64_t request) {
-  Inject(kSlowDecodeSpin, request, [](const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); });
-  Inject(kSlowDecodeSleep, request, [](const Fault& fault) { server_common::SleepFor(fault.dose_ns); });
+  Inject(kSlowDecodeSpin, request, Spin, kInDecode);
+  Inject(kSlowDecodeSleep, request, Sleep, kInDecode);
   Inject(kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); });
 }
 
@@ -44,8 +50,15 @@ uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {
 
 void Faults::BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns) {
   if (closed_ns > should_close_ns) {
-    log().Write(should_close_ns, request, NameOf(kBatchTimeout), closed_ns - should_close_ns);
+    Log(kBatchTimeout, should_close_ns, request, closed_ns - should_close_ns);
   }
+}
+
+void Faults::Queued(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others) {
+  if (until_ns - from_ns < kNoticeableWaitNs) return;
+  std::string ids;
+  for (const uint64_t other : others) ids += (ids.empty() ? "\"" : ",\"") + server_common::RequestIdText(other) + "\"";
+  log().Write(from_ns, request, "queued", until_ns - from_ns, ",\"others\":[" + ids + "]");
 }
 
 }  // namespace image_server

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,8 @@ class Faults : public server_common::FaultSchedule {
   // should have closed at should_close_ns.
   uint64_t BatchDelayNs(uint64_t normal_ns);
   void BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns);
+  // No fault of its own: logs that the request waited for a worker that was at work for others.
+  void Queued(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others);
 
  private:
   const std::string directory_;

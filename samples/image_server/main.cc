@@ -29,7 +29,7 @@ using server_common::Warn;
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
   pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.classifier));
-  if (!recorder.status().ok()) return recorder;
+  if (!recorder.status().ok() || !options.recording.trigger) return recorder;
 
   // What is worth an incident: any request above the objective; several within a short time that are slow for their
   // size, although the objective is met; a failure; a request that does not end.
@@ -62,6 +62,9 @@ Batcher::Stretch StretchOf(Faults* faults, uint64_t normal_ns) {
             for (const Job& job : jobs) {
               faults->BatchWaited(job.request_id, std::max(should_close_ns, job.enqueued_ns), closed_ns);
             }
+          },
+          [faults](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
+            faults->Queued(job.request_id, job.enqueued_ns, busy_until_ns, others);
           }};
 }
 

@@ -49,7 +49,6 @@ void WriteAndSync(const std::string& directory, uint64_t bytes) {
 }
 
 void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
-  const char* const name = faults->NameOf(kind);
   const uint64_t begin_ns = MonotonicNs();
   std::unique_lock lock(mutex_);
   const uint64_t locked_ns = MonotonicNs();
@@ -67,10 +66,10 @@ void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
   lock.unlock();
 
   if (waited) {
-    faults->log().Write(begin_ns, request, name, locked_ns - begin_ns,
-                        ",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
+    faults->Log(kind, begin_ns, request, locked_ns - begin_ns,
+                ",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
   }
-  if (holds) faults->log().Write(locked_ns, request, name, held_ns, ",\"role\":\"holder\"");
+  if (holds) faults->Log(kind, locked_ns, request, held_ns, ",\"role\":\"holder\"");
 }
 
 Spinners::~Spinners() {
@@ -90,8 +89,7 @@ void Spinners::MayBegin(FaultSchedule* faults, size_t kind, uint64_t request) {
     for (size_t i = 1; i < count; ++i) others.emplace_back(SpinUntil, end_ns);
     SpinUntil(end_ns);
     for (std::thread& other : others) other.join();
-    faults->log().Write(begin_ns, request, faults->NameOf(fault.kind), MonotonicNs() - begin_ns,
-                        ",\"threads\":" + std::to_string(count));
+    faults->Log(fault.kind, begin_ns, request, MonotonicNs() - begin_ns, ",\"threads\":" + std::to_string(count));
     is_spinning_ = false;
   });
 }

@@ -50,6 +50,7 @@ double Uniform(uint64_t seed, uint64_t index) {
 
 Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
   Fault fault;
+  fault.text = text;
   fault.kind = ParseKind(kinds, CutAt(text, ':'));
   const FaultKindInfo& info = kinds[fault.kind];
   while (!text.empty()) {
@@ -133,6 +134,16 @@ bool FaultSchedule::Draw(size_t kind, Fault* fault) {
   }
   const uint64_t index = slot.draws++;
   return Uniform(seed_ * kinds_.size() + kind, index) < fault->rate;
+}
+
+void FaultSchedule::Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_t injected_ns,
+                        const std::string& more) {
+  std::string text;
+  {
+    std::lock_guard lock(faults_mutex_);
+    text = slots_[kind].fault.text;
+  }
+  log_.Write(time_ns, request, NameOf(kind), injected_ns, ",\"as\":\"" + text + "\"" + more);
 }
 
 }  // namespace server_common

@@ -33,6 +33,7 @@ struct Fault {
   uint64_t dose_bytes = uint64_t{1} << 20;  // how much
   uint64_t dose_tokens = 256;               // how many
   size_t threads = 0;                       // 0: one a CPU
+  std::string text{};                       // it was parsed from
 };
 
 // Parses "NAME" or "NAME:rate=0.1,dose_ms=40"; the other keys are dose_bytes, dose_mib, dose_tokens and threads, where
@@ -71,14 +72,16 @@ class FaultSchedule {
   // Whether the fault strikes now; `fault` gets its dose.
   bool Draw(size_t kind, Fault* fault);
   FaultLog& log() { return log_; }
+  // Logs what was done, and of which dose. As FaultLog::Write.
+  void Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_t injected_ns, const std::string& more = {});
 
-  // Draws; where it strikes, does `dose` and logs what that took.
-  template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose) {
+  // Draws; where it strikes, does `dose` and logs what that took, and where: R"(,"scope":"decode")".
+  template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose, const std::string& more = {}) {
     Fault fault;
     if (!Draw(kind, &fault)) return;
     const uint64_t begin_ns = MonotonicNs();
     dose(fault);
-    log_.Write(begin_ns, request, NameOf(kind), MonotonicNs() - begin_ns);
+    Log(kind, begin_ns, request, MonotonicNs() - begin_ns, more);
   }
 
  private:
