@@ -11,13 +11,22 @@ using server_common::MonotonicNs;
 
 // By FaultKind.
 constexpr FaultKindInfo kKinds[kFaultKinds] = {
-    {"slow_decode_spin", {"dose_ms"}},        {"slow_decode_sleep", {"dose_ms"}}, {"lock_held", {"dose_ms"}},
-    {"batch_timeout", {"dose_ms"}},           {"fsync", {"dose_bytes"}},          {"page_faults", {"dose_mib"}},
+    {"slow_decode_spin", {"dose_ms"}},
+    {"slow_decode_sleep", {"dose_ms"}},
+    {"lock_held", {"dose_ms"}},
+    {"batch_timeout", {"dose_ms"}},
+    {"fsync", {"dose_bytes"}},
+    {"page_faults", {"dose_mib"}},
     {"cpu_spinners", {"dose_ms", "threads"}},
+    {"major_faults", {"dose_mib"}},
+    {"slow_postprocess", {"dose_ms"}},
+    {"unhooked_hop", {"dose_ms"}},
 };
 
 constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for a worker is not logged
 constexpr char kInDecode[] = R"(,"scope":"decode")";
+
+constexpr char kInPostprocess[] = R"(,"scope":"postprocess")";
 
 void Spin(const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); }
 void Sleep(const Fault& fault) { server_common::SleepFor(fault.dose_ns); }
@@ -33,14 +42,33 @@ Faults::Faults(const FaultOptions& options) : FaultSchedule(kKinds, options), di
 void Faults::InDecode(uint64_t request) {
   Inject(kSlowDecodeSpin, request, Spin, kInDecode);
   Inject(kSlowDecodeSleep, request, Sleep, kInDecode);
-  Inject(kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); });
+  Inject(
+      kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); }, kInDecode);
+  ReadColdFile(request);
 }
 
 void Faults::InCache(uint64_t request) { cache_lock_.Pass(this, kLockHeld, request); }
 
 void Faults::InHandler(uint64_t request) {
-  Inject(kFsync, request, [this](const Fault& fault) { server_common::WriteAndSync(directory_, fault.dose_bytes); });
+  Inject(
+      kFsync, request, [this](const Fault& fault) { server_common::WriteAndSync(directory_, fault.dose_bytes); },
+      R"(,"file":"journal")");
   spinners_.MayBegin(this, kCpuSpinners, request);
+}
+
+void Faults::InPostprocess(uint64_t request) { Inject(kSlowPostprocess, request, Spin, kInPostprocess); }
+
+void Faults::BetweenScopes(uint64_t request) {
+  Inject(kUnhookedHop, request, [](const Fault& fault) { server_common::HopUnrecorded(fault.dose_ns); });
+}
+
+void Faults::ReadColdFile(uint64_t request) {
+  Fault fault;
+  if (!Draw(kMajorFaults, &fault)) return;
+  std::call_once(mapped_once_,
+                 [&] { mapped_ = std::make_unique<server_common::MappedFile>(directory_, fault.dose_bytes); });
+  const uint64_t begin_ns = MonotonicNs(), faults = mapped_->ForgetAndRead(fault.dose_bytes);
+  Log(kMajorFaults, begin_ns, request, MonotonicNs() - begin_ns, ",\"major_faults\":" + std::to_string(faults));
 }
 
 uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {

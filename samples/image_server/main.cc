@@ -83,7 +83,11 @@ int Main(int argc, char** argv) {
       options.batcher,
       [&](std::span<const Planes* const> inputs, pitot::Batch& batch) { return classifier.Run(inputs, batch); },
       StretchOf(&faults, options.batcher.max_delay_ns));
-  ClassifyHandler handler(options.classify, &batcher, &faults);
+  Preprocessor preprocessor(options.preprocess_threads, [&](uint64_t request, uint64_t queued_ns,
+                                                            uint64_t busy_until_ns, std::span<const uint64_t> others) {
+    faults.Queued(request, queued_ns, busy_until_ns, others);
+  });
+  ClassifyHandler handler(options.classify, &preprocessor, &batcher, &faults);
   options.http.model = classifier.name();
   HttpServer server(options.http, &handler, &faults, &recorder);
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server_common/fault_doses.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <vector>
 
 #include "pitot/trace.h"
@@ -32,20 +31,8 @@ void TouchColdMemory(uint64_t bytes) {
   munmap(memory, bytes);
 }
 
-void WriteAndSync(const std::string& directory, uint64_t bytes) {
-  PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{});
-  std::string name = directory + "/sample_server_XXXXXX";
-  const int file = mkostemp(name.data(), O_CLOEXEC);
-  if (file < 0) return;
-  unlink(name.c_str());
-  const std::vector<char> block(std::min<uint64_t>(bytes, 1 << 16), 'x');
-  for (uint64_t written = 0; written < bytes;) {
-    const ssize_t size = write(file, block.data(), std::min<uint64_t>(block.size(), bytes - written));
-    if (size <= 0) break;
-    written += static_cast<uint64_t>(size);
-  }
-  fsync(file);
-  close(file);
+void HopUnrecorded(uint64_t ns) {
+  std::async(std::launch::async, [ns] { SpinUntil(MonotonicNs() + ns); }).wait();
 }
 
 void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
@@ -67,7 +54,7 @@ void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
 
   if (waited) {
     faults->Log(kind, begin_ns, request, locked_ns - begin_ns,
-                ",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
+                ",\"lock\":\"" + name_ + "\",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
   }
   if (holds) faults->Log(kind, locked_ns, request, held_ns, ",\"role\":\"holder\"");
 }

@@ -29,7 +29,7 @@ class TestServer {
                    gate_.wait();
                    return std::vector<Prediction>(inputs.size(), Prediction{{42, 0.5f}});
                  }),
-        handler_({.side = 8, .max_pixels = 10'000, .timeout_ns = timeout_ns}, &batcher_, &faults_),
+        handler_({.side = 8, .max_pixels = 10'000, .timeout_ns = timeout_ns}, &preprocessor_, &batcher_, &faults_),
         server_({.threads = 8, .max_body_bytes = 20'000, .allow_fault_control = true, .model = "fake"}, &handler_,
                 &faults_, &recorder),
         port(server_.Bind()),
@@ -64,6 +64,7 @@ class TestServer {
   std::shared_future<void> gate_ = open_.get_future().share();
   Faults faults_{FaultOptions{}};
   Batcher batcher_;
+  Preprocessor preprocessor_{1, {}};
   ClassifyHandler handler_;
   HttpServer server_;
 

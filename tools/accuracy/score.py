@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
+UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
 SURE = 0.8  # a cause with this confidence or more is one that somebody acts upon
 HERE = Path(__file__).resolve().parent
 
@@ -200,16 +201,41 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
                 "torch-tb-profiler's rules": bool(profiler_rules(run.findings) & blames)})
 
 
-def judge_run(run: Run, expected: Dict[str, Any]) -> List[Record]:
+def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List[Record]:
     """Struck requests that ended in the trace; of others nothing was said."""
-    by_injector = {fault['injector']: name for name, fault in expected['faults'].items() if run.name == name or
-                   name in expected.get('pairs', {}).get(run.name, {}).get('faults', [])}
+    by_injector = {expected['faults'][name]['injector']: name for name in faults}
     records = []
     for request, injections in run.injections.items():
         if request in run.verdicts:
             records += [judge(run, request, by_injector[injection.injector], injection, expected) for injection in injections
                         if injection.injector in by_injector]
     return records
+
+
+def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dict[str, Any]:
+    """Requests that both faults struck: whether both are named, and the greater injury first."""
+    both = [request for request, injections in run.injections.items() if request in run.verdicts and
+            all(any(one.injector == expected['faults'][name]['injector'] for one in injections) for name in faults)]
+    named, ordered = [], []
+    for request in both:
+        injected = {name: sum(one.injected_ns for one in run.injections[request] if one.injector == expected['faults'][name]['injector'])
+                    for name in faults}
+        blames = [cause['blame'] for cause in run.verdicts[request]['causes']]
+        places = {name: next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
+        named.append(None not in places.values())
+        if named[-1]:
+            ordered.append(sorted(faults, key=lambda name: -injected[name]) == sorted(faults, key=lambda name: places[name]))
+    return {'requests': len(both), 'both_named': share(named), 'in_order': share(ordered)}
+
+
+def score_lossy(run: Run, expected: Dict[str, Any]) -> Dict[str, Any]:
+    """What is said where records were lost: nothing, or nothing sure that is wrong."""
+    sure = [is_true(cause, run.injections.get(request, []), expected) for request, verdict in run.verdicts.items()
+            for cause in verdict['causes'] if cause['confidence'] >= SURE]
+    verdicts = run.verdicts.values()
+    return {'requests': len(run.verdicts), 'lossy': sum(not verdict['quality']['reliable'] for verdict in verdicts),
+            'undetermined': sum(verdict['verdict'] == 'undetermined' for verdict in verdicts),
+            'sure': len(sure), 'sure_and_wrong': sum(not is_right for is_right in sure)}
 
 
 def controls_of(run: Run, expected: Dict[str, Any]) -> List[Control]:
@@ -297,29 +323,35 @@ def number_in(dose: str) -> float:
 def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
     records: List[Record] = []
     controls: List[Control] = []
+    result: Dict[str, Any] = {'faults': {}, 'pairs': {}, 'lossy': {}, 'controls': {}}
     for run in runs:
         if run.name in expected['controls']:
             controls += controls_of(run, expected)
-        else:
-            records += judge_run(run, expected)
-    result: Dict[str, Any] = {'faults': {}, 'controls': {}}
+        elif run.name in expected['pairs']:
+            pair = expected['pairs'][run.name]
+            result['pairs'][run.name] = {'what': pair['what'], **score_pair(run, pair['faults'], expected)}
+        elif run.name in expected['lossy']:
+            result['lossy'][run.name] = {'what': expected['lossy'][run.name]['what'], **score_lossy(run, expected)}
+        elif run.name in expected['faults']:
+            records += judge_run(run, [run.name], expected)
     for fault_id in sorted({record.fault for record in records}):
         of_fault = [record for record in records if record.fault == fault_id]
         doses = sorted({record.dose for record in of_fault}, key=number_in)
         cells = {dose: scores_of([record for record in of_fault if record.dose == dose]) for dose in doses}
         result['faults'][fault_id] = {
-            'what': expected['faults'][fault_id]['what'], 'doses': cells,
+            'what': expected['faults'][fault_id]['what'], 'needs': expected['faults'][fault_id].get('needs'), 'doses': cells,
             'detection_limit': detection_limit([(cell['ratio'], cell['recall']) for cell in cells.values() if cell['ratio']]),
             'said_instead': instead_of(of_fault)}
     # What injected no time of its own (a burst, a bigger input) is judged whatever it took.
-    judged = [record for record in records if record.injected_ns == 0 or record.ratio >= LEAST_RATIO]
+    judged = [record for record in records if not expected['faults'][record.fault].get('needs') and
+              (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)]
     result['all'] = scores_of(judged)
     for name in sorted({control.name for control in controls}):
         of_name = [control for control in controls if control.name == name]
         result['controls'][name] = {'what': expected['controls'][name]['what'], **control_scores(of_name)}
     result['all_controls'] = control_scores(controls)
-    claims = [claim for record in judged for claim in zip(record.confidences, record.right)]
-    claims += [claim for control in controls for claim in zip(control.confidences, control.right)]
+    claims = [(confidence, is_right) for one in [*judged, *controls]
+              for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != UNEXPLAINED]
     result['calibration'], result['calibration_error'] = calibration_of(claims)
     verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
     result['verdicts'], result['do_not_add_up'] = len(verdicts), sum(map(does_not_add_up, verdicts))

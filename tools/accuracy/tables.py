@@ -32,7 +32,8 @@ def markdown(score: Dict[str, Any]) -> str:
     rows = []
     for name, fault in score['faults'].items():
         for i, (dose, scores) in enumerate(fault['doses'].items()):
-            rows.append(fault_row(name if i == 0 else '', fault['what'] if i == 0 else '', dose, scores,
+            needs = f' (needs {fault["needs"]})' if fault['needs'] else ''
+            rows.append(fault_row(name if i == 0 else '', fault['what'] + needs if i == 0 else '', dose, scores,
                                   (fault['detection_limit'] or '') if i == 0 else ''))
     rows.append(fault_row('all', 'from 0.25 of typical latency on', '', score['all'], ''))
     lines += table(FAULT_HEADS, rows)
@@ -44,6 +45,14 @@ def markdown(score: Dict[str, Any]) -> str:
     lines += table(('right of struck requests', 'Pitot, first', *rivals),
                    [[name, percent(whole['top1']), *(percent(whole['rivals'][rival]) for rival in rivals)] for name, whole in
                     [*((name, combined(fault['doses'].values())) for name, fault in score['faults'].items()), ('all', score['all'])]])
+    if score['pairs']:
+        lines += table(('two at once', '', 'requests', 'both named', 'the greater first'),
+                       [[name, pair['what'], str(pair['requests']), percent(pair['both_named']), percent(pair['in_order'])]
+                        for name, pair in score['pairs'].items()])
+    if score['lossy']:
+        lines += table(('losses', '', 'requests', 'with losses', 'undetermined', 'causes of 0.8 and more', 'of these wrong'),
+                       [[name, lossy['what'], *(str(lossy[key]) for key in ('requests', 'lossy', 'undetermined', 'sure', 'sure_and_wrong'))]
+                        for name, lossy in score['lossy'].items()])
     lines += table(('control', '', 'requests', 'with a cause', 'false', 'false of 100 (95 %)', 'of what', 'slowest 1 %', 'causes, true'),
                    [[name, c['what'], str(c['requests']), str(c['named']), str(c['false']),
                      f'{c["false_per_100"]:.1f} ({c["interval_per_100"][0]:.1f} to {c["interval_per_100"][1]:.1f})', counted(c['false_of']),
