@@ -110,6 +110,7 @@ void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
     inputs.push_back(&job.input);
     pitot::Stage(job.token, "forward");
   }
+  if (stretch_.before_network) stretch_.before_network(jobs);
   std::vector<Prediction> predictions;
   std::exception_ptr error;
   try {
@@ -119,6 +120,7 @@ void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
     error = std::current_exception();  // every member's
   }
   batch.Finish();
+  PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this
   for (size_t i = 0; i < jobs.size(); ++i) {
     pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
     if (error) {

@@ -51,6 +51,8 @@ class Batcher {
   struct Stretch {
     std::function<uint64_t(uint64_t normal_ns)> delay_ns;
     std::function<void(std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns)> on_closed;
+    // Before the network runs for a batch, in it.
+    std::function<void(std::span<const Job> jobs)> before_network;
     // Is told when a job is taken that its worker could not take earlier: it was at work for these requests.
     std::function<void(const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others)> on_queued;
   };

@@ -9,6 +9,8 @@ namespace {
 using server_common::FaultKindInfo;
 using server_common::MonotonicNs;
 
+constexpr bool kNeedsGpu = true;
+
 // By FaultKind.
 constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"slow_decode_spin", {"dose_ms"}},
@@ -21,6 +23,16 @@ constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"major_faults", {"dose_mib"}},
     {"slow_postprocess", {"dose_ms"}},
     {"unhooked_hop", {"dose_ms"}},
+    {"small_copies", {"dose_count"}, kNeedsGpu},
+    {"pageable_copy", {"dose_mib"}, kNeedsGpu},
+    {"sync_each", {"dose_count"}, kNeedsGpu},
+    {"scalar_readback", {"dose_count"}, kNeedsGpu},
+    {"device_malloc", {"dose_mib"}, kNeedsGpu},
+    {"lazy_kernel", {}, kNeedsGpu},
+    {"tiny_kernels", {"dose_count"}, kNeedsGpu},
+    {"full_queue", {"dose_count"}, kNeedsGpu},
+    {"shared_stream", {"dose_count"}, kNeedsGpu},
+    {"neighbour", {"dose_count"}, kNeedsGpu},
 };
 
 constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for a worker is not logged

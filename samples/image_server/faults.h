@@ -33,8 +33,19 @@ enum FaultKind : size_t {
   kMajorFaults,      // the decoder reads memory that has to come from disk
   kSlowPostprocess,  // what the handler does with the result takes long
   kUnhookedHop,      // the handler has another thread do something, and nobody records it
+  // Of batches, on a GPU: gpu_faults.h.
+  kSmallCopies,     // many copies of 4 KiB to the device
+  kPageableCopy,    // an asynchronous copy of memory that is not page-locked
+  kSyncEach,        // a synchronisation after each of many kernels
+  kScalarReadback,  // a number read back after each of many kernels
+  kDeviceMalloc,    // cudaMalloc and cudaFree
+  kLazyKernel,      // a kernel for the first time
+  kTinyKernels,     // many short kernels
+  kFullQueue,       // more launches than a stream holds
+  kSharedStream,    // another request's work on the same stream
+  kNeighbour,       // another request's work on another stream
 };
-inline constexpr size_t kFaultKinds = 10;
+inline constexpr size_t kFaultKinds = 20;
 
 const char* FaultName(FaultKind kind);
 

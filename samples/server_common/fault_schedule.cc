@@ -71,6 +71,7 @@ Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
     if (key == "dose_bytes") fault.dose_bytes = static_cast<uint64_t>(number);
     if (key == "dose_mib") fault.dose_bytes = static_cast<uint64_t>(number * 1048576.0);
     if (key == "dose_tokens") fault.dose_tokens = static_cast<uint64_t>(number);
+    if (key == "dose_count") fault.dose_count = static_cast<uint64_t>(number);
     if (key == "threads") fault.threads = static_cast<size_t>(number);
   }
   return fault;
@@ -78,6 +79,7 @@ Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
 
 FaultSchedule::FaultSchedule(std::span<const FaultKindInfo> kinds, const FaultOptions& options)
     : kinds_(kinds),
+      has_gpu_(options.has_gpu),
       seed_(options.seed),
       after_s_(options.after_s),
       for_s_(options.for_s),
@@ -106,6 +108,10 @@ void FaultSchedule::SetFaults(const std::vector<Fault>& faults) {
   std::vector<const Fault*> by_kind(kinds_.size());
   for (const Fault& fault : faults) {
     const Fault*& slot = by_kind[fault.kind];
+    if (kinds_[fault.kind].needs_gpu && !has_gpu_) {
+      throw std::invalid_argument(std::string("fault ") + NameOf(fault.kind) +
+                                  " needs a GPU, and the network runs on the CPU");
+    }
     if (slot != nullptr) throw std::invalid_argument(std::string("fault ") + NameOf(fault.kind) + " is given twice");
     slot = &fault;
   }

@@ -68,6 +68,15 @@ TEST_CASE("a fault that does not parse says what is wrong", "[faults]") {
   CHECK(ErrorOf("fsync:=1") != "");
 }
 
+TEST_CASE("a fault that needs a GPU is refused where there is none", "[faults]") {
+  CHECK_THROWS_WITH(Faults({.faults = {ParseFault("neighbour:dose_count=5")}}),
+                    "fault neighbour needs a GPU, and the network runs on the CPU");
+  Faults faults({});
+  CHECK_THROWS_AS(faults.SetFaults({ParseFault("tiny_kernels")}), std::invalid_argument);
+  faults.SetFaults({ParseFault("fsync")});
+  CHECK(Faults({.faults = {ParseFault("neighbour:dose_count=5")}, .has_gpu = true}).faults()[0].dose_count == 5);
+}
+
 TEST_CASE("a kind is given once", "[faults]") {
   CHECK_THROWS_AS(Faults({.faults = {ParseFault("fsync"), ParseFault("fsync")}}), std::invalid_argument);
 }

@@ -32,7 +32,9 @@ NOT_YET = ('F01s', 'F20', 'F25', 'X06')
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
     'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, NOT_YET),
-    'quick': Setting(4711, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, NOT_YET),
+    'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, NOT_YET),
+    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda'], ['--image-size', '128'], 0, (0.5, 2), 4, 3, 3, 2,
+                   QUICK_CONTROLS, NOT_YET),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
 }
@@ -42,10 +44,15 @@ TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_he
          'F39': 'unhooked_hop'}
 SIZED = {'F20': ('cpu_spinners:rate=0.02,threads=4,dose_ms=', (20, 60)), 'F25': (f'major_faults:rate={RATE},dose_mib=', (1, 4)),
          'F32': (f'fsync:rate={RATE},dose_bytes=', (4096, 1 << 20))}
-DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=2048,dose_ms=', (40, 120)), 'F30': ('long_prompt:rate=0.05,dose_tokens=', (300, 900))}
+DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=2048,dose_ms=', (150, 400)), 'F30': ('long_prompt:rate=0.05,dose_tokens=', (300, 900))}
 # All of a length: what differs is more work, not slower.
-PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output-mean', '400', '--output-max', '32']
+PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output-mean', '400', '--output-max', '20']
 BATCH_DELAY_MS = 2.0  # the image server's, to which a batch timeout comes
+ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_copy:dose_mib=', (8, 64)),
+          'F05': ('sync_each:dose_count=', (200, 1000)), 'F06': ('scalar_readback:dose_count=', (200, 1000)),
+          'F07': ('device_malloc:dose_mib=', (64, 1024)), 'F09': ('lazy_kernel:rate=', (0.02,)),
+          'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
+          'F13': ('shared_stream:dose_count=', (20, 80)), 'F14': ('neighbour:dose_count=', (20, 80))}
 PAIRS = {'X05': ('slow_decode_spin:rate=0.3', 'batch_timeout:rate=0.3'), 'X06': ('lock_held:rate=0.2', 'slow_postprocess:rate=0.4')}
 
 
@@ -104,6 +111,17 @@ class Board:
             'PITOT_MAX_RING_BYTES': str(1 << 16), 'PITOT_DEPTH': 'ops'})
         return plan._replace(arguments=[argument for argument in plan.arguments if argument != '--no-torch'])
 
+    def gpu_plans(self) -> List[Plan]:
+        """Kernels are recorded, and LibTorch's operators are not."""
+        recorded = {'PITOT_DEPTH': 'kernels'}
+        plans = [self.image(name, self.phases(*([f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}'] for dose in doses)),
+                            environment=recorded) for name, (fault, doses) in ON_GPU.items()]
+        host = [self.image(name, self.phases(*([self.timed(TIMED[name], dose)] for dose in self.setting.doses)), environment=recorded)
+                for name in ('F01', 'F22', 'F26')]
+        return [*plans, *host, *(plan._replace(environment=recorded) for plan in self.controls())]
+
     def plans(self) -> List[Plan]:
+        if 'cuda' in self.setting.image:
+            return self.gpu_plans()
         plans = [*self.faults(), *self.pairs(), self.lossy(), *self.controls()]
         return [plan for plan in plans if plan.name not in self.setting.skip]
