@@ -220,6 +220,21 @@ TEST_CASE("small replies are not compressed", "[http]") {
   CHECK(result->get_header_value("Content-Encoding") == "");
 }
 
+TEST_CASE("an incident is asked for over HTTP, and refused where nothing records", "[http]") {
+  TestServer server;
+  const auto ask = [&] { return httplib::Client("127.0.0.1", server.port).Post("/incidentz", "", "text/plain"); };
+
+  const httplib::Result written = ask();
+  REQUIRE(written);
+  CHECK(written->status == 200);
+  CHECK(server.recorder.Stats().triggers_fired == 1);
+
+  server.recorder.Stop();
+  const httplib::Result refused = ask();
+  REQUIRE(refused);
+  CHECK(refused->status == 503);
+}
+
 TEST_CASE("faults are controlled over HTTP where that is allowed", "[http]") {
   const TestServer server;
   httplib::Client client("127.0.0.1", server.port);

@@ -93,7 +93,8 @@ def dose_of(line: Dict[str, Any]) -> str:
 
 
 def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    return {entry['injector']: entry for entry in [*expected['truths'], *expected['faults'].values()]}
+    """A truth is true whichever fault is judged by the same lines."""
+    return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
 
 
 def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> Dict[str, List[Injection]]:

@@ -18,6 +18,7 @@ EXPECTED = {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope'},
         'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'blames': ['host_runqueue'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
+        'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
     },
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
