@@ -10,8 +10,11 @@ namespace analyze {
 
 namespace {
 
-constexpr double kMad = 1.4826;        // times the median absolute deviation is sigma, of a normal distribution
-constexpr double kLeastScale = 0.005;  // of the latency: parts that hardly vary are not judged by their noise
+constexpr double kMad = 1.4826;  // times the median absolute deviation is sigma, of a normal distribution
+// Of the latency. Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) would have scales of
+// microseconds, and be the farthest part of every normal request.
+constexpr double kLeastScale = 0.01;
+constexpr double kLeastRest = 0.2;     // of what a clock stretches, beside the largest part: less says nothing of "all"
 constexpr double kUsualFactor = 0.98;  // the quantile of normal requests' common factors
 
 // As numpy.quantile: linear between ranks.
@@ -118,9 +121,10 @@ double Normal::CommonFactor(const Parts& excess_ns) const {
   for (uint32_t k = 0; k < kBlames; ++k) {
     if ((execution_ >> k & 1) != 0 && mu_ns_[k] > 0 && (largest == kBlames || mu_ns_[k] > mu_ns_[largest])) largest = k;
   }
+  double weight = 0;  // of the median found last
   const auto median = [&](uint32_t without) {
     ratios.clear();
-    double weight = 0;
+    weight = 0;
     for (uint32_t k = 0; k < kBlames; ++k) {
       if (k == without || (execution_ >> k & 1) == 0 || mu_ns_[k] <= 0) continue;
       const auto mu = static_cast<double>(mu_ns_[k]);
@@ -136,8 +140,8 @@ double Normal::CommonFactor(const Parts& excess_ns) const {
     return 0.0;
   };
   if (largest == kBlames) return 0;
-  const double all = median(kBlames), rest = median(largest);
-  if ((all > 0) != (rest > 0)) return 0;
+  const double all = median(kBlames), all_weight = weight, rest = median(largest);
+  if (weight < kLeastRest * all_weight || (all > 0) != (rest > 0)) return 0;
   return std::fabs(all) < std::fabs(rest) ? all : rest;
 }
 

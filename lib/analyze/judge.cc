@@ -25,24 +25,25 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
-  const auto row_of = [&](uint64_t of) {
-    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-      if (trace.requests[row].id == of) return row;
-    }
-    return model::kNone;
+  uint32_t of_fired = model::kNone, slowest = model::kNone;
+  const auto lasted_ns = [&](uint32_t row) {
+    return trace.RequestEnd(trace.requests[row]) - trace.requests[row].begin_ns;
   };
-  if (id != 0) return row_of(id);
-  for (const model::FiringRow& firing : trace.firings) {
-    const uint32_t row = firing.request_id != 0 ? row_of(firing.request_id) : model::kNone;
-    if (row != model::kNone && trace.requests[row].begin_known) return row;
-  }
-  uint32_t slowest = model::kNone;
+  const auto show = [&](uint32_t row, uint32_t* longest) {
+    if (*longest == model::kNone || lasted_ns(row) > lasted_ns(*longest)) *longest = row;
+  };
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const model::RequestRow& request = trace.requests[row];
-    if (!request.begin_known || !request.end_known) continue;
-    if (slowest == model::kNone || request.duration_ns > trace.requests[slowest].duration_ns) slowest = row;
+    if (id != 0 && request.id == id) return row;
+    if (!request.begin_known) continue;
+    const bool has_fired = std::any_of(trace.firings.begin(), trace.firings.end(), [&](const model::FiringRow& firing) {
+      return firing.request_id != 0 && firing.request_id == request.id;
+    });
+    if (has_fired) show(row, &of_fired);
+    if (request.end_known) show(row, &slowest);
   }
-  return slowest;
+  if (id != 0) return model::kNone;
+  return of_fired != model::kNone ? of_fired : slowest;
 }
 
 Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept, Judgement* judgement) noexcept {

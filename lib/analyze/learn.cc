@@ -85,7 +85,7 @@ Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOpt
       status = learner.Add([&](const model::RequestRow& row) { return row.route == like.route; });
     // Parts of requests are no requests of a route.
     if (status.ok() && learner.added() < options.least)
-      status = learner.Add([&](const model::RequestRow& row) { return row.parent_id == 0; });
+      status = learner.Add([&](const model::RequestRow& row) { return !index.data()->index.IsPart(row); });
     return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");

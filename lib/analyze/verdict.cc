@@ -66,7 +66,7 @@ class Judge {
       v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
       return ListLargest(&at);
     }
-    if (v.rest_ns <= 0) {
+    if (v.rest_ns <= 0 || v.percentile <= options_.normal_percentile) {
       v.kind = VerdictKind::kNotUnusual;
       return;
     }
@@ -129,7 +129,9 @@ class Judge {
     std::vector<double> sizes;
     for (const auto& row : rows) sizes.push_back(row.work.size);
     std::sort(sizes.begin(), sizes.end());
-    const double large = sizes[static_cast<size_t>(kSizeQuantile * static_cast<double>(sizes.size() - 1))];
+    // Among requests of its own size, more than nearly all; among those of any, more than most.
+    const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
+    const double large = sizes[static_cast<size_t>(quantile * static_cast<double>(sizes.size() - 1))];
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
     consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);

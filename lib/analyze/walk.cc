@@ -231,6 +231,10 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
     case WaitKind::kDevice:
     case WaitKind::kOther:
     default:
+      if (args.kind == WaitKind::kCondition && IsGathering(piece.event)) {
+        waits.blame = Blame::kBatchWindow;
+        break;
+      }
       // A future is the request's own result. A condition may be of anything: only who notified says.
       if ((args.kind == WaitKind::kFuture || args.owner_thread != 0) && GoToWaker(piece, begin_ns, args.owner_thread))
         return;
@@ -330,6 +334,20 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
     if (in->leave_ns > at_ns) return in->batch;
   }
   return kNone;
+}
+
+// Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.
+bool Walk::IsGathering(uint32_t wait) const {
+  const uint32_t batch = trace_.events.batch[wait], thread = trace_.events.thread[wait];
+  if (batch == kNone) return false;
+  for (int64_t at_ns = trace_.events.begin_ns[wait]; at_ns > trace_.batches[batch].begin_ns;) {
+    const Piece piece = index_.threads.Before(thread, at_ns);
+    const bool is_code = piece.call != kNone || (piece.event != kNone &&
+                                                 trace_.sites[trace_.events.site[piece.event]].kind != SiteKind::kWait);
+    if (is_code && piece.begin_ns >= trace_.batches[batch].begin_ns) return false;
+    at_ns = piece.begin_ns;
+  }
+  return true;
 }
 
 Blame Walk::BlameOfCode(int64_t at_ns) const {

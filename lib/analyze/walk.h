@@ -31,6 +31,11 @@ class Index {
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
+  // Whether its parent is a request of the trace; a parent elsewhere sent a traceparent.
+  bool IsPart(const model::RequestRow& row) const {
+    return row.parent_id != 0 && requests.Row(row.parent_id) != model::kNone;
+  }
+
   const model::Trace& trace;
   const BlameOptions options;
   const model::RequestIndex requests;
@@ -80,11 +85,14 @@ class Walk {
   bool HadSentOn(uint32_t thread, int64_t at_ns) const;
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
+  bool IsGathering(uint32_t wait) const;
 
   // ---- walk_queue.cc: what a thread did while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
   void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
-  BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before) const;
+  BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
+                      uint32_t handoff) const;
+  bool AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) const;
 
   // ---- walk_device.cc: calls of the GPU's API, and GPUs
   void Call(const Piece& piece, int64_t begin_ns);

@@ -22,7 +22,7 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
     std::vector<BlameSegment> parts;
     for (int64_t at_ns = from_ns; at_ns < end_ns;) {
       int64_t until_ns = end_ns;
-      BlameSegment part = TileOf(thread, piece, at_ns, &until_ns, before);
+      BlameSegment part = TileOf(thread, piece, at_ns, &until_ns, before, handoff);
       part.handoff = handoff;
       part.begin_ns = at_ns;
       parts.push_back(part);
@@ -32,14 +32,28 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
   }
 }
 
-BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before) const {
+// Whether a wait for a condition was for work of the queue: to fill the batch that took it, or ended by who put
+// something there.
+bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) const {
+  if (args.kind != WaitKind::kCondition || handoff == kNone) return false;
+  const model::HandoffRow& row = trace_.handoffs[handoff];
+  const uint32_t batch = trace_.events.batch[wait];
+  if (batch != kNone) return batch == row.batch;
+  const uint32_t notifier = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
+  if (notifier == kNone) return false;
+  const model::RequestIndex::Range sent = index_.requests.Handoffs(notifier);
+  return std::any_of(sent.begin(), sent.end(), [&](uint32_t one) { return trace_.handoffs[one].queue == row.queue; });
+}
+
+BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
+                          uint32_t handoff) const {
   BlameSegment part;
   part.thread = thread;
   part.event = piece.event;
   part.call = piece.call;
   WaitArgs args;
   const bool is_wait = ReadWait(trace_, piece.event, &args);
-  if (is_wait && args.kind == WaitKind::kQueue) {  // it was idle
+  if (is_wait && (args.kind == WaitKind::kQueue || AwaitsWork(piece.event, args, handoff))) {
     part.blame = Blame::kHandoff;
     return part;
   }

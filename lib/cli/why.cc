@@ -3,7 +3,9 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "CLI/CLI.hpp"
@@ -21,6 +23,7 @@ using model::Trace;
 
 struct WhyArguments {
   std::string input, request, baseline, save_baseline;
+  bool every = false;
   bool json = false;
 };
 
@@ -69,6 +72,27 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, analyze::
   return WriteFile(file, trace, path, &size);
 }
 
+// A line of JSON for each request that began and ended; parts of requests have none of their own.
+int WhyEach(const Trace& trace, int loaded) {
+  analyze::Judgement judgement;  // makes its index once
+  std::unordered_set<uint64_t> ids;
+  for (const model::RequestRow& request : trace.requests) ids.insert(request.id);
+  bool is_empty = true;
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const model::RequestRow& request = trace.requests[row];
+    if (!request.begin_known || !request.end_known || ids.count(request.parent_id) != 0) continue;
+    if (const Status status = JudgeRequest(trace, row, nullptr, &judgement); !status.ok()) {
+      Complain("request " + base::RequestId(request.id) + ": " + status.message());
+      return kUnreadable;
+    }
+    const std::string one = VerdictJson(judgement.index, judgement.blame, judgement.verdict);
+    Print(nlohmann::ordered_json::parse(one).dump() + "\n");
+    is_empty = false;
+  }
+  if (is_empty) Complain("no request that began and ended is in the dump");
+  return is_empty && loaded == kDone ? kNothingFound : loaded;
+}
+
 int Why(const WhyArguments& arguments) {
   uint64_t id = 0;
   if (!arguments.request.empty()) {
@@ -83,6 +107,7 @@ int Why(const WhyArguments& arguments) {
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
+  if (arguments.every) return WhyEach(trace, loaded);
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
   const uint32_t row = analyze::ChooseRequest(trace, id);
   if (row == kNone) {
@@ -118,12 +143,17 @@ void AddWhy(CLI::App& app, int& exit_code) {
       app.add_subcommand("why", "Says why a request was slow: what was not normal, by how much, whose fault");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--request", arguments->request,
-                      "The request with this id; else the one that a trigger fired for, else the slowest");
+                      "The request with this id; else the slowest that a trigger fired for, else the slowest");
   command->add_option("--baseline", arguments->baseline,
                       "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
   command->add_option("--save-baseline", arguments->save_baseline,
                       "Adds the ordinary requests of the dump to what is normal and writes it to this file");
-  command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
+  CLI::Option* const json = command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
+  command->add_flag("--every", arguments->every, "A line for every request that began and ended; with --json")
+      ->needs(json)
+      ->excludes("--request")
+      ->excludes("--baseline")
+      ->excludes("--save-baseline");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);
     exit_code = Why(*arguments);

@@ -45,7 +45,7 @@ void Faults::InHandler(uint64_t request) {
   kv_taken_by_ = request;
   kv_tokens_taken_ = fault.dose_tokens;
   kv_taken_until_ns_ = now_ns + fault.dose_ns;
-  log().Write(now_ns, request, NameOf(kKvPressure), fault.dose_ns, kHolder);
+  Log(kKvPressure, now_ns, request, fault.dose_ns, kHolder);
 }
 
 size_t Faults::PromptTokens() {
@@ -59,7 +59,7 @@ Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> a
   Scheduler::Experiment experiment;
   experiment.kv_tokens_taken = [this] { return KvTokensTaken(); };
   experiment.on_held_back = [this](uint64_t request, uint64_t from_ns, uint64_t until_ns) {
-    log().Write(from_ns, request, NameOf(kKvPressure), until_ns - from_ns, WaiterFor(kv_taken_by_));
+    Log(kKvPressure, from_ns, request, until_ns - from_ns, WaiterFor(kv_taken_by_));
   };
   experiment.before_iteration = [this, allocate = std::move(allocate)](std::span<const uint64_t> requests) {
     Fault fault;
@@ -67,13 +67,13 @@ Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> a
     const uint64_t begin_ns = MonotonicNs();
     allocate(fault.dose_bytes);
     const uint64_t took_ns = MonotonicNs() - begin_ns;
-    for (const uint64_t request : requests) log().Write(begin_ns, request, NameOf(kBigTensor), took_ns);
+    for (const uint64_t request : requests) Log(kBigTensor, begin_ns, request, took_ns);
   };
   experiment.on_unchunked = [this](uint64_t request, std::span<const uint64_t> others, uint64_t from_ns,
                                    uint64_t until_ns) {
-    log().Write(from_ns, request, NameOf(kLongPrompt), until_ns - from_ns, kHolder);
+    Log(kLongPrompt, from_ns, request, until_ns - from_ns, kHolder);
     for (const uint64_t other : others) {
-      log().Write(from_ns, other, NameOf(kLongPrompt), until_ns - from_ns, WaiterFor(request));
+      Log(kLongPrompt, from_ns, other, until_ns - from_ns, WaiterFor(request));
     }
   };
   return experiment;

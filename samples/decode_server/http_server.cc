@@ -12,8 +12,7 @@ using server_common::Exchange;
 using server_common::HttpListener;
 using server_common::Reply;
 
-HttpServer::HttpServer(const HttpOptions& options, GenerateHandler* handler, Faults* faults,
-                       const pitot::Recorder* recorder)
+HttpServer::HttpServer(const HttpOptions& options, GenerateHandler* handler, Faults* faults, pitot::Recorder* recorder)
     : handler_(handler), listener_(options, faults, recorder) {
   listener_.server().Post("/generate", [this](const httplib::Request& http, httplib::Response& response,
                                               const httplib::ContentReader& read) { Generate(http, response, read); });

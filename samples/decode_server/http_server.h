@@ -20,7 +20,7 @@ using server_common::HttpOptions;
 
 class HttpServer {
  public:
-  HttpServer(const HttpOptions& options, GenerateHandler* handler, Faults* faults, const pitot::Recorder* recorder);
+  HttpServer(const HttpOptions& options, GenerateHandler* handler, Faults* faults, pitot::Recorder* recorder);
 
   // As HttpListener's.
   int Bind() { return listener_.Bind(); }

@@ -37,7 +37,7 @@ pitot::Recorder StartRecorder(const Options& options) {
     recording.max_ring_bytes = uint64_t{8} << 20;
   }
   pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.transformer));
-  if (!recorder.status().ok()) return recorder;
+  if (!recorder.status().ok() || !options.recording.trigger) return recorder;
 
   // What is worth an incident: a first token that is late, or a gap in what the client reads; a request that takes too
   // long in all, which depends on how much it wants; a failure; a request that does not end.

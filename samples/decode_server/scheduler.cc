@@ -169,7 +169,10 @@ void Scheduler::RunIteration() {
       continue;
     }
     const uint64_t from_ns = clock_();
-    RunParts({&part, 1}, batch);
+    {
+      const pitot::Adopt adopted(part.entry->token);  // the others of the iteration wait for this request
+      RunParts({&part, 1}, batch);
+    }
     if (experiment_.on_unchunked) {
       experiment_.on_unchunked(job.request_id, Without(members, job.request_id), from_ns, clock_());
     }

@@ -46,16 +46,19 @@ void Batcher::Stop() {
 
 void Batcher::Work(size_t number) {
   pitot::SetThreadName(("worker " + std::to_string(number)).c_str());
+  Past past;
   while (true) {
     std::vector<Job> jobs;
-    pitot::Batch batch = Gather(jobs);
+    pitot::Batch batch = Gather(past, jobs);
     if (jobs.empty()) return;
     Execute(batch, jobs);
+    past = {MonotonicNs(), {}};
+    for (const Job& job : jobs) past.requests.push_back(job.request_id);
   }
 }
 
 // Blocks until there is a batch to run; no jobs mean that the batcher has stopped and nothing is left.
-pitot::Batch Batcher::Gather(std::vector<Job>& jobs) {
+pitot::Batch Batcher::Gather(const Past& past, std::vector<Job>& jobs) {
   std::unique_lock lock(mutex_);
   work_arrived_.wait(lock, [&] { return is_stopping_ || (!is_gathering_ && !queue_.empty()); });
   if (queue_.empty()) return {};
@@ -67,7 +70,7 @@ pitot::Batch Batcher::Gather(std::vector<Job>& jobs) {
   pitot::BatchClose why = pitot::BatchClose::kFull;
   while (jobs.size() < options_.max_batch) {
     if (!queue_.empty()) {
-      Take(jobs, batch);
+      Take(past, jobs, batch);
       continue;
     }
     const uint64_t now_ns = MonotonicNs();
@@ -91,9 +94,12 @@ pitot::Batch Batcher::Gather(std::vector<Job>& jobs) {
   return batch;
 }
 
-void Batcher::Take(std::vector<Job>& jobs, pitot::Batch& batch) {
+void Batcher::Take(const Past& past, std::vector<Job>& jobs, pitot::Batch& batch) {
   jobs.push_back(std::move(queue_.front()));
   queue_.pop_front();
+  if (stretch_.on_queued && past.busy_until_ns > jobs.back().enqueued_ns) {
+    stretch_.on_queued(jobs.back(), past.busy_until_ns, past.requests);
+  }
   batch.Join(jobs.back().token);
   pitot::Stage(jobs.back().token, "batch");
 }
@@ -104,6 +110,7 @@ void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
     inputs.push_back(&job.input);
     pitot::Stage(job.token, "forward");
   }
+  if (stretch_.before_network) stretch_.before_network(jobs);
   std::vector<Prediction> predictions;
   std::exception_ptr error;
   try {
@@ -113,6 +120,7 @@ void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
     error = std::current_exception();  // every member's
   }
   batch.Finish();
+  PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this
   for (size_t i = 0; i < jobs.size(); ++i) {
     pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
     if (error) {

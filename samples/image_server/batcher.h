@@ -51,6 +51,10 @@ class Batcher {
   struct Stretch {
     std::function<uint64_t(uint64_t normal_ns)> delay_ns;
     std::function<void(std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns)> on_closed;
+    // Before the network runs for a batch, in it.
+    std::function<void(std::span<const Job> jobs)> before_network;
+    // Is told when a job is taken that its worker could not take earlier: it was at work for these requests.
+    std::function<void(const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others)> on_queued;
   };
 
   Batcher(const BatcherOptions& options, Model model, Stretch stretch = {});
@@ -66,10 +70,15 @@ class Batcher {
   void Stop();
 
  private:
+  // What a worker did last.
+  struct Past {
+    uint64_t busy_until_ns = 0;
+    std::vector<uint64_t> requests;
+  };
   void Work(size_t number);
-  pitot::Batch Gather(std::vector<Job>& jobs);
+  pitot::Batch Gather(const Past& past, std::vector<Job>& jobs);
   void Execute(pitot::Batch& batch, std::vector<Job>& jobs);
-  void Take(std::vector<Job>& jobs, pitot::Batch& batch);
+  void Take(const Past& past, std::vector<Job>& jobs, pitot::Batch& batch);
 
   const BatcherOptions options_;
   const Model model_;

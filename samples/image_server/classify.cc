@@ -30,8 +30,9 @@ std::string ToJson(const Prediction& prediction, uint64_t id) {
 
 }  // namespace
 
-ClassifyHandler::ClassifyHandler(const ClassifyOptions& options, Batcher* batcher, Faults* faults)
-    : options_(options), batcher_(batcher), faults_(faults) {}
+ClassifyHandler::ClassifyHandler(const ClassifyOptions& options, Preprocessor* preprocessor, Batcher* batcher,
+                                 Faults* faults)
+    : options_(options), preprocessor_(preprocessor), batcher_(batcher), faults_(faults) {}
 
 Image ClassifyHandler::Decode(std::string_view jpeg, uint64_t id) {
   PITOT_SCOPE("decode", jpeg.size());
@@ -42,11 +43,14 @@ Image ClassifyHandler::Decode(std::string_view jpeg, uint64_t id) {
 
 Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, uint64_t id) try {
   request.Stage("decode");
-  const Image image = Decode(jpeg, id);
-  // Requests are compared with requests of their size: the first size divides the route.
-  request.SetSize("pixels", static_cast<double>(image.width) * image.height);
-  request.SetSize("bytes", static_cast<double>(jpeg.size()));
-  Planes input = Normalise(Resize(image, options_.side));
+  Planes input;
+  preprocessor_->Run(request, id, [&] {
+    const Image image = Decode(jpeg, id);
+    // Requests are compared with requests of their size: the first size divides the route.
+    request.SetSize("pixels", static_cast<double>(image.width) * image.height);
+    request.SetSize("bytes", static_cast<double>(jpeg.size()));
+    input = Normalise(Resize(image, options_.side));
+  });
 
   request.Stage("look up");
   {
@@ -54,6 +58,8 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
     faults_->InCache(id);
     faults_->InHandler(id);
   }
+
+  faults_->BetweenScopes(id);
 
   // The batcher goes on with the stages "queue", "batch", "forward" and "return".
   std::optional<std::future<Prediction>> result = batcher_->Submit(std::move(input), request, id);
@@ -67,6 +73,10 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
   const Prediction prediction = result->get();  // throws what the network threw
 
   request.Stage("respond");
+  {
+    PITOT_SCOPE("postprocess");
+    faults_->InPostprocess(id);
+  }
   return {200, ToJson(prediction, id), pitot::Outcome::kOk};
 } catch (const ImageError& error) {
   return ErrorReply(400, error.what());

@@ -11,6 +11,7 @@
 #include "image_server/batcher.h"
 #include "image_server/faults.h"
 #include "image_server/image.h"
+#include "image_server/preprocessor.h"
 #include "pitot/request.h"
 #include "server_common/reply.h"
 
@@ -26,7 +27,7 @@ using server_common::Reply;
 
 class ClassifyHandler {
  public:
-  ClassifyHandler(const ClassifyOptions& options, Batcher* batcher, Faults* faults);
+  ClassifyHandler(const ClassifyOptions& options, Preprocessor* preprocessor, Batcher* batcher, Faults* faults);
 
   // Never throws. `id` is the request's id as the client gets it.
   Reply Handle(std::string_view jpeg, pitot::Request& request, uint64_t id);
@@ -35,6 +36,7 @@ class ClassifyHandler {
   Image Decode(std::string_view jpeg, uint64_t id);
 
   const ClassifyOptions options_;
+  Preprocessor* const preprocessor_;
   Batcher* const batcher_;
   Faults* const faults_;
 };

@@ -9,12 +9,39 @@ namespace {
 using server_common::FaultKindInfo;
 using server_common::MonotonicNs;
 
+constexpr bool kNeedsGpu = true;
+
 // By FaultKind.
 constexpr FaultKindInfo kKinds[kFaultKinds] = {
-    {"slow_decode_spin", {"dose_ms"}},        {"slow_decode_sleep", {"dose_ms"}}, {"lock_held", {"dose_ms"}},
-    {"batch_timeout", {"dose_ms"}},           {"fsync", {"dose_bytes"}},          {"page_faults", {"dose_mib"}},
+    {"slow_decode_spin", {"dose_ms"}},
+    {"slow_decode_sleep", {"dose_ms"}},
+    {"lock_held", {"dose_ms"}},
+    {"batch_timeout", {"dose_ms"}},
+    {"fsync", {"dose_bytes"}},
+    {"page_faults", {"dose_mib"}},
     {"cpu_spinners", {"dose_ms", "threads"}},
+    {"major_faults", {"dose_mib"}},
+    {"slow_postprocess", {"dose_ms"}},
+    {"unhooked_hop", {"dose_ms"}},
+    {"small_copies", {"dose_count"}, kNeedsGpu},
+    {"pageable_copy", {"dose_mib"}, kNeedsGpu},
+    {"sync_each", {"dose_count"}, kNeedsGpu},
+    {"scalar_readback", {"dose_count"}, kNeedsGpu},
+    {"device_malloc", {"dose_mib"}, kNeedsGpu},
+    {"lazy_kernel", {}, kNeedsGpu},
+    {"tiny_kernels", {"dose_count"}, kNeedsGpu},
+    {"full_queue", {"dose_count"}, kNeedsGpu},
+    {"shared_stream", {"dose_count"}, kNeedsGpu},
+    {"neighbour", {"dose_count"}, kNeedsGpu},
 };
+
+constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for a worker is not logged
+constexpr char kInDecode[] = R"(,"scope":"decode")";
+
+constexpr char kInPostprocess[] = R"(,"scope":"postprocess")";
+
+void Spin(const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); }
+void Sleep(const Fault& fault) { server_common::SleepFor(fault.dose_ns); }
 
 }  // namespace
 
@@ -25,16 +52,35 @@ Fault ParseFault(std::string_view text) { return server_common::ParseFault(kKind
 Faults::Faults(const FaultOptions& options) : FaultSchedule(kKinds, options), directory_(options.directory) {}
 
 void Faults::InDecode(uint64_t request) {
-  Inject(kSlowDecodeSpin, request, [](const Fault& fault) { server_common::SpinUntil(MonotonicNs() + fault.dose_ns); });
-  Inject(kSlowDecodeSleep, request, [](const Fault& fault) { server_common::SleepFor(fault.dose_ns); });
-  Inject(kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); });
+  Inject(kSlowDecodeSpin, request, Spin, kInDecode);
+  Inject(kSlowDecodeSleep, request, Sleep, kInDecode);
+  Inject(
+      kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); }, kInDecode);
+  ReadColdFile(request);
 }
 
 void Faults::InCache(uint64_t request) { cache_lock_.Pass(this, kLockHeld, request); }
 
 void Faults::InHandler(uint64_t request) {
-  Inject(kFsync, request, [this](const Fault& fault) { server_common::WriteAndSync(directory_, fault.dose_bytes); });
+  Inject(
+      kFsync, request, [this](const Fault& fault) { server_common::WriteAndSync(directory_, fault.dose_bytes); },
+      R"(,"file":"journal")");
   spinners_.MayBegin(this, kCpuSpinners, request);
+}
+
+void Faults::InPostprocess(uint64_t request) { Inject(kSlowPostprocess, request, Spin, kInPostprocess); }
+
+void Faults::BetweenScopes(uint64_t request) {
+  Inject(kUnhookedHop, request, [](const Fault& fault) { server_common::HopUnrecorded(fault.dose_ns); });
+}
+
+void Faults::ReadColdFile(uint64_t request) {
+  Fault fault;
+  if (!Draw(kMajorFaults, &fault)) return;
+  std::call_once(mapped_once_,
+                 [&] { mapped_ = std::make_unique<server_common::MappedFile>(directory_, fault.dose_bytes); });
+  const uint64_t begin_ns = MonotonicNs(), faults = mapped_->ForgetAndRead(fault.dose_bytes);
+  Log(kMajorFaults, begin_ns, request, MonotonicNs() - begin_ns, ",\"major_faults\":" + std::to_string(faults));
 }
 
 uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {
@@ -44,8 +90,15 @@ uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {
 
 void Faults::BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns) {
   if (closed_ns > should_close_ns) {
-    log().Write(should_close_ns, request, NameOf(kBatchTimeout), closed_ns - should_close_ns);
+    Log(kBatchTimeout, should_close_ns, request, closed_ns - should_close_ns);
   }
+}
+
+void Faults::Queued(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others) {
+  if (until_ns - from_ns < kNoticeableWaitNs) return;
+  std::string ids;
+  for (const uint64_t other : others) ids += (ids.empty() ? "\"" : ",\"") + server_common::RequestIdText(other) + "\"";
+  log().Write(from_ns, request, "queued", until_ns - from_ns, ",\"others\":[" + ids + "]");
 }
 
 }  // namespace image_server

@@ -7,11 +7,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include "server_common/fault_doses.h"
 #include "server_common/fault_schedule.h"
+#include "server_common/io_faults.h"
 
 namespace image_server {
 
@@ -26,8 +30,22 @@ enum FaultKind : size_t {
   kFsync,            // the handler writes and syncs a file
   kPageFaults,       // the decoder touches memory for the first time
   kCpuSpinners,      // other threads burn CPU
+  kMajorFaults,      // the decoder reads memory that has to come from disk
+  kSlowPostprocess,  // what the handler does with the result takes long
+  kUnhookedHop,      // the handler has another thread do something, and nobody records it
+  // Of batches, on a GPU: gpu_faults.h.
+  kSmallCopies,     // many copies of 4 KiB to the device
+  kPageableCopy,    // an asynchronous copy of memory that is not page-locked
+  kSyncEach,        // a synchronisation after each of many kernels
+  kScalarReadback,  // a number read back after each of many kernels
+  kDeviceMalloc,    // cudaMalloc and cudaFree
+  kLazyKernel,      // a kernel for the first time
+  kTinyKernels,     // many short kernels
+  kFullQueue,       // more launches than a stream holds
+  kSharedStream,    // another request's work on the same stream
+  kNeighbour,       // another request's work on another stream
 };
-inline constexpr size_t kFaultKinds = 7;
+inline constexpr size_t kFaultKinds = 20;
 
 const char* FaultName(FaultKind kind);
 
@@ -41,19 +59,27 @@ class Faults : public server_common::FaultSchedule {
   explicit Faults(const FaultOptions& options);
 
   // Where the server lets faults happen. `request` is the id that the log gets.
-  void InDecode(uint64_t request);   // slow_decode_spin, slow_decode_sleep, page_faults
-  void InCache(uint64_t request);    // lock_held; stands for the look-up in a cache that all requests share
-  void InHandler(uint64_t request);  // fsync, cpu_spinners
+  void InDecode(uint64_t request);       // slow_decode_spin, slow_decode_sleep, page_faults, major_faults
+  void InCache(uint64_t request);        // lock_held; stands for the look-up in a cache that all requests share
+  void InHandler(uint64_t request);      // fsync, cpu_spinners
+  void InPostprocess(uint64_t request);  // slow_postprocess
+  void BetweenScopes(uint64_t request);  // unhooked_hop
 
   // batch_timeout: the delay for the next batch; and that a member with this id waited until closed_ns in a batch that
   // should have closed at should_close_ns.
   uint64_t BatchDelayNs(uint64_t normal_ns);
   void BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns);
+  // No fault of its own: logs that the request waited for a worker that was at work for others.
+  void Queued(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others);
 
  private:
+  void ReadColdFile(uint64_t request);
+
   const std::string directory_;
   server_common::HeldLock cache_lock_{"cache"};
   server_common::Spinners spinners_;
+  std::once_flag mapped_once_;
+  std::unique_ptr<server_common::MappedFile> mapped_;  // once major_faults has struck
 };
 
 }  // namespace image_server

@@ -9,8 +9,7 @@ namespace image_server {
 using server_common::Exchange;
 using server_common::HttpListener;
 
-HttpServer::HttpServer(const HttpOptions& options, ClassifyHandler* handler, Faults* faults,
-                       const pitot::Recorder* recorder)
+HttpServer::HttpServer(const HttpOptions& options, ClassifyHandler* handler, Faults* faults, pitot::Recorder* recorder)
     : handler_(handler), listener_(options, faults, recorder) {
   listener_.server().Post("/classify", [this](const httplib::Request& http, httplib::Response& response,
                                               const httplib::ContentReader& read) {

@@ -18,7 +18,7 @@ using server_common::HttpOptions;
 
 class HttpServer {
  public:
-  HttpServer(const HttpOptions& options, ClassifyHandler* handler, Faults* faults, const pitot::Recorder* recorder);
+  HttpServer(const HttpOptions& options, ClassifyHandler* handler, Faults* faults, pitot::Recorder* recorder);
 
   // As HttpListener's.
   int Bind() { return listener_.Bind(); }

@@ -9,16 +9,19 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "image_server/batcher.h"
 #include "image_server/classifier.h"
 #include "image_server/classify.h"
 #include "image_server/faults.h"
+#include "image_server/gpu_faults.h"
 #include "image_server/http_server.h"
 #include "image_server/options.h"
 #include "pitot/pitot.h"
 #include "server_common/process.h"
 #include "server_common/recording.h"
+#include "server_common/torch_device.h"
 
 namespace image_server {
 namespace {
@@ -29,7 +32,7 @@ using server_common::Warn;
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
   pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.classifier));
-  if (!recorder.status().ok()) return recorder;
+  if (!recorder.status().ok() || !options.recording.trigger) return recorder;
 
   // What is worth an incident: any request above the objective; several within a short time that are slow for their
   // size, although the objective is met; a failure; a request that does not end.
@@ -54,7 +57,7 @@ pitot::Recorder StartRecorder(const Options& options) {
   return recorder;
 }
 
-Batcher::Stretch StretchOf(Faults* faults, uint64_t normal_ns) {
+Batcher::Stretch StretchOf(Faults* faults, GpuFaults* gpu_faults, uint64_t normal_ns) {
   return {[faults](uint64_t delay_ns) { return faults->BatchDelayNs(delay_ns); },
           [faults, normal_ns](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
             if (delay_ns == normal_ns) return;
@@ -62,6 +65,14 @@ Batcher::Stretch StretchOf(Faults* faults, uint64_t normal_ns) {
             for (const Job& job : jobs) {
               faults->BatchWaited(job.request_id, std::max(should_close_ns, job.enqueued_ns), closed_ns);
             }
+          },
+          [gpu_faults](std::span<const Job> jobs) {
+            std::vector<uint64_t> requests;
+            for (const Job& job : jobs) requests.push_back(job.request_id);
+            gpu_faults->BeforeNetwork(requests);
+          },
+          [faults](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
+            faults->Queued(job.request_id, job.enqueued_ns, busy_until_ns, others);
           }};
 }
 
@@ -75,12 +86,18 @@ int Main(int argc, char** argv) {
   classifier.WarmUp(options.batcher.max_batch);
   std::printf("model: %s\n", classifier.name().c_str());
 
+  options.faults.has_gpu = UsesCuda(options.classifier);
   Faults faults(options.faults);
+  GpuFaults gpu_faults(&faults, server_common::ChooseDevice(options.classifier.device));
   Batcher batcher(
       options.batcher,
       [&](std::span<const Planes* const> inputs, pitot::Batch& batch) { return classifier.Run(inputs, batch); },
-      StretchOf(&faults, options.batcher.max_delay_ns));
-  ClassifyHandler handler(options.classify, &batcher, &faults);
+      StretchOf(&faults, &gpu_faults, options.batcher.max_delay_ns));
+  Preprocessor preprocessor(options.preprocess_threads, [&](uint64_t request, uint64_t queued_ns,
+                                                            uint64_t busy_until_ns, std::span<const uint64_t> others) {
+    faults.Queued(request, queued_ns, busy_until_ns, others);
+  });
+  ClassifyHandler handler(options.classify, &preprocessor, &batcher, &faults);
   options.http.model = classifier.name();
   HttpServer server(options.http, &handler, &faults, &recorder);
 

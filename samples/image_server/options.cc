@@ -30,6 +30,9 @@ Options ParseOptions(int argc, char** argv) {
   double timeout_ms = 5000;
   app.add_option("--timeout-ms", timeout_ms, "Longest wait for the network")->check(CLI::PositiveNumber);
 
+  app.add_option("--preprocess-threads", options.preprocess_threads, "Pictures decoded at a time; 0: as many as come")
+      ->check(CLI::Range(0, 256));
+
   auto* const model = "Network";
   app.add_option("--width", options.classifier.width, "First layer's width; 64 is the published ResNet-50")
       ->check(CLI::Range(1, 256))
@@ -69,9 +72,12 @@ Options ParseOptions(int argc, char** argv) {
 
   server_common::FaultArguments faults(
       "slow_decode_spin, slow_decode_sleep, lock_held, "
-      "batch_timeout, cpu_spinners[,threads=2], fsync (dose_bytes=) or page_faults (dose_mib=)",
+      "batch_timeout, slow_postprocess, unhooked_hop, cpu_spinners[,threads=2], fsync (dose_bytes=), "
+      "page_faults (dose_mib=), major_faults (dose_mib=); with a GPU small_copies, sync_each, scalar_readback, "
+      "tiny_kernels, "
+      "full_queue, shared_stream, neighbour (dose_count=), pageable_copy, device_malloc (dose_mib=) or lazy_kernel",
       &app, &options.faults, &options.http.allow_fault_control);
-  app.add_option("--fault-dir", options.faults.directory, "Directory that fault fsync writes to")
+  app.add_option("--fault-dir", options.faults.directory, "Directory that faults write files to")
       ->group(server_common::kFaultsGroup);
 
   try {

@@ -23,6 +23,7 @@ struct Options {
   ClassifierOptions classifier;
   BatcherOptions batcher;
   ClassifyOptions classify;
+  size_t preprocess_threads = 0;
   FaultOptions faults;
 
   server_common::RecordingOptions recording;

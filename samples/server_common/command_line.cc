@@ -8,6 +8,8 @@ namespace server_common {
 void AddRecordingOptions(const std::string& works, CLI::App* app, RecordingOptions* options) {
   auto* const group = kRecordingGroup;
   app->add_option("--incident-dir", options->incident_directory, "Directory for incidents")->group(group);
+  app->add_flag("!--no-triggers", options->trigger, "No incidents but those asked for by POST /incidentz")
+      ->group(group);
   app->add_flag("!--no-cupti", options->collect_cupti, "Do not record what the GPU does")->group(group);
   app->add_option("--lasting-cost", options->lasting_cost_percent,
                   "Percent that recording kernels may leave behind for good; 100: any")

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server_common/fault_doses.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <vector>
 
 #include "pitot/trace.h"
@@ -32,24 +31,11 @@ void TouchColdMemory(uint64_t bytes) {
   munmap(memory, bytes);
 }
 
-void WriteAndSync(const std::string& directory, uint64_t bytes) {
-  PITOT_WAIT(pitot::WaitKind::kIo, "journal", pitot::Owner{});
-  std::string name = directory + "/sample_server_XXXXXX";
-  const int file = mkostemp(name.data(), O_CLOEXEC);
-  if (file < 0) return;
-  unlink(name.c_str());
-  const std::vector<char> block(std::min<uint64_t>(bytes, 1 << 16), 'x');
-  for (uint64_t written = 0; written < bytes;) {
-    const ssize_t size = write(file, block.data(), std::min<uint64_t>(block.size(), bytes - written));
-    if (size <= 0) break;
-    written += static_cast<uint64_t>(size);
-  }
-  fsync(file);
-  close(file);
+void HopUnrecorded(uint64_t ns) {
+  std::async(std::launch::async, [ns] { SpinUntil(MonotonicNs() + ns); }).wait();
 }
 
 void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
-  const char* const name = faults->NameOf(kind);
   const uint64_t begin_ns = MonotonicNs();
   std::unique_lock lock(mutex_);
   const uint64_t locked_ns = MonotonicNs();
@@ -67,10 +53,10 @@ void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
   lock.unlock();
 
   if (waited) {
-    faults->log().Write(begin_ns, request, name, locked_ns - begin_ns,
-                        ",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
+    faults->Log(kind, begin_ns, request, locked_ns - begin_ns,
+                ",\"lock\":\"" + name_ + "\",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
   }
-  if (holds) faults->log().Write(locked_ns, request, name, held_ns, ",\"role\":\"holder\"");
+  if (holds) faults->Log(kind, locked_ns, request, held_ns, ",\"role\":\"holder\"");
 }
 
 Spinners::~Spinners() {
@@ -90,8 +76,7 @@ void Spinners::MayBegin(FaultSchedule* faults, size_t kind, uint64_t request) {
     for (size_t i = 1; i < count; ++i) others.emplace_back(SpinUntil, end_ns);
     SpinUntil(end_ns);
     for (std::thread& other : others) other.join();
-    faults->log().Write(begin_ns, request, faults->NameOf(fault.kind), MonotonicNs() - begin_ns,
-                        ",\"threads\":" + std::to_string(count));
+    faults->Log(fault.kind, begin_ns, request, MonotonicNs() - begin_ns, ",\"threads\":" + std::to_string(count));
     is_spinning_ = false;
   });
 }

@@ -21,19 +21,20 @@ void SpinUntil(uint64_t end_ns);
 void SleepFor(uint64_t ns);
 // Touches pages for the first time, one fault each.
 void TouchColdMemory(uint64_t bytes);
-// Writes a file in `directory`, syncs it, and leaves none.
-void WriteAndSync(const std::string& directory, uint64_t bytes);
+// Has another thread burn CPU and waits for it, in nothing that is recorded.
+void HopUnrecorded(uint64_t ns);
 
 // A lock that all requests take, and some keep.
 class HeldLock {
  public:
-  explicit HeldLock(const char* name) : mutex_(name) {}
+  explicit HeldLock(const char* name) : name_(name), mutex_(name) {}
 
   // Takes and gives back the lock for `request`; sleeps with it where fault `kind` strikes. Logs who kept it, and who
   // waited for whom.
   void Pass(FaultSchedule* faults, size_t kind, uint64_t request);
 
  private:
+  const std::string name_;
   pitot::Mutex mutex_;
   // Guarded by mutex_: the request that last kept the lock on purpose, and until when.
   uint64_t holder_ = 0;

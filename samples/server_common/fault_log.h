@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What was really injected, one JSON object a line:
-//   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234}
-// time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it.
+//   {"time_ns":812345678901,"request":"00000000000082f1","fault":"slow_decode_sleep","injected_ns":60071234,
+//    "as":"slow_decode_sleep:rate=0.1,dose_ms=60"}
+// time_ns is CLOCK_MONOTONIC when the injection began, injected_ns is measured around it; "as" is what was asked for.
 #ifndef SAMPLES_SERVER_COMMON_FAULT_LOG_H_
 #define SAMPLES_SERVER_COMMON_FAULT_LOG_H_
 

@@ -50,6 +50,7 @@ double Uniform(uint64_t seed, uint64_t index) {
 
 Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
   Fault fault;
+  fault.text = text;
   fault.kind = ParseKind(kinds, CutAt(text, ':'));
   const FaultKindInfo& info = kinds[fault.kind];
   while (!text.empty()) {
@@ -70,6 +71,7 @@ Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
     if (key == "dose_bytes") fault.dose_bytes = static_cast<uint64_t>(number);
     if (key == "dose_mib") fault.dose_bytes = static_cast<uint64_t>(number * 1048576.0);
     if (key == "dose_tokens") fault.dose_tokens = static_cast<uint64_t>(number);
+    if (key == "dose_count") fault.dose_count = static_cast<uint64_t>(number);
     if (key == "threads") fault.threads = static_cast<size_t>(number);
   }
   return fault;
@@ -77,6 +79,7 @@ Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
 
 FaultSchedule::FaultSchedule(std::span<const FaultKindInfo> kinds, const FaultOptions& options)
     : kinds_(kinds),
+      has_gpu_(options.has_gpu),
       seed_(options.seed),
       after_s_(options.after_s),
       for_s_(options.for_s),
@@ -105,6 +108,10 @@ void FaultSchedule::SetFaults(const std::vector<Fault>& faults) {
   std::vector<const Fault*> by_kind(kinds_.size());
   for (const Fault& fault : faults) {
     const Fault*& slot = by_kind[fault.kind];
+    if (kinds_[fault.kind].needs_gpu && !has_gpu_) {
+      throw std::invalid_argument(std::string("fault ") + NameOf(fault.kind) +
+                                  " needs a GPU, and the network runs on the CPU");
+    }
     if (slot != nullptr) throw std::invalid_argument(std::string("fault ") + NameOf(fault.kind) + " is given twice");
     slot = &fault;
   }
@@ -133,6 +140,16 @@ bool FaultSchedule::Draw(size_t kind, Fault* fault) {
   }
   const uint64_t index = slot.draws++;
   return Uniform(seed_ * kinds_.size() + kind, index) < fault->rate;
+}
+
+void FaultSchedule::Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_t injected_ns,
+                        const std::string& more) {
+  std::string text;
+  {
+    std::lock_guard lock(faults_mutex_);
+    text = slots_[kind].fault.text;
+  }
+  log_.Write(time_ns, request, NameOf(kind), injected_ns, ",\"as\":\"" + text + "\"" + more);
 }
 
 }  // namespace server_common

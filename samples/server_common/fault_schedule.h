@@ -24,6 +24,7 @@ namespace server_common {
 struct FaultKindInfo {
   const char* name;
   std::array<std::string_view, 2> keys;  // the doses it takes, besides rate
+  bool needs_gpu = false;
 };
 
 struct Fault {
@@ -32,15 +33,18 @@ struct Fault {
   uint64_t dose_ns = 40'000'000;            // how long
   uint64_t dose_bytes = uint64_t{1} << 20;  // how much
   uint64_t dose_tokens = 256;               // how many
+  uint64_t dose_count = 1000;               // the same
   size_t threads = 0;                       // 0: one a CPU
+  std::string text{};                       // it was parsed from
 };
 
-// Parses "NAME" or "NAME:rate=0.1,dose_ms=40"; the other keys are dose_bytes, dose_mib, dose_tokens and threads, where
-// the fault has them. Throws std::invalid_argument with a message for the user.
+// Parses "NAME" or "NAME:rate=0.1,dose_ms=40"; the other keys are dose_bytes, dose_mib, dose_tokens, dose_count and
+// threads, where the fault has them. Throws std::invalid_argument with a message for the user.
 Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text);
 
 struct FaultOptions {
   std::vector<Fault> faults{};  // at most one of a kind
+  bool has_gpu = false;         // others than this refuse faults that need one
   uint64_t seed = 1;
   double after_s = 0;  // inactive before, counted from Start
   double for_s = 0;    // inactive this long after that; 0: never ends
@@ -52,7 +56,7 @@ struct FaultOptions {
 class FaultSchedule {
  public:
   // `kinds` outlives it. Throws std::runtime_error when the log cannot be opened, std::invalid_argument when a kind is
-  // given twice.
+  // given twice, or needs a GPU that is not there.
   FaultSchedule(std::span<const FaultKindInfo> kinds, const FaultOptions& options);
   FaultSchedule(const FaultSchedule&) = delete;
   FaultSchedule& operator=(const FaultSchedule&) = delete;
@@ -71,14 +75,16 @@ class FaultSchedule {
   // Whether the fault strikes now; `fault` gets its dose.
   bool Draw(size_t kind, Fault* fault);
   FaultLog& log() { return log_; }
+  // Logs what was done, and of which dose. As FaultLog::Write.
+  void Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_t injected_ns, const std::string& more = {});
 
-  // Draws; where it strikes, does `dose` and logs what that took.
-  template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose) {
+  // Draws; where it strikes, does `dose` and logs what that took, and where: R"(,"scope":"decode")".
+  template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose, const std::string& more = {}) {
     Fault fault;
     if (!Draw(kind, &fault)) return;
     const uint64_t begin_ns = MonotonicNs();
     dose(fault);
-    log_.Write(begin_ns, request, NameOf(kind), MonotonicNs() - begin_ns);
+    Log(kind, begin_ns, request, MonotonicNs() - begin_ns, more);
   }
 
  private:
@@ -90,6 +96,7 @@ class FaultSchedule {
   };
 
   const std::span<const FaultKindInfo> kinds_;
+  const bool has_gpu_;
   const uint64_t seed_;
   const double after_s_;
   const double for_s_;

@@ -22,6 +22,9 @@ namespace {
 // client that accepts it: 2 ms for 300 bytes.
 constexpr char kJson[] = "application/json; charset=utf-8";
 
+// How long /incidentz waits for its incident: the worker has a quarter of a CPU.
+constexpr uint32_t kIncidentMs = 60'000;
+
 thread_local Exchange t_exchange;
 
 // Also called where a response could not be written: before the next request, and when the connection ends.
@@ -43,7 +46,7 @@ void Send(const Reply& reply, httplib::Response& response) {
 
 }  // namespace
 
-HttpListener::HttpListener(const HttpOptions& options, FaultSchedule* faults, const pitot::Recorder* recorder)
+HttpListener::HttpListener(const HttpOptions& options, FaultSchedule* faults, pitot::Recorder* recorder)
     : options_(options), faults_(faults), recorder_(recorder) {
   // Defaults that cost a keep-alive client 87 ms a request: Nagle's algorithm, and closing after the fifth request.
   server_.set_tcp_nodelay(true);
@@ -80,6 +83,8 @@ HttpListener::HttpListener(const HttpOptions& options, FaultSchedule* faults, co
     server_.Post("/faultz", [this](const httplib::Request& request, httplib::Response& response) {
       ControlFaults(request, response);
     });
+    server_.Post("/incidentz",
+                 [this](const httplib::Request&, httplib::Response& response) { WriteIncident(response); });
   }
 }
 
@@ -163,6 +168,13 @@ void HttpListener::ControlFaults(const httplib::Request& request, httplib::Respo
   response.set_content(nlohmann::json{{"active", faults_->is_active()}, {"faults", names}}.dump(), kJson);
 } catch (const std::exception& error) {
   Send(ErrorReply(400, error.what()), response);
+}
+
+void HttpListener::WriteIncident(httplib::Response& response) {
+  pitot::Status status = recorder_->Trigger("asked for by /incidentz");
+  if (status.ok()) status = recorder_->Flush(kIncidentMs);
+  if (!status.ok()) return Send(ErrorReply(503, status.message()), response);
+  response.set_content(R"({"status":"ok"})", kJson);
 }
 
 }  // namespace server_common

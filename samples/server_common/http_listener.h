@@ -5,6 +5,7 @@
 //   GET  /healthz    {"status": "ok"}
 //   GET  /statsz     what the recorder holds, has lost and costs; CPU time and memory of the process
 //   POST /faultz     {"active": true, "faults": ["lock_held:rate=0.1,dose_ms=40"]}, both optional, if allowed
+//   POST /incidentz  asks for an incident and replies when it is on disk, if faults may be controlled
 #ifndef SAMPLES_SERVER_COMMON_HTTP_LISTENER_H_
 #define SAMPLES_SERVER_COMMON_HTTP_LISTENER_H_
 
@@ -48,7 +49,7 @@ struct Exchange {
 
 class HttpListener {
  public:
-  HttpListener(const HttpOptions& options, FaultSchedule* faults, const pitot::Recorder* recorder);
+  HttpListener(const HttpOptions& options, FaultSchedule* faults, pitot::Recorder* recorder);
 
   // For more routes, before Bind.
   httplib::Server& server() { return server_; }
@@ -71,10 +72,11 @@ class HttpListener {
 
  private:
   void ControlFaults(const httplib::Request& request, httplib::Response& response);
+  void WriteIncident(httplib::Response& response);
 
   const HttpOptions options_;
   FaultSchedule* const faults_;
-  const pitot::Recorder* const recorder_;
+  pitot::Recorder* const recorder_;
   httplib::Server server_;
   int listening_socket_ = -1;
   std::atomic<bool> has_ended_{false};

@@ -14,6 +14,7 @@ namespace server_common {
 struct RecordingOptions {
   bool record = true;
   std::string incident_directory{};
+  bool trigger = true;  // false: incidents only where they are asked for
   bool collect_cupti = true;
   bool collect_cuda_events = true;
   bool collect_nvml = true;

@@ -72,7 +72,7 @@ struct Setting {
   double contaminated = 0;  // this share of the normal requests has the fault, too
 };
 struct Score {
-  double recall = 0;  // of those slower than typical: of others there is nothing to explain
+  double recall = 0;  // of those slower than three quarters of normal ones: others are not slow
   double wrong = 0, named = 0, uniform = 0, factor = 0;
 };
 
@@ -117,7 +117,7 @@ Score Run(const Setting& setting) {
       }
       REQUIRE(sum_ns == verdict.latency_ns - verdict.typical_ns);
       score.recall += was_found;
-      slower += verdict.latency_ns > verdict.typical_ns;
+      slower += verdict.percentile > options.normal_percentile;
       score.named += !verdict.causes.empty();
       score.uniform += verdict.kind == VerdictKind::kUniform;
       score.factor += verdict.common_factor;

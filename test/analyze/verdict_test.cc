@@ -79,6 +79,8 @@ class Route {
     return verdict;
   }
 
+  const model::Trace& trace() const { return trace_; }
+
   BlameIndex index;
   Baseline baseline;
   uint32_t request, other;
@@ -211,6 +213,85 @@ TEST_CASE("more of the same work is said to be that, and by how much", "[verdict
     if (size > 224) CHECK(verdict.more_of == "size");
     if (size > 224) CHECK(verdict.more_factor == Approx(4));
   }
+}
+
+TEST_CASE("one of a few large requests is more work than the rest of its route", "[verdict]") {
+  Route route;
+  for (const uint32_t bucket : {3u, 5u}) {  // none of its own size
+    for (int i = 0; i < (bucket == 3 ? 190 : 10); ++i) {
+      BaselineRow row;
+      row.blame = route.Draw();
+      row.work = {bucket == 3 ? 224.0 : 1024.0, 0, 1, 0};
+      if (bucket == 5) row.blame[Blame::kHostOncpuPre] += 8 * kMs;
+      REQUIRE(route.baseline.Add("/classify", bucket, row).ok());
+    }
+  }
+  model::Trace trace = route.trace();
+  trace.requests[route.request].sizes.push_back({0, 1024});
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
+  BlameVector large = route.Typical();
+  large[Blame::kHostOncpuPre] += 8 * kMs;
+
+  Verdict verdict;
+  REQUIRE(FindVerdict(index, route.Make(large), route.baseline, 0, {}, &verdict).ok());
+
+  CHECK(verdict.level == Baseline::Level::kRoute);
+  CHECK(verdict.kind == VerdictKind::kMoreWork);
+  CHECK(verdict.more_of == "size");
+}
+
+TEST_CASE("a request no slower than three quarters of its like is not slow, whatever its parts", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector odd = route.Typical();
+  odd[Blame::kHostOncpuPost] += 4 * kMs;
+  odd[Blame::kHostOncpuFramework] -= 7 * kMs / 2;
+
+  const Verdict verdict = route.Judge(route.Make(odd));
+
+  CHECK(verdict.percentile <= 0.9);
+  CHECK((verdict.kind == VerdictKind::kNotUnusual) == (verdict.percentile <= 0.75));
+  odd[Blame::kHostOncpuFramework] += 2 * kMs;
+  CHECK(route.Judge(route.Make(odd)).kind == VerdictKind::kCauses);
+}
+
+TEST_CASE("a part that is nearly always 0 and now and then long does not hide a longer one", "[verdict]") {
+  Route route;
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.blame[Blame::kHandoff] = i % 16 == 1 ? 2 * kMs : 20 * kUs;
+    row.blame[Blame::kHostOncpuFramework] -= i % 16 == 1 ? 2 * kMs : 0;  // no slower for it
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuPre] += 4 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kHostOncpuPre);
+}
+
+TEST_CASE("where one part is nearly all that a clock stretches, nothing says that all was slower", "[verdict]") {
+  Route route;
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.blame[Blame::kHostOncpuPre] /= 10, row.blame[Blame::kHostOncpuPost] /= 10,
+        row.blame[Blame::kGpuExecExpected] = 0;
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuPre] = 300 * kUs, slow[Blame::kHostOncpuPost] = 150 * kUs, slow[Blame::kGpuExecExpected] = 0;
+  slow[Blame::kHostOncpuFramework] = 15 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kHostOncpuFramework);
 }
 
 TEST_CASE("what nobody recorded is no cause to be sure of", "[verdict]") {

@@ -276,6 +276,46 @@ TEST_CASE("what a request in a queue waited for is not known where the thread th
         "host_oncpu_pre 10000; untraced_or_unexplained 40000; host_oncpu_pre 50000");
 }
 
+TEST_CASE("a wait for a condition in a batch of which nothing has run yet is for more members", "[why]") {
+  for (const bool has_run : {false, true}) {
+    Server server;
+    const uint32_t row = server.Request(2, 100, 200, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    const uint32_t batch = server.maker.Batch(77, "resnet50", server.executor, 110 * kUs, 90 * kUs);
+    server.maker.Member(batch, row, 110 * kUs);
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, 110 * kUs, 110 * kUs, batch});
+    if (has_run) server.Scope(server.executor, server.decode, 110, 120, {kNone, batch});
+    server.Wait(server.executor, WaitKind::kCondition, "batch member", 120, 150, {kNone, batch});
+    server.Scope(server.executor, server.forward, 150, 200, {kNone, batch});
+
+    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+          (has_run ? "host_oncpu_pre 10000; host_oncpu_framework 10000; host_blocked_unknown 30000; "
+                     "host_oncpu_framework 50000"
+                   : "host_oncpu_pre 10000; untraced_or_unexplained 10000; batch_window 30000; "
+                     "host_oncpu_framework 50000"));
+  }
+}
+
+TEST_CASE("a thread that awaits a condition awaits work if who put some into the queue ended it", "[why]") {
+  for (const bool is_by_sender : {true, false}) {
+    Server server;
+    const uint32_t other = server.Request(3, 10, 300, server.other), row = server.Request(2, 100, 200, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    server.Scope(server.other, server.decode, 10, 300, {other, kNone});
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, 110 * kUs, 150 * kUs, kNone});
+    server.Wait(server.executor, WaitKind::kCondition, "work", 20, 150, {}, 1, is_by_sender ? 2 : 3);
+    server.Scope(server.executor, server.forward, 150, 200, {row, kNone});
+
+    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+          (is_by_sender ? "host_oncpu_pre 10000; handoff 40000; host_oncpu_pre 50000"
+                        : "host_oncpu_pre 10000; queue_wait_others 40000; host_oncpu_pre 50000"));
+  }
+}
+
 TEST_CASE("a lock of an interpreter is a category of its own", "[why]") {
   Server server;
   const uint32_t owner = server.Request(1, 50, 300, server.other), row = server.Request(2, 100, 200, server.http);

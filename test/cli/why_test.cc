@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pitot why` on the dump of a small server.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "analyze/small_server.h"
+#include "base/columns.h"
 #include "cli/folder.h"
 #include "golden.h"
 
@@ -85,6 +89,32 @@ TEST_CASE("without a firing why is about the slowest request, with --request abo
   const Result normal = folder.Run("why dump.pitot --request 1007");
   CHECK(Contains(normal.out, "request 0000000000001007  /classify"));
   CHECK(Contains(normal.out, "not unusual"));
+}
+
+TEST_CASE("why --every has a line for each request that began and ended", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140);
+  trace.requests[3].parent_id = trace.requests[2].id;  // a part of another
+  trace.requests[4].parent_id = 0xabc;                 // of who sent it
+  trace.requests[5].end_known = false;
+  folder.Write("dump.pitot", Dump(trace));
+
+  const Result result = folder.Run("why dump.pitot --every --json");
+
+  REQUIRE(result.exit_code == 0);
+  std::vector<std::string> ids;
+  std::istringstream lines(result.out);
+  for (std::string line; std::getline(lines, line);) {
+    const json one = json::parse(line);
+    ids.push_back(one["request"]);
+    if (ids.back() != "0000000000008f0c") continue;
+    CHECK(one == json::parse(folder.Run("why dump.pitot --request 8f0c --json").out));
+  }
+  CHECK(ids.size() == trace.requests.size() - 2);
+  CHECK(std::find(ids.begin(), ids.end(), "0000000000008f0c") != ids.end());
+  CHECK(std::find(ids.begin(), ids.end(), pitot::base::RequestId(trace.requests[4].id)) != ids.end());
+  CHECK(folder.Run("why dump.pitot --every").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --every --json --request 8f0c").exit_code == 2);
 }
 
 TEST_CASE("why refuses what it cannot do", "[cli]") {

@@ -147,7 +147,9 @@ TEST_CASE("an experiment can stretch a batch's delay and is told its members", "
                    .on_closed =
                        [&](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
                          closed.set_value({jobs.size(), delay_ns, closed_ns - jobs[0].enqueued_ns});
-                       }});
+                       },
+                   .before_network = nullptr,
+                   .on_queued = nullptr});
 
   Submit(&batcher, 5).get();
 
@@ -155,6 +157,27 @@ TEST_CASE("an experiment can stretch a batch's delay and is told its members", "
   CHECK(seen[0] == 1);
   CHECK(seen[1] == 1'000'000);
   CHECK(seen[2] >= 1'000'000);
+}
+
+TEST_CASE("an experiment is told who waited for a worker, and for whom that was at work", "[batcher]") {
+  FakeNetwork network;
+  std::vector<uint64_t> seen;
+  std::promise<void> queued;
+  Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network),
+                  {.delay_ns = nullptr,
+                   .on_closed = nullptr,
+                   .before_network = nullptr,
+                   .on_queued = [&](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
+                     seen = {job.request_id, others.size(), others[0], busy_until_ns >= job.enqueued_ns};
+                     queued.set_value();
+                   }});
+
+  std::future<Prediction> first = Submit(&batcher, 5);
+  std::future<Prediction> second = Submit(&batcher, 6);
+  network.Open();
+  queued.get_future().wait();
+
+  CHECK(seen == std::vector<uint64_t>{1, 1, 1, 1});  // Submit's ids; one other; until after it was queued
 }
 
 }  // namespace

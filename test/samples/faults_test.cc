@@ -68,6 +68,15 @@ TEST_CASE("a fault that does not parse says what is wrong", "[faults]") {
   CHECK(ErrorOf("fsync:=1") != "");
 }
 
+TEST_CASE("a fault that needs a GPU is refused where there is none", "[faults]") {
+  CHECK_THROWS_WITH(Faults({.faults = {ParseFault("neighbour:dose_count=5")}}),
+                    "fault neighbour needs a GPU, and the network runs on the CPU");
+  Faults faults({});
+  CHECK_THROWS_AS(faults.SetFaults({ParseFault("tiny_kernels")}), std::invalid_argument);
+  faults.SetFaults({ParseFault("fsync")});
+  CHECK(Faults({.faults = {ParseFault("neighbour:dose_count=5")}, .has_gpu = true}).faults()[0].dose_count == 5);
+}
+
 TEST_CASE("a kind is given once", "[faults]") {
   CHECK_THROWS_AS(Faults({.faults = {ParseFault("fsync"), ParseFault("fsync")}}), std::invalid_argument);
 }
@@ -89,6 +98,42 @@ TEST_CASE("an injected fault is logged with what it took", "[faults]") {
   CHECK(lines[0]["fault"] == "slow_decode_sleep");
   CHECK(lines[0]["injected_ns"].get<uint64_t>() >= 2'000'000);
   CHECK(lines[0]["time_ns"].get<uint64_t>() > 0);
+}
+
+TEST_CASE("an injection says what was asked for, and in which scope it was", "[faults]") {
+  TemporaryFile log;
+  const char* const asked = "slow_postprocess:rate=1,dose_ms=1";
+  Faults faults({.faults = {ParseFault(asked), ParseFault("unhooked_hop:rate=1,dose_ms=1"),
+                            ParseFault("major_faults:rate=1,dose_mib=1")},
+                 .log_file = log.name()});
+  faults.Start();
+
+  faults.InPostprocess(0x1234);
+  faults.BetweenScopes(0x1234);
+  faults.InDecode(0x1234);
+
+  const std::vector<nlohmann::json> lines = log.lines();
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0]["as"] == asked);
+  CHECK(lines[0]["scope"] == "postprocess");
+  CHECK(lines[1]["fault"] == "unhooked_hop");
+  CHECK(lines[1]["injected_ns"].get<uint64_t>() >= 1'000'000);
+  CHECK(lines[2]["major_faults"].get<uint64_t>() <= 256);  // pages; a file system in memory has none
+}
+
+TEST_CASE("who waited for a worker is logged with whom that was at work for", "[faults]") {
+  TemporaryFile log;
+  Faults faults({.log_file = log.name()});
+  const std::vector<uint64_t> others = {7, 8};
+
+  faults.Queued(1, 1'000'000, 1'050'000, others);  // too short to matter
+  faults.Queued(2, 1'000'000, 3'000'000, others);
+
+  const std::vector<nlohmann::json> lines = log.lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["request"] == "0000000000000002");
+  CHECK(lines[0]["injected_ns"] == 2'000'000);
+  CHECK(lines[0]["others"] == nlohmann::json({"0000000000000007", "0000000000000008"}));
 }
 
 TEST_CASE("nothing is injected before the schedule, after it, or when switched off", "[faults]") {

@@ -29,7 +29,7 @@ class TestServer {
                    gate_.wait();
                    return std::vector<Prediction>(inputs.size(), Prediction{{42, 0.5f}});
                  }),
-        handler_({.side = 8, .max_pixels = 10'000, .timeout_ns = timeout_ns}, &batcher_, &faults_),
+        handler_({.side = 8, .max_pixels = 10'000, .timeout_ns = timeout_ns}, &preprocessor_, &batcher_, &faults_),
         server_({.threads = 8, .max_body_bytes = 20'000, .allow_fault_control = true, .model = "fake"}, &handler_,
                 &faults_, &recorder),
         port(server_.Bind()),
@@ -64,6 +64,7 @@ class TestServer {
   std::shared_future<void> gate_ = open_.get_future().share();
   Faults faults_{FaultOptions{}};
   Batcher batcher_;
+  Preprocessor preprocessor_{1, {}};
   ClassifyHandler handler_;
   HttpServer server_;
 
@@ -217,6 +218,21 @@ TEST_CASE("small replies are not compressed", "[http]") {
   const httplib::Result result = server.Classify(Picture(), {{"Accept-Encoding", "br, gzip"}});
 
   CHECK(result->get_header_value("Content-Encoding") == "");
+}
+
+TEST_CASE("an incident is asked for over HTTP, and refused where nothing records", "[http]") {
+  TestServer server;
+  const auto ask = [&] { return httplib::Client("127.0.0.1", server.port).Post("/incidentz", "", "text/plain"); };
+
+  const httplib::Result written = ask();
+  REQUIRE(written);
+  CHECK(written->status == 200);
+  CHECK(server.recorder.Stats().triggers_fired == 1);
+
+  server.recorder.Stop();
+  const httplib::Result refused = ask();
+  REQUIRE(refused);
+  CHECK(refused->status == 503);
 }
 
 TEST_CASE("faults are controlled over HTTP where that is allowed", "[http]") {

@@ -33,7 +33,8 @@ struct VerdictOptions {
   int64_t least_excess_ns = 200'000;  // of a cause
   double least_common_factor = 0.08;  // everything slower by more than this, and than 98 % of normal requests
   double more_work_share = 0.60;      // of the excess that more of the same work explains
-  double usual_percentile = 0.95;     // a latency up to here is not unusual
+  double normal_percentile = 0.75;    // a latency up to here is not unusual, whatever its parts are: it calibrates
+  double usual_percentile = 0.95;     // nor is one up to here, where no part is
   double most_unknown = 0.50;         // of the positive excess in parts that say nothing: undetermined
   uint32_t most_causes = 3;
   // Blames that a slower clock or CPU stretches: a bit for each. By default code, calls, copies and kernels.

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// By LibTorch's device-neutral functions, so that it compiles wherever LibTorch does; CUDA's own are looked up.
+#include "image_server/gpu_faults.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "pitot/request.h"
+#include "pitot/trace.h"
+#include "server_common/fault_log.h"
+
+namespace image_server {
+namespace {
+
+using server_common::MonotonicNs;
+
+constexpr int64_t kSmallFloats = 1024;  // 4 KiB
+constexpr int64_t kMatrix = 2048;       // its square takes a GPU long enough
+
+template <class Function> Function Find(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+}
+
+// Waits for LibTorch's stream, the default one.
+void Synchronize() {
+  static const auto synchronize = Find<int (*)(void*)>("cudaStreamSynchronize");
+  if (synchronize != nullptr) synchronize(nullptr);
+}
+
+}  // namespace
+
+void GpuFaults::BeforeNetwork(std::span<const uint64_t> requests) {
+  if (!device_.is_cuda()) return;
+  const c10::InferenceMode inference;
+  Inject(kSmallCopies, requests, &GpuFaults::SmallCopies);
+  Inject(kPageableCopy, requests, &GpuFaults::PageableCopy);
+  Inject(kSyncEach, requests, &GpuFaults::SyncEach);
+  Inject(kScalarReadback, requests, &GpuFaults::ScalarReadback);
+  Inject(kDeviceMalloc, requests, &GpuFaults::DeviceMalloc);
+  Inject(kLazyKernel, requests, &GpuFaults::LazyKernel);
+  Inject(kTinyKernels, requests, &GpuFaults::TinyKernels);
+  Inject(kFullQueue, requests, &GpuFaults::FullQueue);
+  Neighbour(kSharedStream, Stream::kDefault, requests);
+  Neighbour(kNeighbour, Stream::kOwn, requests);
+}
+
+GpuFaults::~GpuFaults() {
+  if (neighbour_.joinable()) neighbour_.join();
+}
+
+void GpuFaults::Inject(FaultKind kind, std::span<const uint64_t> requests, void (GpuFaults::*dose)(const Fault&)) {
+  Fault fault;
+  if (!faults_->Draw(kind, &fault)) return;
+  const uint64_t begin_ns = MonotonicNs();
+  {
+    PITOT_SCOPE("prepare");
+    (this->*dose)(fault);
+    Synchronize();
+  }
+  const uint64_t took_ns = MonotonicNs() - begin_ns;
+  for (const uint64_t request : requests) faults_->Log(kind, begin_ns, request, took_ns);
+}
+
+void GpuFaults::SmallCopies(const Fault& fault) {
+  const auto count = static_cast<int64_t>(fault.dose_count);
+  const at::Tensor host = at::empty({count, kSmallFloats}, at::TensorOptions().pinned_memory(true));
+  const at::Tensor on_gpu = at::empty({count, kSmallFloats}, device_);
+  for (int64_t i = 0; i < count; ++i) on_gpu[i].copy_(host[i], /*non_blocking=*/true);
+}
+
+void GpuFaults::PageableCopy(const Fault& fault) {
+  const at::Tensor host = at::empty({static_cast<int64_t>(fault.dose_bytes)}, at::kByte);
+  host.to(device_, at::kByte, /*non_blocking=*/true);
+}
+
+void GpuFaults::SyncEach(const Fault& fault) {
+  at::Tensor x = at::ones({kSmallFloats}, device_);
+  for (uint64_t i = 0; i < fault.dose_count; ++i) {
+    x.add_(1);
+    Synchronize();
+  }
+}
+
+void GpuFaults::ScalarReadback(const Fault& fault) {
+  at::Tensor x = at::ones({1}, device_);
+  for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(x.item<float>());
+}
+
+void GpuFaults::DeviceMalloc(const Fault& fault) {
+  static const auto allocate = Find<int (*)(void**, size_t)>("cudaMalloc");
+  static const auto release = Find<int (*)(void*)>("cudaFree");
+  void* memory = nullptr;
+  if (allocate != nullptr && release != nullptr && allocate(&memory, fault.dose_bytes) == 0) release(memory);
+}
+
+// Kernels that the network does not use; each is new once.
+void GpuFaults::LazyKernel(const Fault&) {
+  using Operation = at::Tensor (*)(const at::Tensor&);
+  static constexpr std::array<Operation, 12> kOperations = {at::erfinv, at::lgamma, at::digamma, at::asinh,
+                                                            at::acosh,  at::atanh,  at::expm1,   at::log1p,
+                                                            at::erfc,   at::frac,   at::sinc,    at::i0};
+  const size_t next = loaded_++;
+  if (next < kOperations.size()) kOperations[next](at::ones({kSmallFloats}, device_));
+}
+
+void GpuFaults::TinyKernels(const Fault& fault) {
+  at::Tensor x = at::ones({kSmallFloats}, device_);
+  for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
+}
+
+// More launches than a stream holds, of kernels that take long enough for the host to get ahead.
+void GpuFaults::FullQueue(const Fault& fault) {
+  at::Tensor x = at::ones({int64_t{1} << 24}, device_);
+  for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
+}
+
+// It is on the device before the network is, and logs when it is done for how long it was there.
+void GpuFaults::Neighbour(FaultKind kind, Stream stream, std::span<const uint64_t> requests) {
+  Fault fault;
+  if (!faults_->Draw(kind, &fault)) return;
+  std::lock_guard lock(neighbour_mutex_);
+  if (neighbour_.joinable()) neighbour_.join();
+  std::promise<void> launched;
+  neighbour_ = std::thread([&, this, kind, stream, count = fault.dose_count,
+                            victims = std::vector<uint64_t>(requests.begin(), requests.end())]() mutable {
+    pitot::SetThreadName("neighbour");
+    pitot::Request request = pitot::Request::Begin("/neighbour");
+    const uint64_t id = request.id(), begin_ns = MonotonicNs();
+    const c10::InferenceMode inference;
+    std::optional<c10::StreamGuard> on_own;
+    const c10::impl::VirtualGuardImpl streams(device_.type());
+    if (stream == Stream::kOwn) on_own.emplace(streams.getStreamFromGlobalPool(device_));
+    {
+      PITOT_SCOPE("neighbour");
+      at::Tensor x = at::ones({kMatrix, kMatrix}, device_);
+      for (uint64_t i = 0; i < count; ++i) x = at::mm(x, x);
+      launched.set_value();  // the last that is touched of the caller's
+      x.max().item<float>();
+    }
+    const uint64_t took_ns = MonotonicNs() - begin_ns;
+    request.Finish(pitot::Outcome::kOk);
+    for (const uint64_t victim : victims) {
+      faults_->Log(kind, begin_ns, victim, took_ns, ",\"holder\":\"" + server_common::RequestIdText(id) + "\"");
+    }
+  });
+  launched.get_future().wait();
+}
+
+}  // namespace image_server

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Faults that need a GPU: what a batch does to one, or has to wait for, before its network runs.
+#ifndef SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
+#define SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
+
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "image_server/faults.h"
+
+namespace image_server {
+
+class GpuFaults {
+ public:
+  GpuFaults(Faults* faults, c10::Device device) : faults_(faults), device_(device) {}
+  ~GpuFaults();
+  GpuFaults(const GpuFaults&) = delete;
+  GpuFaults& operator=(const GpuFaults&) = delete;
+
+  // On a worker's thread, in the batch of these requests: the faults that strike it, and a line of the log for each of
+  // them with how long that took until the GPU was done. On a CPU: nothing.
+  void BeforeNetwork(std::span<const uint64_t> requests);
+
+ private:
+  void Inject(FaultKind kind, std::span<const uint64_t> requests, void (GpuFaults::*dose)(const Fault& fault));
+  void SmallCopies(const Fault& fault);
+  void PageableCopy(const Fault& fault);
+  void SyncEach(const Fault& fault);
+  void ScalarReadback(const Fault& fault);
+  void DeviceMalloc(const Fault& fault);
+  void LazyKernel(const Fault& fault);
+  void TinyKernels(const Fault& fault);
+  void FullQueue(const Fault& fault);
+  // Another request's work on the device, beside this batch's on a stream of its own, or before it on the same one.
+  enum class Stream { kDefault, kOwn };
+  void Neighbour(FaultKind kind, Stream stream, std::span<const uint64_t> requests);
+
+  Faults* const faults_;
+  const c10::Device device_;
+  std::atomic<size_t> loaded_{0};  // of the kernels that LazyKernel uses for the first time
+  std::mutex neighbour_mutex_;
+  std::thread neighbour_;
+};
+
+}  // namespace image_server
+
+#endif  // SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_

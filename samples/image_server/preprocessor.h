@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Threads that decode and resize pictures for the handlers, where the operator wants fewer at a time than connections.
+#ifndef SAMPLES_IMAGE_SERVER_PREPROCESSOR_H_
+#define SAMPLES_IMAGE_SERVER_PREPROCESSOR_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "pitot/request.h"
+#include "pitot/wait.h"
+
+namespace image_server {
+
+class Preprocessor {
+ public:
+  // As Batcher::Stretch::on_queued: `request` was taken by a thread that was at work for others after it was queued.
+  using OnQueued = std::function<void(uint64_t request, uint64_t queued_ns, uint64_t busy_until_ns,
+                                      std::span<const uint64_t> others)>;
+
+  // 0 threads: work is done on the caller's.
+  Preprocessor(size_t threads, OnQueued on_queued);
+  ~Preprocessor();
+  Preprocessor(const Preprocessor&) = delete;
+  Preprocessor& operator=(const Preprocessor&) = delete;
+
+  // Does `work` for the request and returns when it is done; throws what it throws.
+  void Run(pitot::Request& request, uint64_t id, const std::function<void()>& work);
+
+  bool has_queued();
+
+ private:
+  struct Item {
+    std::packaged_task<void()> work;
+    pitot::Token token;
+    uint64_t id;
+    uint64_t queued_ns;
+  };
+  void Work(size_t number);
+
+  const OnQueued on_queued_;
+  pitot::Mutex mutex_{"preprocessing"};
+  pitot::ConditionVariable arrived_{"preprocessing"};
+  std::deque<Item> queue_;
+  bool is_stopping_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace image_server
+
+#endif  // SAMPLES_IMAGE_SERVER_PREPROCESSOR_H_

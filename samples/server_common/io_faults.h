@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Faults of input and output: files that are synced in a handler, and memory that has to come back from disk.
+#ifndef SAMPLES_SERVER_COMMON_IO_FAULTS_H_
+#define SAMPLES_SERVER_COMMON_IO_FAULTS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace server_common {
+
+// Writes a file in `directory`, syncs it, and leaves none. Records the wait for it as "journal".
+void WriteAndSync(const std::string& directory, uint64_t bytes);
+
+// Memory that lies in a file, as weights do that are mapped.
+class MappedFile {
+ public:
+  // Writes a file of so many bytes in `directory` and maps it. Throws std::runtime_error.
+  MappedFile(const std::string& directory, uint64_t bytes);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  // Has the kernel forget its first `bytes`, then reads them, one major fault for each stretch that it reads ahead.
+  // Returns how many major faults this thread had.
+  uint64_t ForgetAndRead(uint64_t bytes);
+
+ private:
+  int file_ = -1;
+  void* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace server_common
+
+#endif  // SAMPLES_SERVER_COMMON_IO_FAULTS_H_

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which runs there are: faults, doses, models, loads and seeds."""
+
+from typing import Dict, List, NamedTuple, Sequence
+
+from servers import Phase, Plan
+
+RATE = 0.2  # share of requests, or batches, that are struck
+LOAD = 0.3  # of what the server can do, where nothing else is said
+MOST_RATE = 60.0  # requests a second with faults: a lock that a fifth of them keep must not become the bottleneck
+GAP_S = 0.3  # between doses
+TINY_LANGUAGE_MODEL = ['--layers', '4', '--width', '128', '--heads', '4', '--vocabulary', '256', '--device', 'cpu', '--context', '1024']
+
+
+class Setting(NamedTuple):
+    """What is the same for all runs of a board. Tuning and scored boards share none of it."""
+    seed: int
+    image: Sequence[str]  # the image server's model
+    pictures: Sequence[str]  # the load generator's
+    decode_rate: float
+    doses: Sequence[float]  # shares of typical latency
+    quiet_s: float
+    struck_s: float  # per dose
+    control_s: float
+    probe_s: float
+    controls: Sequence[str]
+    skip: Sequence[str] = ()
+
+
+# Need evidence that nothing records yet; the second pair is rare.
+NOT_YET = ('F01s', 'F20', 'F25', 'X06')
+QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
+SETTINGS = {
+    'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, NOT_YET),
+    'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, NOT_YET),
+    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda'], ['--image-size', '128'], 0, (0.5, 2), 4, 3, 3, 2,
+                   QUICK_CONTROLS, NOT_YET),
+    'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
+                    ALL_CONTROLS),
+}
+
+# What is dosed by time gets shares of typical latency; the rest is as it is, as many doses as there are.
+TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_held', 'F26': 'batch_timeout:rate=0.1', 'F31': 'slow_postprocess',
+         'F39': 'unhooked_hop'}
+SIZED = {'F20': ('cpu_spinners:rate=0.02,threads=4,dose_ms=', (20, 60)), 'F25': (f'major_faults:rate={RATE},dose_mib=', (1, 4)),
+         'F32': (f'fsync:rate={RATE},dose_bytes=', (4096, 1 << 20))}
+DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=2048,dose_ms=', (150, 400)), 'F30': ('long_prompt:rate=0.05,dose_tokens=', (300, 900))}
+# All of a length: what differs is more work, not slower.
+PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output-mean', '400', '--output-max', '20']
+BATCH_DELAY_MS = 2.0  # the image server's, to which a batch timeout comes
+ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_copy:dose_mib=', (8, 64)),
+          'F05': ('sync_each:dose_count=', (200, 1000)), 'F06': ('scalar_readback:dose_count=', (200, 1000)),
+          'F07': ('device_malloc:dose_mib=', (64, 1024)), 'F09': ('lazy_kernel:rate=', (0.02,)),
+          'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
+          'F13': ('shared_stream:dose_count=', (20, 80)), 'F14': ('neighbour:dose_count=', (20, 80))}
+PAIRS = {'X05': ('slow_decode_spin:rate=0.3', 'batch_timeout:rate=0.3'), 'X06': ('lock_held:rate=0.2', 'slow_postprocess:rate=0.4')}
+
+
+class Board:
+    """Makes plans for a server that does `capacity` requests a second, and one in `typical_ms`."""
+
+    def __init__(self, setting: Setting, capacity: float, typical_ms: float) -> None:
+        self.setting, self.capacity, self.typical_ms = setting, capacity, typical_ms
+        self.rate = min(LOAD * capacity, MOST_RATE)
+
+    def image(self, name: str, phases: Sequence[Phase], load: Sequence[str] = (), arguments: Sequence[str] = (), rate: float = 0,
+              environment: 'Dict[str, str] | None' = None) -> Plan:
+        return Plan(name, 'image', [*self.setting.image, '--no-torch', *arguments], [*self.setting.pictures, *load], phases,
+                    environment or {}, rate or self.rate)
+
+    def phases(self, *doses: Sequence[str]) -> List[Phase]:
+        """A quiet part, from which most of the baseline is learnt, and each dose for a while."""
+        struck = [phase for faults in doses for phase in (Phase(self.setting.struck_s, tuple(faults)), Phase(GAP_S))]
+        return [Phase(self.setting.quiet_s), *struck]
+
+    def timed(self, fault: str, share: float) -> str:
+        before = BATCH_DELAY_MS if fault.startswith('batch_timeout') else 0.0
+        return f'{fault}{"," if ":" in fault else f":rate={RATE},"}dose_ms={before + share * self.typical_ms:.3f}'
+
+    def faults(self) -> List[Plan]:
+        setting, whole = self.setting, [Phase(self.setting.quiet_s + len(self.setting.doses) * self.setting.struck_s)]
+        plans = [self.image(name, self.phases(*([self.timed(fault, dose)] for dose in setting.doses))) for name, fault in TIMED.items()]
+        plans += [self.image(name, self.phases(*([f'{fault}{dose}'] for dose in doses))) for name, (fault, doses) in SIZED.items()]
+        # Eight connections and one thread to decode: the queue is there by itself, and the decoder is slow for all.
+        plans.append(self.image('F02', self.phases([f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}']),
+                                arguments=['--preprocess-threads', '1']))
+        plans.append(self.image('F27', whole, ['--burst', '24', '--burst-every', '2.5']))
+        plans.append(self.image('F28', whole, ['--big-share', '0.05', '--big-size', '640']))
+        for name, (fault, doses) in DECODE.items():
+            plans.append(Plan(name, 'decode', [*TINY_LANGUAGE_MODEL, '--no-torch'],
+                PROMPTS,
+                              self.phases(*([f'{fault}{dose}'] for dose in doses)), {}, setting.decode_rate))
+        return sorted(plans, key=lambda plan: plan.name)
+
+    def pairs(self) -> List[Plan]:
+        return [self.image(name, self.phases([self.timed(faults[0], 1), self.timed(faults[1], 2)])) for name, faults in PAIRS.items()]
+
+    def controls(self) -> List[Plan]:
+        whole = [Phase(self.setting.control_s)]
+        loads = {'C01': 0.05, 'C02': 0.3, 'C03': 0.6, 'C04': 0.8, 'C05': 0.3, 'C06': 0.3}
+        plans = []
+        for name in self.setting.controls:
+            mixed = ['--big-share', '0.3', '--big-size', '224'] if name == 'C06' else []
+            warm_up = ['--warm-up', '0'] if name == 'C05' else []
+            plans.append(self.image(name, whole, [*mixed, *warm_up], rate=loads[name] * self.capacity))
+        return plans
+
+    def lossy(self) -> Plan:
+        """F37: rings that hold a part of the operators that are recorded in them."""
+        plan = self.image('F37', self.phases([self.timed('slow_decode_spin', 2)]), environment={
+            'PITOT_MAX_RING_BYTES': str(1 << 16), 'PITOT_DEPTH': 'ops'})
+        return plan._replace(arguments=[argument for argument in plan.arguments if argument != '--no-torch'])
+
+    def gpu_plans(self) -> List[Plan]:
+        """Kernels are recorded, and LibTorch's operators are not."""
+        recorded = {'PITOT_DEPTH': 'kernels'}
+        plans = [self.image(name, self.phases(*([f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}'] for dose in doses)),
+                            environment=recorded) for name, (fault, doses) in ON_GPU.items()]
+        host = [self.image(name, self.phases(*([self.timed(TIMED[name], dose)] for dose in self.setting.doses)), environment=recorded)
+                for name in ('F01', 'F22', 'F26')]
+        return [*plans, *host, *(plan._replace(environment=recorded) for plan in self.controls())]
+
+    def plans(self) -> List[Plan]:
+        if 'cuda' in self.setting.image:
+            return self.gpu_plans()
+        plans = [*self.faults(), *self.pairs(), self.lossy(), *self.controls()]
+        return [plan for plan in plans if plan.name not in self.setting.skip]

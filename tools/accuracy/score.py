@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often verdicts are right: reads findings and injectors' logs, and nothing else.
+
+A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`) and
+analyze.json (`pitot analyze --json`). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
+to who made the findings, and how these were made is not known here.
+"""
+
+import json
+import math
+import re
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
+UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
+SURE = 0.8  # a cause with this confidence or more is one that somebody acts upon
+HERE = Path(__file__).resolve().parent
+
+
+class Injection(NamedTuple):
+    """All that one fault did to one request."""
+    injector: str
+    dose: str  # as it was asked for, without the rate
+    injected_ns: int
+    culprits: Set[str]
+
+
+class Record(NamedTuple):
+    """One struck request and what was said of it."""
+    fault: str
+    dose: str
+    injected_ns: int
+    typical_ns: int
+    named: List[str]  # blames, largest excess first
+    right: List[bool]  # of these
+    confidences: List[float]  # of these
+    is_named: bool  # what the table wants was said
+    is_first: bool  # and first
+    is_ranked: bool  # among the three largest, said or not
+    blamed_ns: Optional[int]  # on what the table wants, where it was said
+    has_culprit: Optional[bool]
+    rivals: Dict[str, bool]
+
+    @property
+    def ratio(self) -> float:
+        return self.injected_ns / self.typical_ns if self.typical_ns > 0 else 0.0
+
+
+class Control(NamedTuple):
+    """A request of a run without faults."""
+    name: str
+    latency_ns: int
+    kind: str
+    named: List[str]
+    right: List[bool]  # of these: the server's log says so
+    confidences: List[float]
+
+    @property
+    def is_accused(self) -> bool:
+        return bool(self.named) or self.kind == 'uniform'
+
+    @property
+    def is_falsely_accused(self) -> bool:
+        return not all(self.right) or (self.kind == 'uniform')
+
+
+class Run(NamedTuple):
+    name: str
+    injections: Dict[str, List[Injection]]  # by request
+    verdicts: Dict[str, Dict[str, Any]]  # by request
+    findings: List[Dict[str, Any]]
+
+
+# ---- Reading
+
+def read_lines(path: Path) -> List[Dict[str, Any]]:
+    """The last line may be half written."""
+    lines = []
+    for text in path.read_text(encoding='utf-8').splitlines() if path.exists() else []:
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def dose_of(line: Dict[str, Any]) -> str:
+    asked = line.get('as', '').partition(':')[2]
+    return ','.join(part for part in asked.split(',') if part and not part.startswith('rate='))
+
+
+def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """A truth is true whichever fault is judged by the same lines."""
+    return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
+
+
+def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
+    """By request. Lines of roles that the table does not ask for are left out."""
+    wanted = entries_by_injector(expected)
+    sums: Dict[Tuple[str, str], Injection] = {}
+    for line in lines:
+        fault = wanted.get(line['fault'])
+        if fault is None or ('role' in fault and line.get('role') != fault['role']):
+            continue
+        key = (line['request'], line['fault'])
+        before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
+        who = line.get(fault.get('culprit'), [])
+        culprits = before.culprits | set(who if isinstance(who, list) else [who])
+        sums[key] = before._replace(injected_ns=before.injected_ns + line['injected_ns'], culprits=culprits)
+    by_request = defaultdict(list)
+    for (request, _), injection in sums.items():
+        by_request[request].append(injection)
+    return dict(by_request)
+
+
+def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
+    analyzed = json.loads((folder / 'analyze.json').read_text(encoding='utf-8')) if (folder / 'analyze.json').exists() else {}
+    return Run(folder.name.split('.')[0], injections_of(read_lines(folder / 'injected.jsonl'), expected),
+               {verdict['request']: verdict for verdict in read_lines(folder / 'why.jsonl')}, analyzed.get('findings', []))
+
+
+def read_expected() -> Dict[str, Any]:
+    return json.loads((HERE / 'expected.json').read_text(encoding='utf-8'))
+
+
+# ---- Rivals, on the same traces
+
+HTA_CLASSES = {  # of the edges of HTA's critical path; what is a wait of the host is the host's to it
+    'gpu_compute_bound': {'gpu_exec_expected', 'gpu_contention', 'gpu_clock', 'gpu_excess_unknown', 'h2d', 'd2h', 'd2d_memset'},
+    'gpu_communication': {'comm_exposed'},
+    'gpu_kernel_kernel_overhead': {'dispatch_gap', 'gpu_queue_wait_others'},
+    'gpu_kernel_launch_overhead': {'launch_latency', 'launch_queue_full'},
+}
+CPU_BOUND = {'host_oncpu_pre', 'host_oncpu_framework', 'host_oncpu_post', 'launch_api', 'alloc_stall', 'lazy_load_jit'}  # means these
+PROFILER_RULES = {  # what the torch-tb-profiler says of a window, and what that would be of a request
+    'a05.input_bound': {'host_oncpu_pre', 'host_pagefault_io'},
+    'a03.utilisation_low': set(),  # "increase the batch size": of no request
+}
+
+
+def largest_segment(verdict: Dict[str, Any]) -> Set[str]:
+    parts = verdict['blame_ns']
+    return {max(parts, key=parts.get)} if parts else set()
+
+
+def hta_bound_by(verdict: Dict[str, Any]) -> Set[str]:
+    """The class of the critical path with most time."""
+    times: Dict[str, int] = defaultdict(int)
+    for blame, part_ns in verdict['blame_ns'].items():
+        times[next((name for name, blames in HTA_CLASSES.items() if blame in blames), 'cpu_bound')] += part_ns
+    if not times:
+        return set()
+    bound = max(times, key=lambda name: times[name])
+    return CPU_BOUND if bound == 'cpu_bound' else HTA_CLASSES[bound]
+
+
+def profiler_rules(findings: Sequence[Dict[str, Any]]) -> Set[str]:
+    said: Set[str] = set()
+    for finding in findings:
+        said |= PROFILER_RULES.get(finding['code'], set())
+    return said
+
+
+# ---- Judging
+
+def has_culprit(cause: Dict[str, Any], culprits: Set[str], field: str) -> bool:
+    by = cause.get('by') or {}
+    if field in ('holder', 'others'):
+        return bool(culprits & ({by.get('request')} | set(by.get('requests', []))))
+    return any(f'"{culprit}"' in cause['evidence'] or culprit in cause['evidence'].split() for culprit in culprits)
+
+
+def is_true(cause: Dict[str, Any], injections: Iterable[Injection], expected: Dict[str, Any]) -> bool:
+    """Whether a log says that of the request: at least half of the excess."""
+    by_injector = entries_by_injector(expected)
+    return any(cause['blame'] in by_injector[one.injector]['blames'] and 2 * one.injected_ns >= cause['excess_ns'] for one in injections)
+
+
+def judge(run: Run, request: str, fault_id: str, injection: Injection, expected: Dict[str, Any]) -> Record:
+    fault, verdict = expected['faults'][fault_id], run.verdicts[request]
+    blames, kinds = set(fault['blames']), set(fault.get('kinds', []))
+    causes, ranking = verdict['causes'], verdict['causes'] or verdict['largest']
+    hits = [cause for cause in causes if cause['blame'] in blames]
+    by_kind = verdict['verdict'] in kinds
+    culprit = None
+    if hits and injection.culprits:
+        culprit = any(has_culprit(cause, injection.culprits, fault['culprit']) for cause in hits)
+    return Record(
+        fault_id, injection.dose, injection.injected_ns, verdict['typical_ns'],
+        named=[cause['blame'] for cause in causes],
+        right=[cause['blame'] in blames or is_true(cause, run.injections[request], expected) for cause in causes],
+        confidences=[cause['confidence'] for cause in causes],
+        is_named=bool(hits) or by_kind,
+        is_first=by_kind or bool(ranking and ranking[0]['blame'] in blames),
+        is_ranked=by_kind or any(cause['blame'] in blames for cause in ranking[:3]),
+        blamed_ns=sum(cause['excess_ns'] for cause in hits) if hits else None,
+        has_culprit=culprit,
+        rivals={'largest segment': bool(largest_segment(verdict) & blames), "HTA's bound_by": bool(hta_bound_by(verdict) & blames),
+                "torch-tb-profiler's rules": bool(profiler_rules(run.findings) & blames)})
+
+
+def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List[Record]:
+    """Struck requests that ended in the trace; of others nothing was said."""
+    by_injector = {expected['faults'][name]['injector']: name for name in faults}
+    records = []
+    for request, injections in run.injections.items():
+        if request in run.verdicts:
+            records += [judge(run, request, by_injector[injection.injector], injection, expected) for injection in injections
+                        if injection.injector in by_injector]
+    return records
+
+
+def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dict[str, Any]:
+    """Requests that both faults struck: whether both are named, and the greater injury first."""
+    both = [request for request, injections in run.injections.items() if request in run.verdicts and
+            all(any(one.injector == expected['faults'][name]['injector'] for one in injections) for name in faults)]
+    named, ordered = [], []
+    for request in both:
+        injected = {name: sum(one.injected_ns for one in run.injections[request] if one.injector == expected['faults'][name]['injector'])
+                    for name in faults}
+        blames = [cause['blame'] for cause in run.verdicts[request]['causes']]
+        places = {name: next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
+        named.append(None not in places.values())
+        if named[-1]:
+            ordered.append(sorted(faults, key=lambda name: -injected[name]) == sorted(faults, key=lambda name: places[name]))
+    return {'requests': len(both), 'both_named': share(named), 'in_order': share(ordered)}
+
+
+def score_lossy(run: Run, expected: Dict[str, Any]) -> Dict[str, Any]:
+    """What is said where records were lost: nothing, or nothing sure that is wrong."""
+    sure = [is_true(cause, run.injections.get(request, []), expected) for request, verdict in run.verdicts.items()
+            for cause in verdict['causes'] if cause['confidence'] >= SURE]
+    verdicts = run.verdicts.values()
+    return {'requests': len(run.verdicts), 'lossy': sum(not verdict['quality']['reliable'] for verdict in verdicts),
+            'undetermined': sum(verdict['verdict'] == 'undetermined' for verdict in verdicts),
+            'sure': len(sure), 'sure_and_wrong': sum(not is_right for is_right in sure)}
+
+
+def controls_of(run: Run, expected: Dict[str, Any]) -> List[Control]:
+    return [Control(run.name, verdict['latency_ns'], verdict['verdict'], [cause['blame'] for cause in verdict['causes']],
+                    [is_true(cause, run.injections.get(request, []), expected) for cause in verdict['causes']],
+                    [cause['confidence'] for cause in verdict['causes']])
+            for request, verdict in run.verdicts.items()]
+
+
+def does_not_add_up(verdict: Dict[str, Any]) -> bool:
+    """Segments to the latency; the excess to what is common, causes and the rest."""
+    segments = sum(segment['duration_ns'] for segment in verdict['segments'])
+    said = verdict['typical_ns'] + verdict['common_ns'] + verdict['rest_ns'] + sum(cause['excess_ns'] for cause in verdict['causes'])
+    has_baseline = verdict['baseline']['level'] != 'none'
+    return (segments != verdict['latency_ns'] or sum(verdict['blame_ns'].values()) != verdict['latency_ns'] or
+            (has_baseline and said != verdict['latency_ns']))
+
+
+# ---- Scores
+
+def share(flags: Sequence[bool]) -> Optional[float]:
+    return sum(flags) / len(flags) if flags else None
+
+
+def wilson(hits: int, of: int, z: float = 1.96) -> Tuple[float, float]:
+    """The 95 % interval of a share (Wilson, 1927)."""
+    if of == 0:
+        return 0.0, 1.0
+    p, centre = hits / of, (hits + z * z / 2) / (of + z * z)
+    half = z * math.sqrt(p * (1 - p) / of + z * z / (4 * of * of)) / (1 + z * z / of)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def scores_of(records: Sequence[Record]) -> Dict[str, Any]:
+    right = [flag for record in records for flag in record.right]
+    errors = [abs(record.blamed_ns - record.injected_ns) / record.injected_ns for record in records
+              if record.blamed_ns is not None and record.injected_ns > 0]
+    culprits = [record.has_culprit for record in records if record.has_culprit is not None]
+    named = sum(record.is_named for record in records)
+    return {
+        'requests': len(records),
+        'ratio': statistics.fmean(record.ratio for record in records) if records else None,
+        'recall': share([record.is_named for record in records]), 'recall_interval': wilson(named, len(records)),
+        'precision': share(right), 'named': len(right),
+        'top1': share([record.is_first for record in records]), 'top3': share([record.is_ranked for record in records]),
+        'blame_error': statistics.median(errors) if errors else None,
+        'culprit': share(culprits), 'culprits': len(culprits),
+        'abstained': share([not record.named and not record.is_named for record in records]),
+        'rivals': {name: share([record.rivals[name] for record in records]) for name in (records[0].rivals if records else ())},
+    }
+
+
+def calibration_of(claims: Sequence[Tuple[float, bool]], bins: int = 10) -> Tuple[List[Dict[str, float]], Optional[float]]:
+    """The reliability diagram, and the expected calibration error: the mean distance of confidence from truth."""
+    cells: Dict[int, List[Tuple[float, bool]]] = defaultdict(list)
+    for confidence, is_right in claims:
+        cells[min(int(confidence * bins), bins - 1)].append((confidence, is_right))
+    rows, error = [], 0.0
+    for _, cell in sorted(cells.items()):
+        said = statistics.fmean(confidence for confidence, _ in cell)
+        true = sum(is_right for _, is_right in cell) / len(cell)
+        rows.append({'confidence': said, 'right': true, 'causes': len(cell)})
+        error += abs(said - true) * len(cell) / len(claims)
+    return rows, error if claims else None
+
+
+def detection_limit(cells: Sequence[Tuple[float, float]]) -> Optional[str]:
+    """The dose, as a share of typical latency, from which on half of the requests are found: between (dose, recall) linear."""
+    cells = sorted(cells)
+    if not cells:
+        return None
+    if cells[0][1] >= 0.5:
+        return f'< {cells[0][0]:.2f}'
+    for (low, below), (high, above) in zip(cells, cells[1:]):
+        if below < 0.5 <= above:
+            return f'{low + (0.5 - below) / (above - below) * (high - low):.2f}'
+    return f'> {cells[-1][0]:.2f}'
+
+
+def number_in(dose: str) -> float:
+    found = re.search(r'[0-9.]+', dose)
+    return float(found.group()) if found else 0.0
+
+
+def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
+    records: List[Record] = []
+    controls: List[Control] = []
+    result: Dict[str, Any] = {'faults': {}, 'pairs': {}, 'lossy': {}, 'controls': {}}
+    for run in runs:
+        if run.name in expected['controls']:
+            controls += controls_of(run, expected)
+        elif run.name in expected['pairs']:
+            pair = expected['pairs'][run.name]
+            result['pairs'][run.name] = {'what': pair['what'], **score_pair(run, pair['faults'], expected)}
+        elif run.name in expected['lossy']:
+            result['lossy'][run.name] = {'what': expected['lossy'][run.name]['what'], **score_lossy(run, expected)}
+        elif run.name in expected['faults']:
+            records += judge_run(run, [run.name], expected)
+    for fault_id in sorted({record.fault for record in records}):
+        of_fault = [record for record in records if record.fault == fault_id]
+        doses = sorted({record.dose for record in of_fault}, key=number_in)
+        cells = {dose: scores_of([record for record in of_fault if record.dose == dose]) for dose in doses}
+        result['faults'][fault_id] = {
+            'what': expected['faults'][fault_id]['what'], 'needs': expected['faults'][fault_id].get('needs'), 'doses': cells,
+            'detection_limit': detection_limit([(cell['ratio'], cell['recall']) for cell in cells.values() if cell['ratio']]),
+            'said_instead': instead_of(of_fault)}
+    # What injected no time of its own (a burst, a bigger input) is judged whatever it took.
+    judged = [record for record in records if not expected['faults'][record.fault].get('needs') and
+              (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)]
+    result['all'] = scores_of(judged)
+    for name in sorted({control.name for control in controls}):
+        of_name = [control for control in controls if control.name == name]
+        result['controls'][name] = {'what': expected['controls'][name]['what'], **control_scores(of_name)}
+    result['all_controls'] = control_scores(controls)
+    claims = [(confidence, is_right) for one in [*judged, *controls]
+              for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != UNEXPLAINED]
+    result['calibration'], result['calibration_error'] = calibration_of(claims)
+    verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
+    result['verdicts'], result['do_not_add_up'] = len(verdicts), sum(map(does_not_add_up, verdicts))
+    return result
+
+
+def instead_of(records: Sequence[Record]) -> Dict[str, int]:
+    """What was named first where the right cause was not."""
+    said: Dict[str, int] = defaultdict(int)
+    for record in records:
+        if not record.is_named:
+            said[record.named[0] if record.named else '(nothing)'] += 1
+    return dict(sorted(said.items(), key=lambda item: -item[1]))
+
+
+def control_scores(controls: Sequence[Control]) -> Dict[str, Any]:
+    accused = [control for control in controls if control.is_falsely_accused]
+    slowest = sorted(controls, key=lambda control: -control.latency_ns)[:max(1, len(controls) // 100)] if controls else []
+    named: Dict[str, int] = defaultdict(int)
+    for control in accused:
+        for blame in [blame for blame, is_right in zip(control.named, control.right) if not is_right] or ['uniform']:
+            named[blame] += 1
+    claims = [is_right for control in slowest for is_right in control.right]
+    low, high = wilson(len(accused), len(controls))
+    return {'requests': len(controls), 'named': sum(control.is_accused for control in controls), 'false': len(accused),
+            'false_per_100': 100 * (share([control.is_falsely_accused for control in controls]) or 0.0),
+            'interval_per_100': (100 * low, 100 * high), 'false_of': dict(sorted(named.items(), key=lambda item: -item[1])),
+            'slowest': len(slowest), 'slowest_named': len(claims), 'slowest_right': sum(claims),
+            'slowest_kinds': {kind: sum(c.kind == kind for c in slowest) for kind in sorted({c.kind for c in slowest})}}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a sample server under load while it makes faults on purpose, and keeps what injectors and Pitot say of it."""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+WARM_UP_S = 1.0
+START_S, STOP_S, TOOL_S = 120, 60, 600
+RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # all of a run in one incident
+
+
+class Phase(NamedTuple):
+    """Seconds with these faults; none: quiet."""
+    seconds: float
+    faults: Sequence[str] = ()
+
+
+class Plan(NamedTuple):
+    """One run."""
+    name: str
+    server: str  # image or decode
+    arguments: Sequence[str]
+    load: Sequence[str]
+    phases: Sequence[Phase]
+    environment: Dict[str, str] = {}
+    rate: float = 1.0  # requests a second
+
+    @property
+    def seconds(self) -> float:
+        return sum(phase.seconds for phase in self.phases)
+
+
+class Failed(Exception):
+    """A run that says nothing."""
+
+
+class Server:
+    """A server on a free port, stopped by its process id."""
+
+    def __init__(self, binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.log = open(folder / 'server.txt', 'w', encoding='utf-8')
+        window_ms = int(plan.seconds * 1000) + 2000
+        self.process = subprocess.Popen(
+            [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--incident-dir',
+             str(folder / 'incidents'), '--no-triggers', '--allow-fault-control', '--fault-seed', str(seed),
+             '--fault-log', str(folder / 'server_faults.jsonl'), *plan.arguments],
+            stdout=self.log, stderr=subprocess.STDOUT,
+            env={**os.environ, 'PITOT_PRE_WINDOW_MS': str(window_ms), 'PITOT_MAX_RING_BYTES': str(RING_BYTES),
+                 'PITOT_MEMORY_BUDGET_BYTES': str(BUDGET_BYTES), **plan.environment})
+        deadline = time.monotonic() + START_S
+        while not (folder / 'port').exists():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                said = (folder / 'server.txt').read_text(encoding='utf-8').strip().splitlines()
+                self.stop()
+                raise Failed('the server did not start: ' + (said[-1] if said else 'it said nothing'))
+            time.sleep(0.02)
+        self.port = int((folder / 'port').read_text(encoding='utf-8'))
+
+    def post(self, path: str, body: str = '') -> None:
+        connection = http.client.HTTPConnection('127.0.0.1', self.port, timeout=120)
+        try:
+            connection.request('POST', path, body)
+            response = connection.getresponse()
+            text = response.read().decode()
+            if response.status != 200:
+                raise Failed(f'{path}: {response.status} {text}')
+        except (OSError, http.client.HTTPException) as error:
+            raise Failed(f'{path}: {error}') from error
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+
+def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: Sequence[str], seconds: float) -> List[str]:
+    return [str(binaries / 'load_generator'), '--port', str(port), '--seed', str(seed), '--warm-up', str(WARM_UP_S), '--duration',
+            str(seconds), '--json', str(folder / 'load.json'), '--fault-log', str(folder / 'load_faults.jsonl'), *arguments]
+
+
+def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
+    """Leaves injected.jsonl, why.jsonl and analyze.json in `folder`. Raises Failed."""
+    server = Server(binaries, folder, plan, seed)
+    generator: Optional[subprocess.Popen] = None
+    try:
+        with open(folder / 'load.txt', 'w', encoding='utf-8') as log:
+            generator = subprocess.Popen(load_command(binaries, folder, server.port, seed,
+                                                       ['--rate', f'{plan.rate:.1f}', *plan.load], plan.seconds), stdout=log,
+                                         stderr=subprocess.STDOUT)
+        time.sleep(WARM_UP_S)
+        for phase in plan.phases:
+            server.post('/faultz', json.dumps({'active': bool(phase.faults), 'faults': list(phase.faults)}))
+            time.sleep(phase.seconds)
+        server.post('/faultz', json.dumps({'active': False}))
+        if generator.wait(STOP_S) != 0:
+            raise Failed('the load generator: ' + (folder / 'load.txt').read_text(encoding='utf-8').strip())
+        server.post('/incidentz')
+    finally:
+        if generator is not None and generator.poll() is None:
+            generator.kill()
+            generator.wait()
+        server.stop()
+    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl')
+                       if path.exists())
+    (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
+    judge(binaries, folder)
+
+
+def judge(binaries: Path, folder: Path) -> None:
+    """What Pitot says of the newest dump."""
+    dumps = sorted(folder.glob('incidents/*/dump.pitot'))
+    if not dumps:
+        raise Failed('there is no incident')
+    for name, arguments in (('why.jsonl', ['why', str(dumps[-1]), '--every', '--json']),
+                            ('analyze.json', ['analyze', str(dumps[-1]), '--compat', 'tbplugin', '--json'])):
+        with open(folder / name, 'w', encoding='utf-8') as out:
+            done = subprocess.run([str(binaries / 'pitot'), *arguments], stdout=out, stderr=subprocess.PIPE, text=True,
+                                  timeout=TOOL_S, check=False)
+        # 1: nothing was found, which of analyze is an answer.
+        if done.returncode not in ((0,) if name == 'why.jsonl' else (0, 1)):
+            raise Failed(f'pitot {arguments[0]}: status {done.returncode}: {done.stderr.strip()}')
+
+
+def probe(binaries: Path, folder: Path, plan: Plan, seed: int, seconds: float) -> Dict[str, float]:
+    """What the server can do: replies a second in a closed loop, and the median latency in ms at 0.3 of that."""
+    server = Server(binaries, folder, plan, seed)
+    try:
+        result: Dict[str, Any] = {}
+        closed = ['--closed', '--concurrency', '16', *plan.load]
+        for arguments in (closed, None):
+            if arguments is None:
+                arguments = ['--rate', str(0.3 * result['throughput_per_s']), *plan.load]
+            command = load_command(binaries, folder, server.port, seed, arguments, seconds)
+            with open(folder / 'load.txt', 'w', encoding='utf-8') as log:
+                if subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, timeout=seconds + TOOL_S, check=False).returncode != 0:
+                    raise Failed('the load generator: ' + (folder / 'load.txt').read_text(encoding='utf-8').strip())
+            measured = json.loads((folder / 'load.json').read_text(encoding='utf-8'))
+            result.setdefault('throughput_per_s', measured['throughput_per_s'])
+        return {'capacity': result['throughput_per_s'], 'typical_ms': measured['latency_ms']['p50']}
+    finally:
+        server.stop()

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A score as Markdown."""
+
+from typing import Any, Dict, List, Optional, Sequence
+
+
+def percent(share: Optional[float]) -> str:
+    return '' if share is None else f'{100 * share:.0f} %'
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> List[str]:
+    return ['| ' + ' | '.join(heads) + ' |', '|' + '---|' * len(heads), *('| ' + ' | '.join(row) + ' |' for row in rows), '']
+
+
+def fault_row(name: str, what: str, dose: str, scores: Dict[str, Any], limit: str) -> List[str]:
+    low, high = scores['recall_interval']
+    return [name, what, dose, '' if not scores['ratio'] else f'{scores["ratio"]:.2f}', str(scores['requests']),
+            f'{percent(scores["recall"])} ({100 * low:.0f} to {100 * high:.0f})', percent(scores['precision']), percent(scores['top1']),
+            percent(scores['top3']), percent(scores['blame_error']), percent(scores['culprit']), percent(scores['abstained']), limit]
+
+
+FAULT_HEADS = ('', 'fault', 'dose', 'of typical', 'requests', 'recall, %', 'precision', 'top 1', 'top 3', 'blame error', 'culprit', 'abstained',
+               'found from')
+
+
+def counted(counts: Dict[str, int]) -> str:
+    return ', '.join(f'{name} {count}' for name, count in counts.items())
+
+
+def markdown(score: Dict[str, Any]) -> str:
+    lines: List[str] = []
+    rows = []
+    for name, fault in score['faults'].items():
+        for i, (dose, scores) in enumerate(fault['doses'].items()):
+            needs = f' (needs {fault["needs"]})' if fault['needs'] else ''
+            rows.append(fault_row(name if i == 0 else '', fault['what'] + needs if i == 0 else '', dose, scores,
+                                  (fault['detection_limit'] or '') if i == 0 else ''))
+    rows.append(fault_row('all', 'from 0.25 of typical latency on', '', score['all'], ''))
+    lines += table(FAULT_HEADS, rows)
+    missed = [[name, percent(1 - sum(cell['recall'] * cell['requests'] for cell in fault['doses'].values()) /
+                             max(1, sum(cell['requests'] for cell in fault['doses'].values()))), counted(fault['said_instead'])]
+              for name, fault in score['faults'].items() if fault['said_instead']]
+    lines += table(('', 'missed', 'what was said first instead'), missed)
+    rivals = list(score['all']['rivals'])
+    lines += table(('right of struck requests', 'Pitot, first', *rivals),
+                   [[name, percent(whole['top1']), *(percent(whole['rivals'][rival]) for rival in rivals)] for name, whole in
+                    [*((name, combined(fault['doses'].values())) for name, fault in score['faults'].items()), ('all', score['all'])]])
+    if score['pairs']:
+        lines += table(('two at once', '', 'requests', 'both named', 'the greater first'),
+                       [[name, pair['what'], str(pair['requests']), percent(pair['both_named']), percent(pair['in_order'])]
+                        for name, pair in score['pairs'].items()])
+    if score['lossy']:
+        lines += table(('losses', '', 'requests', 'with losses', 'undetermined', 'causes of 0.8 and more', 'of these wrong'),
+                       [[name, lossy['what'], *(str(lossy[key]) for key in ('requests', 'lossy', 'undetermined', 'sure', 'sure_and_wrong'))]
+                        for name, lossy in score['lossy'].items()])
+    lines += table(('control', '', 'requests', 'with a cause', 'false', 'false of 100 (95 %)', 'of what', 'slowest 1 %', 'causes, true'),
+                   [[name, c['what'], str(c['requests']), str(c['named']), str(c['false']),
+                     f'{c["false_per_100"]:.1f} ({c["interval_per_100"][0]:.1f} to {c["interval_per_100"][1]:.1f})', counted(c['false_of']),
+                     counted(c['slowest_kinds']), f'{c["slowest_right"]} of {c["slowest_named"]}']
+                    for name, c in [*score['controls'].items(), ('all', {'what': '', **score['all_controls']})]])
+    lines += table(('confidence said', 'right', 'causes'), [[f'{row["confidence"]:.2f}', percent(row['right']), str(row['causes'])]
+                                                            for row in score['calibration']])
+    error = score['calibration_error']
+    lines.append(f'Expected calibration error: {"unknown" if error is None else f"{error:.2f}"}. '
+                 f'{score["verdicts"]} verdicts, of which {score["do_not_add_up"]} do not add up.')
+    return '\n'.join(lines) + '\n'
+
+
+def combined(cells: Any) -> Dict[str, Any]:
+    """Shares over the doses of a fault."""
+    cells = list(cells)
+    total = max(1, sum(cell['requests'] for cell in cells))
+
+    def mean(of: Any) -> float:
+        return sum((of(cell) or 0.0) * cell['requests'] for cell in cells) / total
+    return {'top1': mean(lambda cell: cell['top1']),
+            'rivals': {name: mean(lambda cell, name=name: cell['rivals'].get(name)) for name in (cells[0]['rivals'] if cells else ())}}

@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The scorer: that right verdicts score well, and every kind of wrong one badly."""
+
+import json
+import tempfile
+import unittest
+from pathlib import Path
+
+import plot
+import score
+import tables
+
+MS = 1_000_000
+EXPECTED = {
+    'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'}],
+    'faults': {
+        'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope'},
+        'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'blames': ['host_runqueue'], 'needs': 'evidence'},
+        'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
+        'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
+        'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
+    },
+    'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
+    'lossy': {'F37': {'what': 'losses'}},
+    'controls': {'C02': {'what': 'nothing'}},
+}
+
+
+def cause(blame, excess_ms, confidence=0.95, by=None, evidence=''):
+    return {'blame': blame, 'excess_ns': excess_ms * MS, 'confidence': confidence, 'by': by, 'evidence': evidence}
+
+
+def verdict(request, causes=(), kind=None, typical_ms=5, largest=(), common_ns=0, blame_ns=None):
+    """One that adds up."""
+    latency_ns = typical_ms * MS + common_ns + sum(one['excess_ns'] for one in causes) + 7
+    parts = blame_ns or {'host_oncpu_pre': latency_ns}
+    return {'request': request, 'verdict': kind or ('causes' if causes else 'diffuse'), 'latency_ns': latency_ns,
+            'typical_ns': typical_ms * MS, 'common_ns': common_ns, 'rest_ns': 7, 'causes': list(causes), 'largest': list(largest),
+            'blame_ns': parts, 'segments': [{'duration_ns': sum(parts.values())}], 'baseline': {'level': 'same route and size'},
+            'quality': {'reliable': True}}
+
+
+def line(request, fault, ms, dose='dose_ms=4', **more):
+    return {'request': request, 'fault': fault, 'injected_ns': int(ms * MS), 'as': f'{fault}:rate=0.2,{dose}', **more}
+
+
+def run(name, lines, verdicts, findings=()):
+    return score.Run(name, score.injections_of(lines, EXPECTED), {one['request']: one for one in verdicts}, list(findings))
+
+
+def scored(*runs):
+    return score.score(runs, EXPECTED)
+
+
+class Faults(unittest.TestCase):
+    def right(self):
+        return run('F01', [line('a', 'slow_decode_spin', 4, scope='decode')],
+                   [verdict('a', [cause('host_oncpu_pre', 4, evidence='in "decode" on http 1')])])
+
+    def test_a_right_verdict_is_right_in_everything(self):
+        result = scored(self.right())['all']
+        self.assertEqual((result['recall'], result['precision'], result['top1'], result['top3'], result['culprit']), (1, 1, 1, 1, 1))
+        self.assertEqual(result['blame_error'], 0)
+        self.assertEqual(result['abstained'], 0)
+
+    def test_a_wrong_cause_costs_recall_and_precision(self):
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_lock', 4)])]))
+        self.assertEqual((result['all']['recall'], result['all']['precision'], result['all']['top1']), (0, 0, 0))
+        self.assertEqual(result['faults']['F01']['said_instead'], {'host_lock': 1})
+
+    def test_the_right_cause_behind_a_wrong_one_is_found_but_not_first(self):
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 4)],
+                            [verdict('a', [cause('host_lock', 5), cause('host_oncpu_pre', 4)])]))['all']
+        self.assertEqual((result['recall'], result['top1'], result['top3'], result['precision']), (1, 0, 1, 0.5))
+
+    def test_to_say_nothing_is_abstained_and_not_found(self):
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', largest=[cause('host_oncpu_pre', 4)])]))['all']
+        self.assertEqual((result['recall'], result['abstained'], result['top1'], result['precision']), (0, 1, 1, None))
+
+    def test_a_wrong_culprit_is_wrong(self):
+        result = scored(run('F22', [line('a', 'lock_held', 4, role='waiter', holder='b')],
+                            [verdict('a', [cause('host_lock', 4, by={'request': 'c'})])]))['all']
+        self.assertEqual((result['recall'], result['culprit']), (1, 0))
+
+    def test_a_culprit_is_a_request_or_member_of_a_batch_or_in_the_evidence(self):
+        for by in ({'request': 'b'}, {'requests': ['x', 'b']}):
+            with self.subTest(by=by):
+                result = scored(run('F22', [line('a', 'lock_held', 4, role='waiter', holder='b')],
+                                    [verdict('a', [cause('host_lock', 4, by=by)])]))['all']
+                self.assertEqual(result['culprit'], 1)
+        other = scored(run('F01', [line('a', 'slow_decode_spin', 4, scope='decode')],
+                           [verdict('a', [cause('host_oncpu_pre', 4, evidence='in "undecoded" on http 1')])]))['all']
+        self.assertEqual(other['culprit'], 0)
+
+    def test_a_wrong_amount_is_an_error(self):
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 6)])]))['all']
+        self.assertEqual(result['blame_error'], 0.5)
+
+    def test_roles_that_are_not_asked_for_and_requests_without_verdict_do_not_count(self):
+        result = scored(run('F22', [line('a', 'lock_held', 4, role='holder'), line('z', 'lock_held', 4, role='waiter')], [verdict('a')]))
+        self.assertEqual(result['all']['requests'], 0)
+
+    def test_what_another_log_line_says_is_no_wrong_cause_if_it_was_as_long(self):
+        for waited_ms, precision in ((3, 1), (1, 0.5)):
+            with self.subTest(waited_ms=waited_ms):
+                result = scored(run('F01', [line('a', 'slow_decode_spin', 4), line('a', 'queued', waited_ms, others=['b'])],
+                                    [verdict('a', [cause('host_oncpu_pre', 4), cause('executor_busy', 3)])]))['all']
+                self.assertEqual(result['precision'], precision)
+
+    def test_a_verdict_of_the_wanted_kind_is_right(self):
+        lines = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
+        self.assertEqual(scored(run('F28', lines, [verdict('a', kind='more_work')]))['all']['recall'], 1)
+        self.assertEqual(scored(run('F28', lines, [verdict('a', [cause('host_oncpu_pre', 4)])]))['all']['precision'], 0)
+
+    def test_small_doses_and_what_lacks_evidence_are_shown_but_not_judged(self):
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 1, 'dose_ms=1')], [verdict('a')]),
+                        run('F20', [line('b', 'cpu_spinners', 9)], [verdict('b')]))
+        self.assertEqual(result['all']['requests'], 0)
+        self.assertEqual(result['faults']['F01']['doses']['dose_ms=1']['requests'], 1)
+        self.assertEqual(result['faults']['F20']['needs'], 'evidence')
+
+    def test_rivals_are_judged_by_the_same_table(self):
+        pre = {'host_oncpu_pre': 6 * MS + 7, 'host_lock': 3 * MS}
+        result = scored(run('F22', [line('a', 'lock_held', 4, role='waiter')], [verdict('a', [cause('host_lock', 4)], blame_ns=pre)]))
+        self.assertEqual(result['all']['rivals'], {'largest segment': 0, "HTA's bound_by": 0, "torch-tb-profiler's rules": 0})
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 4)], blame_ns=pre)],
+                            [{'code': 'a05.input_bound'}]))
+        self.assertEqual(result['all']['rivals'], {'largest segment': 1, "HTA's bound_by": 1, "torch-tb-profiler's rules": 1})
+
+
+class Controls(unittest.TestCase):
+    def test_a_cause_where_nothing_was_done_is_false_unless_the_log_says_it(self):
+        queued = [line('b', 'queued', 3, others=['x'])]
+        result = scored(run('C02', queued, [verdict('a', [cause('host_lock', 3)]), verdict('b', [cause('executor_busy', 3)]),
+                                            verdict('c', kind='uniform'), verdict('d')]))['all_controls']
+        self.assertEqual((result['requests'], result['named'], result['false'], result['false_per_100']), (4, 3, 2, 50))
+        self.assertEqual(result['false_of'], {'host_lock': 1, 'uniform': 1})
+
+    def test_the_interval_is_wilsons(self):
+        low, high = score.wilson(0, 100)
+        self.assertEqual(low, 0)
+        self.assertAlmostEqual(high, 0.0370, places=4)
+        self.assertAlmostEqual(score.wilson(50, 100)[0], 0.4038, places=4)
+        self.assertEqual(score.wilson(0, 0), (0, 1))
+
+
+class Confidence(unittest.TestCase):
+    def test_who_is_sure_and_wrong_is_badly_calibrated(self):
+        self.assertAlmostEqual(score.calibration_of([(0.95, False)] * 4)[1], 0.95)
+        self.assertAlmostEqual(score.calibration_of([(0.75, True)] * 3 + [(0.75, False)])[1], 0)
+        self.assertIsNone(score.calibration_of([])[1])
+
+    def test_what_nobody_explained_is_no_claim(self):
+        result = scored(run('C02', [], [verdict('a', [cause('untraced_or_unexplained', 3, 0.1)])]))
+        self.assertIsNone(result['calibration_error'])
+
+    def test_the_detection_limit_is_where_half_are_found(self):
+        self.assertEqual(score.detection_limit([(0.5, 0.0), (1.0, 1.0)]), '0.75')
+        self.assertEqual(score.detection_limit([(0.5, 0.6)]), '< 0.50')
+        self.assertEqual(score.detection_limit([(0.5, 0.1), (2, 0.4)]), '> 2.00')
+        self.assertIsNone(score.detection_limit([]))
+
+
+class Others(unittest.TestCase):
+    def test_a_pair_is_named_if_both_are_and_in_order_if_the_greater_is_first(self):
+        lines = [line('a', 'slow_decode_spin', 8), line('a', 'lock_held', 4, role='waiter')]
+        right = verdict('a', [cause('host_oncpu_pre', 8), cause('host_lock', 4)])
+        self.assertEqual(scored(run('X05', lines, [right]))['pairs']['X05'],
+                         {'what': 'two', 'requests': 1, 'both_named': 1, 'in_order': 1})
+        wrong = verdict('a', [cause('host_lock', 9), cause('host_oncpu_pre', 8)])
+        self.assertEqual(scored(run('X05', lines, [wrong]))['pairs']['X05']['in_order'], 0)
+        half = verdict('a', [cause('host_oncpu_pre', 8)])
+        self.assertEqual(scored(run('X05', lines, [half]))['pairs']['X05']['both_named'], 0)
+
+    def test_of_lossy_traces_what_is_sure_and_wrong_is_counted(self):
+        lines = [line('a', 'slow_decode_spin', 4)]
+        result = scored(run('F37', lines, [verdict('a', [cause('host_oncpu_pre', 4)]), verdict('b', [cause('host_lock', 4)]),
+                                           verdict('c', [cause('host_lock', 4, 0.5)]), verdict('d', kind='undetermined')]))['lossy']['F37']
+        self.assertEqual((result['sure'], result['sure_and_wrong'], result['undetermined']), (2, 1, 1))
+
+    def test_numbers_that_do_not_add_up_are_counted(self):
+        sums, excess, segments = verdict('a'), verdict('b', [cause('host_lock', 4)]), verdict('c')
+        sums['blame_ns'] = {'host_lock': 1}
+        excess['rest_ns'] += 1
+        segments['segments'] = []
+        self.assertEqual(scored(run('C02', [], [sums, excess, segments, verdict('d')]))['do_not_add_up'], 3)
+
+    def test_a_run_is_read_though_its_log_is_cut(self):
+        with tempfile.TemporaryDirectory() as folder:
+            at = Path(folder) / 'F01.again'
+            at.mkdir()
+            (at / 'injected.jsonl').write_text(json.dumps(line('a', 'slow_decode_spin', 4)) + '\n{"request": "b", "fau', encoding='utf-8')
+            (at / 'why.jsonl').write_text(json.dumps(verdict('a')) + '\n', encoding='utf-8')
+            read = score.read_run(at, EXPECTED)
+            self.assertEqual((read.name, list(read.injections), list(read.verdicts)), ('F01', ['a'], ['a']))
+            self.assertEqual(read.injections['a'][0].dose, 'dose_ms=4')
+
+    def test_the_table_of_faults_is_whole(self):
+        expected = score.read_expected()
+        for name, fault in expected['faults'].items():
+            self.assertTrue(fault['blames'] or fault.get('kinds'), name)
+        for pair in expected['pairs'].values():
+            self.assertTrue(set(pair['faults']) <= set(expected['faults']))
+
+    def test_a_score_is_shown(self):
+        result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 4)])]),
+                        run('C02', [], [verdict('a')]))
+        text = tables.markdown(result)
+        self.assertIn('| F01 | slow decoder | dose_ms=4 | 0.80 | 1 | 100 % (21 to 100) | 100 % |', text)
+        self.assertIn('1 verdicts', text.replace('2 verdicts', '1 verdicts'))
+        self.assertIn('<svg', plot.svg(result))
+
+
+if __name__ == '__main__':
+    unittest.main()
