@@ -156,6 +156,28 @@ TEST_CASE("the thread that enabled it may end", "[torch]") {
   CHECK(Count(trace, "allocate") == 4);
 }
 
+TEST_CASE("a depth that is fixed beside Stop leaves LibTorch nobody to call", "[torch]") {
+  TorchHost host(Depth::kScopes);  // for its folder
+  int left = 0;
+  for (int i = 0; i < 100; ++i) {
+    host.recorder = pitot::Recorder::Start(host.options);
+    REQUIRE(pitot::torch::Enable(host.recorder).ok());
+    std::atomic<bool> has_begun{false}, is_done{false};
+    std::thread fixing([&] {
+      for (int round = 0; !is_done; ++round) {
+        host.recorder.SetDepth(round % 2 == 0 ? Depth::kOps : Depth::kScopes);
+        has_begun = true;
+      }
+    });
+    while (!has_begun) std::this_thread::yield();
+    host.recorder.Stop();
+    is_done = true;
+    fixing.join();
+    left += at::hasGlobalCallbacks();
+  }
+  CHECK(left == 0);
+}
+
 TEST_CASE("recorders may come and go while threads run operators", "[torch]") {
   std::atomic<bool> is_done{false};
   std::vector<std::thread> threads;
