@@ -36,7 +36,9 @@ struct TorchOptions {
 };
 
 // One in a process. Errors of Add: kUnavailable where the LibTorch in the process is of another version than the one
-// pitot::torch was built against (major and minor), with both in the message; kAlreadyRunning.
+// pitot::torch was built against (major and minor), with both in the message, and in the child of a fork that happened
+// while LibTorch was being told what to call (some us when the depth changes); kAlreadyRunning. In the child of a fork
+// another may be added to the child's recorder.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
 // Cost: nothing while the depth is less than kOps; then about 0.1 us an operator for LibTorch's calling us, and 0.04 us
 // for what we do. Switching takes a lock of LibTorch's, 1 us. 13 KiB for each thread that runs operators while they are

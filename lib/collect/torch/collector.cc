@@ -21,12 +21,16 @@
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
 #include "trace/clock.h"
+#include "trace/process.h"
 
 namespace pitot::libtorch {
 namespace {
 
-// LibTorch calls functions without a context: there can be one.
-constinit std::atomic<bool> g_is_taken{false};
+// LibTorch calls functions without a context: there can be one. The fork epoch of the collector that runs, plus one: a
+// child has what its parent had LibTorch call, and nobody who runs it.
+constinit std::atomic<uint32_t> g_taken_by{0};
+// Of a parent that forked meanwhile a child knows nothing for sure, and LibTorch's lock may be held there for ever.
+constinit std::atomic<bool> g_is_changing{false};
 constinit Sources g_sources = {at::show_config, WatchCpu, WatchCuda};
 
 // LibTorch's own exceptions say where they were thrown, at length.
@@ -42,6 +46,11 @@ std::string Watch(std::string (*watch)()) {
     return ReasonOf(e);
   }
 }
+
+struct Changing {
+  Changing() noexcept { g_is_changing.store(true); }
+  ~Changing() { g_is_changing.store(false); }
+};
 
 class TorchCollector final : public Collector {
  public:
@@ -63,6 +72,9 @@ class TorchCollector final : public Collector {
     std::vector<MemoryHistory::Sample> allocated, reserved;
   };
   Status Open();
+  static Status TakeFromParent();
+
+  static constinit TorchCollector* running_;  // or, in a child, the parent's that ran
 
   const Detail detail_;
   const bool has_memory_;
@@ -82,29 +94,52 @@ Status TorchCollector::Open() {
   return {};
 }
 
+constinit TorchCollector* TorchCollector::running_ = nullptr;
+
+// In a child of a fork.
+Status TorchCollector::TakeFromParent() {
+  if (g_is_changing.load())
+    return Status(StatusCode::kUnavailable,
+                  "the process was forked while its parent changed what LibTorch calls: it cannot be recorded here");
+  RecordAllocations(false);
+  running_->operators_.reset();
+  return {};
+}
+
 Status TorchCollector::Start() noexcept {
-  if (g_is_taken.exchange(true)) return Status(StatusCode::kAlreadyRunning, "LibTorch is recorded already");
+  const uint32_t us = trace::ForkEpoch() + 1;
+  const uint32_t before = g_taken_by.exchange(us);
+  if (before == us)
+    return Status(StatusCode::kAlreadyRunning, "a recorder of this process records LibTorch already");
   Status status;
   try {
+    if (before != 0) status = TakeFromParent();
+    if (!status.ok()) return g_taken_by.store(before), status;
+    const Changing changing;
+    running_ = this;
     ClearRangesFolded();
     status = Open();
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
-  if (!status.ok()) g_is_taken.store(false);
+  if (!status.ok()) g_taken_by.store(0);
   is_running_.store(status.ok());
   return status;
 }
 
 void TorchCollector::Stop() noexcept {
   if (!is_running_.exchange(false)) return;
-  RecordAllocations(false);
-  operators_.reset();
-  g_is_taken.store(false);
+  {
+    const Changing changing;
+    RecordAllocations(false);
+    operators_.reset();
+  }
+  g_taken_by.store(0);
 }
 
 void TorchCollector::SetDepth(Depth depth) noexcept {
   if (!is_running_.load()) return;
+  const Changing changing;
   try {
     RecordAllocations(has_memory_ && depth >= Depth::kOps);
     operators_->Record(depth >= Depth::kOps ? detail_ : Detail::kRanges);

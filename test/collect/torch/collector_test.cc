@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "fakes/child.h"
 #include "pitot/collect/torch.h"
 #include "session/host.h"
 #include "trace/mirror.h"
@@ -139,6 +140,46 @@ TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
     host.recorder.Stop();
     { const at::Tensor tensor = at::empty({kMiB}, at::kByte); }  // while none runs
   }
+}
+
+TEST_CASE("the child of a fork records LibTorch for itself, and what its parent recorded with not twice", "[torch]") {
+  const Depth depth = GENERATE(Depth::kScopes, Depth::kOps);
+  TorchHost host(depth);
+  REQUIRE(host.Enable().ok());
+
+  CHECK(fakes::InChild([&] {
+          TorchHost childs;
+          HOLDS(childs.Enable().ok());
+          at::ones({8}).neg();
+          HOLDS(childs.TriggerAndFlush());
+          HOLDS(Count(childs.traces().back(), "aten::neg") == 1);
+          childs.recorder.Stop();
+          HOLDS(!at::hasGlobalCallbacks());
+          HOLDS(childs.Enable().ok());
+          return 0;
+        }) == 0);
+  at::ones({8}).neg();
+  CHECK(Count(host.Incident(), "aten::neg") == (depth == Depth::kOps ? 1 : 0));
+}
+
+TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, and told why", "[torch]") {
+  static int status = -1;
+  auto sources = GetSources();
+  sources.watch_cpu = []() -> std::string {
+    status = fakes::InChild([] {
+      TorchHost childs;
+      const pitot::Status refused = childs.Enable();
+      HOLDS(refused.code() == StatusCode::kUnavailable);
+      HOLDS(session_test::Contains(refused.message(), "forked while its parent"));
+      HOLDS(childs.TriggerAndFlush());
+      return 0;
+    });
+    return {};
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  CHECK(status == 0);
 }
 
 TEST_CASE("the thread that enabled it may end", "[torch]") {
