@@ -197,6 +197,33 @@ TEST_CASE("a segment with nothing of its file in it is not looked at, nor what l
   CHECK(pitot::nvtx::HasMissed(object, &chunk));
 }
 
+TEST_CASE("what says that a library has called NVTX is found wherever it lies in its data", "[nvtx]") {
+  const Variable unset(nullptr);
+  const Library early(PITOT_FAKE_EMITTER);
+  early->mark_a("nobody listens");
+  const std::vector<unsigned char> data = DataOf("libfake_emitter");
+  REQUIRE(!data.empty());
+  constexpr size_t kChunk = 64 << 10;
+  std::vector<uint64_t> memory((3 * kChunk + data.size()) / 8);
+  ElfW(Phdr) part = {};
+  part.p_type = PT_LOAD;
+  part.p_flags = PF_R | PF_W;
+  part.p_vaddr = reinterpret_cast<uint64_t>(memory.data());
+  part.p_filesz = memory.size() * 8;
+  dl_phdr_info object = {};
+  object.dlpi_phdr = &part;
+  object.dlpi_phnum = 1;
+  std::vector<unsigned char> chunk;
+
+  CHECK_FALSE(pitot::nvtx::HasMissed(object, &chunk));
+  const size_t before = std::min(data.size(), kChunk) / 8;
+  for (size_t word = kChunk / 8 - before; word <= kChunk / 8; word += 3) {
+    std::fill(memory.begin(), memory.end(), 0);
+    std::memcpy(memory.data() + word, data.data(), data.size());
+    CHECK(pitot::nvtx::HasMissed(object, &chunk));
+  }
+}
+
 TEST_CASE("a program that inherits the variable and does not capture wants no library", "[nvtx]") {
   // This test's program, which does not export it for the one below.
   const Variable ours("");
