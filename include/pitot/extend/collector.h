@@ -74,8 +74,10 @@ class TraceBuilder {
   virtual void Add(const GpuCall& call) = 0;
   virtual void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) = 0;
   virtual void Add(const GpuLoss& loss) = 0;
-  // A collector recorded at `depth` from `begin_ns` to `end_ns`.
+  // What GPUs did was recorded at `depth` from `begin_ns` to `end_ns`; a framework's operators were, at kOps, or were
+  // not, at less.
   virtual void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) = 0;
+  virtual void AddOperatorDepth(int64_t begin_ns, int64_t end_ns, Depth depth) = 0;
   // A quantity over time, of a device or (kNoRow) of the process; and its value from a moment on. The unit as
   // "%", "MHz", "bytes".
   virtual uint32_t AddCounter(uint32_t device, const char* name, const char* unit) = 0;

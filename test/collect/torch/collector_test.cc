@@ -7,13 +7,17 @@
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collect/torch/gpu_memory.h"
 #include "fakes/child.h"
+#include "fakes/trace_text.h"
+#include "pitot/analyze/top.h"
 #include "pitot/collect/torch.h"
 #include "session/host.h"
 #include "trace/mirror.h"
@@ -104,6 +108,66 @@ TEST_CASE("where one kind of memory cannot be watched the rest is recorded, and 
   CHECK(Count(trace, "aten::zero_") == 1);
 }
 
+TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and attributes", "[torch]") {
+  using pitot::libtorch::GpuAccount;
+  using pitot::libtorch::GpuEvent;
+  static GpuAccount account;
+  static pitot::libtorch::GpuNumbers numbers = {5 * kMiB, 20 * kMiB, 7, 3 * kMiB};
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    return account.Begin(2, numbers, [](int32_t) { return numbers; }) ? "" : "no memory";
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  numbers.reserved_bytes += 2 * kMiB;
+  account.Note(GpuEvent::kReserved, 2 * kMiB, 0);
+  account.Note(GpuEvent::kAllocated, kMiB, 0);
+  numbers.allocated_bytes += kMiB;
+  numbers.allocated_bytes -= kMiB;
+  account.Note(GpuEvent::kFreed, kMiB, 0);
+  account.Note(GpuEvent::kReleased, 2 * kMiB, 0);
+  numbers.reserved_bytes -= 2 * kMiB;
+  ++numbers.retries;
+  numbers.reserved_bytes += 4 * kMiB;
+  account.Note(GpuEvent::kReserved, 4 * kMiB, 0);
+  account.Note(GpuEvent::kOutOfMemory, 64 * kMiB, kMiB);
+  const model::Trace trace = host.Incident();
+
+  using Args = std::vector<std::pair<std::string, std::string>>;
+  const auto args_of = [&](const std::string& name) {
+    std::vector<Args> all;
+    for (const fakes::EventText& event : fakes::Events(trace)) {
+      if (event.name == name) all.push_back(event.args);
+    }
+    return all;
+  };
+  const auto mib = [](int64_t count) { return std::to_string(count * kMiB); };
+  const auto segment = [&](int64_t bytes, int64_t reserved, int64_t allocated) {
+    return std::vector<Args>{{{"bytes", mib(bytes)},
+                              {"device", "2"},
+                              {"reserved", mib(reserved)},
+                              {"allocated", mib(allocated)},
+                              {"inactive_split", mib(3)}}};
+  };
+  CHECK(args_of("cudaMalloc") == segment(2, 22, 5));
+  CHECK(args_of("allocate on GPU") == std::vector<Args>{{{"bytes", mib(1)}, {"device", "2"}, {"allocated", mib(6)}}});
+  CHECK(args_of("free on GPU") == std::vector<Args>{{{"bytes", mib(1)}, {"device", "2"}, {"allocated", mib(5)}}});
+  CHECK(args_of("cudaFree of cached memory") == segment(2, 20, 5));
+  CHECK(args_of("cudaMalloc after cached memory was freed") == segment(4, 24, 5));
+  CHECK(args_of("out of GPU memory") == std::vector<Args>{{{"bytes", mib(64)},
+                                                           {"device", "2"},
+                                                           {"free_bytes", mib(1)},
+                                                           {"reserved", mib(24)},
+                                                           {"allocated", mib(5)},
+                                                           {"inactive_split", mib(3)}}});
+  CHECK(FirstAt(trace, "LibTorch allocated", 6 * kMiB) > 0);
+  CHECK(FirstAt(trace, "LibTorch allocated", 6 * kMiB + 1) == -1);
+  CHECK(FirstAt(trace, "LibTorch reserved", 24 * kMiB) > 0);
+  CHECK(Attribute(trace, "torch.gpu2.retries") == "1");
+  CHECK(Attribute(trace, "torch.gpu2.out_of_memory") == "1");
+}
+
 TEST_CASE("memory over time is where it belongs while scopes are told to another tool", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -180,6 +244,36 @@ TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, an
   TorchHost host;
   REQUIRE(host.Enable().ok());
   CHECK(status == 0);
+}
+
+TEST_CASE("an incident says when operators were recorded, without a GPU, and top counts the rest apart", "[torch]") {
+  const auto forward = [] {
+    PITOT_SCOPE("forward");
+    at::ones({8}).neg();
+  };
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
+  forward();
+  REQUIRE(host.recorder.SetDepth(Depth::kOps).ok());
+  forward();
+  REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(trace.operator_depths.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK((trace.operator_depths[i].depth == Depth::kOps) == (i == 1));
+    CHECK((i == 0 || trace.operator_depths[i].begin_ns == trace.operator_depths[i - 1].end_ns));
+  }
+  CHECK(trace.operator_depths[0].begin_ns >= trace.window_begin_ns);
+  CHECK(trace.depths.empty());
+  pitot::analyze::TopTable table;
+  REQUIRE(pitot::analyze::FindTop(trace, {}, &table).ok());
+  CHECK(table.operators.covered_ns > 0);
+  const auto row = [&](const char* name) {
+    return *std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& one) { return one.name == name; });
+  };
+  CHECK(row("aten::neg").calls == 1);
+  CHECK(row("(operators not recorded)").self_cpu_ns > 0);
 }
 
 TEST_CASE("the thread that enabled it may end", "[torch]") {
