@@ -486,6 +486,22 @@ TEST_CASE("operators are apart by the shapes of their inputs where asked", "[top
   CHECK(FindTop(trace, {TopBy::kLayer, TopSort::kDefault, true, 0}, &refused).code() == StatusCode::kInvalidArgument);
 }
 
+TEST_CASE("an operator's floating point operations are those of its calls that began in the window", "[top]") {
+  Made made;
+  made.maker.trace.window_begin_ns = 50;
+  const uint32_t costly = made.maker.Site(SiteKind::kOperator, "aten::mm", {{"flops", ArgType::kUint}});
+  made.maker.Event(made.thread, costly, 40, 20, {}, {1'000});
+  made.maker.Event(made.thread, costly, 100, 10, {}, {200});
+  made.maker.Event(made.thread, costly, 200, 10, {}, {30});
+  made.maker.Event(made.thread, made.linear, 300, 10);
+  const Trace trace = made.maker.Finish();
+
+  const TopTable table = Top(trace, {TopBy::kOperator, TopSort::kFlops, false, 0});
+  CHECK(Row(table, "aten::mm").flops == 230);
+  CHECK(Row(table, "aten::linear").flops == 0);
+  CHECK(Names(table) == std::vector<std::string>{"aten::mm", "aten::linear"});
+}
+
 TEST_CASE("requests share the time of their batches, and only theirs is counted for one that is asked for", "[top]") {
   Made made;
   const uint32_t first = made.maker.Request(0x11, "/a", 0, 900), second = made.maker.Request(0x22, "/b", 0, 900);
