@@ -425,8 +425,8 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
   }
 }
 
-// Once Pitot's threads are gone: none is added any more, and only threads of the host may be telling or asking one. False
-// if such a call does not return: then none is stopped.
+// Once Pitot's threads are gone: none is added any more, and only threads of the host may be telling or asking one.
+// False if such a call does not return: then none is stopped.
 bool Session::StopCollectors() noexcept {
   std::unique_lock tell_lock(tell_mutex_, std::defer_lock);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);

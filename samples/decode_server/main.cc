@@ -24,7 +24,6 @@
 namespace decode_server {
 namespace {
 
-
 // What is worth an incident is said here; how it is recorded, in server_common/recording.cc.
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();

@@ -97,9 +97,9 @@ class PITOT_EXPORT Collector {
   virtual const char* Name() const noexcept = 0;
   // Called once, by Recorder::Add. An error is said, and the collector not used.
   virtual Status Start() noexcept = 0;
-  // Called once, when the recorder stops, on the thread that stops it, after and never beside the last call of SetDepth,
-  // Pause and Resume; not where a thread hangs in one of these, or one of Pitot's in the host's code: that keeps all it
-  // works on.
+  // Called once, when the recorder stops, on the thread that stops it, after and never beside the last call of
+  // SetDepth, Pause and Resume; not where a thread hangs in one of these, or one of Pitot's in the host's code: that
+  // keeps all it works on.
   virtual void Stop() noexcept = 0;
   // The depths at which it would at present record more than at the one before: a set of BitOf; 0: none. Asked about a
   // hundred times a second while depth is governed, and only then. Threads: any.
@@ -109,8 +109,8 @@ class PITOT_EXPORT Collector {
   // called meanwhile. One that waits holds up what other collectors are told, and nothing else. Cost: some 10 to 200
   // us.
   virtual void SetDepth(Depth depth) noexcept;
-  // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread, one call at a time,
-  // never beside SetDepth.
+  // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread, one call at a
+  // time, never beside SetDepth.
   virtual Status Pause() noexcept;
   virtual Status Resume() noexcept;
   // Keeps what it has from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after
