@@ -24,9 +24,13 @@ import sys
 import tempfile
 import time
 
-import pitot
-import torch
-from torch import nn
+try:
+    import pitot
+    import torch
+    from torch import nn
+except ImportError as missing:
+    sys.exit(f"gpu_overhead.py needs PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, "
+             f"PITOT_LIBRARY): {missing}")
 
 ITERATIONS = 8
 PITOT_ARMS = {"off": pitot.Depth.SCOPES, "off again": pitot.Depth.SCOPES, "auto": pitot.Depth.AUTO,

@@ -64,7 +64,7 @@ struct Side {
   }
 
   const Trace& trace;
-  const Units units;
+  const DiffUnits units;
   const Ledger gpu;
   std::vector<double> latencies, sizes;  // of units
   std::vector<std::string> likes, sampled_likes;

@@ -41,7 +41,8 @@ DiffPer FindPer(const Trace& before, const Trace& after) {
   return StepsOf(before).empty() || StepsOf(after).empty() ? DiffPer::kTrace : DiffPer::kStep;
 }
 
-Units::Units(const Trace& trace, DiffPer per) : trace_(trace), per_(per), unit_of_(trace.requests.size(), kNone) {
+DiffUnits::DiffUnits(const Trace& trace, DiffPer per)
+    : trace_(trace), per_(per), unit_of_(trace.requests.size(), kNone) {
   if (per == DiffPer::kTrace) times_ = {{trace.window_begin_ns, trace.window_end_ns}};
   if (per == DiffPer::kStep) times_ = StepsOf(trace);
   for (uint32_t row = 0; per == DiffPer::kRequest && row < trace.requests.size(); ++row) {
@@ -60,7 +61,7 @@ Units::Units(const Trace& trace, DiffPer per) : trace_(trace), per_(per), unit_o
   }
 }
 
-uint32_t Units::UnitAt(int64_t at_ns) const {
+uint32_t DiffUnits::UnitAt(int64_t at_ns) const {
   const auto after = std::partition_point(times_.begin(), times_.end(),
                                           [&](const model::Interval& time) { return time.begin_ns <= at_ns; });
   if (after == times_.begin() || (after - 1)->end_ns <= at_ns) return kNone;
@@ -83,7 +84,7 @@ void Ledger::Add(uint32_t entry, uint32_t unit, int64_t ns, uint32_t parts, bool
   to.values[sample] += static_cast<double>(ns) / parts;
 }
 
-Ledger GpuLedger(const Trace& trace, const Units& units) {
+Ledger GpuLedger(const Trace& trace, const DiffUnits& units) {
   Ledger ledger(units);
   std::unordered_map<model::StringId, uint32_t> kernels;
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
@@ -108,7 +109,7 @@ Ledger GpuLedger(const Trace& trace, const Units& units) {
   return ledger;
 }
 
-Ledger HostLedger(const Trace& trace, const Units& units) {
+Ledger HostLedger(const Trace& trace, const DiffUnits& units) {
   Ledger ledger(units);
   std::unordered_map<std::string_view, uint32_t> names;
   const auto entry_of = [&](uint32_t event) {
@@ -138,7 +139,7 @@ std::string LikeOf(const Trace& trace, uint32_t request) {
   return row.size_bucket == 0 ? like : like + ", size " + std::to_string(row.size_bucket);
 }
 
-Ledger SizeLedger(const Trace& trace, const Units& units) {
+Ledger SizeLedger(const Trace& trace, const DiffUnits& units) {
   Ledger ledger(units);
   for (uint32_t unit = 0; unit < units.size(); ++unit) {
     const model::Interval time = units.time(unit);
@@ -147,7 +148,7 @@ Ledger SizeLedger(const Trace& trace, const Units& units) {
   return ledger;
 }
 
-Ledger StageLedger(const Trace& trace, const Units& units) {
+Ledger StageLedger(const Trace& trace, const DiffUnits& units) {
   Ledger ledger(units);
   for (uint32_t unit = 0; unit < units.size(); ++unit) {
     if (units.request(unit) == kNone) continue;
@@ -162,7 +163,7 @@ Ledger StageLedger(const Trace& trace, const Units& units) {
   return ledger;
 }
 
-Ledger BlameLedger(const Trace& trace, const Units& units, uint64_t* walked) {
+Ledger BlameLedger(const Trace& trace, const DiffUnits& units, uint64_t* walked) {
   Ledger ledger(units);
   *walked = 0;
   BlameIndex index;
@@ -180,7 +181,7 @@ Ledger BlameLedger(const Trace& trace, const Units& units, uint64_t* walked) {
   return ledger;
 }
 
-Counts CountsOf(const Trace& trace, const Units& units) {
+Counts CountsOf(const Trace& trace, const DiffUnits& units) {
   const size_t n = units.samples().size();
   Counts counts{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n), std::vector<double>(n)};
   const auto add = [&](uint32_t call, double amount, std::vector<double>* to) {

@@ -21,9 +21,9 @@ namespace analyze {
 DiffPer FindPer(const model::Trace& before, const model::Trace& after);
 
 // Requests that began and ended in the window and are no part of another, or steps, or the whole window.
-class Units {
+class DiffUnits {
  public:
-  Units(const model::Trace& trace, DiffPer per);
+  DiffUnits(const model::Trace& trace, DiffPer per);
   uint32_t size() const { return static_cast<uint32_t>(times_.size()); }
   model::Interval time(uint32_t unit) const { return times_[unit]; }
   uint32_t request(uint32_t unit) const { return requests_[unit]; }  // row; kNone where it is none
@@ -68,25 +68,25 @@ class Ledger {
     Amount amount;
     std::vector<double> values;  // of samples; empty: all are 0
   };
-  explicit Ledger(const Units& units) : units_(&units) {}
+  explicit Ledger(const DiffUnits& units) : units_(&units) {}
   uint32_t Of(const std::string& name);
   void Add(uint32_t entry, uint32_t unit, int64_t ns, uint32_t parts, bool is_counted = true);
   const std::vector<Entry>& entries() const { return entries_; }
-  const Units& units() const { return *units_; }
+  const DiffUnits& units() const { return *units_; }
 
  private:
-  const Units* units_;
+  const DiffUnits* units_;
   std::vector<Entry> entries_;
   std::unordered_map<std::string, uint32_t> rows_;
 };
 
 // By kernel and kind of copy; by operator and scope, self time on threads.
-Ledger GpuLedger(const model::Trace& trace, const Units& units);
-Ledger HostLedger(const model::Trace& trace, const Units& units);
+Ledger GpuLedger(const model::Trace& trace, const DiffUnits& units);
+Ledger HostLedger(const model::Trace& trace, const DiffUnits& units);
 // Parts of the latency; adds up to it. By blame only of the units that were walked, which are returned.
-Ledger SizeLedger(const model::Trace& trace, const Units& units);
-Ledger StageLedger(const model::Trace& trace, const Units& units);
-Ledger BlameLedger(const model::Trace& trace, const Units& units, uint64_t* walked);
+Ledger SizeLedger(const model::Trace& trace, const DiffUnits& units);
+Ledger StageLedger(const model::Trace& trace, const DiffUnits& units);
+Ledger BlameLedger(const model::Trace& trace, const DiffUnits& units, uint64_t* walked);
 // "/classify, size 4": what makes requests alike.
 std::string LikeOf(const model::Trace& trace, uint32_t request);
 
@@ -94,7 +94,7 @@ std::string LikeOf(const model::Trace& trace, uint32_t request);
 struct Counts {
   std::vector<double> launches, bytes_copied, waits, allocations;
 };
-Counts CountsOf(const model::Trace& trace, const Units& units);
+Counts CountsOf(const model::Trace& trace, const DiffUnits& units);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analyze/host_work.h"
+#include "analyze/operator_times.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -57,14 +58,13 @@ bool IsOfEvents(model::LossReason reason) {
          reason == LossReason::kUnreadable;
 }
 
-// When the depth is told and does not have operators.
-Intervals FindShallow(const Trace& trace) {
-  std::vector<Interval> told, deep;
-  for (const model::DepthRow& row : trace.depths) {
-    told.push_back({row.begin_ns, row.end_ns});
-    if (row.depth >= Depth::kOps) deep.push_back({row.begin_ns, row.end_ns});
+uint32_t ArgumentNamed(std::string_view name, const Trace& trace, const model::SiteRow& site) {
+  const bool is_text = name == "shapes";
+  for (uint32_t i = 0; i < site.arg_names.size(); ++i) {
+    const bool fits = is_text ? model::IsText(site.arg_types[i]) : site.arg_types[i] == ArgType::kUint;
+    if (fits && trace.strings[site.arg_names[i]] == name) return i;
   }
-  return model::Difference(model::Union(std::move(told)), model::Union(std::move(deep)));
+  return kNone;
 }
 
 }  // namespace
@@ -81,12 +81,17 @@ Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selec
       shares_(FindGpuShares(trace)),
       rows_(*rows),
       first_calls_(FirstCalls(trace)),
-      shallow_(FindShallow(trace)) {
+      shallow_(OperatorTimes(trace).NotRecorded()),
+      has_operator_depths_(!trace.operator_depths.empty()) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {
     if (loss.thread != kNone && IsOfEvents(loss.reason)) lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
   for (auto& intervals : lost) lost_.push_back(model::Union(std::move(intervals)));
+  for (const model::SiteRow& site : trace.sites) {
+    shapes_.push_back(ArgumentNamed("shapes", trace, site));
+    flops_.push_back(ArgumentNamed("flops", trace, site));
+  }
 }
 
 void Nest::Count() {
@@ -149,12 +154,30 @@ void Nest::CountThread(uint32_t thread) {
   launch_until(INT64_MAX);
   Advance(INT64_MAX);
   open_.clear();
+  if (options_.by == TopBy::kOperator && has_operator_depths_) CountNotRecorded();
 
   for (const Scope& scope : scopes_) {
     if (scope.is_cut || !selection_.HasEvent(scope.event)) continue;
     rows_[scope.row].cpu_ns.push_back(scope.end_ns - scope.begin_ns);
     rows_[scope.row].gpu_ns.push_back(scope.gpu_ns);
   }
+}
+
+void Nest::CountNotRecorded() {
+  if (scopes_.empty()) return;
+  const Interval known = KnownOf(trace_, trace_.threads[thread_]);
+  std::vector<Interval> inside, operators;
+  for (const model::Segment& segment : model::FlattenThread(trace_, thread_, known.begin_ns, known.end_ns)) {
+    const bool is_wait = trace_.sites[trace_.events.site[segment.event]].kind == SiteKind::kWait;
+    if (!is_wait && selection_.HasEvent(segment.event)) inside.push_back({segment.begin_ns, segment.end_ns});
+  }
+  for (const Scope& scope : scopes_) operators.push_back({scope.begin_ns, scope.end_ns});
+  const int64_t ns = model::TotalNs(model::Difference(model::Intersection(shallow_, model::Union(std::move(inside))),
+                                                      model::Union(std::move(operators))));
+  if (ns == 0) return;
+  TopRow& row = rows_[rows_.Of("(operators not recorded)")].row;
+  row.self_cpu_ns += ns;
+  row.cpu_total_ns += ns;
 }
 
 // Passes time to the innermost scope.
@@ -180,6 +203,7 @@ void Nest::Push(uint32_t index) {
   Tally& tally = rows_[scope.row];
   ++tally.row.calls;
   tally.row.cut_calls += scope.is_cut;
+  if (trace_.events.begin_ns[scope.event] >= trace_.window_begin_ns) tally.row.flops += ArgumentOf(scope.event, flops_);
   tally.AddCpuTotal(thread_, scope.begin_ns, scope.end_ns);
 }
 
@@ -225,14 +249,11 @@ StringId Nest::NameOf(uint32_t event) const {
   return site.name;
 }
 
-StringId Nest::ShapesOf(uint32_t event) const {
-  const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
-  if (trace_.events.args[event] == kNone) return 0;
-  for (size_t i = 0; i < site.arg_names.size(); ++i) {
-    if (model::IsText(site.arg_types[i]) && trace_.strings[site.arg_names[i]] == "shapes")
-      return static_cast<StringId>(trace_.arg_values[trace_.events.args[event] + i]);
-  }
-  return 0;
+model::ArgValue Nest::ArgumentOf(uint32_t event, const std::vector<uint32_t>& of_sites) const {
+  const uint32_t argument = of_sites[trace_.events.site[event]];
+  return argument == kNone || trace_.events.args[event] == kNone
+             ? 0
+             : trace_.arg_values[trace_.events.args[event] + argument];
 }
 
 uint32_t Nest::RowOf(uint32_t event) {
@@ -241,7 +262,7 @@ uint32_t Nest::RowOf(uint32_t event) {
   if (options_.by == TopBy::kLayer) {
     beside = open_.empty() ? kNone : scopes_[open_.back()].row;
   } else if (options_.groups_by_shape) {
-    beside = ShapesOf(event);
+    beside = static_cast<StringId>(ArgumentOf(event, shapes_));
   }
   const auto [found, is_new] = cache_.try_emplace(uint64_t{name} << 32 | beside, kNone);
   if (is_new) {

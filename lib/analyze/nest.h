@@ -36,6 +36,8 @@ class Nest {
   bool HasRow(SiteKind kind) const;
   std::vector<Scope> ScopesOf(const model::ThreadRow& thread) const;
   void CountThread(uint32_t thread);
+  // What threads that run operators did in scopes and outside of waits while nobody recorded these.
+  void CountNotRecorded();
   void CountLaunch(uint32_t call);
   void CountGpu(uint32_t gpu_row);
   void Advance(int64_t to_ns);
@@ -43,7 +45,8 @@ class Nest {
 
   uint32_t RowOf(uint32_t event);
   model::StringId NameOf(uint32_t event) const;
-  model::StringId ShapesOf(uint32_t event) const;
+  // Of an argument that sites may have; 0 where it is not there.
+  model::ArgValue ArgumentOf(uint32_t event, const std::vector<uint32_t>& of_sites) const;
   // Rows of the scopes in which a graph's node was captured, the innermost last; of layers each with those before.
   const std::vector<uint32_t>& RowsOfPath(model::StringId path);
   void SeeNames();
@@ -60,7 +63,9 @@ class Nest {
   Rows& rows_;
   const std::vector<uint32_t> first_calls_;
   model::Intervals shallow_;                      // when operators were not recorded
+  const bool has_operator_depths_;                // which is said of operators, not of GPUs
   std::vector<model::Intervals> lost_;            // of threads: when events were
+  std::vector<uint32_t> shapes_, flops_;          // of sites: which argument it is, or kNone
   std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or name and the layer around it
   std::unordered_map<model::StringId, std::vector<uint32_t>> paths_;
   struct Seen {

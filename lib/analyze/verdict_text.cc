@@ -234,8 +234,7 @@ class Teller {
 
   void TellQuality(base::Lines* lines) const {
     std::string text;
-    if (blame_.losses != 0)
-      text += "events were lost in " + base::Plural(blame_.losses, "stretch") + "es of its time; ";
+    if (blame_.losses != 0) text += "events were lost in " + base::Plural(blame_.losses, "stretch") + " of its time; ";
     if (blame_.losses == 1) text = "events were lost in 1 stretch of its time; ";
     if (blame_.clamps != 0)
       text += base::Plural(blame_.clamps, "time") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";

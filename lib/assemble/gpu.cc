@@ -132,6 +132,11 @@ void GpuTables::AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
     trace_.depths.push_back({begin_ns, end_ns, depth});
 }
 
+void GpuTables::AddOperatorDepth(int64_t begin_ns, int64_t end_ns, Depth depth) {
+  if (depth <= Depth::kOps && IsInterval(begin_ns, end_ns - begin_ns))
+    trace_.operator_depths.push_back({begin_ns, end_ns, depth});
+}
+
 uint32_t GpuTables::AddCounter(uint32_t device, const char* name, const char* unit) {
   const uint32_t of = device < trace_.devices.size() ? device : kNone;
   const model::StringId text = AddText(name);
@@ -287,6 +292,7 @@ void GpuTables::Finish() {
   const auto by_begin = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
   std::sort(trace_.overheads.begin(), trace_.overheads.end(), by_begin);
   std::sort(trace_.depths.begin(), trace_.depths.end(), by_begin);
+  std::sort(trace_.operator_depths.begin(), trace_.operator_depths.end(), by_begin);
   SortSamples();
 }
 

@@ -45,6 +45,7 @@ class GpuTables final : public TraceBuilder {
   void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) override;
   void Add(const GpuLoss& loss) override;
   void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) override;
+  void AddOperatorDepth(int64_t begin_ns, int64_t end_ns, Depth depth) override;
   uint32_t AddCounter(uint32_t device, const char* name, const char* unit) override;
   void AddSample(uint32_t counter, int64_t at_ns, double value) override;
   void AddAttribute(const char* key, const char* value) override;

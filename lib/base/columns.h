@@ -68,9 +68,10 @@ inline std::string Count(uint64_t count) {
   for (size_t i = digits.size(); i > 3; i -= 3) digits.insert(i - 3, ",");
   return digits;
 }
-// "1 request", "1,203 requests".
-inline std::string Plural(uint64_t count, const char* noun) {
-  return Count(count) + " " + noun + (count == 1 ? "" : "s");
+// "1 request", "1,203 requests", "2 losses", "3 stretches".
+inline std::string Plural(uint64_t count, std::string_view noun) {
+  const bool hisses = noun.back() == 's' || noun.substr(noun.size() - std::min<size_t>(2, noun.size())) == "ch";
+  return Count(count).append(" ").append(noun).append(count == 1 ? "" : hisses ? "es" : "s");
 }
 inline std::string Duration(int64_t ns) {
   const double us = static_cast<double>(ns) * 1e-3, size = us < 0 ? -us : us;

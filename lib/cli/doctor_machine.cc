@@ -27,6 +27,7 @@
 #include "absl/strings/str_split.h"
 #include "base/clock.h"
 #include "base/columns.h"
+#include "base/exports.h"
 #include "collect/host/sources.h"
 #include "session/options.h"
 #include "session/worker_priority.h"
@@ -100,6 +101,13 @@ Finding Nvtx() {
   const char* const tool = getenv("NVTX_INJECTION64_PATH");
   if (tool == nullptr)
     return {"nvtx", Health::kGood, "NVTX_INJECTION64_PATH is not set: recorders can capture what libraries emit", ""};
+  // As the collector tells them apart (lib/collect/nvtx/claim.cc).
+  if (*tool == '\0' || base::FileExports(tool, {"InitializeInjectionNvtx2", "pitot_process"}))
+    return {"nvtx", Health::kGood,
+            absl::StrCat("NVTX_INJECTION64_PATH=", tool,
+                         ": set by a parent process for the Pitot in it; recorders take its place and capture what "
+                         "libraries emit"),
+            ""};
   if (const std::string why = WhyNoFile(tool); !why.empty())
     return {"nvtx", Health::kNote,
             absl::StrCat("NVTX_INJECTION64_PATH=", tool, ": ", why,

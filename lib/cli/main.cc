@@ -44,9 +44,9 @@ int main(int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
       const bool is_unknown = argc > 1 && argv[1][0] != '-' &&
                               app.get_subcommands([&](CLI::App* a) { return a->get_name() == argv[1]; }).empty();
+      if (error.get_exit_code() == 0 && !is_unknown) return app.exit(error);  // --help, --version
       const std::string what = is_unknown ? "there is no command " + std::string(argv[1]) : error.what();
       Complain(what + ". See `pitot --help`, or `pitot COMMAND --help`.");
       return kUsage;

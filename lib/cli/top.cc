@@ -29,7 +29,7 @@ using analyze::TopTable;
 using model::Trace;
 using nlohmann::ordered_json;
 
-constexpr size_t kWidth = 120;
+constexpr size_t kNoWidth = 1 << 20;  // longer than any line
 constexpr size_t kMinNameWidth = 16, kMaxShapeWidth = 30;
 
 const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator},
@@ -41,19 +41,31 @@ const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator},
 const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
                                                {"cpu_total", TopSort::kCpuTotal},
                                                {"cpu_avg", TopSort::kCpuAverage},
+                                               {"cpu_p50", TopSort::kCpuP50},
+                                               {"cpu_p99", TopSort::kCpuP99},
                                                {"self_gpu", TopSort::kSelfGpu},
                                                {"gpu_total", TopSort::kGpuTotal},
                                                {"gpu_avg", TopSort::kGpuAverage},
+                                               {"gpu_p50", TopSort::kGpuP50},
+                                               {"gpu_p99", TopSort::kGpuP99},
                                                {"gpu_busy", TopSort::kGpuBusy},
-                                               {"calls", TopSort::kCalls},
-                                               {"p50", TopSort::kP50},
                                                {"gpu_exposed", TopSort::kGpuExposed},
+                                               {"gpu_records", TopSort::kGpuRecords},
+                                               {"calls", TopSort::kCalls},
+                                               {"flops", TopSort::kFlops},
+                                               {"p50", TopSort::kP50},
                                                {"p99", TopSort::kP99},
                                                {"name", TopSort::kName}};
 
+template <class Value> std::vector<std::string> Keys(const std::map<std::string, Value>& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
 struct TopArguments {
   std::string input, by = "op", sort, request;
-  int64_t limit = 20;
+  int64_t limit = 20, width = 120;
   bool groups_by_shape = false, json = false;
 };
 
@@ -61,10 +73,11 @@ std::string NameOf(TopBy by) {
   return std::find_if(kBys.begin(), kBys.end(), [&](const auto& entry) { return entry.second == by; })->first;
 }
 
-// "Self CUDA" and "CPU time avg", as the table's columns are called, are "self_gpu" and "cpu_avg".
+// "Self CUDA %" and "CPU time avg", as the table's columns are called, are "self_gpu" and "cpu_avg".
 std::string SortName(const std::string& column) {
   const std::string words = absl::StrReplaceAll(absl::AsciiStrToLower(column), {{" ", "_"}});
-  return absl::StrReplaceAll(words, {{"cuda", "gpu"}, {"_time_avg", "_avg"}, {"#_of_", ""}});
+  return absl::StrReplaceAll(
+      words, {{"cuda", "gpu"}, {"_time_avg", "_avg"}, {"#_of_", ""}, {"_%", ""}, {"total_gflops", "flops"}});
 }
 
 // Three digits and a unit: "1.23ms".
@@ -84,31 +97,61 @@ std::string Share(int64_t part, int64_t whole) {
   return base::Format("%.*f%%", percent < 9.995 ? 2 : percent < 99.95 ? 1 : 0, percent);
 }
 
+std::string Giga(uint64_t number) {
+  const double giga = static_cast<double>(number) * 1e-9;
+  return base::Format("%.*f", giga < 9.995 ? 2 : giga < 99.95 ? 1 : 0, giga);
+}
+
 // A column: its title, a word or two above each other, and its cells.
 struct Column {
   std::string above, title;
   std::vector<std::string> cells;
   bool is_text = false;
+  std::vector<std::string> ends = {};  // of cells, which are cut rather than these; or none
   size_t Width() const {
     size_t width = std::max(base::Width(above), base::Width(title));
-    for (const std::string& cell : cells) width = std::max(width, base::Width(cell));
+    for (size_t i = 0; i < cells.size(); ++i)
+      width = std::max(width, base::Width(cells[i]) + (ends.empty() ? 0 : base::Width(ends[i])));
     return width;
+  }
+  std::string Cell(size_t i, size_t width) const {
+    if (ends.empty() || ends[i].empty()) return base::CutMiddle(cells[i], width);
+    const size_t least = std::min(base::Width(cells[i]), width / 3);
+    const std::string end = base::CutMiddle(ends[i], width - least);
+    return base::CutMiddle(cells[i], width - base::Width(end)) + end;
   }
 };
 
-// Kernels are called by their brief names where that tells them apart: the full ones are hundreds of letters.
-std::vector<std::string> Names(const TopTable& table, size_t shown) {
-  std::vector<std::string> names;
-  std::map<std::string, int> times;
+// What of a name the others do not have in its place, in whole words: "CUDAFunctor_add<float>".
+std::string DifferenceOf(std::string_view name, const std::vector<std::string_view>& names) {
+  size_t before = name.size(), after = name.size();
+  for (const std::string_view other : names) {
+    if (other == name) continue;
+    const auto first = std::mismatch(name.begin(), name.end(), other.begin(), other.end());
+    before = std::min(before, static_cast<size_t>(first.first - name.begin()));
+    const auto last = std::mismatch(name.rbegin(), name.rend(), other.rbegin(), other.rend());
+    after = std::min(after, static_cast<size_t>(last.first - name.rbegin()));
+  }
+  const auto is_word = [](char c) { return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  while (before > 0 && is_word(name[before - 1])) --before;
+  size_t end = std::max(before, name.size() - after);
+  while (end < name.size() && is_word(name[end])) ++end;
+  return std::string(name.substr(before, end - before));
+}
+
+// Kernels are called by their brief names, the full ones being hundreds of letters; those of one brief name,
+// instantiations of a template, by what of the full ones differs, too. Of all rows: which are shown changes nothing.
+void AddNames(const TopTable& table, size_t shown, Column* column) {
+  std::map<std::string, std::vector<std::string_view>> alike;
+  const auto key_of = [](const TopRow& row) { return row.brief_name + '\n' + row.shape; };
+  for (const TopRow& row : table.rows) alike[key_of(row)].push_back(row.name);
   for (size_t i = 0; i < shown; ++i) {
     const TopRow& row = table.rows[i];
-    names.push_back(row.brief_name.empty() ? row.name : row.brief_name);
-    ++times[names.back() + '\n' + row.shape];
+    const std::vector<std::string_view>& names = alike[key_of(row)];
+    const bool is_brief = !row.brief_name.empty();
+    column->cells.push_back(is_brief ? row.brief_name : row.name);
+    column->ends.push_back(is_brief && names.size() > 1 ? "<" + DifferenceOf(row.name, names) + ">" : "");
   }
-  for (size_t i = 0; i < shown; ++i) {
-    if (times[names[i] + '\n' + table.rows[i].shape] > 1) names[i] = table.rows[i].name;
-  }
-  return names;
 }
 
 std::vector<Column> Columns(const TopTable& table, size_t shown) {
@@ -117,7 +160,8 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     columns.push_back({above, title, {}, false});
     for (size_t i = 0; i < shown; ++i) columns.back().cells.push_back(cell(table.rows[i]));
   };
-  columns.push_back({"", "Name", Names(table, shown), true});
+  columns.push_back({"", "Name", {}, true});
+  AddNames(table, shown, &columns.back());
   const bool has_shapes = std::any_of(table.rows.begin(), table.rows.begin() + static_cast<int64_t>(shown),
                                       [](const TopRow& row) { return !row.shape.empty(); });
   if (has_shapes) {
@@ -159,19 +203,22 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   if (has_gpu && (is_kernel || is_request)) {
     add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
   }
+  const auto has_flops = [](const TopRow& row) { return row.flops != 0; };
+  if (has_shapes && std::any_of(table.rows.begin(), table.rows.end(), has_flops))
+    add("Total", "GFLOPs", [](const TopRow& row) { return row.flops == 0 ? "-" : Giga(row.flops); });
   if (has_gpu) add("CUDA", "exposed", [](const TopRow& row) { return Time(row.gpu_exposed_ns); });
   return columns;
 }
 
 // Text columns take what the others leave.
-std::string Grid(const std::vector<Column>& columns) {
+std::string Grid(const std::vector<Column>& columns, size_t most_width) {
   size_t numbers = 0, texts = 0;
   for (const Column& column : columns) (column.is_text ? texts : numbers) += column.is_text ? 1 : column.Width() + 1;
-  size_t left = std::max(kMinNameWidth, kWidth - std::min(kWidth, numbers));
+  size_t left = std::max(kMinNameWidth, most_width - std::min(most_width, numbers));
   std::vector<size_t> widths;
   for (const Column& column : columns) widths.push_back(column.Width());
   if (texts == 2) {
-    widths[1] = std::min({widths[1], kMaxShapeWidth, std::max(kMinNameWidth, left / 2)});
+    if (most_width != kNoWidth) widths[1] = std::min({widths[1], kMaxShapeWidth, std::max(kMinNameWidth, left / 2)});
     left = std::max(kMinNameWidth, left - std::min(left, widths[1] + 1));
   }
   widths[0] = std::min(widths[0], left);
@@ -180,37 +227,44 @@ std::string Grid(const std::vector<Column>& columns) {
   const auto line = [&](const auto& cell) {
     std::string row;
     for (size_t i = 0; i < columns.size(); ++i) {
-      const std::string shown = base::CutMiddle(cell(columns[i]), widths[i]);
+      const std::string shown = cell(columns[i], widths[i]);
       if (i != 0) row += ' ';
       row += columns[i].is_text ? base::PadRight(shown, widths[i]) : base::PadLeft(shown, widths[i]);
     }
     row.erase(row.find_last_not_of(' ') + 1);
     text += row + '\n';
   };
-  line([](const Column& column) { return column.above; });
-  line([](const Column& column) { return column.title; });
+  line([](const Column& column, size_t) { return column.above; });
+  line([](const Column& column, size_t) { return column.title; });
   size_t width = columns.size() - 1;
   for (const size_t column : widths) width += column;
   text += std::string(width, '-') + '\n';
-  for (size_t i = 0; i < columns[0].cells.size(); ++i) line([&](const Column& column) { return column.cells[i]; });
+  for (size_t i = 0; i < columns[0].cells.size(); ++i)
+    line([&](const Column& column, size_t column_width) { return column.Cell(i, column_width); });
   return text += std::string(width, '-') + '\n';
 }
 
 // Never 100 where something is missing.
-std::string CoverageText(const model::KernelCoverage& coverage) {
-  if (coverage.covered_ns == coverage.ran_ns) return "100 %";
-  const double percent = 100.0 * static_cast<double>(coverage.covered_ns) / static_cast<double>(coverage.ran_ns);
+std::string PercentText(int64_t covered_ns, int64_t ran_ns) {
+  if (covered_ns == ran_ns) return "100 %";
+  const double percent = 100.0 * static_cast<double>(covered_ns) / static_cast<double>(ran_ns);
   return base::Format("%.1f %%", std::min(std::floor(percent * 10) / 10, 99.9));
 }
 
 std::string Notes(const TopTable& table, bool is_of_request) {
   std::string notes;
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
-  if (table.has_gpu) {
-    const char* const of = is_of_request ? "the request's time" : "the window";
-    add(table.coverage.is_known ? "kernels were recorded in " + CoverageText(table.coverage) + " of " + of
-                                : std::string("in how much of ") + of + " kernels were recorded is not known");
-  }
+  const std::string of = is_of_request ? "the request's time" : "the window";
+  const bool has_operators = table.by == TopBy::kOperator || table.by == TopBy::kScope;
+  if (const analyze::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
+    add("operators were recorded in " + PercentText(operators.covered_ns, operators.ran_ns) + " of " + of +
+        (operators.batches == 0
+             ? ""
+             : absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches)));
+  if (table.has_gpu)
+    add(table.coverage.is_known
+            ? "kernels were recorded in " + PercentText(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
+            : "in how much of " + of + " kernels were recorded is not known");
   if (table.is_damaged) add("the dump is damaged: times are of what is left of it");
   if (table.losses != 0)
     add("events were lost (" + base::Plural(table.losses, "loss") +
@@ -239,8 +293,10 @@ std::string Order(const TopTable& table, size_t shown) {
   return "order: ranks 1-" + std::to_string(known + 1) + " are sure" + drawn;
 }
 
-std::string Table(const TopTable& table, size_t shown, bool is_of_request) {
-  std::string text = Grid(Columns(table, shown));
+std::string Table(const TopTable& table, size_t shown, const TopArguments& arguments) {
+  const bool is_of_request = !arguments.request.empty();
+  const size_t width = arguments.width == 0 ? kNoWidth : static_cast<size_t>(arguments.width);
+  std::string text = Grid(Columns(table, shown), width);
   const auto line = [&](const std::string& words) {
     base::Lines lines;
     lines.AddWrapped(0, "", words);
@@ -258,6 +314,13 @@ std::string Table(const TopTable& table, size_t shown, bool is_of_request) {
 
 ordered_json Ns(int64_t ns) { return ns == TopRow::kUnset ? ordered_json() : ordered_json(ns); }
 
+ordered_json Json(const analyze::OperatorCoverage& operators) {
+  if (!operators.is_known) return {};
+  return {{"coverage", static_cast<double>(operators.covered_ns) / static_cast<double>(operators.ran_ns)},
+          {"batches", operators.batches},
+          {"recorded_batches", operators.recorded_batches}};
+}
+
 std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   ordered_json rows = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
@@ -271,6 +334,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"calls", row.calls},
                 {"cut_calls", row.cut_calls},
                 {"gpu_records", row.gpu_records},
+                {"flops", row.flops},
                 {"self_cpu_ns", row.self_cpu_ns},
                 {"cpu_total_ns", row.cpu_total_ns},
                 {"cpu_avg_ns", Ns(row.CpuAverageNs())},
@@ -299,12 +363,29 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                         {"gpu_exposed_ns", table.gpu_exposed_ns}};
   document["rows"] = std::move(rows);
   document["coverage"] = std::move(coverage);
+  document["operators"] = Json(table.operators);
   document["damaged"] = table.is_damaged;
   document["losses"] = {{"events", table.losses}, {"known_events", table.lost_events}, {"gpu", table.gpu_losses}};
   document["resampled"] = table.resampled;
   document["spans"] = table.spans;
   document["other_members"] = table.other_members;
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
+  const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
+  if (table.by != TopBy::kOperator)
+    return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input;
+  const analyze::OperatorCoverage& operators = table.operators;
+  if (operators.is_known && operators.covered_ns != operators.ran_ns) {
+    const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
+    return (operators.covered_ns == 0
+                ? "operators were not recorded in " + time
+                : "operators were recorded in only " + PercentText(operators.covered_ns, operators.ran_ns) + " of " +
+                      time + ", which has none there") +
+           ": Options::depth and Recorder::SetDepth fix depth ops";
+  }
+  return "no operators and no GPU work " + of + "are in " + arguments.input;
 }
 
 int Top(const TopArguments& arguments) {
@@ -340,12 +421,10 @@ int Top(const TopArguments& arguments) {
   if (arguments.json) {
     Print(Json(trace, table, shown));
   } else if (!table.rows.empty()) {
-    Print(Table(table, shown, options.request_id != 0));
+    Print(Table(table, shown, arguments));
   }
   if (table.rows.empty()) {
-    const std::string none = options.by == TopBy::kOperator ? "no operators and no GPU work are in "
-                                                            : "nothing is there to count by " + arguments.by + " in ";
-    Complain(status.ok() ? none + arguments.input : status.message());
+    Complain(status.ok() ? WhyNothing(table, arguments) : status.message());
     return loaded == kDamaged ? kDamaged : kNothingFound;
   }
   return loaded;
@@ -358,7 +437,7 @@ void AddTop(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("top", "Says where the time went: CPU and GPU time, self and total");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--by", arguments->by, "What has a row of its own")
-      ->check(CLI::IsMember({"op", "kernel", "layer", "scope", "request"}))
+      ->check(CLI::IsMember(Keys(kBys)))
       ->capture_default_str();
   command->add_flag("--group-by-shape", arguments->groups_by_shape,
                     "Operators apart by the shapes of their inputs, kernels by grid and block");
@@ -369,8 +448,10 @@ void AddTop(CLI::App& app, int& exit_code) {
       ->add_option("--sort", arguments->sort,
                    "By this column, largest first; else by self GPU time, without any by self CPU time")
       ->transform(SortName)
-      ->check(CLI::IsMember({"self_cpu", "cpu_total", "cpu_avg", "self_gpu", "gpu_total", "gpu_avg", "gpu_busy",
-                             "gpu_exposed", "calls", "p50", "p99", "name"}));
+      ->check(CLI::IsMember(Keys(kSorts)));
+  command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000000}))
+      ->capture_default_str();
   command->add_option("--request", arguments->request,
                       "Only what ran for the request with this id, and for its batches");
   command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");

@@ -255,13 +255,17 @@ class Checker {
     }
   }
 
-  void GpuRest() {
-    for (size_t i = 0; i < trace_.depths.size(); ++i) {
-      const DepthRow& row = trace_.depths[i];
-      if (row.depth > Depth::kOps) Fail("depths", i, "unknown depth");
-      if (!IsSpan(row.begin_ns, row.end_ns)) Fail("depths", i, "time out of range");
-      if (i > 0 && trace_.depths[i - 1].begin_ns > row.begin_ns) Fail("depths", i, "out of order");
+  void Depths(const char* table, const std::vector<DepthRow>& rows) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (rows[i].depth > Depth::kOps) Fail(table, i, "unknown depth");
+      if (!IsSpan(rows[i].begin_ns, rows[i].end_ns)) Fail(table, i, "time out of range");
+      if (i > 0 && rows[i - 1].begin_ns > rows[i].begin_ns) Fail(table, i, "out of order");
     }
+  }
+
+  void GpuRest() {
+    Depths("depths", trace_.depths);
+    Depths("operator depths", trace_.operator_depths);
     for (size_t i = 0; i < trace_.gpu_losses.size(); ++i) {
       const GpuLossRow& loss = trace_.gpu_losses[i];
       if (!IsString(loss.reason)) Fail("gpu losses", i, "reason is no string");

@@ -556,20 +556,25 @@ class ChunkReader {
     return Accept(ChunkType::kOverheads, size);
   }
 
-  bool Add(const proto::Depths& chunk) {
+  template <class Chunk> bool AddDepths(const Chunk& chunk, ChunkType type, std::vector<model::DepthRow>* rows) {
     const int size = chunk.begin_size();
     if (!HaveSize(size, chunk.duration_ns(), chunk.depth())) return false;
     Deltas begin;
     for (int i = 0; i < size; ++i) {
       const int64_t begin_ns = begin.Next(chunk.begin(i)), duration_ns = chunk.duration_ns(i);
       const bool makes_sense = chunk.depth(i) <= static_cast<uint32_t>(Depth::kOps) && IsSpan(begin_ns, duration_ns) &&
-                               (trace_.depths.empty() || trace_.depths.back().begin_ns <= begin_ns);
+                               (rows->empty() || rows->back().begin_ns <= begin_ns);
       AddRow(makes_sense,
              makes_sense ? model::DepthRow{begin_ns, begin_ns + duration_ns, static_cast<Depth>(chunk.depth(i))}
                          : model::DepthRow(),
-             &trace_.depths);
+             rows);
     }
-    return Accept(ChunkType::kDepths, size);
+    return Accept(type, size);
+  }
+
+  bool Add(const proto::Depths& chunk) { return AddDepths(chunk, ChunkType::kDepths, &trace_.depths); }
+  bool Add(const proto::OperatorDepths& chunk) {
+    return AddDepths(chunk, ChunkType::kOperatorDepths, &trace_.operator_depths);
   }
 
   bool Add(const proto::GpuLosses& chunk) {
@@ -805,7 +810,7 @@ class DumpParser {
   Status Take(uint64_t at) {
     payload_ = data_ + at + dump_format::kChunkHeaderBytes;
     const ChunkType type = static_cast<ChunkType>(type_);
-    if (flags_ != 0 || type_ == 0 || type_ > static_cast<uint32_t>(ChunkType::kSamples)) {
+    if (flags_ != 0 || type_ == 0 || type_ > static_cast<uint32_t>(ChunkType::kOperatorDepths)) {
       ++report_.chunks_unknown;
       return Status();
     }
@@ -883,6 +888,8 @@ class DumpParser {
         return Add<proto::Counters>();
       case ChunkType::kSamples:
         return Add<proto::Samples>();
+      case ChunkType::kOperatorDepths:
+        return Add<proto::OperatorDepths>();
       default:
         return false;
     }

@@ -470,16 +470,24 @@ uint64_t WriteOverheads(const model::Trace& trace, ChunkWriter* out) {
   return table.Finish();
 }
 
-uint64_t WriteDepths(const model::Trace& trace, ChunkWriter* out) {
+uint64_t WriteDepths(ChunkType type, const std::vector<model::DepthRow>& rows, ChunkWriter* out) {
   namespace field = dump_format::depths;
-  TableWriter table(out, ChunkType::kDepths, false);
-  for (const model::DepthRow& row : trace.depths) {
+  TableWriter table(out, type, false);
+  for (const model::DepthRow& row : rows) {
     table.PutDelta(field::kBegin, row.begin_ns);
     table.Put(field::kDuration, Uint(row.end_ns - row.begin_ns));
     table.Put(field::kDepth, static_cast<uint64_t>(row.depth));
     table.EndRow();
   }
   return table.Finish();
+}
+
+uint64_t WriteDepths(const model::Trace& trace, ChunkWriter* out) {
+  return WriteDepths(ChunkType::kDepths, trace.depths, out);
+}
+
+uint64_t WriteOperatorDepths(const model::Trace& trace, ChunkWriter* out) {
+  return WriteDepths(ChunkType::kOperatorDepths, trace.operator_depths, out);
 }
 
 uint64_t WriteGpuLosses(const model::Trace& trace, ChunkWriter* out) {
@@ -554,6 +562,7 @@ class DumpSerializer final : public Serializer {
     table(ChunkType::kDepths, WriteDepths);
     table(ChunkType::kGpuLosses, WriteGpuLosses);
     table(ChunkType::kCounters, WriteCounters);
+    table(ChunkType::kOperatorDepths, WriteOperatorDepths);
     table(ChunkType::kEvents, WriteEvents);
     table(ChunkType::kCalls, WriteCalls);
     table(ChunkType::kGpu, WriteGpu);

@@ -10,7 +10,7 @@
 namespace pitot::dump_format {
 
 inline constexpr uint32_t kVersionMajor = 1;
-inline constexpr uint32_t kVersionMinor = 4;
+inline constexpr uint32_t kVersionMinor = 5;
 
 // chunk := magic u32 | type u16 | flags u16 | payload size u32 | sequence u32 | crc32c u32 | payload; little endian.
 // The CRC is that of the 16 bytes before it and the payload.
@@ -49,8 +49,10 @@ enum class ChunkType : uint16_t {
   kGpuLosses = 23,
   kCounters = 24,
   kSamples = 25,
+  // From minor version 5 on.
+  kOperatorDepths = 26,
 };
-inline constexpr uint32_t kTableCount = 26;  // of Trailer.rows
+inline constexpr uint32_t kTableCount = 27;  // of Trailer.rows
 
 // Field numbers, by message. Those of columns count up from 2, or 1 where there is no first_row, in the order of the
 // enum.

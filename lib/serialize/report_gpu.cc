@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -322,13 +323,16 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
 void GpuReport::Kernels(uint32_t device, Lines* lines) {
   const model::GpuColumns& gpu = trace_.gpu;
   Sums sums;
+  std::map<std::string, std::set<model::StringId>> kinds;  // instantiations that have one brief name
   Sum all;
   for (uint32_t row = 0; row < gpu.size(); ++row) {
     if (trace_.streams[gpu.stream[row]].device != device) continue;
     if (gpu.kind[row] != GpuKind::kKernel && gpu.kind[row] != GpuKind::kGraph) continue;
-    const std::string name =
-        gpu.kind[row] == GpuKind::kKernel ? BriefName(gpu.name[row]) : serialize::ActivityName(trace_, row);
-    sums[name.empty() ? "(unnamed)" : name].Add(gpu.duration_ns[row]);
+    const bool is_kernel = gpu.kind[row] == GpuKind::kKernel;
+    std::string name = is_kernel ? BriefName(gpu.name[row]) : serialize::ActivityName(trace_, row);
+    if (name.empty()) name = "(unnamed)";
+    sums[name].Add(gpu.duration_ns[row]);
+    if (is_kernel) kinds[name].insert(gpu.name[row]);
     all.Add(gpu.duration_ns[row]);
   }
   if (sums.empty()) return;
@@ -341,10 +345,13 @@ void GpuReport::Kernels(uint32_t device, Lines* lines) {
   const auto rows = Longest(sums);
   Sum rest;
   for (size_t i = 0; i < rows.size(); ++i) {
-    if (i < kMaxKernels)
-      add(rows[i].first, rows[i].second);
-    else
+    if (i >= kMaxKernels) {
       rest.Add(rows[i].second);
+      continue;
+    }
+    const size_t count = kinds[rows[i].first].size();
+    const std::string of = count > 1 ? " (" + Count(count) + " kinds)" : "";
+    add(base::CutMiddle(rows[i].first, 42 - of.size()) + of, rows[i].second);
   }
   if (rest.count != 0) add("and " + Count(rows.size() - kMaxKernels) + " more", rest);
 }

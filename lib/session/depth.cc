@@ -76,7 +76,8 @@ Depth Session::DueOf(const Governed& governed) const noexcept {
 }
 
 // Returns when what was due before the call is told: waits for collectors, and for another who tells them. Each is told
-// what is due by then; whoever makes something else due meanwhile has it told after this.
+// what is due by then; whoever makes something else due meanwhile has it told after this. Nothing is told once the
+// recorder is stopping.
 void Session::TellCollectors() noexcept {
   const std::lock_guard tell_lock(tell_mutex_);
   for (size_t i = 0;; ++i) {
@@ -84,7 +85,7 @@ void Session::TellCollectors() noexcept {
     Depth due;
     {
       const std::lock_guard lock(depth_mutex_);
-      if (i == governed_.size()) return;
+      if (i == governed_.size() || !running_.load()) return;
       collector = governed_[i].collector;
       due = DueOf(governed_[i]);
       if (std::exchange(governed_[i].told, due) == due) continue;

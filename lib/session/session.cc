@@ -286,6 +286,8 @@ Status Session::AskCollectors(Status (Collector::*ask)() noexcept) noexcept {
   if (Status s = status(); !s.ok()) return s;
   Status first;
   try {
+    const std::lock_guard tell_lock(tell_mutex_);
+    if (Status s = status(); !s.ok()) return s;
     for (Collector* collector : Collectors()) {
       if (Status s = (collector->*ask)(); !s.ok() && first.ok()) first = std::move(s);
     }
@@ -407,22 +409,33 @@ void Session::Stop(uint32_t timeout_ms) noexcept {
     const std::lock_guard lock(mutex_);
     last_stats_ = last;
   }
-  if (JoinThreads()) {
-    // Nobody calls them any more, nor are any added.
-    for (const auto& collector : collectors_) collector->Stop();
-  }
+  const bool is_hanging = JoinThreads() && !StopCollectors();
   trace::CloseRings();
   trace::CloseRequests();
   is_claimed_ = false;
   trace::ReleaseProcess();
-  if (!is_quiet) {
-    // A trigger of the host's is still inside: it and this live for ever rather than for too short.
-    Log(LogLevel::kWarning, "a trigger did not return in time after Stop; its memory is not freed");
+  if (!is_quiet || is_hanging) {
+    // A thread of the host's is still inside: what it is in and this live for ever rather than for too short.
+    Log(LogLevel::kWarning, is_quiet ? "a collector did not return in time after Stop; its memory is not freed"
+                                     : "a trigger did not return in time after Stop; its memory is not freed");
     const std::lock_guard lock(mutex_);
     ++threads_running_;
     keep_alive_ = weak_from_this().lock();
     next_kept_ = g_kept.exchange(this);
   }
+}
+
+// Once Pitot's threads are gone: none is added any more, and only threads of the host may be telling or asking one.
+// False if such a call does not return: then none is stopped.
+bool Session::StopCollectors() noexcept {
+  std::unique_lock tell_lock(tell_mutex_, std::defer_lock);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::nanoseconds(kGraceNs);
+  while (!tell_lock.try_lock()) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  for (const auto& collector : collectors_) collector->Stop();
+  return true;
 }
 
 // Waits for the threads to see that it is over. One that is inside the host's code (a serializer, a hook, a trigger)

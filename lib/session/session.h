@@ -146,6 +146,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void LeaveHost() const noexcept;
   void EndThread() noexcept;
   bool JoinThreads() noexcept;
+  bool StopCollectors() noexcept;
 
   std::vector<Collector*> Collectors();
   Status Refuse(const Collector& collector, Status why) noexcept;
@@ -220,7 +221,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::atomic<uint64_t> triggers_fired_{0}, incidents_written_{0}, incidents_suppressed_{0}, incidents_failed_{0},
       files_failed_{0}, verdicts_given_{0}, verdicts_failed_{0}, samples_learned_{0}, samples_failed_{0};
 
-  std::mutex tell_mutex_;                             // held while collectors are told; before all others
+  // Held while collectors are told, asked or stopped; before all others. Nothing is told or asked once it was taken
+  // with running_ false.
+  std::mutex tell_mutex_;
   sem_t tell_;                                        // of the teller
   std::atomic<Depth> fixed_depth_;                    // kAuto: none
   std::mutex depth_mutex_;                            // before mutex_; not held in any call of a collector

@@ -24,8 +24,6 @@
 namespace decode_server {
 namespace {
 
-using server_common::Warn;
-
 // What is worth an incident is said here; how it is recorded, in server_common/recording.cc.
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
@@ -45,18 +43,18 @@ pitot::Recorder StartRecorder(const Options& options) {
   tokens.route = "/generate";
   tokens.first_token_above_ms = options.first_token_slo_ms;
   tokens.gap_above_ms = options.gap_slo_ms;
-  Warn(recorder.Add(pitot::MakeTokensTrigger(tokens)));
+  (void)recorder.Add(pitot::MakeTokensTrigger(tokens));
 
   pitot::LatencyTriggerOptions objective;
   objective.route = "/generate";
   objective.above_ms = options.slo_ms;
-  Warn(recorder.Add(pitot::MakeLatencyTrigger(objective)));
+  (void)recorder.Add(pitot::MakeLatencyTrigger(objective));
 
-  Warn(recorder.Add(pitot::MakeFailureTrigger({})));
+  (void)recorder.Add(pitot::MakeFailureTrigger({}));
 
   pitot::StallTriggerOptions stall;
   stall.request_open_ms = std::max(10'000.0, 3 * options.slo_ms);
-  Warn(recorder.Add(pitot::MakeStallTrigger(stall)));
+  (void)recorder.Add(pitot::MakeStallTrigger(stall));
   return recorder;
 }
 

@@ -26,8 +26,6 @@
 namespace image_server {
 namespace {
 
-using server_common::Warn;
-
 // What is worth an incident is said here; how it is recorded, in server_common/recording.cc.
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
@@ -39,7 +37,7 @@ pitot::Recorder StartRecorder(const Options& options) {
   pitot::LatencyTriggerOptions objective;
   objective.route = "/classify";
   objective.above_ms = options.slo_ms;
-  Warn(recorder.Add(pitot::MakeLatencyTrigger(objective)));
+  (void)recorder.Add(pitot::MakeLatencyTrigger(objective));
 
   pitot::LatencyTriggerOptions unusual;
   unusual.route = "/classify";
@@ -47,13 +45,13 @@ pitot::Recorder StartRecorder(const Options& options) {
   unusual.k = 3;
   unusual.n = 32;
   unusual.cool_down_ms = 10'000;
-  Warn(recorder.Add(pitot::MakeLatencyTrigger(unusual)));
+  (void)recorder.Add(pitot::MakeLatencyTrigger(unusual));
 
-  Warn(recorder.Add(pitot::MakeFailureTrigger({})));
+  (void)recorder.Add(pitot::MakeFailureTrigger({}));
 
   pitot::StallTriggerOptions stall;
   stall.request_open_ms = std::max(1000.0, 20 * options.slo_ms);
-  Warn(recorder.Add(pitot::MakeStallTrigger(stall)));
+  (void)recorder.Add(pitot::MakeStallTrigger(stall));
   return recorder;
 }
 

@@ -30,6 +30,7 @@ FaultArguments::FaultArguments(const std::string& names, CLI::App* app, FaultOpt
   app->add_option("--fault", texts_, "NAME[:rate=0.1,dose_ms=40,...], repeatable; NAME is " + names)
       ->take_all()
       ->delimiter('\0')
+      ->default_str("")
       ->group(group);
   app->add_option("--fault-after", options->after_s, "Seconds without faults after the start")
       ->check(CLI::NonNegativeNumber)

@@ -13,10 +13,6 @@
 
 namespace server_common {
 
-void Warn(const pitot::Status& status) {
-  if (!status.ok()) std::fprintf(stderr, "recorder: %s\n", status.message());
-}
-
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda) {
   if (!options.record) return {};
   if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
@@ -26,22 +22,24 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   if (!uses_cuda) setenv("CUDA_VISIBLE_DEVICES", "", 1);  // no other thread runs yet
 
   pitot::Recorder recorder = pitot::Recorder::Start(recording);
-  Warn(recorder.status());
+  if (recorder.status().code() == pitot::StatusCode::kDisabled)  // which is no failure, and is not logged
+    std::fprintf(stderr, "recorder: %s\n", recorder.status().message());
   if (!recorder.status().ok()) return recorder;
 
+  // What is refused the recorder logs, so that nobody asks for the status.
   // What libraries say of themselves, before they say the first of it.
-  if (options.collect_nvtx) Warn(recorder.Add(pitot::MakeNvtxCollector()));
-  Warn(recorder.Add(pitot::MakeHostCollector()));  // what stops threads
+  if (options.collect_nvtx) (void)recorder.Add(pitot::MakeNvtxCollector());
+  (void)recorder.Add(pitot::MakeHostCollector());  // what stops threads
   // What the GPU does and what state it is in, before CUDA starts.
   if (uses_cuda) {
     pitot::CuptiOptions cupti;
     cupti.lasting_cost_percent = options.lasting_cost_percent;
-    if (options.collect_cupti) Warn(recorder.Add(pitot::MakeCuptiCollector(cupti)));
-    if (options.collect_cuda_events) Warn(recorder.Add(pitot::MakeCudaEventCollector()));
-    if (options.collect_nvml) Warn(recorder.Add(pitot::MakeNvmlCollector()));
+    if (options.collect_cupti) (void)recorder.Add(pitot::MakeCuptiCollector(cupti));
+    if (options.collect_cuda_events) (void)recorder.Add(pitot::MakeCudaEventCollector());
+    if (options.collect_nvml) (void)recorder.Add(pitot::MakeNvmlCollector());
   }
   // What LibTorch runs and allocates, for which it starts CUDA.
-  if (options.collect_torch) Warn(pitot::torch::Enable(recorder));
+  if (options.collect_torch) (void)pitot::torch::Enable(recorder);
 
   pitot::Hooks hooks;
   hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
@@ -49,7 +47,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
                  incident.cause, incident.detail,
                  incident.directory != nullptr ? incident.directory : incident.status.message());
   };
-  Warn(recorder.SetHooks(hooks));
+  (void)recorder.SetHooks(hooks);
   return recorder;
 }
 

@@ -23,9 +23,6 @@ struct RecordingOptions {
   double lasting_cost_percent = 1;  // as CuptiOptions
 };
 
-// Recording never decides whether the server runs: what goes wrong with it is said and lived with.
-void Warn(const pitot::Status& status);
-
 // Before the network is loaded and threads start: CUPTI wants to be there before CUDA, and variables of the environment
 // are set, so that NVTX finds Pitot and, unless `uses_cuda`, nobody a GPU. `recording` are the host's own settings.
 // Records nothing where `options` say so or where it cannot, which is said.

@@ -299,6 +299,42 @@ TEST_CASE("what no operator launched is told apart by what is known of it", "[to
   CHECK(Row(by_scope, "(scopes not recorded)").self_gpu_ns == 8 + 32);
 }
 
+TEST_CASE("what threads with operators do while these are not recorded has a row, and the share is said", "[top]") {
+  Made made;
+  made.maker.trace.operator_depths = {{0, 400, Depth::kScopes}, {400, 1000, Depth::kOps}};
+  made.maker.trace.depths = {{0, 1000, Depth::kKernels}};  // says nothing of operators
+  const uint32_t http = made.maker.Thread("http"), wait = made.maker.Site(SiteKind::kWait, "queue");
+  const uint32_t early = made.maker.Request(1, "/a", 0, 300), late = made.maker.Request(2, "/a", 0, 1000);
+  const uint32_t first = made.maker.Batch(3, "model", made.thread, 0, 300),
+                 second = made.maker.Batch(4, "model", made.thread, 380, 500);
+  made.maker.Member(first, early, 0);
+  made.maker.Member(first, late, 0);
+  made.maker.Member(second, late, 380);
+  made.maker.Event(http, made.layer, 50, 300, {early, kNone});
+  made.maker.Event(made.thread, made.forward, 100, 200, {kNone, first});
+  made.maker.Event(made.thread, wait, 150, 30, {kNone, first});
+  made.maker.Event(made.thread, made.forward, 380, 120, {kNone, second});
+  made.maker.Event(made.thread, made.linear, 390, 60, {kNone, second});
+  const Trace trace = made.maker.Finish();
+  REQUIRE(model::FindInconsistency(trace) == "");
+  const TopTable table = Top(trace, TopBy::kOperator);
+
+  const TopRow row = Row(table, "(operators not recorded)");
+  CHECK(row.self_cpu_ns == 200 - 30 + 10);
+  CHECK((row.cpu_total_ns == row.self_cpu_ns && row.calls == 0 && row.CpuAverageNs() == TopRow::kUnset));
+  CHECK(table.cpu_ns == 180 + 60);
+  CHECK((table.operators.is_known && table.operators.covered_ns == 600 && table.operators.ran_ns == 1000));
+  CHECK((table.operators.recorded_batches == 1 && table.operators.batches == 2));
+  const TopTable of_early = Top(trace, {TopBy::kOperator, TopSort::kDefault, false, 1});
+  CHECK((of_early.operators.covered_ns == 0 && of_early.operators.ran_ns == 300));
+  CHECK(Row(of_early, "(operators not recorded)").self_cpu_ns == 170);
+  const TopTable of_late = Top(trace, {TopBy::kOperator, TopSort::kDefault, false, 2});
+  CHECK((of_late.operators.covered_ns == 480 && of_late.operators.ran_ns == 300 + 500));
+  CHECK(of_late.operators.batches == 2);
+  CHECK(Row(Top(trace, TopBy::kScope), "(operators not recorded)").self_cpu_ns == 0);
+  CHECK_FALSE(Top(Made().maker.Finish(), TopBy::kOperator).operators.is_known);
+}
+
 TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 100, 300);
@@ -448,6 +484,22 @@ TEST_CASE("operators are apart by the shapes of their inputs where asked", "[top
   CHECK(Row(table, "aten::mm", "1x5 f32, 5x7 f32").cpu_total_ns == 20);
   TopTable refused;
   CHECK(FindTop(trace, {TopBy::kLayer, TopSort::kDefault, true, 0}, &refused).code() == StatusCode::kInvalidArgument);
+}
+
+TEST_CASE("an operator's floating point operations are those of its calls that began in the window", "[top]") {
+  Made made;
+  made.maker.trace.window_begin_ns = 50;
+  const uint32_t costly = made.maker.Site(SiteKind::kOperator, "aten::mm", {{"flops", ArgType::kUint}});
+  made.maker.Event(made.thread, costly, 40, 20, {}, {1'000});
+  made.maker.Event(made.thread, costly, 100, 10, {}, {200});
+  made.maker.Event(made.thread, costly, 200, 10, {}, {30});
+  made.maker.Event(made.thread, made.linear, 300, 10);
+  const Trace trace = made.maker.Finish();
+
+  const TopTable table = Top(trace, {TopBy::kOperator, TopSort::kFlops, false, 0});
+  CHECK(Row(table, "aten::mm").flops == 230);
+  CHECK(Row(table, "aten::linear").flops == 0);
+  CHECK(Names(table) == std::vector<std::string>{"aten::mm", "aten::linear"});
 }
 
 TEST_CASE("requests share the time of their batches, and only theirs is counted for one that is asked for", "[top]") {

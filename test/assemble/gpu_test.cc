@@ -280,6 +280,9 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   gpu.AddDepth(100, 200, pitot::Depth::kAuto);
   gpu.AddDepth(300, 400, pitot::Depth::kKernels);
   gpu.AddDepth(100, 200, pitot::Depth::kScopes);
+  gpu.AddOperatorDepth(200, 100, pitot::Depth::kOps);
+  gpu.AddOperatorDepth(200, 300, pitot::Depth::kOps);
+  gpu.AddOperatorDepth(100, 200, pitot::Depth::kScopes);
   const uint32_t power = gpu.AddCounter(99, "power", "W");
   gpu.AddSample(power, 300, 2.5);
   gpu.AddSample(power, 200, 1.5);
@@ -297,6 +300,8 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   CHECK(trace.gpu_losses[0].device == kNone);
   REQUIRE(trace.depths.size() == 2);
   CHECK(trace.depths[1].depth == pitot::Depth::kKernels);
+  REQUIRE(trace.operator_depths.size() == 2);
+  CHECK(trace.operator_depths[1].depth == pitot::Depth::kOps);
   CHECK(trace.samples.value == std::vector<double>{1.5, 2.5});
 }
 

@@ -6,46 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "fakes/temp_directory.h"
-#include "fakes/trace_text.h"
-#include "pitot/c.h"
-#include "pitot/read/dump.h"
+#include "bindings/recorded.h"
 
 namespace {
 
+using bindings_test::Events;
+using bindings_test::Recorded;
 using Args = std::vector<std::pair<std::string, std::string>>;
-
-// Runs `record` under a recorder, and reads the dump of an incident that is asked for afterwards.
-template <class Record> pitot::model::Trace Recorded(Record record) {
-  const fakes::TempDirectory directory;
-  static std::string dump;  // a hook's context lives for ever
-  pitot_options options;
-  pitot_options_init(&options, sizeof options);
-  options.incident_directory = directory.path().c_str();
-  options.post_window_ms = 0;
-  pitot_recorder* recorder = nullptr;
-  REQUIRE(pitot_recorder_start(&options, &recorder, nullptr, 0) == PITOT_OK);
-  const auto keep = [](void* context, const pitot_incident* incident) {
-    *static_cast<std::string*>(context) = std::string(incident->directory) + "/dump.pitot";
-  };
-  REQUIRE(pitot_recorder_on_incident(recorder, keep, &dump, nullptr, 0) == PITOT_OK);
-
-  record();
-
-  REQUIRE(pitot_recorder_trigger(recorder, "the test", nullptr, 0) == PITOT_OK);
-  REQUIRE(pitot_recorder_flush(recorder, 60000, nullptr, 0) == PITOT_OK);
-  pitot_recorder_free(recorder);
-  pitot::model::Trace trace;
-  pitot::DumpReport report;
-  REQUIRE(pitot::ReadDump(dump, &trace, &report).ok());
-  return trace;
-}
-
-std::vector<fakes::EventText> Events(const pitot::model::Trace& trace) {
-  std::vector<fakes::EventText> events;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) events.push_back(fakes::Event(trace, event));
-  return events;
-}
 
 pitot::SiteKind KindOf(const pitot::model::Trace& trace, uint32_t event) {
   return trace.sites[trace.events.site[event]].kind;
@@ -54,7 +21,7 @@ pitot::SiteKind KindOf(const pitot::model::Trace& trace, uint32_t event) {
 }  // namespace
 
 TEST_CASE("moments and values bear the names they were given at run time", "[bindings]") {
-  const pitot::model::Trace trace = Recorded([] {
+  const pitot::model::Trace trace = Recorded([](pitot_recorder*) {
     pitot_instant(pitot_intern("cache miss"), nullptr);
     pitot_instant(pitot_intern("evicted"), "key 17");
     pitot_counter(pitot_intern("queue depth"), 2.5);
@@ -73,7 +40,7 @@ TEST_CASE("moments and values bear the names they were given at run time", "[bin
 
 TEST_CASE("scopes and waits enclose what lies in them", "[bindings]") {
   pitot_owner owner{};
-  const pitot::model::Trace trace = Recorded([&] {
+  const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
     pitot_request* request = pitot_request_begin("/x", nullptr, 0);
     owner = pitot_this_owner();
     pitot_scope_begin(pitot_intern("outer"));
@@ -102,7 +69,7 @@ TEST_CASE("scopes and waits enclose what lies in them", "[bindings]") {
 
 TEST_CASE("a batch has the members that joined it and why it was closed", "[bindings]") {
   uint64_t request_id = 0, batch_id = 0;
-  const pitot::model::Trace trace = Recorded([&] {
+  const pitot::model::Trace trace = Recorded([&](pitot_recorder*) {
     pitot_request* request = pitot_request_begin("/x", nullptr, 0);
     request_id = pitot_request_id(request);
     const pitot_token token = pitot_request_enqueue(request, "jobs");

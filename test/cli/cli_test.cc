@@ -202,9 +202,11 @@ TEST_CASE("a directory of incidents stands for the newest of them", "[cli]") {
 
 TEST_CASE("a command that is not there is named", "[cli]") {
   const Folder folder;
-  const Result result = folder.Run("bogus");
-  CHECK(result.exit_code == 2);
-  CHECK(session_test::Contains(result.err, "there is no command bogus"));
+  for (const char* const arguments : {"bogus", "bogus --help"}) {
+    const Result result = folder.Run(arguments);
+    CHECK(result.exit_code == 2);
+    CHECK(session_test::Contains(result.err, "there is no command bogus"));
+  }
 }
 
 TEST_CASE("requests come slowest first with their stages", "[cli]") {

@@ -218,6 +218,16 @@ TEST_CASE("doctor says of a variable that names a tool that its file does not ex
   CHECK(machine.Says("gpu_tools", "CUDA_INJECTION64_PATH=libtool.so: a tool is loaded"));
 }
 
+TEST_CASE("doctor knows a variable of NVTX that a parent process set for Pitot", "[cli]") {
+  Machine machine;
+  for (const char* const value : {"", PITOT_WITH_NVTX}) {
+    machine.Set("NVTX_INJECTION64_PATH", value).Ask();
+    CHECK(machine.Health("nvtx") == "good");
+    CHECK(machine.Says(
+        "nvtx", "NVTX_INJECTION64_PATH=" + std::string(value) + ": set by a parent process for the Pitot in it"));
+  }
+}
+
 TEST_CASE("doctor shows the variables by which Pitot is configured, and whether they are valid", "[cli]") {
   Machine machine;
   machine.Ask();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // `pitot top` on the dump of a small network: a forward of two layers run by operators, one replayed as a CUDA graph.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -42,6 +43,7 @@ class Network {
     trace.shapes.push_back({{64, 2, 1}, {16, 16, 1}, 0, 49152, 0, 168});
     trace.depths.push_back({kBegin, kBegin + 15'000 * kUs, Depth::kOps});
     trace.depths.push_back({kBegin + 15'000 * kUs, kBegin + 20'000 * kUs, Depth::kScopes});
+    trace.operator_depths = trace.depths;
     operator_ = maker_.Site(SiteKind::kOperator, "operator", {{"", ArgType::kName}, {"shapes", ArgType::kString}});
     trace.sites[operator_].name_is_first_arg = true;
     forward_ = maker_.Site(SiteKind::kScope, "forward");
@@ -112,7 +114,11 @@ void CheckColumns(const std::string& text) {
   for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 120);
 }
 
-bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+// Wherever its lines end.
+bool Contains(std::string text, const std::string& part) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -192,6 +198,8 @@ TEST_CASE("top speaks JSON in whole ns that add up", "[cli]") {
   CHECK(document["by"] == "op");
   CHECK(document["window_ns"] == 20'000'000);
   CHECK(document["coverage"] == 0.75);
+  CHECK((document["operators"]["coverage"] == 0.75 && document["operators"]["batches"] == 1));
+  CHECK(document["operators"]["recorded_batches"] == 1);
   CHECK(document["damaged"] == false);
   CHECK(document["losses"]["events"] == 1);
   CHECK(document["losses"]["known_events"] == 1203);
@@ -236,6 +244,32 @@ TEST_CASE("top counts for one request what ran for it and for its batches", "[cl
   CHECK(folder.Run("top dump.pitot --request r2").exit_code == 2);
 }
 
+TEST_CASE("top says that operators were not recorded, of a request or at all, rather than that there were none",
+          "[cli]") {
+  pitot::test::TraceMaker maker;
+  Trace& trace = maker.trace;
+  trace.window_begin_ns = kBegin;
+  trace.window_end_ns = kBegin + 1'000 * kUs;
+  trace.operator_depths = {{kBegin, kBegin + 400 * kUs, Depth::kScopes},
+                           {kBegin + 400 * kUs, kBegin + 1'000 * kUs, Depth::kOps}};
+  const uint32_t thread = maker.Thread("executor"), forward = maker.Site(SiteKind::kScope, "forward");
+  const uint32_t early = maker.Request(0x8f0c, "/a", kBegin, 300 * kUs);
+  maker.Request(0x8f0d, "/a", kBegin + 300 * kUs, 400 * kUs);
+  maker.Event(thread, forward, kBegin + 100 * kUs, 100 * kUs, {early});
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(maker.Finish()));
+
+  const Result none = folder.Run("top dump.pitot --request 8f0c"), part = folder.Run("top dump.pitot --request 8f0d"),
+               all = folder.Run("top dump.pitot");
+
+  CHECK((none.exit_code == 1 && part.exit_code == 1 && all.exit_code == 1));
+  CHECK(Contains(none.err, "operators were not recorded in the time of request 8f0c"));
+  CHECK(Contains(part.err, "operators were recorded in only 75.0 % of the time of request 8f0d"));
+  CHECK(Contains(all.err, "operators were recorded in only 60.0 % of the window"));
+  CHECK(Contains(folder.Run("top dump.pitot --by scope --request 8f0c").out,
+                 "note: operators were recorded in 0.0 % of the request's time"));
+}
+
 TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
@@ -251,6 +285,49 @@ TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]")
   CHECK(first("--sort name") == "(compiled: fused_add_relu)");
   CHECK(Contains(first("--sort colour"), "--sort"));
   CHECK(folder.Run("top dump.pitot --sort colour").exit_code == 2);
+}
+
+TEST_CASE("every column of a table, and every field of time, is one to sort by", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+  for (const char* const column :
+       {"Self CPU %",  "Self CPU",   "CPU total %",   "CPU total",    "CPU time avg", "Self CUDA",
+        "Self CUDA %", "CUDA total", "CUDA time avg", "# of Calls",   "CPU p50",      "CPU p99",
+        "CUDA p50",    "CUDA p99",   "CUDA busy",     "CUDA exposed", "GPU records",  "Total GFLOPs",
+        "Name",        "gpu_p99",    "cpu_p50",       "gpu_records",  "flops"}) {
+    INFO(column);
+    CHECK(folder.Run("top dump.pitot --sort '" + std::string(column) + "'").exit_code == 0);
+  }
+}
+
+TEST_CASE("instantiations of a template are told apart whatever the width and the limit", "[cli]") {
+  pitot::test::TraceMaker maker;
+  Trace& trace = maker.trace;
+  trace.window_begin_ns = kBegin;
+  trace.window_end_ns = kBegin + 1'000 * kUs;
+  trace.devices.push_back({0, maker.String("NVIDIA H100 80GB HBM3"), 132, 2048, 32, 65536, 233472});
+  trace.streams.push_back({0, 1, 7, 0, 0, 0});
+  const std::string before =
+                        "void at::native::(anonymous namespace)::vectorized_elementwise_kernel_with_a_long_name<4, ",
+                    after = ", std::array<char*, 2ul> >(int, float, std::array<char*, 2ul>)";
+  for (int i = 0; i < 2; ++i)
+    maker.Gpu(0, GpuKind::kKernel,
+              before + (i == 0 ? "at::native::AddFunctor<float>" : "at::native::FillFunctor<float>") + after,
+              kBegin + (1 + i) * 100 * kUs, (9 - i) * kUs, kNone);
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(maker.Finish()));
+
+  const std::string both = folder.Run("top dump.pitot --by kernel").out,
+                    one = folder.Run("top dump.pitot --by kernel --limit 1").out,
+                    whole = folder.Run("top dump.pitot --by kernel --width 0").out;
+
+  for (const std::string& text : {both, whole}) {
+    CHECK(Contains(text, "<AddFunctor>"));
+    CHECK(Contains(text, "<FillFunctor>"));
+  }
+  CheckColumns(both);
+  CHECK(Contains(one, "<AddFunctor>"));
+  CHECK(Contains(whole, "vectorized_elementwise_kernel_with_a_long_name<AddFunctor>"));
 }
 
 TEST_CASE("top refuses what it cannot do", "[cli]") {

@@ -262,6 +262,17 @@ TEST_CASE("what held clocks for longer than a value is believed counts while the
   CHECK(Has(Report(trace), "throttled  HW slowdown 50.0 % of the window"));
 }
 
+TEST_CASE("kernels that one brief name stands for are counted", "[report]") {
+  model::Trace trace = incident::MakeGpuTrace();
+  const char* const names[] = {"void fused<float>(float*)", "void fused<double>(double*)"};
+  size_t kernels = 0;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (trace.gpu.kind[row] == model::GpuKind::kKernel) trace.gpu.name[row] = trace.strings.Add(names[kernels++ % 2]);
+  }
+  REQUIRE(kernels >= 2);
+  CHECK(Has(Report(trace), "       fused (2 kinds) "));
+}
+
 TEST_CASE("why kernels were not recorded is said, and what to do about it", "[report]") {
   Trace trace = incident::MakeTrace();
   const auto add = [&](const char* key, const char* value) {

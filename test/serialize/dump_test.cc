@@ -241,11 +241,14 @@ TEST_CASE("every chunk is of the schema and says where it stands", "[dump]") {
       case dump_format::ChunkType::kSamples:
         CheckKnown<proto::Samples>(chunk.payload);
         break;
+      case dump_format::ChunkType::kOperatorDepths:
+        CheckKnown<proto::OperatorDepths>(chunk.payload);
+        break;
       default:
         FAIL("unknown type");
     }
   }
-  CHECK(seen == 0x3fffffe);
+  CHECK(seen == 0x7fffffe);
 }
 
 TEST_CASE("an event without arguments takes at most 24 bytes, and chunks at most 64 KiB", "[dump]") {
@@ -401,6 +404,7 @@ TEST_CASE("a dump of minor version 1 reads without what it had not", "[dump]") {
   CHECK(result.report.version_minor == 1);
   whole.gpu.scope_path.assign(whole.gpu.size(), 0);
   whole.depths.clear();
+  whole.operator_depths.clear();
   whole.gpu_losses.clear();
   whole.counters.clear();
   whole.samples = {};

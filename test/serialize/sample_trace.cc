@@ -282,6 +282,8 @@ Trace SampleTrace() {
   trace.gpu.scope_path.back() = maker.String("forward / attention");
   trace.depths.push_back({1000 * kMs, 1015 * kMs, Depth::kScopes});
   trace.depths.push_back({1015 * kMs, 1100 * kMs, Depth::kGraphs});
+  trace.operator_depths.push_back({1002 * kMs, 1020 * kMs, Depth::kScopes});
+  trace.operator_depths.push_back({1020 * kMs, 1100 * kMs, Depth::kOps});
   trace.gpu_losses.push_back({1, maker.String("buffer full"), 1030 * kMs, 1032 * kMs, 12, 0});
   trace.gpu_losses.push_back({kNone, maker.String("paused"), 1090 * kMs, 1095 * kMs, 0});
   trace.counters.push_back({0, maker.String("SM clock"), maker.String("MHz")});

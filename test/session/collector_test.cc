@@ -31,7 +31,7 @@ struct Seen {
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
   std::atomic<Depth> depth{Depth::kAuto};
-  std::atomic<int> telling{0}, told_at_once{0};
+  std::atomic<int> telling{0}, told_at_once{0}, stopped_while_told{0}, told_after_stop{0};
   fakes::Gate gate;  // for what is told at kKernels, if is_gated
   bool is_gated = false;
 };
@@ -43,18 +43,26 @@ struct FakeCollector final : pitot::Collector {
     ++seen->started;
     return start;
   }
-  void Stop() noexcept override { ++seen->stopped; }
+  void Stop() noexcept override {
+    ++seen->stopped;
+    seen->stopped_while_told += seen->telling != 0;
+  }
   uint32_t Depths() const noexcept override {
     ++seen->asked_depths;
     return seen->depths;
   }
   void SetDepth(Depth depth) noexcept override {
     if (++seen->telling > 1) ++seen->told_at_once;
+    seen->told_after_stop += seen->stopped != 0;
     if (depth == Depth::kKernels && seen->is_gated) seen->gate.Pass();
     seen->depth = depth;
     --seen->telling;
   }
-  Status Pause() noexcept override { return ++seen->paused, Status(); }
+  Status Pause() noexcept override {
+    seen->told_after_stop += seen->stopped != 0;
+    seen->told_at_once += seen->telling != 0;
+    return ++seen->paused, Status();
+  }
   Status Resume() noexcept override {
     ++seen->resumed;
     return Status(StatusCode::kUnavailable, "somebody else has it");
@@ -367,6 +375,53 @@ TEST_CASE("what was fixed last is told last, however long a collector takes", "[
   CHECK_FALSE(was_told_early);
   CHECK(host.seen.depth == Depth::kGraphs);
   CHECK(host.seen.told_at_once == 0);
+}
+
+TEST_CASE("a collector that does not come back from being told by the host is not stopped beside it",
+          "[collector][depth]") {
+  GatedHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  std::thread telling([&] { (void)host.recorder.SetDepth(Depth::kKernels); });
+  const bool is_reached = host.seen.gate.WaitUntilReached();
+
+  host.recorder.Stop();
+  const int stopped = host.seen.stopped;
+  host.seen.gate.open = true;
+  telling.join();
+
+  CHECK(is_reached);
+  CHECK(stopped == 0);
+  CHECK(host.log.Has(pitot::LogLevel::kWarning, "a collector did not return in time"));
+}
+
+TEST_CASE("nothing is told to a collector, nor asked of it, beside its Stop or after", "[collector][depth]") {
+  for (int i = 0; i < 20; ++i) {
+    Seen seen;
+    Host host;
+    host.options.depth = Depth::kScopes;
+    REQUIRE(host.Start());
+    REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+    std::atomic<int> begun{0};
+    std::atomic<bool> is_done{false};
+    std::thread telling([&] {
+      for (int round = 0; !is_done; ++round) {
+        (void)host.recorder.SetDepth(round % 2 == 0 ? Depth::kKernels : Depth::kGraphs);
+        if (round == 0) ++begun;
+      }
+    });
+    std::thread asking([&] {
+      (void)host.recorder.PauseCupti();
+      for (++begun; !is_done;) (void)host.recorder.PauseCupti();
+    });
+    while (begun != 2) std::this_thread::yield();
+    host.recorder.Stop();
+    is_done = true;
+    telling.join();
+    asking.join();
+
+    CHECK(seen.stopped == 1);
+    CHECK(seen.stopped_while_told + seen.told_after_stop + seen.told_at_once == 0);
+  }
 }
 
 TEST_CASE("the governor's depth is told to a collector that comes back from another", "[collector][depth]") {

@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Where the time of a trace went: CPU and GPU time by operator, kernel, layer, scope or request, self and total, with
-// the meanings of torch.profiler's key_averages(). What `pitot top` shows.
+// the meanings of torch.profiler's key_averages(). What `pitot top` shows. Link pitot::analyze; the trace of a file is
+// read by pitot::reader (ReadDump of pitot/read/dump.h), that of an incident is given to a serializer of one's own
+// (pitot/extend/serializer.h):
+//
+//   pitot::model::Trace trace;
+//   pitot::DumpReport report;
+//   pitot::analyze::TopTable table;
+//   if (pitot::ReadDump(path, &trace, &report).ok() && pitot::analyze::FindTop(trace, {}, &table).ok())
+//     for (const pitot::analyze::TopRow& row : table.rows) Print(row.name, row.self_cpu_ns, row.self_gpu_ns);
 //
 // Everything is of the trace's window; what reaches over its edges is cut there. Times are whole ns, and rows add up:
 //  * self CPU over all rows is the time in which threads were inside anything that has a row: operators, or scopes;
@@ -48,6 +56,12 @@ enum class TopSort : uint8_t {
   kP50 = 10,  // of kernels GPU time, else CPU time
   kP99 = 11,
   kName = 12,
+  kCpuP50 = 13,
+  kCpuP99 = 14,
+  kGpuP50 = 15,
+  kGpuP99 = 16,
+  kGpuRecords = 17,
+  kFlops = 18,
 };
 
 struct TopOptions {
@@ -71,14 +85,15 @@ struct TopRow {
   uint32_t request = model::kNone;  // by request: row of Trace::requests, kNone of work of none
   uint64_t calls = 0;               // that ran in the window, at least in part; by kernel what GPUs did; of a request 1
   uint64_t cut_calls = 0;           // of those, that are open or reach over an edge of what is known of their thread
-  uint64_t gpu_records = 0;         // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
-  int64_t self_cpu_ns = 0;          // in it, in nothing within it that has a row: sum of duration - those of children
-  int64_t cpu_total_ns = 0;         // in it, once where it calls itself
-  int64_t self_gpu_ns = 0;          // of what was launched in it and in nothing within it that has a row
-  int64_t gpu_total_ns = 0;         // of what was launched in it, once where it calls itself
-  int64_t gpu_busy_ns = 0;          // of self_gpu_ns: a moment in which a device does k things counts 1/k for each
-  int64_t gpu_exposed_ns = 0;       // of gpu_busy_ns: while no thread was at work for the same (FindTop)
-  int64_t cpu_p50_ns = kUnset;      // of calls that are not cut, each its time in all; kUnset: there is none
+  uint64_t flops = 0;  // floating point operations, as calls that began in the window estimate them (docs/torch.md)
+  uint64_t gpu_records = 0;     // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
+  int64_t self_cpu_ns = 0;      // in it, in nothing within it that has a row: sum of duration - those of children
+  int64_t cpu_total_ns = 0;     // in it, once where it calls itself
+  int64_t self_gpu_ns = 0;      // of what was launched in it and in nothing within it that has a row
+  int64_t gpu_total_ns = 0;     // of what was launched in it, once where it calls itself
+  int64_t gpu_busy_ns = 0;      // of self_gpu_ns: a moment in which a device does k things counts 1/k for each
+  int64_t gpu_exposed_ns = 0;   // of gpu_busy_ns: while no thread was at work for the same (FindTop)
+  int64_t cpu_p50_ns = kUnset;  // of calls that are not cut, each its time in all; kUnset: there is none
   int64_t cpu_p99_ns = kUnset;
   int64_t gpu_p50_ns = kUnset;  // of the same calls, what was launched in each; of kernels their durations
   int64_t gpu_p99_ns = kUnset;
@@ -96,6 +111,16 @@ struct TopRow {
   }
 };
 
+// Of what was looked at (the window, or the time of the request's batches or, without any, its own), when operators
+// were recorded. Unknown where no collector said so: none was added, or the dump is older than 1.5.
+struct OperatorCoverage {
+  bool is_known = false;
+  int64_t covered_ns = 0;
+  int64_t ran_ns = 0;
+  uint64_t batches = 0;
+  uint64_t recorded_batches = 0;  // of those, in four fifths of whose time or more they were
+};
+
 struct TopTable {
   TopBy by = TopBy::kOperator;
   std::vector<TopRow> rows;
@@ -109,6 +134,7 @@ struct TopTable {
   bool has_gpu = false;
   bool is_damaged = false;
   model::KernelCoverage coverage;
+  OperatorCoverage operators;
   uint64_t losses = 0;       // stretches in which a thread's events, or events of any, were lost
   uint64_t lost_events = 0;  // of those, where the number is known
   uint64_t gpu_losses = 0;
@@ -133,7 +159,8 @@ struct TopTable {
 // Inductor compiled, by what the kernel's name says it fused, "(compiled: no operator)" where it says nothing; "(CUDA
 // graph: operators unknown)" the same by a graph of whose nodes nobody told; "(operators not recorded)" while the depth
 // did not include them, or by a thread whose events of the time were lost; "(launch unknown)" by a call that is not in
-// the trace.
+// the trace. CPU time of "(operators not recorded)" is that of threads with operators in scopes and outside of waits
+// while the depth did not include them.
 //
 // Exposed GPU time is what only the GPU was waited for: a device works and no thread is at work for the batch that the
 // work is for, or for one of its members; outside of batches for the request; for work of no request no thread at all.

@@ -20,8 +20,8 @@ PITOT_NAMESPACE_BEGIN
 
 struct NvtxOptions {
   // Record what other libraries emit. Sets NVTX_INJECTION64_PATH in the environment of this process where it is not
-  // set, so that each library finds Pitot at its first NVTX call. One that has called NVTX before is missed until the
-  // process ends, and named in incidents ("nvtx.missed").
+  // set, or was inherited from a process with Pitot of its own, so that each library finds Pitot at its first NVTX
+  // call. One that has called NVTX before is missed until the process ends, and named in incidents ("nvtx.missed").
   bool capture = true;
   // Tell the tool that NVTX_INJECTION64_PATH names, if there is one, of scopes: ranges of the domain "pitot". Without a
   // tool it costs nothing; with one, as much as the tool takes. NVTX's other events are the tool's then, and none are

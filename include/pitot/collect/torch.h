@@ -31,17 +31,19 @@ struct TorchOptions {
   // Lifetime: LibTorch's allocators are watched from the first Enable to the end of the process, and the library that
   // holds pitot::torch may not be unloaded after.
   // Cost: 0.01 us for each allocation and each free on the CPU (docs/torch.md), at every depth and also after
-  // Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU, which Options::memory_budget_bytes does not bound.
+  // Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16) once it has memory, which
+  // Options::memory_budget_bytes does not bound.
   bool memory = true;
 };
 
 // One in a process. Errors of Add: kUnavailable where the LibTorch in the process is of another version than the one
-// pitot::torch was built against (major and minor), with both in the message; kAlreadyRunning.
+// pitot::torch was built against (major and minor), with both in the message, and in the child of a fork that happened
+// while LibTorch was being told what to call (some us when the depth changes); kAlreadyRunning. In the child of a fork
+// another may be added to the child's recorder.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
-// Cost: nothing while the depth is less than kOps; then about 0.1 us an operator for LibTorch's calling us, and 0.04 us
-// for what we do. Switching takes a lock of LibTorch's, 1 us. 13 KiB for each thread that runs operators while they are
-// recorded, to its end.
-// Null if there is no memory.
+// Cost: nothing while the depth is less than kOps; then about 0.07 us an operator for LibTorch's calling us, and 0.04
+// us for what we do. Switching takes a lock of LibTorch's, 1 us. 13 KiB for each thread that runs operators while they
+// are recorded, to its end. Null if there is no memory.
 PITOT_EXPORT std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options = {}) noexcept;
 
 namespace torch {

@@ -74,8 +74,10 @@ class TraceBuilder {
   virtual void Add(const GpuCall& call) = 0;
   virtual void AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) = 0;
   virtual void Add(const GpuLoss& loss) = 0;
-  // A collector recorded at `depth` from `begin_ns` to `end_ns`.
+  // What GPUs did was recorded at `depth` from `begin_ns` to `end_ns`; a framework's operators were, at kOps, or were
+  // not, at less.
   virtual void AddDepth(int64_t begin_ns, int64_t end_ns, Depth depth) = 0;
+  virtual void AddOperatorDepth(int64_t begin_ns, int64_t end_ns, Depth depth) = 0;
   // A quantity over time, of a device or (kNoRow) of the process; and its value from a moment on. The unit as
   // "%", "MHz", "bytes". The same row for the same device and name, whoever adds it.
   virtual uint32_t AddCounter(uint32_t device, const char* name, const char* unit) = 0;
@@ -95,8 +97,9 @@ class PITOT_EXPORT Collector {
   virtual const char* Name() const noexcept = 0;
   // Called once, by Recorder::Add. An error is said, and the collector not used.
   virtual Status Start() noexcept = 0;
-  // Called once, when the recorder stops, on the thread that stops it; not where a thread of Pitot's hangs in the
-  // host's code: that keeps all it works on.
+  // Called once, when the recorder stops, on the thread that stops it, after and never beside the last call of
+  // SetDepth, Pause and Resume; not where a thread hangs in one of these, or one of Pitot's in the host's code: that
+  // keeps all it works on.
   virtual void Stop() noexcept = 0;
   // The depths at which it would at present record more than at the one before: a set of BitOf; 0: none. Asked about a
   // hundred times a second while depth is governed, and only then. Threads: any.
@@ -106,7 +109,8 @@ class PITOT_EXPORT Collector {
   // called meanwhile. One that waits holds up what other collectors are told, and nothing else. Cost: some 10 to 200
   // us.
   virtual void SetDepth(Depth depth) noexcept;
-  // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread.
+  // Hands what only one in the process may have (CUPTI) to others, and takes it back. On any thread, one call at a
+  // time, never beside SetDepth.
   virtual Status Pause() noexcept;
   virtual Status Resume() noexcept;
   // Keeps what it has from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after

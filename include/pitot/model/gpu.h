@@ -91,7 +91,8 @@ struct OverheadRow {
   StringId name = 0;
 };
 
-// How much was recorded of GPUs, sorted by begin.
+// How much was recorded of GPUs, or (Trace::operator_depths) of a framework's operators: kOps, or less for none of
+// them. Sorted by begin.
 struct DepthRow {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;

@@ -252,10 +252,11 @@ struct Trace {
   CallColumns calls;
   GpuColumns gpu;
   std::vector<OverheadRow> overheads;  // by begin
-  std::vector<DepthRow> depths;        // by begin
+  std::vector<DepthRow> depths;        // of GPUs, by begin
   std::vector<GpuLossRow> gpu_losses;
   std::vector<CounterRow> counters;
   SampleColumns samples;
+  std::vector<DepthRow> operator_depths;  // by begin
   std::vector<LossRow> losses;
   std::vector<FiringRow> firings;     // by time; empty unless it is an incident's
   std::vector<Attribute> attributes;  // version, host, cost of recording, options: for people

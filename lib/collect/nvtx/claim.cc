@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "base/exports.h"
 #include "base/message.h"
 #include "base/safe_read.h"
 #include "collect/nvtx/abi.h"
@@ -25,6 +26,23 @@ bool LeadsHere(const char* value) noexcept {
   const bool leads_here = dlsym(object, abi::kEntryPoint) == reinterpret_cast<void*>(&InitializeInjectionNvtx2);
   dlclose(object);
   return leads_here;
+}
+
+const void* ObjectOf(const void* symbol) noexcept {
+  Dl_info object = {};
+  return symbol != nullptr && dladdr(symbol, &object) != 0 ? object.dli_fbase : nullptr;
+}
+
+// Whether what it names is, or was for the process that set it, another copy of Pitot, which takes nothing here.
+bool IsInherited(const char* value) {
+  constexpr char kMark[] = "pitot_process";  // which every copy exports (trace/process.h)
+  void* const object = dlopen(value, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return base::FileExports(value, {abi::kEntryPoint, kMark});
+  const void* const found = ObjectOf(dlsym(object, abi::kEntryPoint));
+  // The empty one of a program that is the tool itself leads nowhere in one that is not.
+  const bool is_inherited = found == nullptr ? value[0] == '\0' : found == ObjectOf(dlsym(object, kMark));
+  dlclose(object);
+  return is_inherited;
 }
 
 // What NVTX's code keeps in the data of each object that carries it begins with these words.
@@ -78,10 +96,11 @@ int Visit(dl_phdr_info* object, size_t, void* context) {
 
 }  // namespace
 
-Claim WhoseClaim() noexcept {
+Claim WhoseClaim() {
   const char* const value = std::getenv(abi::kVariable);
   if (value == nullptr) return Claim::kFree;
-  return LeadsHere(value) ? Claim::kOurs : Claim::kAnothers;
+  if (LeadsHere(value)) return Claim::kOurs;
+  return IsInherited(value) ? Claim::kFree : Claim::kAnothers;
 }
 
 Status TakeClaim() noexcept {
@@ -97,7 +116,7 @@ Status TakeClaim() noexcept {
                          "-Wl,--export-dynamic-symbol=%s, as pitot::nvtx does in CMake",
                          is_known ? object.dli_fname : "this program", abi::kEntryPoint, abi::kEntryPoint);
   }
-  if (setenv(abi::kVariable, path, 0) != 0)
+  if (setenv(abi::kVariable, path, 1) != 0)
     return base::Error(StatusCode::kResourceExhausted, "no memory to set %s", abi::kVariable);
   return {};
 }

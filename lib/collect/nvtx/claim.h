@@ -14,13 +14,13 @@ struct dl_phdr_info;
 namespace pitot::nvtx {
 
 enum class Claim {
-  kFree,      // nobody's
+  kFree,      // nobody's, or inherited from a process that has Pitot where this one has none
   kOurs,      // libraries find this copy of Pitot
   kAnothers,  // a tool's, to be left alone
 };
 
-// Whose it is at present.
-Claim WhoseClaim() noexcept;
+// Whose it is at present. Loads nothing. Errors: std::bad_alloc.
+Claim WhoseClaim();
 // Makes a free one ours. The error says what is in the way.
 Status TakeClaim() noexcept;
 

@@ -71,11 +71,13 @@ void TellBegin(const Site* site, Name name) noexcept {
   if ((site->flags & kNameIsFirstArg) == 0) name = Intern(site->name);
   void* handle = g_strings[name.index].load(std::memory_order_acquire);
   if (handle == nullptr) handle = Register(name);
+  char text[trace::kMaxNameBytes + 1];  // of a tool without registered strings
+  if (handle == nullptr) text[trace::NameText(name.index).copy(text, sizeof text - 1)] = '\0';
   Attributes attributes = {};
   attributes.version = abi::kVersion;
   attributes.size = sizeof attributes;
   attributes.message_type = handle != nullptr ? abi::kRegistered : abi::kAscii;
-  attributes.message = handle != nullptr ? handle : site->name;
+  attributes.message = handle != nullptr ? handle : text;
   push(g_domain, &attributes);
   ++t_told;
 }

@@ -5,9 +5,12 @@
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <atomic>
+#include <deque>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <string>
@@ -21,12 +24,16 @@
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
 #include "trace/clock.h"
+#include "trace/process.h"
 
 namespace pitot::libtorch {
 namespace {
 
-// LibTorch calls functions without a context: there can be one.
-constinit std::atomic<bool> g_is_taken{false};
+// LibTorch calls functions without a context: there can be one. The fork epoch of the collector that runs, plus one: a
+// child has what its parent had LibTorch call, and nobody who runs it.
+constinit std::atomic<uint32_t> g_taken_by{0};
+// Of a parent that forked meanwhile a child knows nothing for sure, and LibTorch's lock may be held there for ever.
+constinit std::atomic<bool> g_is_changing{false};
 constinit Sources g_sources = {at::show_config, WatchCpu, WatchCuda};
 
 // LibTorch's own exceptions say where they were thrown, at length.
@@ -42,6 +49,14 @@ std::string Watch(std::string (*watch)()) {
     return ReasonOf(e);
   }
 }
+
+// Of those before, how deep it was is not said.
+constexpr size_t kMostDepthChanges = 4096;
+
+struct Changing {
+  Changing() noexcept { g_is_changing.store(true); }
+  ~Changing() { g_is_changing.store(false); }
+};
 
 class TorchCollector final : public Collector {
  public:
@@ -62,12 +77,26 @@ class TorchCollector final : public Collector {
     const Memory* memory;
     std::vector<MemoryHistory::Sample> allocated, reserved;
   };
+  struct DepthChange {
+    int64_t at_ns;
+    Depth depth;
+  };
   Status Open();
+  void NoteDepth(Depth depth);
+  void KeepDepths(int64_t begin_ns);
+  void KeepMemory(int64_t begin_ns);
+  static Status TakeFromParent();
+
+  static constinit TorchCollector* running_;  // or, in a child, the parent's that ran
 
   const Detail detail_;
   const bool has_memory_;
   std::string memory_not_recorded_;
   std::vector<Kept> kept_;
+  std::mutex depths_mutex_;
+  std::deque<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next
+  std::vector<DepthChange> kept_depths_;
+  int64_t kept_end_ns_ = 0;
   std::atomic<bool> is_running_{false};
   std::optional<Operators> operators_;
 };
@@ -82,40 +111,93 @@ Status TorchCollector::Open() {
   return {};
 }
 
+constinit TorchCollector* TorchCollector::running_ = nullptr;
+
+// In a child of a fork.
+Status TorchCollector::TakeFromParent() {
+  if (g_is_changing.load())
+    return Status(StatusCode::kUnavailable,
+                  "the process was forked while its parent changed what LibTorch calls: it cannot be recorded here");
+  RecordAllocations(false);
+  running_->operators_.reset();
+  return {};
+}
+
 Status TorchCollector::Start() noexcept {
-  if (g_is_taken.exchange(true)) return Status(StatusCode::kAlreadyRunning, "LibTorch is recorded already");
+  const uint32_t us = trace::ForkEpoch() + 1;
+  const uint32_t before = g_taken_by.exchange(us);
+  if (before == us) return Status(StatusCode::kAlreadyRunning, "a recorder of this process records LibTorch already");
   Status status;
   try {
+    if (before != 0) status = TakeFromParent();
+    if (!status.ok()) return g_taken_by.store(before), status;
+    const Changing changing;
+    running_ = this;
     ClearRangesFolded();
     status = Open();
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
-  if (!status.ok()) g_is_taken.store(false);
+  if (!status.ok()) g_taken_by.store(0);
   is_running_.store(status.ok());
+  if (status.ok()) NoteDepth(Depth::kScopes);
   return status;
 }
 
 void TorchCollector::Stop() noexcept {
   if (!is_running_.exchange(false)) return;
-  RecordAllocations(false);
-  operators_.reset();
-  g_is_taken.store(false);
+  {
+    const Changing changing;
+    RecordAllocations(false);
+    operators_.reset();
+  }
+  g_taken_by.store(0);
 }
 
 void TorchCollector::SetDepth(Depth depth) noexcept {
   if (!is_running_.load()) return;
+  const Changing changing;
   try {
-    RecordAllocations(has_memory_ && depth >= Depth::kOps);
-    operators_->Record(depth >= Depth::kOps ? detail_ : Detail::kRanges);
+    const bool is_deep = depth >= Depth::kOps;
+    RecordAllocations(has_memory_ && is_deep);
+    // Not before they are, and not after.
+    if (!is_deep) NoteDepth(depth);
+    operators_->Record(is_deep ? detail_ : Detail::kRanges);
+    if (is_deep) NoteDepth(depth);
   } catch (const std::exception&) {
     // As it was. The next time.
   }
 }
 
+void TorchCollector::NoteDepth(Depth depth) {
+  const std::lock_guard lock(depths_mutex_);
+  const bool is_same = !depths_.empty() && (depths_.back().depth >= Depth::kOps) == (depth >= Depth::kOps);
+  if (is_same) return;
+  if (depths_.size() == kMostDepthChanges) depths_.pop_front();
+  depths_.push_back({trace::MonotonicNs(), depth});
+}
+
 // The rest is in the threads' rings.
 void TorchCollector::Keep(int64_t begin_ns) noexcept {
-  if (!has_memory_) return;
+  try {
+    KeepDepths(begin_ns);
+    if (has_memory_) KeepMemory(begin_ns);
+  } catch (const std::bad_alloc&) {
+    kept_.clear();
+  }
+}
+
+void TorchCollector::KeepDepths(int64_t begin_ns) {
+  kept_depths_.clear();
+  const std::lock_guard lock(depths_mutex_);
+  for (const DepthChange& change : depths_) {
+    if (change.at_ns <= begin_ns) kept_depths_.clear();
+    kept_depths_.push_back({std::max(change.at_ns, begin_ns), change.depth});
+  }
+  kept_end_ns_ = trace::MonotonicNs();
+}
+
+void TorchCollector::KeepMemory(int64_t begin_ns) {
   const trace::ClockMap clock = MemoryClock();
   const auto end = static_cast<int64_t>(clock.last.ticks);
   const auto window_ns = static_cast<double>(clock.last.monotonic_ns - begin_ns);
@@ -125,16 +207,12 @@ void TorchCollector::Keep(int64_t begin_ns) noexcept {
     for (MemoryHistory::Sample& sample : samples) sample.at = clock.Ns(static_cast<uint64_t>(sample.at));
     return samples;
   };
-  try {
-    kept_.clear();
-    for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
-      const Memory* const memory = FindMemory(device);
-      if (memory == nullptr) continue;
-      kept_.push_back({memory, between(memory->allocated), {}});
-      if (device != torch::kCpu) kept_.back().reserved = between(*memory->reserved);
-    }
-  } catch (const std::bad_alloc&) {
-    kept_.clear();
+  kept_.clear();
+  for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
+    const Memory* const memory = FindMemory(device);
+    if (memory == nullptr) continue;
+    kept_.push_back({memory, between(memory->allocated), {}});
+    if (device != torch::kCpu) kept_.back().reserved = between(*memory->reserved);
   }
 }
 
@@ -142,6 +220,10 @@ void TorchCollector::AddTo(TraceBuilder& trace) {
   trace.AddAttribute("torch.version", TORCH_VERSION);
   if (const uint64_t folded = RangesFolded(); folded != 0)
     trace.AddAttribute("torch.names_folded", std::to_string(folded).c_str());
+  for (size_t i = 0; i < kept_depths_.size(); ++i)
+    trace.AddOperatorDepth(kept_depths_[i].at_ns,
+                           i + 1 < kept_depths_.size() ? kept_depths_[i + 1].at_ns : kept_end_ns_,
+                           kept_depths_[i].depth);
   if (!memory_not_recorded_.empty()) trace.AddAttribute("torch.memory.not_recorded", memory_not_recorded_.c_str());
   for (const Kept& kept : kept_) {
     const bool is_cpu = kept.memory->device == torch::kCpu;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <string>
 
 #include "collect/torch/gpu_memory.h"
 
@@ -19,18 +20,31 @@ using Action = Caching::TraceEntry;
 
 constinit bool g_is_watched = false;
 constinit GpuAccount g_accounts[kMostDevices];
-constinit std::atomic<bool> g_has_begun[kMostDevices] = {};
+enum class State : uint8_t { kNone, kBeginning, kBegun };
+constinit std::atomic<State> g_states[kMostDevices] = {};
 
 // Takes the allocator's lock, which a thread may take again that has it.
 GpuNumbers Numbers(int32_t device) {
   const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
   const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
-  return {stats.allocated_bytes[all].current, stats.reserved_bytes[all].current, stats.num_alloc_retries};
+  return {stats.allocated_bytes[all].current, stats.reserved_bytes[all].current, stats.num_alloc_retries,
+          stats.inactive_split_bytes[all].current};
+}
+
+// At a device's first event, or before where it has some memory. What is told meanwhile is in its first numbers, or
+// found at its next event.
+bool HasBegun(int32_t device) {
+  std::atomic<State>& state = g_states[device];
+  State now = state.load(std::memory_order_acquire);
+  if (now != State::kNone || !state.compare_exchange_strong(now, State::kBeginning)) return now == State::kBegun;
+  const bool is_begun = g_accounts[device].Begin(device, Numbers(device), Numbers);
+  state.store(is_begun ? State::kBegun : State::kNone, std::memory_order_release);
+  return is_begun;
 }
 
 void OnTrace(const Caching::TraceEntry& entry) {
   const int32_t device = entry.device_;
-  if (device < 0 || device >= kMostDevices || !g_has_begun[device].load(std::memory_order_acquire)) return;
+  if (device < 0 || device >= kMostDevices || !HasBegun(device)) return;
   GpuAccount& account = g_accounts[device];
   const auto bytes = static_cast<int64_t>(entry.size_);
   switch (entry.action_) {
@@ -55,17 +69,17 @@ void OnTrace(const Caching::TraceEntry& entry) {
 
 std::string WatchCuda() {
   if (!at::hasCUDA() || c10::cuda::device_count() == 0) return {};
+  StartMemoryClock();
   if (!g_is_watched) {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator takes no tracker before; no context
     Caching::attachAllocatorTraceTracker(OnTrace);              // throws where the allocator is another
     g_is_watched = true;
   }
-  // What is told before an account has begun is in its first numbers, or found at its first event.
-  for (int32_t device = 0; device < std::min<int32_t>(c10::cuda::device_count(), kMostDevices); ++device) {
-    if (g_has_begun[device].load()) continue;
-    if (!g_accounts[device].Begin(device, Numbers(device), Numbers)) return "no memory";
-    g_has_begun[device].store(true, std::memory_order_release);
+  const int32_t devices = c10::cuda::device_count();
+  for (int32_t device = 0; device < std::min(devices, kMostDevices); ++device) {
+    if (Numbers(device).reserved_bytes != 0 && !HasBegun(device)) return "no memory";
   }
+  if (devices > kMostDevices) return "of " + std::to_string(devices) + " devices the first 16 are watched";
   return {};
 }
 

@@ -59,19 +59,21 @@ void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t free_bytes) {
     default:
       break;
   }
-  const bool is_retried = event != GpuEvent::kReleased && TakeRetries(numbers_(device).retries);
+  const GpuNumbers numbers = numbers_(device);
+  const bool is_retried = event != GpuEvent::kReleased && TakeRetries(numbers.retries);
   if (event != GpuEvent::kOutOfMemory)
     memory_->reserved->Add(event == GpuEvent::kReserved ? bytes : -bytes, MemoryNow());
   const uint64_t reserved = memory_->reserved->bytes(), allocated = memory_->allocated.bytes();
+  const int64_t inactive_split = numbers.inactive_split_bytes;
   if (event == GpuEvent::kOutOfMemory) {
     memory_->out_of_memory.fetch_add(1, kRelaxed);
-    PITOT_INSTANT("out of GPU memory", bytes, device, free_bytes, reserved, allocated);
+    PITOT_INSTANT("out of GPU memory", bytes, device, free_bytes, reserved, allocated, inactive_split);
   } else if (event == GpuEvent::kReleased) {
-    PITOT_INSTANT("cudaFree of cached memory", bytes, device, reserved, allocated);
+    PITOT_INSTANT("cudaFree of cached memory", bytes, device, reserved, allocated, inactive_split);
   } else if (is_retried) {
-    PITOT_INSTANT("cudaMalloc after cached memory was freed", bytes, device, reserved, allocated);
+    PITOT_INSTANT("cudaMalloc after cached memory was freed", bytes, device, reserved, allocated, inactive_split);
   } else {
-    PITOT_INSTANT("cudaMalloc", bytes, device, reserved, allocated);
+    PITOT_INSTANT("cudaMalloc", bytes, device, reserved, allocated, inactive_split);
   }
 }
 

@@ -16,7 +16,8 @@ enum class GpuEvent : uint8_t { kAllocated, kFreed, kReserved, kReleased, kOutOf
 
 struct GpuNumbers {
   int64_t allocated_bytes = 0, reserved_bytes = 0;
-  int64_t retries = 0;  // allocations for which cached memory was freed; a host may set it to zero
+  int64_t retries = 0;               // allocations for which cached memory was freed; a host may set it to zero
+  int64_t inactive_split_bytes = 0;  // cached in pieces of blocks in use: cannot be given back, nor be joined
 };
 
 class GpuAccount {

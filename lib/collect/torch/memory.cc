@@ -19,14 +19,14 @@ std::atomic<Memory*>* PlaceOf(int32_t device) noexcept {
   return device < torch::kCpu || device >= kMostDevices ? nullptr : &g_memories[device + 1];
 }
 
-void StartClock() noexcept {
+}  // namespace
+
+void StartMemoryClock() noexcept {
   if (g_first_reading.ticks != 0) return;
   const char* why_not;
   g_is_os_clock = !trace::CycleCounterIsInvariant(&why_not);
   g_first_reading = trace::ReadClocks(g_is_os_clock);
 }
-
-}  // namespace
 
 Memory* FindMemory(int32_t device) noexcept {
   const auto* const place = PlaceOf(device);
@@ -37,7 +37,7 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   auto* const place = PlaceOf(device);
   if (place == nullptr) return nullptr;
   if (Memory* const memory = place->load()) return memory;
-  StartClock();
+  StartMemoryClock();
   std::unique_ptr<Memory> memory(new (std::nothrow) Memory(device));
   if (memory == nullptr) return nullptr;
   memory->allocated.Add(allocated_bytes, MemoryNow());

@@ -29,12 +29,15 @@ inline constexpr int32_t kMostDevices = 16;
 
 // Null if it is not watched. Threads: any.
 Memory* FindMemory(int32_t device) noexcept;
-// Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time.
+// Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time for each device,
+// once the clock runs.
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
 
 // Now, for histories. Their clock is their own, the same from the first on: they outlive recorders, of which each may
 // have another. Threads: any.
 int64_t MemoryNow() noexcept;
+// Idempotent. One call at a time.
+void StartMemoryClock() noexcept;
 // That clock's ticks to CLOCK_MONOTONIC, and back. Once there is a history.
 trace::ClockMap MemoryClock() noexcept;
 

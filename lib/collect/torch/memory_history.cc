@@ -34,8 +34,13 @@ void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
   const int64_t bucket = now >> kBucketBits;
   const size_t at = static_cast<size_t>(bucket) % kBuckets;
   // A word of an earlier lap is less than any of this one.
-  Raise(&peak_[at], Word(bucket, highest));
-  last_[at].store(Word(bucket, Clamp(level)), kRelaxed);
+  Raise(&buckets_[at].peak, Word(bucket, highest));
+  // Whoever changed the level last stores last, or finds that it has changed.
+  for (int64_t stored = level, now_level;; stored = now_level) {
+    buckets_[at].last.store(Word(bucket, Clamp(stored)), kRelaxed);
+    now_level = level_.load(kRelaxed);
+    if (now_level == stored) break;
+  }
   Raise(&changed_bucket_, bucket);
   if (bytes < 0) return;
   Raise(&most_, highest);
@@ -50,17 +55,17 @@ std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t
   // What it was before.
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
   int64_t before = first - 1;
-  while (before >= oldest && !Read(last_[static_cast<size_t>(before) % kBuckets], before, &level)) --before;
+  while (before >= oldest && !Read(buckets_[static_cast<size_t>(before) % kBuckets].last, before, &level)) --before;
   if (before >= oldest)
     samples.push_back({begin, level});
   else if (changed_bucket_.load(kRelaxed) < first)
     samples.push_back({begin, level = bytes()});
   for (int64_t bucket = std::max(first, oldest); bucket <= last; ++bucket) {
     const size_t at = static_cast<size_t>(bucket) % kBuckets;
-    if (!Read(peak_[at], bucket, &peak)) continue;
+    if (!Read(buckets_[at].peak, bucket, &peak)) continue;
     const int64_t bucket_begin = bucket << kBucketBits;
     if (samples.empty() || samples.back().bytes != peak) samples.push_back({std::max(begin, bucket_begin), peak});
-    if (!Read(last_[at], bucket, &level) || level >= peak) continue;
+    if (!Read(buckets_[at].last, bucket, &level) || level >= peak) continue;
     samples.push_back({std::min(end, bucket_begin + (int64_t{1} << kBucketBits) - 1), level});
   }
   return samples;
@@ -71,7 +76,7 @@ uint64_t MemoryHistory::PeakBetween(int64_t begin, int64_t end) const noexcept {
   const int64_t last = end >> kBucketBits;
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
   for (int64_t bucket = std::max(begin >> kBucketBits, oldest); bucket <= last; ++bucket) {
-    if (Read(peak_[static_cast<size_t>(bucket) % kBuckets], bucket, &read)) peak = std::max(peak, read);
+    if (Read(buckets_[static_cast<size_t>(bucket) % kBuckets].peak, bucket, &read)) peak = std::max(peak, read);
   }
   return peak;
 }

@@ -10,15 +10,21 @@ namespace pitot::libtorch {
 
 __thread ThreadState* ThreadState::t_state = nullptr;
 
+namespace {
+
+// Outlives the owner, whose own members are nobody's to read after.
+__thread bool t_is_over = false;
+
+}  // namespace
+
 // Frees the thread's at its end. Operators that run after, in destructors of other thread-locals, make none anew.
 struct Owner {
   ~Owner() {
     delete state;
     ThreadState::t_state = nullptr;
-    is_over = true;
+    t_is_over = true;
   }
   ThreadState* state = nullptr;
-  bool is_over = false;
 };
 
 namespace {
@@ -35,7 +41,7 @@ uint64_t RangesFolded() noexcept { return g_ranges_folded.load(kRelaxed); }
 void ClearRangesFolded() noexcept { g_ranges_folded.store(0, kRelaxed); }
 
 ThreadState* ThreadState::Make() noexcept {
-  if (t_owner.is_over) return nullptr;
+  if (t_is_over) return nullptr;
   t_owner.state = new (std::nothrow) ThreadState;
   return t_state = t_owner.state;
 }

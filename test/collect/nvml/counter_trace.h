@@ -37,6 +37,7 @@ class Trace final : public pitot::TraceBuilder {
   void AddOverhead(int64_t, int64_t, uint32_t) override {}
   void Add(const pitot::GpuLoss&) override {}
   void AddDepth(int64_t, int64_t, pitot::Depth) override {}
+  void AddOperatorDepth(int64_t, int64_t, pitot::Depth) override {}
   uint32_t AddCounter(uint32_t device, const char* name, const char* unit) override {
     has_device = has_device || device != pitot::kNoRow;
     has_duplicate = has_duplicate || counters.count(name) != 0;

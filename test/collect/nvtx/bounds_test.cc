@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What fills a table for the life of the process: a program of its own.
+// What fills a table, or loads a tool, for the life of the process: a program of its own.
 #include <catch2/catch.hpp>
 #include <string>
 
 #include "collect/nvtx/capture.h"
+#include "collect/nvtx/fake_tool.h"
 #include "collect/nvtx/rig.h"
 #include "trace/names.h"
 
@@ -17,6 +18,35 @@ using fakes::Message;
 using fakes::NvtxHost;
 
 }  // namespace
+
+TEST_CASE("ranges that a former recorder's host never ended leave the next one their room", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(PITOT_FAKE_EMITTER);
+  for (uint32_t i = 0; i < pitot::nvtx::kMaxRangesUnderWay; ++i) library->start_a("never ended");
+  CHECK(library->start_a("one too many") == 0);
+  host.recorder.Stop();
+  REQUIRE(host.StartCapturing());
+
+  library->end(library->start_a("of the next"));
+
+  CHECK(Captured(host.Incident()) == fakes::Texts{"of the next(domain=(none))"});
+}
+
+TEST_CASE("a tool without registered strings is told the names that scopes were given at run time", "[nvtx]") {
+  void* const object = dlopen(PITOT_PLAIN_TOOL, RTLD_NOW | RTLD_LOCAL);
+  FakeTool& tool = *reinterpret_cast<FakeTool* (*)()>(dlsym(object, "GetFakeTool"))();
+  const fakes::Variable tools(PITOT_PLAIN_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  tool.TakeLog();
+  {
+    PITOT_SCOPE("outer");
+    PITOT_SCOPE_NAMED(pitot::Intern("layer 7"), 1);
+  }
+  CHECK(tool.TakeLog() ==
+        fakes::Texts{"push pitot/outer, plain", "push pitot/layer 7, plain", "pop pitot", "pop pitot"});
+}
 
 TEST_CASE("names and domains without bound leave the host's names their room, and are counted", "[nvtx]") {
   NvtxHost host;

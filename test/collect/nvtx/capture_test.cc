@@ -164,6 +164,37 @@ TEST_CASE("NCCL's payloads are decoded, of this version and of former ones", "[n
   CHECK(Attribute(trace, "nvtx.payloads_unknown") == "3");
 }
 
+TEST_CASE("each of NCCL's collectives is known by its schema and the size of its payload", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(PITOT_FAKE_EMITTER);
+  void* const domain = library->create_domain("NCCL");
+  const NcclPayload payload = {0xabc, 4096, 0, 0};
+  struct Known {
+    uint64_t schema;
+    const char* name;
+    size_t size;
+  };
+  Texts expected;
+  for (const Known& known : std::vector<Known>{{4, "AllGather", 16},
+                                               {5, "AllReduce", 24},
+                                               {6, "Broadcast", 24},
+                                               {7, "ReduceScatter", 24},
+                                               {8, "Reduce", 24},
+                                               {9, "Send", 24},
+                                               {10, "Recv", 24},
+                                               {16, "AlltoAll", 16},
+                                               {17, "Gather", 24},
+                                               {18, "Scatter", 24}}) {
+    const Emitter::PayloadData part = {abi::kFirstStaticSchema + known.schema, known.size, &payload};
+    const auto attributes = WithData(library->register_string(domain, known.name), &part);
+    library->domain_push(domain, &attributes);
+    library->domain_pop(domain);
+    expected.push_back(std::string(known.name) + "(domain=NCCL, collective=" + known.name + ", bytes=4096)");
+  }
+  CHECK(Captured(host.Incident()) == expected);
+}
+
 TEST_CASE("payloads of schemas that are not NCCL's are counted, and their ranges recorded", "[nvtx]") {
   FOR_EACH_EMITTER();
   NvtxHost host;

@@ -10,16 +10,20 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/exports.h"
 #include "base/safe_read.h"
+#include "collect/nvtx/abi.h"
 #include "collect/nvtx/capture.h"
 #include "collect/nvtx/fake_tool.h"
 #include "collect/nvtx/rig.h"
 #include "fakes/child.h"
 #include "fakes/scale.h"
+#include "fakes/temp_directory.h"
 
 namespace {
 
@@ -193,6 +197,33 @@ TEST_CASE("a segment with nothing of its file in it is not looked at, nor what l
   CHECK(pitot::nvtx::HasMissed(object, &chunk));
 }
 
+TEST_CASE("what says that a library has called NVTX is found wherever it lies in its data", "[nvtx]") {
+  const Variable unset(nullptr);
+  const Library early(PITOT_FAKE_EMITTER);
+  early->mark_a("nobody listens");
+  const std::vector<unsigned char> data = DataOf("libfake_emitter");
+  REQUIRE(!data.empty());
+  constexpr size_t kChunk = 64 << 10;
+  std::vector<uint64_t> memory((3 * kChunk + data.size()) / 8);
+  ElfW(Phdr) part = {};
+  part.p_type = PT_LOAD;
+  part.p_flags = PF_R | PF_W;
+  part.p_vaddr = reinterpret_cast<uint64_t>(memory.data());
+  part.p_filesz = memory.size() * 8;
+  dl_phdr_info object = {};
+  object.dlpi_phdr = &part;
+  object.dlpi_phnum = 1;
+  std::vector<unsigned char> chunk;
+
+  CHECK_FALSE(pitot::nvtx::HasMissed(object, &chunk));
+  const size_t before = std::min(data.size(), kChunk) / 8;
+  for (size_t word = kChunk / 8 - before; word <= kChunk / 8; word += 3) {
+    std::fill(memory.begin(), memory.end(), 0);
+    std::memcpy(memory.data() + word, data.data(), data.size());
+    CHECK(pitot::nvtx::HasMissed(object, &chunk));
+  }
+}
+
 TEST_CASE("a program that inherits the variable and does not capture wants no library", "[nvtx]") {
   // This test's program, which does not export it for the one below.
   const Variable ours("");
@@ -200,6 +231,59 @@ TEST_CASE("a program that inherits the variable and does not capture wants no li
           execl(PITOT_INHERITING_PROGRAM, PITOT_INHERITING_PROGRAM, PITOT_FAKE_EMITTER, nullptr);
           return 1;
         }) == 0);
+}
+
+#ifdef PITOT_CAPTURING_PROGRAM
+
+TEST_CASE("what a parent process with Pitot in the program set is free in a child with Pitot in a library", "[nvtx]") {
+  const Variable inherited("");
+  CHECK(fakes::InChild([] {
+          execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, nullptr);
+          return 1;
+        }) == 0);
+}
+
+TEST_CASE("what a parent process with Pitot in another library set is free, whether that is loaded or not", "[nvtx]") {
+  const Variable inherited(PITOT_OTHER_PLUGIN);
+  CHECK(fakes::InChild([] {
+          execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, nullptr);
+          return 1;
+        }) == 0);
+  CHECK(fakes::InChild([] {
+          execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, PITOT_OTHER_PLUGIN, nullptr);
+          return 1;
+        }) == 0);
+}
+
+TEST_CASE("what a parent process with Pitot in a library set is overwritten in a child with Pitot in the program",
+          "[nvtx]") {
+  const Variable inherited(PITOT_OTHER_PLUGIN);
+  CHECK(fakes::InChild([] {
+          NvtxHost host;
+          if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
+          HOLDS(host.StartCapturing());
+          HOLDS(std::string(Variable::Get()).empty());
+          HOLDS(pitot::nvtx::WhoseClaim() == pitot::nvtx::Claim::kOurs);
+          return 0;
+        }) == 0);
+}
+
+#endif
+
+TEST_CASE("a file exports what it defines, not what it only uses, and none that is no library", "[nvtx]") {
+  using pitot::base::FileExports;
+  CHECK(FileExports(PITOT_FAKE_TOOL, {pitot::nvtx::abi::kEntryPoint, "GetFakeTool"}));
+  CHECK_FALSE(FileExports(PITOT_FAKE_TOOL, {pitot::nvtx::abi::kEntryPoint, "pitot_process"}));
+  CHECK_FALSE(FileExports(PITOT_FAKE_TOOL, {"strlen"}));
+  CHECK_FALSE(FileExports("/no/such/file.so", {"strlen"}));
+  CHECK_FALSE(FileExports(__FILE__, {"strlen"}));
+  // One that is cut anywhere.
+  const fakes::TempDirectory directory;
+  const std::string whole = fakes::ReadFile(PITOT_FAKE_TOOL), cut = directory.path() + "/cut.so";
+  for (size_t bytes = 0; bytes < whole.size(); bytes += 97) {
+    std::ofstream(cut, std::ios::binary) << whole.substr(0, bytes);
+    CHECK_FALSE(FileExports(cut.c_str(), {"GetFakeTool"}));
+  }
 }
 
 TEST_CASE("a tool that has claimed NVTX gets its events; the variable stays as it is, and incidents say so", "[nvtx]") {

@@ -40,8 +40,12 @@ void* Register(void* domain, const char* text) {
   return g_tool.Keep(text);
 }
 int DomainPush(void* domain, const abi::Attributes* attributes) {
-  const bool is_right = attributes->version == 3 && attributes->size == 48 && attributes->message_type == 3;
-  g_tool.Say("push " + TextOf(domain) + "/" + (is_right ? TextOf(attributes->message) : "not registered"));
+  const bool is_right = attributes->version == 3 && attributes->size == 48;
+  std::string text = "of no known type";
+  if (is_right && attributes->message_type == abi::kRegistered) text = TextOf(attributes->message);
+  if (is_right && attributes->message_type == abi::kAscii)
+    text = static_cast<const char*>(attributes->message) + std::string(", plain");
+  g_tool.Say("push " + TextOf(domain) + "/" + text);
   return 0;
 }
 int DomainPop(void* domain) { return g_tool.Say("pop " + TextOf(domain)), 0; }
@@ -67,7 +71,11 @@ int InitializeInjectionNvtx2(abi::GetExportTable get) {
   Fill(table, abi::kRangePop, Pop);
   callbacks->get_module_table(abi::kCore2, &table, &size);
   Fill(table, abi::kDomainCreateA, CreateDomain);
+#ifndef FAKE_TOOL_HAS_NO_STRINGS
   Fill(table, abi::kDomainRegisterStringA, Register);
+#else
+  (void)Register;
+#endif
   Fill(table, abi::kDomainRangePushEx, DomainPush);
   Fill(table, abi::kDomainRangePop, DomainPop);
 #ifdef FAKE_TOOL_REFUSES

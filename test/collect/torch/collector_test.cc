@@ -7,12 +7,17 @@
 #include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "collect/torch/gpu_memory.h"
+#include "fakes/child.h"
+#include "fakes/trace_text.h"
+#include "pitot/analyze/top.h"
 #include "pitot/collect/torch.h"
 #include "session/host.h"
 #include "trace/mirror.h"
@@ -103,6 +108,66 @@ TEST_CASE("where one kind of memory cannot be watched the rest is recorded, and 
   CHECK(Count(trace, "aten::zero_") == 1);
 }
 
+TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and attributes", "[torch]") {
+  using pitot::libtorch::GpuAccount;
+  using pitot::libtorch::GpuEvent;
+  static GpuAccount account;
+  static pitot::libtorch::GpuNumbers numbers = {5 * kMiB, 20 * kMiB, 7, 3 * kMiB};
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    return account.Begin(2, numbers, [](int32_t) { return numbers; }) ? "" : "no memory";
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  numbers.reserved_bytes += 2 * kMiB;
+  account.Note(GpuEvent::kReserved, 2 * kMiB, 0);
+  account.Note(GpuEvent::kAllocated, kMiB, 0);
+  numbers.allocated_bytes += kMiB;
+  numbers.allocated_bytes -= kMiB;
+  account.Note(GpuEvent::kFreed, kMiB, 0);
+  account.Note(GpuEvent::kReleased, 2 * kMiB, 0);
+  numbers.reserved_bytes -= 2 * kMiB;
+  ++numbers.retries;
+  numbers.reserved_bytes += 4 * kMiB;
+  account.Note(GpuEvent::kReserved, 4 * kMiB, 0);
+  account.Note(GpuEvent::kOutOfMemory, 64 * kMiB, kMiB);
+  const model::Trace trace = host.Incident();
+
+  using Args = std::vector<std::pair<std::string, std::string>>;
+  const auto args_of = [&](const std::string& name) {
+    std::vector<Args> all;
+    for (const fakes::EventText& event : fakes::Events(trace)) {
+      if (event.name == name) all.push_back(event.args);
+    }
+    return all;
+  };
+  const auto mib = [](int64_t count) { return std::to_string(count * kMiB); };
+  const auto segment = [&](int64_t bytes, int64_t reserved, int64_t allocated) {
+    return std::vector<Args>{{{"bytes", mib(bytes)},
+                              {"device", "2"},
+                              {"reserved", mib(reserved)},
+                              {"allocated", mib(allocated)},
+                              {"inactive_split", mib(3)}}};
+  };
+  CHECK(args_of("cudaMalloc") == segment(2, 22, 5));
+  CHECK(args_of("allocate on GPU") == std::vector<Args>{{{"bytes", mib(1)}, {"device", "2"}, {"allocated", mib(6)}}});
+  CHECK(args_of("free on GPU") == std::vector<Args>{{{"bytes", mib(1)}, {"device", "2"}, {"allocated", mib(5)}}});
+  CHECK(args_of("cudaFree of cached memory") == segment(2, 20, 5));
+  CHECK(args_of("cudaMalloc after cached memory was freed") == segment(4, 24, 5));
+  CHECK(args_of("out of GPU memory") == std::vector<Args>{{{"bytes", mib(64)},
+                                                           {"device", "2"},
+                                                           {"free_bytes", mib(1)},
+                                                           {"reserved", mib(24)},
+                                                           {"allocated", mib(5)},
+                                                           {"inactive_split", mib(3)}}});
+  CHECK(FirstAt(trace, "LibTorch allocated", 6 * kMiB) > 0);
+  CHECK(FirstAt(trace, "LibTorch allocated", 6 * kMiB + 1) == -1);
+  CHECK(FirstAt(trace, "LibTorch reserved", 24 * kMiB) > 0);
+  CHECK(Attribute(trace, "torch.gpu2.retries") == "1");
+  CHECK(Attribute(trace, "torch.gpu2.out_of_memory") == "1");
+}
+
 TEST_CASE("memory over time is where it belongs while scopes are told to another tool", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -141,6 +206,76 @@ TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
   }
 }
 
+TEST_CASE("the child of a fork records LibTorch for itself, and what its parent recorded with not twice", "[torch]") {
+  const Depth depth = GENERATE(Depth::kScopes, Depth::kOps);
+  TorchHost host(depth);
+  REQUIRE(host.Enable().ok());
+
+  CHECK(fakes::InChild([&] {
+          TorchHost childs;
+          HOLDS(childs.Enable().ok());
+          at::ones({8}).neg();
+          HOLDS(childs.TriggerAndFlush());
+          HOLDS(Count(childs.traces().back(), "aten::neg") == 1);
+          childs.recorder.Stop();
+          HOLDS(!at::hasGlobalCallbacks());
+          HOLDS(childs.Enable().ok());
+          return 0;
+        }) == 0);
+  at::ones({8}).neg();
+  CHECK(Count(host.Incident(), "aten::neg") == (depth == Depth::kOps ? 1 : 0));
+}
+
+TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, and told why", "[torch]") {
+  static int status = -1;
+  auto sources = GetSources();
+  sources.watch_cpu = []() -> std::string {
+    status = fakes::InChild([] {
+      TorchHost childs;
+      const pitot::Status refused = childs.Enable();
+      HOLDS(refused.code() == StatusCode::kUnavailable);
+      HOLDS(session_test::Contains(refused.message(), "forked while its parent"));
+      HOLDS(childs.TriggerAndFlush());
+      return 0;
+    });
+    return {};
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  CHECK(status == 0);
+}
+
+TEST_CASE("an incident says when operators were recorded, without a GPU, and top counts the rest apart", "[torch]") {
+  const auto forward = [] {
+    PITOT_SCOPE("forward");
+    at::ones({8}).neg();
+  };
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
+  forward();
+  REQUIRE(host.recorder.SetDepth(Depth::kOps).ok());
+  forward();
+  REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(trace.operator_depths.size() == 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK((trace.operator_depths[i].depth == Depth::kOps) == (i == 1));
+    CHECK((i == 0 || trace.operator_depths[i].begin_ns == trace.operator_depths[i - 1].end_ns));
+  }
+  CHECK(trace.operator_depths[0].begin_ns >= trace.window_begin_ns);
+  CHECK(trace.depths.empty());
+  pitot::analyze::TopTable table;
+  REQUIRE(pitot::analyze::FindTop(trace, {}, &table).ok());
+  CHECK(table.operators.covered_ns > 0);
+  const auto row = [&](const char* name) {
+    return *std::find_if(table.rows.begin(), table.rows.end(), [&](const auto& one) { return one.name == name; });
+  };
+  CHECK(row("aten::neg").calls == 1);
+  CHECK(row("(operators not recorded)").self_cpu_ns > 0);
+}
+
 TEST_CASE("the thread that enabled it may end", "[torch]") {
   TorchHost host;
   pitot::Status status;
@@ -154,6 +289,28 @@ TEST_CASE("the thread that enabled it may end", "[torch]") {
 
   CHECK(Count(trace, "aten::neg") == 2);
   CHECK(Count(trace, "allocate") == 4);
+}
+
+TEST_CASE("a depth that is fixed beside Stop leaves LibTorch nobody to call", "[torch]") {
+  TorchHost host(Depth::kScopes);  // for its folder
+  int left = 0;
+  for (int i = 0; i < 100; ++i) {
+    host.recorder = pitot::Recorder::Start(host.options);
+    REQUIRE(pitot::torch::Enable(host.recorder).ok());
+    std::atomic<bool> has_begun{false}, is_done{false};
+    std::thread fixing([&] {
+      for (int round = 0; !is_done; ++round) {
+        host.recorder.SetDepth(round % 2 == 0 ? Depth::kOps : Depth::kScopes);
+        has_begun = true;
+      }
+    });
+    while (!has_begun) std::this_thread::yield();
+    host.recorder.Stop();
+    is_done = true;
+    fixing.join();
+    left += at::hasGlobalCallbacks();
+  }
+  CHECK(left == 0);
 }
 
 TEST_CASE("recorders may come and go while threads run operators", "[torch]") {

@@ -86,9 +86,10 @@ TEST_CASE("at a lesser depth ranges are recorded and operators are not", "[torch
   TorchHost host(Depth::kKernels);
   REQUIRE(host.StartAll());
   {
-    std::string name = "layer 7";
-    const at::RecordFunction range(at::RecordScope::USER_SCOPE);
-    at::ones({4}).neg();
+    const std::string name = "layer 7";
+    at::RecordFunction range(at::RecordScope::USER_SCOPE);
+    REQUIRE(range.isActive());
+    range.before(name, -1);
     RECORD_USER_SCOPE("block");
     at::ones({4}).neg();
   }
@@ -96,7 +97,23 @@ TEST_CASE("at a lesser depth ranges are recorded and operators are not", "[torch
 
   CHECK(Named(trace, "aten::neg").empty());
   REQUIRE(Named(trace, "block").size() == 1);
+  REQUIRE(Named(trace, "layer 7").size() == 1);
+  CHECK(IsInside(trace, Named(trace, "block")[0], Named(trace, "layer 7")[0]));
   CHECK(KindOf(trace, Named(trace, "block")[0]) == SiteKind::kScope);
+}
+
+TEST_CASE("a method of a scripted module is an operator", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  {
+    at::RecordFunction method(at::RecordScope::TORCHSCRIPT_FUNCTION);
+    REQUIRE(method.isActive());
+    method.before("forward of a module", -1);
+  }
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(Named(trace, "forward of a module").size() == 1);
+  CHECK(KindOf(trace, Named(trace, "forward of a module")[0]) == SiteKind::kOperator);
 }
 
 TEST_CASE("what autograd numbered can be found again in its backward", "[torch]") {

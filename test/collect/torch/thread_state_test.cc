@@ -3,10 +3,34 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <thread>
 
 using pitot::libtorch::kMaxRangeNames;
 using pitot::libtorch::RangesFolded;
 using pitot::libtorch::ThreadState;
+
+namespace {
+
+// What a thread-local that is destroyed after the thread's state, as it was made before, finds.
+struct Late {
+  ~Late() { found = ThreadState::Get(); }
+  static inline ThreadState* found = nullptr;
+  bool is_used = false;
+};
+thread_local Late t_late;
+
+}  // namespace
+
+TEST_CASE("operators in the last destructors of a thread make it no state anew", "[thread_state]") {
+  bool had_state = false;
+  std::thread([&] {
+    t_late.is_used = true;
+    had_state = ThreadState::Get() != nullptr;
+  }).join();
+
+  CHECK(had_state);
+  CHECK(Late::found == nullptr);
+}
 
 TEST_CASE("ranges with a number in the name leave the host's names alone", "[thread_state]") {
   ThreadState* const state = ThreadState::Get();

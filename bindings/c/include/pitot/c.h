@@ -208,9 +208,10 @@ typedef struct pitot_torch {
   uint32_t reserved;  // 0
 } pitot_torch;
 PITOT_C_API void pitot_torch_init(pitot_torch* torch, size_t size);
-// Records LibTorch's operators, ranges and memory. NULL: the defaults. Errors: PITOT_UNAVAILABLE where this library was
-// built without LibTorch (PITOT_C_WITH_TORCH) or with another version than the process has; PITOT_ALREADY_RUNNING;
-// PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
+// Records LibTorch's operators (at PITOT_DEPTH_OPS), ranges and memory, as pitot/collect/torch.h says, from when
+// LibTorch is loaded. One in a process; in the child of a fork anew. NULL: the defaults. Errors: PITOT_UNAVAILABLE
+// where this library was built without LibTorch (PITOT_C_WITH_TORCH) or with another version than the process has, or
+// in the child of a fork in the middle of a change; PITOT_ALREADY_RUNNING; PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED.
 PITOT_C_API pitot_status pitot_recorder_add_torch(pitot_recorder* recorder, const pitot_torch* torch, char* message,
                                                   size_t message_size);
 
