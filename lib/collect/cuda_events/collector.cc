@@ -128,6 +128,8 @@ class CudaEventCollector final : public Collector {
   const char* Name() const noexcept override { return "cuda_events"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
+  // Enough for all that is kept.
+  uint64_t IncidentBytes() const noexcept override { return 2 * options_.memory_bytes; }
   void Keep(int64_t begin_ns) noexcept override;
   void AddTo(TraceBuilder& trace) override;
 

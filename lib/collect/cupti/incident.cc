@@ -213,7 +213,7 @@ void Recording::AddTo(TraceBuilder& trace) {
   constexpr uint32_t kNotYet = kNoRow - 1;
   std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
       shapes(tables_.shapes.rows().size(), kNotYet);
-  std::unordered_map<uint32_t, uint32_t> devices, copies, paths;
+  std::unordered_map<uint32_t, uint32_t> devices, copies, paths, calls;
   const auto device_of = [&](uint32_t ordinal) {
     const auto [device, is_new] = devices.try_emplace(ordinal, 0);
     if (is_new) {
@@ -249,6 +249,15 @@ void Recording::AddTo(TraceBuilder& trace) {
     if (is_new && name != 0) path->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
     return path->second;
   };
+  const auto call_of = [&](uint32_t detail) {
+    const auto [call, is_new] = calls.try_emplace(detail, 0);
+    const auto domain = (detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
+    if (is_new) {
+      const uint32_t name = engine_->calls.NameOf(domain, detail & 0x7fffffff).index;
+      call->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
+    }
+    return call->second;
+  };
   const auto copy_of = [&](uint32_t detail) {
     const auto [copy, is_new] = copies.try_emplace(detail, 0);
     if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
@@ -257,33 +266,31 @@ void Recording::AddTo(TraceBuilder& trace) {
   pinned_.ForEach([&](const GpuRecord& record) {
     GpuActivity activity;
     switch (record.activity) {
-      case Activity::kCall: {
-        const auto domain = (record.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
-        const uint32_t name = engine_->calls.NameOf(domain, record.detail & 0x7fffffff).index;
-        const std::string text(pitot::trace::NameText(name));
-        trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
-                          trace.AddText(text.c_str()), record.correlation});
-        return;
-      }
+      case Activity::kCall:
+        return trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
+                                 call_of(record.detail), record.correlation});
       case Activity::kOverhead:
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
       case Activity::kJit:
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText("compiling PTX"));
       case Activity::kKernel:
+        activity.kind = GpuKind::kKernel;
         activity.name = name_of(record.name);
         activity.shape = shape_of(record.detail);
         activity.scope_path = path_of(static_cast<uint32_t>(record.value));
         break;
       case Activity::kMemcpy:
+        activity.kind = GpuKind::kMemcpy;
         activity.name = copy_of(record.detail);
         break;
       case Activity::kMemset:
+        activity.kind = GpuKind::kMemset;
         activity.name = trace.AddText(MemoryName(record.detail));
         break;
       case Activity::kGraph:
+        activity.kind = GpuKind::kGraph;
         break;
     }
-    activity.kind = static_cast<uint8_t>(record.activity);  // model::GpuKind's numbers
     activity.begin_ns = record.begin_ns;
     activity.duration_ns = record.duration_ns;
     activity.stream = stream_of(record.stream);
