@@ -297,7 +297,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
       is_damaged_(IsDamagedDump(trace)),
       batches_(trace.batches.size()),
       requests_(trace.requests.size()) {
-  std::vector<Interval> told, kernels, graphs, unlinked;
+  std::vector<Interval> told, kernels, graphs, unlinked, without_call;
   for (const DepthRow& row : trace.depths) {
     told.push_back({row.begin_ns, row.end_ns});
     if (row.depth >= Depth::kKernels) kernels.push_back({row.begin_ns, row.end_ns});
@@ -312,6 +312,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     const uint32_t request = call != kNone ? trace.calls.request[call] : kNone;
     if (batch == kNone && request == kNone) {
       unlinked.push_back(GpuInterval(trace, row));
+      if (call == kNone) without_call.push_back(GpuInterval(trace, row));
       continue;
     }
     Owned& owned = batch != kNone ? of_batches[batch] : of_requests[request];
@@ -320,7 +321,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
   }
   const Intervals all_told = Union(std::move(told));
   const Intervals all_kernels = Union(std::move(kernels)), at_graphs = Union(std::move(graphs)),
-                  of_nobody = Union(std::move(unlinked));
+                  of_nobody = Union(std::move(unlinked)), of_no_call = Union(std::move(without_call));
   const WorkedOn worked_on(trace);
   // By the devices that are concerned.
   std::map<uint64_t, Intervals> lost_of;
@@ -360,7 +361,9 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     // Which devices it ran on all of its calls together say.
     const bool has_calls = devices != 0 && TotalNs(deep) == times.ran_ns && Within(any_lost, ran).empty();
     const Intervals missing = Within(lost(has_calls ? devices : WorkedOn::kAny), ran);
-    const Intervals by_kernel = Difference(deep, missing);
+    // Where not all of its calls are there, work without a call may be its.
+    const Intervals recorded = Difference(deep, missing);
+    const Intervals by_kernel = has_calls ? recorded : Difference(recorded, Within(of_no_call, ran));
     // No call but a graph's launch is recorded there: what else GPUs did is nobody's, and may be anybody's.
     const Intervals all_graphs = Difference(Difference(Within(at_graphs, ran), missing), by_kernel);
     const Intervals nobodys = Within(of_nobody, ran), by_graph = Difference(all_graphs, nobodys);

@@ -2,25 +2,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pitot and torch.profiler in one process, in every order. Each order runs in a process of its own; prints a table.
 
-Needs a GPU, PyTorch with CUDA and the Python package pitot. Exit status: 0 when in each order torch.profiler saw its kernels,
-Pitot recorded before and after, and said in words what it did in between; 77 without a GPU.
+Needs a GPU, PyTorch with CUDA, the Python package pitot and the command line tool (PITOT_TOOL). Exit status: 0 when in each order
+torch.profiler saw its kernels and its calls, Pitot tied all kernels of a request before and after, and said in words what it did in
+between; 77 without a GPU.
 """
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 
+from torch_tables import tool
+
 ORDERS = {
     "pitot, then the profiler": "pitot work profile work",
     "the profiler, then pitot": "profile pitot work",
     "pitot in the middle of a profile": "begin pitot work end work",
+    "a profile while pitot records": "pitot work begin work end work",
     "pitot pauses for the profiler": "pitot work pause profile resume work",
     "pitot stops, then the profiler": "pitot work stop profile",
     "pitot, three profiles in a row": "pitot work profile work profile work profile work",
+    "pitot rests while the profiler is in use": "pitot work rest profile deepen work rest profile",
+    "pitot after CUDA was in use": "cuda pitot work profile work",
 }
 KERNELS = 50
+
+
+def is_product(name):
+    return "gemm" in name or "cutlass" in name
+
+
+def read(incident, request):
+    """How many kernels are tied to the request, its kernel coverage, and what is said of CUPTI."""
+    found = next(row for row in tool("requests", incident, "--limit", "0")["requests"] if row["id"] == request)
+    rows = tool("top", incident, "--by", "kernel", "--request", request, "--limit", "0")["rows"] if found["gpu_ns"] else []
+    with open(os.path.join(incident, "report.txt"), encoding="utf-8") as report:
+        said = [line.strip() for line in report if line.strip().startswith("cupti ")]
+    return sum(row["calls"] for row in rows if is_product(row["name"])), found["coverage"], " ".join(said)
 
 
 class Process:
@@ -31,7 +51,8 @@ class Process:
         import torch  # pylint: disable=import-outside-toplevel
         self.pitot, self.torch, self.folder = pitot, torch, folder
         self.recorder = self.profiler = None
-        self.profiles, self.reports = [], []
+        self.is_profiling = False
+        self.profiles, self.works = [], []
 
     def kernels(self):
         x = self.torch.ones(256, 256, device="cuda")
@@ -46,29 +67,42 @@ class Process:
         if not status:
             raise RuntimeError(status.message)
 
+    def do_cuda(self):
+        self.kernels()
+
     def do_work(self):
         time.sleep(0.2)  # Pitot looks every 20 ms who has CUPTI
-        begin = time.time()
-        self.kernels()
+        with self.pitot.Request("/work") as request, self.pitot.Batch("model") as batch:
+            batch.join(request.token)
+            self.kernels()
         time.sleep(0.1)
         self.recorder.trigger("look")
         self.recorder.flush()
-        newest = sorted(os.listdir(self.folder))[-1]
-        with open(os.path.join(self.folder, newest, "report.txt"), encoding="utf-8") as report:
-            self.reports.append((begin, report.read()))
+        newest = os.path.join(self.folder, sorted(os.listdir(self.folder))[-1])
+        self.works.append((self.is_profiling, *read(newest, f"{request.id:016x}")))
+
+    def do_rest(self):
+        self.recorder.set_depth(self.pitot.Depth.SCOPES)
+        self.kernels()
+        time.sleep(0.2)
+
+    def do_deepen(self):
+        self.recorder.set_depth(self.pitot.Depth.KERNELS)
 
     def do_begin(self):
         activities = [self.torch.profiler.ProfilerActivity.CUDA]
         self.profiler = self.torch.profiler.profile(activities=activities)
         self.profiler.__enter__()
+        self.is_profiling = True
         self.kernels()
 
     def do_end(self):
         self.kernels()
         self.profiler.__exit__(None, None, None)
-        seen = sum(event.count for event in self.profiler.key_averages()
-                   if event.device_type == self.torch.autograd.DeviceType.CUDA)
-        self.profiles.append(seen)
+        self.is_profiling = False
+        names = [event.name() for event in self.profiler.profiler.kineto_results.events()]
+        self.profiles.append((sum(is_product(name) for name in names),
+                              sum(name.startswith(("cudaLaunchKernel", "cuLaunchKernel")) for name in names)))
 
     def do_profile(self):
         self.do_begin()
@@ -92,12 +126,7 @@ def run(order):
         process = Process(folder)
         for word in ORDERS[order].split():
             getattr(process, f"do_{word}")()
-        for seen in process.profiles:
-            print(f"profile {seen}")
-        for _, report in process.reports:
-            recorded = [line for line in report.splitlines() if "gemm" in line or "sgemm" in line or "cutlass" in line]
-            said = [line.strip() for line in report.splitlines() if line.strip().startswith("cupti ")]
-            print(f"recorded {'yes' if recorded else 'no'} {' '.join(said)}")
+        print(json.dumps({"profiles": process.profiles, "works": process.works}))
         if process.recorder is not None:
             process.recorder.stop()
 
@@ -116,16 +145,18 @@ def main():
     failures = 0
     for order in ORDERS:
         done = subprocess.run([sys.executable, __file__, order], capture_output=True, text=True, timeout=120, check=False)
-        profiles = [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("profile")]
-        recorded = [line for line in done.stdout.splitlines() if line.startswith("recorded")]
-        works = [line.split()[1] for line in recorded]
-        # What is recorded while somebody else profiles is nobody's promise.
-        asked = works[1:] if ORDERS[order].startswith("begin") else works
-        is_well = done.returncode == 0 and all(seen >= 2 * KERNELS for seen in profiles) and "no" not in asked
-        failures += not is_well
-        print(f"{'ok  ' if is_well else 'FAIL'} {order:<36} exit {done.returncode}, profiler saw {profiles}, Pitot recorded "
-              f"{works}", flush=True)
-        for line in recorded if is_well else (done.stdout + done.stderr).splitlines()[-12:]:
+        seen = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"profiles": [], "works": []}
+        wrong = [f"the profiler saw {kernels} kernels and {calls} launches of {2 * KERNELS}"
+                 for kernels, calls in seen["profiles"] if min(kernels, calls) < 2 * KERNELS]
+        for is_profiled, tied, coverage, said in seen["works"]:
+            if is_profiled and "PyTorch's profiler" not in said:
+                wrong.append(f"beside the profiler Pitot says '{said}'")
+            if not is_profiled and (tied, coverage) != (KERNELS, 1):
+                wrong.append(f"{tied} of {KERNELS} kernels tied, coverage {coverage}; Pitot says '{said}'")
+        failures += bool(wrong) or done.returncode != 0
+        print(f"{'FAIL' if wrong or done.returncode != 0 else 'ok  '} {order:<42} exit {done.returncode}, the profiler saw "
+              f"{seen['profiles']}, tied {[work[1] for work in seen['works']]}", flush=True)
+        for line in wrong + (done.stdout + done.stderr).splitlines()[-12:] if done.returncode != 0 else wrong:
             print(f"       {line}", flush=True)
     return 1 if failures else 0
 

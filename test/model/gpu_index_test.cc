@@ -499,8 +499,8 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
   }
   SECTION("a kernel that no graph launched is nobody's at graphs' depth: its time is not covered, nor is none known") {
     made.maker.Gpu(0, GpuKind::kKernel, "eager", 200, 20, kNone);
-    made.maker.Gpu(0, GpuKind::kKernel, "eager", 245, 10, kNone);  // 5 at kernels' depth: a library's, of no batch
-    CHECK(coverage(made.first).covered_ns == 125);
+    made.maker.Gpu(0, GpuKind::kKernel, "eager", 245, 10, kNone);
+    CHECK(coverage(made.first).covered_ns == 120);
     made.maker.trace.depths = {{0, 1000, Depth::kGraphs}};
     CHECK(coverage(made.first).covered_ns == 170);
     CHECK(!coverage(made.first).IsWhole());
@@ -515,6 +515,17 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
   SECTION("a graph whose call is unknown may be of any batch") {
     made.maker.Gpu(0, GpuKind::kGraph, "graph", 200, 20, kNone);
     CHECK(coverage(made.first).covered_ns == 130);
+  }
+  SECTION("at kernels' depth work without a call may be anybody's, but of whom all calls are there") {
+    made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
+    made.maker.Gpu(0, GpuKind::kKernel, "of nobody known", 150, 100, kNone);
+    CHECK(coverage(made.first).covered_ns == 100);
+    CHECK(!coverage(made.first).IsWhole());
+    CHECK(coverage(made.second).covered_ns == 900);
+    made.Gpu(260, 20, {kNone, made.batch});
+    CHECK(coverage(made.first).covered_ns == 200);
+    made.maker.trace.depths = {{0, 250, Depth::kKernels}, {260, 1000, Depth::kKernels}};  // a profiler had it between
+    CHECK(coverage(made.first).covered_ns == 200 - 100 - 10);
   }
   SECTION("what was lost was not recorded") {
     made.maker.trace.gpu_losses = {{0, 0, 160, 170, 3}, {kNone, 0, 165, 260, 0}};

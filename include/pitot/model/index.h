@@ -165,13 +165,13 @@ class PITOT_EXPORT CoverageIndex {
   // Of [begin, end) of each batch that the request was in (of the request itself, if of none), added up. Covered is
   // what was recorded at Depth::kKernels or deeper, and at Depth::kGraphs where no graph-level record of the batch
   // overlaps, nor anything whose call, or its context, is unknown: that may be of any batch, as all is there that a
-  // graph did not launch. What any of `gpu_losses` overlaps is not covered, but what was lost of devices that it did
-  // not work on: known where all of its time was recorded by kernel, no event was lost in it, and each call that put
-  // work on a device has some of it. Nor is the time from which the batch's thread (the threads where the request began
-  // and ended) lost events: the calls are among them. Unknown where nothing says how deep any of that time was
-  // recorded, no time passed, the trace is damaged, or no batch is known of a request in whose time any thread lost
-  // events, where there are batches; where it is said of a part only, the rest is not covered. `index` is of the same
-  // trace.
+  // graph did not launch. At Depth::kKernels that holds of what has no call, unless all of its own calls are there.
+  // What any of `gpu_losses` overlaps is not covered, but what was lost of devices that it did not work on: known where
+  // all of its time was recorded by kernel, no event was lost in it, and each call that put work on a device has some
+  // of it. Nor is the time from which the batch's thread (the threads where the request began and ended) lost events:
+  // the calls are among them. Unknown where nothing says how deep any of that time was recorded, no time passed, the
+  // trace is damaged, or no batch is known of a request in whose time any thread lost events, where there are batches;
+  // where it is said of a part only, the rest is not covered. `index` is of the same trace.
   KernelCoverage Of(const RequestIndex& index, uint32_t request) const;
   // Whether four fifths or more of the batch's time, or of the request's own, is known to have been recorded: by kernel
   // or, what hides no GPU time, by graph; and, where only launches of graphs were recorded, whether what GPUs did

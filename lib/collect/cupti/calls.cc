@@ -126,7 +126,7 @@ bool IsSubmission(std::string_view name) {
 }
 
 void ApiCalls::Find(const Api& api) {
-  ids_.clear();
+  ids_.clear(), others_.clear();
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
     ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
@@ -142,7 +142,10 @@ void ApiCalls::Find(const Api& api) {
       const char* name = nullptr;
       if (api.get_callback_name(domain, id, &name) != kSuccess || name == nullptr) continue;
       const std::string plain = PlainName(name);
-      if (IsRecorded(plain)) add(domain, id, plain);
+      if (cupti::IsRecorded(plain))
+        add(domain, id, plain);
+      else
+        others_.push_back({domain, id, false});
     }
   }
 }

@@ -36,6 +36,9 @@ class ApiCalls {
   // launches alone by their numbers of CUDA 11 to 13. Throws bad_alloc.
   void Find(const Api& api);
   const std::vector<Id>& ids() const { return ids_; }
+  // Those that are not recorded.
+  const std::vector<Id>& others() const { return others_; }
+  bool IsRecorded(Domain domain, uint32_t callback_id) const noexcept { return NameOf(domain, callback_id).index != 0; }
   // Of a recorded callback; "(other)" for those that are not.
   Name NameOf(Domain domain, uint32_t callback_id) const noexcept;
   CallKind KindOf(Domain domain, uint32_t callback_id) const noexcept;
@@ -61,7 +64,7 @@ class ApiCalls {
     std::atomic<uint64_t> submissions{0};
   };
 
-  std::vector<Id> ids_;
+  std::vector<Id> ids_, others_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
   std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
   std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise

@@ -15,7 +15,8 @@ namespace pitot::cupti {
 
 struct Environment {
   Control::Surroundings surroundings;
-  // So long without a buffer while work is put on GPUs: somebody took the buffers.
+  // So long without a buffer while work is put on GPUs: somebody took the buffers. So long without a call that caused
+  // any of it: they have to be had otherwise.
   int64_t silence_ns = 3'000'000'000;
   // At the calls, before kernels are recorded for the first time: for so long, and so long between.
   int64_t look_ns = 100'000'000, between_looks_ns = 400'000'000;

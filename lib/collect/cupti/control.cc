@@ -19,6 +19,7 @@ using base::Error;
 
 // SYNCHRONIZATION is not among them: once enabled it makes every synchronisation dearer for the life of the process.
 constexpr uint32_t kKernelKinds[] = {kConcurrentKernel, kMemcpy, kMemcpyPeer, kMemset, kOverhead, kJit};
+constexpr uint32_t kCallKinds[] = {kRuntime, kDriver};
 constexpr int64_t kWithoutNs = 500'000'000;  // in which each graph is replayed that is replayed at all
 constexpr uint32_t kMostReclaims = 3;
 constexpr int64_t kReclaimsWithinNs = 60'000'000'000;  // of each other
@@ -219,7 +220,11 @@ Status Control::Take(bool is_back) {
     api_.activity_flush_all(0);  // what is being filled is another's buffer: ours from here on
     DisableAll();
   }
-  is_settling_ = source_.load() == CallSource::kRecords && !has_call_records_;
+  // Single calls bring records only where some were on when the process first used CUDA, and until PyTorch's profiler
+  // has profiled.
+  const bool is_first = kineto_.load() == KinetoState::kUnused && (has_call_records_ || cuda_ != CudaState::kInUse);
+  is_by_kind_ = source_.load() == CallSource::kRecords && !is_first;
+  is_settling_ = source_.load() == CallSource::kRecords && !is_by_kind_ && !has_call_records_;
   // Who does not hear of new graphs cannot tell which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
   mode_.store(Mode::kOn);
@@ -262,14 +267,12 @@ Status Control::Subscribe(KinetoState kineto) {
                  other[0] != '\0' ? ": " : "", other, kRemedy);
   }
   subscriber_ = nullptr;
-  // Records of calls come only where they were switched on before the process used CUDA.
-  if (HasFilteredRecords(api_) && (has_call_records_ || cuda_ != CudaState::kInUse)) {
+  if (HasFilteredRecords(api_))
     source_.store(CallSource::kRecords);
-  } else {
-    SetReason(std::string("calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the "
-                          "process, and ") +
-              (HasFilteredRecords(api_) ? "added after CUDA was in use" : "CUPTI is older than 12.5"));
-  }
+  else
+    SetReason(
+        "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, "
+        "and CUPTI is older than 12.5");
   return {};
 }
 
@@ -279,6 +282,7 @@ void Control::DisableAll() {
   // Callbacks are gone with their subscriber.
   if (kineto_.load() == KinetoState::kAbsent || !HasFilteredRecords(api_)) return;
   for (const ApiCalls::Id& id : calls_.ids()) Insist([&] { return EnableCallRecords(id, false); });
+  for (const uint32_t kind : kCallKinds) Insist([&] { return api_.activity_disable(kind); });
 }
 
 // Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
@@ -478,8 +482,21 @@ void Control::EnableAgain() {
     if (kind == kConcurrentKernel) return Fail("cuptiActivityEnable", result);
     NoteMissing("copies, sets or overhead", result);
   }
+  if (is_by_kind_ && calls_level_ != 0) return EnableCallKinds(calls_level_);
   for (const ApiCalls::Id& id : calls_.ids()) {
     if (calls_level_ >= LevelOf(id)) SwitchCall(id, true);
+  }
+}
+
+void Control::OnMissingCalls() noexcept {
+  const Entered entered(this);
+  if (!entered) return;
+  try {
+    if (mode() != Mode::kOn || is_by_kind_ || AskKineto() == KinetoState::kActive) return;
+    TakeWholeKinds();
+    Apply();
+  } catch (const std::bad_alloc&) {
+    // The next time.
   }
 }
 
@@ -509,6 +526,7 @@ void Control::OnResource(uint32_t callback_id) noexcept {
 // Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind. Graph level, where
 // there is one, is off only while nodes are recorded.
 void Control::Apply() {
+  if (kineto_.load() == KinetoState::kIdle) TakeWholeKinds();  // a profile has ended
   const bool wants_nodes = wanted_ >= Depth::kKernels;
   const bool has_nodes = IsEnabled(kConcurrentKernel) && !IsEnabled(kGraphTrace);
   has_graph_level_ = has_graph_level_ && !has_unsafe_graphs_.load();
@@ -567,14 +585,41 @@ Result Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
 
 void Control::EnableCalls(uint8_t level) {
   if (level == calls_level_) return;
-  for (const ApiCalls::Id& id : calls_.ids()) {
-    const uint8_t needed = LevelOf(id);
-    const bool was = calls_level_ >= needed, is = level >= needed;
-    if (was != is) SwitchCall(id, is);
+  if (is_by_kind_ && (level == 0 || calls_level_ == 0)) {
+    EnableCallKinds(level);
+  } else {
+    for (const ApiCalls::Id& id : calls_.ids()) {
+      const uint8_t needed = LevelOf(id);
+      const bool was = calls_level_ >= needed, is = level >= needed;
+      if (was != is) SwitchCall(id, is);
+    }
   }
   calls_level_ = level;
   // After: threads that were inside a call whose end is not told any more must not be taken to be there still.
   calls_.NewEpoch();
+}
+
+// A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay
+// (docs/gpu.md).
+void Control::EnableCallKinds(uint8_t level) {
+  for (const uint32_t kind : kCallKinds) {
+    if (level == 0)
+      Insist([&] { return api_.activity_disable(kind); });
+    else if (const Result result = api_.activity_enable(kind); result != kSuccess)
+      NoteMissing("some calls", result);
+  }
+  if (level == 0) return;
+  for (const ApiCalls::Id& id : calls_.others()) EnableCallRecords(id, false);
+  for (const ApiCalls::Id& id : calls_.ids()) {
+    if (LevelOf(id) > level) EnableCallRecords(id, false);
+  }
+}
+
+// From here on; Apply switches on again what is wanted.
+void Control::TakeWholeKinds() {
+  if (source_.load() != CallSource::kRecords || is_by_kind_) return;
+  EnableCalls(0);
+  is_by_kind_ = true, is_settling_ = false;
 }
 
 Result Control::EnableCallRecords(const ApiCalls::Id& id, bool on) {

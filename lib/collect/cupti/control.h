@@ -78,6 +78,8 @@ class Control {
   // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
   // `is_used`: CUPTI has asked for a buffer since it was taken. Every 20 ms or so.
   void Tick(int64_t now_ns, bool is_used) noexcept;
+  // Work was recorded, and no call: CUDA was in use before, which the driver does not always tell.
+  void OnMissingCalls() noexcept;
   // Somebody registered callbacks over ours: registers them again, three times at most, then gives up.
   void Reclaim() noexcept;
   // No buffer was asked for in a while, and PyTorch's profiler is long idle: it may have come and gone unseen, and left
@@ -136,6 +138,8 @@ class Control {
   void Enable(uint32_t kind, bool on);
   void LeaveGraphLevel();
   void EnableCalls(uint8_t level);
+  void EnableCallKinds(uint8_t level);
+  void TakeWholeKinds();
   void SwitchCall(const ApiCalls::Id& id, bool on);
   Result EnableCallRecords(const ApiCalls::Id& id, bool on);
   Result EnableCallback(Domain domain, uint32_t callback_id, bool on);
@@ -156,6 +160,7 @@ class Control {
   uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
   Depth wanted_ = Depth::kScopes;
   bool has_call_records_ = false;  // they were on when the process first used CUDA
+  bool is_by_kind_ = false;        // records of single calls cannot be had: whole kinds, without the calls not wanted
   bool is_looking_ = false;
   bool is_settling_ = false;      // they are on until it does
   bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded

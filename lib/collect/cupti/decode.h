@@ -69,6 +69,8 @@ class Decoder {
 
 // What GpuRecord::detail says of these.
 const char* OverheadName(uint32_t kind);
+inline Domain DomainOf(const GpuRecord& call) { return call.detail >> 31 != 0 ? kDriverApi : kRuntimeApi; }
+inline uint32_t CallbackOf(const GpuRecord& call) { return call.detail & 0x7fffffff; }
 
 }  // namespace pitot::cupti
 

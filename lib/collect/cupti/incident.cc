@@ -249,11 +249,10 @@ void Recording::AddTo(TraceBuilder& trace) {
     if (is_new && name != 0) path->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
     return path->second;
   };
-  const auto call_of = [&](uint32_t detail) {
-    const auto [call, is_new] = calls.try_emplace(detail, 0);
-    const auto domain = (detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
+  const auto call_of = [&](const GpuRecord& record) {
+    const auto [call, is_new] = calls.try_emplace(record.detail, 0);
     if (is_new) {
-      const uint32_t name = engine_->calls.NameOf(domain, detail & 0x7fffffff).index;
+      const uint32_t name = engine_->calls.NameOf(DomainOf(record), CallbackOf(record)).index;
       call->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
     }
     return call->second;
@@ -268,7 +267,7 @@ void Recording::AddTo(TraceBuilder& trace) {
     switch (record.activity) {
       case Activity::kCall:
         return trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
-                                 call_of(record.detail), record.correlation});
+                                 call_of(record), record.correlation});
       case Activity::kOverhead:
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
       case Activity::kJit:

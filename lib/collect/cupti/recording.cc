@@ -33,6 +33,7 @@ enum class Owner : uint8_t { kNobody, kCollector, kLeftBehind };
 constinit std::atomic<Owner> g_owner{Owner::kNobody};
 
 bool IsWork(const GpuRecord& record) { return record.activity <= Activity::kGraph; }
+bool IsCall(const GpuRecord& record) { return record.activity == Activity::kCall; }
 
 Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 Status DoesNotAnswer(const char* consequence) {
@@ -302,13 +303,18 @@ void Recording::NoteUnplaced(uint64_t records, int64_t now_ns) {
 void Recording::DecodeAll(int64_t now_ns) {
   if (control_->is_closed()) return;  // to step over what is not known takes CUPTI
   PayForTables();
-  engine_->pool->Drain([this](const uint8_t* buffer, uint64_t valid) {
+  engine_->pool->Drain([this, now_ns](const uint8_t* buffer, uint64_t valid) {
     decoded_.clear();
     ReadClocks();  // what the buffer holds was stamped before
     decoder_->Decode(buffer, valid, &decoded_);
     PayForTables();
     const bool asks_for_calls = control_->call_source() == CallSource::kRecords && control_->depth() >= Depth::kKernels;
-    if (asks_for_calls && std::any_of(decoded_.begin(), decoded_.end(), IsWork)) awaits_calls_.store(true);
+    if (asks_for_calls && !awaits_calls_.load() && std::any_of(decoded_.begin(), decoded_.end(), IsWork))
+      awaited_since_ns_ = now_ns, awaits_calls_.store(true);
+    // While whole kinds of calls are switched on those come, too, that are about to be left out.
+    std::erase_if(decoded_, [this](const GpuRecord& record) {
+      return IsCall(record) && !engine_->calls.IsRecorded(DomainOf(record), CallbackOf(record));
+    });
     if (!control_->has_recorded()) TakeCalls();
     // In runs of one device, which is nearly always all of them.
     for (size_t i = 0, first = 0; i <= decoded_.size(); ++i) {
@@ -321,6 +327,9 @@ void Recording::DecodeAll(int64_t now_ns) {
     Mark();
     Obey();
   });
+  // They may come in a later buffer than the work.
+  if (awaits_calls_.load() && decoder_->counts().calls == 0 && now_ns - awaited_since_ns_ >= environment_.silence_ns)
+    control_->OnMissingCalls();
   const BufferCounts counts = engine_->pool->counts();
   const auto lost = [&](uint64_t now, uint64_t before, const char* reason, bool is_number) {
     if (now != before) history_->AddLoss({drained_ns_, now_ns, kNoDevice, reason, is_number ? now - before : 0});
@@ -358,14 +367,12 @@ void Recording::NoteDevice(uint32_t device) {
 
 // Before kernels were recorded calls are only looked at.
 void Recording::TakeCalls() {
-  const auto is_call = [](const GpuRecord& record) { return record.activity == Activity::kCall; };
   for (const GpuRecord& call : decoded_) {
-    if (!is_call(call)) continue;
-    const auto domain = (call.detail >> 31) != 0 ? kDriverApi : kRuntimeApi;
-    engine_->calls.lasting_cost().Add(call.value, engine_->calls.KindOf(domain, call.detail & 0x7fffffff),
+    if (!IsCall(call)) continue;
+    engine_->calls.lasting_cost().Add(call.value, engine_->calls.KindOf(DomainOf(call), CallbackOf(call)),
                                       call.begin_ns, call.begin_ns + call.duration_ns);
   }
-  std::erase_if(decoded_, is_call);
+  std::erase_if(decoded_, IsCall);
 }
 
 bool Recording::MayRecord() const noexcept {

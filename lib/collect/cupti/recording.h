@@ -125,6 +125,7 @@ class Recording {
   BufferCounts before_, seen_;
   bool has_flushed_ = true;  // CUPTI has handed over what it had
   uint64_t bad_seen_ = 0, unplaced_seen_ = 0, submissions_seen_ = 0;
+  int64_t awaited_since_ns_ = 0;  // calls
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
   uint32_t registrations_seen_ = 0, others_seen_ = 0;

@@ -586,7 +586,7 @@ TEST_CASE("whichever call of CUPTI fails the host goes on, nothing stays behind,
     }
     INFO(scenario.what);
     CHECK(most < 400);
-    CHECK(has_all == (scenario.act != LoadTorch));  // which comes after CUDA is in use: calls cannot be had
+    CHECK(has_all);  // which comes after CUDA is in use: calls cannot be had
   }
 }
 
@@ -796,28 +796,36 @@ TEST_CASE("PyTorch's profiler is left alone while it begins for the first time",
   CHECK(CountNamed(host.Incident(), "profiled") == 0);  // it went where the profiler wants it
 }
 
-TEST_CASE("records of calls are switched on before CUDA is used, or they never come", "[cupti]") {
+TEST_CASE("beside LibTorch calls are recorded from before CUDA is used, added after it was, and after a profile",
+          "[cupti]") {
+  const auto when = GENERATE(as<std::string>(), "before CUDA is used", "after it was", "after a profile",
+                             "after a profile that nobody saw");
+  INFO(when);
   GpuHost host;
-  g_kineto = KinetoState::kIdle;
-  REQUIRE(host.StartAt(Depth::kScopes));
-  host.cuda.Run({.name = "first"});  // makes the context
-  REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == 0; }));
+  host.environment.surroundings.long_idle_ns = 0;
+  g_kineto = KinetoState::kUnused;
+  const bool is_late = when == "after it was";
+  if (is_late) g_cuda = CudaState::kInUse, host.cuda.Run({.name = "first"});
+  REQUIRE(host.StartAt(is_late ? Depth::kKernels : Depth::kScopes));
+  if (!is_late) host.cuda.Run({.name = "first"});  // makes the context
+  REQUIRE(fakes::WaitUntil([&] { return is_late || host.cuda.callbacks_enabled() == 0; }));
+  if (when == "after a profile") Profile(host);
+  if (when == "after a profile that nobody saw") host.cuda.RegisterOther(), g_kineto = KinetoState::kIdle;
   host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "of a call that is not kept", .api = "cudaGetDeviceCount"});
   host.cuda.Run({.name = "gemm"});
-  const model::Trace trace = host.Incident();
-  REQUIRE(Find(trace, "gemm") != kNone);
-  CHECK(trace.gpu.call[Find(trace, "gemm")] != kNone);
 
-  host.recorder.Stop();
-  GpuHost late;
-  g_kineto = KinetoState::kIdle;
-  g_cuda = CudaState::kInUse;
-  late.cuda.Run({.name = "first"});
-  REQUIRE(late.StartAt(Depth::kKernels));
-  late.cuda.Run({.name = "gemm"});
-  const model::Trace untied = late.Incident();
-  CHECK(untied.gpu.call[Find(untied, "gemm")] == kNone);
-  CHECK_THAT(Attribute(untied, "cupti"), Catch::Contains("calls are not recorded"));
+  const model::Trace trace = host.Incident();
+
+  const uint32_t kernel = Find(trace, "gemm");
+  REQUIRE(kernel != kNone);
+  REQUIRE(trace.gpu.call[kernel] != kNone);
+  CHECK(trace.strings[trace.calls.name[trace.gpu.call[kernel]]] == "cudaLaunchKernel");
+  CHECK(Attribute(trace, "cupti.calls") == "API records");
+  REQUIRE(Find(trace, "of a call that is not kept") != kNone);
+  CHECK(trace.gpu.call[Find(trace, "of a call that is not kept")] == kNone);
+  host.collector->SetDepth(Depth::kScopes);
+  CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() + host.cuda.kinds_enabled() == 0; }));
 }
 
 TEST_CASE("a recorder that starts while PyTorch's profiler runs waits for it", "[cupti]") {
@@ -1086,10 +1094,12 @@ TEST_CASE("graph level is refused in words where CUDA was initialised before, or
   }
 }
 
-TEST_CASE("records of calls that do not come, because CUDA was in use unseen, are not promised", "[cupti]") {
+TEST_CASE("records of calls that do not come, because CUDA was in use unseen, are not promised, and had otherwise",
+          "[cupti]") {
   const bool is_late = GENERATE(true, false);
   GpuHost host;
-  g_kineto = KinetoState::kIdle;
+  host.environment.silence_ns = 1'000'000;
+  g_kineto = KinetoState::kUnused;
   g_cuda = CudaState::kInitialised;
   if (is_late) host.cuda.Run({});  // in a context that the driver does not tell of
   REQUIRE(host.StartAt(Depth::kKernels));
@@ -1102,6 +1112,14 @@ TEST_CASE("records of calls that do not come, because CUDA was in use unseen, ar
   CHECK(Attribute(trace, "cupti.calls") == (is_late ? "not recorded" : "API records"));
   const std::string why = Attribute(trace, "cupti");
   CHECK((why.find("what GPUs did is not tied to requests") != std::string::npos) == is_late);
+  CHECK(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "later"});
+    const model::Trace later = host.Incident();
+    for (uint32_t row = 0; row < later.gpu.size(); ++row) {
+      if (later.strings[later.gpu.name[row]] == "later" && later.gpu.call[row] != kNone) return true;
+    }
+    return false;
+  }));
 }
 
 TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {

@@ -82,7 +82,8 @@ struct State {
   std::vector<Graph> graphs_;
   Level level_ = Level::kOff;
   bool has_context_ = false, has_call_records_ = false;
-  std::vector<uint8_t*> foreign_;  // buffers of others
+  std::set<std::pair<int, uint32_t>> left_out_;  // calls, of kinds that are on
+  std::vector<uint8_t*> foreign_;                // buffers of others
   size_t dropped_ = 0;
   uint64_t dear_replays_ = 0;
 };
@@ -224,6 +225,7 @@ class Library final : public fakes::FakeCupti, State {
   }
   void RegisterOther() override {
     const std::lock_guard lock(mutex_);
+    has_context_ = true, has_call_records_ = false;  // CUPTI 13.0 has no records of single calls any more
     request_ = [](uint8_t** buffer, size_t* size, size_t* most) {
       *size = 64 << 10, *most = 0;
       *buffer = static_cast<uint8_t*>(calloc(1, *size));
@@ -285,7 +287,12 @@ class Library final : public fakes::FakeCupti, State {
   }
   size_t callbacks_enabled() const override {
     const std::lock_guard lock(mutex_);
-    return callbacks_.size() + filtered_.size();
+    const auto is_left = [this](const ApiName& api) {
+      const uint32_t kind = api.domain == kRuntimeApi ? kRuntime : kDriver;
+      return enabled_.count(kind) != 0 && left_out_.count({static_cast<int>(kind), api.id}) == 0;
+    };
+    const auto of_kinds = std::count_if(std::begin(kNames), std::end(kNames), is_left);
+    return callbacks_.size() + std::max(filtered_.size(), static_cast<size_t>(of_kinds));
   }
   uint64_t buffers_out() const override {
     const std::lock_guard lock(mutex_);
@@ -373,6 +380,9 @@ class Library final : public fakes::FakeCupti, State {
         enabled_.insert(kind);
       else
         enabled_.erase(kind);
+      // As CUPTI 13.0 does: what was said of single calls is over.
+      const auto is_of_kind = [kind](const auto& api) { return api.first == static_cast<int>(kind); };
+      std::erase_if(on ? left_out_ : filtered_, is_of_kind);
       // As CUPTI 13.0 does: graph level goes off only once kernels are recorded.
       const bool has_kernels = enabled_.count(kConcurrentKernel) != 0;
       if (enabled_.count(kGraphTrace) != 0)
@@ -385,10 +395,11 @@ class Library final : public fakes::FakeCupti, State {
   Result EnableApi(uint32_t kind, uint32_t id, bool on) {
     return Do("cuptiActivityEnableRuntimeApi", [&] {
       if (generation_.version < 23) Break("filtered API records were asked of a CUPTI that has none");
+      const std::pair<int, uint32_t> api{kind, id};
       if (on)
-        filtered_.insert({kind, id});
+        filtered_.insert(api), left_out_.erase(api);
       else
-        filtered_.erase({kind, id});
+        filtered_.erase(api), left_out_.insert(api);
       return kSuccess;
     });
   }
@@ -511,9 +522,11 @@ class Library final : public fakes::FakeCupti, State {
     const ApiName* const api = Find(plain);
     if (api == nullptr) return;
     const uint32_t kind = api->domain == kRuntimeApi ? kRuntime : kDriver;
-    // As CUPTI 13.0 does: none unless some were on when the context was made.
+    // As CUPTI 13.0 does: of single ones none unless some were on when the context was made.
     if (!has_context_) has_context_ = true, has_call_records_ = !filtered_.empty();
-    if (has_call_records_ && filtered_.count({static_cast<int>(kind), api->id}) != 0) {
+    const std::pair<int, uint32_t> call{kind, api->id};
+    const bool is_on_alone = has_call_records_ && filtered_.count(call) != 0;
+    if (is_on_alone || (enabled_.count(kind) != 0 && left_out_.count(call) == 0)) {
       FakeBuffer record(generation_);
       const auto thread = static_cast<uint32_t>(thread_id_type_ == kSystemThreadId ? gettid() : 1);
       record.Call(kind, api->id, thread, static_cast<uint64_t>(called_ns), static_cast<uint64_t>(RealtimeNs()),

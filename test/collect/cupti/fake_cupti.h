@@ -42,8 +42,8 @@ class FakeCupti {
   // Other users of CUPTI.
   virtual void SubscribeOther(const char* name) = 0;
   virtual void UnsubscribeOther() = 0;
-  virtual void DisableAll() = 0;               // kinds, as Kineto does at its end
-  virtual void RegisterOther() = 0;            // takes the buffers, as Kineto does
+  virtual void DisableAll() = 0;     // kinds, as Kineto does at its end
+  virtual void RegisterOther() = 0;  // takes the buffers, as Kineto does, and records of single calls with them
   virtual void GiveForeign(size_t valid) = 0;  // completes a buffer that the client never gave
 
   // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
