@@ -5,7 +5,10 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "collect/cupti/engine.h"
 #include "collect/cupti/rig.h"
 #include "fakes/scale.h"
 
@@ -60,4 +63,51 @@ TEST_CASE("an incident of a full history takes what is stated, and says how many
   CHECK(lost > 0);
   const uint64_t stated = host.cupti_options.memory_bytes / 2 + host.recorder.Stats().memory.analysis_arena;
   if (is_told && !fakes::kAddressSanitizer && !fakes::kThreadSanitizer) CHECK(peak - before <= stated);
+}
+
+TEST_CASE("collectors whose memory_bytes alternate have the buffers of those before, and what comes back of them",
+          "[cupti][memory]") {
+  std::vector<pitot::cupti::Engine*> engines;
+  for (const uint64_t mebibytes : {21, 22, 21, 22, 21}) {
+    INFO(mebibytes);
+    fakes::GpuHost host;
+    host.cupti_options.memory_bytes = mebibytes << 20;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.cuda.Run({.name = "gemm", .is_running = true});
+    REQUIRE(fakes::WaitUntil([&] { return fakes::CountNamed(host.Incident(), "gemm") == 1; }));
+    host.recorder.Stop();
+    pitot::cupti::Api api;
+    REQUIRE(pitot::cupti::LoadCupti(PITOT_FAKE_CUPTI, &api).ok());
+    const auto buffers = static_cast<uint32_t>((mebibytes << 20) / 4 / pitot::cupti::kBufferBytes);
+    REQUIRE(pitot::cupti::FindEngine(api, buffers, &engines.emplace_back()).ok());
+  }
+  CHECK(engines[0] != engines[1]);
+  CHECK(engines[2] == engines[0]);
+  CHECK(engines[3] == engines[1]);
+  CHECK(engines[4] == engines[0]);
+}
+
+TEST_CASE("a buffer that comes back while another collector runs is free for the one whose it is", "[cupti][memory]") {
+  const auto start = [](fakes::GpuHost* host, uint64_t mebibytes) {
+    host->cupti_options.memory_bytes = mebibytes << 20;
+    return host->StartAt(Depth::kKernels);
+  };
+  pitot::cupti::Api api;
+  REQUIRE(pitot::cupti::LoadCupti(PITOT_FAKE_CUPTI, &api).ok());
+  fakes::GpuHost host;
+  REQUIRE(start(&host, 23));
+  host.cuda.Refuse("cuptiActivityFlushAll");  // its buffer is out when the collector goes
+  host.cuda.Run({});
+  pitot::cupti::Engine* engine = nullptr;
+  REQUIRE(pitot::cupti::FindEngine(api, 23, &engine).ok());
+  host.recorder.Stop();
+  REQUIRE(engine->pool->counts().out() == 1);
+  host.cuda.Refuse("");
+  REQUIRE(start(&host, 24));
+
+  std::thread([&] { host.cuda.Run({}); }).join();  // which has a buffer of its own
+  host.Round();
+
+  CHECK(engine->pool->counts().out() == 0);
+  CHECK(fakes::Attribute(host.Incident(), "cupti.foreign_buffers") == "");
 }
