@@ -30,7 +30,7 @@ struct ThreadPast {
 
 // What a row of activities or calls costs, in bytes, at the peak of making the trace or files of it: columns and what
 // sorts and joins them, or what report and Perfetto file make of them. Measured; a test holds an incident to it.
-inline constexpr uint64_t kActivityCost = 152, kGpuCallCost = 136, kStringCost = 140;
+inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kStringCost = 140;
 
 class GpuTables final : public TraceBuilder {
  public:

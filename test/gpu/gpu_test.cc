@@ -332,7 +332,7 @@ TEST_CASE("a million kernels a second: the newest survive, memory is bounded, lo
   CHECK((!is_number_known || nodes.size() + lost >= static_cast<uint64_t>(replays + 1) * 1000));
   // The newest: until what was launched last.
   CHECK(trace.gpu.begin_ns[nodes.back()] > trace.window_end_ns - 500'000'000);
-  CHECK(nodes.size() >= 500'000);
+  CHECK(nodes.size() >= 230'000);  // what half of memory_bytes is enough for
   CHECK(static_cast<double>(free_before) - static_cast<double>(gpu::FreeDeviceBytes()) < 16 << 20);
 }
 
