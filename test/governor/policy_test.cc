@@ -113,43 +113,6 @@ TEST_CASE("steps do not oscillate where the overhead is the budget itself, or ne
   }
 }
 
-TEST_CASE("a depth that was left is not returned to for two minutes, and each time for twice as long", "[governor]") {
-  constexpr int64_t kFirst = 120 * kSecond, kLongest = 3600 * kSecond;
-  uint32_t returns = 0;
-  for (uint64_t seed = 1; seed <= 5; ++seed) {
-    // Whether kernels fit the budget nobody can tell for long.
-    const auto governor = Governor::Make({.seed = seed});
-    Server server(Quiet(), seed);
-    int64_t held_since_ns = 0, left_ns = 0, pause_ns = 0;
-    bool is_held = false;
-    for (int minute = 0; minute < 6 * 60; ++minute) {
-      const double overhead = minute / 20 % 2 == 0 ? 0.002 : 0.03;
-      server.set_costs(WithOverhead({}, overhead, 0.3, 0.3));
-      server.Run(governor.get(), 60);
-      const Report report = governor->GetReport();
-      for (uint32_t i = 0; i < report.step_count; ++i) {
-        const auto& step = report.steps[i];
-        if (step.at_ns <= server.now_ns() - 60 * kSecond) continue;  // seen before
-        const bool holds = step.to == Depth::kGraphs;
-        if (holds == is_held) continue;
-        is_held = holds;
-        if (holds) {
-          held_since_ns = step.at_ns;
-          if (left_ns == 0) continue;
-          INFO("seed " << seed << ", after " << (step.at_ns - left_ns) / kSecond << " s");
-          CHECK(step.at_ns - left_ns >= pause_ns);
-          ++returns;
-        } else {
-          left_ns = step.at_ns;
-          if (left_ns - held_since_ns >= kLongest) pause_ns = 0;
-          pause_ns = std::clamp(2 * pause_ns, kFirst, kLongest);
-        }
-      }
-    }
-  }
-  CHECK(returns >= 5);
-}
-
 TEST_CASE("a depth that becomes too dear is left within minutes, with the reason", "[governor]") {
   for (const double overhead : {0.08, 0.3}) {
     const auto governor = Governor::Make({});
