@@ -102,11 +102,11 @@ std::string Recording::WhyNoKernels(bool was_deep) const {
   if (percent < 0)
     return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +
            "wait for the first seconds of work, or CuptiOptions::lasting_cost_percent = 100";
-  std::snprintf(
-      text, sizeof text,
-      "CUPTI would leave %.1f %% behind for good (forecast), above CuptiOptions::lasting_cost_percent = %g%sset "
-      "that to 100, or fix the depth",
-      percent, lasting_cost_percent_, kRemedy);
+  std::snprintf(text, sizeof text,
+                "CUPTI would leave %.1f %% behind for good (forecast), above "
+                "CuptiOptions::lasting_cost_percent = %g%sset "
+                "that to 100, or fix the depth",
+                percent, lasting_cost_percent_, kRemedy);
   return text;
 }
 
@@ -115,7 +115,7 @@ void Recording::AddForecast(TraceBuilder& trace) {
   const bool is_there = control_->has_recorded();
   if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return;
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
-  char text[192];
+  char text[256];
   if (percent < 0) {
     std::snprintf(
         text, sizeof text, "%s",
@@ -125,8 +125,10 @@ void Recording::AddForecast(TraceBuilder& trace) {
     const char* const then = is_there ? "kernels were recorded in this process: it is being paid for good"
                              : percent > lasting_cost_percent_ ? "no kernels at the automatic depth"
                                                                : "kernels may be recorded";
-    std::snprintf(text, sizeof text, "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s", percent,
-                  percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
+    std::snprintf(text, sizeof text,
+                  "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s; extrapolated from what a launch "
+                  "costs on one H100",
+                  percent, percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
   }
   trace.AddAttribute("cupti.lasting_cost", text);
 }
