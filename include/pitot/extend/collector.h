@@ -104,8 +104,8 @@ class PITOT_EXPORT Collector {
   // hundred times a second while depth is governed, and only then. Threads: any.
   virtual uint32_t Depths() const noexcept;
   // Host memory, bytes, that its rows of one incident may take while that is made and written, beside what the
-  // recorder's own leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112. 1 MiB by default.
-  // Asked before AddTo.
+  // recorder's own leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112. 1 MiB by
+  // default. Asked before AddTo.
   virtual uint64_t IncidentBytes() const noexcept;
   // How much to record from now on; never kAuto. Governed, the deepest of its Depths that the process is at, else
   // kScopes; what the host has fixed, as it is. One call at a time, on any thread; Keep and AddTo may be

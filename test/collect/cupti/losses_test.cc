@@ -110,3 +110,14 @@ TEST_CASE("beside LibTorch a tool that the process was told to load keeps CUPTI,
     CHECK(Contains(status.message(), "another tool has CUPTI") == is_told);
   }
 }
+
+TEST_CASE("that PyTorch's profiler cannot be asked is said, with what the host can do", "[cupti]") {
+  GpuHost host;
+  fakes::g_kineto = cupti::KinetoState::kUnknown;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({});
+  host.Round();
+
+  CHECK(Contains(Attribute(host.Incident(), "cupti"), "does not say when it profiles"));
+  CHECK(Contains(Attribute(host.Incident(), "cupti"), "Recorder::PauseCupti"));
+}
