@@ -24,12 +24,13 @@ struct CuptiOptions {
   // Host memory for what GPUs did, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes: all that grows; what
   // does not is 1 MiB beside it. A quarter is what CUPTI writes to: taken once CUPTI is known to be there, and kept
   // until the process ends, because CUPTI may write to it until then; a collector after has them again where its
-  // memory_bytes are those of any before, else takes its own. The rest holds the newest records, 48 bytes each, and is taken as they come, but for what names and shapes
-  // of kernels, streams, nodes of graphs and buffers that PyTorch's profiler took need: five sixths of all with the
-  // first quarter, at most. What has no room is left out, and counted in incidents. While an incident is made and
-  // written its rows take half of memory_bytes more, 144 bytes each, and what the recorder's own leave of its arena; the
-  // oldest that have no room there are left out and counted ("no room in the incident"): of 64 MiB and an empty arena
-  // the newest 233,000 stay. CUPTI itself takes about 10 MB of each device.
+  // memory_bytes are those of any before, else takes its own. The rest holds the newest records, 48 bytes each, and is
+  // taken as they come, but for what names and shapes of kernels, streams, nodes of graphs and buffers that PyTorch's
+  // profiler took need: five sixths of all with the first quarter, at most. What has no room is left out, and counted
+  // in incidents. While an incident is made and written its rows take half of memory_bytes more, 144 bytes each, and
+  // what the recorder's own leave of its arena; the oldest that have no room there are left out and counted ("no room
+  // in the incident"): of 64 MiB and an empty arena the newest 233,000 stay. CUPTI itself takes about 10 MB of each
+  // device.
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
   // that only where it is switched on before the process initialises CUDA (cuInit, or the runtime's first call), and no
