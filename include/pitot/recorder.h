@@ -59,11 +59,16 @@ class PITOT_EXPORT Recorder {
   Status Add(std::unique_ptr<Judge> judge) noexcept;
   Status SetHooks(const Hooks& hooks) noexcept;
 
-  // How deep to record from now on, in place of Options::depth. Errors: kNotRunning; kInvalidArgument.
+  // How deep to record from now on, in place of Options::depth. Collectors have been told when this
+  // returns; a CUPTI that does not answer does what was asked when it does.
+  // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kInvalidArgument: no depth. Cost: some 100 us
+  // (H100), 2 s at most where CUPTI does not answer.
   Status SetDepth(Depth depth) noexcept;
   // Hands CUPTI, which one profiler of a process can use at a time, to another, and takes it back. (PyTorch's profiler
-  // gets it without being asked.) Without a collector that has it both do nothing. Errors: kNotRunning; of ResumeCupti
-  // kUnavailable: somebody else still has it.
+  // gets it without being asked.) Without a collector that has it both do nothing.
+  // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kUnavailable: CUPTI does not answer, and what
+  // was asked is done when it does; of ResumeCupti also: somebody else still has it. Cost: waits for the thread that
+  // calls CUPTI, less than a ms to some 20 ms, 2 s at most.
   Status PauseCupti() noexcept;
   Status ResumeCupti() noexcept;
 

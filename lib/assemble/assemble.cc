@@ -107,7 +107,6 @@ constexpr uint64_t kEventCost = 45;
 constexpr uint64_t kCallCost = 2 * sizeof(RawCall) + sizeof(uint32_t);  // and its columns
 constexpr uint64_t kContextCost = 4 * sizeof(ContextChange);
 constexpr uint64_t kArgCost = sizeof(model::ArgValue);
-constexpr uint64_t kStringCost = 140;
 constexpr uint64_t kRequestCost = 2 * sizeof(model::RequestRow) + 3 * kMapCost;
 constexpr uint64_t kDetailCost = 50;
 constexpr uint64_t kBatchCost = 2 * sizeof(model::BatchRow) + kMapCost;
@@ -913,11 +912,13 @@ model::Trace Assembler::Run() {
   SortRows();
   ResolveEvents();
   ResolveContexts();
-  GpuTables gpu(&trace_, std::move(correlations_), std::move(pasts_));
+  const uint64_t spare_bytes = most_bytes_ - std::min(used_bytes_, most_bytes_);
+  GpuTables gpu(&trace_, std::move(correlations_), std::move(pasts_), spare_bytes);
   AddUsages(usages_, &gpu);
   for (Collector* collector : collectors_) {
     // What one cannot say is missing; the rest of the incident is not.
     try {
+      gpu.BeginCollector(collector->IncidentBytes());
       collector->AddTo(gpu);
     } catch (const std::exception& e) {
       gpu.AddAttribute((std::string("collector.") + collector->Name()).c_str(), e.what());

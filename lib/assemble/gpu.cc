@@ -3,14 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
+#include <memory>
 #include <numeric>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 uint32_t Collector::Depths() const noexcept { return 0; }
+uint64_t Collector::IncidentBytes() const noexcept { return 1 << 20; }
 void Collector::SetDepth(Depth) noexcept {}
 Status Collector::Pause() noexcept { return {}; }
 Status Collector::Resume() noexcept { return {}; }
@@ -18,6 +23,7 @@ PITOT_NAMESPACE_END
 
 namespace pitot::assemble {
 
+using model::GpuKind;
 using model::kNone;
 
 static_assert(kNoRow == kNone);
@@ -38,15 +44,32 @@ bool IsInside(const GpuCall& call, const GpuCall& outer) {
   return call.begin_ns == outer.begin_ns || call.begin_ns + call.duration_ns / 2 < outer.begin_ns + outer.duration_ns;
 }
 
-// Correlations of spans are numbers of their own.
-uint64_t KeyOf(uint32_t correlation, bool is_of_span) { return correlation | uint64_t{is_of_span} << 32; }
+// A clock of the GPU's that is a little early must not cost a row its call.
+constexpr int64_t kEarlyNs = 1'000'000;
 
-template <class Column> void Permute(const std::vector<uint32_t>& order, Column* column) {
-  Column sorted;
-  sorted.reserve(column->size());
-  for (const uint32_t row : order) sorted.push_back((*column)[row]);
-  *column = std::move(sorted);
+// Not by doubling, which takes three times the memory while it does.
+template <class Value> void Append(const Value& value, std::vector<Value>* column) {
+  if (column->size() == column->capacity()) column->reserve(column->size() + column->size() / 8 + 256);
+  column->push_back(value);
 }
+
+// Puts columns in an order, one after another, through memory for one.
+class Reordering {
+ public:
+  explicit Reordering(const std::vector<uint32_t>& order)
+      : order_(order), sorted_(std::make_unique_for_overwrite<std::byte[]>(order.size() * sizeof(uint64_t))) {}
+  template <class Value> void Apply(std::vector<Value>* column) const {
+    static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) <= sizeof(uint64_t));
+    std::byte* to = sorted_.get();
+    for (const uint32_t row : order_)
+      std::memcpy(std::exchange(to, to + sizeof(Value)), &(*column)[row], sizeof(Value));
+    if (!order_.empty()) std::memcpy(column->data(), sorted_.get(), order_.size() * sizeof(Value));
+  }
+
+ private:
+  const std::vector<uint32_t>& order_;
+  const std::unique_ptr<std::byte[]> sorted_;
+};
 
 }  // namespace
 
@@ -55,7 +78,32 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
          duration_ns <= model::kMaxTimeNs - begin_ns;
 }
 
-uint32_t GpuTables::AddText(const char* text) { return trace_.strings.Add(text != nullptr ? text : ""); }
+bool GpuTables::TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns) {
+  if (!is_full_ && own_bytes_ + spare_bytes_ >= cost) {
+    Charge(cost);
+    return true;
+  }
+  is_full_ = true;
+  LeftOut& out = left_out_[device];
+  out.begin_ns = std::min(out.begin_ns, begin_ns);
+  out.end_ns = std::max(out.end_ns, begin_ns + duration_ns);
+  ++out.rows;
+  return false;
+}
+
+// No more than there is.
+void GpuTables::Charge(uint64_t cost) {
+  const uint64_t own = std::min(cost, own_bytes_);
+  own_bytes_ -= own;
+  spare_bytes_ -= std::min(cost - own, spare_bytes_);
+}
+
+uint32_t GpuTables::AddText(const char* text) {
+  const uint32_t known = trace_.strings.size();
+  const uint32_t id = trace_.strings.Add(text != nullptr ? text : "");
+  if (id == known) Charge(kStringCost + trace_.strings[id].size());
+  return id;
+}
 
 uint32_t GpuTables::AddDevice(const GpuDevice& device) {
   for (uint32_t row = 0; row < trace_.devices.size(); ++row) {
@@ -100,23 +148,40 @@ uint32_t GpuTables::AddShape(const uint32_t grid[3], const uint32_t block[3], ui
   row.dynamic_shared_bytes = dynamic_shared_bytes;
   row.local_bytes_per_thread = local_bytes;
   row.registers_per_thread = registers;
-  trace_.shapes.push_back(row);
+  Append(row, &trace_.shapes);
+  Charge(sizeof row);
   return static_cast<uint32_t>(trace_.shapes.size() - 1);
 }
 
 void GpuTables::Add(const GpuActivity& activity) {
-  const auto kind = static_cast<model::GpuKind>(activity.kind);
-  const bool is_known = kind >= model::GpuKind::kKernel && kind <= model::GpuKind::kSpan;
-  if (is_known && activity.stream < trace_.streams.size() && IsInterval(activity.begin_ns, activity.duration_ns))
-    activities_.push_back(activity);
+  const bool is_known = activity.kind >= GpuKind::kKernel && activity.kind <= GpuKind::kSpan;
+  if (!is_known || activity.stream >= trace_.streams.size() || !IsInterval(activity.begin_ns, activity.duration_ns))
+    return;
+  const uint32_t device = trace_.streams[activity.stream].device;
+  if (!TakeRoom(kActivityCost, device, activity.begin_ns, activity.duration_ns)) return;
+  model::GpuColumns& gpu = trace_.gpu;
+  Append(activity.begin_ns, &gpu.begin_ns);
+  Append(activity.duration_ns, &gpu.duration_ns);
+  Append(activity.kind, &gpu.kind);
+  Append(activity.stream, &gpu.stream);
+  Append(Text(activity.name), &gpu.name);
+  Append(activity.correlation, &gpu.call);  // until SortActivities
+  Append(activity.shape < trace_.shapes.size() ? activity.shape : kNone, &gpu.shape);
+  Append(activity.bytes, &gpu.bytes);
+  Append(activity.graph, &gpu.graph);
+  Append(activity.node, &gpu.node);
+  Append(Text(activity.scope_path), &gpu.scope_path);
 }
 
 void GpuTables::Add(const GpuCall& call) {
-  if (IsInterval(call.begin_ns, call.duration_ns)) calls_.push_back(call);
+  if (!IsInterval(call.begin_ns, call.duration_ns)) return;
+  if (TakeRoom(kGpuCallCost, kNone, call.begin_ns, call.duration_ns)) calls_.push_back(call);
 }
 
 void GpuTables::AddOverhead(int64_t begin_ns, int64_t duration_ns, uint32_t name) {
-  if (IsInterval(begin_ns, duration_ns)) trace_.overheads.push_back({begin_ns, duration_ns, Text(name)});
+  if (!IsInterval(begin_ns, duration_ns)) return;
+  if (TakeRoom(2 * sizeof(model::OverheadRow), kNone, begin_ns, duration_ns))
+    Append(model::OverheadRow{begin_ns, duration_ns, Text(name)}, &trace_.overheads);
 }
 
 void GpuTables::Add(const GpuLoss& loss) {
@@ -155,13 +220,14 @@ void GpuTables::AddAttribute(const char* key, const char* value) {
 }
 
 // Of each call that no ring holds the outermost of its thread that it was made inside, by number; its own: none. Of two
-// with the same times the outer has the lower correlation, or was added later: calls are recorded as they end.
+// with the same times the outer has the lower correlation, or was added before: calls are recorded as they end, and the
+// newest are added first.
 std::vector<uint32_t> GpuTables::Outermost() const {
   std::vector<uint32_t> order(calls_.size()), outermost(calls_.size());
   std::iota(order.begin(), order.end(), 0u);
   const auto key = [&](uint32_t number) {
     const GpuCall& call = calls_[number];
-    return std::tuple(call.tid, call.begin_ns, -call.duration_ns, call.correlation, ~number);
+    return std::tuple(call.tid, call.begin_ns, -call.duration_ns, call.correlation, number);
   };
   std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   uint32_t outer = kNone;
@@ -216,22 +282,23 @@ void GpuTables::AddCalls() {
     const int64_t at_ns = call.begin_ns + call.duration_ns / 2;
     const uint32_t row = ThreadAt(call.tid, at_ns);
     const ContextChange context = row != kNone ? ContextAt(row, at_ns) : ContextChange{at_ns, kNone, kNone};
-    calls.begin_ns.push_back(call.begin_ns);
-    calls.duration_ns.push_back(call.duration_ns);
-    calls.thread.push_back(row);
-    calls.request.push_back(context.request);
-    calls.batch.push_back(context.batch);
-    calls.name.push_back(Text(call.name));
-    calls.stream.push_back(kNone);
-    correlations_.push_back(call.correlation);
+    Append(call.begin_ns, &calls.begin_ns);
+    Append(call.duration_ns, &calls.duration_ns);
+    Append(row, &calls.thread);
+    Append(context.request, &calls.request);
+    Append(context.batch, &calls.batch);
+    Append(Text(call.name), &calls.name);
+    Append(kNone, &calls.stream);
+    Append(call.correlation, &correlations_);
   }
   std::vector<uint32_t> order(calls.size());
   std::iota(order.begin(), order.end(), 0u);
   const auto key = [&](uint32_t row) { return std::tuple(calls.thread[row], calls.begin_ns[row]); };
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
-  for (auto* column : {&calls.begin_ns, &calls.duration_ns}) Permute(order, column);
+  const Reordering reordering(order);
+  for (auto* column : {&calls.begin_ns, &calls.duration_ns}) reordering.Apply(column);
   for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &correlations_})
-    Permute(order, column);
+    reordering.Apply(column);
   std::vector<uint32_t> sorted(order.size());
   for (uint32_t row = 0; row < order.size(); ++row) sorted[order[row]] = row;
   for (uint32_t number = 0; number < calls_.size(); ++number) {
@@ -239,56 +306,68 @@ void GpuTables::AddCalls() {
     if (correlation != correlations_[call]) nested_.push_back({correlation, call});
   }
   calls_.clear();
+  calls_.shrink_to_fit();
 }
 
-// The call with a key that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
-uint32_t GpuTables::CallOf(uint64_t key, int64_t at_ns) const {
-  const auto found = calls_of_.find(key);
-  if (found == calls_of_.end()) return kNone;
-  const std::vector<uint32_t>& calls = found->second;
-  const auto after = std::upper_bound(calls.begin(), calls.end(), at_ns,
-                                      [&](int64_t ns, uint32_t call) { return ns < trace_.calls.begin_ns[call]; });
-  // A clock of the GPU's that is a little early must not cost the only one there is.
-  return after != calls.begin() ? *std::prev(after) : calls.front();
+// The call with a correlation that began last before `at_ns`: correlations wrap, and GPUs run after their calls began.
+uint32_t GpuTables::CallOf(bool is_span, uint32_t correlation, int64_t at_ns) const {
+  if (correlation == 0) return kNone;
+  const std::vector<Cause>& causes = is_span ? span_causes_ : causes_;
+  const auto begin_ns = [&](const Cause& cause) { return trace_.calls.begin_ns[cause.call]; };
+  const auto after = std::partition_point(causes.begin(), causes.end(), [&](const Cause& cause) {
+    return std::tuple(cause.correlation, begin_ns(cause)) <= std::tuple(correlation, at_ns);
+  });
+  if (after != causes.begin() && std::prev(after)->correlation == correlation) return std::prev(after)->call;
+  const bool is_soon =
+      after != causes.end() && after->correlation == correlation && begin_ns(*after) - at_ns <= kEarlyNs;
+  return is_soon ? after->call : kNone;
 }
 
-void GpuTables::JoinCalls() {
+void GpuTables::IndexCalls() {
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     if (correlations_[call] == 0) continue;
     const bool is_of_span = trace_.strings[trace_.calls.name[call]] == kSpanCallName;
-    calls_of_[KeyOf(correlations_[call], is_of_span)].push_back(call);
+    Append(Cause{correlations_[call], call}, is_of_span ? &span_causes_ : &causes_);
   }
-  for (const Nested& nested : nested_) calls_of_[KeyOf(nested.correlation, false)].push_back(nested.call);
-  for (auto& [key, calls] : calls_of_) {
-    std::sort(calls.begin(), calls.end(),
-              [&](uint32_t a, uint32_t b) { return trace_.calls.begin_ns[a] < trace_.calls.begin_ns[b]; });
+  for (const Nested& nested : nested_) Append(Cause{nested.correlation, nested.call}, &causes_);
+  for (std::vector<Cause>* causes : {&causes_, &span_causes_}) {
+    const auto key = [&](const Cause& cause) {
+      return std::tuple(cause.correlation, trace_.calls.begin_ns[cause.call], cause.call);
+    };
+    std::sort(causes->begin(), causes->end(), [&](const Cause& a, const Cause& b) { return key(a) < key(b); });
   }
+}
+
+void GpuTables::SortActivities() {
+  model::GpuColumns& gpu = trace_.gpu;
+  std::vector<uint32_t> order(gpu.size());
+  std::iota(order.begin(), order.end(), 0u);
+  const auto key = [&](uint32_t row) { return std::tuple(gpu.stream[row], gpu.begin_ns[row], gpu.call[row], ~row); };
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  const Reordering reordering(order);
+  for (auto* column : {&gpu.begin_ns, &gpu.duration_ns}) reordering.Apply(column);
+  for (auto* column : {&gpu.stream, &gpu.name, &gpu.call, &gpu.shape, &gpu.graph, &gpu.node, &gpu.scope_path})
+    reordering.Apply(column);
+  reordering.Apply(&gpu.kind);
+  reordering.Apply(&gpu.bytes);
+  for (uint32_t row = 0; row < gpu.size(); ++row) {
+    model::StreamRow& stream = trace_.streams[gpu.stream[row]];
+    if (stream.event_count++ == 0) stream.first_event = row;
+    gpu.call[row] = CallOf(gpu.kind[row] == GpuKind::kSpan, gpu.call[row], gpu.begin_ns[row]);
+  }
+}
+
+void GpuTables::AddLeftOut() {
+  for (const auto& [device, out] : left_out_)
+    trace_.gpu_losses.push_back(
+        {kNone, trace_.strings.Add("no room in the incident"), out.begin_ns, out.end_ns, out.rows, device});
 }
 
 void GpuTables::Finish() {
   AddCalls();
-  JoinCalls();
-  std::sort(activities_.begin(), activities_.end(), [](const GpuActivity& a, const GpuActivity& b) {
-    return std::tuple(a.stream, a.begin_ns, a.correlation) < std::tuple(b.stream, b.begin_ns, b.correlation);
-  });
-  model::GpuColumns& gpu = trace_.gpu;
-  for (const GpuActivity& activity : activities_) {
-    model::StreamRow& stream = trace_.streams[activity.stream];
-    if (stream.event_count++ == 0) stream.first_event = gpu.size();
-    gpu.begin_ns.push_back(activity.begin_ns);
-    gpu.duration_ns.push_back(activity.duration_ns);
-    gpu.kind.push_back(static_cast<model::GpuKind>(activity.kind));
-    gpu.stream.push_back(activity.stream);
-    gpu.name.push_back(Text(activity.name));
-    const bool is_span = gpu.kind.back() == model::GpuKind::kSpan;
-    gpu.call.push_back(CallOf(KeyOf(activity.correlation, is_span), activity.begin_ns));
-    gpu.shape.push_back(activity.shape < trace_.shapes.size() ? activity.shape : kNone);
-    gpu.bytes.push_back(activity.bytes);
-    gpu.graph.push_back(activity.graph);
-    gpu.node.push_back(activity.node);
-    gpu.scope_path.push_back(Text(activity.scope_path));
-  }
-  activities_.clear();
+  IndexCalls();
+  SortActivities();
+  AddLeftOut();
   const auto by_begin = [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; };
   std::sort(trace_.overheads.begin(), trace_.overheads.end(), by_begin);
   std::sort(trace_.depths.begin(), trace_.depths.end(), by_begin);

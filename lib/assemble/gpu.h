@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -27,13 +28,23 @@ struct ThreadPast {
   std::vector<ContextChange> contexts;
 };
 
+// What a row of activities or calls costs, in bytes, at the peak of making the trace or files of it: columns and what
+// sorts and joins them, or what report and Perfetto file make of them. Measured; a test holds an incident to it.
+inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kStringCost = 140;
+
 class GpuTables final : public TraceBuilder {
  public:
   // `correlations` has one for each of the trace's calls, which the rings held; `pasts` one for each of its threads.
-  GpuTables(model::Trace* trace, std::vector<uint32_t> correlations, std::vector<ThreadPast> pasts)
-      : trace_(*trace), correlations_(std::move(correlations)), pasts_(std::move(pasts)) {
+  // `spare_bytes` is what rows may cost beyond what their collectors bring.
+  GpuTables(model::Trace* trace, std::vector<uint32_t> correlations, std::vector<ThreadPast> pasts,
+            uint64_t spare_bytes = uint64_t{1} << 62)
+      : trace_(*trace), correlations_(std::move(correlations)), pasts_(std::move(pasts)), spare_bytes_(spare_bytes) {
     pasts_.resize(trace->threads.size());
   }
+
+  // Before a collector: its rows may cost so much, and then what is spare. What has no room is left out, and all that
+  // the collector adds after it.
+  void BeginCollector(uint64_t bytes) { own_bytes_ = bytes, is_full_ = false; }
 
   uint32_t AddText(const char* text) override;
   uint32_t AddDevice(const GpuDevice& device) override;
@@ -63,27 +74,41 @@ class GpuTables final : public TraceBuilder {
     int64_t at_ns;
     double value;
   };
+  struct LeftOut {
+    int64_t begin_ns = INT64_MAX, end_ns = 0;
+    uint64_t rows = 0;
+  };
+  struct Cause {
+    uint32_t correlation, call;
+  };
+  // False: left out, and counted for the device's row.
+  bool TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns);
+  void Charge(uint64_t cost);
   bool IsInterval(int64_t begin_ns, int64_t duration_ns) const;
   std::vector<uint32_t> Outermost() const;
   uint32_t ThreadAt(int64_t tid, int64_t at_ns) const;
   ContextChange ContextAt(uint32_t thread, int64_t at_ns);
   void AddCalls();
-  void JoinCalls();
+  void IndexCalls();
+  void SortActivities();
+  void AddLeftOut();
   void SortSamples();
   model::StringId Text(uint32_t id) const { return id < trace_.strings.size() ? id : 0; }
-  uint32_t CallOf(uint64_t key, int64_t at_ns) const;
+  uint32_t CallOf(bool is_span, uint32_t correlation, int64_t at_ns) const;
 
   model::Trace& trace_;
   std::vector<uint32_t> correlations_;                              // of trace_.calls
   std::vector<ThreadPast> pasts_;                                   // of trace_.threads
   std::unordered_map<int64_t, std::vector<uint32_t>> threads_;      // by tid, in the order of their first events
   std::unordered_map<uint32_t, std::vector<model::Segment>> flat_;  // by thread
-  std::deque<GpuActivity> activities_;
   std::deque<GpuCall> calls_;
   std::vector<Nested> nested_;
   std::vector<Sample> samples_;
-  std::unordered_map<uint64_t, uint32_t> counters_;               // by device and name
-  std::unordered_map<uint64_t, std::vector<uint32_t>> calls_of_;  // by key; in order of time
+  std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
+  std::vector<Cause> causes_, span_causes_;  // in order of correlation and time; of spans' correlations the latter
+  uint64_t spare_bytes_, own_bytes_ = 0;
+  bool is_full_ = false;
+  std::map<uint32_t, LeftOut> left_out_;  // by row of devices, or kNone
 };
 
 }  // namespace pitot::assemble

@@ -205,6 +205,12 @@ bool IsGpuWait(const Trace& trace, uint32_t call) {
   return trace.calls.stream[call] != kNone || has("Synchronize") || (has("Memcpy") && !has("Async"));
 }
 
+bool IsNobodys(const Trace& trace, uint32_t row) {
+  const uint32_t call = trace.gpu.call[row];
+  const bool is_owned = call != kNone && (trace.calls.batch[call] != kNone || trace.calls.request[call] != kNone);
+  return !is_owned && !IsSpan(trace, row);
+}
+
 Intervals StreamBusy(const Trace& trace, uint32_t stream) {
   const StreamRow& of = trace.streams[stream];
   std::vector<Interval> intervals;
@@ -311,7 +317,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     const uint32_t batch = call != kNone ? trace.calls.batch[call] : kNone;
     const uint32_t request = call != kNone ? trace.calls.request[call] : kNone;
     if (batch == kNone && request == kNone) {
-      unlinked.push_back(GpuInterval(trace, row));
+      if (!graphs.empty()) unlinked.push_back(GpuInterval(trace, row));  // elsewhere nothing hangs on it
       if (call == kNone) without_call.push_back(GpuInterval(trace, row));
       continue;
     }

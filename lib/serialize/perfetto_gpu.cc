@@ -270,20 +270,22 @@ void GpuTracks::WriteCounters(uint32_t sequence) {
   }
 }
 
-// Depths and overheads as slices of a group, losses as marks where they begin, on their streams or all of their device.
+// Depths and overheads as slices of a group, losses as marks where they begin: on their stream, all of their device, or
+// where it may be any, on all devices. One of the marks alone has the number, so that they add up.
 void GpuTracks::WriteRecording(uint32_t sequence) {
   struct Mark {
     int64_t at_ns;
     uint64_t track;
     enum { kDepth, kOverhead, kLoss, kEnd } kind;
     uint32_t row;
+    bool has_number = false;
   };
   std::vector<Mark> marks;
   const auto group = [&] { return tracks_.Group(Of::kRecording, 0, "GPU recording", ""); };
   const auto add = [&](int64_t begin_ns, int64_t end_ns, const char* name, decltype(Mark::kind) kind, uint32_t row) {
     const uint64_t track = tracks_.Lane(group(), name, begin_ns, end_ns);
-    marks.push_back({begin_ns, track, kind, row});
-    marks.push_back({end_ns, track, Mark::kEnd, 0});
+    marks.push_back({begin_ns, track, kind, row, false});
+    marks.push_back({end_ns, track, Mark::kEnd, 0, false});
   };
   for (uint32_t row = 0; row < trace_.depths.size(); ++row)
     add(trace_.depths[row].begin_ns, trace_.depths[row].end_ns, "recorded depth", Mark::kDepth, row);
@@ -294,12 +296,19 @@ void GpuTracks::WriteRecording(uint32_t sequence) {
   for (uint32_t row = 0; row < trace_.gpu_losses.size(); ++row) {
     const model::GpuLossRow& loss = trace_.gpu_losses[row];
     const size_t before = marks.size();
+    const auto mark = [&](uint64_t track) {
+      marks.push_back({loss.begin_ns, track, Mark::kLoss, row, marks.size() == before && loss.records != 0});
+    };
     for (uint32_t stream = 0; stream < trace_.streams.size(); ++stream) {
       const bool is_it = loss.stream != kNone ? stream == loss.stream
                                               : loss.device != kNone && trace_.streams[stream].device == loss.device;
-      if (is_it) marks.push_back({loss.begin_ns, tracks_.Uuid(Of::kStream, stream), Mark::kLoss, row});
+      if (is_it) mark(tracks_.Uuid(Of::kStream, stream));
     }
-    if (marks.size() == before) marks.push_back({loss.begin_ns, group(), Mark::kLoss, row});
+    for (uint32_t device = 0; device < trace_.devices.size(); ++device) {
+      const bool is_it = loss.device != kNone ? device == loss.device && marks.size() == before : loss.stream == kNone;
+      if (is_it) mark(DeviceGroup(device));
+    }
+    if (marks.size() == before) mark(group());
   }
   if (marks.empty()) return;
   std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.at_ns < b.at_ns; });
@@ -319,7 +328,7 @@ void GpuTracks::WriteRecording(uint32_t sequence) {
       out_.Name("lost: ", trace_.strings[loss.reason]);
       out_.Annotate(Word::kLostFromNs, loss.begin_ns);
       out_.Annotate(Word::kLostToNs, loss.end_ns);
-      if (loss.records != 0) out_.Annotate(Word::kRecords, loss.records);
+      if (mark.has_number) out_.Annotate(Word::kRecords, loss.records);
     }
     out_.EndEvent();
   }

@@ -106,11 +106,35 @@ int64_t CallEnd(const Trace& trace, uint32_t call) {
   return duration_ns == kOpen ? trace.window_end_ns : trace.calls.begin_ns[call] + duration_ns;
 }
 
+// The longest parts of `recorded` without `busy`, which lies in it; of as long ones the first. There may be as many
+// parts as kernels: none is kept that is not among them.
+Intervals LongestGaps(const Intervals& recorded, const Intervals& busy) {
+  Intervals longest;
+  const auto add = [&longest](const Interval& gap) {
+    const auto is_shorter = [&](const Interval& other) {
+      return other.end_ns - other.begin_ns < gap.end_ns - gap.begin_ns;
+    };
+    if (gap.begin_ns >= gap.end_ns) return;
+    longest.insert(std::find_if(longest.begin(), longest.end(), is_shorter), gap);
+    if (longest.size() > kMaxGaps) longest.pop_back();
+  };
+  auto next = busy.begin();
+  for (const Interval& part : recorded) {
+    int64_t idle_ns = part.begin_ns;
+    for (; next != busy.end() && next->begin_ns < part.end_ns; ++next) {
+      add({idle_ns, next->begin_ns});
+      idle_ns = next->end_ns;
+    }
+    add({idle_ns, part.end_ns});
+  }
+  return longest;
+}
+
 }  // namespace
 
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
     : trace_(trace), index_(index), time_(trace), coverage_(trace), parts_(trace, coverage_), state_(trace) {
-  std::vector<Interval> deep, unknown;
+  std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
   }
@@ -120,13 +144,6 @@ GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
   // Where nothing says how deep, what is there was recorded all the time; but spans say nothing of what is in them.
   const bool is_all_recorded = trace.depths.empty() && (has_others || !has_spans);
   deep_ = is_all_recorded ? window : model::Intersection(window, model::Union(std::move(deep)));
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-    const uint32_t call = trace.gpu.call[row];
-    if (IsSpan(trace, row)) continue;
-    if (call == kNone || (trace.calls.batch[call] == kNone && trace.calls.request[call] == kNone))
-      unknown.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
-  }
-  unknown_ = model::Union(std::move(unknown));
 }
 
 Intervals GpuReport::RecordedOf(uint32_t device) const {
@@ -135,6 +152,17 @@ Intervals GpuReport::RecordedOf(uint32_t device) const {
     if (loss.device == kNone || device == kNone || loss.device == device) lost.push_back({loss.begin_ns, loss.end_ns});
   }
   return model::Difference(deep_, model::Union(std::move(lost)));
+}
+
+// How long GPUs did what no known call caused. O(n): kept, it would be as large as the trace.
+int64_t GpuReport::NobodysNs(const Interval& during) const {
+  std::vector<Interval> rows;
+  for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
+    const int64_t begin_ns = std::max(trace_.gpu.begin_ns[row], during.begin_ns);
+    const int64_t end_ns = std::min(trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row], during.end_ns);
+    if (begin_ns < end_ns && model::IsNobodys(trace_, row)) rows.push_back({begin_ns, end_ns});
+  }
+  return model::TotalNs(model::Union(std::move(rows)));
 }
 
 std::string GpuReport::OfRequest(uint32_t request) const {
@@ -161,8 +189,7 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   text += "; kernel coverage " + Coverage(coverage);
   if (coverage_.IsDamaged()) text += ": the dump is damaged, and what is missing may be of GPUs";
   const model::RequestRow& row = trace_.requests[request];
-  const int64_t unknown_ns =
-      model::TotalNs(model::Intersection(unknown_, model::Union({{row.begin_ns, trace_.RequestEnd(row)}})));
+  const int64_t unknown_ns = NobodysNs({row.begin_ns, trace_.RequestEnd(row)});
   // What is less than a hundredth of the request is not to speak of.
   if (unknown_ns > (trace_.RequestEnd(row) - row.begin_ns) / 100)
     text += "; for whom GPUs worked another " + Duration(unknown_ns) + " meanwhile is not known";
@@ -298,11 +325,9 @@ void GpuReport::Device(uint32_t device, const During& during, Lines* lines) {
   lines->Blank();
   lines->AddWrapped(3, "", head);
 
-  Intervals gaps = coverage_.IsDamaged() ? Intervals() : model::Difference(recorded, busy);
-  std::stable_sort(gaps.begin(), gaps.end(),
-                   [](const Interval& a, const Interval& b) { return a.end_ns - a.begin_ns > b.end_ns - b.begin_ns; });
+  const Intervals gaps = coverage_.IsDamaged() || busy.empty() ? Intervals() : LongestGaps(recorded, busy);
   std::string text;
-  for (size_t i = 0; i < gaps.size() && i < kMaxGaps && !busy.empty(); ++i) {
+  for (size_t i = 0; i < gaps.size(); ++i) {
     const std::string requests = during(gaps[i].begin_ns, gaps[i].end_ns);
     text += (i == 0 ? "" : "; ") + Duration(gaps[i].end_ns - gaps[i].begin_ns) + " from " + At(gaps[i].begin_ns) +
             (requests.empty() ? "" : ", during" + requests);

@@ -44,6 +44,7 @@ class GpuReport {
   std::string WhyNotTimed() const;
   // Of the window: what the device did then is in the trace.
   model::Intervals RecordedOf(uint32_t device) const;
+  int64_t NobodysNs(const model::Interval& during) const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);
@@ -59,8 +60,7 @@ class GpuReport {
   const model::CoverageIndex coverage_;
   const GpuPartsIndex parts_;
   const GpuState state_;
-  model::Intervals deep_;     // of the window: what GPUs did then is in the trace, but for what was lost
-  model::Intervals unknown_;  // when they did what no known call caused
+  model::Intervals deep_;  // of the window: what GPUs did then is in the trace, but for what was lost
   std::unordered_map<model::StringId, std::string> names_;
 };
 

@@ -74,32 +74,30 @@ class Owner {
 
 GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& coverage) : trace_(trace) {
   if (coverage.IsDamaged()) return;
-  std::vector<Interval> deep, missing;
+  std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kKernels) deep.push_back({row.begin_ns, row.end_ns});
   }
-  for (const model::GpuLossRow& loss : trace.gpu_losses) missing.push_back({loss.begin_ns, loss.end_ns});
+  deep_ = model::Union(std::move(deep));
+  for (const model::GpuLossRow& loss : trace.gpu_losses) lost_.push_back({loss.begin_ns, loss.end_ns});
   // A call may be of any thread.
   for (const model::LossRow& loss : trace.losses) {
-    if (loss.reason != model::LossReason::kOpenRequests) missing.push_back({loss.begin_ns, loss.end_ns});
+    if (loss.reason != model::LossReason::kOpenRequests) lost_.push_back({loss.begin_ns, loss.end_ns});
   }
-  // Of nobody known; or with gaps that may be the host's.
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-    const uint32_t call = trace.gpu.call[row];
-    const bool is_owned = call != kNone && (trace.calls.batch[call] != kNone || trace.calls.request[call] != kNone);
-    if (trace.gpu.kind[row] == GpuKind::kGraph || (trace.gpu.kind[row] != GpuKind::kSpan && !is_owned))
-      missing.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
-  }
-  known_ = model::Difference(model::Union(std::move(deep)), model::Union(std::move(missing)));
 }
 
 GpuParts GpuPartsIndex::Of(uint32_t request) const {
   const Owner owner(trace_, request);
-  std::vector<Interval> worked, launching, waiting, calling;
+  const model::RequestRow& row_of = trace_.requests[request];
+  const Interval ran{row_of.begin_ns, trace_.RequestEnd(row_of)};
+  std::vector<Interval> worked, launching, waiting, calling, missing = lost_;
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
-    const int64_t begin_ns = trace_.gpu.begin_ns[row];
-    if (trace_.gpu.call[row] != kNone && !HasGaps(trace_.gpu.kind[row]))
-      owner.Add(trace_.gpu.call[row], begin_ns, begin_ns + trace_.gpu.duration_ns[row], &worked);
+    const int64_t begin_ns = trace_.gpu.begin_ns[row], end_ns = begin_ns + trace_.gpu.duration_ns[row];
+    if (end_ns <= ran.begin_ns || begin_ns >= ran.end_ns) continue;
+    const GpuKind kind = trace_.gpu.kind[row];
+    if (trace_.gpu.call[row] != kNone && !HasGaps(kind)) owner.Add(trace_.gpu.call[row], begin_ns, end_ns, &worked);
+    // Of nobody known; or with gaps that may be the host's.
+    if (kind == GpuKind::kGraph || model::IsNobodys(trace_, row)) missing.push_back({begin_ns, end_ns});
   }
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     const CallKind kind = KindOf(trace_, call);
@@ -110,8 +108,7 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
               : kind == CallKind::kWait ? &waiting
                                         : &calling);
   }
-  const model::RequestRow& row = trace_.requests[request];
-  Intervals rest = model::Union({{row.begin_ns, trace_.RequestEnd(row)}});
+  Intervals rest = model::Union({ran});
   const auto take = [&rest](const Intervals& part) {
     const int64_t before_ns = model::TotalNs(rest);
     rest = model::Difference(rest, part);
@@ -120,7 +117,7 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
   GpuParts parts;
   parts.worked_ns = take(model::Union(std::move(worked)));
   // Where GPUs may have worked meanwhile, unseen, nothing is said of the host.
-  const Intervals known = model::Intersection(rest, known_);
+  const Intervals known = model::Difference(model::Intersection(rest, deep_), model::Union(std::move(missing)));
   parts.unknown_ns = take(model::Difference(rest, known));
   parts.launching_ns = take(model::Union(std::move(launching)));
   parts.waiting_ns = take(model::Union(std::move(waiting)));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
@@ -34,7 +35,9 @@ class GpuPartsIndex {
 
  private:
   const model::Trace& trace_;
-  model::Intervals known_;  // all that GPUs and the host's calls did then is in the trace
+  // When kernels and calls were recorded; and when something of either was lost.
+  model::Intervals deep_;
+  std::vector<model::Interval> lost_;
 };
 
 }  // namespace pitot::report

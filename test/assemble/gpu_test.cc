@@ -7,6 +7,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "assemble/assemble.h"
@@ -53,7 +54,7 @@ Trace WithCalls(const std::vector<Call>& calls, std::vector<uint32_t>* correlati
 
 GpuActivity Kernel(uint32_t stream, int64_t begin_ns, uint32_t correlation, int64_t duration_ns = 10) {
   GpuActivity activity;
-  activity.kind = static_cast<uint8_t>(GpuKind::kKernel);
+  activity.kind = GpuKind::kKernel;
   activity.stream = stream;
   activity.begin_ns = begin_ns;
   activity.duration_ns = duration_ns;
@@ -96,6 +97,79 @@ TEST_CASE("of calls whose correlation wrapped round the last before the GPU bega
   CHECK(trace.gpu.call == std::vector<uint32_t>{0, 0, 1, 1, 2});
 }
 
+TEST_CASE("what a GPU did long before the only call with its correlation was caused by another", "[gpu]") {
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 50'000'000, 7}}, &correlations);
+  GpuTables gpu(&trace, correlations, {});
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  for (const int64_t begin_ns : {48'999'999, 49'000'000}) gpu.Add(Kernel(stream, begin_ns, 7));  // 1 ms is granted
+  gpu.Finish();
+
+  CHECK(trace.gpu.call == std::vector<uint32_t>{kNone, 0});
+}
+
+TEST_CASE("a call belongs to the thread that had begun, whatever thread has its number later", "[gpu]") {
+  Trace trace = WithCalls({}, nullptr);
+  trace.threads[1].tid = trace.threads[0].tid;
+  // When the first ended nobody knows.
+  GpuTables gpu(&trace, {}, {{100, INT64_MAX, {}}, {1000, INT64_MAX, {}}});
+  for (const int64_t begin_ns : {1500, 500, 50}) gpu.Add(GpuCall{begin_ns, 5, 1000, 0, 1});
+  gpu.Finish();
+
+  REQUIRE(trace.calls.begin_ns == std::vector<int64_t>{50, 500, 1500});
+  CHECK(trace.calls.thread == std::vector<uint32_t>{0, 0, 1});
+}
+
+TEST_CASE("of rows that have no room the newest stay, and what is left out is said by device, with its number",
+          "[gpu]") {
+  using pitot::assemble::kActivityCost;
+  using pitot::assemble::kGpuCallCost;
+  Trace trace = WithCalls({}, nullptr);
+  GpuTables gpu(&trace, {}, {}, kActivityCost);
+  const uint32_t first = gpu.AddDevice({0}), second = gpu.AddDevice({1});
+  const uint32_t of_first = gpu.AddStream(first, 1, 7), of_second = gpu.AddStream(second, 2, 7);
+  gpu.BeginCollector(2 * kActivityCost);
+  gpu.Add(Kernel(of_first, 900, 1, 10));
+  gpu.Add(Kernel(of_second, 800, 2, 10));
+  gpu.Add(Kernel(of_first, 700, 3, 10));  // from what is spare
+  gpu.Add(Kernel(of_first, 600, 4, 10));
+  gpu.Add(Kernel(of_second, 500, 5, 10));
+  gpu.Add(Kernel(of_first, 400, 6, 30));
+  gpu.Add(GpuCall{300, 5, 1000, 0, 1});
+  gpu.AddOverhead(310, 5, 0);
+  gpu.BeginCollector(kGpuCallCost);  // another has room of its own
+  gpu.Add(GpuCall{200, 5, 1000, 0, 2});
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.gpu.begin_ns == std::vector<int64_t>{700, 900, 800});
+  CHECK(trace.calls.begin_ns == std::vector<int64_t>{200});
+  CHECK(trace.overheads.empty());
+  REQUIRE(trace.gpu_losses.size() == 3);
+  const auto& losses = trace.gpu_losses;
+  for (const auto& loss : losses) CHECK(trace.strings[loss.reason] == "no room in the incident");
+  const auto says = [](const auto& loss, uint32_t device, int64_t begin_ns, int64_t end_ns, uint64_t records) {
+    return std::tuple(loss.device, loss.begin_ns, loss.end_ns, loss.records) ==
+           std::tuple(device, begin_ns, end_ns, records);
+  };
+  CHECK(says(losses[0], first, 400, 610, 2));
+  CHECK(says(losses[1], second, 500, 510, 1));
+  CHECK(says(losses[2], kNone, 300, 315, 2));
+}
+
+TEST_CASE("once something had no room nothing older takes what is left", "[gpu]") {
+  Trace trace = WithCalls({}, nullptr);
+  GpuTables gpu(&trace, {}, {}, pitot::assemble::kActivityCost + pitot::assemble::kGpuCallCost - 1);
+  const uint32_t stream = gpu.AddStream(kNone, 1, 7);
+  gpu.Add(Kernel(stream, 900, 1));
+  gpu.Add(GpuCall{800, 5, 1000, 0, 1});
+  gpu.Add(Kernel(stream, 700, 2));
+  gpu.Finish();
+
+  CHECK(trace.gpu.begin_ns == std::vector<int64_t>{900});
+  CHECK(trace.calls.size() == 0);
+}
+
 TEST_CASE("a span's correlation means calls of spans only, a kernel's all others", "[gpu]") {
   std::vector<uint32_t> correlations;
   Trace trace = WithCalls({{0, 100, 7}, {0, 200, 7}}, &correlations);
@@ -103,7 +177,7 @@ TEST_CASE("a span's correlation means calls of spans only, a kernel's all others
   GpuTables gpu(&trace, correlations, {});
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
   GpuActivity span = Kernel(stream, 300, 7);
-  span.kind = static_cast<uint8_t>(GpuKind::kSpan);
+  span.kind = GpuKind::kSpan;
   gpu.Add(span);
   gpu.Add(Kernel(stream, 310, 7));
   span.correlation = 0;
@@ -171,13 +245,13 @@ TEST_CASE("of calls inside calls of a thread the outermost is kept, and has what
   GpuTables gpu(&trace, correlations, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
   const uint32_t stream = gpu.AddStream(kNone, 1, 7);
-  // As they end: the inner before the outer.
+  // The newest first, as they ended.
+  gpu.Add(GpuCall{300, 10, 1000, driver, 11});
+  gpu.Add(GpuCall{110, 20, 1001, driver, 10});  // of another thread
+  gpu.Add(GpuCall{100, 100, 1000, runtime, 7});
+  gpu.Add(GpuCall{170, 20, 1000, driver, 7});
   gpu.Add(GpuCall{110, 50, 1000, driver, 8});
   gpu.Add(GpuCall{120, 5, 1000, driver, 9});  // in that
-  gpu.Add(GpuCall{170, 20, 1000, driver, 7});
-  gpu.Add(GpuCall{100, 100, 1000, runtime, 7});
-  gpu.Add(GpuCall{110, 20, 1001, driver, 10});  // of another thread
-  gpu.Add(GpuCall{300, 10, 1000, driver, 11});
   for (const uint32_t correlation : {3, 7, 8, 9, 10, 11}) gpu.Add(Kernel(stream, 1000 + correlation, correlation));
   gpu.Finish();
 
@@ -226,12 +300,12 @@ TEST_CASE("calls whose times touch or equal each other are told apart from those
   }
 }
 
-TEST_CASE("of two calls with all the same the one that was added last is the outer", "[gpu]") {
+TEST_CASE("of two calls with all the same the one that was added first is the outer: it ended last", "[gpu]") {
   Trace trace = WithCalls({}, nullptr);
   GpuTables gpu(&trace, {}, {});
   const uint32_t runtime = gpu.AddText("cudaLaunchKernel"), driver = gpu.AddText("cuLaunchKernel");
-  gpu.Add(GpuCall{100, 10, 1000, driver, 1});
   gpu.Add(GpuCall{100, 10, 1000, runtime, 1});
+  gpu.Add(GpuCall{100, 10, 1000, driver, 1});
   gpu.Finish();
 
   CHECK(trace.calls.name == std::vector<uint32_t>{runtime});
@@ -264,7 +338,7 @@ TEST_CASE("whatever a collector adds the trace is consistent", "[gpu]") {
   gpu.Add(Kernel(stream, 100, 7, -1));
   gpu.Add(Kernel(stream, INT64_MAX, 7));
   GpuActivity wrong = Kernel(stream, 100, 7);
-  wrong.kind = 9;
+  wrong.kind = static_cast<GpuKind>(9);
   gpu.Add(wrong);
   wrong = Kernel(stream, 100, 7);
   wrong.name = wrong.shape = 1u << 30;

@@ -600,6 +600,11 @@ TEST_CASE("coverage is the share of the executor's time in which kernels were re
     CHECK(coverage(made.first).covered_ns == 100);
     CHECK(!model::CoverageIndex(made.maker.trace).IsDamaged());
   }
+  SECTION("likewise at kernels' depth: whose the kernels are the lost calls knew") {
+    made.maker.trace.depths = {{0, 1000, Depth::kKernels}};
+    made.maker.trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 180, 5, 0}};
+    CHECK(coverage(made.first).covered_ns == 120);
+  }
   SECTION("where nothing says how deep any of its time was recorded it is unknown, of a part the rest is not covered") {
     made.maker.trace.depths = {{0, 100, Depth::kKernels}};
     CHECK(!coverage(made.first).is_known);

@@ -481,7 +481,7 @@ TEST_CASE("a Perfetto trace shows GPUs' counters, and how they were recorded", "
   CHECK(replayed.TrackName(lost.track) == "stream 14 (context 1)");
   CHECK(lost.args.at("lost_to_ns") == "1032000000");
   CHECK(lost.args.at("records") == "12");
-  CHECK(replayed.TrackName(replayed.Find("lost: paused").track) == "GPU recording");
+  CHECK(replayed.TrackName(replayed.Find("lost: paused").track) == "GPU 0 NVIDIA H100 80GB HBM3");
 }
 
 TEST_CASE("what streams did and calls drawn at random are all shown, none inside another falsely", "[perfetto]") {
@@ -655,20 +655,29 @@ TEST_CASE("losses of GPUs are counted in the trace's attributes", "[perfetto]") 
   CHECK(numbers["lost_gpu_records"] == 12);
 }
 
-TEST_CASE("what was lost of a device is marked on each stream of it", "[perfetto]") {
+TEST_CASE("what was lost of a device is marked on each stream of it, of any device on each, once with the number",
+          "[perfetto]") {
   Trace trace = SampleTrace();
   trace.devices.push_back({1});
   trace.streams.push_back({1, 1, 5, 0, 0, 0});
   trace.gpu_losses = {
       {model::kNone, trace.strings.Add("of the first"), trace.window_begin_ns, trace.window_end_ns, 7, 0},
-      {model::kNone, trace.strings.Add("of the second"), trace.window_begin_ns, trace.window_end_ns, 7, 1}};
+      {model::kNone, trace.strings.Add("of the second"), trace.window_begin_ns, trace.window_end_ns, 7, 1},
+      {model::kNone, trace.strings.Add("of any"), trace.window_begin_ns, trace.window_end_ns, 7}};
   REQUIRE(FindInconsistency(trace) == "");
 
   const Replayed replayed = Replay(Serialize(trace));
 
-  uint32_t of_first = 0;
-  for (const auto& slice : replayed.instants) of_first += slice.name == "lost: of the first";
-  CHECK(of_first == 2);
+  const auto count = [&](const char* name, bool with_number) {
+    uint32_t marks = 0;
+    for (const auto& slice : replayed.instants)
+      marks += slice.name == name && (!with_number || slice.args.count("records") != 0);
+    return marks;
+  };
+  CHECK(count("lost: of the first", false) == 2);
+  CHECK(count("lost: of the first", true) == 1);
+  CHECK(count("lost: of any", false) == 2);
+  CHECK(count("lost: of any", true) == 1);
   CHECK(replayed.TrackName(replayed.Find("lost: of the second").track) == "stream 5 (context 1)");
 }
 

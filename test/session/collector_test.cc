@@ -75,7 +75,7 @@ struct FakeCollector final : pitot::Collector {
     ++seen->asked;
     const uint32_t stream = trace.AddStream(trace.AddDevice({0, trace.AddText("GPU")}), 1, 7);
     pitot::GpuActivity kernel;
-    kernel.kind = 1;
+    kernel.kind = pitot::GpuKind::kKernel;
     kernel.stream = stream;
     kernel.begin_ns = seen->kept_from_ns + 10;
     kernel.duration_ns = 5;

@@ -23,11 +23,14 @@ struct CuptiOptions {
   const char* library = nullptr;
   // Host memory for what GPUs did, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes: all that grows; what
   // does not is 1 MiB beside it. A quarter is what CUPTI writes to: taken once CUPTI is known to be there, and kept
-  // until the process ends, because CUPTI may write to it until then; a collector after, with other memory_bytes, takes
-  // its own. The rest holds the newest records, 48 bytes each, and is taken as they come, but for what names and shapes
-  // of kernels, streams, nodes of graphs and buffers that PyTorch's profiler took need: five sixths of all with the
-  // first quarter, at most. What has no room is left out, and counted in incidents. CUPTI itself takes about 10 MB of
-  // each device.
+  // until the process ends, because CUPTI may write to it until then; a collector after has them again where its
+  // memory_bytes are those of any before, else takes its own. The rest holds the newest records, 48 bytes each, and is
+  // taken as they come, but for what names and shapes of kernels, streams, nodes of graphs and buffers that PyTorch's
+  // profiler took need: five sixths of all with the first quarter, at most. What has no room is left out, and counted
+  // in incidents. While an incident is made and written its rows take half of memory_bytes more, 144 bytes each, and
+  // what the recorder's own leave of its arena; the oldest that have no room there are left out and counted ("no room
+  // in the incident"): of 64 MiB and an empty arena the newest 233,000 stay. CUPTI itself takes about 10 MB of each
+  // device.
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch, at no cost that was measurable. CUPTI can do
   // that only where it is switched on before the process initialises CUDA (cuInit, or the runtime's first call), and no
@@ -37,7 +40,8 @@ struct CuptiOptions {
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded: by 4
   // to 8 % of small models that are launched eagerly, by nothing where the GPU is what is waited for (docs/gpu.md).
-  // Pitot forecasts it from short looks at the calls, and records no kernels at kAuto while the forecast is above this
+  // Pitot forecasts it from short looks at the calls and what a launch costs on one H100 (1.4 us, extrapolated to all
+  // other machines), and records no kernels at kAuto while the forecast is above this
   // or not known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is
   // not asked for.
   double lasting_cost_percent = 1;

@@ -9,6 +9,7 @@
 
 #include "pitot/depth.h"
 #include "pitot/export.h"
+#include "pitot/gpu_kind.h"
 #include "pitot/status.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -21,7 +22,7 @@ inline constexpr char kSpanCallName[] = "CudaEventScope";
 // What a stream of a device did. Times are ns of CLOCK_MONOTONIC.
 struct GpuActivity {
   int64_t begin_ns = 0, duration_ns = 0;
-  uint8_t kind = 0;          // model::GpuKind
+  GpuKind kind{};
   uint32_t stream = kNoRow;  // as AddStream returned it
   uint32_t name = 0;         // as AddText returned it
   uint32_t shape = kNoRow;   // of kernels: as AddShape returned it
@@ -60,7 +61,8 @@ struct GpuCall {
   uint32_t correlation = 0;
 };
 
-// Takes what collectors have for one incident. Numbers are of this trace.
+// Takes what collectors have for one incident: activities, calls and overheads the newest first, because what has no
+// room is left out, counted, and all of them that follow with it. Numbers are of this trace.
 class TraceBuilder {
  public:
   virtual uint32_t AddText(const char* text) = 0;
@@ -104,6 +106,10 @@ class PITOT_EXPORT Collector {
   // The depths at which it would at present record more than at the one before: a set of BitOf; 0: none. Asked about a
   // hundred times a second while depth is governed, and only then. Threads: any.
   virtual uint32_t Depths() const noexcept;
+  // Host memory, bytes, that its rows of one incident may take while that is made and written, beside what the
+  // recorder's own leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112. 1 MiB by
+  // default. Asked before AddTo.
+  virtual uint64_t IncidentBytes() const noexcept;
   // How much to record from now on; never kAuto. Governed, the deepest of its Depths that the process is at, else
   // kScopes; what the host has fixed, as it is. One call at a time, on any thread; Keep and AddTo may be
   // called meanwhile. One that waits holds up what other collectors are told, and nothing else. Cost: some 10 to 200

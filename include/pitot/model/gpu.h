@@ -10,19 +10,13 @@
 
 #include "pitot/depth.h"
 #include "pitot/export.h"
+#include "pitot/gpu_kind.h"
 #include "pitot/model/types.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace model {
 
-// What a device did. The numbers are written to files.
-enum class GpuKind : uint8_t {
-  kKernel = 1,
-  kMemcpy = 2,
-  kMemset = 3,
-  kGraph = 4,  // a whole CUDA graph, where its nodes were not recorded
-  kSpan = 5,   // from one CUDA event to another: what was enqueued between the two, with the gaps in it
-};
+using pitot::GpuKind;
 PITOT_EXPORT const char* GpuKindName(GpuKind kind);  // "kernel"; "unknown" for what no enumerator names
 
 struct DeviceRow {

@@ -88,6 +88,9 @@ class PITOT_EXPORT LaunchIndex {
 // Whether a call waits for GPUs: it synchronises, or is a copy that is not asynchronous, which returns when it is done.
 PITOT_EXPORT bool IsGpuWait(const Trace& trace, uint32_t call);
 
+// Whether a row of `gpu` is work that no call of a known batch or request caused; spans are none.
+PITOT_EXPORT bool IsNobodys(const Trace& trace, uint32_t row);
+
 // Stream tables (I2): when a stream or any stream of a device did something. What is between two of a set's intervals
 // is an idle gap. Spans are left out: they have gaps of their own. O(n log n) of the rows.
 PITOT_EXPORT Intervals StreamBusy(const Trace& trace, uint32_t stream);

@@ -36,8 +36,10 @@ constexpr int64_t kRoundNs = 5'000'000;
 constexpr int64_t kHourNs = 3'600'000'000'000;
 constexpr int64_t kExitPatienceNs = 100'000'000;
 
-// Scopes may end at any time: no pools are ever freed. Those of the collector that runs, and those of former ones.
+// Scopes may end at any time: no pools are ever freed. Those of the collector that runs or ran last, and the last that
+// were made: from there all are found.
 constinit std::atomic<Pools*> g_pools{nullptr};
+constinit Pools* g_newest = nullptr;
 constinit std::atomic<bool> g_is_taken{false};  // a collector runs
 constinit std::atomic<bool> g_has_exit_handler{false};
 
@@ -128,6 +130,8 @@ class CudaEventCollector final : public Collector {
   const char* Name() const noexcept override { return "cuda_events"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
+  // Enough for all that is kept.
+  uint64_t IncidentBytes() const noexcept override { return 2 * options_.memory_bytes; }
   void Keep(int64_t begin_ns) noexcept override;
   void AddTo(TraceBuilder& trace) override;
 
@@ -166,14 +170,16 @@ Status CudaEventCollector::Start() noexcept {
 }
 
 Status CudaEventCollector::Open() {
-  Pools* pools = g_pools.load();
   // What scopes of a former collector still hold goes on where it suits.
-  if (pools == nullptr || pools->pair_count() != options_.pairs_per_context ||
-      pools->library() != environment_.library || pools->fork_epoch() != trace::ForkEpoch() ||
-      pools->is_hanging.load()) {
-    pools = new Pools(environment_.library, options_.pairs_per_context, trace::ForkEpoch(), pools);
-    g_pools.store(pools);
-  }
+  const auto suits = [this](const Pools& it) {
+    return it.pair_count() == options_.pairs_per_context && it.library() == environment_.library &&
+           it.fork_epoch() == trace::ForkEpoch() && !it.is_hanging.load();
+  };
+  Pools* pools = g_newest;
+  while (pools != nullptr && !suits(*pools)) pools = pools->former();
+  if (pools == nullptr)
+    g_newest = pools = new Pools(environment_.library, options_.pairs_per_context, trace::ForkEpoch(), g_newest);
+  g_pools.store(pools);
   pools->counts().Clear();
   pools->retry_ns.store(environment_.retry_ns);
   shared_ = std::make_shared<Shared>(options_, pools);

@@ -13,8 +13,6 @@ namespace pitot::cuda_events {
 
 namespace {
 
-constexpr uint8_t kSpanKind = 5;  // model::GpuKind::kSpan
-
 // The rows of one trace, made when their first span comes.
 class Rows {
  public:
@@ -91,11 +89,11 @@ void History::AddTo(TraceBuilder& trace) const {
     }
   }
   uint32_t error_us = 0;
-  for (const Span* span = kept_.get(); span != kept_.get() + kept_count_; ++span) {
+  for (const Span* span = kept_.get() + kept_count_; span-- != kept_.get();) {
     GpuActivity activity;
     activity.begin_ns = span->begin_ns;
     activity.duration_ns = span->duration_ns;
-    activity.kind = kSpanKind;
+    activity.kind = GpuKind::kSpan;
     activity.stream = rows.Stream(*span);
     activity.name = rows.Name(span->name);
     activity.correlation = span->correlation;

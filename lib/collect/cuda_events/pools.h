@@ -125,8 +125,8 @@ struct Counts {
 
 class Pools {
  public:
-  // Of the driver in `library`. `former` is kept for those who hold its pairs. Throws bad_alloc.
-  Pools(std::string library, uint32_t pairs, uint32_t fork_epoch, const Pools* former)
+  // Of the driver in `library`. `former` were made before. Throws bad_alloc.
+  Pools(std::string library, uint32_t pairs, uint32_t fork_epoch, Pools* former)
       : library_(std::move(library)), fork_epoch_(fork_epoch), pair_count_(pairs), former_(former) {
     for (Pool& pool : pools_) pool.owner = this;
   }
@@ -139,6 +139,7 @@ class Pools {
 
   // On the collector's thread.
   const std::string& library() const noexcept { return library_; }
+  Pools* former() const noexcept { return former_; }
   bool HasDriver() const noexcept { return driver_.load(std::memory_order_acquire) != nullptr; }
   void SetDriver(const Driver& driver) noexcept;
   const Driver& driver() const noexcept { return found_; }
@@ -201,7 +202,7 @@ class Pools {
   const std::string library_;
   const uint32_t fork_epoch_;  // trace::ForkEpoch() of the process whose it is
   const uint32_t pair_count_;
-  const Pools* const former_;
+  Pools* const former_;
   Pool pools_[kMaxContexts];
   Driver found_{};
   std::atomic<const Driver*> driver_{nullptr};

@@ -42,6 +42,8 @@ class BufferPool {
   // A zeroed buffer; where none is free the one completed first, unread; null if CUPTI holds all. Threads: any,
   // lock-free.
   uint8_t* Take() noexcept;
+  // Threads: any, lock-free.
+  bool Owns(const uint8_t* buffer) const noexcept { return IndexOf(buffer) != kNoIndex; }
   // CUPTI gives `buffer` back, `valid` bytes of it written. False, and counted, if it is none of ours. Threads: any,
   // lock-free.
   bool Complete(uint8_t* buffer, uint64_t valid) noexcept;

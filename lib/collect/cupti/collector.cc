@@ -27,6 +27,7 @@ class CuptiCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint32_t Depths() const noexcept override { return IsOurs() ? recording_->Depths() : 0; }
+  uint64_t IncidentBytes() const noexcept override { return recording_->incident_bytes(); }
   void SetDepth(Depth depth) noexcept override {
     if (IsOurs()) recording_->SetDepth(depth);
   }

@@ -227,6 +227,10 @@ Status Control::Take(bool is_back) {
   is_settling_ = source_.load() == CallSource::kRecords && !is_by_kind_ && !has_call_records_;
   // Who does not hear of new graphs cannot tell which may be recorded as a whole.
   has_graph_level_ = has_graph_level_ && source_.load() == CallSource::kCallbacks;
+  if (kineto == KinetoState::kUnknown)
+    SetReason(reason_ + (reason_.empty() ? "" : "; ") +
+              "PyTorch's profiler is in the process, of a version that does not say when it profiles: call "
+              "Recorder::PauseCupti before a profile, ResumeCupti after");
   mode_.store(Mode::kOn);
   Apply();
   return mode() == Mode::kOn ? Status() : Error(StatusCode::kUnavailable, "%s", reason_.c_str());

@@ -17,13 +17,6 @@ struct Driver {
   int (*get_attribute)(int* value, int attribute, int device);
   int (*primary_state)(int device, unsigned int* flags, int* is_active);
 };
-enum DeviceAttribute : int {
-  kMultiprocessors = 16,
-  kThreads = 39,
-  kShared = 81,
-  kRegisters = 82,
-  kBlocks = 106,
-};
 
 bool Find(void* handle, Driver* driver) {
   const auto find = [handle](const char* name, auto* function) {

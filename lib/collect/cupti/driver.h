@@ -9,6 +9,15 @@
 
 namespace pitot::cupti {
 
+// With the numbers of cuda.h (CU_DEVICE_ATTRIBUTE_*).
+enum DeviceAttribute : int {
+  kMultiprocessors = 16,
+  kThreads = 39,
+  kShared = 81,
+  kRegisters = 82,
+  kBlocks = 106,
+};
+
 enum class CudaState : uint8_t {
   kUntouched,    // not loaded, or not initialised: nothing was made with it
   kInitialised,  // no device has its primary context; of those that hosts make themselves the driver does not tell

@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
 
-// The one whose callbacks are registered.
-constinit std::atomic<Engine*> g_engine{nullptr};
+// The one whose callbacks are registered, and the last that was made: from there all are found.
+constinit std::atomic<Engine*> g_engine{nullptr}, g_newest{nullptr};
 constinit std::atomic<bool> g_closes_at_exit{false};
 constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the process that has it
 
@@ -29,8 +29,11 @@ void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records)
 }
 
 void CompleteBufferOfPool(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
-  Engine* const engine = g_engine.load(std::memory_order_acquire);
-  if (engine != nullptr && buffer != g_waste && buffer != nullptr) engine->pool->Complete(buffer, valid);
+  if (buffer == g_waste || buffer == nullptr) return;
+  Engine* engine = g_newest.load(std::memory_order_acquire);
+  while (engine != nullptr && !engine->pool->Owns(buffer)) engine = engine->former;
+  if (engine == nullptr) engine = g_engine.load(std::memory_order_acquire);  // which counts it
+  if (engine != nullptr) engine->pool->Complete(buffer, valid);
 }
 
 void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void* data) {
@@ -68,18 +71,23 @@ void Close() {
 void CloseAtExit() noexcept { std::atexit(Close); }
 
 Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
-  *engine = g_engine.load();
+  Engine* const newest = g_newest.load();
   const auto suits = [&](const Engine& it) {
     return it.api.path == api.path && it.api.version == api.version && it.pool->count() == buffers;
   };
-  if (*engine != nullptr && suits(**engine)) return {};
+  for (Engine* former = newest; former != nullptr; former = former->former) {
+    if (!suits(*former)) continue;
+    g_engine.store(*engine = former);
+    return {};
+  }
   auto made = std::make_unique<Engine>(buffers);
   made->api = api;
   made->pool = BufferPool::Make(buffers, kBufferBytes);
   if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");
   made->calls.Find(api);
-  made->former = *engine;
+  made->former = newest;
   *engine = made.release();
+  g_newest.store(*engine);
   g_engine.store(*engine);
   // Before CUPTI's own destructors: it is loaded. Not once for each start that fails.
   if (!g_closes_at_exit.exchange(true)) CloseAtExit();
@@ -99,9 +107,10 @@ Control* AddControl(Engine* engine, const Control::Surroundings& surroundings) {
 
 void ForgetUnused(Engine* engine) noexcept {
   const bool is_unused =
-      engine == g_engine.load() && engine->controls.size() == 1 && !engine->controls.front()->has_given();
+      engine == g_newest.load() && engine->controls.size() == 1 && !engine->controls.front()->has_given();
   if (!is_unused) return;
   g_engine.store(engine->former);
+  g_newest.store(engine->former);
   delete engine;
 }
 

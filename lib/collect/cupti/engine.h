@@ -31,11 +31,11 @@ struct Engine {
   std::unique_ptr<BufferPool> pool;
   std::atomic<Control*> control{nullptr};          // the last of these
   std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
-  Engine* former = nullptr;
+  Engine* former = nullptr;                        // made before
 };
 
-// The engine with so many buffers: that of a collector before, which CUPTI may still have buffers of, where it suits.
-// Throws bad_alloc. Errors: kResourceExhausted.
+// The engine with so many buffers: that of any collector before, which CUPTI may still have buffers of, where it suits.
+// As many as there are libraries and sizes are ever made. Throws bad_alloc. Errors: kResourceExhausted.
 Status FindEngine(const Api& api, uint32_t buffers, Engine** engine);
 // Gives it a control that is not started yet. Throws bad_alloc.
 Control* AddControl(Engine* engine, const Control::Surroundings& surroundings);

@@ -56,10 +56,11 @@ class History {
     Pinned(const Pinned&) = delete;
     Pinned& operator=(const Pinned&) = delete;
     void Release() noexcept;
+    // Of each device the newest first.
     template <class Visit> void ForEach(Visit visit) const {
       for (const Part& part : parts_) {
-        for (uint32_t i = 0; i < part.count; ++i) {
-          if (part.records[i].begin_ns + part.records[i].duration_ns >= begin_ns_) visit(part.records[i]);
+        for (const GpuRecord* record = part.records + part.count; record-- != part.records;) {
+          if (record->begin_ns + record->duration_ns >= begin_ns_) visit(*record);
         }
       }
     }

@@ -102,11 +102,11 @@ std::string Recording::WhyNoKernels(bool was_deep) const {
   if (percent < 0)
     return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +
            "wait for the first seconds of work, or CuptiOptions::lasting_cost_percent = 100";
-  std::snprintf(
-      text, sizeof text,
-      "CUPTI would leave %.1f %% behind for good (forecast), above CuptiOptions::lasting_cost_percent = %g%sset "
-      "that to 100, or fix the depth",
-      percent, lasting_cost_percent_, kRemedy);
+  std::snprintf(text, sizeof text,
+                "CUPTI would leave %.1f %% behind for good (forecast), above "
+                "CuptiOptions::lasting_cost_percent = %g%sset "
+                "that to 100, or fix the depth",
+                percent, lasting_cost_percent_, kRemedy);
   return text;
 }
 
@@ -115,7 +115,7 @@ void Recording::AddForecast(TraceBuilder& trace) {
   const bool is_there = control_->has_recorded();
   if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return;
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
-  char text[192];
+  char text[256];
   if (percent < 0) {
     std::snprintf(
         text, sizeof text, "%s",
@@ -125,8 +125,10 @@ void Recording::AddForecast(TraceBuilder& trace) {
     const char* const then = is_there ? "kernels were recorded in this process: it is being paid for good"
                              : percent > lasting_cost_percent_ ? "no kernels at the automatic depth"
                                                                : "kernels may be recorded";
-    std::snprintf(text, sizeof text, "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s", percent,
-                  percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
+    std::snprintf(text, sizeof text,
+                  "%.1f %% forecast, %s CuptiOptions::lasting_cost_percent (%g): %s; extrapolated from what a launch "
+                  "costs on one H100",
+                  percent, percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
   }
   trace.AddAttribute("cupti.lasting_cost", text);
 }
@@ -213,7 +215,7 @@ void Recording::AddTo(TraceBuilder& trace) {
   constexpr uint32_t kNotYet = kNoRow - 1;
   std::vector<uint32_t> streams(tables_.streams.rows().size(), kNotYet), names(tables_.names.names().size(), kNotYet),
       shapes(tables_.shapes.rows().size(), kNotYet);
-  std::unordered_map<uint32_t, uint32_t> devices, copies, paths;
+  std::unordered_map<uint32_t, uint32_t> devices, copies, paths, calls;
   const auto device_of = [&](uint32_t ordinal) {
     const auto [device, is_new] = devices.try_emplace(ordinal, 0);
     if (is_new) {
@@ -249,6 +251,14 @@ void Recording::AddTo(TraceBuilder& trace) {
     if (is_new && name != 0) path->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
     return path->second;
   };
+  const auto call_of = [&](const GpuRecord& record) {
+    const auto [call, is_new] = calls.try_emplace(record.detail, 0);
+    if (is_new) {
+      const uint32_t name = engine_->calls.NameOf(DomainOf(record), CallbackOf(record)).index;
+      call->second = trace.AddText(std::string(pitot::trace::NameText(name)).c_str());
+    }
+    return call->second;
+  };
   const auto copy_of = [&](uint32_t detail) {
     const auto [copy, is_new] = copies.try_emplace(detail, 0);
     if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
@@ -257,32 +267,31 @@ void Recording::AddTo(TraceBuilder& trace) {
   pinned_.ForEach([&](const GpuRecord& record) {
     GpuActivity activity;
     switch (record.activity) {
-      case Activity::kCall: {
-        const uint32_t name = engine_->calls.NameOf(DomainOf(record), CallbackOf(record)).index;
-        const std::string text(pitot::trace::NameText(name));
-        trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
-                          trace.AddText(text.c_str()), record.correlation});
-        return;
-      }
+      case Activity::kCall:
+        return trace.Add(GpuCall{record.begin_ns, record.duration_ns, static_cast<int64_t>(record.value),
+                                 call_of(record), record.correlation});
       case Activity::kOverhead:
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText(OverheadName(record.detail)));
       case Activity::kJit:
         return trace.AddOverhead(record.begin_ns, record.duration_ns, trace.AddText("compiling PTX"));
       case Activity::kKernel:
+        activity.kind = GpuKind::kKernel;
         activity.name = name_of(record.name);
         activity.shape = shape_of(record.detail);
         activity.scope_path = path_of(static_cast<uint32_t>(record.value));
         break;
       case Activity::kMemcpy:
+        activity.kind = GpuKind::kMemcpy;
         activity.name = copy_of(record.detail);
         break;
       case Activity::kMemset:
+        activity.kind = GpuKind::kMemset;
         activity.name = trace.AddText(MemoryName(record.detail));
         break;
       case Activity::kGraph:
+        activity.kind = GpuKind::kGraph;
         break;
     }
-    activity.kind = static_cast<uint8_t>(record.activity);  // model::GpuKind's numbers
     activity.begin_ns = record.begin_ns;
     activity.duration_ns = record.duration_ns;
     activity.stream = stream_of(record.stream);

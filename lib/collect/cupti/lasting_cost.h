@@ -28,7 +28,8 @@ enum class CallKind : uint8_t {
 // copy to the GPU. At work is a thread from call to call, unless they are more than kPauseNs apart.
 class LastingCost {
  public:
-  // Measured on whole models: ResNet-50 and a transformer, batch 1, eager, H100, CUPTI 13.0 (docs/gpu.md).
+  // Measured on whole models: ResNet-50 and a transformer, batch 1, eager, on one H100 with CUPTI 13.0 (docs/gpu.md).
+  // For every other machine it is extrapolated.
   static constexpr int64_t kPerLaunchNs = 1400;
   static constexpr int64_t kPauseNs = 1'000'000;
   static constexpr int64_t kNoWaitNs = 10'000;   // a call that waits for nothing takes as long

@@ -51,6 +51,8 @@ class Recording {
   Status Pause() noexcept;
   Status Resume() noexcept;
   uint32_t Depths() const noexcept;
+  // What the rows of an incident may take.
+  uint64_t incident_bytes() const noexcept { return memory_bytes_ / 2; }
   // How long CUPTI has not answered; 0: it does.
   int64_t HangingNs() const noexcept;
 

@@ -17,13 +17,13 @@
 namespace pitot::cupti {
 
 enum class Activity : uint8_t {
-  kKernel = 1,
-  kMemcpy = 2,
-  kMemset = 3,
-  kGraph = 4,  // a whole graph, one record
-  kOverhead = 6,
-  kJit = 7,
-  kCall = 8,  // of the driver's or runtime's API, where callbacks do not record it
+  kKernel,
+  kMemcpy,
+  kMemset,
+  kGraph,  // a whole graph, one record
+  kOverhead,
+  kJit,
+  kCall,  // of the driver's or runtime's API, where callbacks do not record it
 };
 
 struct GpuRecord {

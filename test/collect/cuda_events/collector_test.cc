@@ -45,7 +45,7 @@ class OneKernel final : public pitot::Collector {
     pitot::GpuActivity kernel;
     kernel.begin_ns = at_ns;
     kernel.duration_ns = kMs;
-    kernel.kind = static_cast<uint8_t>(model::GpuKind::kKernel);
+    kernel.kind = model::GpuKind::kKernel;
     kernel.stream = trace.AddStream(trace.AddDevice(device), 1, 7);
     kernel.name = trace.AddText("gemm");
     kernel.correlation = 1;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -227,6 +228,26 @@ TEST_CASE("stopping destroys nothing that is in use, and what was left goes on w
   CHECK(host.cuda.events() == 0);
   CHECK(host.cuda.streams() == 1);  // the host's
   CHECK(host.cuda.broken_rules() == "");
+}
+
+TEST_CASE("collectors that alternate between two numbers of pairs have those of the first two", "[cuda_events]") {
+  EventHost host;
+  std::vector<std::set<void*>> pairs_of;  // each collector's
+  for (const uint32_t pairs : {5, 6, 5, 6, 5}) {
+    host.event_options.pairs_per_context = pairs;
+    REQUIRE(host.StartTiming());
+    REQUIRE(host.Settle());
+    std::vector<pitot::detail::CudaSpan> open(pairs);
+    for (auto& span : open) span = pitot::detail::BeginCudaSpan(host.stream, "open");
+    for (const auto& span : open) pitot::detail::EndCudaSpan(span);
+    std::set<void*>& had = pairs_of.emplace_back();
+    for (const auto& span : open) had.insert(span.pair);
+    REQUIRE(had.size() == pairs);
+    host.recorder.Stop();
+  }
+  CHECK(pairs_of[2] == pairs_of[0]);
+  CHECK(pairs_of[3] == pairs_of[1]);
+  CHECK(pairs_of[4] == pairs_of[0]);
 }
 
 TEST_CASE("a driver that hangs costs the stop its patience and no more", "[cuda_events]") {

@@ -6,6 +6,9 @@
 #include <catch2/catch.hpp>
 #include <type_traits>
 
+#include "collect/cuda_events/driver.h"
+#include "collect/cupti/driver.h"
+
 #if __has_include(<cupti.h>)
 #include <cupti.h>
 
@@ -47,6 +50,24 @@ static_assert(kSame<cupti::kResource, CUPTI_CB_DOMAIN_RESOURCE>);
 static_assert(kSame<cupti::kState, CUPTI_CB_DOMAIN_STATE>);
 static_assert(kSame<cupti::kEnter, CUPTI_API_ENTER>);
 static_assert(kSame<cupti::kExit, CUPTI_API_EXIT>);
+
+static_assert(kSame<cupti::kMultiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT>);
+static_assert(kSame<cupti::kThreads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR>);
+static_assert(kSame<cupti::kShared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR>);
+static_assert(kSame<cupti::kRegisters, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR>);
+static_assert(kSame<cupti::kBlocks, CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR>);
+
+static_assert(kSame<cuda_events::kSuccess, CUDA_SUCCESS>);
+static_assert(kSame<cuda_events::kNotInitialized, CUDA_ERROR_NOT_INITIALIZED>);
+static_assert(kSame<cuda_events::kDeinitialized, CUDA_ERROR_DEINITIALIZED>);
+static_assert(kSame<cuda_events::kInvalidContext, CUDA_ERROR_INVALID_CONTEXT>);
+static_assert(kSame<cuda_events::kNotReady, CUDA_ERROR_NOT_READY>);
+static_assert(kSame<cuda_events::kContextIsDestroyed, CUDA_ERROR_CONTEXT_IS_DESTROYED>);
+static_assert(kSame<cuda_events::kNonBlocking, CU_STREAM_NON_BLOCKING>);
+static_assert(kSame<cuda_events::kDefaultEvent, CU_EVENT_DEFAULT>);
+static_assert(kSame<cuda_events::kNotCapturing, CU_STREAM_CAPTURE_STATUS_NONE>);
+static_assert(kSame<cuda_events::kRelaxedCapture, CU_STREAM_CAPTURE_MODE_RELAXED>);
+static_assert(kSame<cuda_events::kBufferId, CU_POINTER_ATTRIBUTE_BUFFER_ID>);
 
 static_assert(sizeof(cupti::GraphData) == sizeof(CUpti_GraphData));
 static_assert(offsetof(cupti::GraphData, node) == offsetof(CUpti_GraphData, node));

@@ -109,7 +109,7 @@ class FakeBuffer {
   // Of a kind nobody knows, so many bytes long.
   FakeBuffer& Unknown(uint32_t kind, uint32_t bytes) {
     at_ = bytes_.size();
-    bytes_.resize(at_ + bytes);
+    bytes_.insert(bytes_.end(), bytes, 0);
     Set(0, kind);
     return *this;
   }
@@ -119,7 +119,7 @@ class FakeBuffer {
  private:
   void Begin(uint32_t kind) {
     at_ = bytes_.size();
-    bytes_.resize(at_ + strides_[kind], 0);
+    bytes_.insert(bytes_.end(), strides_[kind], 0);
     Set(0, kind);
   }
   template <class T> void Set(uint32_t offset, const T& value) {

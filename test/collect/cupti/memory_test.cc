@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an incident takes where the history is full.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collect/cupti/engine.h"
+#include "collect/cupti/rig.h"
+#include "fakes/scale.h"
+
+namespace {
+
+namespace model = pitot::model;
+using pitot::Depth;
+
+uint64_t StatusBytes(const char* key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind(key, 0) == 0) return std::strtoull(line.c_str() + std::string(key).size() + 1, nullptr, 10) << 10;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST_CASE("an incident of a full history takes what is stated, and says how many rows had no room", "[cupti][memory]") {
+  // Calls come through callbacks to the ring, or as records, which take room, too.
+  const auto kineto = GENERATE(pitot::cupti::KinetoState::kAbsent, pitot::cupti::KinetoState::kUnused);
+  fakes::GpuHost host;
+  fakes::g_kineto = kineto;
+  host.options.pre_window_ms = 600'000;
+  host.cupti_options.memory_bytes = uint64_t{64} << 20;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  uint64_t rows = 0, lost = 0, newest = 0;
+  // A trace that is kept would be this test's own memory.
+  const auto count = [&](const model::Trace& trace, auto&) {
+    rows = trace.gpu.size();
+    newest = fakes::CountNamed(trace, "new");
+    for (const auto& loss : trace.gpu_losses)
+      lost += trace.strings[loss.reason] == "no room in the incident" ? loss.records : 0;
+    return pitot::Status();
+  };
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("keep", count)).ok());
+  pitot::Request request = pitot::Request::Begin("/decode");
+  constexpr int kRecords = 1'100'000;  // more than the history holds
+  for (int i = 0; i < kRecords; ++i) {
+    host.cuda.Run({.name = i < kRecords - 10 ? "old" : "new", .duration_ns = 10});
+    if (i % 500 == 0) host.Round();
+  }
+  const bool is_told = std::ofstream("/proc/self/clear_refs").put('5').flush().good();  // not allowed everywhere
+  const uint64_t before = StatusBytes("VmRSS:");
+
+  REQUIRE(host.TriggerAndFlush());
+  const uint64_t peak = StatusBytes("VmHWM:");
+  request.Finish(pitot::Outcome::kOk);
+
+  CHECK(newest == 10);
+  CHECK(rows > 100'000);
+  CHECK(lost > 0);
+  const uint64_t stated = host.cupti_options.memory_bytes / 2 + host.recorder.Stats().memory.analysis_arena;
+  if (is_told && !fakes::kAddressSanitizer && !fakes::kThreadSanitizer) CHECK(peak - before <= stated);
+}
+
+TEST_CASE("collectors whose memory_bytes alternate have the buffers of those before, and what comes back of them",
+          "[cupti][memory]") {
+  std::vector<pitot::cupti::Engine*> engines;
+  for (const uint64_t mebibytes : {21, 22, 21, 22, 21}) {
+    INFO(mebibytes);
+    fakes::GpuHost host;
+    host.cupti_options.memory_bytes = mebibytes << 20;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.cuda.Run({.name = "gemm", .is_running = true});
+    REQUIRE(fakes::WaitUntil([&] { return fakes::CountNamed(host.Incident(), "gemm") == 1; }));
+    host.recorder.Stop();
+    pitot::cupti::Api api;
+    REQUIRE(pitot::cupti::LoadCupti(PITOT_FAKE_CUPTI, &api).ok());
+    const auto buffers = static_cast<uint32_t>((mebibytes << 20) / 4 / pitot::cupti::kBufferBytes);
+    REQUIRE(pitot::cupti::FindEngine(api, buffers, &engines.emplace_back()).ok());
+  }
+  CHECK(engines[0] != engines[1]);
+  CHECK(engines[2] == engines[0]);
+  CHECK(engines[3] == engines[1]);
+  CHECK(engines[4] == engines[0]);
+}
+
+TEST_CASE("a buffer that comes back while another collector runs is free for the one whose it is", "[cupti][memory]") {
+  const auto start = [](fakes::GpuHost* host, uint64_t mebibytes) {
+    host->cupti_options.memory_bytes = mebibytes << 20;
+    return host->StartAt(Depth::kKernels);
+  };
+  pitot::cupti::Api api;
+  REQUIRE(pitot::cupti::LoadCupti(PITOT_FAKE_CUPTI, &api).ok());
+  fakes::GpuHost host;
+  REQUIRE(start(&host, 23));
+  host.cuda.Refuse("cuptiActivityFlushAll");  // its buffer is out when the collector goes
+  host.cuda.Run({});
+  pitot::cupti::Engine* engine = nullptr;
+  REQUIRE(pitot::cupti::FindEngine(api, 23, &engine).ok());
+  host.recorder.Stop();
+  REQUIRE(engine->pool->counts().out() == 1);
+  host.cuda.Refuse("");
+  REQUIRE(start(&host, 24));
+
+  std::thread([&] { host.cuda.Run({}); }).join();  // which has a buffer of its own
+  host.Round();
+
+  CHECK(engine->pool->counts().out() == 0);
+  CHECK(fakes::Attribute(host.Incident(), "cupti.foreign_buffers") == "");
+}
