@@ -46,8 +46,8 @@ PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options 
 
 namespace analyze {
 
-// The row of the request that is asked about: with the id; of id 0 the slowest of those that a trigger fired for, else the
-// slowest that began and ended in the trace. model::kNone: there is none.
+// The row of the request that is asked about: with the id; of id 0 the slowest of those that a trigger fired for, else
+// the slowest that began and ended in the trace. model::kNone: there is none.
 PITOT_EXPORT uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept;
 
 struct Judgement {
