@@ -159,7 +159,7 @@ TEST_CASE("top says which ranks other requests would turn round", "[cli]") {
   folder.Write("apart.pitot", dump_of(190));
 
   CHECK(Contains(folder.Run("top alike.pitot").out,
-                 "order: ranks 2-3 cannot be told apart (95 %, by resamples of 80 requests, batches or steps)\n"));
+                 "order: ranks 2-3 cannot be told apart (95 %, by resamples of 80 requests,"));
   CHECK(Contains(folder.Run("top apart.pitot").out, "order: ranks 1-3 are sure (95 %"));
   CHECK_FALSE(Contains(folder.Run("top alike.pitot --sort calls").out, "order:"));
   const json document = json::parse(folder.Run("top alike.pitot --json").out);

@@ -40,7 +40,7 @@ where p.name glob 'GPU *' and s.name not glob 'lost: *'"""
 GPU_LOSSES = """
 select t.name, s.ts, extract_arg(s.arg_set_id, 'debug.lost_to_ns'), substr(s.name, 7)
 from slice s join track t on s.track_id = t.id left join track p on t.parent_id = p.id
-where s.name glob 'lost: *' and (p.name glob 'GPU *' or t.name = 'GPU recording')"""
+where s.name glob 'lost: *' and (p.name glob 'GPU *' or t.name glob 'GPU *')"""
 SLICES_BY_ID = "select s.id, s.ts, s.name from slice s join thread_track tt on s.track_id = tt.id"
 ARROWS = "select slice_out, slice_in from flow"
 COUNTERS = """

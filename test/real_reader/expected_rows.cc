@@ -197,6 +197,11 @@ void PrintGpu(const Trace& trace) {
       const bool is_of_device = loss.device != kNone && trace.streams[stream].device == loss.device;
       if (loss.stream != kNone ? stream == loss.stream : is_of_device) tracks.push_back(StreamName(trace, stream));
     }
+    const bool has_streams = !tracks.empty();
+    for (uint32_t device = 0; device < trace.devices.size(); ++device) {
+      const bool is_it = loss.device != kNone ? device == loss.device && !has_streams : loss.stream == kNone;
+      if (is_it) tracks.push_back(DeviceName(trace, device));
+    }
     if (tracks.empty()) tracks.emplace_back("GPU recording");
     for (const std::string& track : tracks)
       std::printf("gpu_loss\t%s\t%" PRId64 "\t%" PRId64 "\t%s\n", track.c_str(), loss.begin_ns, loss.end_ns,

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "fakes/serializers.h"
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
@@ -26,7 +27,7 @@ using session_test::Host;
 // Outlives the collector.
 struct Seen {
   std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
-  std::atomic<int64_t> kept_from_ns{0};
+  std::atomic<int64_t> kept_from_ns{0}, launched_ns{0};
   std::atomic<int> paused{0}, resumed{0};
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
@@ -77,7 +78,8 @@ struct FakeCollector final : pitot::Collector {
     pitot::GpuActivity kernel;
     kernel.kind = pitot::GpuKind::kKernel;
     kernel.stream = stream;
-    kernel.begin_ns = seen->kept_from_ns + 10;
+    const int64_t launched_ns = seen->launched_ns;
+    kernel.begin_ns = launched_ns != 0 ? launched_ns : seen->kept_from_ns + 10;
     kernel.duration_ns = 5;
     kernel.correlation = 41;
     trace.Add(kernel);
@@ -106,6 +108,7 @@ TEST_CASE("a collector is started, asked for each incident's window, and stopped
   REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
   CHECK(seen.started == 1);
   pitot::trace::EndCall(pitot::Intern("cudaLaunchKernel"), 41, pitot::trace::BeginCall());
+  seen.launched_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
   for (int i = 1; i <= 2; ++i) {
     REQUIRE(host.TriggerAndFlush());
 
