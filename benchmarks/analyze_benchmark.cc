@@ -27,7 +27,7 @@ std::string MakeJson(uint64_t rows) {
   const uint64_t launches = rows / 6;
   for (uint64_t i = 0; i < launches; ++i) {
     const double us = 1e6 + 20.125 * static_cast<double>(i);
-    const auto id = static_cast<unsigned long long>(i + 1);
+    const unsigned long long id = i + 1;
     if (i % 1000 == 0)
       json +=
           base::Format(R"({"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#%llu", "pid": 10, "tid": 10, )"

@@ -23,7 +23,6 @@ namespace analyze {
 namespace {
 
 using model::Held;
-using model::Interval;
 using model::Intervals;
 using model::kNone;
 using model::Trace;

@@ -25,7 +25,7 @@ class Quota {
   Throttled Read();
   // Whether there is a cgroup with the CPU controller; after Read.
   bool is_there() const { return !levels_.empty(); }
-  bool is_v2() const { return is_v2_; }
+  bool IsV2() const { return is_v2_; }
 
  private:
   void Find(std::string_view membership);

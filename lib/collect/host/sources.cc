@@ -23,18 +23,18 @@ Sources::Sources(const std::string& root) : quota_(root) {
                   has_schedstat ? schedstat : "no " + schedstat + ": a kernel without CONFIG_SCHED_INFO"});
   quota_.Read();
   all_.push_back({"CPU quota", quota_.is_there(),
-                  quota_.is_there() ? quota_.is_v2() ? "cpu.stat of cgroup v2" : "cpu.stat of cgroup v1"
+                  quota_.is_there() ? quota_.IsV2() ? "cpu.stat of cgroup v2" : "cpu.stat of cgroup v1"
                                     : "no cpu.stat with nr_throttled in the cgroup: no CPU controller is mounted"});
   const struct {
     const char *name, *file;
     Counter some;
     bool has_full;
-  } kPressures[] = {
+  } pressures[] = {
       {"CPU pressure", "cpu", Counter::kCpuPressure, false},
       {"I/O pressure", "io", Counter::kIoPressure, true},
       {"memory pressure", "memory", Counter::kMemoryPressure, true},
   };
-  for (const auto& pressure : kPressures) {
+  for (const auto& pressure : pressures) {
     const std::string path = std::string("/proc/pressure/") + pressure.file;
     File file(root + path);
     // Kernels that were started with psi=0 have the file and refuse to read it.

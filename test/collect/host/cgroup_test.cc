@@ -79,7 +79,7 @@ TEST_CASE("a mixed machine has its CPU controller in v1", "[host]") {
   quota.Read();
 
   CHECK(quota.is_there());
-  CHECK_FALSE(quota.is_v2());
+  CHECK_FALSE(quota.IsV2());
 }
 
 TEST_CASE("a process that is moved to another cgroup keeps what it had", "[host]") {
