@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What copies are, by the names that collectors and readers give them: "HtoD, pageable to device".
+// What copies are, by the names that collectors and readers give them: "pageable to device", "HtoD, pageable to
+// device".
 #ifndef PITOT_LIB_ANALYZE_COPIES_H_
 #define PITOT_LIB_ANALYZE_COPIES_H_
 
@@ -14,10 +15,21 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// "HtoD".
+// "HtoD" of either; what the name begins with where it does not say.
+inline std::string_view DirectionOf(std::string_view name) {
+  const std::string_view first = name.substr(0, name.find_first_of(", "));
+  const size_t to = name.find(" to ");
+  if (to == std::string_view::npos || name.find(',') < to) return first;
+  const auto is_host = [](std::string_view memory) { return memory == "pageable" || memory == "pinned"; };
+  const auto is_device = [](std::string_view memory) { return memory == "device" || memory == "array"; };
+  const std::string_view from = name.substr(0, to), into = name.substr(to + 4);
+  if (is_host(from) && is_device(into)) return "HtoD";
+  if (is_device(from) && is_host(into)) return "DtoH";
+  if (is_device(from) && is_device(into)) return "DtoD";
+  return is_host(from) && is_host(into) ? "HtoH" : first;
+}
 inline std::string_view DirectionOf(const model::Trace& trace, uint32_t gpu_row) {
-  const std::string_view name = trace.strings[trace.gpu.name[gpu_row]];
-  return name.substr(0, name.find_first_of(", "));
+  return DirectionOf(trace.strings[trace.gpu.name[gpu_row]]);
 }
 // Between host and device, either way.
 inline bool IsTransfer(const model::Trace& trace, uint32_t gpu_row) {

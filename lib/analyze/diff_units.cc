@@ -34,9 +34,7 @@ std::vector<model::Interval> StepsOf(const Trace& trace) {
 }  // namespace
 
 DiffPer FindPer(const Trace& before, const Trace& after) {
-  const auto has_units = [](const Trace& trace) {
-    return std::any_of(trace.requests.begin(), trace.requests.end(), IsWhole);
-  };
+  const auto has_units = [](const Trace& trace) { return !WholeRequests(trace).empty(); };
   if (has_units(before) && has_units(after)) return DiffPer::kRequest;
   return StepsOf(before).empty() || StepsOf(after).empty() ? DiffPer::kTrace : DiffPer::kStep;
 }
@@ -45,8 +43,7 @@ DiffUnits::DiffUnits(const Trace& trace, DiffPer per)
     : trace_(trace), per_(per), unit_of_(trace.requests.size(), kNone) {
   if (per == DiffPer::kTrace) times_ = {{trace.window_begin_ns, trace.window_end_ns}};
   if (per == DiffPer::kStep) times_ = StepsOf(trace);
-  for (uint32_t row = 0; per == DiffPer::kRequest && row < trace.requests.size(); ++row) {
-    if (!IsWhole(trace.requests[row])) continue;
+  for (const uint32_t row : per == DiffPer::kRequest ? WholeRequests(trace) : std::vector<uint32_t>()) {
     unit_of_[row] = size();
     times_.push_back({trace.requests[row].begin_ns, trace.RequestEnd(trace.requests[row])});
     requests_.push_back(row);

@@ -18,15 +18,6 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Rows of requests, by begin.
-inline std::vector<uint32_t> WholeRequests(const model::Trace& trace) {
-  std::vector<uint32_t> rows;
-  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    if (IsWhole(trace.requests[row])) rows.push_back(row);
-  }
-  return rows;
-}
-
 inline std::string RouteName(const model::Trace& trace, model::StringId route) {
   return route == 0 ? "(no route)" : std::string(trace.strings[route]);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyze/copies.h"
 #include "analyze/walk.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -240,7 +241,8 @@ void Walk::Execute(uint32_t op) {
   const int64_t begin_ns = trace_.gpu.begin_ns[op], duration_ns = trace_.gpu.duration_ns[op];
   segment.blame = Blame::kGpuExecExpected;
   if (trace_.gpu.kind[op] == GpuKind::kMemcpy) {
-    segment.blame = Says(name, "HtoD") ? Blame::kH2d : Says(name, "DtoH") ? Blame::kD2h : Blame::kD2dMemset;
+    const std::string_view direction = DirectionOf(name);
+    segment.blame = direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
   } else if (trace_.gpu.kind[op] == GpuKind::kMemset) {
     segment.blame = Blame::kD2dMemset;
   } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {

@@ -2,16 +2,26 @@
 #include "pitot/analyze/walks.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-Walks FindWalks(const model::Trace& trace) {
-  Walks walks;
+std::vector<uint32_t> WholeRequests(const model::Trace& trace) {
+  std::unordered_set<uint64_t> ids;
+  for (const model::RequestRow& request : trace.requests) ids.insert(request.id);
   std::vector<uint32_t> rows;
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    if (IsWhole(trace.requests[row])) rows.push_back(row);
+    const model::RequestRow& request = trace.requests[row];
+    const bool is_part = request.parent_id != 0 && ids.count(request.parent_id) != 0;
+    if (request.begin_known && request.end_known && request.duration_ns > 0 && !is_part) rows.push_back(row);
   }
+  return rows;
+}
+
+Walks FindWalks(const model::Trace& trace) {
+  Walks walks;
+  const std::vector<uint32_t> rows = WholeRequests(trace);
   walks.whole = rows.size();
   if (rows.empty()) return walks;
   BlameIndex index;

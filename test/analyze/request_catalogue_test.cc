@@ -6,6 +6,10 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
+
+#include "analyze/copies.h"
+#include "pitot/analyze/walks.h"
 
 namespace pitot::test {
 
@@ -156,6 +160,31 @@ TEST_CASE("a30 says which levers reach a target, and when none do", "[a30]") {
   REQUIRE(Found(far, "a30.unreachable").has_value());
   CHECK(Measured(far, "least latency") == Approx(8'000));
   CHECK(Run(trace, "a30", With("a30.target", 16e6)).analyzers[0].findings.empty());
+}
+
+TEST_CASE("a request whose parent sent a traceparent from elsewhere is whole, one whose parent is in the trace a part",
+          "[requests]") {
+  GpuTrace made(1000);
+  for (const uint64_t id : {1, 2, 3, 4}) {
+    model::RequestRow request;
+    request.id = id;
+    request.begin_known = request.end_known = id != 4;
+    request.duration_ns = 1000;
+    made.trace.requests.push_back(request);
+  }
+  made.trace.requests[1].parent_id = 0xabc;
+  made.trace.requests[2].parent_id = 1;
+
+  CHECK(analyze::WholeRequests(made.trace) == std::vector<uint32_t>{0, 1});
+}
+
+TEST_CASE("which way a copy goes is known by the names of collectors and of readers", "[copies]") {
+  CHECK(analyze::DirectionOf("pageable to device") == "HtoD");
+  CHECK(analyze::DirectionOf("HtoD, pageable to device") == "HtoD");
+  CHECK(analyze::DirectionOf("array to pinned") == "DtoH");
+  CHECK(analyze::DirectionOf("device to device") == "DtoD");
+  CHECK(analyze::DirectionOf("PtoP, device to device") == "PtoP");
+  CHECK(analyze::DirectionOf("managed to device") == "managed");
 }
 
 }  // namespace pitot::test

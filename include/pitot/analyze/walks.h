@@ -15,10 +15,9 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// It began and ended in the trace, and is no part of another.
-inline bool IsWhole(const model::RequestRow& request) {
-  return request.begin_known && request.end_known && request.parent_id == 0 && request.duration_ns > 0;
-}
+// Rows of requests that began and ended in the trace and are no part of another in it (a parent elsewhere sent a
+// traceparent), by begin. Throws std::bad_alloc.
+PITOT_EXPORT std::vector<uint32_t> WholeRequests(const model::Trace& trace);
 
 struct Walks {
   static constexpr uint32_t kMost = 1024;
