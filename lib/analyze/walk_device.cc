@@ -170,8 +170,13 @@ void Walk::StepOnGpu() {
   BlameSegment waits;
   waits.blame = Blame::kGpuQueueWaitOthers;
   waits.gpu = own_op_;
+  // What has no call may be its own.
+  const auto waits_for = [&](uint32_t op) {
+    waits.by = OwnerOf(op);
+    waits.blame = trace_.gpu.call[op] != kNone ? Blame::kGpuQueueWaitOthers : Blame::kUntraced;
+  };
   if (!is_own) {  // another's, which it waits behind
-    waits.by = OwnerOf(op_);
+    waits_for(op_);
     Emit(std::max(begin_ns, ready_ns_), waits);
     if (now_ns_ <= ready_ns_) return LeaveGpu();
   }
@@ -203,7 +208,7 @@ void Walk::StepOnGpu() {
     Emit(end_of(cause), waits);
     return MoveToGpu(cause, INT64_MIN, kNone, kNone);
   }
-  if (is_own) waits.by = OwnerOf(cause);
+  if (is_own) waits_for(cause);
   Emit(end_of(cause), waits);
   if (IsOwn(cause)) return MoveToGpu(cause, INT64_MIN, kNone, kNone);
   op_ = cause;
@@ -248,7 +253,8 @@ void Walk::Execute(uint32_t op) {
   } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
     segment.blame = Blame::kCommExposed;
   } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
-    const int64_t overlap_ns = index_.gpu.OverlapNs(op, [&](uint32_t other) { return !IsOwn(other); });
+    const int64_t overlap_ns =
+        index_.gpu.OverlapNs(op, [&](uint32_t other) { return trace_.gpu.call[other] != kNone && !IsOwn(other); });
     const int64_t excess_ns = duration_ns - usual_ns;
     const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));

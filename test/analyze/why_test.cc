@@ -526,7 +526,8 @@ TEST_CASE("a kernel whose launch is not in the trace ends what can be said", "[w
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 55 * kUs);  // it waited for somebody's kernel, from its call on
+  CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 0);
+  CHECK(blame.blame[Blame::kUntraced] >= 55 * kUs);  // it waited for a kernel, from its call on: whose is not known
   CHECK(blame.segments[1].by.gpu == 0);
 }
 
