@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/copies.h"
 #include "analyze/host_work.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
@@ -108,7 +109,9 @@ class LaunchOverhead final : public Analyzer {
     std::vector<uint32_t> examples;
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.streams[trace.gpu.stream[row]].device != device) continue;
-      if (trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
+      // A copy of pageable memory holds up who makes it, by what call ever.
+      const bool is_held_up = trace.gpu.kind[row] == model::GpuKind::kMemcpy && IsPageable(trace, row);
+      if (trace.gpu.call[row] != kNone && !is_held_up) launches_here[trace.gpu.call[row]] = true;
       if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
       ++kernels;
       if (static_cast<double>(trace.gpu.duration_ns[row]) >= brief.value) continue;

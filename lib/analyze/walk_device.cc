@@ -41,7 +41,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       const bool is_return = what == CallClass::kSync && now_ns_ - end_ns <= index_.options.sync_return_ns;
       rest.blame = is_return                          ? Blame::kSyncReturn
                    : what == CallClass::kFree         ? Blame::kAllocStall
-                   : what == CallClass::kBlockingCopy ? Blame::kLaunchApi
+                   : what == CallClass::kBlockingCopy ? BlameOfCopying(call)
                                                       : Blame::kHostOncpuFramework;
       if (end_ns > begin_ns) {
         Emit(end_ns, rest);
@@ -72,6 +72,14 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
   EmitCall(begin_ns, call, piece.event);
 }
 
+// A call that copies is the copy's time, not a launch's.
+Blame Walk::BlameOfCopying(uint32_t call) const {
+  const auto caused = index_.gpu.launches().Gpu(call);
+  if (caused.size() == 0) return Blame::kLaunchApi;
+  const std::string_view direction = DirectionOf(trace_, *caused.begin());
+  return direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
+}
+
 // The thread's own time in a call.
 void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   BlameSegment segment;
@@ -81,8 +89,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   segment.batch = BatchAt(begin_ns);
   switch (index_.gpu.ClassOf(call)) {
     case CallClass::kLaunch:
-    case CallClass::kBlockingCopy:
       segment.blame = Blame::kLaunchApi;
+      break;
+    case CallClass::kBlockingCopy:
+      segment.blame = BlameOfCopying(call);
       break;
     case CallClass::kAlloc:
     case CallClass::kFree:

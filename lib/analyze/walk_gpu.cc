@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyze/copies.h"
 #include "analyze/host_work.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -87,7 +88,14 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   if (!launch_ns.empty()) median_launch_ns_ = Median(&launch_ns);
 }
 
-CallClass GpuOps::ClassOf(uint32_t call) const { return classes_[trace_.calls.name[call]]; }
+CallClass GpuOps::ClassOf(uint32_t call) const {
+  const CallClass by_name = classes_[trace_.calls.name[call]];
+  if (by_name != CallClass::kLaunch) return by_name;
+  // A copy of pageable memory waits, whatever its call is named.
+  const auto caused = launches_.Gpu(call);
+  const bool is_copy = caused.size() != 0 && trace_.gpu.kind[*caused.begin()] == GpuKind::kMemcpy;
+  return is_copy && IsPageable(trace_, *caused.begin()) ? CallClass::kBlockingCopy : by_name;
+}
 
 uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
   const std::vector<uint32_t>& ops = streams_[stream];

@@ -421,11 +421,12 @@ TEST_CASE("copies, sets and collectives have categories of their own", "[why]") 
 
   const RequestBlame blame = BlameOf(server.maker.Finish(), row);
 
-  CHECK(blame.blame[Blame::kH2d] == 10 * kUs);
+  CHECK(blame.blame[Blame::kH2d] == 11 * kUs);
   CHECK(blame.blame[Blame::kD2dMemset] == 5 * kUs);
   CHECK(blame.blame[Blame::kCommExposed] == 30 * kUs);
-  CHECK(blame.blame[Blame::kD2h] == 40 * kUs);
-  CHECK(blame.blame[Blame::kLaunchApi] == 1 * kUs + 2 * kUs);  // the first copy's, and the rest of the last call
+  CHECK(blame.blame[Blame::kD2h] == 42 * kUs);
+  CHECK(blame.blame[Blame::kLaunchApi] ==
+        0);  // nothing was launched but copies that are waited for  // the first copy's, and the rest of the last call
 }
 
 TEST_CASE("a cudaMalloc is an allocation's own time; a cudaFree first waits for the GPU", "[why]") {
@@ -516,6 +517,22 @@ TEST_CASE("an operation that began before its launch is bent, counted, and makes
   CHECK(blame.clamped_ns == 10 * kUs);
   CHECK_FALSE(blame.is_reliable);
   CHECK(blame.blame.Total() == 100 * kUs);
+}
+
+TEST_CASE("a copy of pageable memory waits whatever its call is named, and its time is the copy's", "[why]") {
+  for (const char* const memory : {"pageable", "pinned"}) {
+    INFO(memory);
+    Server server;
+    const uint32_t row = server.OnGpu(200);
+    server.Call("cudaMemcpyAsync", 110, 190, {row, kNone});
+    server.maker.Gpu(0, GpuKind::kMemcpy, std::string(memory) + " to device", 112 * kUs, 70 * kUs, 0);
+
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+    const bool waits = std::string(memory) == "pageable";
+    CHECK(blame.blame[Blame::kH2d] == (waits ? 80 : 0) * kUs);
+    CHECK(blame.blame[Blame::kLaunchApi] == (waits ? 0 : 80) * kUs);
+  }
 }
 
 TEST_CASE("a kernel whose launch is not in the trace ends what can be said", "[why]") {
