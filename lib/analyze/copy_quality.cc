@@ -68,7 +68,7 @@ class CopyQuality final : public Analyzer {
     Add(analysis, "blocked_in_pageable_copies", kAll, pageable.blocked_ns);
     AddNumber(analysis, "waiting_copies", kAll, static_cast<double>(waiting.copies));
     Add(analysis, "blocked_in_waiting_copies", kAll, waiting.blocked_ns);
-    Judge(analysis, pageable, "a07.pageable", " asynchronous copies of pageable memory were none: their calls took ",
+    Judge(analysis, pageable, "a07.pageable", "asynchronous copies of pageable memory, which wait all the same: ",
           "copy from pinned memory (pin_memory, cudaHostAlloc): only then does the call return at once");
     Judge(analysis, waiting, "a07.waiting", "copies by calls that wait for them: ",
           "copy asynchronously (cudaMemcpyAsync, non_blocking) from pinned memory, on a stream of their own");
