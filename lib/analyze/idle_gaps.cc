@@ -90,10 +90,7 @@ class IdleGaps final : public Analyzer {
       AsHta(analysis);
       return Status();
     }
-    for (const uint32_t device : DevicesAtWork(analysis.trace())) {
-      OfDevice(analysis, device);
-      if (analysis.IsOver()) break;
-    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
 

@@ -77,10 +77,9 @@ class LaunchGeometry final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a20", "launch shapes", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    for (const uint32_t device : DevicesAtWork(analysis.trace())) {
+    ForDevicesAtWork(analysis, [&](uint32_t device) {
       if (device != kNone) OfDevice(analysis, device);
-      if (analysis.IsOver()) break;
-    }
+    });
     return Status();
   }
 

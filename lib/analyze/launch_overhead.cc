@@ -66,10 +66,7 @@ class LaunchOverhead final : public Analyzer {
       AddNumber(analysis, "mean_delay", kAll,
                 static_cast<double>(summary.delay_ns) / static_cast<double>(summary.launches), "ns");
     if (is_hta) return Status();
-    for (const uint32_t device : DevicesAtWork(analysis.trace())) {
-      OfDevice(analysis, device);
-      if (analysis.IsOver()) break;
-    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
 

@@ -74,10 +74,7 @@ class Serialisation final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a16", "work that waited in line", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    for (const uint32_t device : DevicesAtWork(analysis.trace())) {
-      OfDevice(analysis, device);
-      if (analysis.IsOver()) break;
-    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
 

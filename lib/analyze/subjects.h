@@ -37,6 +37,14 @@ inline std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
   return {devices.begin(), devices.end()};
 }
 
+// `of_device` of each device that did anything, until the analysis is over.
+template <class OfDevice> void ForDevicesAtWork(Analysis& analysis, OfDevice of_device) {
+  for (const uint32_t device : DevicesAtWork(analysis.trace())) {
+    of_device(device);
+    if (analysis.IsOver()) return;
+  }
+}
+
 // Rows of overheads that are the driver's own work, not the profiling library's, by the names that pitot::cupti gives.
 inline bool IsCompiling(std::string_view overhead) {
   return overhead == "driver compiler" || overhead == "compiling PTX";

@@ -32,10 +32,7 @@ class TransferBound final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a08", "copies against computing", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    for (const uint32_t device : DevicesAtWork(analysis.trace())) {
-      OfDevice(analysis, device);
-      if (analysis.IsOver()) break;
-    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
 

@@ -94,10 +94,7 @@ class Utilisation final : public Analyzer {
       const Intervals steps = peers::TbSteps(trace, analysis.indexes().launches);
       window = {steps.front().begin_ns, steps.back().end_ns};
     }
-    for (const uint32_t device : DevicesAtWork(trace)) {
-      OfDevice(analysis, device, window);
-      if (analysis.IsOver()) break;
-    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device, window); });
     return Status();
   }
 

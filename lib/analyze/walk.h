@@ -96,6 +96,7 @@ class Walk {
 
   // ---- walk_device.cc: calls of the GPU's API, and GPUs
   void Call(const Piece& piece, int64_t begin_ns);
+  Blame BlameOfCopy(uint32_t op) const;
   Blame BlameOfCopying(uint32_t call) const;
   void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
   void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);

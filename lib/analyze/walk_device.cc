@@ -72,12 +72,15 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
   EmitCall(begin_ns, call, piece.event);
 }
 
+Blame Walk::BlameOfCopy(uint32_t op) const {
+  const std::string_view direction = DirectionOf(trace_, op);
+  return direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
+}
+
 // A call that copies is the copy's time, not a launch's.
 Blame Walk::BlameOfCopying(uint32_t call) const {
   const auto caused = index_.gpu.launches().Gpu(call);
-  if (caused.size() == 0) return Blame::kLaunchApi;
-  const std::string_view direction = DirectionOf(trace_, *caused.begin());
-  return direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
+  return caused.size() != 0 ? BlameOfCopy(*caused.begin()) : Blame::kLaunchApi;
 }
 
 // The thread's own time in a call.
@@ -256,8 +259,7 @@ void Walk::Execute(uint32_t op) {
   const int64_t begin_ns = trace_.gpu.begin_ns[op], duration_ns = trace_.gpu.duration_ns[op];
   segment.blame = Blame::kGpuExecExpected;
   if (trace_.gpu.kind[op] == GpuKind::kMemcpy) {
-    const std::string_view direction = DirectionOf(name);
-    segment.blame = direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
+    segment.blame = BlameOfCopy(op);
   } else if (trace_.gpu.kind[op] == GpuKind::kMemset) {
     segment.blame = Blame::kD2dMemset;
   } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {

@@ -289,6 +289,20 @@ TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
   CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
 }
 
+TEST_CASE("a10 takes calls that copy pageable memory, and so wait for it, for no launches", "[a10]") {
+  for (const char* const memory : {"pageable", "pinned"}) {
+    INFO(memory);
+    GpuTrace made(1000);
+    for (int64_t i = 0; i < 40; ++i)
+      made.Gpu(GpuKind::kMemcpy, std::string(memory) + " to device", 20 * i + 16, 3,
+               made.Call("cudaMemcpyAsync", 20 * i, 15));
+
+    const analyze::AnalysisReport report = made.Run("a10");
+
+    CHECK(Found(report, "a10.launch_bound").has_value() == (std::string(memory) == "pinned"));
+  }
+}
+
 TEST_CASE("a10 does not call it launch-bound where one call took most of the time", "[a10]") {
   GpuTrace made(100000);
   made.Launch("first", 0, 5, 10, 20);

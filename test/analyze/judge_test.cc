@@ -193,6 +193,24 @@ TEST_CASE("a judge whose time is up stops, and keeps what it has said", "[judge]
   }
 }
 
+TEST_CASE("of several requests that a trigger fired for the slowest is asked about, unless one is named", "[judge]") {
+  Trace trace;
+  for (const uint64_t id : {1, 2, 3}) {
+    pitot::model::RequestRow request;
+    request.id = id;
+    request.begin_known = request.end_known = true;
+    request.duration_ns = id == 1 ? 900 : static_cast<int64_t>(100 * id);
+    trace.requests.push_back(request);
+  }
+  for (const uint64_t id : {2, 3}) trace.firings.push_back({0, id, 0, 0});
+
+  CHECK(pitot::analyze::ChooseRequest(trace, 0) == 2);
+  CHECK(pitot::analyze::ChooseRequest(trace, 2) == 1);
+  CHECK(pitot::analyze::ChooseRequest(trace, 9) == pitot::model::kNone);
+  trace.firings.clear();
+  CHECK(pitot::analyze::ChooseRequest(trace, 0) == 0);
+}
+
 TEST_CASE("an analyzer that runs when the time is up is named", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing all(trace);

@@ -28,7 +28,6 @@ using cupti::CudaState;
 using cupti::KinetoState;
 using fakes::Attribute;
 using fakes::CountNamed;
-using fakes::FakeWork;
 using fakes::Find;
 using fakes::FindGraph;
 using fakes::g_cuda;
@@ -826,6 +825,22 @@ TEST_CASE("beside LibTorch calls are recorded from before CUDA is used, added af
   CHECK(trace.gpu.call[Find(trace, "of a call that is not kept")] == kNone);
   host.collector->SetDepth(Depth::kScopes);
   CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() + host.cuda.kinds_enabled() == 0; }));
+}
+
+TEST_CASE("calls that CUPTI does not leave out of a whole kind are not kept", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kIdle;  // it has profiled
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.Refuse("cuptiActivityEnableRuntimeApi");
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "of a call that is not kept", .api = "cudaGetDeviceCount"});
+  host.cuda.Run({.name = "gemm"});
+
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(Find(trace, "gemm") != kNone);
+  CHECK(trace.gpu.call[Find(trace, "gemm")] != kNone);
+  CHECK(trace.calls.size() == 1);
 }
 
 TEST_CASE("a recorder that starts while PyTorch's profiler runs waits for it", "[cupti]") {
