@@ -156,8 +156,9 @@ TEST_CASE("whichever allocation of an incident fails, it is written or fails alo
   for (; reached && n < 20'000; n += n < fakes::Scaled(200) ? 1 : n / 8) {
     const pitot::Stats before = host.recorder.Stats();
     const size_t told_before = host.told().size();
-    REQUIRE(host.recorder.Trigger("memory is short").ok());
+    // Armed before: the worker may be done before this thread runs again.
     FailFrom(n, 3, true);
+    REQUIRE(host.recorder.Trigger("memory is short").ok());
     const pitot::Status flushed = host.recorder.Flush(60'000);
     reached = StopFailing() != 0;
     INFO("allocation " << n);
