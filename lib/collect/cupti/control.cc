@@ -126,6 +126,10 @@ bool Control::IsBesideProfiler() const noexcept {
          (depth() != Depth::kScopes || mode() == Mode::kAside);
 }
 
+bool Control::MayMissProfile() const noexcept {
+  return kineto_.load() != KinetoState::kAbsent && subscriber_ == nullptr;
+}
+
 bool Control::HasProfilerSwitched() noexcept {
   try {
     return (AskKineto() == KinetoState::kActive) != (mode() == Mode::kAside);
@@ -369,7 +373,7 @@ void Control::SetDepth(Depth depth) noexcept {
     if (mode() != Mode::kOn || is_active) return;
     // A profile that nobody saw has left its callbacks.
     const bool rises = effective_.load() == Depth::kScopes && depth != Depth::kScopes;
-    if (rises && subscriber_ == nullptr && IsLongIdle()) Register();
+    if (rises && MayMissProfile() && IsLongIdle()) Register();
     Apply();
   } catch (const std::bad_alloc&) {
     // Said with the next thing that goes wrong.
@@ -448,19 +452,19 @@ void Control::Reclaim() noexcept {
   }
 }
 
-void Control::Renew() noexcept {
+bool Control::Renew() noexcept {
   const Entered entered(this);
-  if (!entered) return;
+  if (!entered) return false;
   try {
     AskKineto();
-    if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || subscriber_ != nullptr) return;
-    if (!IsLongIdle()) return;
+    if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || !MayMissProfile() || !IsLongIdle()) return false;
     Register();
     api_.activity_flush_all(0);
     EnableAgain();
     Apply();
+    return true;
   } catch (const std::bad_alloc&) {
-    // The next time.
+    return false;  // the next time
   }
 }
 

@@ -83,10 +83,12 @@ class Control {
   // Somebody registered callbacks over ours: registers them again, three times at most, then gives up.
   void Reclaim() noexcept;
   // No buffer was asked for in a while, and PyTorch's profiler is long idle: it may have come and gone unseen, and left
-  // everything off. Switches all on again that should be.
-  void Renew() noexcept;
+  // everything off. Switches all on again that should be, and says whether it did.
+  bool Renew() noexcept;
   // PyTorch's profiler could begin or end at any time, and it matters: HasProfilerSwitched is to be asked often.
   bool IsBesideProfiler() const noexcept;
+  // A profile of its could have come and gone unseen, and its callbacks be in place of ours.
+  bool MayMissProfile() const noexcept;
   // It has begun or ended since the last Tick. Cost: 20 ns.
   bool HasProfilerSwitched() noexcept;
   // Has CUPTI hand over what is complete. False: it did not.

@@ -67,9 +67,9 @@ void Recording::Keep(int64_t begin_ns) noexcept {
   }
 }
 
-// How deep what was kept was recorded; false: nothing of it.
-bool Recording::AddDepths(TraceBuilder& trace) {
-  bool was_deep = false;
+// A depth at which CUPTI was not heard of may be nobody's: it is not told.
+Recording::Kept Recording::AddDepths(TraceBuilder& trace) {
+  Kept kept = Kept::kShallow;
   std::vector<DepthChange> changes;
   {
     const std::lock_guard lock(mutex_);
@@ -79,14 +79,15 @@ bool Recording::AddDepths(TraceBuilder& trace) {
     const int64_t begin_ns = std::max(changes[i].at_ns, kept_begin_ns_);
     const int64_t end_ns = i + 1 < changes.size() ? std::min(changes[i + 1].at_ns, kept_end_ns_) : kept_end_ns_;
     if (begin_ns >= end_ns) continue;
-    trace.AddDepth(begin_ns, end_ns, changes[i].depth);
-    was_deep = was_deep || changes[i].depth != Depth::kScopes;
+    const bool is_deep = changes[i].depth != Depth::kScopes;
+    trace.AddDepth(begin_ns, end_ns, changes[i].is_heard ? changes[i].depth : Depth::kScopes);
+    if (is_deep) kept = std::max(kept, changes[i].is_heard ? Kept::kDeep : Kept::kUnheard);
   }
-  return was_deep;
+  return kept;
 }
 
 // And what to do about it; "" where the depth that was asked for says it all.
-std::string Recording::WhyNoKernels(bool was_deep) const {
+std::string Recording::WhyNoKernels(Kept kept) const {
   char text[320];
   if (const int64_t ns = HangingNs(); ns != 0) {
     std::snprintf(text, sizeof text,
@@ -95,8 +96,13 @@ std::string Recording::WhyNoKernels(bool was_deep) const {
                   static_cast<double>(ns) / 1e9, kRemedy);
     return text;
   }
-  if (was_deep) return {};
+  if (kept == Kept::kDeep) return {};
   if (control_->mode() != Mode::kOn) return control_->WhyNothing();
+  if (kept == Kept::kUnheard)
+    return std::string(
+               "CUPTI has asked for no buffer since the depth rose: no GPU worked, or PyTorch's profiler came and went "
+               "unseen") +
+           kRemedy + "wait, Pitot comes back 10 s after a profile";
   if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   if (percent < 0)
@@ -156,7 +162,7 @@ void Recording::AddClockSteps(TraceBuilder& trace) {
   trace.AddAttribute("cupti.clock", text);
 }
 
-void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
+void Recording::AddReasons(TraceBuilder& trace, Kept kept) {
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
   {
@@ -182,8 +188,7 @@ void Recording::AddReasons(TraceBuilder& trace, bool was_deep) {
         "CUPTI makes no records of calls, as where CUDA was in use before the collector was added";
   if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddForecast(trace);
-  if (const std::string why = WhyNoKernels(was_deep); !why.empty())
-    trace.AddAttribute("cupti.not_recorded", why.c_str());
+  if (const std::string why = WhyNoKernels(kept); !why.empty()) trace.AddAttribute("cupti.not_recorded", why.c_str());
   static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
   trace.AddAttribute("cupti.calls", kSources[lacks_calls ? 0 : static_cast<int>(source)]);
   add_count("cupti.records", counts.records);
@@ -308,8 +313,8 @@ void Recording::AddTo(TraceBuilder& trace) {
   }
   if (missing_from_ns_ != 0)
     trace.Add(GpuLoss{missing_from_ns_, kept_end_ns_, kNoRow, trace.AddText("not decoded in time"), 0});
-  const bool was_deep = AddDepths(trace);
-  AddReasons(trace, was_deep);
+  const Kept kept = AddDepths(trace);
+  AddReasons(trace, kept);
 }
 
 }  // namespace pitot::cupti

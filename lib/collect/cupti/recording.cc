@@ -34,6 +34,7 @@ constinit std::atomic<Owner> g_owner{Owner::kNobody};
 
 bool IsWork(const GpuRecord& record) { return record.activity <= Activity::kGraph; }
 bool IsCall(const GpuRecord& record) { return record.activity == Activity::kCall; }
+uint64_t HeardOf(const BufferCounts& counts) { return counts.requested + counts.completed; }
 
 Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 Status DoesNotAnswer(const char* consequence) {
@@ -241,11 +242,35 @@ void Recording::NoteDepth() noexcept {
   const std::lock_guard lock(mutex_);
   const Depth depth = control_->depth();
   if (!depths_.empty() && depths_.back().depth == depth) return;
+  const bool rises = depths_.empty() || depths_.back().depth == Depth::kScopes;
   try {
-    depths_.push_back({ClockNs(CLOCK_MONOTONIC), depth});
+    const bool is_heard = rises ? !control_->MayMissProfile() : depths_.back().is_heard;
+    depths_.push_back({ClockNs(CLOCK_MONOTONIC), depth, is_heard});
+    if (rises) heard_ = HeardOf(engine_->pool->counts());
     if (depths_.size() > kDepthsKept) depths_.pop_front();
   } catch (const std::bad_alloc&) {
     depths_.clear();  // nothing rather than what is wrong
+  }
+}
+
+// CUPTI answers to us: nobody else's callbacks are in place of ours.
+void Recording::NoteHeard(const BufferCounts& counts) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!depths_.empty() && HeardOf(counts) != heard_) depths_.back().is_heard = true;
+}
+
+// It did not from then on; callbacks have been registered again, and may be heard of.
+void Recording::NoteUnheard(int64_t since_ns, int64_t now_ns) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (depths_.empty() || depths_.back().depth == Depth::kScopes) return;
+  try {
+    const DepthChange last = depths_.back();
+    if (last.is_heard && since_ns > last.at_ns) depths_.push_back({since_ns, last.depth, false});
+    depths_.push_back({now_ns, last.depth, false});
+    heard_ = HeardOf(engine_->pool->counts());
+    while (depths_.size() > kDepthsKept) depths_.pop_front();
+  } catch (const std::bad_alloc&) {
+    depths_.clear();
   }
 }
 
@@ -346,7 +371,8 @@ void Recording::DecodeAll(int64_t now_ns) {
   }
   unplaced_seen_ = unplaced;
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
-  if (counts.requested != seen_.requested || counts.completed != seen_.completed) buffer_seen_ns_ = now_ns;
+  if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = now_ns;
+  NoteHeard(counts);
   seen_ = counts;
   if (has_flushed_) drained_ns_ = now_ns;
 }
@@ -413,7 +439,7 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
 void Recording::LookForSilence(int64_t now_ns) {
   if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= environment_.surroundings.long_idle_ns) {
     renewed_ns_ = now_ns;
-    control_->Renew();
+    if (control_->Renew()) NoteUnheard(buffer_seen_ns_, now_ns);
   }
   const uint64_t submissions = engine_->calls.submissions();
   const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;

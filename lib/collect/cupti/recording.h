@@ -64,6 +64,7 @@ class Recording {
   struct DepthChange {
     int64_t at_ns;
     Depth depth;
+    bool is_heard;  // CUPTI has asked for a buffer since, or given one back, or nobody can be in the way
   };
   struct ClockStep {
     int64_t at_ns;     // was noticed
@@ -77,11 +78,14 @@ class Recording {
     Status (Control::*hand)() noexcept = nullptr;  // Pause or Resume
   };
 
+  // How deep what was kept was recorded.
+  enum class Kept : uint8_t { kShallow, kUnheard, kDeep };
+
   // Others'.
   Status Order(const Orders& orders) noexcept;
-  bool AddDepths(TraceBuilder& trace);
-  std::string WhyNoKernels(bool was_deep) const;
-  void AddReasons(TraceBuilder& trace, bool was_deep);
+  Kept AddDepths(TraceBuilder& trace);
+  std::string WhyNoKernels(Kept kept) const;
+  void AddReasons(TraceBuilder& trace, Kept kept);
   void AddForecast(TraceBuilder& trace);
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
@@ -93,6 +97,8 @@ class Recording {
   void Wait(uint64_t round, int64_t due_ns) noexcept;
   void Obey() noexcept;
   void NoteDepth() noexcept;
+  void NoteHeard(const BufferCounts& counts) noexcept;
+  void NoteUnheard(int64_t since_ns, int64_t now_ns) noexcept;
   // It is at work, and no longer in the call it was in before.
   void Mark() noexcept;
   void Round(int64_t now_ns);
@@ -130,6 +136,7 @@ class Recording {
   bool is_looking_ = false;
   uint32_t registrations_seen_ = 0, others_seen_ = 0;
   uint32_t asked_seen_ = 0;
+  uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 
   std::atomic<int64_t> drained_ns_{0};       // until when all is decoded that CUPTI has handed over
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
