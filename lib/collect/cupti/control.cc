@@ -122,8 +122,10 @@ bool Control::IsLongIdle() const {
 }
 
 bool Control::IsBesideProfiler() const noexcept {
+  // Profiles come in series, and one that is not seen is made up for only when the profiler is long idle.
+  const bool is_soon = kineto_.load() == KinetoState::kIdle && !IsLongIdle();
   return kineto_.load() != KinetoState::kAbsent && mode() != Mode::kDead && mode() != Mode::kPaused &&
-         (depth() != Depth::kScopes || mode() == Mode::kAside);
+         (depth() != Depth::kScopes || mode() == Mode::kAside || is_soon);
 }
 
 bool Control::MayMissProfile() const noexcept {

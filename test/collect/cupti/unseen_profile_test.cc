@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Profiles of PyTorch's that come and go between two looks: what incidents claim of the time after.
+#include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 
@@ -106,6 +108,36 @@ TEST_CASE("of a profile unseen while kernels were recorded nothing is claimed un
   CHECK(trace.depths.back().begin_ns <= trace.gpu.begin_ns[after]);
   CHECK(trace.depths[trace.depths.size() - 2].depth == Depth::kScopes);
   CHECK(trace.depths[trace.depths.size() - 3].depth == Depth::kKernels);
+}
+
+// How often PyTorch's profiler was asked since the clocks were last read, which is done in each round of 20 ms.
+std::atomic<int> g_asked{0}, g_most_asked{0}, g_rounds{0};
+
+TEST_CASE("for a while after a profile the next one is looked for often, also at scopes", "[cupti]") {
+  GpuHost host;
+  host.environment.surroundings.ask_kineto = []() noexcept {
+    g_most_asked = std::max(g_most_asked.load(), ++g_asked);
+    return g_kineto.load();
+  };
+  host.environment.read_clocks = []() noexcept {
+    g_asked = 0, ++g_rounds;
+    return pitot::cupti::Environment().read_clocks();
+  };
+  host.environment.surroundings.long_idle_ns = GENERATE(int64_t{0}, kForEver);
+  const bool is_soon = host.environment.surroundings.long_idle_ns != 0;
+  g_kineto = KinetoState::kActive;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  g_kineto = KinetoState::kIdle;
+  host.Round();
+  host.Round();
+  g_most_asked = 0;
+  if (is_soon) {
+    CHECK(fakes::WaitUntil([] { return g_most_asked > 4; }));
+  } else {
+    g_rounds = 0;
+    REQUIRE(fakes::WaitUntil([] { return g_rounds > 10; }));
+    CHECK(g_most_asked <= 4);
+  }
 }
 
 }  // namespace
