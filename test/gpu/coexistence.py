@@ -26,6 +26,7 @@ ORDERS = {
     "pitot, three profiles in a row": "pitot work profile work profile work profile work",
     "pitot rests while the profiler is in use": "pitot work rest profile deepen work rest profile",
     "pitot after CUDA was in use": "cuda pitot work profile work",
+    "operators, beside stacks and memory": "pitot operators work whole work profile work",
 }
 KERNELS = 50
 
@@ -52,6 +53,7 @@ class Process:
         self.pitot, self.torch, self.folder = pitot, torch, folder
         self.recorder = self.profiler = None
         self.is_profiling = False
+        self.profiled = {}  # what is asked of the profiler
         self.profiles, self.works = [], []
 
     def kernels(self):
@@ -89,9 +91,21 @@ class Process:
     def do_deepen(self):
         self.recorder.set_depth(self.pitot.Depth.KERNELS)
 
+    def do_operators(self):
+        self.recorder.set_depth(self.pitot.Depth.OPS)
+        status = self.recorder.add_torch()
+        if not status:
+            raise RuntimeError(status.message)
+
+    def do_whole(self):
+        both = [self.torch.profiler.ProfilerActivity.CPU, self.torch.profiler.ProfilerActivity.CUDA]
+        self.profiled = {"activities": both, "record_shapes": True, "with_stack": True, "profile_memory": True, "with_flops": True}
+        self.do_profile()
+        self.profiled = {}
+
     def do_begin(self):
-        activities = [self.torch.profiler.ProfilerActivity.CUDA]
-        self.profiler = self.torch.profiler.profile(activities=activities)
+        asked = {"activities": [self.torch.profiler.ProfilerActivity.CUDA], **self.profiled}
+        self.profiler = self.torch.profiler.profile(**asked)
         self.profiler.__enter__()
         self.is_profiling = True
         self.kernels()
