@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // CUPTI alone: records of kernels, copies and sets are switched on and nothing is done with them. What that costs is
-// the floor that Pitot's cost is compared with. A library for gpu_overhead.py.
+// the floor that Pitot's cost is compared with. A library for gpu_overhead.py; preloaded, with PITOT_CUPTI_ALONE set,
+// it does so from the program's start (server_overhead.py).
+#include <cstdlib>
 #include <mutex>
 
 #include "collect/cupti/api.h"
@@ -47,3 +49,11 @@ extern "C" __attribute__((visibility("default"))) int pitot_cupti_alone(int on) 
   if (on == 0) g_alone->api.activity_flush_all(0);
   return result;
 }
+
+namespace {
+
+__attribute__((constructor)) void BeginWithTheProgram() {
+  if (std::getenv("PITOT_CUPTI_ALONE") != nullptr && pitot_cupti_alone(1) != kSuccess) std::abort();
+}
+
+}  // namespace

@@ -5,7 +5,8 @@
 Starts the server three times: recorded, unrecorded, and unrecorded again. Drives each in turn, closed loop, in short blocks
 whose order is shuffled; idle servers cost nothing meanwhile. Compares recorded with unrecorded, and the two unrecorded with
 each other: that ratio is the noise floor of the machine, and a difference below it means nothing. What a part of recording
-costs is found with more arms in the same run: --arm "without NVML=--no-nvml".
+costs is found with more arms in the same run: --arm "without NVML=--no-nvml". With --alone there is an unrecorded server, too, whose CUPTI
+records kernels that nobody reads: what is above it is Pitot's.
 
 Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio
 and its quartiles); p99 over all requests of an arm, with a bootstrap interval that resamples blocks.
@@ -16,6 +17,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import statistics
 import subprocess
 import sys
@@ -24,6 +26,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNRECORDED = ("off", "off again")
+ALONE = "CUPTI alone"
+VARIABLE = re.compile(r"[A-Z_]+=")
 
 
 def cpu_seconds(pid):
@@ -32,16 +36,20 @@ def cpu_seconds(pid):
 
 
 class Server:
-    def __init__(self, binaries, folder, arm, options):
+    def __init__(self, binaries, folder, arm, words, preload):
         name = arm.replace(" ", "_")
         port_file = folder / f"{name}.port"
+        environment = dict(word.split("=", 1) for word in words if VARIABLE.match(word))
+        options = [word for word in words if not VARIABLE.match(word)]
         command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
-        if arm not in UNRECORDED:
+        if arm == ALONE:
+            environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE="1")
+        if arm not in (*UNRECORDED, ALONE):
             # An objective that nothing misses: the cost of recording, not that of incidents.
             command += ["--incident-dir", folder / f"{name}.incidents", "--slo-ms", "60000"]
         else:
             command += ["--no-recorder"]
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, **environment})
         deadline = time.monotonic() + 120
         while not (port_file.exists() and port_file.read_text().strip()):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -96,7 +104,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path, help="also write every block's numbers here")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME=OPTIONS",
-                        help="one more recorded server, with these options besides")
+                        help="one more recorded server, with these options and variables (PITOT_DEPTH=kernels) besides")
+    parser.add_argument("--alone", type=pathlib.Path, help="libpitot_cupti_alone.so, for the arm of CUPTI alone")
     parser.add_argument("server_options", nargs="*", help="after --: more options for the servers")
     args = parser.parse_args()
     for name in ("image_server", "load_generator"):
@@ -104,7 +113,7 @@ def main():
             sys.exit(f"{args.binaries / name} is missing: build with -DPITOT_BUILD_SAMPLES=ON, or name the folder by --binaries")
 
     more = dict(arm.split("=", 1) for arm in args.arm)
-    arms = ("recorded", *more, *UNRECORDED)
+    arms = ("recorded", *more, *((ALONE,) if args.alone else ()), *UNRECORDED)
     rng = random.Random(args.seed)
     blocks = {arm: [] for arm in arms}
     with tempfile.TemporaryDirectory() as temporary:
@@ -112,7 +121,7 @@ def main():
         servers = {}
         try:
             for arm in arms:
-                servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split())
+                servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split(), args.alone)
             for arm in arms:  # warm-up, not counted
                 servers[arm].block(args.binaries, folder, 1, args.concurrency, 0)
             for round_number in range(args.rounds):
