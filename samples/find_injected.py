@@ -54,7 +54,8 @@ def find(pitot: str, incidents: Path, injected: Dict[str, float], above_ms: floa
     """The slowest injected request of the first incident that holds one."""
     dumps = sorted(incidents.glob('*/dump.pitot'))
     for dump in dumps:
-        if not (dump.parent / 'report.txt').exists() or not (dump.parent / 'trace.pftrace').exists():
+        # The verdict comes last.
+        if not all((dump.parent / name).exists() for name in ('report.txt', 'trace.pftrace', 'report.html')):
             continue
         listed = listed_as_slow(dump.parent / 'report.txt')
         slow = [r for r in read_requests(pitot, dump)

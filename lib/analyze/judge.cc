@@ -83,6 +83,7 @@ constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
 constexpr size_t kMostFindings = 3;                 // said in report.txt
 constexpr size_t kMostDrifts = 3;
+constexpr size_t kMostOthers = 3;                // requests that fired, too, and get a line
 constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
 
 // A file of text.
@@ -221,6 +222,7 @@ class WhyJudge final : public Judge {
                                             : JudgeRequest(trace, request, &baseline_, &judgement);
     if (judged.ok()) {
       opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
+      opening += Others(request, hearing, &judgement);
       html.judgement = &judgement;
     } else {
       html.why_not = judged.message();
@@ -262,6 +264,37 @@ class WhyJudge final : public Judge {
       if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return s;
     }
     return Status();
+  }
+
+  // A line for each of the slowest that fired, too: those that were kept waiting say by whom.
+  std::string Others(uint32_t first, Hearing& hearing, Judgement* judgement) const {
+    const Trace& trace = hearing.trace();
+    std::vector<uint64_t> fired;
+    for (const model::FiringRow& firing : trace.firings) fired.push_back(firing.request_id);
+    std::sort(fired.begin(), fired.end());
+    std::vector<uint32_t> rows;
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      const model::RequestRow& request = trace.requests[row];
+      if (row != first && request.duration_ns != model::kOpen &&
+          std::binary_search(fired.begin(), fired.end(), request.id))
+        rows.push_back(row);
+    }
+    std::sort(rows.begin(), rows.end(),
+              [&](uint32_t a, uint32_t b) { return trace.requests[a].duration_ns > trace.requests[b].duration_ns; });
+    if (rows.size() > kMostOthers) rows.resize(kMostOthers);
+    base::Lines lines;
+    Judgement other;
+    std::swap(other.index, judgement->index);  // made once
+    for (const uint32_t row : rows) {
+      if (hearing.IsOver() || !JudgeRequest(trace, row, &baseline_, &other).ok()) break;
+      const model::RequestRow& request = trace.requests[row];
+      lines.AddWrapped(0, "also fired  ",
+                       base::RequestId(request.id) +
+                           base::Format(" %.1f ms: ", static_cast<double>(other.verdict.latency_ns) * 1e-6) +
+                           VerdictLine(other.index, other.blame, other.verdict));
+    }
+    std::swap(other.index, judgement->index);
+    return lines.text();
   }
 
   void SaveIfDue(int64_t every_ns) {

@@ -43,8 +43,21 @@ class Teller {
     const std::string by = By(cause.blame, cause.by, cause.by_ns);
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    const std::string where = Where(longest) + Proof(longest);
+    const std::string where = Where(longest) + Proof(longest) + Behind(cause.blame, longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
+  }
+
+  std::string Line(const Verdict& v) const {
+    const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
+    std::string text;
+    if (v.kind != VerdictKind::kCauses) text = VerdictKindName(v.kind);
+    if (v.kind == VerdictKind::kNotUnusual || parts.empty()) return text;
+    const Cause& first = parts[0];
+    const std::string evidence = Evidence(first);
+    return text + (text.empty() ? "" : ": ") + BlameName(first.blame) + " " +
+           (v.level != Baseline::Level::kNone ? Signed(first.excess_ns) + Format(" (%.0f %%)", 100 * first.share)
+                                              : Ms(first.blame_ns) + " ms") +
+           (evidence.empty() ? "" : ", " + evidence);
   }
 
   std::string Tell(const Verdict& v) const {
@@ -173,6 +186,15 @@ class Teller {
     return text;
   }
 
+  // Whom it kept waiting: "; 6 waits for "cache" began that it held".
+  std::string Behind(Blame blame, const BlameSegment& segment) const {
+    if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
+    const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
+    if (queue.waits == 0) return "";
+    return "; meanwhile it held " + Quoted(trace_.strings[queue.resource]) + ", for which " +
+           base::Plural(queue.waits, "other") + " came to wait";
+  }
+
   void TellKind(const Verdict& v, base::Lines* lines) const {
     switch (v.kind) {
       case VerdictKind::kCauses:
@@ -251,6 +273,11 @@ class Teller {
 std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
   if (index.data() == nullptr) return "";
   return Teller(index.data()->index, blame).Evidence(cause);
+}
+
+std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
+  return Teller(index.data()->index, blame).Line(verdict);
 }
 
 std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {

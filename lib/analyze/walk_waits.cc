@@ -74,6 +74,8 @@ Locks::Locks(const Trace& trace, const model::RequestIndex& requests, const Thre
   }
   for (auto& [resource, times] : releases_) std::sort(times.begin(), times.end());
   for (const auto& [event, args] : waits) {
+    if (const auto owner = thread_rows_.find(args.owner_thread); owner != thread_rows_.end())
+      behind_[owner->second].push_back(event);
     const int64_t granted_ns = GrantedNs(event, args);
     grants_[args.resource].push_back(
         {granted_ns, Holder(trace.events.thread[event], trace.events.request[event], granted_ns)});
@@ -114,6 +116,20 @@ std::vector<LockGrant> Locks::Holders(uint32_t event, const WaitArgs& args) cons
                                 [](const LockGrant& g, int64_t at) { return g.at_ns < at; });
   for (; grant != found->second.end() && grant->at_ns < granted_ns; ++grant) holders.push_back(*grant);
   return holders;
+}
+
+LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  const auto found = behind_.find(thread);
+  if (found == behind_.end()) return {};
+  std::unordered_map<model::StringId, uint32_t> waits;
+  LockQueue most;
+  for (const uint32_t event : found->second) {
+    WaitArgs args;
+    const int64_t at_ns = trace_.events.begin_ns[event];
+    if (at_ns < begin_ns || at_ns >= end_ns || !ReadWait(trace_, event, &args)) continue;
+    if (const uint32_t count = ++waits[args.resource]; count > most.waits) most = {args.resource, count};
+  }
+  return most;
 }
 
 }  // namespace analyze

@@ -32,6 +32,12 @@ struct LockGrant {
   Culprit holder;
 };
 
+// Those that waited for a lock while another had it.
+struct LockQueue {
+  model::StringId resource = 0;
+  uint32_t waits = 0;
+};
+
 // Of all locks that were ever waited for.
 class Locks {
  public:
@@ -43,6 +49,9 @@ class Locks {
   int64_t GrantedNs(uint32_t event, const WaitArgs& args) const;
   // Who held it when the wait began, and who from later moments on, until the waiter got it. O(log n) and of these.
   std::vector<LockGrant> Holders(uint32_t event, const WaitArgs& args) const;
+  // The waits that began between these times for a lock that the thread had: of the lock with the most of them.
+  // O(waits for what the thread ever had).
+  LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 
  private:
   Culprit Holder(uint32_t thread, uint32_t request, int64_t at_ns) const;
@@ -53,6 +62,7 @@ class Locks {
   std::unordered_map<uint32_t, uint32_t> thread_rows_;                  // by Pitot's number
   std::unordered_map<model::StringId, std::vector<int64_t>> releases_;  // by resource, in order
   std::unordered_map<model::StringId, std::vector<LockGrant>> grants_;  // the same
+  std::unordered_map<uint32_t, std::vector<uint32_t>> behind_;  // waits by the row of the thread that was in the way
 };
 
 // The request that `request` is a part of, as far as the trace knows: the outermost one.

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server_common/recording.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
+#include "pitot/analyze/judge.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/host.h"
@@ -41,11 +44,26 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   // What LibTorch runs and allocates, for which it starts CUDA.
   if (options.collect_torch) (void)pitot::torch::Enable(recorder);
 
+  if (options.judge) {
+    pitot::WhyJudgeOptions why;
+    if (!options.baseline_file.empty()) why.baseline_file = options.baseline_file.c_str();
+    (void)recorder.Add(pitot::MakeWhyJudge(why));
+  }
+
   pitot::Hooks hooks;
   hooks.on_incident = [](void*, const pitot::IncidentInfo& incident) {
     std::fprintf(stderr, "incident %llu: %s: %s: %s\n", static_cast<unsigned long long>(incident.number),
                  incident.cause, incident.detail,
                  incident.directory != nullptr ? incident.directory : incident.status.message());
+  };
+  // What comes first of why; all of it is in report.txt.
+  hooks.on_verdict = [](void*, const pitot::IncidentInfo& incident) {
+    const std::string_view verdict = incident.verdict;
+    const size_t begin = std::min(verdict.find("why  "), verdict.size());
+    const std::string_view line = verdict.substr(begin, verdict.find('\n', begin) - begin);
+    if (!line.empty())
+      std::fprintf(stderr, "incident %llu: %.*s\n", static_cast<unsigned long long>(incident.number),
+                   static_cast<int>(line.size()), line.data());
   };
   (void)recorder.SetHooks(hooks);
   return recorder;

@@ -21,6 +21,8 @@ struct RecordingOptions {
   bool collect_nvtx = true;
   bool collect_torch = true;
   double lasting_cost_percent = 1;  // as CuptiOptions
+  bool judge = true;                // incidents say why their requests were slow
+  std::string baseline_file{};      // what is normal, over restarts
 };
 
 // Before the network is loaded and threads start: CUPTI wants to be there before CUDA, and variables of the environment

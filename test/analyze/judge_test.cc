@@ -90,6 +90,40 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
   CHECK(Contains(hearing.files["report.html"], "1. executor_busy"));
 }
 
+TEST_CASE("the slowest of the others that fired get a line each, whose fault it was", "[judge]") {
+  Trace trace = Incident(140);
+  const auto fire = [&](uint64_t id) {
+    trace.firings.push_back({trace.window_end_ns, id, trace.strings.Add("latency /classify"), 0});
+  };
+  for (const uint64_t id : {0x1000, 0x1001, 0x1002, 0x1003}) fire(id);
+  fire(small_server::kOther);
+  fire(small_server::kOther);
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+
+  const size_t first = hearing.opening.find("also fired  00000000000077aa 22.5 ms: ");
+  REQUIRE(first != std::string::npos);
+  size_t lines = 0;
+  for (size_t at = 0; (at = hearing.opening.find("also fired", at)) != std::string::npos; ++at) ++lines;
+  CHECK(lines == 3);
+  CHECK(hearing.opening.find("also fired") == first);
+  CHECK(!Contains(hearing.opening, "also fired  0000000000008f0c"));
+  CHECK(Contains(hearing.opening, "request 0000000000008f0c  /classify  33.5 ms"));
+  CHECK(Contains(hearing.files["verdict.json"], "8f0c"));
+}
+
+TEST_CASE("a cause whose thread held a lock meanwhile says whom it kept waiting", "[judge]") {
+  Server server;
+  server.KeepWaiting("cache", 2);
+  const Trace trace = server.Make(140);
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+
+  CHECK(Contains(hearing.opening, "meanwhile it held \"cache\", for which 2 others came to wait"));
+}
+
 TEST_CASE("the page can be left out", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);

@@ -67,6 +67,8 @@ class Server {
     at_us_ = end_us + 100;
     return take_us;
   }
+  // While the slow request's batch allocates others come to wait for a lock that its thread has.
+  void KeepWaiting(const char* lock, int waits) { lock_ = lock, waits_ = waits; }
   // The long batch of another, the slow request behind it.
   void Slow() {
     const int64_t begin_us = at_us_ + 5'000;
@@ -75,6 +77,10 @@ class Server {
     at_us_ = begin_us;
     const int64_t take_us = Serve(kSlow, "/classify", http_, 4'000, 15'000, 1'000, free_us - begin_us - 4'000);
     maker_.Call(executor_, "cudaMalloc", At(take_us + 1'000), 5'000 * kUs, {kNone, last_});
+    for (int i = 0; i < waits_; ++i)
+      maker_.Event(other_, wait_, At(take_us + 1'500 + 2'000 * i), 1'000 * kUs, {},
+                   {static_cast<uint64_t>(pitot::WaitKind::kLock), maker_.String(lock_),
+                    maker_.trace.threads[executor_].number, 0});
   }
   Trace Make(int normal, bool has_fired = true) {
     for (int i = 0; i < normal; ++i) Normal(i);
@@ -90,6 +96,8 @@ class Server {
   pitot::test::TraceMaker maker_;
   uint32_t http_, other_, executor_, decode_, forward_, respond_, wait_, last_ = kNone;
   int64_t at_us_;
+  const char* lock_ = "";
+  int waits_ = 0;
 };
 
 }  // namespace small_server

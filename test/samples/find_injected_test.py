@@ -21,7 +21,7 @@ class FindInjected(unittest.TestCase):
         self.folder = Path(folder.name)
         self.incident = self.folder / 'incidents' / '20261121T000000Z-0001-latency'
         self.incident.mkdir(parents=True)
-        for name in ('dump.pitot', 'trace.pftrace'):
+        for name in ('dump.pitot', 'trace.pftrace', 'report.html'):
             (self.incident / name).write_bytes(b'')
         self.write_report([SLOW])
         self.requests = [{'id': SLOW, 'latency_ms': 80.0}, {'id': FAST, 'latency_ms': 5.0}]

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fakes/temp_directory.h"
+#include "pitot/analyze/judge.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/host.h"
@@ -43,10 +44,18 @@ class FakeCollector final : public pitot::Collector {
 
 std::unique_ptr<pitot::Collector> Make(const char* name) { return std::make_unique<FakeCollector>(name); }
 
-void Start(bool uses_cuda) {
+class FakeJudge final : public pitot::Judge {
+ public:
+  const char* Name() const noexcept override { return "why"; }
+  pitot::JudgeNeeds Needs() const noexcept override { return {}; }
+  pitot::Status Decide(pitot::Hearing&) override { return {}; }
+};
+Names g_baselines;  // of the judges that were made; "": none
+
+void Start(bool uses_cuda, server_common::RecordingOptions options = {}) {
   const fakes::TempDirectory directory;
   g_started.clear();
-  server_common::RecordingOptions options;
+  g_baselines.clear();
   options.incident_directory = directory.path();
   pitot::Recorder recorder = server_common::StartRecorder({}, options, uses_cuda);
   REQUIRE(recorder.status().ok());
@@ -61,6 +70,10 @@ std::unique_ptr<Collector> MakeHostCollector(const HostOptions&) noexcept { retu
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions&) noexcept { return Make("nvml"); }
 std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions&) noexcept { return Make("nvtx"); }
 std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions&) noexcept { return Make("torch"); }
+std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options) noexcept {
+  g_baselines.push_back(options.baseline_file != nullptr ? options.baseline_file : "");
+  return std::make_unique<FakeJudge>();
+}
 PITOT_NAMESPACE_END
 
 TEST_CASE("CUPTI is there before LibTorch is watched, which starts CUDA", "[recording]") {
@@ -75,4 +88,19 @@ TEST_CASE("a server that runs on the CPU collects nothing of GPUs, and LibTorch 
   Start(false);
   CHECK(g_started == Names{"nvtx", "host", "torch"});
   CHECK(g_visible_to_torch.empty());
+}
+
+TEST_CASE("incidents are judged unless that is not wanted, by a baseline that is kept where a file is named",
+          "[recording]") {
+  Start(false);
+  CHECK(g_baselines == Names{""});
+
+  server_common::RecordingOptions options;
+  options.baseline_file = "/var/lib/server/baseline";
+  Start(false, options);
+  CHECK(g_baselines == Names{"/var/lib/server/baseline"});
+
+  options.judge = false;
+  Start(false, options);
+  CHECK(g_baselines.empty());
 }
