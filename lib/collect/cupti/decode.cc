@@ -125,9 +125,9 @@ uint32_t NameTable::Of(const char* name) {
     ++refused_;
   } else {
     row = names_.size();
-    text_bytes_ += text.size() + kNameBytes;
     text.shrink_to_fit();
     names_.Add(std::move(text));
+    text_bytes_ += names_[row].size() + kNameBytes;
     by_text_.emplace(names_[row], row);
   }
   if (by_pointer_.size() >= most_pointers_) by_pointer_.clear();

@@ -104,9 +104,10 @@ template <class Row> class RowTable {
     const auto found = index_.find(row);
     if (found != index_.end()) return last_ = found->second;
     if (rows_.is_full()) return ++refused_, 0;
-    index_.emplace(row, rows_.size());
+    const uint32_t at = rows_.size();
     rows_.Add(row);
-    return last_ = rows_.size() - 1;
+    index_.emplace(row, at);
+    return last_ = at;
   }
   const Rows<Row>& rows() const { return rows_; }
   uint64_t refused() const { return refused_; }
