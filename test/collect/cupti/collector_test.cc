@@ -1003,6 +1003,42 @@ TEST_CASE("of graphs one record a launch at graph level, one a node at node leve
   CHECK(host.cuda.broken_rules() == "");
 }
 
+TEST_CASE("copies and sets of a graph carry the scopes that their nodes were captured in, and their bytes", "[cupti]") {
+  for (const auto& generation : {fakes::kCupti12, fakes::kCupti13}) {
+    INFO(generation.version);
+    GpuHost host(generation);
+    REQUIRE(host.StartAt(Depth::kKernels));
+    {
+      PITOT_SCOPE("copy in");
+      host.cuda.CaptureNode(1, cupti::kMemcpy);
+    }
+    {
+      PITOT_SCOPE("clear");
+      host.cuda.CaptureNode(2, cupti::kMemset);
+    }
+    host.cuda.Replay(host.cuda.Instantiate(2), "");
+    host.cuda.Run({.copy_bytes = 77});
+
+    const model::Trace trace = host.Incident();
+
+    struct Expected {
+      model::GpuKind kind;
+      uint64_t bytes;
+      const char* path;
+    };
+    for (const Expected& it :
+         {Expected{model::GpuKind::kMemcpy, 4096, "copy in"}, Expected{model::GpuKind::kMemset, 64, "clear"},
+          Expected{model::GpuKind::kMemcpy, 77, ""}}) {
+      INFO(it.bytes);
+      const auto row = static_cast<uint32_t>(std::find(trace.gpu.bytes.begin(), trace.gpu.bytes.end(), it.bytes) -
+                                             trace.gpu.bytes.begin());
+      REQUIRE(row < trace.gpu.size());
+      CHECK(trace.gpu.kind[row] == it.kind);
+      CHECK(trace.strings[trace.gpu.scope_path[row]] == it.path);
+    }
+  }
+}
+
 TEST_CASE("kernels of a graph carry the scopes that their nodes were captured in", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
