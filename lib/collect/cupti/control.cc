@@ -62,9 +62,9 @@ template <class Call> Result Insist(Call call) {
 // Of Control::calls_level_, from which on it is recorded.
 uint8_t LevelOf(const ApiCalls::Id& id) { return id.is_graph_launch ? 1 : 2; }
 
-Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
-
 }  // namespace
+
+Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 
 const char* ToolVariable() noexcept {
   for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE"}) {

@@ -38,6 +38,9 @@ const char* ToolVariable() noexcept;
 // from CUDA 12.5 on.
 bool HasFilteredRecords(const Api& api) noexcept;
 
+// What whoever asks something of a collector that does not run is told.
+Status NotRunning();
+
 inline constinit std::atomic<bool> g_has_recorded{false};
 
 class Control {

@@ -35,7 +35,6 @@ constinit std::atomic<Owner> g_owner{Owner::kNobody};
 bool IsWork(const GpuRecord& record) { return record.activity <= Activity::kGraph; }
 bool IsCall(const GpuRecord& record) { return record.activity == Activity::kCall; }
 
-Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 Status DoesNotAnswer(const char* consequence) {
   return Error(StatusCode::kUnavailable, "CUPTI does not answer: a call of it hangs, or other work keeps it; %s",
                consequence);
