@@ -604,7 +604,7 @@ void Control::EnableCalls(uint8_t level) {
 }
 
 // A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay
-// (docs/gpu.md).
+// (docs/gpu_measurements.md).
 void Control::EnableCallKinds(uint8_t level) {
   for (const uint32_t kind : kCallKinds) {
     if (level == 0)
