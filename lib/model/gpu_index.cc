@@ -302,7 +302,8 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     : has_gpu_(!trace.devices.empty() || !trace.streams.empty() || trace.gpu.size() != 0 || !trace.depths.empty()),
       is_damaged_(IsDamagedDump(trace)),
       batches_(trace.batches.size()),
-      requests_(trace.requests.size()) {
+      requests_(trace.requests.size()),
+      devices_(trace.requests.size(), WorkedOn::kAny) {
   std::vector<Interval> told, kernels, graphs, unlinked, without_call;
   for (const DepthRow& row : trace.depths) {
     told.push_back({row.begin_ns, row.end_ns});
@@ -336,7 +337,7 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     if (!is_new) return found->second;
     std::vector<Interval> rows;
     for (const GpuLossRow& loss : trace.gpu_losses) {
-      const bool is_other = loss.device < 63 && (devices >> loss.device & 1) == 0;
+      const bool is_other = loss.device < kAnyDevice && (devices >> loss.device & 1) == 0;
       if (!is_other) rows.push_back({loss.begin_ns, loss.end_ns});
     }
     return found->second = Union(std::move(rows));
@@ -365,7 +366,9 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     const Intervals no_calls = Union(std::move(without_calls));
     const Intervals deep = Within(all_kernels, ran);
     // Which devices it ran on all of its calls together say.
-    const bool has_calls = devices != 0 && TotalNs(deep) == times.ran_ns && Within(any_lost, ran).empty();
+    const bool has_all = TotalNs(deep) == times.ran_ns && Within(any_lost, ran).empty();
+    if (has_all) times.devices = devices;
+    const bool has_calls = has_all && devices != 0;
     const Intervals missing = Within(lost(has_calls ? devices : WorkedOn::kAny), ran);
     // Where not all of its calls are there, work without a call may be its.
     const Intervals recorded = Difference(deep, missing);
@@ -394,7 +397,13 @@ CoverageIndex::CoverageIndex(const Trace& trace)
     requests_[row] =
         cover(ran, std::move(of_requests[row]), worked_on.Request(row), {request.begin_thread, request.end_thread});
     if (has_batches && !Within(any_lost, ran).empty()) requests_[row].is_told = false;
+    devices_[row] = requests_[row].devices;
   }
+  for (const MemberRow& member : trace.members) {
+    const uint64_t devices = batches_[member.batch].devices;
+    devices_[member.request] |= devices != 0 ? devices : WorkedOn::kAny;
+  }
+  for (uint64_t& devices : devices_) devices = devices != 0 ? devices : WorkedOn::kAny;
 }
 
 KernelCoverage CoverageIndex::Of(const RequestIndex& index, uint32_t request) const {

@@ -154,13 +154,17 @@ Intervals GpuReport::RecordedOf(uint32_t device) const {
   return model::Difference(deep_, model::Union(std::move(lost)));
 }
 
-// How long GPUs did what no known call caused. O(n): kept, it would be as large as the trace.
-int64_t GpuReport::NobodysNs(const Interval& during) const {
+// How long GPUs did what no known call caused, and may be the request's. O(n): kept, it would be as large as the trace.
+int64_t GpuReport::NobodysNs(uint32_t request) const {
+  const model::RequestRow& of = trace_.requests[request];
+  const Interval during{of.begin_ns, trace_.RequestEnd(of)};
   std::vector<Interval> rows;
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
     const int64_t begin_ns = std::max(trace_.gpu.begin_ns[row], during.begin_ns);
     const int64_t end_ns = std::min(trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row], during.end_ns);
-    if (begin_ns < end_ns && model::IsNobodys(trace_, row)) rows.push_back({begin_ns, end_ns});
+    if (begin_ns < end_ns && model::IsNobodys(trace_, row) &&
+        coverage_.MayBeOf(request, trace_.streams[trace_.gpu.stream[row]].device))
+      rows.push_back({begin_ns, end_ns});
   }
   return model::TotalNs(model::Union(std::move(rows)));
 }
@@ -189,7 +193,7 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   text += "; kernel coverage " + Coverage(coverage);
   if (coverage_.IsDamaged()) text += ": the dump is damaged, and what is missing may be of GPUs";
   const model::RequestRow& row = trace_.requests[request];
-  const int64_t unknown_ns = NobodysNs({row.begin_ns, trace_.RequestEnd(row)});
+  const int64_t unknown_ns = NobodysNs(request);
   // What is less than a hundredth of the request is not to speak of.
   if (unknown_ns > (trace_.RequestEnd(row) - row.begin_ns) / 100)
     text += "; for whom GPUs worked another " + Duration(unknown_ns) + " meanwhile is not known";

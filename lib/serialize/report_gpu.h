@@ -44,7 +44,7 @@ class GpuReport {
   std::string WhyNotTimed() const;
   // Of the window: what the device did then is in the trace.
   model::Intervals RecordedOf(uint32_t device) const;
-  int64_t NobodysNs(const model::Interval& during) const;
+  int64_t NobodysNs(uint32_t request) const;
   void Device(uint32_t device, const During& during, base::Lines* lines);
   void Kernels(uint32_t device, base::Lines* lines);
   void Copies(uint32_t device, base::Lines* lines);

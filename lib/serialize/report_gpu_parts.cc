@@ -72,14 +72,14 @@ class Owner {
 
 }  // namespace
 
-GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& coverage) : trace_(trace) {
+GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& coverage)
+    : trace_(trace), coverage_(coverage) {
   if (coverage.IsDamaged()) return;
   std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kKernels) deep.push_back({row.begin_ns, row.end_ns});
   }
   deep_ = model::Union(std::move(deep));
-  for (const model::GpuLossRow& loss : trace.gpu_losses) lost_.push_back({loss.begin_ns, loss.end_ns});
   // A call may be of any thread.
   for (const model::LossRow& loss : trace.losses) {
     if (loss.reason != model::LossReason::kOpenRequests) lost_.push_back({loss.begin_ns, loss.end_ns});
@@ -91,13 +91,18 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
   const model::RequestRow& row_of = trace_.requests[request];
   const Interval ran{row_of.begin_ns, trace_.RequestEnd(row_of)};
   std::vector<Interval> worked, launching, waiting, calling, missing = lost_;
+  for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+    if (coverage_.MayBeOf(request, loss.device)) missing.push_back({loss.begin_ns, loss.end_ns});
+  }
   for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
     const int64_t begin_ns = trace_.gpu.begin_ns[row], end_ns = begin_ns + trace_.gpu.duration_ns[row];
     if (end_ns <= ran.begin_ns || begin_ns >= ran.end_ns) continue;
     const GpuKind kind = trace_.gpu.kind[row];
     if (trace_.gpu.call[row] != kNone && !HasGaps(kind)) owner.Add(trace_.gpu.call[row], begin_ns, end_ns, &worked);
     // Of nobody known; or with gaps that may be the host's.
-    if (kind == GpuKind::kGraph || model::IsNobodys(trace_, row)) missing.push_back({begin_ns, end_ns});
+    const bool is_known = kind != GpuKind::kGraph && !model::IsNobodys(trace_, row);
+    if (!is_known && coverage_.MayBeOf(request, trace_.streams[trace_.gpu.stream[row]].device))
+      missing.push_back({begin_ns, end_ns});
   }
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     const CallKind kind = KindOf(trace_, call);

@@ -35,7 +35,8 @@ class GpuPartsIndex {
 
  private:
   const model::Trace& trace_;
-  // When kernels and calls were recorded; and when something of either was lost.
+  const model::CoverageIndex& coverage_;
+  // When kernels and calls were recorded; and when calls were lost.
   model::Intervals deep_;
   std::vector<model::Interval> lost_;
 };

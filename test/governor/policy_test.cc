@@ -10,6 +10,7 @@
 #include "governor/governor.h"
 #include "governor/simulated_server.h"
 
+namespace governor = pitot::governor;
 using pitot::Depth;
 using pitot::governor::Governor;
 using pitot::governor::Report;
@@ -33,7 +34,52 @@ Load Quiet() {
   return load;
 }
 
+// A policy that is told of rounds, each of them at scopes and at graphs, whose cost is what the test says.
+class Told {
+ public:
+  void Round(double overhead) {
+    const Depth depths[] = {Depth::kScopes, policy_.base(), Depth::kGraphs};
+    governor::Round round;
+    round.Begin(now_ns_, kBlockNs, depths, policy_.base(), &lots_);
+    for (bool is_over = false; !is_over;) {
+      const double duration = round.depth() == Depth::kScopes ? 1 : 1 + overhead;
+      for (int work = 0; work < 50; ++work) round.Take(now_ns_ + kBlockNs / 2, {true, duration, work < 3});
+      now_ns_ += kBlockNs;
+      is_over = round.Advance(now_ns_);
+    }
+    policy_.Learn(now_ns_, round);
+  }
+  // Seconds until the base is that depth.
+  double Until(Depth base, double overhead) {
+    const int64_t begin_ns = now_ns_;
+    while (policy_.base() != base && now_ns_ < begin_ns + 7200 * kSecond) Round(overhead);
+    REQUIRE(policy_.base() == base);
+    return static_cast<double>(now_ns_ - begin_ns) / kSecond;
+  }
+  void Wait(int64_t ns) { now_ns_ += ns; }
+
+ private:
+  static constexpr int64_t kBlockNs = 100 * simulated::kMs;
+  governor::Policy policy_{0.01};
+  governor::Lots lots_{1};
+  int64_t now_ns_ = kSecond;
+};
+
 }  // namespace
+
+TEST_CASE("a depth that had to be left is the base again after two minutes, each time twice as late, at most an hour",
+          "[governor]") {
+  Told told;
+  CHECK(told.Until(Depth::kGraphs, 0) < 60);
+  for (const double pause_s : {120, 240, 480, 960, 1920, 3600, 3600}) {
+    told.Until(Depth::kScopes, 0.5);
+    CHECK(told.Until(Depth::kGraphs, 0) == Approx(pause_s).margin(1));  // though it was cheap all the time
+  }
+  // What held for an hour begins anew.
+  for (int round = 0; round < 400; ++round) told.Round(0), told.Wait(9 * kSecond);
+  told.Until(Depth::kScopes, 0.5);
+  CHECK(told.Until(Depth::kGraphs, 0) == Approx(120).margin(1));
+}
 
 TEST_CASE("recording costs at most the budget on the mean and on the p99, whatever the depths cost", "[governor]") {
   struct Truth {

@@ -16,55 +16,22 @@
 
 #include "collect/cupti/collector.h"
 #include "collect/cupti/driver.h"
+#include "gpu/host.h"
 #include "gpu/work.h"
 #include "pitot/collect/cuda_events.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/model/index.h"
-#include "session/host.h"
 
 namespace {
 
 namespace model = pitot::model;
+using gpu::GpuHost;
+using gpu::Has;
+using gpu::Kernels;
+using gpu::Name;
+using gpu::Say;
 using model::kNone;
 using pitot::Depth;
-
-// Nothing of CUDA is touched before the collector was added, so whether there is a GPU is seen by its Status.
-struct GpuHost : session_test::Host {
-  explicit GpuHost(Depth depth) {
-    options.depth = depth;
-    options.memory_budget_bytes = 256 << 20;
-    options.max_ring_bytes = 16 << 20;
-    options.pre_window_ms = 60'000;
-  }
-  // False: there is no GPU, which was said.
-  bool StartOrSkip(pitot::CuptiOptions cupti = {}) {
-    REQUIRE(Start());
-    const pitot::Status status = recorder.Add(pitot::MakeCuptiCollector(cupti));
-    if (gpu::CountDevices() == 0) {
-      WARN("skipped, there is no GPU: " << status.message());
-      return false;
-    }
-    INFO(status.message());
-    REQUIRE(status.ok());
-    return true;
-  }
-  model::Trace Incident() {
-    REQUIRE(TriggerAndFlush());
-    REQUIRE(model::FindInconsistency(traces().back()) == "");
-    return traces().back();
-  }
-};
-
-std::string_view Name(const model::Trace& trace, uint32_t gpu) { return trace.strings[trace.gpu.name[gpu]]; }
-bool Has(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
-std::vector<uint32_t> Kernels(const model::Trace& trace, std::string_view part) {
-  std::vector<uint32_t> rows;
-  for (uint32_t i = 0; i < trace.gpu.size(); ++i) {
-    if (trace.gpu.kind[i] == model::GpuKind::kKernel && Has(Name(trace, i), part)) rows.push_back(i);
-  }
-  return rows;
-}
 
 double Mib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
@@ -75,17 +42,6 @@ uint64_t ResidentBytes() {
     std::fclose(file);
   }
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-}
-
-void Say(const model::Trace& trace) {
-  for (const auto& attribute : trace.attributes) {
-    const std::string_view key = trace.strings[attribute.key];
-    if (key.substr(0, 5) == "cupti" || key.substr(0, 11) == "cuda_events")
-      std::printf("%s: %s\n", std::string(key).c_str(), std::string(trace.strings[attribute.value]).c_str());
-  }
-  for (const auto& loss : trace.gpu_losses)
-    std::printf("lost: %s, %llu records\n", std::string(trace.strings[loss.reason]).c_str(),
-                static_cast<unsigned long long>(loss.records));
 }
 
 }  // namespace
@@ -438,4 +394,109 @@ TEST_CASE("spans by CUDA events are no shorter than the kernels that CUPTI saw; 
   CHECK(latest_ns < 1'000'000);
   std::printf("events: the driver's numbers of streams and contexts are %s CUPTI's\n",
               trace.gpu.stream[kernels[0]] == trace.gpu.stream[spans[0]] ? "also" : "not");
+}
+
+TEST_CASE("records of two GPUs are on the device that worked, and a request on one knows nothing of the other",
+          "[gpu][two]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip({}, 2)) return;
+  constexpr uint32_t kLaunches[] = {100, 50};
+  gpu::Stream streams[2];
+  for (const int device : {0, 1}) {
+    gpu::Use(device);
+    streams[device] = gpu::MakeStream();
+    gpu::LaunchEmpty(streams[device]);  // makes the context
+    gpu::SynchronizeStream(streams[device]);
+  }
+  for (const int device : {0, 1}) {
+    gpu::Use(device);
+    pitot::Request request = pitot::Request::Begin(device == 0 ? "/first" : "/second");
+    for (uint32_t i = 0; i < kLaunches[device]; ++i) gpu::LaunchSpin(streams[device], 2000);
+    gpu::SynchronizeStream(streams[device]);
+    request.Finish(pitot::Outcome::kOk);
+  }
+  REQUIRE(std::string(gpu::LastError()) == "");
+
+  const model::Trace trace = host.Incident();
+
+  Say(trace);
+  REQUIRE(trace.devices.size() == 2);
+  uint32_t seen[2] = {0, 0}, of_another = 0;
+  for (const uint32_t kernel : Kernels(trace, "Spin")) {
+    const uint32_t ordinal = trace.devices[trace.streams[trace.gpu.stream[kernel]].device].ordinal;
+    REQUIRE(ordinal < 2);
+    ++seen[ordinal];
+    const uint32_t call = trace.gpu.call[kernel];
+    REQUIRE(call != kNone);
+    REQUIRE(trace.calls.request[call] != kNone);
+    const std::string_view route = trace.strings[trace.requests[trace.calls.request[call]].route];
+    of_another += route != (ordinal == 0 ? "/first" : "/second");
+  }
+  std::printf("two GPUs: kernels seen: %u of 100 and %u of 50\n", seen[0], seen[1]);
+  CHECK(seen[0] == kLaunches[0]);
+  CHECK(seen[1] == kLaunches[1]);
+  CHECK(of_another == 0);
+  for (const auto& device : trace.devices) CHECK(device.multiprocessors != 0);
+  const model::RequestIndex index(trace);
+  const model::CoverageIndex coverage(trace);
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) CHECK(coverage.Of(index, row).IsWhole());
+}
+
+TEST_CASE("kernels, copies and sets of a replay have the scopes that their nodes were captured in", "[gpu][scopes]") {
+  GpuHost host(Depth::kKernels);
+  if (!host.StartOrSkip()) return;
+  static gpu::Stream stream;
+  stream = gpu::MakeStream();
+  gpu::Copy(stream, 4096, true);  // makes the buffers
+  gpu::SynchronizeStream(stream);
+  gpu::Graph* graph = nullptr;
+  {
+    PITOT_SCOPE("forward");
+    graph = gpu::Capture(stream, 4, [](int node) {
+      switch (node) {
+        case 0: {
+          PITOT_SCOPE("copy in");
+          return gpu::Copy(stream, 8192, true);
+        }
+        case 1: {
+          PITOT_SCOPE("clear");
+          return gpu::Set(stream, 512);
+        }
+        case 2: {
+          PITOT_SCOPE_NAMED(pitot::Intern("layer 7"));
+          return gpu::LaunchSpin(stream, 2000);
+        }
+        default:
+          return gpu::LaunchEmpty(stream);
+      }
+    });
+  }
+  constexpr uint32_t kReplays = 20;
+  for (uint32_t i = 0; i < kReplays; ++i) gpu::Replay(graph, stream);
+  gpu::SynchronizeStream(stream);
+  gpu::LaunchSpin(stream, 2000);  // no graph's
+  gpu::SynchronizeStream(stream);
+  REQUIRE(std::string(gpu::LastError()) == "");
+
+  const model::Trace trace = host.Incident();
+
+  Say(trace);
+  uint32_t copies = 0, sets = 0, spins = 0, empties = 0, others = 0;
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const std::string_view path = trace.strings[trace.gpu.scope_path[row]];
+    const bool is_kernel = trace.gpu.kind[row] == model::GpuKind::kKernel;
+    copies += trace.gpu.kind[row] == model::GpuKind::kMemcpy && path == "forward / copy in";
+    sets += trace.gpu.kind[row] == model::GpuKind::kMemset && path == "forward / clear";
+    spins += is_kernel && Has(Name(trace, row), "Spin") && path == "forward / layer 7";
+    empties += is_kernel && Has(Name(trace, row), "Empty") && path == "forward";
+    others += path != "" && trace.gpu.graph[row] == 0;
+  }
+  std::printf("scopes of a graph's nodes: of %u replays copies %u, sets %u, kernels %u and %u\n", kReplays, copies,
+              sets, spins, empties);
+  CHECK(copies == kReplays);
+  CHECK(sets == kReplays);
+  CHECK(spins == kReplays);
+  CHECK(empties == kReplays);
+  CHECK(others == 0);
+  gpu::Free(graph);
 }

@@ -53,6 +53,8 @@ const char* LastError() {
   return error == cudaSuccess ? "" : cudaGetErrorString(error);
 }
 
+void Use(int device) { cudaSetDevice(device); }
+
 Stream MakeStream() {
   cudaStream_t stream = nullptr;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);

@@ -12,6 +12,9 @@ namespace gpu {
 int CountDevices();  // 0 without a driver
 const char* LastError();
 
+// The calling thread's device from now on: its streams are made there.
+void Use(int device);
+
 using Stream = void*;
 Stream MakeStream();
 // Kernels named Empty and Spin.
@@ -23,7 +26,7 @@ void Set(Stream stream, size_t bytes);
 void Synchronize();
 void SynchronizeStream(Stream stream);
 
-// A graph of empty kernels in a row, made executable.
+// A graph of empty kernels in a row, or of what `between` puts on the stream for each node, made executable.
 struct Graph;
 Graph* Capture(Stream stream, int nodes, void (*between)(int node));
 void Replay(Graph* graph, Stream stream);

@@ -12,6 +12,7 @@
 
 using namespace pitot;
 using incident::kMs;
+using model::kNone;
 using report::GpuParts;
 
 namespace {
@@ -86,6 +87,52 @@ TEST_CASE("time in which any thread lost events is not known, and what has gaps 
   for (model::GpuKind& kind : trace.gpu.kind) kind = model::GpuKind::kGraph;
   CHECK(PartsOf(trace).worked_ns == 0);
   CHECK(PartsOf(trace).unknown_ns >= 13'100'000 - 25'000);
+}
+
+TEST_CASE("what a device lost, or did for nobody known, counts only against requests that used it", "[report]") {
+  model::Trace trace = MakeWholeTrace();
+  const GpuParts whole = PartsOf(trace);
+  const auto lose = [&](uint32_t device) {
+    trace.gpu_losses = {
+        {kNone, trace.strings.Add("overwritten"), trace.window_begin_ns, trace.window_end_ns, 7, device}};
+  };
+  const auto is_whole = [&] {
+    const GpuParts parts = PartsOf(trace);
+    return parts.launching_ns == whole.launching_ns && parts.waiting_ns == whole.waiting_ns &&
+           parts.unknown_ns == whole.unknown_ns;
+  };
+  lose(1);
+  CHECK(is_whole());
+  SECTION("its own device") {
+    lose(0);
+    CHECK(PartsOf(trace).unknown_ns == 41'300'000 - 13'100'000);
+  }
+  SECTION("any device") {
+    lose(kNone);
+    CHECK(PartsOf(trace).unknown_ns == 41'300'000 - 13'100'000);
+  }
+  SECTION("one that a call of its may have put work on, of which nothing is there") {
+    trace.calls.batch[3] = 0;
+    trace.calls.name[3] = trace.strings.Add("cudaLaunchKernel");
+    CHECK_FALSE(is_whole());
+  }
+  SECTION("one that it used outside of batches") {
+    trace.calls.batch[1] = kNone;
+    trace.calls.request[1] = kSlow;
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.call[row] == 1) trace.streams[trace.gpu.stream[row]].device = 1;
+    }
+    CHECK(PartsOf(trace).unknown_ns > 20'000'000);
+  }
+  SECTION("work of nobody known") {
+    trace.gpu_losses.clear();
+    trace.streams[1].device = 1;  // also of a kernel of its batch
+    CHECK(PartsOf(trace).unknown_ns == 1000);
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+      if (trace.gpu.stream[row] == 1) trace.gpu.call[row] = kNone;
+    }
+    CHECK(PartsOf(trace).unknown_ns == 0);
+  }
 }
 
 TEST_CASE("a request has nothing of its batch's from before it joined, and a blocking copy is a wait", "[report]") {

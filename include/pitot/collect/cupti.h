@@ -39,11 +39,11 @@ struct CuptiOptions {
   bool graph_level = false;
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded: by 4
-  // to 8 % of small models that are launched eagerly, by nothing where the GPU is what is waited for (docs/gpu.md).
-  // Pitot forecasts it from short looks at the calls and what a launch costs on one H100 (1.4 us, extrapolated to all
-  // other machines), and records no kernels at kAuto while the forecast is above this
-  // or not known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is
-  // not asked for.
+  // to 8 % of small models that are launched eagerly, by nothing where the GPU is what is waited for
+  // (docs/gpu_measurements.md). Pitot forecasts it from short looks at the calls and what a launch costs on one H100
+  // (1.4 us, extrapolated to all other machines), and records no kernels at kAuto while the forecast is above this or
+  // not known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is not
+  // asked for.
   double lasting_cost_percent = 1;
   // Whether PyTorch's profiler may have CUPTI, too, where LibTorch is in the process. Then CUPTI's one subscription is
   // left to it: calls are tied through records, and nobody tells of the nodes of CUDA graphs. False is for servers that

@@ -181,22 +181,30 @@ class PITOT_EXPORT CoverageIndex {
   // in that time for nobody known is a fifth or less of that and what they did for it.
   bool IsMostlyRecorded(uint32_t batch) const { return IsMostly(batches_[batch]); }
   bool IsOwnMostlyRecorded(uint32_t request) const { return IsMostly(requests_[request]); }
+  // Whether what a device (kNone: any) did for nobody known, or lost, may be the request's: that of one that neither
+  // its batches nor it itself worked on is not, where these are known, as in Of.
+  bool MayBeOf(uint32_t request, uint32_t device) const {
+    return device >= kAnyDevice || (devices_[request] >> device & 1) != 0;
+  }
 
  private:
   struct Times {
     int64_t covered_ns = 0;
     int64_t ran_ns = 0;
-    int64_t recorded_ns = 0;  // covered, and where graphs hide kernels
-    int64_t worked_ns = 0;    // GPUs, for it
-    int64_t nobodys_ns = 0;   // they did something at Depth::kGraphs, for whom is not known
-    bool is_told = false;     // how deep any of it was recorded
+    uint64_t devices = ~uint64_t{0};  // it worked on, by bit; all: not known
+    int64_t recorded_ns = 0;          // covered, and where graphs hide kernels
+    int64_t worked_ns = 0;            // GPUs, for it
+    int64_t nobodys_ns = 0;           // they did something at Depth::kGraphs, for whom is not known
+    bool is_told = false;             // how deep any of it was recorded
   };
   bool IsMostly(const Times& times) const {
     return times.is_told && !is_damaged_ && times.recorded_ns >= times.ran_ns - times.ran_ns / 5 &&
            times.nobodys_ns <= times.worked_ns / 4;
   }
+  static constexpr uint32_t kAnyDevice = 63;  // and later ones have no bit of their own
   bool has_gpu_ = false, is_damaged_ = false;
   std::vector<Times> batches_, requests_;
+  std::vector<uint64_t> devices_;  // of requests and their batches
 };
 
 // Counters (of `counters` and `samples`) between moments. A sample holds until the next one.

@@ -33,7 +33,8 @@ std::unique_ptr<BufferPool> BufferPool::Make(uint32_t count, uint32_t bytes) noe
   }
   if (pool->slots_ == nullptr || !pool->free_.Reserve(count) || !pool->completed_.Reserve(count)) return nullptr;
   for (uint32_t i = 0; i < count; ++i) {
-    pool->slots_[i].memory.store(pool->memory_ + uint64_t{i} * bytes, std::memory_order_relaxed);
+    pool->slots_[i].word.store(reinterpret_cast<uintptr_t>(pool->memory_ + uint64_t{i} * bytes),
+                               std::memory_order_relaxed);
     pool->free_.Push(i);
   }
   return pool;
@@ -50,7 +51,6 @@ BufferPool::~BufferPool() {
 
 void BufferPool::Touch() noexcept {
   if (std::exchange(is_touched_, true)) return;
-  constexpr uint64_t kPage = 4096;
   // Changes nothing: CUPTI may have some already, through callbacks of a collector before.
   for (uint64_t at = 0; at < uint64_t{count_} * bytes_; at += kPage)
     __atomic_fetch_or(memory_ + at, uint8_t{0}, __ATOMIC_RELAXED);
@@ -67,32 +67,35 @@ uint8_t* BufferPool::Take() noexcept {
     Count(overwritten_);
     Zero(index);
   }
-  slots_[index].era.store(era_.load(std::memory_order_relaxed), std::memory_order_relaxed);
-  slots_[index].state.store(kOut, std::memory_order_release);
-  return At(index);
+  uint8_t* const memory = At(index);
+  slots_[index].word.store(reinterpret_cast<uintptr_t>(memory) | EraBits() | kOut, std::memory_order_release);
+  return memory;
 }
 
-uint32_t BufferPool::IndexOf(const uint8_t* buffer) const noexcept {
+BufferPool::Found BufferPool::Find(const uint8_t* buffer) const noexcept {
+  const auto at = [&](uint32_t index) -> Found {
+    const uintptr_t word = slots_[index].word.load(std::memory_order_relaxed);
+    return MemoryOf(word) == buffer ? Found{index, word} : Found{};
+  };
   const auto offset = static_cast<uint64_t>(buffer - memory_);
-  if (buffer >= memory_ && offset < uint64_t{count_} * bytes_)
-    return buffer == At(static_cast<uint32_t>(offset / bytes_)) ? static_cast<uint32_t>(offset / bytes_) : kNoIndex;
-  if (written_off_.load(std::memory_order_relaxed) == 0) return kNoIndex;
+  if (buffer >= memory_ && offset < uint64_t{count_} * bytes_) return at(static_cast<uint32_t>(offset / bytes_));
+  if (written_off_.load(std::memory_order_relaxed) == 0) return {};
   for (uint32_t index = 0; index < count_; ++index) {
-    if (At(index) == buffer) return index;
+    if (const Found found = at(index)) return found;
   }
-  return kNoIndex;
+  return {};
 }
 
-bool BufferPool::Complete(uint8_t* buffer, uint64_t valid) noexcept {
-  const uint32_t index = IndexOf(buffer);
-  State out = kOut;
-  if (index == kNoIndex || !slots_[index].state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
+bool BufferPool::Complete(const Found& found, uint64_t valid) noexcept {
+  uintptr_t word = found.word;
+  const uintptr_t home = reinterpret_cast<uintptr_t>(MemoryOf(word));
+  if ((word & kOut) == 0 || !slots_[found.index].word.compare_exchange_strong(word, home, std::memory_order_relaxed)) {
     Count(foreign_);
     return false;
   }
   Count(returned_);
-  slots_[index].valid = std::min<uint64_t>(valid, bytes_);
-  completed_.Push(index);
+  slots_[found.index].valid = std::min<uint64_t>(valid, bytes_);
+  completed_.Push(found.index);
   return true;
 }
 
@@ -112,22 +115,21 @@ uint8_t* BufferPool::NewPlace(int64_t now_ns) noexcept {
 }
 
 uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
-  const uint32_t era = era_.load(std::memory_order_relaxed);
   uint32_t count = 0, unplaced = 0;
   for (uint32_t index = 0; index < count_; ++index) {
-    Slot& slot = slots_[index];
-    State out = kOut;
-    if (slot.state.load(std::memory_order_acquire) != kOut || slot.era.load(std::memory_order_relaxed) == era) continue;
+    std::atomic<uintptr_t>& slot = slots_[index].word;
+    uintptr_t word = slot.load(std::memory_order_acquire);
+    if ((word & kOut) == 0 || (word & (kPage - 2)) == EraBits()) continue;
     uint8_t* const place = NewPlace(now_ns);
     if (place == nullptr) {
       ++unplaced;
       continue;
     }
-    if (!slot.state.compare_exchange_strong(out, kHome, std::memory_order_relaxed)) {
+    if (!slot.compare_exchange_strong(word, reinterpret_cast<uintptr_t>(place), std::memory_order_relaxed)) {
       quarantine_.insert(quarantine_.begin(), {place, now_ns - kQuarantineNs});  // it came back at this moment
       continue;
     }
-    quarantine_.push_back({slot.memory.exchange(place, std::memory_order_relaxed), now_ns});
+    quarantine_.push_back({MemoryOf(word), now_ns});
     Count(written_off_);
     ++count;
     free_.Push(index);

@@ -42,11 +42,18 @@ class BufferPool {
   // A zeroed buffer; where none is free the one completed first, unread; null if CUPTI holds all. Threads: any,
   // lock-free.
   uint8_t* Take() noexcept;
+  // A buffer as it was when it was found; false: it is none of ours.
+  struct Found {
+    uint32_t index = ~0u;
+    uintptr_t word = 0;
+    explicit operator bool() const { return word != 0; }
+  };
   // Threads: any, lock-free.
-  bool Owns(const uint8_t* buffer) const noexcept { return IndexOf(buffer) != kNoIndex; }
-  // CUPTI gives `buffer` back, `valid` bytes of it written. False, and counted, if it is none of ours. Threads: any,
-  // lock-free.
-  bool Complete(uint8_t* buffer, uint64_t valid) noexcept;
+  Found Find(const uint8_t* buffer) const noexcept;
+  // CUPTI gives a buffer back, `valid` bytes of it written. False, and counted, if it is none of ours or CUPTI does not
+  // have it, as when it was written off since it was found. Threads: any, lock-free.
+  bool Complete(const Found& found, uint64_t valid) noexcept;
+  bool Complete(const uint8_t* buffer, uint64_t valid) noexcept { return Complete(Find(buffer), valid); }
 
   // Somebody else's callbacks were registered and got what CUPTI completed: buffers that went out before are from now
   // on of a former era.
@@ -76,14 +83,13 @@ class BufferPool {
   uint64_t place_bytes() const noexcept { return uint64_t{places_} * bytes_; }
 
  private:
-  // Whose a buffer is. One that comes back is ours only if CUPTI has it.
-  enum State : uint8_t { kHome, kOut };
+  // Its memory, which begins a page; below, where CUPTI has it, kOut and the era in which it went out. One word: who
+  // gives a buffer back, or up, does it to the memory and the era that were looked at, or not at all.
   struct Slot {
-    std::atomic<State> state{kHome};
-    std::atomic<uint32_t> era{0};  // in which it went out
-    std::atomic<uint8_t*> memory{nullptr};
+    std::atomic<uintptr_t> word{0};
     uint64_t valid = 0;
   };
+  static constexpr uintptr_t kPage = 4096, kOut = 1;
   struct GiveBack {
     ~GiveBack() { pool->Zero(index), pool->free_.Push(index); }
     BufferPool* pool;
@@ -92,12 +98,11 @@ class BufferPool {
 
   BufferPool(uint8_t* memory, std::unique_ptr<Slot[]> slots, uint32_t count, uint32_t bytes) noexcept
       : memory_(memory), slots_(std::move(slots)), count_(count), bytes_(bytes) {}
-  uint8_t* At(uint32_t index) const { return slots_[index].memory.load(std::memory_order_relaxed); }
-  // kNoIndex: none of ours.
-  uint32_t IndexOf(const uint8_t* buffer) const noexcept;
+  static uint8_t* MemoryOf(uintptr_t word) { return reinterpret_cast<uint8_t*>(word & ~(kPage - 1)); }
+  uint8_t* At(uint32_t index) const { return MemoryOf(slots_[index].word.load(std::memory_order_relaxed)); }
+  // What of the era a word has room for.
+  uintptr_t EraBits() const { return uintptr_t{era_.load(std::memory_order_relaxed)} * 2 & (kPage - 2); }
   void Zero(uint32_t index) noexcept;
-
-  static constexpr uint32_t kNoIndex = ~0u;
 
   struct Quarantined {
     uint8_t* memory;

@@ -42,7 +42,6 @@ class CuptiCollector final : public Collector {
 
  private:
   bool IsOurs() const noexcept { return is_running_.load() && IsOfThisProcess(); }
-  static Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
   void EndThread() noexcept;
 
   const std::shared_ptr<Recording> recording_;  // the thread's, too

@@ -62,9 +62,9 @@ template <class Call> Result Insist(Call call) {
 // Of Control::calls_level_, from which on it is recorded.
 uint8_t LevelOf(const ApiCalls::Id& id) { return id.is_graph_launch ? 1 : 2; }
 
-Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
-
 }  // namespace
+
+Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 
 const char* ToolVariable() noexcept {
   for (const char* variable : {"CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_NSIGHT_INJECTION_PORT_BASE"}) {
@@ -610,7 +610,7 @@ void Control::EnableCalls(uint8_t level) {
 }
 
 // A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay
-// (docs/gpu.md).
+// (docs/gpu_measurements.md).
 void Control::EnableCallKinds(uint8_t level) {
   for (const uint32_t kind : kCallKinds) {
     if (level == 0)

@@ -4,7 +4,7 @@
 // which may hang in any of its calls, and so holds no lock in them.
 //
 // What is known of CUPTI and stands behind the order of the calls was measured on an H100 with CUPTI 13.0 Update 1:
-// docs/gpu.md.
+// docs/gpu_measurements.md.
 #ifndef PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
 #define PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
 
@@ -38,6 +38,9 @@ const char* ToolVariable() noexcept;
 // from CUDA 12.5 on.
 bool HasFilteredRecords(const Api& api) noexcept;
 
+// What whoever asks something of a collector that does not run is told.
+Status NotRunning();
+
 inline constinit std::atomic<bool> g_has_recorded{false};
 
 class Control {
@@ -69,8 +72,8 @@ class Control {
   void Stop() noexcept;
   // Cost: 60 us (median on an H100), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
-  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu.md says what that may
-  // leave behind.
+  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
+  // that may leave behind.
   void SetLook(bool on) noexcept;
   // Errors: kNotRunning; of Resume also kUnavailable.
   Status Pause() noexcept;

@@ -125,9 +125,9 @@ uint32_t NameTable::Of(const char* name) {
     ++refused_;
   } else {
     row = names_.size();
-    text_bytes_ += text.size() + kNameBytes;
     text.shrink_to_fit();
     names_.Add(std::move(text));
+    text_bytes_ += names_[row].size() + kNameBytes;
     by_text_.emplace(names_[row], row);
   }
   if (by_pointer_.size() >= most_pointers_) by_pointer_.clear();
@@ -187,11 +187,11 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
   made.value = FieldOr<uint64_t>(record, at->bytes, 0);
   made.node = static_cast<uint32_t>(node);
   made.graph = FieldOr(record, at->graph, static_cast<uint32_t>(node >> 32));
+  if (node != 0 && scopes_ != nullptr) made.scope_path = static_cast<uint16_t>(scopes_->PathOf(node));
   switch (at->activity) {
     case Activity::kKernel:
       made.detail = tables_->shapes.Of(ShapeOf(record));
-      made.name = tables_->names.Of(Field<const char*>(record, kernel::kName));
-      if (node != 0 && scopes_ != nullptr) made.value = scopes_->PathOf(node);
+      made.name = static_cast<uint16_t>(tables_->names.Of(Field<const char*>(record, kernel::kName)));
       break;
     case Activity::kMemcpy:
       made.detail = CopyDetail(record);

@@ -31,9 +31,10 @@ void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records)
 void CompleteBufferOfPool(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   if (buffer == g_waste || buffer == nullptr) return;
   Engine* engine = g_newest.load(std::memory_order_acquire);
-  while (engine != nullptr && !engine->pool->Owns(buffer)) engine = engine->former;
+  BufferPool::Found found;
+  while (engine != nullptr && !(found = engine->pool->Find(buffer))) engine = engine->former;
   if (engine == nullptr) engine = g_engine.load(std::memory_order_acquire);  // which counts it
-  if (engine != nullptr) engine->pool->Complete(buffer, valid);
+  if (engine != nullptr) engine->pool->Complete(found, valid);
 }
 
 void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void* data) {

@@ -75,25 +75,23 @@ History::Lane& History::LaneOf(uint32_t device) {
   return lanes_.back();
 }
 
-bool History::TakeChunk(uint32_t* chunk) {
-  if (free_.empty()) {
-    Lane* most = nullptr;
-    std::deque<uint32_t>::iterator oldest;
-    for (Lane& lane : lanes_) {
-      if (most != nullptr && lane.chunks.size() <= most->chunks.size()) continue;
-      const auto unpinned = [this](uint32_t i) { return chunks_[i].pins == 0; };
-      const auto found = std::find_if(lane.chunks.begin(), lane.chunks.end(), unpinned);
-      if (found != lane.chunks.end()) most = &lane, oldest = found;
-    }
-    if (most == nullptr) return false;
-    const Chunk& gone = chunks_[*oldest];
-    Remember({gone.begin_ns, gone.end_ns, most->device, "overwritten", gone.count});
-    free_.push_back(*oldest);
-    most->chunks.erase(oldest);
+// Has the newest of free_ be one that is empty. False: all that could give way is pinned.
+bool History::FreeChunk() {
+  if (!free_.empty()) return true;
+  Lane* most = nullptr;
+  std::deque<uint32_t>::iterator oldest;
+  for (Lane& lane : lanes_) {
+    if (most != nullptr && lane.chunks.size() <= most->chunks.size()) continue;
+    const auto unpinned = [this](uint32_t i) { return chunks_[i].pins == 0; };
+    const auto found = std::find_if(lane.chunks.begin(), lane.chunks.end(), unpinned);
+    if (found != lane.chunks.end()) most = &lane, oldest = found;
   }
-  *chunk = free_.back();
-  free_.pop_back();
-  chunks_[*chunk] = {};
+  if (most == nullptr) return false;
+  Chunk& gone = chunks_[*oldest];
+  Remember({gone.begin_ns, gone.end_ns, most->device, "overwritten", gone.count});
+  gone = {};
+  free_.push_back(*oldest);
+  most->chunks.erase(oldest);
   return true;
 }
 
@@ -103,12 +101,12 @@ void History::Add(uint32_t device, const GpuRecord* records, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const int64_t begin_ns = records[i].begin_ns, end_ns = begin_ns + records[i].duration_ns;
     if (lane.chunks.empty() || chunks_[lane.chunks.back()].count == kChunkRecords) {
-      uint32_t chunk;
-      if (!TakeChunk(&chunk)) {
+      if (!FreeChunk()) {
         Remember({begin_ns, end_ns, device, "an incident holds the memory", 1});
         continue;
       }
-      lane.chunks.push_back(chunk);
+      lane.chunks.push_back(free_.back());
+      free_.pop_back();
     }
     const uint32_t last = lane.chunks.back();
     Chunk& chunk = chunks_[last];
@@ -121,9 +119,9 @@ void History::Add(uint32_t device, const GpuRecord* records, size_t count) {
 bool History::GiveBackChunk() noexcept {
   const std::lock_guard lock(mutex_);
   try {
-    uint32_t chunk;
-    if (!TakeChunk(&chunk)) return false;
-    madvise(RecordsOf(chunk), kChunkBytes, MADV_DONTNEED);
+    if (!FreeChunk()) return false;
+    madvise(RecordsOf(free_.back()), kChunkBytes, MADV_DONTNEED);
+    free_.pop_back();
     ++given_back_;
     return true;
   } catch (const std::bad_alloc&) {

@@ -99,7 +99,7 @@ class History {
     return reinterpret_cast<GpuRecord*>(memory_ + uint64_t{chunk} * kChunkBytes);
   }
   Lane& LaneOf(uint32_t device);
-  bool TakeChunk(uint32_t* chunk);
+  bool FreeChunk();
   std::vector<Loss>& LossesOf(uint32_t device, const char* reason);
   void Remember(const Loss& loss);
 

@@ -283,7 +283,6 @@ void Recording::AddTo(TraceBuilder& trace) {
         activity.kind = GpuKind::kKernel;
         activity.name = name_of(record.name);
         activity.shape = shape_of(record.detail);
-        activity.scope_path = path_of(static_cast<uint32_t>(record.value));
         break;
       case Activity::kMemcpy:
         activity.kind = GpuKind::kMemcpy;
@@ -303,7 +302,8 @@ void Recording::AddTo(TraceBuilder& trace) {
     activity.correlation = record.correlation;
     activity.graph = record.graph;
     activity.node = record.node;
-    activity.bytes = record.activity != Activity::kKernel ? record.value : 0;
+    activity.scope_path = path_of(record.scope_path);
+    activity.bytes = record.value;
     trace.Add(activity);
   });
   for (const Loss& loss : pinned_.losses()) {

@@ -36,7 +36,6 @@ bool IsWork(const GpuRecord& record) { return record.activity <= Activity::kGrap
 bool IsCall(const GpuRecord& record) { return record.activity == Activity::kCall; }
 uint64_t HeardOf(const BufferCounts& counts) { return counts.requested + counts.completed; }
 
-Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
 Status DoesNotAnswer(const char* consequence) {
   return Error(StatusCode::kUnavailable, "CUPTI does not answer: a call of it hangs, or other work keeps it; %s",
                consequence);

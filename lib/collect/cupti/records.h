@@ -29,10 +29,10 @@ enum class Activity : uint8_t {
 struct GpuRecord {
   int64_t begin_ns;  // CLOCK_MONOTONIC
   int64_t duration_ns;
-  uint64_t value;        // bytes of copies and sets; the thread of calls, as CUPTI names it; of a graph's kernels the
-                         // index of the Name of the scopes they were captured in
+  uint64_t value;        // bytes of copies and sets; the thread of calls, as CUPTI names it
   uint32_t correlation;  // with the call that caused it
-  uint32_t name;         // in Tables::names
+  uint16_t name;         // in Tables::names
+  uint16_t scope_path;   // of a graph's node the index of the Name of the scopes it was captured in; 0: unknown
   uint32_t detail;  // of kernels in Tables::shapes; of copies copy kind << 16 | source << 8 | destination; of others
                     // their type
   uint32_t graph;   // the executable graph it was launched by; 0: none
@@ -104,9 +104,10 @@ template <class Row> class RowTable {
     const auto found = index_.find(row);
     if (found != index_.end()) return last_ = found->second;
     if (rows_.is_full()) return ++refused_, 0;
-    index_.emplace(row, rows_.size());
+    const uint32_t at = rows_.size();
     rows_.Add(row);
-    return last_ = rows_.size() - 1;
+    index_.emplace(row, at);
+    return last_ = at;
   }
   const Rows<Row>& rows() const { return rows_; }
   uint64_t refused() const { return refused_; }
@@ -136,8 +137,8 @@ class NameTable {
   uint64_t bytes() const { return text_bytes_ + pointers_ * kPointerBytes; }
 
  private:
-  static constexpr uint32_t kMostNames = 16384;
-  static constexpr size_t kMostBytes = 4096;  // of one name
+  static constexpr uint32_t kMostNames = 16384;  // fits GpuRecord::name
+  static constexpr size_t kMostBytes = 4096;     // of one name
   // Of a pointer, and of a name beside its text: its row, its node in the index, its part of the index's buckets while
   // those double, and what the heap adds.
   static constexpr uint64_t kPointerBytes = 64, kNameBytes = 160;

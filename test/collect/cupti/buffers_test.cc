@@ -131,6 +131,38 @@ TEST_CASE("buffers that another got are written off and never used again; those 
   CHECK_FALSE(pool->Complete(other, 8));
 }
 
+TEST_CASE("a buffer that is written off while it comes back does not complete what took its place", "[cupti]") {
+  const auto pool = BufferPool::Make(1, 4096);
+  REQUIRE(pool != nullptr);
+  uint8_t* const swallowed = pool->Take();
+  const BufferPool::Found coming_back = pool->Find(swallowed);
+  pool->BeginEra();
+  REQUIRE(pool->WriteOff(kSecond) == 1);
+  uint8_t* const other = pool->Take();
+  REQUIRE(other != nullptr);
+
+  CHECK_FALSE(pool->Complete(coming_back, 8));
+
+  CHECK(pool->counts().foreign == 1);
+  CHECK(pool->counts().out() == 1);
+  pool->Drain([](const uint8_t*, uint64_t) { FAIL("nothing was completed"); });
+  CHECK(pool->Complete(other, 8));
+}
+
+TEST_CASE("a buffer that came back and went out again is given up in its own era alone", "[cupti]") {
+  const auto pool = BufferPool::Make(1, 4096);
+  REQUIRE(pool != nullptr);
+  const BufferPool::Found before = pool->Find(pool->Take());
+  pool->BeginEra();
+  REQUIRE(pool->Complete(before, 8));
+  pool->Drain([](const uint8_t*, uint64_t) {});
+  uint8_t* const again = pool->Take();
+
+  CHECK(pool->WriteOff(kSecond) == 0);
+  CHECK_FALSE(pool->Complete(before, 8));
+  CHECK(pool->Complete(again, 8));
+}
+
 TEST_CASE("memory that was written off is used again after its quarantine, and bounded until then", "[cupti]") {
   const auto pool = BufferPool::Make(2, 4096);
   REQUIRE(pool != nullptr);

@@ -61,6 +61,7 @@ struct Graph {
   uint32_t nodes;
   Level made_at;
   bool is_dear;
+  std::map<uint32_t, uint32_t> kinds;  // of nodes that are no kernels
 };
 // All that Reset resets.
 struct State {
@@ -80,6 +81,7 @@ struct State {
   int thread_id_type_ = 0;
   std::string other_, broken_;
   std::vector<Graph> graphs_;
+  std::map<uint32_t, uint32_t> captured_;  // kinds of nodes of the next one
   Level level_ = Level::kOff;
   bool has_context_ = false, has_call_records_ = false;
   std::set<std::pair<int, uint32_t>> left_out_;  // calls, of kinds that are on
@@ -148,7 +150,7 @@ class Library final : public fakes::FakeCupti, State {
     Resource(kGraphExecCreateStarting);
     // The executable graph's nodes are copies of those that were captured.
     const uint64_t captured = Captured();
-    graphs_.push_back({nodes, level_, false});
+    graphs_.push_back({nodes, level_, false, std::exchange(captured_, {})});
     for (uint64_t node = 1; node <= nodes; ++node) {
       const uint64_t copy = graphs_.size() << 32 | node;
       GraphData data{};
@@ -178,12 +180,8 @@ class Library final : public fakes::FakeCupti, State {
       dear_replays_ += it.is_dear;
     } else if (has_kernels) {
       it.is_dear = true;
-      for (uint32_t node = 0; node < it.nodes; ++node) {
-        FakeBuffer record(generation_);
-        record.Kernel(name, begin + node * 1000, begin + node * 1000 + 900, correlation, 7,
-                      uint64_t{graph} << 32 | (node + 1), graph);
-        Write(record.bytes(), false);
-      }
+      for (uint32_t node = 1; node <= it.nodes; ++node)
+        WriteNode(graph, node, name, begin + (node - 1) * 1000, correlation);
     } else {
       it.is_dear = false;
     }
@@ -196,8 +194,9 @@ class Library final : public fakes::FakeCupti, State {
     Call(api, kEnter, NextCorrelation(), &data);
   }
 
-  void CaptureNode(uint32_t node) override {
+  void CaptureNode(uint32_t node, uint32_t kind) override {
     const std::lock_guard lock(mutex_);
+    if (kind != kConcurrentKernel) captured_[node] = kind;
     GraphData data{};
     data.node = reinterpret_cast<void*>(Captured() | node);
     const ResourceData resource{nullptr, nullptr, &data};
@@ -486,6 +485,20 @@ class Library final : public fakes::FakeCupti, State {
   // The number of the graph whose nodes are captured now, where a node has it.
   uint64_t Captured() const { return (uint64_t{0x80000000} + graphs_.size()) << 32; }
 
+  void WriteNode(uint32_t graph, uint32_t node, const char* name, uint64_t begin, uint32_t correlation) {
+    const auto& kinds = graphs_[graph - 1].kinds;
+    const uint32_t kind = kinds.count(node) != 0 ? kinds.at(node) : kConcurrentKernel;
+    const uint64_t id = uint64_t{graph} << 32 | node, end = begin + 900;
+    if (enabled_.count(kind) == 0) return;
+    FakeBuffer record(generation_);
+    if (kind == kMemcpy)
+      record.Memcpy(1, 1, 3, 4096, begin, end, correlation, id, graph);
+    else if (kind == kMemset)
+      record.Memset(64, begin, end, correlation, id, graph);
+    else
+      record.Kernel(name, begin, end, correlation, 7, id, graph);
+    Write(record.bytes(), false);
+  }
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;
   }

@@ -33,9 +33,10 @@ class FakeCupti {
 
   // The process's CUDA. Returns the correlation.
   virtual uint32_t Run(const FakeWork& work) = 0;
-  virtual void Synchronize() = 0;                    // cudaDeviceSynchronize
-  virtual void Begin(const char* api) = 0;           // a call that does not end while the test lasts
-  virtual void CaptureNode(uint32_t node) = 0;       // 1 and on, of the graph that is made next
+  virtual void Synchronize() = 0;           // cudaDeviceSynchronize
+  virtual void Begin(const char* api) = 0;  // a call that does not end while the test lasts
+  // 1 and on, of the graph that is made next: a kernel, or a copy or a set by its kind.
+  virtual void CaptureNode(uint32_t node, uint32_t kind = cupti::kConcurrentKernel) = 0;
   virtual uint32_t Instantiate(uint32_t nodes) = 0;  // an executable graph
   virtual uint32_t Replay(uint32_t graph, const char* name) = 0;
   virtual void FailFatally() = 0;  // what CB_DOMAIN_STATE says

@@ -54,11 +54,12 @@ class FakeBuffer {
     return *this;
   }
   FakeBuffer& Memcpy(uint8_t kind, uint8_t source, uint8_t destination, uint64_t bytes, uint64_t start, uint64_t end,
-                     uint32_t correlation) {
+                     uint32_t correlation, uint64_t graph_node = 0, uint32_t graph = 0) {
     using namespace cupti::memcpy_record;
     Begin(cupti::kMemcpy);
     Set(kCopyKind, kind), Set(kSource, source), Set(kDestination, destination), Set(kBytes, bytes);
     Set(kStart, start), Set(kEnd, end), Set(kContextId, 1u), Set(kStreamId, 7u), Set(kCorrelation, correlation);
+    Set(kGraphNode, graph_node), Set(kGraph, graph);
     return *this;
   }
   // Between devices.
@@ -76,11 +77,12 @@ class FakeBuffer {
     Set(kOperation, operation), Set(kDeviceId, 1u), Set(kStart, start), Set(kEnd, end), Set(kCorrelation, correlation);
     return *this;
   }
-  FakeBuffer& Memset(uint64_t bytes, uint64_t start, uint64_t end, uint32_t correlation) {
+  FakeBuffer& Memset(uint64_t bytes, uint64_t start, uint64_t end, uint32_t correlation, uint64_t graph_node = 0,
+                     uint32_t graph = 0) {
     using namespace cupti::memset_record;
     Begin(cupti::kMemset);
     Set(kBytes, bytes), Set(kStart, start), Set(kEnd, end), Set(kContextId, 1u), Set(kStreamId, 7u);
-    Set(kCorrelation, correlation), Set<uint16_t>(kMemoryKind, 3);
+    Set(kCorrelation, correlation), Set<uint16_t>(kMemoryKind, 3), Set(kGraphNode, graph_node), Set(kGraph, graph);
     return *this;
   }
   FakeBuffer& Graph(uint32_t graph, uint64_t start, uint64_t end, uint32_t correlation) {

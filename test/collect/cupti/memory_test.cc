@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an incident takes where the history is full.
+// What the collector and its incidents take, and what is said of what has no room.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -110,4 +110,96 @@ TEST_CASE("a buffer that comes back while another collector runs is free for the
 
   CHECK(engine->pool->counts().out() == 0);
   CHECK(fakes::Attribute(host.Incident(), "cupti.foreign_buffers") == "");
+}
+
+TEST_CASE("memory is taken only where CUPTI can be had", "[cupti]") {
+  fakes::GpuHost host;
+  REQUIRE(host.Start());
+  host.cuda.SubscribeOther("Nsight");
+  host.cupti_options.memory_bytes = uint64_t{1} << 30;
+  if (!std::ofstream("/proc/self/clear_refs").put('5').flush()) return;  // forgets the peak; not allowed everywhere
+  const uint64_t before = StatusBytes("VmHWM:");
+
+  CHECK(host.Add().code() == pitot::StatusCode::kUnavailable);
+
+  CHECK(StatusBytes("VmHWM:") - before < uint64_t{64} << 20);  // a quarter of 1 GiB is 256 MiB
+}
+
+TEST_CASE("names, streams and graphs without bound stay inside the collector's memory, and what is missing is said",
+          "[cupti]") {
+  fakes::GpuHost host;
+  REQUIRE(host.Start());
+  const uint64_t memory_bytes = host.cupti_options.memory_bytes;
+  constexpr int kNames = 100'000, kLongNames = 200, kNodes = 200'000;
+  std::vector<std::string> names;
+  for (int i = 0; i < kLongNames; ++i) names.push_back(std::to_string(i) + std::string(1 << 20, 'x'));
+  for (int i = 0; i < kNames; ++i) names.push_back("kernel " + std::to_string(i));
+  PITOT_SCOPE("forward");
+  const bool is_told = std::ofstream("/proc/self/clear_refs").put('5').flush().good();  // not allowed everywhere
+  const uint64_t before = StatusBytes("VmHWM:");
+  REQUIRE(host.Add().ok());
+  host.collector->SetDepth(Depth::kKernels);
+  for (size_t i = 0; i < 2 * names.size(); ++i) {  // more than there is room for
+    host.cuda.Run({.name = names[i % names.size()].c_str(), .stream = static_cast<uint32_t>(i)});
+    if (i % 2000 == 0) host.Round();
+  }
+  for (uint32_t node = 1; node <= kNodes; ++node) host.cuda.CaptureNode(node);
+  host.Round();
+  const uint64_t after = StatusBytes("VmHWM:");
+
+  const model::Trace trace = host.Incident();
+
+  constexpr uint64_t kFixedBytes = 2 << 20;
+  if (is_told && !fakes::kAddressSanitizer && !fakes::kThreadSanitizer)
+    CHECK(after - before <= memory_bytes + kFixedBytes);
+  for (const char* const key : {"cupti.names_refused", "cupti.streams_refused", "cupti.graph_nodes_forgotten"}) {
+    INFO(key);
+    CHECK(fakes::Attribute(trace, key) != "");
+  }
+}
+
+TEST_CASE("buffers that one profile after another swallows are written off within the memory, and the rest said",
+          "[cupti]") {
+  fakes::GpuHost host;
+  host.environment.surroundings.long_idle_ns = 1'000'000;
+  host.cupti_options.memory_bytes = 11 << 20;  // of a size that no test had before
+  const uint32_t buffers = (11 << 20) / 4 / (256 << 10);
+  fakes::g_kineto = pitot::cupti::KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const auto count = [&](const char* key) { return std::atoi(fakes::Attribute(host.Incident(), key).c_str()); };
+  for (uint32_t profile = 1; profile <= buffers + 1; ++profile) {
+    INFO(profile);
+    host.cuda.Run({.is_running = true});
+    host.cuda.RegisterOther();
+    fakes::g_kineto = pitot::cupti::KinetoState::kActive;
+    REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0; }));
+    for (int i = 0; i < 1300; ++i) host.cuda.Run({});  // until the buffer is full, and the profiler gets it
+    fakes::g_kineto = pitot::cupti::KinetoState::kIdle;
+    const char* const key = profile <= buffers ? "cupti.buffers_written_off" : "cupti.buffers_unplaced";
+    const int expected = profile <= buffers ? static_cast<int>(profile) : 1;
+    REQUIRE(fakes::WaitUntil([&] { return count(key) == expected; }));
+  }
+  CHECK(count("cupti.buffers_written_off") == static_cast<int>(buffers));
+}
+
+TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
+  fakes::GpuHost host;
+  host.options.pre_window_ms = 600'000;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  for (int i = 0; i < 200'000; ++i) {
+    host.cuda.Run({.name = i < 199'990 ? "old" : "new", .duration_ns = 10});
+    if (i % 5000 == 0) host.Round();
+  }
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(fakes::CountNamed(trace, "new") == 10);
+  CHECK(trace.gpu.size() <= (6u << 20) / 48);
+  REQUIRE_FALSE(trace.gpu_losses.empty());
+  uint64_t missing = 0;
+  for (const auto& loss : trace.gpu_losses) {
+    missing += loss.records;
+    if (loss.records == 0) missing += 200'000;  // decoded too late on a slow machine: the number is not known
+  }
+  CHECK(missing + trace.gpu.size() >= 199'990);
 }

@@ -141,6 +141,25 @@ inline uint32_t Find(const pitot::model::Trace& trace, std::string_view name) {
   return pitot::model::kNone;
 }
 
+// How many lines of the host's log hold it.
+inline int64_t CountSaid(const session_test::Host& host, std::string_view part) {
+  const auto lines = host.log.lines();
+  return std::count_if(lines.begin(), lines.end(),
+                       [&](const auto& line) { return line.text.find(part) != std::string::npos; });
+}
+
+// PyTorch's profiler begins and ends; it leaves on what it does not know of.
+inline void Profile(GpuHost& host) {
+  host.cuda.Run({});
+  g_kineto = pitot::cupti::KinetoState::kActive;
+  host.Round();
+  host.cuda.RegisterOther();
+  host.cuda.Run({});
+  g_kineto = pitot::cupti::KinetoState::kIdle;
+  host.Round();
+  host.Round();
+}
+
 }  // namespace fakes
 
 #endif  // PITOT_TEST_COLLECT_CUPTI_RIG_H_

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Allocations that fail while records are kept. Its own operator new fails at the n-th call.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "collect/cupti/history.h"
+#include "collect/cupti/records.h"
+
+namespace {
+
+using pitot::cupti::GpuRecord;
+using pitot::cupti::History;
+using pitot::cupti::NameTable;
+using pitot::cupti::RowTable;
+using pitot::cupti::StreamKey;
+
+int g_until_failure = -1;  // allocations that succeed before the one that fails; -1: all do
+
+// Does `act` with the n-th allocation from now on failing. False: it has fewer.
+template <class Act> bool FailsAt(int n, Act act) {
+  g_until_failure = n;
+  try {
+    act();
+  } catch (const std::bad_alloc&) {
+    return true;
+  }
+  g_until_failure = -1;
+  return false;
+}
+
+}  // namespace
+
+void* operator new(std::size_t size) {
+  void* const memory = g_until_failure < 0 || g_until_failure-- != 0 ? std::malloc(size != 0 ? size : 1) : nullptr;
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+
+TEST_CASE("a row that there was no memory for has no number, and gets one when there is", "[cupti]") {
+  int failures = 0;
+  for (bool fails = true; fails; failures += fails) {
+    RowTable<StreamKey> table({~0u, ~0u, ~0u}, 4096);
+    for (uint32_t i = 1; i < 256; ++i) table.Of({0, 1, i});  // the next one takes a block
+    const StreamKey row{1, 2, 3}, other{4, 5, 6};
+
+    fails = FailsAt(failures, [&] { table.Of(row); });
+
+    for (const StreamKey& it : {other, row}) {
+      const uint32_t at = table.Of(it);
+      REQUIRE(at < table.rows().size());
+      CHECK(table.rows()[at] == it);
+    }
+  }
+  CHECK(failures >= 2);
+}
+
+TEST_CASE("a name that there was no memory for has no number, no bytes, and gets them when there is", "[cupti]") {
+  int failures = 0;
+  for (bool fails = true; fails; failures += fails) {
+    NameTable names(1 << 20);
+    const std::string name = "a name that is longer than a string holds by itself " + std::to_string(failures);
+    for (uint32_t i = 1; i < 256; ++i) names.Of(std::to_string(i).c_str()), names.Forget();
+    const uint64_t before = names.bytes();
+
+    fails = FailsAt(failures, [&] { names.Of(name.c_str()); });
+
+    if (names.names().size() == 256) CHECK(names.bytes() == before);
+    names.Forget();
+    const uint32_t at = names.Of(name.c_str());
+    REQUIRE(at < names.names().size());
+    CHECK(names.names()[at] == name);
+  }
+  CHECK(failures >= 3);
+}
+
+TEST_CASE("records that there was no memory for take none of the history's for good", "[cupti]") {
+  constexpr uint32_t kChunks = 16;
+  int failures = 0;
+  for (bool fails = true; fails; failures += fails) {
+    const auto history = History::Make(kChunks * History::kChunkBytes);
+    int64_t added = 0;
+    const auto fill = [&](uint32_t chunks) {
+      for (const int64_t until = added + int64_t{chunks} * History::kChunkRecords; added < until; ++added) {
+        GpuRecord record{};
+        record.begin_ns = added * 10, record.duration_ns = 1;
+        history->Add(0, &record, 1);
+      }
+    };
+
+    fails = FailsAt(failures, [&] { fill(400); });
+    fill(3 * kChunks);
+
+    CHECK(history->records() > (kChunks - 1) * History::kChunkRecords);
+    History::Pinned pinned;
+    history->Pin(0, &pinned);
+    uint64_t there = 0, missing = 0;
+    pinned.ForEach([&](const GpuRecord&) { ++there; });
+    for (const auto& loss : pinned.losses()) missing += loss.records;
+    CHECK(there + missing == static_cast<uint64_t>(added));
+  }
+  CHECK(failures >= 3);
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is recorded at which depth, and whether it may be.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "collect/cupti/rig.h"
+
+namespace {
+
+namespace base = pitot::base;
+namespace cupti = pitot::cupti;
+namespace model = pitot::model;
+using cupti::KinetoState;
+using fakes::Attribute;
+using fakes::CountNamed;
+using fakes::CountSaid;
+using fakes::Find;
+using fakes::g_kineto;
+using fakes::GpuHost;
+using model::kNone;
+using pitot::Depth;
+
+}  // namespace
+
+TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when it was how deep", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.Run({.name = "unseen"});
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "seen"});
+  host.collector->SetDepth(Depth::kScopes);
+  host.cuda.Run({.name = "unseen"});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "unseen") == 0);
+  CHECK(CountNamed(trace, "seen") == 1);
+  REQUIRE(trace.depths.size() >= 3);
+  const size_t last = trace.depths.size() - 1;
+  CHECK(trace.depths[last].depth == Depth::kScopes);
+  CHECK(trace.depths[last - 1].depth == Depth::kKernels);
+  CHECK(trace.depths[last - 1].end_ns == trace.depths[last].begin_ns);
+  CHECK(host.cuda.callbacks_enabled() == 5);  // fatal errors and graphs, which cost nothing until they happen
+}
+
+TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cupti]") {
+  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
+    GpuHost host;
+    g_kineto = kineto;
+    host.options.depth = Depth::kAuto;
+    host.cupti_options.lasting_cost_percent = 100;
+    REQUIRE(host.Start());
+    REQUIRE(host.Add().ok());
+    host.cuda.Run({.name = "first"});
+    const size_t quiet = kineto == KinetoState::kAbsent ? 5 : 0;
+    REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == quiet; }));
+    REQUIRE(host.recorder.Trigger("slow").ok());
+    CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
+    CHECK(fakes::WaitUntil([&] { return !host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
+    CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == quiet; }));
+    for (const uint32_t kind : {cupti::kMemcpy, cupti::kMemset, cupti::kMemcpyPeer, cupti::kOverhead, cupti::kJit})
+      CHECK_FALSE(host.cuda.IsEnabled(kind));
+  }
+}
+
+TEST_CASE("while it would leave too much behind no kernel is recorded at the automatic depth, and incidents say so",
+          "[cupti]") {
+  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
+    const bool has_callbacks = kineto == KinetoState::kAbsent;
+    GpuHost host;
+    g_kineto = kineto;
+    host.environment.look_ns = host.environment.between_looks_ns = 1;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    CHECK(host.collector->Depths() == 0);
+    const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
+    // A host that has its depth governed asks for its depths again and again.
+    const auto is_said = [&](std::string_view what) {
+      host.collector->Depths();
+      return forecast().find(what) != std::string::npos;
+    };
+    REQUIRE(fakes::WaitUntil([&] { return is_said("not known yet: no kernels at the automatic depth"); }));
+    std::atomic<bool> is_done{false};
+    std::thread worker([&] {
+      while (!is_done) host.cuda.Run({}), host.collector->Depths();
+    });
+    const bool is_known = fakes::WaitUntil([&] { return is_said("% forecast, above"); });
+    is_done = true;
+    worker.join();
+    REQUIRE(is_known);
+    CHECK(host.collector->Depths() == 0);
+    const std::string why = Attribute(host.Incident(), "cupti.not_recorded");
+    CHECK_THAT(why, Catch::Contains("% behind for good (forecast), above CuptiOptions::lasting_cost_percent = 1") &&
+                        Catch::EndsWith("; to record kernels: set that to 100, or fix the depth"));
+    CHECK(CountSaid(host, "above CuptiOptions::lasting_cost_percent") == 1);
+    CHECK(host.Incident().gpu.size() == 0);
+    CHECK(host.Incident().calls.size() == 0);  // they were looked at only
+    CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+    // What the host fixes is not asked for. What is recorded once has left behind what it leaves.
+    host.collector->SetDepth(Depth::kKernels);
+    const uint32_t correlation = host.cuda.Run({.name = "wanted"});
+    const model::Trace trace = host.Incident();
+    CHECK(CountNamed(trace, "wanted") == 1);
+    CHECK(trace.calls.size() >= 1);
+    CHECK(correlation != 0);
+    CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("it is being paid for good"));
+    CHECK(Attribute(trace, "cupti.not_recorded").empty());
+    host.collector->SetDepth(Depth::kScopes);
+    CHECK(host.collector->Depths() == fakes::kDepths);
+    // Nobody looks any more.
+    CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == (has_callbacks ? 5u : 0u); }));
+    CHECK(host.cuda.broken_rules().empty());
+  }
+}
+
+TEST_CASE("where launches are few kernels are recorded at the automatic depth", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.lasting_cost_percent = 20;
+  host.environment.look_ns = host.environment.between_looks_ns = 1;  // a round
+  REQUIRE(host.StartAt(Depth::kScopes));
+  CHECK(host.collector->Depths() == 0);
+  const auto spin = [](int64_t ns) {
+    for (const int64_t until_ns = base::ClockNs(CLOCK_MONOTONIC) + ns; base::ClockNs(CLOCK_MONOTONIC) < until_ns;) {}
+  };
+  // One launch in 0.2 ms would cost 0.7 %.
+  CHECK(fakes::WaitUntil([&] {
+    host.cuda.Run({});
+    spin(200'000);
+    return host.collector->Depths() == fakes::kDepths;
+  }));
+  const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost");
+  CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
+}
+
+TEST_CASE("what a recorder before or a profile has left behind is not forecast again", "[cupti]") {
+  GpuHost host;
+  SECTION("a recorder") {
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.recorder.Stop();
+    REQUIRE(host.StartAt(Depth::kScopes));
+  }
+  SECTION("a profile that was running") {
+    g_kineto = KinetoState::kActive;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    g_kineto = KinetoState::kIdle;
+  }
+  CHECK(fakes::WaitUntil([&] { return host.collector->Depths() == fakes::kDepths; }));
+  CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"),
+             Catch::StartsWith("kernels were recorded in this process"));
+}
+
+TEST_CASE("a call that was under way when depth fell hides none that follows", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const uint32_t graph = host.cuda.Instantiate(3);
+  host.cuda.Begin("cudaDeviceSynchronize");  // never ends as far as callbacks say
+  host.collector->SetDepth(Depth::kGraphs);
+  host.cuda.Replay(graph, "node");
+  const model::Trace trace = host.Incident();
+  REQUIRE(Find(trace, "node") != kNone);
+  CHECK(trace.gpu.call[Find(trace, "node")] != kNone);
+}
+
+TEST_CASE("depth may change while threads launch, and nothing breaks", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      while (!stop) host.cuda.Run({});
+    });
+  }
+  for (int i = 0; i < 200; ++i) host.collector->SetDepth(static_cast<Depth>(i % 3));
+  const model::Trace trace = host.Incident();
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(model::FindInconsistency(trace) == "");
+  CHECK(host.cuda.broken_rules() == "");
+}
