@@ -34,16 +34,21 @@ template <class Act> bool FailsAt(int n, Act act) {
 
 }  // namespace
 
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return g_until_failure < 0 || g_until_failure-- != 0 ? std::malloc(size != 0 ? size : 1) : nullptr;
+}
 void* operator new(std::size_t size) {
-  void* const memory = g_until_failure < 0 || g_until_failure-- != 0 ? std::malloc(size != 0 ? size : 1) : nullptr;
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
+  if (void* const memory = operator new(size, std::nothrow)) return memory;
+  throw std::bad_alloc();
 }
 void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return operator new(size, std::nothrow); }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
+void operator delete[](void* memory, const std::nothrow_t&) noexcept { std::free(memory); }
 
 TEST_CASE("a row that there was no memory for has no number, and gets one when there is", "[cupti]") {
   int failures = 0;

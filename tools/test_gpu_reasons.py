@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What docs/gpu.md says that incidents say, the code says."""
+
+import re
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HEAD = '| what it says | what to do |\n'
+
+
+def reasons() -> 'list[str]':
+    """The phrases of the table, without what the code puts together with names of CUPTI's."""
+    page = (ROOT / 'docs/gpu.md').read_text(encoding='utf-8')
+    rows = page[page.index(HEAD) + len(HEAD):].split('\n\n', 1)[0].splitlines()[1:]
+    phrases = re.findall(r'`([^`]+)`', ' '.join(row.split('|')[1] for row in rows))
+    parts = [part.strip() for phrase in phrases for part in re.sub(r'\w*CUPTI_ERROR_\w+|cupti\w+ ', '...', phrase).split('...')]
+    return [part for part in parts if part and not part.isupper()]
+
+
+class GpuReasons(unittest.TestCase):
+    def test_each_reason_of_the_table_is_one_of_the_code(self) -> None:
+        files = [*(ROOT / 'lib/collect/cupti').iterdir(), *(ROOT / 'lib/serialize').glob('*.cc')]
+        # Literals that go over several lines are one.
+        code = re.sub(r'"\s*\n\s*"', '', ''.join(file.read_text(encoding='utf-8') for file in files))
+
+        found = reasons()
+
+        self.assertGreater(len(found), 25)
+        self.assertEqual([reason for reason in found if reason not in code], [])
+
+
+if __name__ == '__main__':
+    unittest.main()
