@@ -6,7 +6,6 @@
 #include <string>
 
 #include "analyze/host_work.h"
-#include "analyze/operator_times.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -81,7 +80,7 @@ Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selec
       shares_(FindGpuShares(trace)),
       rows_(*rows),
       first_calls_(FirstCalls(trace)),
-      shallow_(OperatorTimes(trace).NotRecorded()),
+      shallow_(model::OperatorTimes(trace).NotRecorded()),
       has_operator_depths_(!trace.operator_depths.empty()) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {

@@ -256,7 +256,7 @@ std::string Notes(const TopTable& table, bool is_of_request) {
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
   const std::string of = is_of_request ? "the request's time" : "the window";
   const bool has_operators = table.by == TopBy::kOperator || table.by == TopBy::kScope;
-  if (const analyze::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
+  if (const model::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
     add("operators were recorded in " + PercentText(operators.covered_ns, operators.ran_ns) + " of " + of +
         (operators.batches == 0
              ? ""
@@ -314,7 +314,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
 
 ordered_json Ns(int64_t ns) { return ns == TopRow::kUnset ? ordered_json() : ordered_json(ns); }
 
-ordered_json Json(const analyze::OperatorCoverage& operators) {
+ordered_json Json(const model::OperatorCoverage& operators) {
   if (!operators.is_known) return {};
   return {{"coverage", static_cast<double>(operators.covered_ns) / static_cast<double>(operators.ran_ns)},
           {"batches", operators.batches},
@@ -376,7 +376,7 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
     return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input;
-  const analyze::OperatorCoverage& operators = table.operators;
+  const model::OperatorCoverage& operators = table.operators;
   if (operators.is_known && operators.covered_ns != operators.ran_ns) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
     return (operators.covered_ns == 0

@@ -111,16 +111,6 @@ struct TopRow {
   }
 };
 
-// Of what was looked at (the window, or the time of the request's batches or, without any, its own), when operators
-// were recorded. Unknown where no collector said so: none was added, or the dump is older than 1.5.
-struct OperatorCoverage {
-  bool is_known = false;
-  int64_t covered_ns = 0;
-  int64_t ran_ns = 0;
-  uint64_t batches = 0;
-  uint64_t recorded_batches = 0;  // of those, in four fifths of whose time or more they were
-};
-
 struct TopTable {
   TopBy by = TopBy::kOperator;
   std::vector<TopRow> rows;
@@ -134,9 +124,9 @@ struct TopTable {
   bool has_gpu = false;
   bool is_damaged = false;
   model::KernelCoverage coverage;
-  OperatorCoverage operators;
-  uint64_t losses = 0;       // stretches in which a thread's events, or events of any, were lost
-  uint64_t lost_events = 0;  // of those, where the number is known
+  model::OperatorCoverage operators;  // of the window, or of the request
+  uint64_t losses = 0;                // stretches in which a thread's events, or events of any, were lost
+  uint64_t lost_events = 0;           // of those, where the number is known
   uint64_t gpu_losses = 0;
   uint64_t spans = 0;  // known from CUDA events alone, with gaps: in the rows by request only
   // How many batches, requests outside of batches or, without either, steps of PyTorch's profiler were drawn from, to
