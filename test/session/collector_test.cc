@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/columns.h"
 #include "fakes/serializers.h"
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
@@ -511,6 +512,28 @@ TEST_CASE("an incident says what recording costs, unknown until enough was measu
   const pitot::DepthStats stats = host.recorder.Stats().depth;
   CHECK_FALSE(stats.mean[2].is_known);
   CHECK(std::string(stats.state) != "");
+}
+
+TEST_CASE("an incident says how deep its requests were recorded while they ran, not when it was copied",
+          "[collector][depth]") {
+  Seen seen;
+  Host host;
+  host.options.depth = Depth::kGraphs;
+  host.options.post_window_ms = 200;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 0.000001})).ok());
+  pitot::Request request = pitot::Request::Begin("/slow");
+  request.Finish(pitot::Outcome::kOk);
+  REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+  REQUIRE(host.Flush());
+
+  const pitot::model::Trace trace = host.traces()[0];
+  REQUIRE(trace.firings.size() == 1);
+  const std::string of_request = "depth.of_request." + pitot::base::RequestId(trace.firings[0].request_id);
+  CHECK(Attribute(trace, of_request.c_str()) == "graphs (fixed by the host)");
+  CHECK(Attribute(trace, "depth.of_window").find("kernels (fixed by the host)") != std::string::npos);
+  CHECK(Attribute(trace, "depth") == "kernels, fixed by the host");
 }
 
 TEST_CASE("CUPTI is handed over and taken back by collectors, whose words the host gets", "[collector]") {
