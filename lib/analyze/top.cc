@@ -226,6 +226,8 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
       return row.gpu_p99_ns;
     case TopSort::kGpuRecords:
       return static_cast<int64_t>(row.gpu_records);
+    case TopSort::kSelfWait:
+      return row.self_wait_ns;
     case TopSort::kFlops:
       return static_cast<int64_t>(std::min<uint64_t>(row.flops, INT64_MAX));
     case TopSort::kName:
@@ -342,6 +344,7 @@ Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
   table->rows = Finish(&rows);
   for (const TopRow& row : table->rows) {
     table->cpu_ns += row.self_cpu_ns;
+    table->wait_ns += row.self_wait_ns;
     table->gpu_ns += row.self_gpu_ns;
     table->gpu_busy_ns += row.gpu_busy_ns;
     table->gpu_exposed_ns += row.gpu_exposed_ns;

@@ -62,6 +62,7 @@ enum class TopSort : uint8_t {
   kGpuP99 = 16,
   kGpuRecords = 17,
   kFlops = 18,
+  kSelfWait = 19,
 };
 
 struct TopOptions {
@@ -75,7 +76,8 @@ struct TopOptions {
   uint64_t request_id = 0;
 };
 
-// CPU time is time that passed on a thread, waits included, as torch.profiler has it.
+// CPU time is time that passed on a thread, waits included, as torch.profiler has it; what of it was waits is said
+// apart.
 struct TopRow {
   static constexpr int64_t kUnset = -1;
 
@@ -86,8 +88,11 @@ struct TopRow {
   uint64_t calls = 0;               // that ran in the window, at least in part; by kernel what GPUs did; of a request 1
   uint64_t cut_calls = 0;           // of those, that are open or reach over an edge of what is known of their thread
   uint64_t flops = 0;  // floating point operations, as calls that began in the window estimate them (docs/torch.md)
-  uint64_t gpu_records = 0;     // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
-  int64_t self_cpu_ns = 0;      // in it, in nothing within it that has a row: sum of duration - those of children
+  uint64_t gpu_records = 0;  // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
+  int64_t self_cpu_ns = 0;   // in it, in nothing within it that has a row: sum of duration - those of children
+  // Of self_cpu_ns, when the thread waited: it was in a call that waits for a GPU (model::IsGpuWait), or what it was in
+  // last was a wait of the host's (PITOT_WAIT). 0 by request.
+  int64_t self_wait_ns = 0;
   int64_t cpu_total_ns = 0;     // in it, once where it calls itself
   int64_t self_gpu_ns = 0;      // of what was launched in it and in nothing within it that has a row
   int64_t gpu_total_ns = 0;     // of what was launched in it, once where it calls itself
@@ -117,6 +122,7 @@ struct TopTable {
   int64_t window_ns = 0;
   // What rows add up to.
   int64_t cpu_ns = 0;
+  int64_t wait_ns = 0;  // of that
   int64_t gpu_ns = 0;
   int64_t gpu_busy_ns = 0;
   int64_t gpu_exposed_ns = 0;
