@@ -137,6 +137,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Stats Count() noexcept;
   void CountIncidents(Stats* stats) const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
+  uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
   // Counts an incident that Stop leaves no time for, and says so.

@@ -30,6 +30,7 @@ struct Seen {
   std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
   std::atomic<int64_t> kept_from_ns{0}, launched_ns{0};
   std::atomic<int> paused{0}, resumed{0};
+  std::atomic<uint64_t> held_bytes{0};
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
   std::atomic<Depth> depth{Depth::kAuto};
@@ -69,6 +70,7 @@ struct FakeCollector final : pitot::Collector {
     ++seen->resumed;
     return Status(StatusCode::kUnavailable, "somebody else has it");
   }
+  uint64_t HeldBytes() const noexcept override { return seen->held_bytes; }
   void Keep(int64_t begin_ns) noexcept override {
     ++seen->kept;
     seen->kept_from_ns = begin_ns;
@@ -184,6 +186,18 @@ TEST_CASE("a collector that throws costs its own part of an incident, and says s
     if (trace.strings[attribute.key] == "collector.fake") said.emplace_back(trace.strings[attribute.value]);
   }
   CHECK(said == std::vector<std::string>{"the driver is gone", "threw something"});
+}
+
+TEST_CASE("what collectors hold adds up in Stats", "[collector]") {
+  Seen first, second;
+  Host host;
+  REQUIRE(host.Start());
+  CHECK(host.recorder.Stats().collector_bytes == 0);
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&first)).ok());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&second)).ok());
+  first.held_bytes = 1000;
+  second.held_bytes = 24;
+  CHECK(host.recorder.Stats().collector_bytes == 1024);
 }
 
 TEST_CASE("no collector is added to a recorder that was stopped", "[collector]") {
