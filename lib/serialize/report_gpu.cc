@@ -209,15 +209,19 @@ std::string GpuReport::Attribute(const char* key) const {
   return {};
 }
 
+std::string GpuReport::WhyRefused(const char* collector) const {
+  constexpr std::string_view kRefused = "refused: ";
+  const std::string why = Attribute(collector);
+  return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
+}
+
 // And what to do about it, as far as anything says; "" where there are kernels.
 std::string GpuReport::WhyNoKernels() const {
   if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
   const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
   if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
   if (Attribute("cupti.version").empty()) {
-    constexpr std::string_view kRefused = "refused: ";
-    const std::string why = Attribute("collector.cupti");
-    if (!why.empty()) return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
+    if (std::string why = WhyRefused("collector.cupti"); !why.empty()) return why;
     const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
     return has_spans ? "no collector that could was added; to record kernels: pitot::MakeCuptiCollector" : "";
   }
@@ -230,6 +234,7 @@ std::string GpuReport::WhyNoKernels() const {
 
 std::string GpuReport::OperatorsOf(uint32_t request) const {
   const model::OperatorCoverage coverage = operator_times_.Of(trace_, index_, request);
+  if (const std::string why = WhyRefused("collector.torch"); !why.empty()) return "not recorded: " + why;
   if (!coverage.is_known || coverage.covered_ns == coverage.ran_ns) return {};
   std::string text = "not recorded";
   if (coverage.covered_ns != 0)

@@ -42,6 +42,8 @@ class GpuReport {
   std::string StreamName(uint32_t stream) const;
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(const char* key) const;
+  // "" where the collector was not.
+  std::string WhyRefused(const char* collector) const;
   std::string WhyNoKernels() const;
   std::string WhyNotTimed() const;
   // Of the window: what the device did then is in the trace.

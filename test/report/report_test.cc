@@ -343,6 +343,10 @@ TEST_CASE("why operators are missing is said of each request, by the depth while
     trace.operator_depths = {{begin_ns, end_ns, Depth::kOps}};
     CHECK_FALSE(Has(Report(trace), "operators  "));
   }
+  SECTION("their collector was refused") {
+    add("collector.torch", "refused: the LibTorch in the process is 2.9, pitot::torch was built against 2.11");
+    CHECK(Has(OneLine(Report(trace)), "operators not recorded: the LibTorch in the process is 2.9, pitot::torch was "));
+  }
   SECTION("nobody records any") { CHECK_FALSE(Has(Report(trace), "operators  ")); }
 }
 

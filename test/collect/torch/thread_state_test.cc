@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/thread_state.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
@@ -71,9 +74,17 @@ TEST_CASE("what threads keep for operators is counted, until they end", "[thread
 TEST_CASE("of a name no more is read than is kept", "[thread_state]") {
   ThreadState* const state = ThreadState::Get();
   std::string text(pitot::trace::kMaxNameBytes, 'n');
-  char* const unterminated = text.data();
-  const pitot::Name name = state->NameOf(unterminated);
+  // What lies behind cannot be read.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  char* const end = static_cast<char*>(pages) + page;
+  REQUIRE(mprotect(end, page, PROT_NONE) == 0);
+  text.copy(end - text.size(), text.size());
+  const pitot::Name name = state->NameOf(end - text.size());
   CHECK(pitot::trace::NameText(name.index) == text);
+  CHECK(state->NameOf(end - text.size()).index == name.index);  // as it is remembered
+  munmap(pages, 2 * page);
   text += "more";
   CHECK(state->NameOf(text.c_str()).index == name.index);
   // At the same place, first cut elsewhere and then of another beginning.
