@@ -59,7 +59,7 @@ class Governor {
   void SetAvailable(uint32_t depths) noexcept;
 
   Report GetReport() const noexcept;
-  // Report::state alone. Cost: 0.3 us.
+  // Report::state alone.
   void Describe(char* text, size_t size) const noexcept;
 
  private:
