@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Resident memory beyond the budget: 64 threads that record 10 million scopes each.
-#include <unistd.h>
-
 #include <barrier>
-#include <cstdio>
 #include <thread>
 #include <vector>
 
 #include "benchmarks/recording.h"
 #include "benchmarks/register.h"
+#include "benchmarks/resident.h"
 #include "benchmarks/rounds.h"
 #include "pitot/trace.h"
 
@@ -18,15 +16,6 @@ namespace {
 
 constexpr int kThreads = 64;
 constexpr uint64_t kScopesPerThread = 10'000'000;
-
-double ResidentBytes() {
-  unsigned long size = 0, resident = 0;
-  if (FILE* file = std::fopen("/proc/self/statm", "re")) {
-    if (std::fscanf(file, "%lu %lu", &size, &resident) != 2) resident = 0;
-    std::fclose(file);
-  }
-  return static_cast<double>(resident) * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
 
 // The threads run before the recorder starts and are still alive when memory is read, so that what they cost by
 // themselves cancels out.

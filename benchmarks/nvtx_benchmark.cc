@@ -4,6 +4,7 @@
 // through them as NVIDIA's headers do.
 #include "benchmarks/recording.h"
 #include "benchmarks/register.h"
+#include "benchmarks/resident.h"
 #include "benchmarks/rounds.h"
 #include "collect/nvtx/abi.h"
 #include "pitot/collect/nvtx.h"
@@ -84,6 +85,24 @@ template <double (*kLoop)(uint64_t)> void Captured(benchmark::State& state, Roun
   if (Attach(state, &recorder)) rounds.Subtract(kRanges, Nothing, kLoop);
 }
 
+// Ranges inside one another. Before there is a collector they are nobody's.
+void PerThread(benchmark::State& state, Rounds& rounds) {
+  Recorder recorder;
+  Options options;
+  options.max_ring_bytes = 64 << 10;
+  if (!StartOrSkip(state, options, &recorder)) return;
+  const auto begin = [&] {
+    if (OkOrSkip(state, recorder.Add(MakeNvtxCollector())) && g_slots[abi::kCore][abi::kRangePushA] == nullptr)
+      InitializeInjectionNvtx2(GetTable);
+  };
+  AddPerThread(state, rounds, recorder, begin, [] {
+    for (int i = 0; i < 1000; ++i) {
+      for (int k = 0; k < 8; ++k) Call<int, const char*>(abi::kCore, abi::kRangePushA, "transformer.layer.11");
+      for (int k = 0; k < 8; ++k) Call<int>(abi::kCore, abi::kRangePop);
+    }
+  });
+}
+
 // What the collector adds to a scope where no tool is attached: rounds of a recorder with it and of one without it, in
 // turn. A recorder that starts makes a thread attach anew, which the loop does before it is timed.
 void AddedToScopes(benchmark::State& state, Rounds& rounds) {
@@ -112,6 +131,7 @@ void RegisterNvtx() {
   Register("NVTX push and pop", kRounds, Captured<PushPop>, "ns", 0);
   Register("NVTX push and pop, registered, NCCL's payload", kRounds, Captured<PushPopRegistered>, "ns", 0);
   Register("NVTX push and pop after Stop", kRounds, AfterStop, "ns", 0);
+  Register("memory of a thread whose ranges of NVTX are captured, added", 1, PerThread, "bytes", 0);
   Register("scope, NVTX captured, no tool: added", kRounds, AddedToScopes, "ns", 2);
 }
 

@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "benchmarks/recording.h"
+#include "benchmarks/resident.h"
 #include "benchmarks/rounds.h"
 #include "pitot/collect/torch.h"
 
@@ -95,12 +96,29 @@ void Watched(benchmark::State& state, Rounds& rounds) {
   c10::SetAllocator(c10::DeviceType::CPU, watched);
 }
 
+// Operators inside one another, so that contexts are kept.
+void PerThread(benchmark::State& state, Rounds& rounds) {
+  Recorder recorder;
+  Options options;
+  options.max_ring_bytes = 64 << 10;
+  if (!StartOrSkip(state, options, &recorder) || !OkOrSkip(state, torch::Enable(recorder))) return;
+  recorder.SetDepth(Depth::kScopes);
+  const auto work = [] {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor a = at::ones({4, 4});
+    for (int i = 0; i < 1000; ++i) at::matmul(a, a).relu();
+  };
+  AddPerThread(
+      state, rounds, recorder, [&] { recorder.SetDepth(Depth::kOps); }, work);
+}
+
 void RegisterTorch() {
   Register("operator of LibTorch, empty callback, added", kRounds, EmptyCallback, "ns", 0);
   Register("operator of LibTorch, recorded, added", kRounds, At<Depth::kOps, false, Operators>, "ns", 150);
   Register("the same, above an empty callback", kRounds, AboveEmpty, "ns", 30);
   Register("operator of LibTorch, recorded with shapes, added", kRounds, At<Depth::kOps, true, Operators>, "ns", 0);
   Register("operator of LibTorch at depth kernels, added", kRounds, At<Depth::kKernels, false, Operators>, "ns", 0);
+  Register("memory of a thread that runs operators, recorded, added", 1, PerThread, "bytes", 0);
   Register("tensor of 4 KiB made and freed, memory watched, added", kRounds, Watched, "ns", 0);
 }
 

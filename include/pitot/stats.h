@@ -40,6 +40,7 @@ struct DepthStats {
 
 struct Stats {
   MemorySplit memory;
+  uint64_t collector_bytes;       // held by collectors that say it (Collector::HeldBytes), beside `memory`
   uint64_t ring_bytes_used;       // reserved by rings of threads, living or gone
   uint64_t address_bytes_parked;  // mapped but empty: rings of a former recorder that their threads may still touch
   uint32_t threads_recording;

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "analyze/host_work.h"
-#include "analyze/operator_times.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -81,7 +80,7 @@ Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selec
       shares_(FindGpuShares(trace)),
       rows_(*rows),
       first_calls_(FirstCalls(trace)),
-      shallow_(OperatorTimes(trace).NotRecorded()),
+      shallow_(model::OperatorTimes(trace).NotRecorded()),
       has_operator_depths_(!trace.operator_depths.empty()) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {
@@ -139,6 +138,8 @@ std::vector<Nest::Scope> Nest::ScopesOf(const model::ThreadRow& thread) const {
 void Nest::CountThread(uint32_t thread) {
   thread_ = thread;
   scopes_ = ScopesOf(trace_.threads[thread]);
+  waits_ = WaitsOf(thread);
+  wait_ = 0;
   uint32_t call = first_calls_[thread];
   const auto launch_until = [&](int64_t until_ns) {
     for (; call < first_calls_[thread + 1] && trace_.calls.begin_ns[call] < until_ns; ++call) {
@@ -161,6 +162,29 @@ void Nest::CountThread(uint32_t thread) {
     rows_[scope.row].cpu_ns.push_back(scope.end_ns - scope.begin_ns);
     rows_[scope.row].gpu_ns.push_back(scope.gpu_ns);
   }
+}
+
+Intervals Nest::WaitsOf(uint32_t thread) const {
+  std::vector<Interval> waits;
+  for (uint32_t call = first_calls_[thread]; call < first_calls_[thread + 1]; ++call) {
+    if (model::IsGpuWait(trace_, call)) waits.push_back({trace_.calls.begin_ns[call], CallEnd(trace_, call)});
+  }
+  const auto is_wait = [](const model::SiteRow& site) { return site.kind == SiteKind::kWait; };
+  if (std::any_of(trace_.sites.begin(), trace_.sites.end(), is_wait)) {
+    const Interval known = KnownOf(trace_, trace_.threads[thread]);
+    for (const model::Segment& segment : model::FlattenThread(trace_, thread, known.begin_ns, known.end_ns)) {
+      if (is_wait(trace_.sites[trace_.events.site[segment.event]])) waits.push_back({segment.begin_ns, segment.end_ns});
+    }
+  }
+  return model::Union(std::move(waits));
+}
+
+int64_t Nest::WaitedUntil(int64_t until_ns) {
+  while (wait_ < waits_.size() && waits_[wait_].end_ns <= now_ns_) ++wait_;
+  int64_t ns = 0;
+  for (size_t i = wait_; i < waits_.size() && waits_[i].begin_ns < until_ns; ++i)
+    ns += std::min(waits_[i].end_ns, until_ns) - std::max(waits_[i].begin_ns, now_ns_);
+  return ns;
 }
 
 void Nest::CountNotRecorded() {
@@ -186,7 +210,10 @@ void Nest::Advance(int64_t to_ns) {
     const Scope& top = scopes_[open_.back()];
     if (top.end_ns > now_ns_) {
       const int64_t until_ns = std::min(top.end_ns, to_ns);
-      if (selection_.HasEvent(top.event)) rows_[top.row].AddSelfCpu(rows_.UnitOfEvent(top.event), until_ns - now_ns_);
+      if (selection_.HasEvent(top.event)) {
+        rows_[top.row].AddSelfCpu(rows_.UnitOfEvent(top.event), until_ns - now_ns_);
+        rows_[top.row].row.self_wait_ns += WaitedUntil(until_ns);
+      }
       now_ns_ = until_ns;
     }
     if (top.end_ns <= now_ns_) open_.pop_back();

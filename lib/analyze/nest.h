@@ -36,6 +36,10 @@ class Nest {
   bool HasRow(SiteKind kind) const;
   std::vector<Scope> ScopesOf(const model::ThreadRow& thread) const;
   void CountThread(uint32_t thread);
+  // When a thread waited.
+  model::Intervals WaitsOf(uint32_t thread) const;
+  // How long from now_ns_ on.
+  int64_t WaitedUntil(int64_t until_ns);
   // What threads that run operators did in scopes and outside of waits while nobody recorded these.
   void CountNotRecorded();
   void CountLaunch(uint32_t call);
@@ -80,6 +84,8 @@ class Nest {
   std::vector<Scope> scopes_;
   std::vector<uint32_t> open_;
   int64_t now_ns_ = 0;
+  model::Intervals waits_;
+  size_t wait_ = 0;  // the first that may end after now_ns_
 };
 
 }  // namespace analyze

@@ -9,7 +9,6 @@
 
 #include "analyze/gpu_shares.h"
 #include "analyze/nest.h"
-#include "analyze/operator_times.h"
 #include "analyze/rows.h"
 #include "analyze/selection.h"
 #include "base/columns.h"
@@ -227,6 +226,8 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
       return row.gpu_p99_ns;
     case TopSort::kGpuRecords:
       return static_cast<int64_t>(row.gpu_records);
+    case TopSort::kSelfWait:
+      return row.self_wait_ns;
     case TopSort::kFlops:
       return static_cast<int64_t>(std::min<uint64_t>(row.flops, INT64_MAX));
     case TopSort::kName:
@@ -287,39 +288,6 @@ model::KernelCoverage CoverageOfWindow(const Trace& trace, bool is_damaged) {
   return coverage;
 }
 
-OperatorCoverage CoverageOfOperators(const Trace& trace, const model::RequestIndex& index, uint32_t request) {
-  OperatorCoverage coverage;
-  const OperatorTimes times(trace);
-  const auto of = [&](const model::Intervals& set, Interval ran) {
-    return model::TotalNs(model::Intersection(set, model::Union({ran})));
-  };
-  const auto add = [&](Interval ran) {
-    coverage.is_known |= of(times.told, ran) != 0;
-    coverage.covered_ns += of(times.recorded, ran);
-    coverage.ran_ns += ran.end_ns - ran.begin_ns;
-  };
-  const auto batch_time = [&](uint32_t row) -> Interval {
-    const model::BatchRow& batch = trace.batches[row];
-    return {batch.begin_ns,
-            batch.duration_ns == model::kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns};
-  };
-  const auto count = [&](uint32_t row) {
-    const Interval ran = batch_time(row);
-    const int64_t ran_ns = ran.end_ns - ran.begin_ns;
-    ++coverage.batches;
-    coverage.recorded_batches += ran_ns > 0 && of(times.recorded, ran) >= ran_ns - ran_ns / 5;
-  };
-  if (trace.operator_depths.empty()) return coverage;
-  if (request == kNone) {
-    add({trace.window_begin_ns, trace.window_end_ns});
-    for (uint32_t row = 0; row < trace.batches.size(); ++row) count(row);
-    return coverage;
-  }
-  for (const uint32_t row : index.Batches(request)) add(batch_time(row)), count(row);
-  if (coverage.batches == 0) add({trace.requests[request].begin_ns, trace.RequestEnd(trace.requests[request])});
-  return coverage;
-}
-
 void AddQuality(const Trace& trace, const model::RequestIndex& index, const Selection& selection, TopTable* table) {
   const model::CoverageIndex coverage(trace);
   table->window_ns = trace.window_end_ns - trace.window_begin_ns;
@@ -327,7 +295,7 @@ void AddQuality(const Trace& trace, const model::RequestIndex& index, const Sele
   table->is_damaged = coverage.IsDamaged();
   table->coverage = selection.request() != kNone ? coverage.Of(index, selection.request())
                                                  : CoverageOfWindow(trace, table->is_damaged);
-  table->operators = CoverageOfOperators(trace, index, selection.request());
+  table->operators = model::OperatorTimes(trace).Of(trace, index, selection.request());
   for (const model::LossRow& loss : trace.losses) {
     if (loss.reason == model::LossReason::kOpenRequests) continue;
     ++table->losses;
@@ -376,6 +344,7 @@ Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
   table->rows = Finish(&rows);
   for (const TopRow& row : table->rows) {
     table->cpu_ns += row.self_cpu_ns;
+    table->wait_ns += row.self_wait_ns;
     table->gpu_ns += row.self_gpu_ns;
     table->gpu_busy_ns += row.gpu_busy_ns;
     table->gpu_exposed_ns += row.gpu_exposed_ns;

@@ -16,6 +16,7 @@ PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 uint32_t Collector::Depths() const noexcept { return 0; }
 uint64_t Collector::IncidentBytes() const noexcept { return 1 << 20; }
+uint64_t Collector::HeldBytes() const noexcept { return 0; }
 void Collector::SetDepth(Depth) noexcept {}
 Status Collector::Pause() noexcept { return {}; }
 Status Collector::Resume() noexcept { return {}; }

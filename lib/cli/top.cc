@@ -30,7 +30,7 @@ using model::Trace;
 using nlohmann::ordered_json;
 
 constexpr size_t kNoWidth = 1 << 20;  // longer than any line
-constexpr size_t kMinNameWidth = 16, kMaxShapeWidth = 30;
+constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
 const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator},
                                            {"kernel", TopBy::kKernel},
@@ -39,6 +39,7 @@ const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator},
                                            {"request", TopBy::kRequest}};
 // As the fields of --json, without the unit.
 const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
+                                               {"self_wait", TopSort::kSelfWait},
                                                {"cpu_total", TopSort::kCpuTotal},
                                                {"cpu_avg", TopSort::kCpuAverage},
                                                {"cpu_p50", TopSort::kCpuP50},
@@ -76,8 +77,12 @@ std::string NameOf(TopBy by) {
 // "Self CUDA %" and "CPU time avg", as the table's columns are called, are "self_gpu" and "cpu_avg".
 std::string SortName(const std::string& column) {
   const std::string words = absl::StrReplaceAll(absl::AsciiStrToLower(column), {{" ", "_"}});
-  return absl::StrReplaceAll(
-      words, {{"cuda", "gpu"}, {"_time_avg", "_avg"}, {"#_of_", ""}, {"_%", ""}, {"total_gflops", "flops"}});
+  return absl::StrReplaceAll(words, {{"cuda", "gpu"},
+                                     {"_time_avg", "_avg"},
+                                     {"#_of_", ""},
+                                     {"_%", ""},
+                                     {"total_gflops", "flops"},
+                                     {"waiting", "wait"}});
 }
 
 // Three digits and a unit: "1.23ms".
@@ -107,6 +112,7 @@ struct Column {
   std::string above, title;
   std::vector<std::string> cells;
   bool is_text = false;
+  bool is_extra = false;               // shown where names keep kRoomyNameWidth beside it
   std::vector<std::string> ends = {};  // of cells, which are cut rather than these; or none
   size_t Width() const {
     size_t width = std::max(base::Width(above), base::Width(title));
@@ -157,7 +163,7 @@ void AddNames(const TopTable& table, size_t shown, Column* column) {
 std::vector<Column> Columns(const TopTable& table, size_t shown) {
   std::vector<Column> columns;
   const auto add = [&](const char* above, const char* title, const auto& cell) {
-    columns.push_back({above, title, {}, false});
+    columns.push_back({above, title, {}});
     for (size_t i = 0; i < shown; ++i) columns.back().cells.push_back(cell(table.rows[i]));
   };
   columns.push_back({"", "Name", {}, true});
@@ -175,6 +181,10 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   if (!is_kernel) {
     if (!is_brief) add("Self", "CPU %", [&](const TopRow& row) { return Share(row.self_cpu_ns, table.cpu_ns); });
     add("Self", "CPU", [](const TopRow& row) { return Time(row.self_cpu_ns); });
+  }
+  if (table.wait_ns != 0 && !is_brief) {
+    add("Self", "waiting", [](const TopRow& row) { return Time(row.self_wait_ns); });
+    columns.back().is_extra = true;
   }
   if (!is_kernel && !is_request) {
     if (!is_brief) add("CPU", "total %", [&](const TopRow& row) { return Share(row.cpu_total_ns, table.cpu_ns); });
@@ -200,6 +210,12 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     add(is_kernel ? "CUDA" : "CPU", "p99",
         [&](const TopRow& row) { return Time(is_kernel ? row.gpu_p99_ns : row.cpu_p99_ns); });
   }
+  if (has_gpu && !is_kernel && !is_request && !is_brief) {
+    add("CUDA", "p50", [](const TopRow& row) { return Time(row.gpu_p50_ns); });
+    columns.back().is_extra = true;
+    add("CUDA", "p99", [](const TopRow& row) { return Time(row.gpu_p99_ns); });
+    columns.back().is_extra = true;
+  }
   if (has_gpu && (is_kernel || is_request)) {
     add("CUDA", "busy", [](const TopRow& row) { return Time(row.gpu_busy_ns); });
   }
@@ -210,8 +226,21 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   return columns;
 }
 
+// Of those that are extra the last ones go first.
+void LeaveOut(std::vector<Column>* columns, size_t most_width) {
+  const auto is_extra = [](const Column& column) { return column.is_extra; };
+  for (;;) {
+    size_t width = 0;
+    for (const Column& column : *columns) width += column.is_text ? 0 : column.Width() + 1;
+    const auto last = std::find_if(columns->rbegin(), columns->rend(), is_extra);
+    if (width + std::min(kRoomyNameWidth, columns->front().Width()) <= most_width || last == columns->rend()) return;
+    columns->erase(std::next(last).base());
+  }
+}
+
 // Text columns take what the others leave.
-std::string Grid(const std::vector<Column>& columns, size_t most_width) {
+std::string Grid(std::vector<Column> columns, size_t most_width) {
+  LeaveOut(&columns, most_width);
   size_t numbers = 0, texts = 0;
   for (const Column& column : columns) (column.is_text ? texts : numbers) += column.is_text ? 1 : column.Width() + 1;
   size_t left = std::max(kMinNameWidth, most_width - std::min(most_width, numbers));
@@ -256,7 +285,7 @@ std::string Notes(const TopTable& table, bool is_of_request) {
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
   const std::string of = is_of_request ? "the request's time" : "the window";
   const bool has_operators = table.by == TopBy::kOperator || table.by == TopBy::kScope;
-  if (const analyze::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
+  if (const model::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
     add("operators were recorded in " + PercentText(operators.covered_ns, operators.ran_ns) + " of " + of +
         (operators.batches == 0
              ? ""
@@ -302,7 +331,9 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
     lines.AddWrapped(0, "", words);
     text += lines.text();
   };
-  if (table.by != TopBy::kKernel) line("Self CPU time total: " + Time(table.cpu_ns));
+  if (table.by != TopBy::kKernel)
+    line("Self CPU time total: " + Time(table.cpu_ns) +
+         (table.wait_ns != 0 ? ", of which waiting " + Time(table.wait_ns) : ""));
   if (table.gpu_ns != 0)
     line("Self CUDA time total: " + Time(table.gpu_ns) + ", busy " + Time(table.gpu_busy_ns) + ", exposed " +
          Time(table.gpu_exposed_ns));
@@ -314,7 +345,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
 
 ordered_json Ns(int64_t ns) { return ns == TopRow::kUnset ? ordered_json() : ordered_json(ns); }
 
-ordered_json Json(const analyze::OperatorCoverage& operators) {
+ordered_json Json(const model::OperatorCoverage& operators) {
   if (!operators.is_known) return {};
   return {{"coverage", static_cast<double>(operators.covered_ns) / static_cast<double>(operators.ran_ns)},
           {"batches", operators.batches},
@@ -336,6 +367,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"gpu_records", row.gpu_records},
                 {"flops", row.flops},
                 {"self_cpu_ns", row.self_cpu_ns},
+                {"self_wait_ns", row.self_wait_ns},
                 {"cpu_total_ns", row.cpu_total_ns},
                 {"cpu_avg_ns", Ns(row.CpuAverageNs())},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
@@ -356,11 +388,9 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   ordered_json document;
   document["by"] = NameOf(table.by);
   document["window_ns"] = table.window_ns;
-  document["totals"] = {{"rows", table.rows.size()},
-                        {"self_cpu_ns", table.cpu_ns},
-                        {"self_gpu_ns", table.gpu_ns},
-                        {"gpu_busy_ns", table.gpu_busy_ns},
-                        {"gpu_exposed_ns", table.gpu_exposed_ns}};
+  document["totals"] = {{"rows", table.rows.size()},        {"self_cpu_ns", table.cpu_ns},
+                        {"self_wait_ns", table.wait_ns},    {"self_gpu_ns", table.gpu_ns},
+                        {"gpu_busy_ns", table.gpu_busy_ns}, {"gpu_exposed_ns", table.gpu_exposed_ns}};
   document["rows"] = std::move(rows);
   document["coverage"] = std::move(coverage);
   document["operators"] = Json(table.operators);
@@ -376,7 +406,7 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
     return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input;
-  const analyze::OperatorCoverage& operators = table.operators;
+  const model::OperatorCoverage& operators = table.operators;
   if (operators.is_known && operators.covered_ns != operators.ran_ns) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
     return (operators.covered_ns == 0

@@ -59,6 +59,8 @@ class Governor {
   void SetAvailable(uint32_t depths) noexcept;
 
   Report GetReport() const noexcept;
+  // Report::state alone.
+  void Describe(char* text, size_t size) const noexcept;
 
  private:
   void Account(int64_t now_ns) noexcept;
@@ -68,7 +70,6 @@ class Governor {
   void Draw() noexcept;
   void VoidRound() noexcept;
   Overhead Cost() const noexcept;
-  void Describe(char* text, size_t size) const noexcept;
 
   const Options options_;
   NoteQueue notes_;

@@ -330,6 +330,8 @@ class Writer {
     Batches(row);
     if (const std::string gpu = gpu_.OfRequest(row); !gpu.empty()) lines_.AddWrapped(3, "gpu        ", gpu);
     if (const std::string parts = gpu_.PartsOf(row); !parts.empty()) lines_.AddWrapped(3, "host, GPU  ", parts);
+    if (const std::string operators = gpu_.OperatorsOf(row); !operators.empty())
+      lines_.AddWrapped(3, "operators  ", operators);
     if (const std::string memory = MemoryOf(row); !memory.empty()) lines_.AddWrapped(3, "memory     ", memory);
     Stages(number);
     Threads(row, number < kDetailed ? kMaxBeside : kMaxBesideLater);

@@ -63,7 +63,7 @@ constexpr UntimedReason kUntimed[] = {
 double PercentOf(int64_t part, int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
 std::string Percent(int64_t part, int64_t whole) { return Format("%.1f %%", PercentOf(part, whole)); }
 // Never 100 where something is missing, nor 0 where something is there.
-std::string Coverage(const model::KernelCoverage& coverage) {
+template <class Covered> std::string Coverage(const Covered& coverage) {
   if (!coverage.is_known) return "unknown";
   if (coverage.covered_ns == coverage.ran_ns) return "100 %";
   const double percent = PercentOf(coverage.covered_ns, coverage.ran_ns);
@@ -133,7 +133,13 @@ Intervals LongestGaps(const Intervals& recorded, const Intervals& busy) {
 }  // namespace
 
 GpuReport::GpuReport(const Trace& trace, const model::RequestIndex& index)
-    : trace_(trace), index_(index), time_(trace), coverage_(trace), parts_(trace, coverage_), state_(trace) {
+    : trace_(trace),
+      index_(index),
+      time_(trace),
+      coverage_(trace),
+      operator_times_(trace),
+      parts_(trace, coverage_),
+      state_(trace) {
   std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
     if (row.depth >= Depth::kGraphs) deep.push_back({row.begin_ns, row.end_ns});
@@ -207,25 +213,39 @@ std::string GpuReport::Attribute(const char* key) const {
   return {};
 }
 
+std::string GpuReport::WhyRefused(const char* collector) const {
+  constexpr std::string_view kRefused = "refused: ";
+  const std::string why = Attribute(collector);
+  return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
+}
+
 // And what to do about it, as far as anything says; "" where there are kernels.
 std::string GpuReport::WhyNoKernels() const {
   if (const std::string why = Attribute("cupti.not_recorded"); !why.empty()) return why;
   const auto is_kernel = [](GpuKind kind) { return kind == GpuKind::kKernel || kind == GpuKind::kGraph; };
   if (coverage_.IsDamaged() || std::any_of(trace_.gpu.kind.begin(), trace_.gpu.kind.end(), is_kernel)) return {};
   if (Attribute("cupti.version").empty()) {
-    constexpr std::string_view kRefused = "refused: ";
-    const std::string why = Attribute("collector.cupti");
-    if (!why.empty()) return why.compare(0, kRefused.size(), kRefused) == 0 ? why.substr(kRefused.size()) : why;
+    if (std::string why = WhyRefused("collector.cupti"); !why.empty()) return why;
     const bool has_spans = trace_.gpu.size() != 0 && trace_.depths.empty();
     return has_spans ? "no collector that could was added; to record kernels: pitot::MakeCuptiCollector" : "";
   }
   const auto is_deep = [](const model::DepthRow& row) { return row.depth != Depth::kScopes; };
   if (trace_.depths.empty() || std::any_of(trace_.depths.begin(), trace_.depths.end(), is_deep)) return {};
-  if (Attribute("depth").find("fixed by the host") != std::string::npos)
-    return "the host has fixed the depth at scopes; to record kernels: Recorder::SetDepth";
-  const std::string state = Attribute("overhead.state");
-  return "the automatic depth was scopes in all of the window" + (state.empty() ? "" : " (" + state + ")") +
+  const std::string depth = Attribute("depth.of_window");
+  return "the depth was " + (depth.empty() ? "scopes" : depth) +
          "; to record kernels: Options::depth or Recorder::SetDepth";
+}
+
+std::string GpuReport::OperatorsOf(uint32_t request) const {
+  const model::OperatorCoverage coverage = operator_times_.Of(trace_, index_, request);
+  if (const std::string why = WhyRefused("collector.torch"); !why.empty()) return "not recorded: " + why;
+  if (!coverage.is_known || coverage.covered_ns == coverage.ran_ns) return {};
+  std::string text = "not recorded";
+  if (coverage.covered_ns != 0)
+    text = "recorded in " + Coverage(coverage) + (coverage.batches != 0 ? " of its batches' time" : " of its time");
+  const std::string depth = Attribute(("depth.of_request." + base::RequestId(trace_.requests[request].id)).c_str());
+  if (!depth.empty()) text += ": while it ran the depth was " + depth;
+  return text + "; to record more: Options::depth or Recorder::SetDepth";
 }
 
 // How many batches CUDA events timed, and why scopes were not; "" where there is nothing to say.

@@ -28,6 +28,8 @@ class GpuReport {
   std::string OfRequest(uint32_t request) const;
   // How a request's time divides between host and GPUs; "" where nothing is known of it.
   std::string PartsOf(uint32_t request) const { return parts_.Text(request); }
+  // How much of a framework's operators is missing, and why; "" where nothing is, or nobody would record them.
+  std::string OperatorsOf(uint32_t request) const;
   // The section, if there is anything to say. `during` names the requests of the report that ran between two moments:
   // " 1) 2)".
   void Write(const std::function<std::string(int64_t begin_ns, int64_t end_ns)>& during, base::Lines* lines);
@@ -40,6 +42,8 @@ class GpuReport {
   std::string StreamName(uint32_t stream) const;
   const std::string& BriefName(model::StringId compiled);
   std::string Attribute(const char* key) const;
+  // "" where the collector was not.
+  std::string WhyRefused(const char* collector) const;
   std::string WhyNoKernels() const;
   std::string WhyNotTimed() const;
   // Of the window: what the device did then is in the trace.
@@ -58,6 +62,7 @@ class GpuReport {
   const model::RequestIndex& index_;
   const model::GpuTime time_;
   const model::CoverageIndex coverage_;
+  const model::OperatorTimes operator_times_;
   const GpuPartsIndex parts_;
   const GpuState state_;
   model::Intervals deep_;  // of the window: what GPUs did then is in the trace, but for what was lost

@@ -8,9 +8,12 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/columns.h"
 #include "pitot/outcome.h"
 #include "session/calibrate.h"
 #include "session/session.h"
@@ -24,17 +27,16 @@ using base::ClockNs;
 constexpr int64_t kLateArmNs = 50'000'000;
 
 static_assert(sizeof(DepthStats::state) == sizeof(governor::Report::state));
+static_assert(sizeof(DepthChange::why) == sizeof(governor::Report::state));
 static_assert(std::size(DepthStats{}.mean) == governor::kDepths);
+
+// Of these that fired an incident says how deep each was recorded.
+constexpr size_t kMostRequests = 16;
 
 // After so long a request that is late says nothing new.
 constexpr uint64_t kLongestLateNs = 2'000'000'000;
 
 uint32_t DepthsUpTo(Depth deepest) { return (2u << static_cast<uint32_t>(deepest)) - 1; }
-
-const char* DepthName(Depth depth) {
-  static constexpr const char* kNames[] = {"scopes", "graphs", "kernels", "ops"};
-  return depth <= Depth::kOps ? kNames[static_cast<size_t>(depth)] : "auto";
-}
 
 // "0.4 % [0.1, 0.8]".
 std::string Text(const governor::Estimate& estimate) {
@@ -55,6 +57,7 @@ Status Session::SetDepth(Depth depth) noexcept {
     const std::lock_guard lock(depth_mutex_);
     fixed_depth_.store(depth);
     depth_ = depth != Depth::kAuto ? depth : Depth::kScopes;  // until the governor's next tick
+    NoteDepth();
   }
   TellCollectors();
   return {};
@@ -64,8 +67,17 @@ Status Session::SetDepth(Depth depth) noexcept {
 void Session::ApplyGoverned(Depth depth) noexcept {
   if (fixed_depth_.load() != Depth::kAuto) return;
   depth_ = depth;
+  NoteDepth();
   const auto is_untold = [this](const Governed& governed) { return governed.told != DueOf(governed); };
   if (std::any_of(governed_.begin(), governed_.end(), is_untold)) sem_post(&tell_);
+}
+
+// Where nothing governs there is no depth to speak of. Called with depth_mutex_ held.
+void Session::NoteDepth() noexcept {
+  if (governor_ == nullptr) return;
+  DepthChange change{ClockNs(CLOCK_MONOTONIC), depth_, "fixed by the host"};
+  if (fixed_depth_.load() == Depth::kAuto) governor_->Describe(change.why, sizeof change.why);
+  depths_.Note(change);
 }
 
 // How deep a collector is to record now. Called with depth_mutex_ held.
@@ -123,6 +135,7 @@ void Session::MakeGovernor() noexcept {
   if (governor_ == nullptr) return;
   governor_->SetAvailable(BitOf(Depth::kScopes));  // until the watcher has asked
   governor_->Tick(ClockNs(CLOCK_MONOTONIC));
+  NoteDepth();
   noting_.store(governor_.get());
 }
 
@@ -206,13 +219,13 @@ int64_t Session::ArmForLateRequests() noexcept {
              : static_cast<int64_t>(static_cast<double>(looked.next - looked.now) / TicksPerNs());
 }
 
-std::unique_ptr<governor::Report> Session::GetOverhead() {
-  if (noting_.load() == nullptr) return nullptr;
-  auto report = std::make_unique<governor::Report>();
+void Session::KeepDepths(Incident* incident) {
+  if (noting_.load() == nullptr) return;
+  incident->overhead = std::make_unique<governor::Report>();
   const std::lock_guard lock(depth_mutex_);
-  *report = governor_->GetReport();
-  report->depth = depth_;
-  return report;
+  *incident->overhead = governor_->GetReport();
+  incident->overhead->depth = depth_;
+  incident->depths = depths_.Since(incident->snapshot.clock.Ns(incident->window_begin_ticks));
 }
 
 void Session::CountDepth(DepthStats* stats) noexcept {
@@ -234,13 +247,25 @@ void Session::CountDepth(DepthStats* stats) noexcept {
   stats->works_lost = report.notes_lost;
 }
 
-// What recording costs, as far as it was measured.
+// How deep was recorded, why, and what it costs, as far as it was measured.
 void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
   if (incident.overhead == nullptr) return;
   const governor::Report& report = *incident.overhead;
   const auto add = [trace](const std::string& key, const std::string& value) {
     trace->attributes.push_back({trace->strings.Add(key), trace->strings.Add(value)});
   };
+  const auto add_depth = [&](const std::string& key, int64_t begin_ns, int64_t end_ns) {
+    if (const std::string text = DepthText(incident.depths, begin_ns, end_ns); !text.empty()) add(key, text);
+  };
+  add_depth("depth.of_window", trace->window_begin_ns, trace->window_end_ns);
+  std::set<uint64_t> fired;
+  for (const model::FiringRow& firing : trace->firings) {
+    if (firing.request_id != 0 && fired.size() < kMostRequests) fired.insert(firing.request_id);
+  }
+  for (const model::RequestRow& request : trace->requests) {
+    if (fired.count(request.id) != 0)
+      add_depth("depth.of_request." + base::RequestId(request.id), request.begin_ns, trace->RequestEnd(request));
+  }
   const Depth fixed = fixed_depth_.load();
   add("depth", std::string(DepthName(report.depth)) + (fixed != Depth::kAuto ? ", fixed by the host" : ""));
   if (fixed != Depth::kAuto) return;

@@ -27,6 +27,7 @@
 #include "pitot/hooks.h"
 #include "pitot/model/trace.h"
 #include "pitot/stats.h"
+#include "session/depth_history.h"
 #include "session/firing_inbox.h"
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
@@ -78,6 +79,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     snapshot::Snapshot snapshot;
     std::vector<Collector*> collectors;          // that kept its window
     std::unique_ptr<governor::Report> overhead;  // null: nothing governs
+    std::vector<DepthChange> depths;             // of its window
   };
 
   // An incident that is on disk and is to be judged.
@@ -135,6 +137,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   Stats Count() noexcept;
   void CountIncidents(Stats* stats) const noexcept;
   int64_t OwnThreadsCpuNs() noexcept;
+  uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
   // Counts an incident that Stop leaves no time for, and says so.
@@ -164,7 +167,8 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   void ApplyGoverned(Depth depth) noexcept;
   void ArmFor(int64_t ns) noexcept;
   int64_t ArmForLateRequests() noexcept;
-  std::unique_ptr<governor::Report> GetOverhead();
+  void KeepDepths(Incident* incident);
+  void NoteDepth() noexcept;
 
   // The watcher.
   void Watch() noexcept;
@@ -229,6 +233,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   std::mutex depth_mutex_;                            // before mutex_; not held in any call of a collector
   Depth depth_;                                       // of the process; guarded by depth_mutex_
   std::vector<Governed> governed_;                    // guarded by depth_mutex_; more may come, none goes
+  DepthHistory depths_;                               // guarded by depth_mutex_
   std::unique_ptr<governor::Governor> governor_;      // made with the first collector; guarded, but for Note
   std::atomic<governor::Governor*> noting_{nullptr};  // the same, for threads of the host
   std::atomic<bool> has_batches_{false};              // they are the works, else requests are

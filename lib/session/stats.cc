@@ -72,6 +72,7 @@ Stats Session::Count() noexcept {
   stats.names_refused = trace::NamesRefused() - names_refused_before_;
   AddHistory(&stats);
   CountDepth(&stats.depth);
+  stats.collector_bytes = CollectorBytes();
 
   const auto process_ns = static_cast<double>(base::ClockNs(CLOCK_PROCESS_CPUTIME_ID) - start_cpu_ns_);
   if (process_ns > 0) {
@@ -79,6 +80,21 @@ Stats Session::Count() noexcept {
     stats.own_threads_cpu_percent = 100 * static_cast<double>(OwnThreadsCpuNs()) / process_ns;
   }
   return stats;
+}
+
+uint64_t Session::CollectorBytes() noexcept {
+  uint64_t bytes = 0;
+  for (size_t i = 0;; ++i) {
+    Collector* collector;
+    {
+      const std::lock_guard lock(depth_mutex_);
+      if (i == governed_.size()) return bytes;
+      collector = governed_[i].collector;
+    }
+    if (!EnterHost()) return bytes;
+    bytes += collector->HeldBytes();
+    LeaveHost();
+  }
 }
 
 void Session::AddHistory(Stats* stats) noexcept {

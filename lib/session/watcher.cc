@@ -267,7 +267,7 @@ void Session::CopyIfDue(bool at_once) {
     }
   }
   CopyTo(pending_.get(), ~uint64_t{0});
-  pending_->overhead = GetOverhead();
+  KeepDepths(pending_.get());
   is_pending_.store(false);
   HandOver(std::move(pending_));
 }

@@ -45,7 +45,7 @@ Admission Scheduler::Submit(Job job, pitot::Request& request) {
   entry.token = request.Enqueue("prompts");
   queue_.push_back(std::move(entry));
   has_arrived_ = true;
-  PITOT_COUNTER("queue depth", queue_.size());
+  CountQueue();
   work_arrived_.notify_one();
   return Admission::kQueued;
 }
@@ -89,8 +89,10 @@ void Scheduler::DropCancelled() {
   for (Entry& entry : running_) entry.is_over = entry.job.stream->is_cancelled();
   Remove();
   std::lock_guard lock(mutex_);
-  std::erase_if(queue_, [](const Entry& entry) { return entry.job.stream->is_cancelled(); });
+  if (std::erase_if(queue_, [](const Entry& entry) { return entry.job.stream->is_cancelled(); }) != 0) CountQueue();
 }
+
+void Scheduler::CountQueue() const { PITOT_COUNTER("queue depth", queue_.size()); }
 
 // Lets join whom there is a place and room for, the longest waiting first: nobody overtakes.
 void Scheduler::Admit() {
@@ -109,7 +111,7 @@ void Scheduler::Admit() {
     running_.push_back(std::move(entry));
   }
   if (queue_.size() != queued) {
-    PITOT_COUNTER("queue depth", queue_.size());
+    CountQueue();
     PITOT_COUNTER("kv cache tokens", kv_reserved_);
   }
 }

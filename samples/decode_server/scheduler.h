@@ -123,6 +123,8 @@ class Scheduler {
 
   void Work();
   void DropCancelled();
+  // How many wait to join, whenever that changes. Called with mutex_ held.
+  void CountQueue() const;
   void Admit();
   bool HasRoomFor(Entry& entry, size_t taken);
   std::vector<Part> Plan();

@@ -351,6 +351,33 @@ TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]"
   CHECK((Row(table, "forward / layer1").self_cpu_ns == 100 && Row(table, "forward / layer1").self_gpu_ns == 10));
 }
 
+TEST_CASE("what of self time was waiting is said apart: for a GPU, and in waits of the host's", "[top]") {
+  Made made;
+  const uint32_t lock = made.maker.Site(SiteKind::kWait, "lock");
+  made.maker.Event(made.thread, made.forward, 100, 500);
+  made.maker.Event(made.thread, made.linear, 110, 200);
+  made.maker.Event(made.thread, made.addmm, 120, 80);
+  made.maker.Event(made.thread, lock, 205, 50);
+  made.maker.Event(made.thread, made.layer, 240, 10);
+  made.maker.Call(made.thread, "cudaMemcpyAsync", 115, 20);
+  made.maker.Call(made.thread, "cudaStreamSynchronize", 150, 70);
+  made.maker.Call(made.thread, "cudaDeviceSynchronize", 300, 1000);
+  const Trace trace = made.maker.Finish();
+
+  const TopTable by_op = Top(trace, TopBy::kOperator);
+  CHECK((Row(by_op, "aten::addmm").self_cpu_ns == 80 && Row(by_op, "aten::addmm").self_wait_ns == 50));
+  // The rest of the call and of the lock but for the scope within it; then the other call, to the operator's end.
+  CHECK(Row(by_op, "aten::linear").self_wait_ns == 55 - 10 + 10);
+  CHECK(by_op.wait_ns == 50 + 55);
+  const TopTable by_scope = Top(trace, TopBy::kScope);
+  CHECK((Row(by_scope, "lock").self_cpu_ns == 40 && Row(by_scope, "lock").self_wait_ns == 40));
+  CHECK(Row(by_scope, "layer1").self_wait_ns == 0);
+  CHECK(Row(by_scope, "aten::linear").self_wait_ns == 5 + 10);
+  CHECK(Row(by_scope, "forward").self_wait_ns == 290);
+  TopOptions options{TopBy::kScope, TopSort::kSelfWait, false, 0};
+  CHECK(Names(Top(trace, options))[0] == "forward");
+}
+
 TEST_CASE("what a CUDA graph runs belongs to where it was captured", "[top]") {
   Made made;
   const uint32_t replay = made.maker.Site(SiteKind::kScope, "replay");

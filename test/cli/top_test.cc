@@ -291,13 +291,31 @@ TEST_CASE("every column of a table, and every field of time, is one to sort by",
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   for (const char* const column :
-       {"Self CPU %",  "Self CPU",   "CPU total %",   "CPU total",    "CPU time avg", "Self CUDA",
-        "Self CUDA %", "CUDA total", "CUDA time avg", "# of Calls",   "CPU p50",      "CPU p99",
-        "CUDA p50",    "CUDA p99",   "CUDA busy",     "CUDA exposed", "GPU records",  "Total GFLOPs",
-        "Name",        "gpu_p99",    "cpu_p50",       "gpu_records",  "flops"}) {
+       {"Self CPU %",  "Self CPU",      "CPU total %",  "CPU total",    "CPU time avg", "Self CUDA", "Self CUDA %",
+        "CUDA total",  "CUDA time avg", "# of Calls",   "CPU p50",      "CPU p99",      "CUDA p50",  "CUDA p99",
+        "CUDA busy",   "CUDA exposed",  "GPU records",  "Total GFLOPs", "Name",         "gpu_p99",   "cpu_p50",
+        "gpu_records", "flops",         "Self waiting", "self_wait"}) {
     INFO(column);
     CHECK(folder.Run("top dump.pitot --sort '" + std::string(column) + "'").exit_code == 0);
   }
+}
+
+TEST_CASE("waits and percentiles of GPU time are columns where names keep their room", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+  const auto line_of = [](const std::string& text, const std::string& name) {
+    const size_t at = text.find("\n" + name + " ") + 1;
+    return text.substr(at, text.find('\n', at) - at);
+  };
+
+  const std::string wide = folder.Run("top dump.pitot --by scope --width 160").out,
+                    narrow = folder.Run("top dump.pitot --by scope").out;
+  CHECK(Contains(wide, " waiting "));
+  CHECK(Contains(line_of(wide, "forward"), " 800us   450us "));
+  CHECK(Contains(line_of(wide, "aten::conv2d"), " 2.35ms 2.35ms "));
+  CHECK_FALSE(Contains(narrow, " waiting  "));
+  CHECK(Contains(narrow, "Self CPU time total: 2.70ms, of which waiting 450us"));
+  CHECK_FALSE(Contains(folder.Run("top dump.pitot --width 160").out, "waiting"));  // no operator waits
 }
 
 TEST_CASE("instantiations of a template are told apart whatever the width and the limit", "[cli]") {

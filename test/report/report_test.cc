@@ -9,6 +9,7 @@
 
 #include "base/columns.h"
 #include "golden.h"
+#include "pitot/model/index.h"
 #include "report/incident_trace.h"
 
 using namespace pitot;
@@ -291,14 +292,17 @@ TEST_CASE("why kernels were not recorded is said, and what to do about it", "[re
   }
   SECTION("a depth that the host has fixed") {
     add("cupti.version", "26");
-    add("depth", "scopes, fixed by the host");
+    add("depth", "kernels, fixed by the host");
+    add("depth.of_window", "scopes (fixed by the host)");
     trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
-    CHECK(Has(Report(trace), said + "the host has fixed the depth at scopes; to record kernels:\n"));
+    CHECK(Has(Report(trace), said + "the depth was scopes (fixed by the host); to record kernels:\n"));
   }
   SECTION("an automatic depth that was not deep enough") {
     add("cupti.version", "26");
+    add("overhead.state", "armed: kernels");
+    add("depth.of_window", "scopes (no work to measure)");
     trace.depths = {{trace.window_begin_ns, trace.window_end_ns, Depth::kScopes}};
-    CHECK(Has(Report(trace), said + "the automatic depth was scopes in all of the window; to record\n"));
+    CHECK(Has(Report(trace), said + "the depth was scopes (no work to measure); to record kernels:\n"));
   }
   SECTION("nothing where kernels could have been") {
     add("cupti.version", "26");
@@ -309,6 +313,41 @@ TEST_CASE("why kernels were not recorded is said, and what to do about it", "[re
     trace = incident::MakeGpuTrace();
     CHECK_FALSE(Has(Report(trace), "kernels were not recorded"));
   }
+}
+
+TEST_CASE("why operators are missing is said of each request, by the depth while it ran", "[report]") {
+  Trace trace = incident::MakeTrace();
+  const int64_t begin_ns = trace.window_begin_ns, end_ns = trace.window_end_ns;
+  const model::RequestRow& request = trace.requests[model::RequestIndex(trace).Row(trace.firings[0].request_id)];
+  const auto add = [&](const std::string& key, const char* value) {
+    trace.attributes.push_back({trace.strings.Add(key), trace.strings.Add(value)});
+  };
+  add("depth", "ops");
+  add("overhead.state", "armed: ops");
+  add("depth.of_request." + base::RequestId(request.id), "scopes (holding scopes)");
+
+  SECTION("none were recorded") {
+    trace.operator_depths = {{begin_ns, end_ns, Depth::kScopes}};
+    CHECK(Has(OneLine(Report(trace)),
+              "operators not recorded: while it ran the depth was scopes (holding scopes); to "
+              "record more: Options::depth or Recorder::SetDepth"));
+  }
+  SECTION("some were") {
+    const model::BatchRow& batch = trace.batches[0];
+    const int64_t middle_ns = batch.begin_ns + batch.duration_ns / 2;
+    trace.operator_depths = {{begin_ns, middle_ns, Depth::kScopes}, {middle_ns, end_ns, Depth::kOps}};
+    CHECK(
+        Has(OneLine(Report(trace)), "operators recorded in 50.0 % of its batches' time: while it ran the depth was "));
+  }
+  SECTION("all were") {
+    trace.operator_depths = {{begin_ns, end_ns, Depth::kOps}};
+    CHECK_FALSE(Has(Report(trace), "operators  "));
+  }
+  SECTION("their collector was refused") {
+    add("collector.torch", "refused: the LibTorch in the process is 2.9, pitot::torch was built against 2.11");
+    CHECK(Has(OneLine(Report(trace)), "operators not recorded: the LibTorch in the process is 2.9, pitot::torch was "));
+  }
+  SECTION("nobody records any") { CHECK_FALSE(Has(Report(trace), "operators  ")); }
 }
 
 TEST_CASE("what would have kept more is said of each kind of loss", "[report]") {

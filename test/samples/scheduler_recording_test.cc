@@ -97,4 +97,33 @@ TEST_CASE("a request that waits for room in the KV cache has a stage for it", "[
   CHECK(StagesOf(host.traces().back(), id) == Texts{"queue", "kv cache", "prefill", "respond"});
 }
 
+TEST_CASE("the depth of the queue is how many wait, also after some were cancelled", "[scheduler]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  Scheduler scheduler({.max_batch = 1}, [](std::span<const Slice> slices, pitot::Batch&) {
+    return std::vector<int32_t>(slices.size(), 1);
+  });
+  pitot::Request requests[] = {pitot::Request::Begin("/generate"), pitot::Request::Begin("/generate"),
+                               pitot::Request::Begin("/generate")};
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (pitot::Request& request : requests) {
+    Job job = MakeJob(2, 2);
+    streams.push_back(job.stream);
+    REQUIRE(scheduler.Submit(std::move(job), request) == Admission::kQueued);
+  }
+  scheduler.Step();
+  streams[1]->Cancel();
+  while (scheduler.Step()) {}
+  for (pitot::Request& request : requests) request.Finish(pitot::Outcome::kOk);
+  REQUIRE(host.TriggerAndFlush());
+
+  const Trace trace = host.traces().back();
+  Texts depths;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.EventName(event) == "queue depth")
+      depths.push_back(std::to_string(trace.arg_values[trace.events.args[event]]));
+  }
+  CHECK(depths == Texts{"1", "2", "3", "2", "1", "0"});
+}
+
 }  // namespace decode_server

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/columns.h"
 #include "fakes/serializers.h"
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
@@ -29,6 +30,7 @@ struct Seen {
   std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
   std::atomic<int64_t> kept_from_ns{0}, launched_ns{0};
   std::atomic<int> paused{0}, resumed{0};
+  std::atomic<uint64_t> held_bytes{0};
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
   std::atomic<Depth> depth{Depth::kAuto};
@@ -68,6 +70,7 @@ struct FakeCollector final : pitot::Collector {
     ++seen->resumed;
     return Status(StatusCode::kUnavailable, "somebody else has it");
   }
+  uint64_t HeldBytes() const noexcept override { return seen->held_bytes; }
   void Keep(int64_t begin_ns) noexcept override {
     ++seen->kept;
     seen->kept_from_ns = begin_ns;
@@ -183,6 +186,18 @@ TEST_CASE("a collector that throws costs its own part of an incident, and says s
     if (trace.strings[attribute.key] == "collector.fake") said.emplace_back(trace.strings[attribute.value]);
   }
   CHECK(said == std::vector<std::string>{"the driver is gone", "threw something"});
+}
+
+TEST_CASE("what collectors hold adds up in Stats", "[collector]") {
+  Seen first, second;
+  Host host;
+  REQUIRE(host.Start());
+  CHECK(host.recorder.Stats().collector_bytes == 0);
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&first)).ok());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&second)).ok());
+  first.held_bytes = 1000;
+  second.held_bytes = 24;
+  CHECK(host.recorder.Stats().collector_bytes == 1024);
 }
 
 TEST_CASE("no collector is added to a recorder that was stopped", "[collector]") {
@@ -511,6 +526,28 @@ TEST_CASE("an incident says what recording costs, unknown until enough was measu
   const pitot::DepthStats stats = host.recorder.Stats().depth;
   CHECK_FALSE(stats.mean[2].is_known);
   CHECK(std::string(stats.state) != "");
+}
+
+TEST_CASE("an incident says how deep its requests were recorded while they ran, not when it was copied",
+          "[collector][depth]") {
+  Seen seen;
+  Host host;
+  host.options.depth = Depth::kGraphs;
+  host.options.post_window_ms = 200;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 0.000001})).ok());
+  pitot::Request request = pitot::Request::Begin("/slow");
+  request.Finish(pitot::Outcome::kOk);
+  REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+  REQUIRE(host.Flush());
+
+  const pitot::model::Trace trace = host.traces()[0];
+  REQUIRE(trace.firings.size() == 1);
+  const std::string of_request = "depth.of_request." + pitot::base::RequestId(trace.firings[0].request_id);
+  CHECK(Attribute(trace, of_request.c_str()) == "graphs (fixed by the host)");
+  CHECK(Attribute(trace, "depth.of_window").find("kernels (fixed by the host)") != std::string::npos);
+  CHECK(Attribute(trace, "depth") == "kernels, fixed by the host");
 }
 
 TEST_CASE("CUPTI is handed over and taken back by collectors, whose words the host gets", "[collector]") {

@@ -5,12 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "session/depth_history.h"
 #include "session/firing_inbox.h"
 #include "session/ring_ages.h"
 #include "session/site_names.h"
 
 namespace {
 
+using pitot::session::DepthChange;
+using pitot::session::DepthHistory;
 using pitot::session::FiringInbox;
 using pitot::session::QueuedFiring;
 using pitot::session::RingAges;
@@ -18,6 +21,12 @@ using pitot::session::RingAt;
 using pitot::session::SiteNames;
 
 constexpr int64_t kSecond = 1'000'000'000;
+
+DepthChange Change(int64_t at_ns, pitot::Depth depth, const char* why) {
+  DepthChange change{at_ns, depth, ""};
+  std::snprintf(change.why, sizeof change.why, "%s", why);
+  return change;
+}
 
 pitot::Firing Begins() {
   pitot::Firing firing;
@@ -167,4 +176,33 @@ TEST_CASE("rings that are gone are forgotten", "[watcher]") {
   ages.Note({}, 10 * kSecond);
 
   CHECK(ages.Age(ring, 10 * kSecond) == kSecond);  // nothing but its thread's first event is known
+}
+
+TEST_CASE("the depth of a time is the one that was in force then, and why, not the last", "[session][depth]") {
+  DepthHistory history;
+  history.Note(Change(100, pitot::Depth::kScopes, "holding scopes"));
+  history.Note(Change(150, pitot::Depth::kScopes, "holding scopes"));
+  history.Note(Change(200, pitot::Depth::kKernels, "armed: kernels"));
+  history.Note(Change(220, pitot::Depth::kScopes, "holding scopes"));
+  history.Note(Change(300, pitot::Depth::kOps, "fixed by the host"));
+  const auto of = [&](int64_t begin_ns, int64_t end_ns) {
+    return DepthText(history.Since(begin_ns), begin_ns, end_ns);
+  };
+
+  CHECK(of(120, 180) == "scopes (holding scopes)");
+  CHECK(of(180, 280) == "scopes (holding scopes) 80 %, kernels (armed: kernels) 20 %");
+  CHECK(of(310, 400) == "ops (fixed by the host)");
+  CHECK(of(50, 90).empty());
+  CHECK(of(50, 150) == "scopes (holding scopes)");
+}
+
+TEST_CASE("of depths the newest changes are kept, and the four that took most of a time named", "[session][depth]") {
+  DepthHistory history;
+  for (int i = 0; i < 600; ++i) history.Note(Change(i, pitot::Depth::kScopes, std::to_string(i % 5).c_str()));
+
+  CHECK(history.Since(INT64_MIN).size() == DepthHistory::kMost);
+  CHECK(history.Since(INT64_MIN).front().at_ns == 600 - DepthHistory::kMost);
+  CHECK(history.Since(590).size() == 10);
+  CHECK(DepthText(history.Since(590), 590, 601) ==
+        "scopes (4) 27.3 %, scopes (0) 18.2 %, scopes (1) 18.2 %, scopes (2) 18.2 %");
 }

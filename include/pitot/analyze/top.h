@@ -62,6 +62,7 @@ enum class TopSort : uint8_t {
   kGpuP99 = 16,
   kGpuRecords = 17,
   kFlops = 18,
+  kSelfWait = 19,
 };
 
 struct TopOptions {
@@ -75,7 +76,8 @@ struct TopOptions {
   uint64_t request_id = 0;
 };
 
-// CPU time is time that passed on a thread, waits included, as torch.profiler has it.
+// CPU time is time that passed on a thread, waits included, as torch.profiler has it; what of it was waits is said
+// apart.
 struct TopRow {
   static constexpr int64_t kUnset = -1;
 
@@ -86,8 +88,11 @@ struct TopRow {
   uint64_t calls = 0;               // that ran in the window, at least in part; by kernel what GPUs did; of a request 1
   uint64_t cut_calls = 0;           // of those, that are open or reach over an edge of what is known of their thread
   uint64_t flops = 0;  // floating point operations, as calls that began in the window estimate them (docs/torch.md)
-  uint64_t gpu_records = 0;     // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
-  int64_t self_cpu_ns = 0;      // in it, in nothing within it that has a row: sum of duration - those of children
+  uint64_t gpu_records = 0;  // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
+  int64_t self_cpu_ns = 0;   // in it, in nothing within it that has a row: sum of duration - those of children
+  // Of self_cpu_ns, when the thread waited: it was in a call that waits for a GPU (model::IsGpuWait), or what it was in
+  // last was a wait of the host's (PITOT_WAIT). 0 by request.
+  int64_t self_wait_ns = 0;
   int64_t cpu_total_ns = 0;     // in it, once where it calls itself
   int64_t self_gpu_ns = 0;      // of what was launched in it and in nothing within it that has a row
   int64_t gpu_total_ns = 0;     // of what was launched in it, once where it calls itself
@@ -111,22 +116,13 @@ struct TopRow {
   }
 };
 
-// Of what was looked at (the window, or the time of the request's batches or, without any, its own), when operators
-// were recorded. Unknown where no collector said so: none was added, or the dump is older than 1.5.
-struct OperatorCoverage {
-  bool is_known = false;
-  int64_t covered_ns = 0;
-  int64_t ran_ns = 0;
-  uint64_t batches = 0;
-  uint64_t recorded_batches = 0;  // of those, in four fifths of whose time or more they were
-};
-
 struct TopTable {
   TopBy by = TopBy::kOperator;
   std::vector<TopRow> rows;
   int64_t window_ns = 0;
   // What rows add up to.
   int64_t cpu_ns = 0;
+  int64_t wait_ns = 0;  // of that
   int64_t gpu_ns = 0;
   int64_t gpu_busy_ns = 0;
   int64_t gpu_exposed_ns = 0;
@@ -134,9 +130,9 @@ struct TopTable {
   bool has_gpu = false;
   bool is_damaged = false;
   model::KernelCoverage coverage;
-  OperatorCoverage operators;
-  uint64_t losses = 0;       // stretches in which a thread's events, or events of any, were lost
-  uint64_t lost_events = 0;  // of those, where the number is known
+  model::OperatorCoverage operators;  // of the window, or of the request
+  uint64_t losses = 0;                // stretches in which a thread's events, or events of any, were lost
+  uint64_t lost_events = 0;           // of those, where the number is known
   uint64_t gpu_losses = 0;
   uint64_t spans = 0;  // known from CUDA events alone, with gaps: in the rows by request only
   // How many batches, requests outside of batches or, without either, steps of PyTorch's profiler were drawn from, to

@@ -31,8 +31,8 @@ struct TorchOptions {
   // Lifetime: LibTorch's allocators are watched from the first Enable to the end of the process, and the library that
   // holds pitot::torch may not be unloaded after.
   // Cost: 0.01 us for each allocation and each free on the CPU (docs/torch.md), at every depth and also after
-  // Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16) once it has memory, which
-  // Options::memory_budget_bytes does not bound.
+  // Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16) once it has memory, and an
+  // eighth of that while an incident is made: beside Options::memory_budget_bytes, in Stats::collector_bytes.
   bool memory = true;
 };
 

@@ -110,6 +110,9 @@ class PITOT_EXPORT Collector {
   // recorder's own leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112. 1 MiB by
   // default. Asked before AddTo.
   virtual uint64_t IncidentBytes() const noexcept;
+  // Host memory, bytes, that it holds at present, beside Options::memory_budget_bytes: what Stats::collector_bytes adds
+  // up. 0 by default. Threads: any, at any time. Cost: some loads, at most a lock of its own.
+  virtual uint64_t HeldBytes() const noexcept;
   // How much to record from now on; never kAuto. Governed, the deepest of its Depths that the process is at, else
   // kScopes; what the host has fixed, as it is. One call at a time, on any thread; Keep and AddTo may be
   // called meanwhile. One that waits holds up what other collectors are told, and nothing else. Cost: some 10 to 200

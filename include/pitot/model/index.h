@@ -207,6 +207,31 @@ class PITOT_EXPORT CoverageIndex {
   std::vector<uint64_t> devices_;  // of requests and their batches
 };
 
+// In how much of some time a framework's operators were recorded. Unknown where no collector said so: none was added,
+// or the dump is older than 1.5.
+struct OperatorCoverage {
+  bool is_known = false;
+  int64_t covered_ns = 0;
+  int64_t ran_ns = 0;
+  uint64_t batches = 0;
+  uint64_t recorded_batches = 0;  // of those, in four fifths of whose time or more they were
+};
+// When operators were recorded, and when they were not, as collectors said. Dumps before 1.5, and traces of PyTorch's
+// profiler, say it of GPUs and operators together.
+class PITOT_EXPORT OperatorTimes {
+ public:
+  // O(n log n). The trace must outlive nothing.
+  explicit OperatorTimes(const Trace& trace);
+  Intervals NotRecorded() const { return Difference(told_, recorded_); }
+  // Of the batches that the request was in, added up (of the request itself, if of none); of the window for kNone. Both
+  // are of the same trace.
+  OperatorCoverage Of(const Trace& trace, const RequestIndex& index, uint32_t request) const;
+
+ private:
+  bool is_of_operators_;
+  Intervals told_, recorded_;
+};
+
 // Counters (of `counters` and `samples`) between moments. A sample holds until the next one.
 class PITOT_EXPORT CounterIndex {
  public:

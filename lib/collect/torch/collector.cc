@@ -52,6 +52,8 @@ std::string Watch(std::string (*watch)()) {
 
 // Of those before, how deep it was is not said.
 constexpr size_t kMostDepthChanges = 4096;
+// Of each history that an incident has: a window of 10 s by 1.2 ms.
+constexpr size_t kMostSamples = 8192;
 
 struct Changing {
   Changing() noexcept { g_is_changing.store(true); }
@@ -67,6 +69,9 @@ class TorchCollector final : public Collector {
   const char* Name() const noexcept override { return "torch"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
+  uint64_t HeldBytes() const noexcept override {
+    return sizeof *this + kept_bytes_.load() + HistoryBytes() + ThreadState::HeldBytes();
+  }
   uint32_t Depths() const noexcept override { return is_running_.load() ? BitOf(Depth::kOps) : 0; }
   void SetDepth(Depth depth) noexcept override;
   void Keep(int64_t begin_ns) noexcept override;
@@ -85,6 +90,7 @@ class TorchCollector final : public Collector {
   void NoteDepth(Depth depth);
   void KeepDepths(int64_t begin_ns);
   void KeepMemory(int64_t begin_ns);
+  void CountKept() noexcept;
   static Status TakeFromParent();
 
   static constinit TorchCollector* running_;  // or, in a child, the parent's that ran
@@ -97,6 +103,7 @@ class TorchCollector final : public Collector {
   std::deque<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next
   std::vector<DepthChange> kept_depths_;
   int64_t kept_end_ns_ = 0;
+  std::atomic<uint64_t> kept_bytes_{0};  // of kept_ and kept_depths_
   std::atomic<bool> is_running_{false};
   std::optional<Operators> operators_;
 };
@@ -185,6 +192,14 @@ void TorchCollector::Keep(int64_t begin_ns) noexcept {
   } catch (const std::bad_alloc&) {
     kept_.clear();
   }
+  CountKept();
+}
+
+void TorchCollector::CountKept() noexcept {
+  uint64_t bytes = kept_.capacity() * sizeof(Kept) + kept_depths_.capacity() * sizeof(DepthChange);
+  for (const Kept& kept : kept_)
+    bytes += (kept.allocated.capacity() + kept.reserved.capacity()) * sizeof(MemoryHistory::Sample);
+  kept_bytes_.store(bytes);
 }
 
 void TorchCollector::KeepDepths(int64_t begin_ns) {
@@ -203,7 +218,7 @@ void TorchCollector::KeepMemory(int64_t begin_ns) {
   const auto window_ns = static_cast<double>(clock.last.monotonic_ns - begin_ns);
   const int64_t begin = end - static_cast<int64_t>(window_ns * clock.TicksPerNs());
   const auto between = [&](const MemoryHistory& history) {
-    auto samples = history.Between(begin, end);
+    auto samples = history.Between(begin, end, kMostSamples);
     for (MemoryHistory::Sample& sample : samples) sample.at = clock.Ns(static_cast<uint64_t>(sample.at));
     return samples;
   };
@@ -243,6 +258,7 @@ void TorchCollector::AddTo(TraceBuilder& trace) {
       trace.AddAttribute((gpu + ".out_of_memory").c_str(), std::to_string(times).c_str());
   }
   kept_.clear();
+  CountKept();
 }
 
 }  // namespace

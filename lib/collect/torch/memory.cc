@@ -50,6 +50,15 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   return memory.release();
 }
 
+uint64_t HistoryBytes() noexcept {
+  uint64_t bytes = 0;
+  for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
+    if (const Memory* const memory = FindMemory(device))
+      bytes += sizeof(Memory) + (memory->reserved != nullptr ? sizeof(MemoryHistory) : 0);
+  }
+  return bytes;
+}
+
 int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(detail::Clock(0)); }
 
 trace::ClockMap MemoryClock() noexcept { return {g_first_reading, trace::ReadClocks(g_is_os_clock)}; }

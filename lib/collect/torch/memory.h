@@ -33,6 +33,9 @@ Memory* FindMemory(int32_t device) noexcept;
 // once the clock runs.
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
 
+// What Memorys take. Threads: any.
+uint64_t HistoryBytes() noexcept;
+
 // Now, for histories. Their clock is their own, the same from the first on: they outlive recorders, of which each may
 // have another. Threads: any.
 int64_t MemoryNow() noexcept;

@@ -8,6 +8,21 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
+// Keeps the maxima: peaks of requests are looked for in them.
+void Thin(std::vector<MemoryHistory::Sample>* samples, size_t most) {
+  if (samples->size() <= most) return;
+  const size_t of_one = (samples->size() + most - 1) / most;
+  size_t count = 0;
+  for (size_t i = 0; i < samples->size(); i += of_one) {
+    MemoryHistory::Sample thin = (*samples)[i];
+    for (size_t j = i; j < std::min(i + of_one, samples->size()); ++j)
+      thin.bytes = std::max(thin.bytes, (*samples)[j].bytes);
+    (*samples)[count++] = thin;
+  }
+  samples->resize(count);
+  samples->shrink_to_fit();
+}
+
 template <class T> void Raise(std::atomic<T>* value, T to) noexcept {
   for (T was = value->load(kRelaxed); was < to && !value->compare_exchange_weak(was, to, kRelaxed);) {}
 }
@@ -48,7 +63,7 @@ void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
     Raise(&peaks_[__builtin_ctz(followed)], level);
 }
 
-std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t end) const {
+std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t end, size_t most) const {
   std::vector<Sample> samples;
   const int64_t first = begin >> kBucketBits, last = end >> kBucketBits;
   uint64_t peak = 0, level = 0;
@@ -68,6 +83,7 @@ std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t
     if (!Read(buckets_[at].last, bucket, &level) || level >= peak) continue;
     samples.push_back({std::min(end, bucket_begin + (int64_t{1} << kBucketBits) - 1), level});
   }
+  Thin(&samples, most);
   return samples;
 }
 

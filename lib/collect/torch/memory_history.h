@@ -33,8 +33,9 @@ class MemoryHistory {
   uint64_t most_bytes() const noexcept { return most_.load(std::memory_order_relaxed); }  // ever
 
   // What it was at the beginning and at each change, in order; a maximum lasts for the bucket that it fell into.
+  // At most `most` of them: where there are more, of neighbours the largest, from when the first of them was on.
   // Errors: std::bad_alloc.
-  std::vector<Sample> Between(int64_t begin, int64_t end) const;
+  std::vector<Sample> Between(int64_t begin, int64_t end, size_t most = SIZE_MAX) const;
   uint64_t PeakBetween(int64_t begin, int64_t end) const noexcept;
 
   // Follows the maximum from now on; what another thread's Add that has not returned adds may count, also after it was

@@ -30,7 +30,7 @@ template <const Site& kSite, class... Args> struct Open final : ObserverContext 
   }
   static void operator delete(void* block) noexcept {
     ThreadState* const state = ThreadState::Get();
-    state != nullptr ? state->Give(block) : std::free(block);
+    state != nullptr ? state->Give(block) : ThreadState::Free(block);
   }
   static void operator delete(void* block, const std::nothrow_t&) noexcept { operator delete(block); }
 
@@ -80,10 +80,10 @@ Context OnShapedOperator(const RecordFunction& function) {
   ThreadState* const state = Enter();
   if (state == nullptr || function.scope() == RecordScope::BACKWARD_FUNCTION) return OnOperator(function);
   // What a counted operator calls is in its sum.
-  const uint64_t flops = state->counted() == nullptr ? FlopsOf(function) : 0;
+  const uint64_t flops = state->flops_owner() == nullptr ? FlopsOf(function) : 0;
   Context context =
       Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), function.threadId(), flops, ShapesOf(function));
-  if (flops != 0) state->set_counted(context.get());
+  if (flops != 0) state->set_flops_owner(context.get());
   return context;
 }
 

@@ -34,6 +34,7 @@ constexpr auto kRelaxed = std::memory_order_relaxed;
 thread_local Owner t_owner;
 constinit std::atomic<uint32_t> g_range_names{0};
 constinit std::atomic<uint64_t> g_ranges_folded{0};
+constinit std::atomic<uint64_t> g_held_bytes{0};
 
 }  // namespace
 
@@ -43,11 +44,20 @@ void ClearRangesFolded() noexcept { g_ranges_folded.store(0, kRelaxed); }
 ThreadState* ThreadState::Make() noexcept {
   if (t_is_over) return nullptr;
   t_owner.state = new (std::nothrow) ThreadState;
+  if (t_owner.state != nullptr) g_held_bytes.fetch_add(sizeof(ThreadState), kRelaxed);
   return t_state = t_owner.state;
 }
 
 ThreadState::~ThreadState() {
+  g_held_bytes.fetch_sub(sizeof(ThreadState) + spare_count_ * kContextBytes, kRelaxed);
   while (spare_ != nullptr) std::free(std::exchange(spare_, spare_->next));
+}
+
+uint64_t ThreadState::HeldBytes() noexcept { return g_held_bytes.load(kRelaxed); }
+
+void ThreadState::Free(void* block) noexcept {
+  if (block != nullptr) g_held_bytes.fetch_sub(kContextBytes, kRelaxed);
+  std::free(block);
 }
 
 Name ThreadState::InternRange(std::string_view text) noexcept {
@@ -62,22 +72,27 @@ Name ThreadState::InternRange(std::string_view text) noexcept {
 }
 
 Name ThreadState::Learn(const char* text, Seen* seen, Name (*intern)(std::string_view)) noexcept {
-  const Name name = intern(text);
+  const std::string_view read(text, strnlen(text, trace::kMaxNameBytes));
+  const Name name = intern(read);
   const std::string_view kept = trace::NameText(name.index);
-  // What was cut, or found the table full, is looked up each time.
-  if (kept == text) *seen = {text, kept.data(), static_cast<uint32_t>(kept.size()), name.index};
+  // What found the table full is looked up each time.
+  if (kept == read) *seen = {text, kept.data(), static_cast<uint32_t>(kept.size()), name.index};
   return name;
 }
 
 void* ThreadState::Take() noexcept {
-  if (spare_ == nullptr) return std::malloc(kContextBytes);
+  if (spare_ == nullptr) {
+    void* const block = std::malloc(kContextBytes);
+    if (block != nullptr) g_held_bytes.fetch_add(kContextBytes, kRelaxed);
+    return block;
+  }
   --spare_count_;
   return std::exchange(spare_, spare_->next);
 }
 
 void ThreadState::Give(void* block) noexcept {
-  if (counted_ == block) counted_ = nullptr;
-  if (spare_count_ == kMostSpare) return std::free(block);
+  if (flops_owner_ == block) flops_owner_ = nullptr;
+  if (spare_count_ == kMostSpare) return Free(block);
   ++spare_count_;
   spare_ = new (block) Spare{spare_};
 }

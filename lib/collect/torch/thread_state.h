@@ -25,11 +25,13 @@ class ThreadState {
  public:
   static constexpr size_t kContextBytes = 160;
 
+  // Of all threads' states, with the contexts that they keep or operators have. Threads: any.
+  static uint64_t HeldBytes() noexcept;
   // The calling thread's; null if there is no memory.
   static ThreadState* Get() noexcept { return __builtin_expect(t_state != nullptr, 1) ? t_state : Make(); }
 
-  // As pitot::Intern. `text` may change or go away after: what is remembered of it is compared. Cost: 5 ns if it was
-  // seen before.
+  // As pitot::Intern, which keeps kMaxNameBytes; no more is read. `text` may change or go away after: what is
+  // remembered of it is compared. Cost: 5 ns if it was seen before.
   Name NameOf(const char* text) noexcept {
     Seen& seen = SeenAt(text);
     if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
@@ -42,14 +44,16 @@ class ThreadState {
     return Learn(text, &seen, InternRange);
   }
 
-  // The operator that runs on this thread whose floating point operations count what it calls, too, by its context;
-  // until that is given back.
-  const void* counted() const noexcept { return counted_; }
-  void set_counted(const void* context) noexcept { counted_ = context; }
+  // The context of the operator that runs on this thread and whose floating point operations are those of what it
+  // calls, too; null where none does. Until that is given back.
+  const void* flops_owner() const noexcept { return flops_owner_; }
+  void set_flops_owner(const void* context) noexcept { flops_owner_ = context; }
 
   // kContextBytes. Give takes what any thread's Take returned. Null if there is no memory.
   void* Take() noexcept;
   void Give(void* block) noexcept;
+  // What Take returned, on a thread that has no state any more.
+  static void Free(void* block) noexcept;
 
  private:
   static constexpr size_t kSeen = 512, kMostSpare = 64;
@@ -57,7 +61,10 @@ class ThreadState {
     const char* at = nullptr;
     const char* name = nullptr;  // as interned, for the life of the process
     uint32_t size = 0, index = 0;
-    bool IsStill(const char* text) const { return std::strncmp(text, name, size) == 0 && text[size] == '\0'; }
+    // What begins alike as far as names are kept has the same one.
+    bool IsStill(const char* text) const {
+      return std::strncmp(text, name, size) == 0 && (size == trace::kMaxNameBytes || text[size] == '\0');
+    }
   };
   struct Spare {
     Spare* next;
@@ -78,7 +85,7 @@ class ThreadState {
   Seen seen_[kSeen];
   Spare* spare_ = nullptr;
   size_t spare_count_ = 0;
-  const void* counted_ = nullptr;
+  const void* flops_owner_ = nullptr;
 };
 
 }  // namespace pitot::libtorch

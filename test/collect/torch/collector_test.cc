@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "collect/torch/gpu_memory.h"
+#include "collect/torch/memory_history.h"
+#include "collect/torch/thread_state.h"
 #include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "pitot/analyze/top.h"
@@ -311,6 +313,22 @@ TEST_CASE("a depth that is fixed beside Stop leaves LibTorch nobody to call", "[
     left += at::hasGlobalCallbacks();
   }
   CHECK(left == 0);
+}
+
+TEST_CASE("what the collector holds is in Stats: histories, what an incident kept, and what threads keep", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  at::ones({8}).neg();
+  const uint64_t before = host.recorder.Stats().collector_bytes;
+  uint64_t beside = 0;
+  std::thread([&] {
+    at::ones({8}).neg();
+    beside = host.recorder.Stats().collector_bytes;
+  }).join();
+
+  CHECK(before >= sizeof(pitot::libtorch::MemoryHistory) + sizeof(pitot::libtorch::ThreadState));
+  CHECK(beside >= before + sizeof(pitot::libtorch::ThreadState));
+  CHECK(host.recorder.Stats().collector_bytes < beside);
 }
 
 TEST_CASE("recorders may come and go while threads run operators", "[torch]") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/memory_history.h"
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
@@ -142,4 +143,18 @@ TEST_CASE("threads that allocate at once lose no byte", "[memory]") {
   CHECK(history->bytes() == 0);
   CHECK(history->most_bytes() >= 1);
   CHECK(history->most_bytes() <= 2 * (1 + 2 + 3 + 4));
+}
+
+TEST_CASE("of more changes than an incident has room for neighbours become one, with the peak", "[memory]") {
+  History history;
+  for (int64_t bucket = 1; bucket <= 1000; ++bucket) history->Add(bucket == 503 ? 5000 : 1, bucket * kBucket);
+  history->Add(-5000, 1001 * kBucket);
+  const auto all = history->Between(kBucket, 1002 * kBucket), thin = history->Between(kBucket, 1002 * kBucket, 100);
+
+  CHECK(all.size() > 1000);
+  CHECK((thin.size() > 50 && thin.size() <= 100 && thin.capacity() <= 100));
+  CHECK(thin.front().at == all.front().at);
+  const std::vector<uint64_t> bytes = Bytes(thin);
+  CHECK(*std::max_element(bytes.begin(), bytes.end()) == 5999);
+  CHECK(history->Between(kBucket, 1002 * kBucket, all.size()).size() == all.size());
 }

@@ -5,7 +5,9 @@
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
+#include <torch/csrc/jit/api/module.h>
 
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <optional>
@@ -224,6 +226,26 @@ TEST_CASE("an operator that throws ends, and what comes after is recorded where 
   CHECK(trace.events.duration_ns[Named(trace, "aten::mm")[0]] != model::kOpen);
   REQUIRE(Named(trace, "aten::neg").size() == 1);
   CHECK(IsInside(trace, Named(trace, "aten::neg")[0], Named(trace, "forward")[0]));
+  CHECK(host.recorder.Stats().scopes_misnested == 0);
+}
+
+TEST_CASE("a model that throws in forward ends, and the next one is recorded like the first", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.StartAll());
+  torch::jit::Module net("net");
+  net.define("def forward(self, x):\n  return torch.mm(x, torch.relu(x))\n");
+  for (int i = 0; i < 3; ++i) CHECK_THROWS(net.forward({at::ones({2, 3})}));
+  net.forward({at::ones({2, 2})});
+  const model::Trace trace = host.Incident();
+
+  const auto forwards = Named(trace, "forward"), products = Named(trace, "aten::mm");
+  REQUIRE(products.size() == 4);
+  CHECK(forwards.size() >= 4);  // LibTorch says it of the method and of its graph
+  for (const uint32_t forward : forwards) CHECK(trace.events.duration_ns[forward] != model::kOpen);
+  for (const uint32_t product : products) {
+    const auto is_around = [&](uint32_t forward) { return IsInside(trace, product, forward); };
+    CHECK(static_cast<size_t>(std::count_if(forwards.begin(), forwards.end(), is_around)) == forwards.size() / 4);
+  }
   CHECK(host.recorder.Stats().scopes_misnested == 0);
 }
 

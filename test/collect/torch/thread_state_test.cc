@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/thread_state.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <string>
 #include <thread>
@@ -45,4 +48,52 @@ TEST_CASE("ranges with a number in the name leave the host's names alone", "[thr
   CHECK(state->RangeNameOf("step 0").index == first);
   CHECK(pitot::trace::NameText(state->NameOf("aten::add").index) == "aten::add");
   CHECK(pitot::Intern("the host's").index != 0);
+}
+
+TEST_CASE("what threads keep for operators is counted, until they end", "[thread_state]") {
+  ThreadState::Get();
+  const uint64_t before = ThreadState::HeldBytes();
+  uint64_t with_state = 0, with_contexts = 0;
+  void* elsewhere = nullptr;
+  std::thread([&] {
+    ThreadState* const state = ThreadState::Get();
+    with_state = ThreadState::HeldBytes();
+    elsewhere = state->Take();
+    void* const block = state->Take();
+    with_contexts = ThreadState::HeldBytes();
+    state->Give(block);
+  }).join();
+
+  CHECK(with_state == before + sizeof(ThreadState));
+  CHECK(with_contexts == with_state + 2 * ThreadState::kContextBytes);
+  CHECK(ThreadState::HeldBytes() == before + ThreadState::kContextBytes);
+  ThreadState::Free(elsewhere);
+  CHECK(ThreadState::HeldBytes() == before);
+}
+
+TEST_CASE("of a name no more is read than is kept", "[thread_state]") {
+  ThreadState* const state = ThreadState::Get();
+  std::string text(pitot::trace::kMaxNameBytes, 'n');
+  // What lies behind cannot be read.
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  void* const pages = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(pages != MAP_FAILED);
+  char* const end = static_cast<char*>(pages) + page;
+  REQUIRE(mprotect(end, page, PROT_NONE) == 0);
+  text.copy(end - text.size(), text.size());
+  const pitot::Name name = state->NameOf(end - text.size());
+  CHECK(pitot::trace::NameText(name.index) == text);
+  CHECK(state->NameOf(end - text.size()).index == name.index);  // as it is remembered
+  munmap(pages, 2 * page);
+  text += "more";
+  CHECK(state->NameOf(text.c_str()).index == name.index);
+  // At the same place, first cut elsewhere and then of another beginning.
+  char place[pitot::trace::kMaxNameBytes + 8] = {};
+  text.copy(place, sizeof place - 1);
+  CHECK(state->NameOf(place).index == name.index);
+  place[pitot::trace::kMaxNameBytes] = 'x';
+  CHECK(state->NameOf(place).index == name.index);
+  place[3] = 'x';
+  CHECK(state->NameOf(place).index != name.index);
+  CHECK(pitot::trace::NameText(state->NameOf(place).index) == std::string_view(place, pitot::trace::kMaxNameBytes));
 }
