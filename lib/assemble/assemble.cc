@@ -638,6 +638,7 @@ void Assembler::FlushCalls(uint32_t thread) {
     calls.batch.push_back(call.batch);
     calls.name.push_back(call.name);
     calls.stream.push_back(kNone);
+    calls.device.push_back(kNone);
     correlations_.push_back(call.correlation);
   }
 }

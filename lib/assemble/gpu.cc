@@ -289,6 +289,7 @@ void GpuTables::AddCalls() {
     Append(context.batch, &calls.batch);
     Append(Text(call.name), &calls.name);
     Append(kNone, &calls.stream);
+    Append(kNone, &calls.device);
     Append(call.correlation, &correlations_);
   }
   std::vector<uint32_t> order(calls.size());
@@ -297,7 +298,8 @@ void GpuTables::AddCalls() {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   const Reordering reordering(order);
   for (auto* column : {&calls.begin_ns, &calls.duration_ns}) reordering.Apply(column);
-  for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &correlations_})
+  for (auto* column :
+       {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &calls.device, &correlations_})
     reordering.Apply(column);
   std::vector<uint32_t> sorted(order.size());
   for (uint32_t row = 0; row < order.size(); ++row) sorted[order[row]] = row;

@@ -486,6 +486,7 @@ void KinetoBuilder::OrderCalls() {
   calls.request.assign(calls.size(), kNone);
   calls.batch.assign(calls.size(), kNone);
   calls.stream.assign(calls.size(), kNone);
+  calls.device.assign(calls.size(), kNone);
 }
 
 void KinetoBuilder::OrderGpu() {
