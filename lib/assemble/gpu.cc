@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "trace/calls.h"
+
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 uint32_t Collector::Depths() const noexcept { return 0; }
@@ -264,6 +266,32 @@ ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
   return {at_ns, trace_.events.request[scope], trace_.events.batch[scope]};
 }
 
+// What the calls of rings waited for, by the rows of what collectors said of these contexts; of others nothing is
+// known.
+void GpuTables::ResolveAwaited() {
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> streams;  // by context and number
+  std::map<uint32_t, uint32_t> devices;                       // by context
+  for (uint32_t row = 0; row < trace_.streams.size(); ++row) {
+    const model::StreamRow& stream = trace_.streams[row];
+    streams.try_emplace({stream.context, stream.stream}, row);
+    devices.try_emplace(stream.context, stream.device);
+  }
+  const auto find = [](const auto& rows, auto key) {
+    const auto found = rows.find(key);
+    return found != rows.end() ? found->second : kNone;
+  };
+  model::CallColumns& calls = trace_.calls;
+  for (uint32_t row = 0; row < calls.size(); ++row) {
+    const uint32_t context = std::exchange(calls.device[row], kNone), number = std::exchange(calls.stream[row], kNone);
+    if (context == 0) continue;
+    if (number == trace::kAllStreams) {
+      calls.device[row] = find(devices, context);
+    } else {
+      calls.stream[row] = find(streams, std::pair(context, number));
+    }
+  }
+}
+
 // Those that no ring holds, in the context of their thread then, calls inside calls left out; then all in order.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
@@ -366,6 +394,7 @@ void GpuTables::AddLeftOut() {
 }
 
 void GpuTables::Finish() {
+  ResolveAwaited();
   AddCalls();
   IndexCalls();
   SortActivities();
