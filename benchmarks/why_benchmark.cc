@@ -71,6 +71,7 @@ Trace MakeTrace(uint64_t events) {
     trace.calls.batch.push_back(batch);
     trace.calls.name.push_back(name);
     trace.calls.stream.push_back(stream);
+    trace.calls.device.push_back(kNone);
   };
   for (uint32_t i = 0; i < requests; ++i) {
     const int64_t begin_ns = i * kRequestNs, take_ns = begin_ns + (120 + i % 7) * kUs;

@@ -15,9 +15,7 @@ using model::Trace;
 
 namespace {
 
-constexpr int64_t kReturnNs = 5000;     // that the end of work may seem to be after the wait for it, by clocks
 constexpr int64_t kHandoverNs = 20000;  // from the end of what was waited for on another stream
-constexpr uint32_t kMostLooked = 256;
 
 int64_t Scaled(int64_t ns, double by) {
   return by == 1 ? ns : static_cast<int64_t>(std::llround(static_cast<double>(ns) * by));
@@ -111,7 +109,7 @@ void Replay::AddCalls(const model::Indexes& indexes) {
     int8_t& known = synchronizes[trace_.calls.name[row]];
     if (known < 0) known = model::IsSynchronization(trace_.strings[trace_.calls.name[row]]);
     if (call.end_ns > call.begin_ns && (known != 0 || IsGpuWait(trace_, row)))
-      FindAwaited(indexes, row, launched, &call);
+      FindAwaited(indexes.waits, row, launched, &call);
     for (const uint32_t gpu_row : indexes.launches.Gpu(row)) {
       const uint32_t op = op_of_row_[gpu_row];
       if (op != kNone && (launched == kNone || ops_[op].end_ns >= ops_[launched].end_ns)) launched = op;
@@ -121,31 +119,19 @@ void Replay::AddCalls(const model::Indexes& indexes) {
   }
 }
 
-// What ended last while the call waited; of one that waits for the device, of every stream. Where nothing did, what the
-// thread had launched: had the call come earlier, it would have waited for that.
-void Replay::FindAwaited(const model::Indexes& indexes, uint32_t row, uint32_t launched, Call* call) {
-  const std::string_view name = trace_.strings[trace_.calls.name[row]];
-  const bool is_of_device =
-      name.find("DeviceSync") != std::string_view::npos || name.find("CtxSync") != std::string_view::npos;
-  const uint32_t stream = trace_.calls.stream[row];
-  const model::RowRange ended = indexes.ends.Between(call->begin_ns, call->end_ns + kReturnNs);
-  std::vector<uint32_t> streams;
+// Of a call that waits for the device, of every stream. Where nothing ended meanwhile, what the thread had launched:
+// had the call come earlier, it would have waited for that.
+void Replay::FindAwaited(const model::GpuWaits& waits, uint32_t row, uint32_t launched, Call* call) {
   call->first_other = static_cast<uint32_t>(others_.size());
-  uint32_t looked = 0;
-  for (const uint32_t* at = ended.end(); at != ended.begin() && looked < kMostLooked; ++looked) {
-    const uint32_t op = op_of_row_[*--at], cause = trace_.gpu.call[*at], of = trace_.gpu.stream[*at];
-    if (stream != kNone && of != stream) continue;
-    if (cause != kNone && trace_.calls.begin_ns[cause] > call->begin_ns) continue;
-    if (op == kNone || ops_[op].begin_ns >= call->end_ns) continue;
-    if (std::find(streams.begin(), streams.end(), of) != streams.end()) continue;
-    streams.push_back(of);
+  for (const uint32_t gpu_row : waits.LastOfStreams(row, call->end_ns)) {
+    const uint32_t op = op_of_row_[gpu_row];
+    if (op == kNone) continue;
     if (call->awaited != kNone) {
       others_.push_back(op);
       continue;
     }
     call->awaited = op;
     call->early_ns = std::max<int64_t>(0, ops_[op].end_ns - call->end_ns);
-    if (!is_of_device) break;
   }
   call->last_other = static_cast<uint32_t>(others_.size());
   if (call->awaited == kNone && launched != kNone && ops_[launched].end_ns <= call->begin_ns) call->awaited = launched;

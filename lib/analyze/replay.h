@@ -80,7 +80,7 @@ class Replay {
     uint32_t index;
   };
   void AddCalls(const model::Indexes& indexes);
-  void FindAwaited(const model::Indexes& indexes, uint32_t row, uint32_t launched, Call* call);
+  void FindAwaited(const model::GpuWaits& waits, uint32_t row, uint32_t launched, Call* call);
   void AddOps();
   int64_t Play(const Pace& pace);
   enum class Bound : uint8_t { kNothing, kCall, kBefore, kOther };

@@ -24,9 +24,6 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {{"stall_share", 0.05, "1", "community"}};
 
-constexpr int64_t kReturnNs = 5000;  // that the end of work may seem to be after the wait for it, by clocks
-constexpr uint32_t kMostLooked = 256;
-
 struct Stall {
   uint32_t call;
   Interval idle;  // from the end of what was waited for to the next work of the thread
@@ -102,20 +99,12 @@ class SyncStalls final : public Analyzer {
   }
 
   static constexpr int64_t kNothing = INT64_MIN;
-  // The end of the last that it can have waited for: of its stream, launched before it.
+  // When what it waited for was done.
   static int64_t ReleasedAt(Analysis& analysis, uint32_t call, Interval wait) {
     const Trace& trace = analysis.trace();
-    const model::RowRange ended = analysis.indexes().ends.Between(wait.begin_ns, wait.end_ns + kReturnNs);
-    const uint32_t stream = trace.calls.stream[call];
-    uint32_t looked = 0;
-    for (const uint32_t* at = ended.end(); at != ended.begin() && looked < kMostLooked; ++looked) {
-      const uint32_t row = *--at;
-      const uint32_t cause = trace.gpu.call[row];
-      if (stream != kNone && trace.gpu.stream[row] != stream) continue;
-      if (cause != kNone && trace.calls.begin_ns[cause] > wait.begin_ns) continue;
-      return std::min(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], wait.end_ns);
-    }
-    return kNothing;
+    const uint32_t row = analysis.indexes().waits.Last(call, wait.end_ns);
+    if (row == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) return kNothing;
+    return std::min(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], wait.end_ns);
   }
 
   static void Judge(Analysis& analysis, uint64_t waits, int64_t waited_ns, int64_t stalled_ns, const Longest& longest) {

@@ -15,9 +15,6 @@ using model::kNone;
 
 namespace {
 
-// GPU and CPU clocks are converted: a call may seem to return before what it waited for ended, by so much.
-constexpr int64_t kLateNs = 5'000;
-
 bool Says(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
 }  // namespace
@@ -29,7 +26,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
   const CallClass what = index_.gpu.ClassOf(call);
   const int64_t call_ns = trace_.calls.begin_ns[call];
   if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree) {
-    const uint32_t op = index_.gpu.Awaited(call, now_ns_, kLateNs);
+    const uint32_t op = index_.gpu.waits().Last(call, now_ns_);
     if (op != kNone) {
       const int64_t end_ns = std::min(index_.gpu.EndNs(op), now_ns_);
       BlameSegment rest;

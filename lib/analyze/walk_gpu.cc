@@ -40,6 +40,7 @@ template <class T> T Median(std::vector<T>* values) {
 GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     : trace_(trace),
       launches_(trace),
+      waits_(trace, launches_),
       streams_(trace.streams.size()),
       place_(trace.gpu.size(), kNone),
       classes_(trace.strings.size(), CallClass::kOther),
@@ -54,7 +55,6 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     std::vector<uint32_t>& stream = streams_[trace.gpu.stream[op]];
     place_[op] = static_cast<uint32_t>(stream.size());
     stream.push_back(op);
-    ends_.push_back({EndNs(op), op});
     if (const uint32_t call = trace.gpu.call[op]; call != kNone) {
       const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
       if (batch != kNone) {
@@ -65,8 +65,6 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     }
     if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
   }
-  std::sort(ends_.begin(), ends_.end(),
-            [](const End& a, const End& b) { return a.end_ns != b.end_ns ? a.end_ns < b.end_ns : a.op < b.op; });
   for (auto& [key, all] : durations) {
     if (all.size() >= options.least_samples) usual_ns_.emplace(key, Median(&all));
   }
@@ -103,56 +101,17 @@ uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
       std::partition_point(ops.begin(), ops.end(), [&](uint32_t op) { return EndNs(op) <= at_ns; }) - ops.begin());
 }
 
-bool GpuOps::WasLaunchedBefore(uint32_t op, int64_t at_ns) const {
-  const uint32_t call = trace_.gpu.call[op];
-  return (call != kNone ? trace_.calls.begin_ns[call] : trace_.gpu.begin_ns[op]) < at_ns;
-}
-
-uint32_t GpuOps::Awaited(uint32_t call, int64_t by_ns, int64_t late_ns) const {
-  const int64_t begin_ns = trace_.calls.begin_ns[call];
-  const int64_t latest_ns = by_ns + late_ns;
-  const CallClass what = ClassOf(call);
-  uint32_t awaited = kNone;
-  const auto consider = [&](uint32_t op) {
-    if (EndNs(op) <= begin_ns || EndNs(op) > latest_ns) return;
-    if (awaited == kNone || EndNs(op) > EndNs(awaited)) awaited = op;
-  };
-  if (what == CallClass::kBlockingCopy) {
-    for (const uint32_t op : launches_.Gpu(call)) {
-      if (place_[op] != kNone) consider(op);
-    }
-    return awaited;
-  }
-  const uint32_t stream = trace_.calls.stream[call];
-  if (stream != kNone) {
-    // Its operations end in the order in which they were launched.
-    const std::vector<uint32_t>& ops = streams_[stream];
-    for (uint32_t at = FirstEndingAfter(stream, begin_ns); at < ops.size(); ++at) {
-      if (EndNs(ops[at]) > latest_ns) break;
-      if (WasLaunchedBefore(ops[at], begin_ns)) consider(ops[at]);
-    }
-    return awaited;
-  }
-  // Of the whole device, or of an event nobody knows the stream of.
-  auto after = std::upper_bound(ends_.begin(), ends_.end(), latest_ns,
-                                [](int64_t at, const End& end) { return at < end.end_ns; });
-  while (after != ends_.begin() && (--after)->end_ns > begin_ns) {
-    if (WasLaunchedBefore(after->op, begin_ns)) return after->op;
-  }
-  return kNone;
-}
-
 uint32_t GpuOps::Previous(uint32_t op) const {
   const uint32_t place = place_[op];
   return place == 0 || place == kNone ? kNone : streams_[trace_.gpu.stream[op]][place - 1];
 }
 
 uint32_t GpuOps::EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const {
-  auto after =
-      std::upper_bound(ends_.begin(), ends_.end(), by_ns, [](int64_t at, const End& end) { return at < end.end_ns; });
-  while (after != ends_.begin() && (--after)->end_ns > after_ns) {
-    const bool is_other_stream = trace_.gpu.stream[after->op] != trace_.gpu.stream[op];
-    if (after->op != op && is_other_stream && Device(after->op) == Device(op)) return after->op;
+  const model::RowRange ends = waits_.EndsOn(Device(op));
+  const uint32_t* after =
+      std::partition_point(ends.begin(), ends.end(), [&](uint32_t other) { return EndNs(other) <= by_ns; });
+  while (after != ends.begin() && EndNs(*--after) > after_ns) {
+    if (*after != op && trace_.gpu.stream[*after] != trace_.gpu.stream[op]) return *after;
   }
   return kNone;
 }

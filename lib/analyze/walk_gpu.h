@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "pitot/analyze/why.h"
-#include "pitot/model/index.h"
+#include "pitot/model/gpu_waits.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -34,9 +34,8 @@ class GpuOps {
   CallClass ClassOf(uint32_t call) const;
   int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
 
-  // What `call` waited for: the operation that ended last, in it and at most `late_ns` after `by_ns`; kNone: it waited
-  // for nothing that was recorded.
-  uint32_t Awaited(uint32_t call, int64_t by_ns, int64_t late_ns) const;
+  // What calls waited for.
+  const model::GpuWaits& waits() const { return waits_; }
   // The operation before `op` on its stream; kNone if there is none.
   uint32_t Previous(uint32_t op) const;
   // Of other streams of the device, the operation that ended last, after `after_ns` and not after `by_ns`.
@@ -70,10 +69,6 @@ class GpuOps {
   const model::LaunchIndex& launches() const { return launches_; }
 
  private:
-  struct End {
-    int64_t end_ns;
-    uint32_t op;
-  };
   uint32_t Device(uint32_t op) const { return trace_.streams[trace_.gpu.stream[op]].device; }
   uint64_t KeyOf(uint32_t op) const {
     return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | trace_.gpu.shape[op];
@@ -90,13 +85,12 @@ class GpuOps {
     }
   }
   uint32_t FirstEndingAfter(uint32_t stream, int64_t at_ns) const;
-  bool WasLaunchedBefore(uint32_t op, int64_t at_ns) const;
 
   const model::Trace& trace_;
   model::LaunchIndex launches_;
+  model::GpuWaits waits_;
   std::vector<std::vector<uint32_t>> streams_;  // rows of each, by begin
   std::vector<uint32_t> place_;                 // of each row, in its stream; kNone: left out
-  std::vector<End> ends_;                       // of all devices, in order
   std::vector<CallClass> classes_;              // by StringId of their names
   std::vector<model::Interval> calls_of_;       // by request
   std::vector<uint32_t> ops_of_request_, ops_of_batch_;

@@ -19,6 +19,7 @@
 #include "assemble/usage.h"
 #include "pitot/request.h"
 #include "snapshot/record.h"
+#include "trace/calls.h"
 #include "trace/names.h"
 
 namespace pitot::assemble {
@@ -73,6 +74,7 @@ struct RawCall {
   uint32_t request, batch;  // numbers
   model::StringId name;
   uint32_t correlation;
+  trace::Awaited awaited;
 };
 
 // What a thread worked for from a moment on: numbers.
@@ -410,8 +412,10 @@ void Assembler::AddInternal(const Record& record, InternalRecord kind, uint32_t 
     }
     case InternalRecord::kCall: {
       const int64_t begin_ns = Ns(record.begin_ticks);
+      trace::Awaited awaited;
+      if (record.arg_words > 1) awaited = {static_cast<uint32_t>(args[1]), static_cast<uint32_t>(args[1] >> 32)};
       Add({begin_ns, at_ns - begin_ns, requests_.Of(request_), batches_.Of(batch_), NameOf(args[0] >> 32),
-           static_cast<uint32_t>(args[0])},
+           static_cast<uint32_t>(args[0]), awaited},
           kCallCost, &raw_calls_);
       break;
     }
@@ -637,7 +641,9 @@ void Assembler::FlushCalls(uint32_t thread) {
     calls.request.push_back(call.request);
     calls.batch.push_back(call.batch);
     calls.name.push_back(call.name);
-    calls.stream.push_back(kNone);
+    // The vendor's numbers, until GpuTables knows what they are of.
+    calls.stream.push_back(call.awaited.stream);
+    calls.device.push_back(call.awaited.context);
     correlations_.push_back(call.correlation);
   }
 }

@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "trace/calls.h"
+
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 uint32_t Collector::Depths() const noexcept { return 0; }
@@ -265,6 +267,32 @@ ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
   return {at_ns, trace_.events.request[scope], trace_.events.batch[scope]};
 }
 
+// What the calls of rings waited for, by the rows of what collectors said of these contexts; of others nothing is
+// known.
+void GpuTables::ResolveAwaited() {
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> streams;  // by context and number
+  std::map<uint32_t, uint32_t> devices;                       // by context
+  for (uint32_t row = 0; row < trace_.streams.size(); ++row) {
+    const model::StreamRow& stream = trace_.streams[row];
+    streams.try_emplace({stream.context, stream.stream}, row);
+    devices.try_emplace(stream.context, stream.device);
+  }
+  const auto find = [](const auto& rows, auto key) {
+    const auto found = rows.find(key);
+    return found != rows.end() ? found->second : kNone;
+  };
+  model::CallColumns& calls = trace_.calls;
+  for (uint32_t row = 0; row < calls.size(); ++row) {
+    const uint32_t context = std::exchange(calls.device[row], kNone), number = std::exchange(calls.stream[row], kNone);
+    if (context == 0) continue;
+    if (number == trace::kAllStreams) {
+      calls.device[row] = find(devices, context);
+    } else {
+      calls.stream[row] = find(streams, std::pair(context, number));
+    }
+  }
+}
+
 // Those that no ring holds, in the context of their thread then, calls inside calls left out; then all in order.
 void GpuTables::AddCalls() {
   model::CallColumns& calls = trace_.calls;
@@ -290,6 +318,7 @@ void GpuTables::AddCalls() {
     Append(context.batch, &calls.batch);
     Append(Text(call.name), &calls.name);
     Append(kNone, &calls.stream);
+    Append(kNone, &calls.device);
     Append(call.correlation, &correlations_);
   }
   std::vector<uint32_t> order(calls.size());
@@ -298,7 +327,8 @@ void GpuTables::AddCalls() {
   std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   const Reordering reordering(order);
   for (auto* column : {&calls.begin_ns, &calls.duration_ns}) reordering.Apply(column);
-  for (auto* column : {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &correlations_})
+  for (auto* column :
+       {&calls.thread, &calls.request, &calls.batch, &calls.name, &calls.stream, &calls.device, &correlations_})
     reordering.Apply(column);
   std::vector<uint32_t> sorted(order.size());
   for (uint32_t row = 0; row < order.size(); ++row) sorted[order[row]] = row;
@@ -365,6 +395,7 @@ void GpuTables::AddLeftOut() {
 }
 
 void GpuTables::Finish() {
+  ResolveAwaited();
   AddCalls();
   IndexCalls();
   SortActivities();

@@ -34,7 +34,8 @@ inline constexpr uint64_t kActivityCost = 144, kGpuCallCost = 112, kStringCost =
 
 class GpuTables final : public TraceBuilder {
  public:
-  // `correlations` has one for each of the trace's calls, which the rings held; `pasts` one for each of its threads.
+  // `correlations` has one for each of the trace's calls, which the rings held and which have what they waited for as
+  // trace::Awaited says it: the stream, and as device the context. `pasts` has one for each of its threads.
   // `spare_bytes` is what rows may cost beyond what their collectors bring.
   GpuTables(model::Trace* trace, std::vector<uint32_t> correlations, std::vector<ThreadPast> pasts,
             uint64_t spare_bytes = uint64_t{1} << 62)
@@ -88,6 +89,7 @@ class GpuTables final : public TraceBuilder {
   std::vector<uint32_t> Outermost() const;
   uint32_t ThreadAt(int64_t tid, int64_t at_ns) const;
   ContextChange ContextAt(uint32_t thread, int64_t at_ns);
+  void ResolveAwaited();
   void AddCalls();
   void IndexCalls();
   void SortActivities();

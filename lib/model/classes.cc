@@ -168,24 +168,5 @@ std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread) {
   return host.Take();
 }
 
-GpuEnds::GpuEnds(const Trace& trace) : trace_(trace) {
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-    if (trace.gpu.kind[row] != GpuKind::kSpan) rows_.push_back(row);
-  }
-  std::stable_sort(rows_.begin(), rows_.end(), [&](uint32_t a, uint32_t b) {
-    return trace.gpu.begin_ns[a] + trace.gpu.duration_ns[a] < trace.gpu.begin_ns[b] + trace.gpu.duration_ns[b];
-  });
-}
-
-RowRange GpuEnds::Between(int64_t after_ns, int64_t until_ns) const {
-  const auto end_of = [&](uint32_t row) { return trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]; };
-  const auto past = [&](int64_t at_ns) {
-    return std::partition_point(rows_.begin(), rows_.end(), [&](uint32_t row) { return end_of(row) <= at_ns; });
-  };
-  const uint32_t* const rows = rows_.data();
-  const auto first = past(after_ns) - rows_.begin(), last = past(std::max(after_ns, until_ns)) - rows_.begin();
-  return {rows + first, rows + last};
-}
-
 }  // namespace model
 PITOT_NAMESPACE_END

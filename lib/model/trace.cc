@@ -212,7 +212,7 @@ class Checker {
     const CallColumns& calls = trace_.calls;
     const size_t size = calls.begin_ns.size();
     for (const size_t column : {calls.duration_ns.size(), calls.thread.size(), calls.request.size(), calls.batch.size(),
-                                calls.name.size(), calls.stream.size()}) {
+                                calls.name.size(), calls.stream.size(), calls.device.size()}) {
       if (column != size) Fail("calls", column, "columns of unequal length");
     }
     if (size >= kNone) Fail("calls", size, "too many");
@@ -224,6 +224,7 @@ class Checker {
       if (!IsRowOrNone(calls.batch[i], trace_.batches.size())) Fail("calls", i, "no such batch");
       if (!IsString(calls.name[i])) Fail("calls", i, "name is no string");
       if (!IsRowOrNone(calls.stream[i], trace_.streams.size())) Fail("calls", i, "no such stream");
+      if (!IsRowOrNone(calls.device[i], trace_.devices.size())) Fail("calls", i, "no such device");
       if (i > 0 && (calls.thread[i - 1] > calls.thread[i] ||
                     (calls.thread[i - 1] == calls.thread[i] && calls.begin_ns[i - 1] > calls.begin_ns[i])))
         Fail("calls", i, "out of order");

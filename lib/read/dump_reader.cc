@@ -479,6 +479,8 @@ class ChunkReader {
         !calls_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
       return false;
     }
+    const bool has_devices = chunk.device_size() != 0;  // not before version 1.6
+    if (has_devices && chunk.device_size() != size) return false;
     model::CallColumns& calls = trace_.calls;
     Deltas begin, request, batch;
     for (int i = 0; i < size; ++i) {
@@ -501,6 +503,7 @@ class ChunkReader {
       calls.batch.push_back(batches_.PlusOne(batch_plus_one));
       calls.name.push_back(Text(chunk.name(i)));
       calls.stream.push_back(streams_.PlusOne(chunk.stream(i)));
+      calls.device.push_back(has_devices ? devices_.PlusOne(chunk.device(i)) : kNone);
     }
     return Accept(ChunkType::kCalls, size);
   }

@@ -328,7 +328,10 @@ void KinetoBuilder::AddSync(const KinetoEvent& event) {
   if (!is_for_all) {
     const uint32_t stream = Stream(event);
     device = trace_.streams[stream].device;
-    syncs_.push_back({event.correlation, stream});
+    // A stream that waits for an event keeps no thread waiting.
+    if (event.name.substr(0, 11) != "Stream Wait") syncs_.push_back({event.correlation, stream, kNone});
+  } else if (event.name.substr(0, 7) == "Context" && event.device >= 0) {
+    syncs_.push_back({event.correlation, kNone, device});
   }
   const uint32_t counter = Counter(
       device, is_for_all ? "waits for all streams" : "waits for stream " + std::to_string(event.stream), "threads");
@@ -486,6 +489,7 @@ void KinetoBuilder::OrderCalls() {
   calls.request.assign(calls.size(), kNone);
   calls.batch.assign(calls.size(), kNone);
   calls.stream.assign(calls.size(), kNone);
+  calls.device.assign(calls.size(), kNone);
 }
 
 void KinetoBuilder::OrderGpu() {
@@ -541,7 +545,9 @@ void KinetoBuilder::LinkGpu(const std::vector<uint32_t>& calls) {
   }
   for (const Sync& sync : syncs_) {
     const uint32_t call = sync.correlation > 0 ? find(sync.correlation) : kNone;
-    if (call != kNone) trace_.calls.stream[call] = sync.stream;
+    if (call == kNone) continue;
+    trace_.calls.stream[call] = sync.stream;
+    trace_.calls.device[call] = sync.device;
   }
 }
 

@@ -83,7 +83,7 @@ class KinetoBuilder {
   std::vector<int64_t> call_correlations_, gpu_correlations_;  // beside `calls` and `gpu`
   struct Sync {
     int64_t correlation;
-    uint32_t stream;
+    uint32_t stream, device;  // rows, kNone: not of one stream, not of all of a device
   };
   std::vector<Sync> syncs_;
 };

@@ -428,6 +428,7 @@ uint64_t WriteCalls(const model::Trace& trace, ChunkWriter* out) {
     table.PutDelta(field::kBatch, RowPlusOne(calls.batch[call]));
     table.Put(field::kName, calls.name[call]);
     table.Put(field::kStream, RowPlusOne(calls.stream[call]));
+    table.Put(field::kDevice, RowPlusOne(calls.device[call]));
     table.EndRow();
   }
   return table.Finish();

@@ -10,7 +10,7 @@
 namespace pitot::dump_format {
 
 inline constexpr uint32_t kVersionMajor = 1;
-inline constexpr uint32_t kVersionMinor = 5;
+inline constexpr uint32_t kVersionMinor = 6;
 
 // chunk := magic u32 | type u16 | flags u16 | payload size u32 | sequence u32 | crc32c u32 | payload; little endian.
 // The CRC is that of the 16 bytes before it and the payload.
@@ -152,7 +152,7 @@ namespace shapes {
 enum : uint32_t { kGrid = 2, kBlock, kStaticShared, kDynamicShared, kLocal, kRegisters, kEnd };
 }
 namespace calls {
-enum : uint32_t { kThread = 2, kBegin, kLength, kRequest, kBatch, kName, kStream, kEnd };
+enum : uint32_t { kThread = 2, kBegin, kLength, kRequest, kBatch, kName, kStream, kDevice, kEnd };
 }
 namespace gpu {
 enum : uint32_t {

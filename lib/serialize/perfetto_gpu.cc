@@ -62,13 +62,13 @@ GpuTracks::GpuTracks(const model::Trace& trace, Tracks* tracks, PacketWriter* ou
       out_(*out),
       launches_(trace),
       calls_(trace.threads.size() + 1),
-      kinds_(out->ManyTexts(2)),
+      kinds_(out->ManyTexts(3)),
       full_names_(out->ManyTexts(trace.strings.size())),
       grids_(out->ManyTexts(trace.shapes.size())),
       blocks_(out->ManyTexts(trace.shapes.size())),
       requests_(out->ManyTexts(trace.requests.size())),
       batches_(out->ManyTexts(trace.batches.size())),
-      awaited_(out->ManyTexts(trace.streams.size())) {
+      awaited_(out->ManyTexts(trace.streams.size() + trace.devices.size())) {
   const model::CallColumns& calls = trace.calls;
   for (uint32_t call = 0; call < calls.size(); ++call) {
     Calls& of = calls.thread[call] != kNone ? calls_[calls.thread[call]] : calls_.back();
@@ -114,6 +114,7 @@ void GpuTracks::Write(uint32_t first_sequence) {
   WriteCounters(first_sequence + 2);
   for (uint32_t stream = 0; stream < trace_.streams.size() && out_.ok(); ++stream)
     WriteStream(first_sequence + 3 + stream, stream);
+  WriteWaits(first_sequence + 3 + static_cast<uint32_t>(trace_.streams.size()));
 }
 
 const KernelName& GpuTracks::NameOf(model::StringId compiled) {
@@ -231,8 +232,12 @@ void GpuTracks::WriteCall(uint32_t call) {
   }
   out_.Correlation(trace_.calls.request[call]);
   out_.Annotate(Word::kKind, &kinds_, 0, [] { return "CUDA call"; });
-  if (const uint32_t awaited = trace_.calls.stream[call]; awaited != kNone)
+  const uint32_t awaited = trace_.calls.stream[call], device = trace_.calls.device[call];
+  if (awaited != kNone)
     out_.Annotate(Word::kWaitsFor, &awaited_, awaited, [&] { return StreamName(awaited); });
+  else if (device != kNone)
+    out_.Annotate(Word::kWaitsFor, &awaited_, static_cast<uint32_t>(trace_.streams.size()) + device,
+                  [&] { return "all streams of GPU " + std::to_string(trace_.devices[device].ordinal); });
   WriteContext(call);
 }
 
@@ -248,6 +253,37 @@ void GpuTracks::WriteOtherCalls(uint32_t sequence) {
     const uint64_t track = tracks_.Lane(group, "CUDA calls", begin_ns, CallEnd(call));
     out_.BeginEvent(begin_ns, event_field::kSliceBegin, track);
     WriteCall(call);
+    out_.EndEvent();
+    if (CallEnd(call) != INT64_MAX) open.Add(CallEnd(call), track);
+  }
+  open.CloseUntil(INT64_MAX);
+}
+
+// Once more beside what was waited for: in rows of the stream's own, or of the device's where it was for all streams.
+void GpuTracks::WriteWaits(uint32_t sequence) {
+  const model::CallColumns& calls = trace_.calls;
+  std::vector<uint32_t> waits;
+  for (uint32_t call = 0; call < calls.size(); ++call) {
+    if (calls.stream[call] != kNone || calls.device[call] != kNone) waits.push_back(call);
+  }
+  if (waits.empty()) return;
+  std::stable_sort(waits.begin(), waits.end(),
+                   [&](uint32_t a, uint32_t b) { return calls.begin_ns[a] < calls.begin_ns[b]; });
+  OpenSlices open(&out_);
+  out_.BeginSequence(sequence, tracks_.Process(), calls.begin_ns[waits[0]]);
+  for (const uint32_t call : waits) {
+    if (!out_.ok()) break;
+    const int64_t begin_ns = calls.begin_ns[call];
+    open.CloseUntil(begin_ns);
+    const uint32_t stream = calls.stream[call];
+    const uint64_t group = DeviceGroup(stream != kNone ? trace_.streams[stream].device : calls.device[call]);
+    const std::string name = "waits for " + (stream != kNone ? StreamName(stream) : "all streams");
+    const uint64_t track = tracks_.Lane(group, name, begin_ns, CallEnd(call));
+    out_.BeginEvent(begin_ns, event_field::kSliceBegin, track);
+    out_.Name(calls.name[call]);
+    out_.Correlation(calls.request[call]);
+    out_.Annotate(Word::kKind, &kinds_, 2, [] { return "CUDA wait"; });
+    WriteContext(call);
     out_.EndEvent();
     if (CallEnd(call) != INT64_MAX) open.Add(CallEnd(call), track);
   }

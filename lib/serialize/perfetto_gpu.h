@@ -26,8 +26,8 @@ class GpuTracks {
 
   // Descriptors of devices, streams and counters.
   void Describe();
-  // What streams did, counters, calls of threads that are not known, depths, overheads and losses: a sequence each,
-  // from number `first_sequence` on.
+  // What streams did, counters, calls of threads that are not known, depths, overheads and losses, who waited for
+  // streams and devices: a sequence each, from number `first_sequence` on.
   void Write(uint32_t first_sequence);
 
   // Calls of a thread, in order: rows from `first` on, before `last`.
@@ -52,6 +52,7 @@ class GpuTracks {
   void WriteContext(uint32_t call);
   void WriteCounters(uint32_t sequence);
   void WriteOtherCalls(uint32_t sequence);
+  void WriteWaits(uint32_t sequence);
   void WriteRecording(uint32_t sequence);
 
   const model::Trace& trace_;

@@ -15,11 +15,12 @@ uint64_t BeginCall() noexcept {
   return ring != nullptr ? detail::Clock(ring->gate) : 0;
 }
 
-void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks) noexcept {
+void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks, Awaited awaited) noexcept {
   detail::Ring* ring = begin_ticks != 0 ? detail::Enter() : nullptr;
   if (ring == nullptr) return;
   RecordWords words;
   words.Add(correlation | uint64_t{api.index} << 32);
+  if (awaited.context != 0) words.Add(awaited.context | uint64_t{awaited.stream} << 32);
   detail::Append(ring, &kCallSite, begin_ticks, detail::Clock(ring->gate), words);
 }
 

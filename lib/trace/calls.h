@@ -12,9 +12,15 @@ namespace pitot::trace {
 
 // The clock of BeginCall and EndCall; 0 while no recorder runs. Cost: a clock read.
 uint64_t BeginCall() noexcept;
+// What a call waited for, by the vendor's numbers of contexts and streams.
+struct Awaited {
+  uint32_t context = 0;  // 0: not known
+  uint32_t stream = 0;
+};
+inline constexpr uint32_t kAllStreams = 0xffffffff;  // of the context
 // Records a call of `api` that began at `begin_ticks` (nothing if that is 0) in what its thread works for. Cost: as a
-// scope with one argument. Threads: any.
-void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks) noexcept;
+// scope with one argument, or two where it is known what it waited for. Threads: any.
+void EndCall(Name api, uint32_t correlation, uint64_t begin_ticks, Awaited awaited = {}) noexcept;
 
 // The scopes that are open on the calling thread, outermost first, "forward / layer 3"; of many the innermost, as many
 // as a name has room for. Name{0} where there are none, or no recorder runs. Cost: about 1 us.

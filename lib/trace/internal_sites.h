@@ -23,7 +23,8 @@ enum class Record : uint16_t {
   kTokens = 11,       // [request, count]
   kUnreadable = 12,   // (never written) what a reader calls a record without a valid site
   kSubmitted = 13,    // [batch, executor name | close << 32]; begins with the batch
-  kCall = 14,         // [correlation | name of the API's function << 32]; lasts as long as the call
+  kCall = 14,         // [correlation | name of the API's function << 32], and where it is known what a wait was for:
+                      // [context | stream << 32]; lasts as long as the call
   kUsage = 15,        // [on-CPU ns, voluntary | involuntary switches << 32, minor | major faults << 32, run-queue ns]
 };
 

@@ -246,6 +246,20 @@ TEST_CASE("a09 says nothing of a wait while other work was queued", "[a09]") {
   CHECK(Measured(made.Run("a09"), "stalled") == 0);
 }
 
+TEST_CASE("a09 takes a wait for one of the thread's own work, not of what else ended meanwhile", "[a09]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 5, 10, 90);
+  const uint32_t wait = made.Call("cudaEventSynchronize", 20, 185);
+  made.Launch("b", 240, 5, 250, 100);
+  made.UseThread();
+  made.UseStream(13);
+  made.Launch("another's", 1, 5, 150, 50);
+
+  CHECK(Measured(made.Run("a09"), "stalled") == 50 + 50);
+  made.trace.calls.stream[wait] = 1;
+  CHECK(Measured(made.Run("a09"), "stalled") == 50);
+}
+
 TEST_CASE("a12 finds the kernels that come again and again with gaps between them", "[a12]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 20; ++i) {

@@ -115,6 +115,7 @@ class GpuTrace {
     trace.calls.batch.push_back(model::kNone);
     trace.calls.name.push_back(trace.strings.Add(name));
     trace.calls.stream.push_back(model::kNone);
+    trace.calls.device.push_back(model::kNone);
     return trace.calls.size() - 1;
   }
   uint32_t Gpu(model::GpuKind kind, const std::string& name, int64_t begin_us, int64_t duration_us, uint32_t call,

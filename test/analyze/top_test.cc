@@ -671,6 +671,7 @@ TEST_CASE("a trace of two million events is counted in seconds", "[top]") {
     trace.calls.batch.push_back(kNone);
     trace.calls.name.push_back(0);
     trace.calls.stream.push_back(kNone);
+    trace.calls.device.push_back(kNone);
     trace.gpu.begin_ns.push_back(trace.window_begin_ns + 1000 * i);
     trace.gpu.duration_ns.push_back(1500);
     trace.gpu.kind.push_back(GpuKind::kKernel);

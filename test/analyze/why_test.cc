@@ -407,6 +407,26 @@ TEST_CASE("between its own kernels are gaps: short ones the GPU's, long ones une
         "gpu_exec_expected 10000; untraced_or_unexplained 50000; gpu_exec_expected 110000");
 }
 
+TEST_CASE("what another request did on another stream is not what was waited for", "[why]") {
+  for (const bool is_told : {true, false}) {
+    Server server;
+    const uint32_t row = server.OnGpu(300);
+    const uint32_t theirs = server.Request(0xbeef, 101, 400, server.other);
+    server.Call("cudaLaunchKernel", 101, 102, {theirs, kNone});
+    server.Call("cudaLaunchKernel", 103, 104, {row, kNone});
+    server.Call(is_told ? "cudaStreamSynchronize" : "cudaEventSynchronize", 110, 298, {row, kNone},
+                is_told ? 0 : kNone);
+    server.maker.Gpu(0, GpuKind::kKernel, "own", 105 * kUs, 170 * kUs, 1);
+    server.maker.Gpu(1, GpuKind::kKernel, "another's", 105 * kUs, 190 * kUs, 0);
+
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+    CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 0);
+    CHECK(blame.blame[Blame::kGpuExecExpected] == 170 * kUs);
+    CHECK(blame.blame[Blame::kSyncReturn] == 23 * kUs);
+  }
+}
+
 TEST_CASE("copies, sets and collectives have categories of their own", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200);

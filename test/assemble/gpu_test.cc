@@ -47,6 +47,7 @@ Trace WithCalls(const std::vector<Call>& calls, std::vector<uint32_t>* correlati
     trace.calls.batch.push_back(kNone);
     trace.calls.name.push_back(0);
     trace.calls.stream.push_back(kNone);
+    trace.calls.device.push_back(kNone);
     correlations->push_back(call.correlation);
   }
   return trace;

@@ -9,7 +9,6 @@
 namespace pitot::test {
 
 using model::GpuClass;
-using model::GpuEnds;
 using model::GpuKind;
 using model::HostClass;
 using model::Intervals;
@@ -115,6 +114,7 @@ TEST_CASE("host classes hold what threads did, but neither steps nor Python's fr
     trace.calls.batch.push_back(kNone);
     trace.calls.name.push_back(trace.strings.Add(name));
     trace.calls.stream.push_back(kNone);
+    trace.calls.device.push_back(kNone);
   };
   call("cudaLaunchKernel", 310);
   call("cudaMalloc", 320);
@@ -132,20 +132,6 @@ TEST_CASE("host classes hold what threads did, but neither steps nor Python's fr
   CHECK(HostSetsOf(trace, thread)[0] == Intervals{{330, 340}});
   CHECK(HostSetsOf(trace, thread)[3] == Intervals{{200, 250}});
   CHECK(HostSetsOf(trace, kNone)[0].empty());
-}
-
-TEST_CASE("what GPUs did is found by when it ended", "[classes]") {
-  const Trace trace = TwoStreams();
-  const GpuEnds ends(trace);
-  const auto rows = [&](int64_t after_ns, int64_t until_ns) {
-    const model::RowRange range = ends.Between(after_ns, until_ns);
-    return std::vector<uint32_t>(range.begin(), range.end());
-  };
-
-  CHECK(rows(0, 1000) == std::vector<uint32_t>{0, 3, 1, 4, 5});  // without the span
-  CHECK(rows(150, 200) == std::vector<uint32_t>{3, 1});
-  CHECK(rows(200, 309).empty());
-  CHECK(rows(300, 100).empty());
 }
 
 }  // namespace pitot::test

@@ -144,6 +144,24 @@ TEST_CASE("the traces of PyTorch 1.8 and of ROCm are read, too", "[kineto]") {
   CHECK(read.trace.devices[0].ordinal == 2);
 }
 
+TEST_CASE("a context's synchronisation says the device; that a stream waits for an event is no thread's wait",
+          "[kineto]") {
+  const auto event = [](const char* name, int64_t stream, int correlation) {
+    return Event("cuda_sync", name,
+                 R"("pid":0,"tid":7,"ts":110,"dur":30,"args":{"device":0,"stream":)" + std::to_string(stream) +
+                     R"(,"correlation":)" + std::to_string(correlation) + "}");
+  };
+  const Read read = ParseEvents(OnCpu("cuda_runtime", "cudaDeviceSynchronize", "100", "50", R"("correlation":3)") +
+                                "," + OnCpu("cuda_runtime", "cudaStreamWaitEvent", "200", "1", R"("correlation":4)") +
+                                "," + OnCpu("cuda_runtime", "cudaEventSynchronize", "300", "1", R"("correlation":5)") +
+                                "," + event("Context Sync", UINT32_MAX, 3) + "," + event("Stream Wait Event", 7, 4) +
+                                "," + event("Event Sync", UINT32_MAX, 5));
+
+  REQUIRE(read.status.ok());
+  CHECK(read.trace.calls.stream == std::vector<uint32_t>{kNone, kNone, kNone});
+  CHECK(read.trace.calls.device == std::vector<uint32_t>{0, kNone, kNone});
+}
+
 TEST_CASE("synchronisations say which stream was waited for, and when the GPU did", "[kineto]") {
   const Read read = ParseEvents(OnCpu("cuda_runtime", "cudaStreamSynchronize", "100", "50", R"("correlation":3)") +
                                 "," + OnGpu("cuda_sync", "Stream Sync", "110", "30", R"("correlation":3)"));

@@ -36,7 +36,11 @@ select s.id, p.name, t.name, s.ts, s.dur, s.depth, s.name, extract_arg(s.arg_set
   coalesce(extract_arg(s.arg_set_id, 'debug.bytes'), 0), coalesce(extract_arg(s.arg_set_id, 'debug.graph'), 0),
   coalesce(extract_arg(s.arg_set_id, 'debug.scope_path'), '')
 from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id
-where p.name glob 'GPU *' and s.name not glob 'lost: *'"""
+where p.name glob 'GPU *' and s.name not glob 'lost: *' and extract_arg(s.arg_set_id, 'debug.kind') is not 'CUDA wait'"""
+# Calls that say what they waited for, beside it.
+WAITS = """
+select p.name, t.name, s.ts, s.dur, s.name from slice s join track t on s.track_id = t.id join track p on t.parent_id = p.id
+where extract_arg(s.arg_set_id, 'debug.kind') = 'CUDA wait'"""
 GPU_LOSSES = """
 select t.name, s.ts, extract_arg(s.arg_set_id, 'debug.lost_to_ns'), substr(s.name, 7)
 from slice s join track t on s.track_id = t.id left join track p on t.parent_id = p.id
@@ -141,6 +145,8 @@ def check(incident, program):
             "calls", [(int(tid), int(ts), int(dur), name, stream or None) for tid, ts, dur, name, stream in expected["call"]],
             [(tid or tids.get((track or "").removesuffix(" (CUDA calls)"), 0), ts, dur, name, waits_for)
              for _, tid, ts, dur, name, waits_for, track in calls])
+        differences.compare(
+            "waits", [(gpu, track, int(ts), int(dur), name) for gpu, track, ts, dur, name in expected["wait"]], reader.query(WAITS))
         below_gpu = reader.query(BELOW_GPU)
         on_stream = {row[0]: (row[2], row[3]) for row in below_gpu if row[1] != "GPU recording"}
         # Names with very many references to parts of their own are left as compiled.

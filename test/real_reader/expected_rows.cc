@@ -155,10 +155,21 @@ void PrintGpu(const Trace& trace) {
   const GpuColumns& gpu = trace.gpu;
   const CallColumns& calls = trace.calls;
   for (uint32_t call = 0; call < calls.size(); ++call) {
+    const uint32_t stream = calls.stream[call], device = calls.device[call];
+    const std::string name = Text(trace.strings[calls.name[call]]);
+    std::string awaited;
+    if (stream != kNone)
+      awaited = StreamName(trace, stream);
+    else if (device != kNone)
+      awaited = "all streams of GPU " + std::to_string(trace.devices[device].ordinal);
     std::printf("call\t%" PRId64 "\t%" PRId64 "\t%" PRId64 "\t%s\t%s\n",
                 calls.thread[call] == kNone ? 0 : trace.threads[calls.thread[call]].tid, calls.begin_ns[call],
-                calls.duration_ns[call], Text(trace.strings[calls.name[call]]).c_str(),
-                calls.stream[call] == kNone ? "" : StreamName(trace, calls.stream[call]).c_str());
+                calls.duration_ns[call], name.c_str(), awaited.c_str());
+    if (stream != kNone || device != kNone)
+      std::printf("wait\t%s\twaits for %s\t%" PRId64 "\t%" PRId64 "\t%s\n",
+                  DeviceName(trace, stream != kNone ? trace.streams[stream].device : device).c_str(),
+                  stream != kNone ? awaited.c_str() : "all streams", calls.begin_ns[call], calls.duration_ns[call],
+                  name.c_str());
   }
   std::set<std::pair<uint32_t, uint32_t>> seen;  // call and stream that have their arrow
   for (uint32_t row = 0; row < gpu.size(); ++row) {

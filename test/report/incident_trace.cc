@@ -147,6 +147,7 @@ Trace MakeGpuTrace() {
     t.calls.batch.push_back(batch);
     t.calls.name.push_back(s(name));
     t.calls.stream.push_back(stream);
+    t.calls.device.push_back(kNone);
     return t.calls.size() - 1;
   };
   const uint32_t copy = call("cudaMemcpyAsync", 634 * kMs, 20000, 0, kNone);

@@ -437,7 +437,19 @@ TEST_CASE("a Perfetto trace shows streams below their device, and calls with arr
   REQUIRE(kernel.event.flow_ids_size() == 1);
   CHECK(launch.event.flow_ids(0) == kernel.event.flow_ids(0));
   CHECK(launch.event.correlation_id() == kernel.event.correlation_id());
-  CHECK(replayed.Find("cudaStreamSynchronize").args.at("waits_for") == "stream 7 (context 1) compute");
+  const auto wait_of = [&](std::string_view kind) {
+    for (const Replayed::Slice& slice : replayed.slices) {
+      if (slice.name == "cudaStreamSynchronize" && slice.args.at("kind") == kind) return slice;
+    }
+    FAIL("no " << kind);
+    return Replayed::Slice();
+  };
+  CHECK(wait_of("CUDA call").args.at("waits_for") == "stream 7 (context 1) compute");
+  const Replayed::Slice beside = wait_of("CUDA wait");
+  CHECK(replayed.TrackName(beside.track) == "waits for stream 7 (context 1) compute");
+  CHECK(ParentName(replayed, beside) == "GPU 0 NVIDIA H100 80GB HBM3");
+  CHECK(beside.duration_ns == wait_of("CUDA call").duration_ns);
+  CHECK(beside.args.at("batch") == "00000000000000b1");
 
   const Replayed::Slice& copy = replayed.Find("memcpy HtoD, pinned to device");
   CHECK(copy.args.at("bytes") == "602112");
@@ -491,7 +503,7 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
     const Trace trace = RandomTrace(seed, seed < 55 ? seed * 10 : 5000);
     const Replayed replayed = Replay(Serialize(trace));
 
-    std::multiset<OnStream> expected, found;
+    std::multiset<OnStream> expected, found, expected_waits, waits;
     std::set<uint32_t> with_others;  // streams that did more than spans
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.gpu.kind[row] != model::GpuKind::kSpan) with_others.insert(trace.gpu.stream[row]);
@@ -506,9 +518,19 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       expected_calls.emplace(trace.strings[trace.calls.name[call]], trace.calls.begin_ns[call],
                              trace.calls.duration_ns[call]);
+      const uint32_t stream = trace.calls.stream[call];
+      if (stream != kNone || trace.calls.device[call] != kNone)
+        expected_waits.emplace("waits for " + (stream != kNone ? StreamName(trace, stream) : "all streams"),
+                               trace.calls.begin_ns[call], trace.calls.duration_ns[call]);
     }
     std::map<uint64_t, std::pair<uint32_t, uint32_t>> ends;  // of arrows: at calls, at what they caused
     for (const Replayed::Slice& slice : replayed.slices) {
+      const auto kind = slice.args.find("kind");
+      if (kind != slice.args.end() && kind->second == "CUDA wait") {
+        REQUIRE(slice.depth == 0);
+        waits.emplace(replayed.TrackName(slice.track), slice.begin_ns, slice.duration_ns);
+        continue;
+      }
       const bool is_gpu = IsGpu(replayed, slice) && ParentName(replayed, slice) != "GPU recording";
       if (is_gpu) {
         REQUIRE(slice.depth == 0);
@@ -526,6 +548,7 @@ TEST_CASE("what streams did and calls drawn at random are all shown, none inside
     }
     REQUIRE(found == expected);
     REQUIRE(calls == expected_calls);
+    REQUIRE(waits == expected_waits);
     std::set<std::pair<uint32_t, uint32_t>> linked;  // call, stream
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.gpu.call[row] != kNone) linked.emplace(trace.gpu.call[row], trace.gpu.stream[row]);

@@ -105,6 +105,7 @@ void TraceMaker::Call(uint32_t thread, std::string_view name, int64_t begin_ns, 
   trace.calls.batch.push_back(context.batch);
   trace.calls.name.push_back(String(name));
   trace.calls.stream.push_back(stream);
+  trace.calls.device.push_back(kNone);
 }
 
 void TraceMaker::Gpu(uint32_t stream, model::GpuKind kind, std::string_view name, int64_t begin_ns, int64_t duration_ns,
@@ -404,6 +405,7 @@ Trace RandomTrace(uint32_t seed, uint32_t events) {
     for (const int64_t at_ns : sorted_times(draw(events / 16 + 2))) {
       maker.Call(thread < threads ? thread : kNone, trace.strings[draw_name()], at_ns, draw_duration(),
                  {draw_or_none(requests), draw_or_none(batches)}, draw_or_none(streams));
+      if (devices != 0 && at_ns % 4 == 0) trace.calls.device.back() = static_cast<uint32_t>(at_ns % devices);
     }
   }
   for (uint32_t stream = 0; stream < streams; ++stream) {
@@ -589,6 +591,7 @@ std::string FindDifference(const Trace& a, const Trace& b) {
   PITOT_COMPARE("calls", 0, calls.batch, a, b);
   PITOT_COMPARE("calls", 0, calls.name, a, b);
   PITOT_COMPARE("calls", 0, calls.stream, a, b);
+  PITOT_COMPARE("calls", 0, calls.device, a, b);
   PITOT_COMPARE("gpu", 0, gpu.begin_ns, a, b);
   PITOT_COMPARE("gpu", 0, gpu.duration_ns, a, b);
   PITOT_COMPARE("gpu", 0, gpu.kind, a, b);

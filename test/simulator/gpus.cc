@@ -46,13 +46,39 @@ Gpus::Way Gpus::WayTo(uint32_t stream, int64_t ready_ns, int64_t begin_ns, const
   return way;
 }
 
+// Streams do not wait for each other, and a trace must not look as if they did: no kernel begins a moment after the end
+// of one on another stream of its device. And no two end at once.
+void Gpus::Untangle(uint32_t stream, Kernel* kernel) const {
+  const auto for_each_other = [&](const auto& visit) {
+    for (uint32_t other = 0; other < streams_.size(); ++other) {
+      if (other == stream || DeviceOf(other) != DeviceOf(stream)) continue;
+      for (auto at = streams_[other].rbegin(); at != streams_[other].rend() && at->end_ns > kernel->ready_ns; ++at)
+        visit(*at);
+    }
+  };
+  const int64_t length_ns = kernel->end_ns - kernel->begin_ns;
+  for_each_other([&](const Kernel& other) {
+    if (other.end_ns <= kernel->begin_ns) kernel->begin_ns = kernel->ready_ns;
+  });
+  kernel->end_ns = kernel->begin_ns + length_ns;
+  for (int64_t was_ns = 0; was_ns != kernel->end_ns;) {
+    was_ns = kernel->end_ns;
+    for_each_other([&](const Kernel& other) {
+      if (other.ready_ns < kernel->end_ns && kernel->end_ns <= other.begin_ns) kernel->end_ns = other.begin_ns + 1;
+      if (other.end_ns == kernel->end_ns) ++kernel->end_ns;
+    });
+  }
+}
+
 void Gpus::Launch(uint32_t stream, const std::string& name, const Times& times, const Context& context,
                   const Culprit& whose) {
-  last_call_ns_[stream] = times.call_ns;
-  Kernel kernel{name, times.call_ns, times.call_ns + times.api_ns, 0, 0, whose, calls_.size(), {}};
-  kernel.begin_ns = std::max(times.call_ns, DoneNs(stream)) + times.dispatch_ns;
-  kernel.end_ns = kernel.begin_ns + times.kernel_ns;
-  calls_.push_back({kLaunchName, context, kernel.call_ns, kernel.called_ns, kNobody});
+  last_call_ns_[DeviceOf(stream)] = times.call_ns;
+  const int64_t ready_ns = std::max(times.call_ns, DoneNs(stream)), begin_ns = ready_ns + times.dispatch_ns;
+  Kernel kernel{name,     times.call_ns, times.call_ns + times.api_ns,
+                ready_ns, begin_ns,      begin_ns + times.kernel_ns,
+                whose,    calls_.size(), {}};
+  Untangle(stream, &kernel);
+  calls_.push_back({kLaunchName, context, kernel.call_ns, kernel.called_ns, kNobody, kNobody});
 
   Segment own;
   own.cause = Cause::kDispatchGap;
@@ -71,11 +97,26 @@ void Gpus::Launch(uint32_t stream, const std::string& name, const Times& times, 
   streams_[stream].push_back(kernel);
 }
 
-Gpus::Way Gpus::Sync(uint32_t stream, int64_t begin_ns, int64_t end_ns, const Context& context, const Culprit& whose) {
-  last_call_ns_[stream] = begin_ns;
-  calls_.push_back({kSyncName, context, begin_ns, end_ns, stream});
+uint32_t Gpus::DoneLast(uint32_t stream) const {
+  uint32_t last = stream;
+  for (uint32_t other = 0; other < streams_.size(); ++other) {
+    if (DeviceOf(other) == DeviceOf(stream) && DoneNs(other) > DoneNs(last)) last = other;
+  }
+  return last;
+}
+
+bool Gpus::EndsWithOwn(uint32_t stream, int64_t at_ns, const Culprit& whose) const {
+  return DoneNs(stream) > at_ns && IsSame(streams_[stream].back().whose, whose);
+}
+
+Gpus::Way Gpus::Sync(uint32_t stream, const Waiting& waiting, const Context& context, const Culprit& whose) {
+  const bool is_of_device = waiting.is_of_device;
+  last_call_ns_[DeviceOf(stream)] = waiting.begin_ns;
+  calls_.push_back({is_of_device ? kSyncDeviceName : kSyncName, context, waiting.begin_ns, waiting.end_ns,
+                    waiting.is_told && !is_of_device ? stream : kNobody,
+                    waiting.is_told && is_of_device ? DeviceOf(stream) : kNobody});
   bool is_after_own = false;
-  return WayTo(stream, begin_ns, std::max(begin_ns, DoneNs(stream)), whose, {}, &is_after_own);
+  return WayTo(stream, waiting.begin_ns, std::max(waiting.begin_ns, DoneNs(stream)), whose, {}, &is_after_own);
 }
 
 void Gpus::AddTo(int64_t now_ns, pitot::model::Trace* trace) const {
@@ -107,10 +148,12 @@ void Gpus::AddTo(int64_t now_ns, pitot::model::Trace* trace) const {
     trace->calls.batch.push_back(row_of(batches, call.context.batch));
     trace->calls.name.push_back(trace->strings.Add(call.name));
     trace->calls.stream.push_back(call.stream != kNobody ? call.stream : kNone);
+    trace->calls.device.push_back(call.device != kNobody ? call.device : kNone);
   }
   for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
-    trace->devices.push_back({stream, 0, 0, 0, 0, 0, 0});
-    trace->streams.push_back({stream, 1, 7, 0, trace->gpu.size(), 0});
+    const uint32_t device = DeviceOf(stream);
+    if (device == trace->devices.size()) trace->devices.push_back({device, 0, 0, 0, 0, 0, 0});
+    trace->streams.push_back({device, 1, 7 + stream % streams_per_device_, 0, trace->gpu.size(), 0});
     for (const Kernel& kernel : streams_[stream]) {
       if (kernel.end_ns > now_ns) break;  // devices record what is done
       trace->gpu.begin_ns.push_back(kernel.begin_ns);

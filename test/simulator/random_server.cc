@@ -30,7 +30,9 @@ class Maker {
   }
   ServerSpec MakeWithGpus() {
     Make();
-    spec_.streams = 1 + Below(3);
+    spec_.streams_per_device = 1 + Below(3);
+    spec_.streams = spec_.streams_per_device * (1 + Below(2));
+    spec_.percent_told = 50 * Below(3);
     for (Model& model : spec_.models) AddKernels(&model.steps);
     for (Route& route : spec_.routes) {
       if (Chance(30)) {
@@ -68,15 +70,19 @@ class Maker {
   void AddKernels(std::vector<Step>* steps) {
     for (uint32_t rounds = 1 + Below(2); rounds > 0; --rounds) {
       const uint32_t stream = Below(spec_.streams);
+      const bool waits_for_device = Chance(30);
       const Time kernel{kUs, Log(kUs, 150 * kUs)}, api{500, Log(kUs, 12 * kUs)};
       for (uint32_t i = 0, n = 1 + Below(6); i < n; ++i) {
-        std::vector<Step> launch = {Step::Launch(stream, Pick({"gemm", "norm", "relu"}, i), kernel, api)};
+        const uint32_t first = stream - stream % spec_.streams_per_device;
+        const uint32_t on = waits_for_device ? first + Below(spec_.streams_per_device) : stream;
+        std::vector<Step> launch = {Step::Launch(on, Pick({"gemm", "norm", "relu"}, i), kernel, api)};
         if (Chance(30)) launch = {Step::Compute("layer", Work(), launch)};
         if (Chance(20)) steps->push_back(Step::Untraced({1, 3 * kUs}));
         steps->insert(steps->end(), launch.begin(), launch.end());
       }
       if (Chance(40)) steps->push_back(Step::Compute("meanwhile", Work()));
-      steps->push_back(Step::Sync(stream, {300, 4 * kUs}));
+      const Time time{300, 4 * kUs};
+      steps->push_back(waits_for_device ? Step::SyncDevice(stream, time) : Step::Sync(stream, time));
     }
   }
 

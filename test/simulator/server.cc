@@ -144,7 +144,7 @@ class Server {
   Task<> Acquire(Actor* self, Lock* lock);
   void Release(Actor* self, Lock* lock);
   Task<> Launch(Actor* self, const Step& step, int64_t ns);
-  Task<> Sync(Actor* self, uint32_t stream, int64_t ns);
+  Task<> Sync(Actor* self, const Step& step, int64_t ns);
   Task<Work> Pop(Actor* self, Queue* queue, int64_t until_ns);
   Task<> Put(Actor* self, Queue* queue, Work work);
   Task<bool> Send(Actor* self, Queue* queue, Job* job);
@@ -206,7 +206,7 @@ int64_t Server::Exponential(double mean_ns) {
 }
 
 Server::Server(const ServerSpec& spec, const Recording& recording)
-    : spec_(spec), random_(spec.seed), gpus_(spec.streams), world_(recording, spec.seed) {
+    : spec_(spec), random_(spec.seed), gpus_(spec.streams, spec.streams_per_device), world_(recording, spec.seed) {
   for (const Pool& pool : spec_.pools) pools_.emplace_back(pool);
   for (const Model& model : spec_.models) models_.emplace_back(model);
   for (const std::string& name : spec_.locks) locks_.emplace_back(name);
@@ -474,7 +474,8 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
       co_await Launch(self, step, ns);
       break;
     case Step::Kind::kSync:
-      co_await Sync(self, step.target, ns);
+    case Step::Kind::kSyncDevice:
+      co_await Sync(self, step, ns);
       break;
     case Step::Kind::kSend:
     case Step::Kind::kInfer:
@@ -494,16 +495,22 @@ Task<> Server::Launch(Actor* self, const Step& step, int64_t ns) {
   co_await world_.Delay(self, api_ns);
 }
 
-Task<> Server::Sync(Actor* self, uint32_t stream, int64_t ns) {
-  while (gpus_.IsCalled(stream, now_ns())) co_await world_.Delay(self, 1);
+Task<> Server::Sync(Actor* self, const Step& step, int64_t ns) {
+  while (gpus_.IsCalled(step.target, now_ns())) co_await world_.Delay(self, 1);
   const Gpus::Context context{self->number(), self->context_request, self->context_batch};
+  const bool is_of_device = step.kind == Step::Kind::kSyncDevice;
+  const uint32_t stream = is_of_device ? gpus_.DoneLast(step.target) : step.target;
   const int64_t begin_ns = now_ns(), done_ns = gpus_.DoneNs(stream);
   const int64_t end_ns = std::max(begin_ns, done_ns) + std::min<int64_t>(ns, 40'000);
-  Gpus::Way way = gpus_.Sync(stream, begin_ns, end_ns, context, self->culprit());
-  const Actor::Block block(self, Doing::kCall, Gpus::kSyncName);
+  // Own work decides; or the device that the thread launched on last.
+  const bool says_itself = is_of_device ? done_ns > begin_ns : gpus_.EndsWithOwn(stream, begin_ns, self->culprit());
+  const bool is_told = !says_itself || Chance(spec_.percent_told);
+  const char* const name = is_of_device ? Gpus::kSyncDeviceName : Gpus::kSyncName;
+  Gpus::Way way = gpus_.Sync(stream, {is_of_device, begin_ns, end_ns, is_told}, context, self->culprit());
+  const Actor::Block block(self, Doing::kCall, name);
   co_await world_.Delay(self, end_ns - begin_ns);
   if (done_ns <= begin_ns) co_return;  // it needed not wait
-  AppendSegment({done_ns, end_ns, Cause::kSyncReturn, self->number(), Gpus::kSyncName, {}, {}}, &way.segments);
+  AppendSegment({done_ns, end_ns, Cause::kSyncReturn, self->number(), name, {}, {}}, &way.segments);
   self->Reroute(way.from_ns, way.segments);
 }
 

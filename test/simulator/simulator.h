@@ -52,7 +52,8 @@ struct Step {
     kInfer,
     kInferAndWait,
     kLaunch,
-    kSync
+    kSync,
+    kSyncDevice
   };
 
   // A scope of that name, and `inner` at the end of it. `each_ns`: more for every member of a batch.
@@ -78,13 +79,18 @@ struct Step {
   // All of the batch is launched. Models only.
   static Step Submitted() { return {.kind = Kind::kSubmitted}; }
 
-  // Launches a kernel that takes `time` on a stream, by a call that takes `api`. Then Sync on that stream, before the
-  // request or batch goes anywhere else.
+  // Launches a kernel that takes `time` on a stream, by a call that takes `api`. Then Sync on that stream, or
+  // SyncDevice on one of its device, before the request or batch goes anywhere else or launches on another device.
   static Step Launch(uint32_t stream, std::string kernel, Time time, Time api) {
     return {.kind = Kind::kLaunch, .name = std::move(kernel), .time = time, .target = stream, .api = api};
   }
   // Waits until all is done that was launched on the stream. `time`: of a call that needs not wait, and to return.
   static Step Sync(uint32_t stream, Time time) { return {.kind = Kind::kSync, .time = time, .target = stream}; }
+
+  // The same of all streams of that stream's device.
+  static Step SyncDevice(uint32_t stream, Time time) {
+    return {.kind = Kind::kSyncDevice, .time = time, .target = stream};
+  }
 
   // These move the request to other threads; they stand in Route::steps itself, not within other steps.
   // Goes on in that pool.
@@ -168,7 +174,9 @@ struct ServerSpec {
   std::vector<Pool> pools;
   std::vector<Model> models;
   std::vector<std::string> locks;  // first come, first served
-  uint32_t streams = 0;            // of GPUs, each of a device of its own; first come, first served
+  uint32_t streams = 0;            // of GPUs; each first come, first served
+  uint32_t streams_per_device = 1;
+  uint32_t percent_told = 100;  // of the waits for GPUs that say for what, where nothing else would
   std::vector<Route> routes;
 };
 

@@ -63,19 +63,6 @@ class PITOT_EXPORT IntervalSets {
 // The host's sets of one thread, by class; of `thread` kNone the calls whose thread is unknown. O(n log n) of its rows.
 PITOT_EXPORT std::vector<Intervals> HostSetsOf(const Trace& trace, uint32_t thread);
 
-// Ends (I5): what GPUs did by when it ended, to say what someone waited for. Spans are left out.
-class PITOT_EXPORT GpuEnds {
- public:
-  // O(n log n). The trace must outlive this.
-  explicit GpuEnds(const Trace& trace);
-  // Rows of `gpu` that ended after `after_ns` and not after `until_ns`, in the order of their ends. O(log n).
-  RowRange Between(int64_t after_ns, int64_t until_ns) const;
-
- private:
-  const Trace& trace_;
-  std::vector<uint32_t> rows_;
-};
-
 }  // namespace model
 PITOT_NAMESPACE_END
 

@@ -73,8 +73,9 @@ struct CallColumns {
   std::vector<uint32_t> request;  // row of requests whose context it was made in, or kNone
   std::vector<uint32_t> batch;    // row of batches, or kNone
   std::vector<StringId> name;     // "cudaLaunchKernel"
-  std::vector<uint32_t> stream;   // of a synchronisation: row of the stream that was waited for, where a writer of
-                                  // dumps knew (Pitot's collectors do not, docs/gpu.md); else kNone
+  // Rows of what a synchronisation waited for, where that is known (docs/gpu.md); else kNone.
+  std::vector<uint32_t> stream;  // of streams
+  std::vector<uint32_t> device;  // of devices, where it waited for all of a device's streams
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }
 };
 

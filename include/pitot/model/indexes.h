@@ -6,6 +6,7 @@
 
 #include "pitot/export.h"
 #include "pitot/model/classes.h"
+#include "pitot/model/gpu_waits.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 
@@ -14,10 +15,10 @@ namespace model {
 
 // O(n log n). The trace must outlive this. Many threads may read it.
 struct Indexes {
-  explicit Indexes(const Trace& trace) : launches(trace), sets(trace), ends(trace) {}
+  explicit Indexes(const Trace& trace) : launches(trace), sets(trace), waits(trace, launches) {}
   const LaunchIndex launches;  // I1
   const IntervalSets sets;     // I4
-  const GpuEnds ends;          // I5
+  const GpuWaits waits;        // I5
 };
 
 }  // namespace model

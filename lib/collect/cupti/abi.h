@@ -75,6 +75,13 @@ struct CallbackData {
   uint32_t correlation_id;
 };
 
+// The parameters of cudaStreamSynchronize and cuStreamSynchronize, of both ways to compile them.
+struct StreamParameters {
+  void* stream;
+};
+// Handles that name a stream in every context.
+inline constexpr uintptr_t kLegacyHandle = 1, kPerThreadHandle = 2;
+
 // What a callback of kResource is given about a graph, behind two pointers.
 struct GraphData {
   void* graph;

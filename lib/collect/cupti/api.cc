@@ -103,6 +103,7 @@ const char* FindFunctions(void* handle, Api* api) {
   Find(handle, "cuptiActivityGetNumDroppedRecords", &api->activity_get_dropped);
   Find(handle, "cuptiSetThreadIdType", &api->set_thread_id_type);
   Find(handle, "cuptiGetGraphNodeId", &api->get_graph_node_id);
+  Find(handle, "cuptiGetStreamIdEx", &api->get_stream_id);
   const auto is_missing = [handle](const char* name, auto* function) { return !Find(handle, name, function); };
   if (is_missing("cuptiGetVersion", &api->get_version)) return "cuptiGetVersion";
   if (is_missing("cuptiGetResultString", &api->get_result_string)) return "cuptiGetResultString";

@@ -31,9 +31,10 @@ struct Api {
   Result (*activity_flush_all)(uint32_t flags);
   Result (*activity_get_next_record)(uint8_t* buffer, size_t valid, uint8_t** record);
   Result (*activity_set_attribute)(int attribute, size_t* size, void* value);
-  Result (*activity_get_dropped)(void* context, uint32_t stream, size_t* dropped);  // may be null
-  Result (*set_thread_id_type)(int type);                                           // may be null
-  Result (*get_graph_node_id)(void* node, uint64_t* id);                            // may be null
+  Result (*activity_get_dropped)(void* context, uint32_t stream, size_t* dropped);            // may be null
+  Result (*set_thread_id_type)(int type);                                                     // may be null
+  Result (*get_graph_node_id)(void* node, uint64_t* id);                                      // may be null
+  Result (*get_stream_id)(void* context, void* stream, uint8_t is_per_thread, uint32_t* id);  // may be null
 
   uint32_t version = 0;  // as cuptiGetVersion says
   std::string path;      // where the library is

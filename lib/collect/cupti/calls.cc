@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/clock.h"
-#include "trace/calls.h"
 
 namespace pitot::cupti {
 namespace {
@@ -127,6 +126,7 @@ bool IsSubmission(std::string_view name) {
 
 void ApiCalls::Find(const Api& api) {
   ids_.clear(), others_.clear();
+  get_stream_id_ = api.get_stream_id;
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
     ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
@@ -142,10 +142,12 @@ void ApiCalls::Find(const Api& api) {
       const char* name = nullptr;
       if (api.get_callback_name(domain, id, &name) != kSuccess || name == nullptr) continue;
       const std::string plain = PlainName(name);
-      if (cupti::IsRecorded(plain))
+      if (cupti::IsRecorded(plain)) {
         add(domain, id, plain);
-      else
+        waits_for_[domain - kDriverApi][id] = WaitsForOf(name);
+      } else {
         others_.push_back({domain, id, false});
+      }
     }
   }
 }
@@ -165,6 +167,34 @@ void ApiCalls::SetLook(bool on) noexcept {
 }
 
 void ApiCalls::NewEpoch() noexcept { g_epoch.fetch_add(1, std::memory_order_relaxed); }
+
+ApiCalls::WaitsFor ApiCalls::WaitsForOf(std::string_view name) {
+  const std::string plain = PlainName(name);
+  if (plain == "cudaStreamSynchronize" || plain == "cuStreamSynchronize")
+    return name.find("_ptsz") != std::string_view::npos ? WaitsFor::kPerThreadStream : WaitsFor::kStream;
+  // The second version of cuCtxSynchronize names a context of its own.
+  const bool is_of_current = plain == "cudaDeviceSynchronize" || name == "cuCtxSynchronize";
+  return is_of_current ? WaitsFor::kContext : WaitsFor::kUnknown;
+}
+
+// Of a call that has succeeded and not returned: the stream that it was given is still there, and its handle names no
+// other.
+trace::Awaited ApiCalls::AwaitedBy(WaitsFor what, const CallbackData& data) const noexcept {
+  const auto* const result = static_cast<const int*>(data.return_value);
+  if (data.context == nullptr || result == nullptr || *result != 0) return {};
+  if (what == WaitsFor::kContext) return {data.context_id, trace::kAllStreams};
+  const auto* const parameters = static_cast<const StreamParameters*>(data.parameters);
+  if (get_stream_id_ == nullptr || parameters == nullptr) return {};
+  const auto handle = reinterpret_cast<uintptr_t>(parameters->stream);
+  const bool is_default = handle == kLegacyHandle || handle == kPerThreadHandle;
+  const bool is_per_thread =
+      handle == kPerThreadHandle || (what == WaitsFor::kPerThreadStream && handle != kLegacyHandle);
+  uint32_t id = trace::kAllStreams;
+  const Result got =
+      get_stream_id_(data.context, is_default ? nullptr : parameters->stream, is_per_thread ? 1 : 0, &id);
+  if (got != kSuccess || id == trace::kAllStreams) return {};
+  return {data.context_id, id};
+}
 
 void ApiCalls::CountSubmission() noexcept {
   std::atomic<uint64_t>& own = stripes_[StripeOfThread() % kStripes].submissions;
@@ -194,8 +224,13 @@ void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackDat
   if (call.is_look)
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
-  if (callback_id < kMostCallbacks && is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
-  trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin);
+  trace::Awaited awaited;
+  if (callback_id < kMostCallbacks) {
+    if (is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
+    const WaitsFor what = waits_for_[domain - kDriverApi][callback_id];
+    if (__builtin_expect(what != WaitsFor::kUnknown, 0)) awaited = AwaitedBy(what, data);
+  }
+  trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin, awaited);
 }
 
 }  // namespace pitot::cupti

@@ -8,11 +8,13 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collect/cupti/api.h"
 #include "collect/cupti/lasting_cost.h"
 #include "pitot/trace.h"
+#include "trace/calls.h"
 
 namespace pitot::cupti {
 
@@ -55,6 +57,15 @@ class ApiCalls {
   uint64_t submissions() const noexcept;
 
  private:
+  // What a call waits for.
+  enum class WaitsFor : uint8_t {
+    kUnknown,
+    kStream,           // its parameter
+    kPerThreadStream,  // likewise; the default one is the thread's
+    kContext,          // all of the current one
+  };
+  static WaitsFor WaitsForOf(std::string_view name);
+  trace::Awaited AwaitedBy(WaitsFor what, const CallbackData& data) const noexcept;
   void CountSubmission() noexcept;
 
   static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
@@ -68,6 +79,8 @@ class ApiCalls {
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
   std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
   std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise
+  std::array<WaitsFor, kMostCallbacks> waits_for_[2]{};  // likewise
+  decltype(Api::get_stream_id) get_stream_id_ = nullptr;
   std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;
   std::array<Stripe, kStripes> stripes_;

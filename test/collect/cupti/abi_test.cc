@@ -88,6 +88,13 @@ static_assert(offsetof(cupti::CallbackData, context) == offsetof(CUpti_CallbackD
 static_assert(offsetof(cupti::CallbackData, context_id) == offsetof(CUpti_CallbackData, contextUid));
 static_assert(offsetof(cupti::CallbackData, correlation_data) == offsetof(CUpti_CallbackData, correlationData));
 static_assert(offsetof(cupti::CallbackData, correlation_id) == offsetof(CUpti_CallbackData, correlationId));
+
+static_assert(sizeof(cupti::StreamParameters) == sizeof(cudaStreamSynchronize_v3020_params));
+static_assert(sizeof(cupti::StreamParameters) == sizeof(cudaStreamSynchronize_ptsz_v7000_params));
+static_assert(sizeof(cupti::StreamParameters) == sizeof(cuStreamSynchronize_params));
+static_assert(sizeof(cupti::StreamParameters) == sizeof(cuStreamSynchronize_ptsz_params));
+static_assert(sizeof(cupti::StreamParameters::stream) == sizeof(cuStreamSynchronize_params::hStream));
+static_assert(std::is_same_v<decltype(&cuptiGetStreamIdEx), CUptiResult (*)(CUcontext, CUstream, uint8_t, uint32_t*)>);
 static_assert(offsetof(cupti::SubscriberParams, name) == offsetof(CUpti_SubscriberParams, subscriberName));
 static_assert(offsetof(cupti::SubscriberParams, old_name) == offsetof(CUpti_SubscriberParams, oldSubscriberName));
 static_assert(offsetof(cupti::SubscriberParams, old_name_size) == offsetof(CUpti_SubscriberParams, oldSubscriberSize));

@@ -74,6 +74,68 @@ TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request
   }
 }
 
+TEST_CASE("a wait knows its stream, by whatever handle, and one for a device its device", "[cupti]") {
+  struct Wait {
+    fakes::FakeSync sync;
+    uint32_t stream;  // 0: unknown
+  };
+  const char* const per_thread = "cudaStreamSynchronize_ptsz_v7000";
+  const Wait waits[] = {{{.handle = fakes::FakeStream(13)}, 13},
+                        {{.handle = fakes::FakeStream(13), .api = "cuStreamSynchronize"}, 13},
+                        {{.handle = fakes::FakeStream(14), .context = 2}, 14},
+                        {{.handle = 0}, 7},
+                        {{.handle = cupti::kLegacyHandle}, 7},
+                        {{.handle = cupti::kPerThreadHandle}, 8},
+                        {{.handle = 0, .api = per_thread}, 8},
+                        {{.handle = cupti::kLegacyHandle, .api = per_thread}, 7},
+                        {{.handle = fakes::FakeStream(13), .api = per_thread}, 13},
+                        {{.handle = fakes::FakeStream(13), .result = 700}, 0},
+                        {{.handle = fakes::FakeStream(99)}, 0},  // did nothing in the window
+                        {{.handle = 5}, 0}};                     // CUPTI does not know it
+  for (const Wait& wait : waits) {
+    INFO(wait.sync.api << " of " << wait.sync.handle << " in " << wait.sync.context);
+    GpuHost host;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    for (const uint32_t stream : {7u, 8u, 13u}) host.cuda.Run({.stream = stream});
+    host.cuda.Run({.stream = 14, .device = 1, .context = 2});
+    host.cuda.SynchronizeStream(wait.sync);
+    host.cuda.Synchronize();
+
+    const model::Trace trace = host.Incident();
+
+    REQUIRE(model::FindInconsistency(trace) == "");
+    REQUIRE(trace.calls.size() == 6);
+    for (uint32_t call = 0; call < 6; ++call) {
+      const std::string_view name = trace.strings[trace.calls.name[call]];
+      const uint32_t stream = trace.calls.stream[call], device = trace.calls.device[call];
+      const bool is_of_stream = name.find("StreamSynchronize") != std::string_view::npos;
+      REQUIRE((stream != kNone) == (is_of_stream && wait.stream != 0));
+      if (stream != kNone) {
+        CHECK(trace.streams[stream].stream == wait.stream);
+        CHECK(trace.streams[stream].context == wait.sync.context);
+      }
+      REQUIRE((device != kNone) == (name == "cudaDeviceSynchronize"));
+      if (device != kNone) CHECK(trace.devices[device].ordinal == 0);
+    }
+  }
+}
+
+TEST_CASE("where CUPTI does not say which stream a handle is, a wait's stream is unknown", "[cupti]") {
+  for (const bool is_refused : {true, false}) {
+    GpuHost host(fakes::kCupti11, is_refused ? PITOT_FAKE_CUPTI : PITOT_FAKE_CUPTI_OLD);
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.cuda.Run({});
+    if (is_refused) host.cuda.Refuse("cuptiGetStreamIdEx");
+    host.cuda.SynchronizeStream({});
+
+    const model::Trace trace = host.Incident();
+
+    REQUIRE(trace.calls.size() == (is_refused ? 2 : 1));  // an old one's launches alone
+    CHECK(std::all_of(trace.calls.stream.begin(), trace.calls.stream.end(), [](uint32_t row) { return row == kNone; }));
+    CHECK(Attribute(trace, "cupti") == "");
+  }
+}
+
 TEST_CASE("a CUPTI without the newer functions records launches by their known numbers", "[cupti]") {
   GpuHost host(fakes::kCupti11, PITOT_FAKE_CUPTI_OLD);
   REQUIRE(host.StartAt(Depth::kKernels));

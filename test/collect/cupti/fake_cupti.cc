@@ -36,11 +36,14 @@ struct ApiName {
 constexpr ApiName kNames[] = {
     {kDriverApi, 3, "cuDeviceGet"},
     {kDriverApi, 307, "cuLaunchKernel"},
+    {kDriverApi, 126, "cuStreamSynchronize"},
     {kDriverApi, 514, "cuGraphLaunch"},
     {kRuntimeApi, 3, "cudaGetDeviceCount_v3020"},
     {kRuntimeApi, 41, "cudaMemcpyAsync_v3020"},
+    {kRuntimeApi, 131, "cudaStreamSynchronize_v3020"},
     {kRuntimeApi, 165, "cudaDeviceSynchronize_v3020"},
     {kRuntimeApi, 211, "cudaLaunchKernel_v7000"},
+    {kRuntimeApi, 239, "cudaStreamSynchronize_ptsz_v7000"},
     {kRuntimeApi, 311, "cudaGraphLaunch_v10000"},
     {kRuntimeApi, 505, "__cudaLaunchKernel_ptsz_v13000"},
 };
@@ -143,6 +146,14 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     if (enabled_.count(kSynchronization) != 0) Break("SYNCHRONIZATION was enabled");
     CallExit("cudaDeviceSynchronize", correlation, called_ns, &data);
+  }
+  void SynchronizeStream(const fakes::FakeSync& sync) override {
+    const uint32_t correlation = NextCorrelation();
+    const int64_t called_ns = RealtimeNs();
+    uint64_t data = 0;
+    Call(sync.api, kEnter, correlation, &data);
+    const std::lock_guard lock(mutex_);
+    CallExit(sync.api, correlation, called_ns, &data, sync);
   }
 
   uint32_t Instantiate(uint32_t nodes) override {
@@ -362,6 +373,14 @@ class Library final : public fakes::FakeCupti, State {
       return kSuccess;
     });
   }
+  Result StreamId(void* stream, bool is_per_thread, uint32_t* id) {
+    return Do("cuptiGetStreamIdEx", [&] {
+      const auto handle = reinterpret_cast<uintptr_t>(stream);
+      if (handle != 0 && handle < fakes::FakeStream(0)) return kInvalidParameter;
+      *id = handle != 0 ? static_cast<uint32_t>(handle - fakes::FakeStream(0)) : is_per_thread ? 8 : 7;
+      return kSuccess;
+    });
+  }
   Result CallbackName(int domain, uint32_t id, const char** name) {
     return Do("cuptiGetCallbackName", [&] {
       for (const ApiName& api : kNames) {
@@ -531,7 +550,8 @@ class Library final : public fakes::FakeCupti, State {
     callback(context, api->domain, api->id, &it);
   }
   // With the lock.
-  void CallExit(const std::string& plain, uint32_t correlation, int64_t called_ns, uint64_t* data) {
+  void CallExit(const std::string& plain, uint32_t correlation, int64_t called_ns, uint64_t* data,
+                const fakes::FakeSync& sync = {}) {
     const ApiName* const api = Find(plain);
     if (api == nullptr) return;
     const uint32_t kind = api->domain == kRuntimeApi ? kRuntime : kDriver;
@@ -552,6 +572,12 @@ class Library final : public fakes::FakeCupti, State {
     it.function_name = api->name;
     it.correlation_data = data;
     it.correlation_id = correlation;
+    StreamParameters parameters{reinterpret_cast<void*>(sync.handle)};
+    int result = sync.result;
+    it.parameters = &parameters;
+    it.return_value = &result;
+    it.context = this;
+    it.context_id = sync.context;
     callback_(context_, api->domain, api->id, &it);
   }
   void Resource(uint32_t id, const ResourceData* data = nullptr) {
@@ -646,6 +672,9 @@ FAKE_EXPORT Result cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* dr
 FAKE_EXPORT Result cuptiGetGraphNodeId(void* node, uint64_t* id) {
   *id = reinterpret_cast<uint64_t>(node);
   return kSuccess;
+}
+FAKE_EXPORT Result cuptiGetStreamIdEx(void*, void* stream, uint8_t is_per_thread, uint32_t* id) {
+  return Library::Instance().StreamId(stream, is_per_thread != 0, id);
 }
 FAKE_EXPORT Result cuptiSetThreadIdType(int type) { return Library::Instance().SetThreadIdType(type); }
 #endif

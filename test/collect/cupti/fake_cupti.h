@@ -26,6 +26,15 @@ struct FakeWork {
   uint64_t copy_bytes = 0;       // a copy rather than a kernel
 };
 
+// A wait for a stream by its handle: FakeStream(its number), or one of CUDA's own (0: the default one).
+inline uintptr_t FakeStream(uint32_t number) { return 0x1000 + number; }
+struct FakeSync {
+  uintptr_t handle = 0;
+  const char* api = "cudaStreamSynchronize_v3020";
+  uint32_t context = 1;
+  int result = 0;  // of the call
+};
+
 class FakeCupti {
  public:
   // As freshly loaded, of this generation. Buffers that clients gave are forgotten, not freed.
@@ -33,7 +42,8 @@ class FakeCupti {
 
   // The process's CUDA. Returns the correlation.
   virtual uint32_t Run(const FakeWork& work) = 0;
-  virtual void Synchronize() = 0;           // cudaDeviceSynchronize
+  virtual void Synchronize() = 0;  // cudaDeviceSynchronize
+  virtual void SynchronizeStream(const FakeSync& sync) = 0;
   virtual void Begin(const char* api) = 0;  // a call that does not end while the test lasts
   // 1 and on, of the graph that is made next: a kernel, or a copy or a set by its kind.
   virtual void CaptureNode(uint32_t node, uint32_t kind = cupti::kConcurrentKernel) = 0;
