@@ -23,7 +23,8 @@ class Longest {
     const auto at = std::find_if(rows_.begin(), rows_.end(), [&](const Evidence& other) {
       return other.end_ns - other.begin_ns < time.end_ns - time.begin_ns;
     });
-    rows_.insert(at, Evidence{table_, row, 1, time.begin_ns, time.end_ns, note_});
+    rows_.insert(at,
+                 Evidence{table_, row, table_ == EvidenceTable::kWindow ? 0u : 1u, time.begin_ns, time.end_ns, note_});
     if (rows_.size() > kMost) rows_.pop_back();
   }
   void AddTo(Finding* finding) const {
