@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often verdicts are right: reads findings and injectors' logs, and nothing else.
 
-A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`) and
-analyze.json (`pitot analyze --json`). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
+A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`),
+analyze.json (`pitot analyze --json`) and profiler.json (the same with the torch-tb-profiler's rules, a rival's). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
 to who made the findings, and how these were made is not known here.
 """
 
@@ -13,6 +13,8 @@ import statistics
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from catalogue import findings_of, score_findings
 
 LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
 UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
@@ -71,7 +73,8 @@ class Run(NamedTuple):
     name: str
     injections: Dict[str, List[Injection]]  # by request
     verdicts: Dict[str, Dict[str, Any]]  # by request
-    findings: List[Dict[str, Any]]
+    findings: List[Dict[str, Any]]  # of the catalogue
+    profiler: List[Dict[str, Any]]  # of the torch-tb-profiler's rules
 
 
 # ---- Reading
@@ -116,10 +119,14 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
     return dict(by_request)
 
 
+def read_findings(path: Path) -> List[Dict[str, Any]]:
+    return findings_of(json.loads(path.read_text(encoding='utf-8'))) if path.exists() else []
+
+
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
-    analyzed = json.loads((folder / 'analyze.json').read_text(encoding='utf-8')) if (folder / 'analyze.json').exists() else {}
     return Run(folder.name.split('.')[0], injections_of(read_lines(folder / 'injected.jsonl'), expected),
-               {verdict['request']: verdict for verdict in read_lines(folder / 'why.jsonl')}, analyzed.get('findings', []))
+               {verdict['request']: verdict for verdict in read_lines(folder / 'why.jsonl')},
+               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'))
 
 
 def read_expected() -> Dict[str, Any]:
@@ -199,7 +206,7 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
         blamed_ns=sum(cause['excess_ns'] for cause in hits) if hits else None,
         has_culprit=culprit,
         rivals={'largest segment': bool(largest_segment(verdict) & blames), "HTA's bound_by": bool(hta_bound_by(verdict) & blames),
-                "torch-tb-profiler's rules": bool(profiler_rules(run.findings) & blames)})
+                "torch-tb-profiler's rules": bool(profiler_rules(run.profiler) & blames)})
 
 
 def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List[Record]:
@@ -354,6 +361,7 @@ def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
     claims = [(confidence, is_right) for one in [*judged, *controls]
               for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != UNEXPLAINED]
     result['calibration'], result['calibration_error'] = calibration_of(claims)
+    result['findings'] = score_findings(runs, expected)
     verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
     result['verdicts'], result['do_not_add_up'] = len(verdicts), sum(map(does_not_add_up, verdicts))
     return result

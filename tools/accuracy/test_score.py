@@ -15,7 +15,8 @@ MS = 1_000_000
 EXPECTED = {
     'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'}],
     'faults': {
-        'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope'},
+        'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
+                'finds': ['a05.input_bound'], 'also': ['a35.latency']},
         'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'blames': ['host_runqueue'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
         'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
@@ -24,6 +25,8 @@ EXPECTED = {
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
     'lossy': {'F37': {'what': 'losses'}},
     'controls': {'C02': {'what': 'nothing'}},
+    'names_blame': ['a41.driver'],
+    'counted': ['a39'],
 }
 
 
@@ -45,8 +48,12 @@ def line(request, fault, ms, dose='dose_ms=4', **more):
     return {'request': request, 'fault': fault, 'injected_ns': int(ms * MS), 'as': f'{fault}:rate=0.2,{dose}', **more}
 
 
-def run(name, lines, verdicts, findings=()):
-    return score.Run(name, score.injections_of(lines, EXPECTED), {one['request']: one for one in verdicts}, list(findings))
+def run(name, lines, verdicts, findings=(), profiler=()):
+    return score.Run(name, score.injections_of(lines, EXPECTED), {one['request']: one for one in verdicts}, list(findings), list(profiler))
+
+
+def finding(code, summary='', severity='medium', undetermined=False):
+    return {'code': code, 'summary': summary, 'severity': severity, 'undetermined': undetermined}
 
 
 def scored(*runs):
@@ -125,8 +132,46 @@ class Faults(unittest.TestCase):
         result = scored(run('F22', [line('a', 'lock_held', 4, role='waiter')], [verdict('a', [cause('host_lock', 4)], blame_ns=pre)]))
         self.assertEqual(result['all']['rivals'], {'largest segment': 0, "HTA's bound_by": 0, "torch-tb-profiler's rules": 0})
         result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 4)], blame_ns=pre)],
-                            [{'code': 'a05.input_bound'}]))
+                            profiler=[{'code': 'a05.input_bound'}]))
         self.assertEqual(result['all']['rivals'], {'largest segment': 1, "HTA's bound_by": 1, "torch-tb-profiler's rules": 1})
+
+
+class Findings(unittest.TestCase):
+    def of(self, *runs):
+        return scored(*runs)['findings']
+
+    def test_what_an_analyzer_exists_for_is_true_and_found(self):
+        result = self.of(run('F01', [], [], [finding('a05.input_bound'), finding('a35.latency')]), run('F01', [], [], []))
+        self.assertEqual((result['analyzers']['a05']['precision'], result['analyzers']['a05']['recall']), (1, 0.5))
+        self.assertEqual((result['analyzers']['a35']['true'], result['analyzers']['a35']['expected']), (1, 0))
+
+    def test_anything_on_a_control_is_false_but_what_claims_nothing(self):
+        result = self.of(run('C02', [], [], [finding('a36.outliers'), finding('a41.driver', 'host_lock makes'), finding('a39.lost_events'),
+                                             finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)]))
+        self.assertEqual((result['controls'], result['all']['said'], result['all']['false_on_controls']), (1, 2, 2))
+        self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
+                                                      'found': 0, 'precision': 0, 'recall': None})
+
+    def test_what_is_of_another_fault_is_false(self):
+        result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
+        self.assertEqual((result['all']['precision'], result['all']['false_on_controls']), (0, 0))
+        self.assertEqual(result['analyzers']['a05']['false_of'], {'F22': 1})
+
+    def test_who_names_a_blame_has_to_name_the_faults(self):
+        right, wrong = finding('a41.driver', 'host_oncpu_pre makes 80 %'), finding('a41.driver', 'host_lock makes 80 %')
+        self.assertEqual(self.of(run('F01', [], [], [right, wrong]))['analyzers']['a41']['precision'], 0.5)
+
+    def test_a_pair_has_what_both_faults_have(self):
+        result = self.of(run('X05', [], [], [finding('a05.input_bound'), finding('a41.driver', 'host_lock makes 80 %')]))
+        self.assertEqual((result['all']['precision'], result['analyzers']['a05']['recall']), (1, 1))
+
+    def test_findings_are_read_by_analyzer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / 'analyze.json'
+            path.write_text(json.dumps({'analyzers': [{'name': 'a05', 'findings': [finding('a05.input_bound')]}, {'name': 'a06', 'findings': []}]}),
+                            encoding='utf-8')
+            self.assertEqual([one['code'] for one in score.read_findings(path)], ['a05.input_bound'])
+            self.assertEqual(score.read_findings(path.with_name('none')), [])
 
 
 class Controls(unittest.TestCase):
@@ -198,8 +243,11 @@ class Others(unittest.TestCase):
 
     def test_the_table_of_faults_is_whole(self):
         expected = score.read_expected()
+        documented = (Path(__file__).resolve().parents[2] / 'docs' / 'analyze.md').read_text(encoding='utf-8')
         for name, fault in expected['faults'].items():
             self.assertTrue(fault['blames'] or fault.get('kinds'), name)
+            for code in [*fault.get('finds', []), *fault.get('also', [])]:
+                self.assertIn(f'`{code}`', documented, name)
         for pair in expected['pairs'].values():
             self.assertTrue(set(pair['faults']) <= set(expected['faults']))
 
@@ -210,6 +258,7 @@ class Others(unittest.TestCase):
         self.assertIn('| F01 | slow decoder | dose_ms=4 | 0.80 | 1 | 100 % (21 to 100) | 100 % |', text)
         self.assertIn('1 verdicts', text.replace('2 verdicts', '1 verdicts'))
         self.assertIn('<svg', plot.svg(result))
+        self.assertIn('| a05 | 1 | 1 | 100 % | 0 |  | 1 of 1 |', tables.markdown(scored(run('F01', [], [], [finding('a05.input_bound')]))))
 
 
 if __name__ == '__main__':
