@@ -71,7 +71,10 @@ void Faults::InHandler(uint64_t request) {
 void Faults::InPostprocess(uint64_t request) { Inject(kSlowPostprocess, request, Spin, kInPostprocess); }
 
 void Faults::BetweenScopes(uint64_t request) {
-  Inject(kUnhookedHop, request, [](const Fault& fault) { server_common::HopUnrecorded(fault.dose_ns); });
+  Fault fault;
+  if (!Draw(kUnhookedHop, &fault)) return;
+  const uint64_t begin_ns = MonotonicNs(), cpu_ns = server_common::HopUnrecorded(fault.dose_ns);
+  Log(kUnhookedHop, begin_ns, request, MonotonicNs() - begin_ns, server_common::CpuTaken(cpu_ns));
 }
 
 void Faults::ReadColdFile(uint64_t request) {

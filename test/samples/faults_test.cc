@@ -217,5 +217,34 @@ TEST_CASE("every other fault strikes and is logged", "[faults]") {
   CHECK(names == std::multiset<std::string>{"batch_timeout", "cpu_spinners", "fsync", "page_faults"});
 }
 
+TEST_CASE("what burns CPU says how much, and what sleeps that it took none", "[faults]") {
+  TemporaryFile log;
+  {
+    Faults faults(
+        {.faults = {ParseFault("slow_decode_spin:rate=1,dose_ms=20"), ParseFault("slow_decode_sleep:rate=1,dose_ms=20"),
+                    ParseFault("unhooked_hop:rate=1,dose_ms=20"),
+                    ParseFault("cpu_spinners:rate=1,dose_ms=20,threads=2")},
+         .log_file = log.name()});
+    faults.Start();
+    faults.InDecode(1);
+    faults.BetweenScopes(1);
+    faults.InHandler(1);
+  }
+  size_t burnt = 0;
+  for (const nlohmann::json& line : log.lines()) {
+    INFO(line.dump());
+    const auto cpu_ns = line["cpu_ns"].get<uint64_t>();
+    const uint64_t threads = line["fault"] == "cpu_spinners" ? 2 : 1;
+    if (line["fault"] == "slow_decode_sleep") {
+      CHECK(cpu_ns < 10'000'000);
+    } else {
+      ++burnt;
+      CHECK(cpu_ns > 0);
+      CHECK(cpu_ns <= threads * line["injected_ns"].get<uint64_t>());
+    }
+  }
+  CHECK(burnt == 3);
+}
+
 }  // namespace
 }  // namespace image_server

@@ -2,7 +2,7 @@
 """How often verdicts are right: reads findings and injectors' logs, and nothing else.
 
 A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`),
-analyze.json (`pitot analyze --json`) and profiler.json (the same with the torch-tb-profiler's rules, a rival's). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
+requests.json (when they began, `pitot requests --json`), analyze.json (`pitot analyze --json`) and profiler.json (the same with the torch-tb-profiler's rules, a rival's). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
 to who made the findings, and how these were made is not known here.
 """
 
@@ -28,6 +28,21 @@ class Injection(NamedTuple):
     dose: str  # as it was asked for, without the rate
     injected_ns: int
     culprits: Set[str]
+
+
+class Burn(NamedTuple):
+    """CPU time that an injector took."""
+    injector: str
+    dose: str
+    request: str  # for which it did
+    begin_ns: int
+    end_ns: int
+    cpu_ns: int
+
+    def taken(self, begin_ns: int, end_ns: int) -> float:
+        """Of a stretch of time, if it burnt evenly."""
+        overlap_ns = min(end_ns, self.end_ns) - max(begin_ns, self.begin_ns)
+        return self.cpu_ns * overlap_ns / (self.end_ns - self.begin_ns) if overlap_ns > 0 else 0.0
 
 
 class Record(NamedTuple):
@@ -106,7 +121,7 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
     sums: Dict[Tuple[str, str], Injection] = {}
     for line in lines:
         fault = wanted.get(line['fault'])
-        if fault is None or ('role' in fault and line.get('role') != fault['role']):
+        if fault is None or 'strikes' in fault or ('role' in fault and line.get('role') != fault['role']):
             continue
         key = (line['request'], line['fault'])
         before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
@@ -119,13 +134,64 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
     return dict(by_request)
 
 
+def burns_of(lines: Iterable[Dict[str, Any]]) -> List[Burn]:
+    return [Burn(line['fault'], dose_of(line), line['request'], line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
+            for line in lines if line.get('cpu_ns', 0) > 0 and line['injected_ns'] > 0]
+
+
+def cpu_taken(verdict: Dict[str, Any], begin_ns: int, burns: Sequence[Burn]) -> int:
+    """How much CPU time injectors took for others while the request waited for a CPU: at most as long as it did."""
+    taken = 0.0
+    for segment in verdict['segments']:
+        if segment.get('blame') == 'host_runqueue':
+            from_ns = begin_ns + segment['begin_ns']
+            until_ns = from_ns + segment['duration_ns']
+            taken += min(segment['duration_ns'], sum(burn.taken(from_ns, until_ns) for burn in burns if burn.request != verdict['request']))
+    return int(taken)
+
+
+def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn) -> bool:
+    """That it was slow, and at least half of its time went by meanwhile."""
+    latency_ns, typical_ns = verdict['latency_ns'], verdict['typical_ns']
+    overlap_ns = min(begin_ns + latency_ns, burn.end_ns) - max(begin_ns, burn.begin_ns)
+    return 2 * overlap_ns >= latency_ns and 0 < typical_ns and latency_ns - typical_ns >= LEAST_RATIO * typical_ns
+
+
+def injections_by_burns(verdicts: Iterable[Dict[str, Any]], begins: Dict[str, int], burns: Sequence[Burn],
+                        expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
+    """What burning CPU did to requests that it was not for."""
+    meanwhile = {fault['injector'] for fault in expected['faults'].values() if fault.get('strikes') == 'meanwhile'}
+    by_request = defaultdict(list)
+    for verdict in verdicts:
+        begin_ns = begins.get(verdict['request'])
+        if begin_ns is None:
+            continue
+        near = [burn for burn in burns if burn.begin_ns < begin_ns + verdict['latency_ns'] and begin_ns < burn.end_ns]
+        taken_ns = cpu_taken(verdict, begin_ns, near)
+        if taken_ns > 0:
+            by_request[verdict['request']].append(Injection('cpu_taken', '', taken_ns, set()))
+        for burn in near:
+            if burn.injector in meanwhile and is_struck_by(verdict, begin_ns, burn):
+                by_request[verdict['request']].append(Injection(burn.injector, burn.dose, 0, set()))
+                break
+    return dict(by_request)
+
+
+def read_begins(path: Path) -> Dict[str, int]:
+    requests = json.loads(path.read_text(encoding='utf-8'))['requests'] if path.exists() else []
+    return {request['id']: request['begin_ns'] for request in requests}
+
+
 def read_findings(path: Path) -> List[Dict[str, Any]]:
     return findings_of(json.loads(path.read_text(encoding='utf-8'))) if path.exists() else []
 
 
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
-    return Run(folder.name.split('.')[0], injections_of(read_lines(folder / 'injected.jsonl'), expected),
-               {verdict['request']: verdict for verdict in read_lines(folder / 'why.jsonl')},
+    lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
+    injections = injections_of(lines, expected)
+    for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns_of(lines), expected).items():
+        injections.setdefault(request, []).extend(more)
+    return Run(folder.name.split('.')[0], injections, {verdict['request']: verdict for verdict in verdicts},
                read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'))
 
 

@@ -93,7 +93,7 @@ def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: 
 
 
 def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
-    """Leaves injected.jsonl, why.jsonl, analyze.json and profiler.json in `folder`. Raises Failed."""
+    """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed."""
     server = Server(binaries, folder, plan, seed)
     generator: Optional[subprocess.Popen] = None
     try:
@@ -126,13 +126,14 @@ def judge(binaries: Path, folder: Path) -> None:
     if not dumps:
         raise Failed('there is no incident')
     for name, arguments in (('why.jsonl', ['why', str(dumps[-1]), '--every', '--json']),
+                            ('requests.json', ['requests', str(dumps[-1]), '--json']),
                             ('analyze.json', ['analyze', str(dumps[-1]), '--json']),
                             ('profiler.json', ['analyze', str(dumps[-1]), '--compat', 'tbplugin', '--json'])):
         with open(folder / name, 'w', encoding='utf-8') as out:
             done = subprocess.run([str(binaries / 'pitot'), *arguments], stdout=out, stderr=subprocess.PIPE, text=True,
                                   timeout=TOOL_S, check=False)
         # 1: nothing was found, which of analyze is an answer.
-        if done.returncode not in ((0,) if name == 'why.jsonl' else (0, 1)):
+        if done.returncode not in ((0, 1) if arguments[0] == 'analyze' else (0,)):
             raise Failed(f'pitot {arguments[0]}: status {done.returncode}: {done.stderr.strip()}')
 
 

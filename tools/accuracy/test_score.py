@@ -13,11 +13,13 @@ import tables
 
 MS = 1_000_000
 EXPECTED = {
-    'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'}],
+    'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'},
+               {'injector': 'cpu_taken', 'blames': ['host_runqueue']}],
     'faults': {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
                 'finds': ['a05.input_bound'], 'also': ['a35.latency']},
-        'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'blames': ['host_runqueue'], 'needs': 'evidence'},
+        'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'strikes': 'meanwhile', 'blames': ['host_runqueue']},
+        'F99': {'what': 'unknown', 'injector': 'unseen', 'blames': ['host_gil'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
         'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
@@ -122,10 +124,10 @@ class Faults(unittest.TestCase):
 
     def test_small_doses_and_what_lacks_evidence_are_shown_but_not_judged(self):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 1, 'dose_ms=1')], [verdict('a')]),
-                        run('F20', [line('b', 'cpu_spinners', 9)], [verdict('b')]))
+                        run('F99', [line('b', 'unseen', 9)], [verdict('b')]))
         self.assertEqual(result['all']['requests'], 0)
         self.assertEqual(result['faults']['F01']['doses']['dose_ms=1']['requests'], 1)
-        self.assertEqual(result['faults']['F20']['needs'], 'evidence')
+        self.assertEqual(result['faults']['F99']['needs'], 'evidence')
 
     def test_rivals_are_judged_by_the_same_table(self):
         pre = {'host_oncpu_pre': 6 * MS + 7, 'host_lock': 3 * MS}
@@ -134,6 +136,50 @@ class Faults(unittest.TestCase):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 4)], blame_ns=pre)],
                             profiler=[{'code': 'a05.input_bound'}]))
         self.assertEqual(result['all']['rivals'], {'largest segment': 1, "HTA's bound_by": 1, "torch-tb-profiler's rules": 1})
+
+
+class Burnt(unittest.TestCase):
+    """Requests begin at 100 ms, take 12 ms of typically 5, and wait for a CPU from 102 to 106."""
+    BEGINS = {'a': 100 * MS, 'b': 100 * MS}
+
+    def waiting(self, request):
+        one = verdict(request, [cause('host_runqueue', 4)], blame_ns={'host_runqueue': 4 * MS, 'host_oncpu_pre': 5 * MS + 7})
+        one['segments'] = [{'begin_ns': 0, 'duration_ns': 2 * MS, 'blame': 'host_oncpu_pre'},
+                           {'begin_ns': 2 * MS, 'duration_ns': 4 * MS, 'blame': 'host_runqueue'},
+                           {'begin_ns': 6 * MS, 'duration_ns': 3 * MS + 7, 'blame': 'host_oncpu_pre'}]
+        return one
+
+    def injections(self, lines, *verdicts):
+        return score.injections_by_burns(verdicts, self.BEGINS, score.burns_of(lines), EXPECTED)
+
+    def test_cpu_that_others_took_meanwhile_is_why_one_waited_for_a_cpu(self):
+        burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)
+        got = self.injections([burn], self.waiting('a'))
+        self.assertEqual(got, {'a': [score.Injection('cpu_taken', '', 4 * MS, set())]})
+        one = score.Run('F01', got, {'a': self.waiting('a')}, [], [])
+        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[True]])
+
+    def test_what_was_not_taken_meanwhile_not_on_a_cpu_or_by_itself_is_no_reason(self):
+        for burn in (line('b', 'slow_decode_spin', 8, time_ns=120 * MS, cpu_ns=8 * MS), line('b', 'slow_decode_sleep', 8, time_ns=101 * MS, cpu_ns=0),
+                     line('a', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)):
+            self.assertEqual(self.injections([burn], self.waiting('a')), {})
+
+    def test_a_quarter_of_a_cpu_explains_a_quarter_of_the_wait(self):
+        burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=2 * MS)
+        got = self.injections([burn], self.waiting('a'))
+        self.assertEqual(got['a'][0].injected_ns, MS)
+        one = score.Run('F01', got, {'a': self.waiting('a')}, [], [])
+        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[False]])
+
+    def test_spinners_strike_whom_they_slow_not_who_drew_them(self):
+        spin = line('b', 'cpu_spinners', 20, dose='dose_ms=20', time_ns=99 * MS, cpu_ns=80 * MS)
+        usual = verdict('b')
+        got = self.injections([spin], self.waiting('a'), usual)
+        self.assertIn(score.Injection('cpu_spinners', 'dose_ms=20', 0, set()), got['a'])
+        self.assertNotIn('b', got)
+        result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
+        self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
+        self.assertEqual(score.injections_of([spin], EXPECTED), {})
 
 
 class Findings(unittest.TestCase):
