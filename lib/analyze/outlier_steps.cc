@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +15,7 @@
 #include "analyze/evidence.h"
 #include "analyze/statistics.h"
 #include "analyze/subjects.h"
-#include "analyze/walk.h"
 #include "pitot/model/classes.h"
-#include "pitot/request.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -77,22 +74,15 @@ class OutlierSteps final : public Analyzer {
         groups["steps"].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
                                    static_cast<double>(trace.events.duration_ns[event])});
     }
-    const std::vector<Interval> work = BatchWork(trace);
-    std::optional<Index> index;
-    if (!work.empty() && HasHostUse(trace)) index.emplace(trace, BlameOptions());
-    for (uint32_t row = 0; row < trace.batches.size(); ++row) {
-      // Iterations of changing requests are a29's.
+    const std::vector<BatchTime> times = BatchTimes(trace);
+    for (uint32_t row = 0; row < times.size(); ++row) {
       const model::BatchRow& batch = trace.batches[row];
-      if (work[row].begin_ns >= work[row].end_ns || batch.close == static_cast<uint8_t>(BatchClose::kStep)) continue;
+      if (times[row].work_ns == 0) continue;
       const int size = SizeBucket(trace, batch);
       std::string group =
           std::string(trace.strings[batch.executor]) + ", batches of " + std::to_string(batch.member_count);
       if (size != 0) group += base::Format(", size %.6g and more", std::ldexp(1, size - 1));
-      int64_t work_ns = work[row].end_ns - work[row].begin_ns;
-      if (index && batch.thread != model::kNone)
-        work_ns -=
-            std::min(work_ns, index->host.OfCode(batch.thread, work[row].begin_ns, work[row].end_ns).runqueue_ns);
-      groups[group].push_back({work[row], static_cast<double>(work_ns)});
+      groups[group].push_back({times[row].when, static_cast<double>(times[row].work_ns)});
     }
     const auto warm_up = static_cast<size_t>(std::max(0.0, analysis.threshold("warm_up").value));
     for (auto& [name, steps] : groups) {

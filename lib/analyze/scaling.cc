@@ -41,13 +41,13 @@ class Scaling final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::map<model::StringId, std::vector<uint32_t>> executors;
-    const std::vector<Interval> work = BatchWork(trace);
+    const std::vector<BatchTime> times = BatchTimes(trace);
     for (uint32_t row = 0; row < trace.batches.size(); ++row) {
-      if (work[row].begin_ns < work[row].end_ns && trace.batches[row].member_count > 0)
+      if (times[row].work_ns > 0 && trace.batches[row].member_count > 0)
         executors[trace.batches[row].executor].push_back(row);
     }
     for (const auto& [name, batches] : executors) {
-      OfExecutor(analysis, "executor " + std::string(trace.strings[name]), batches, work);
+      OfExecutor(analysis, "executor " + std::string(trace.strings[name]), batches, times);
       if (analysis.IsOver()) return Status();
     }
     for (const uint32_t device : DevicesAtWork(trace)) Communication(analysis, device);
@@ -56,16 +56,16 @@ class Scaling final : public Analyzer {
 
  private:
   static void OfExecutor(Analysis& analysis, const std::string& subject, const std::vector<uint32_t>& batches,
-                         const std::vector<Interval>& work) {
+                         const std::vector<BatchTime>& batch_times) {
     const Trace& trace = analysis.trace();
     if (static_cast<double>(batches.size()) < analysis.threshold("least_batches").value) return;
     std::map<uint32_t, std::vector<double>> times;
     const size_t step = batches.size() / kMostBatches + 1;
     Longest longest(EvidenceTable::kWindow, "the longest batches");
     for (size_t i = 0; i < batches.size(); i += step) {
-      const Interval& time = work[batches[i]];
-      times[trace.batches[batches[i]].member_count].push_back(static_cast<double>(time.end_ns - time.begin_ns));
-      longest.Show(0, time);
+      const BatchTime& time = batch_times[batches[i]];
+      times[trace.batches[batches[i]].member_count].push_back(static_cast<double>(time.work_ns));
+      longest.Show(0, time.when);
     }
     const double least = std::max(1.0, analysis.threshold("least_of_size").value);
     for (auto of_size = times.begin(); of_size != times.end();)

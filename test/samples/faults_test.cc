@@ -73,6 +73,8 @@ TEST_CASE("a fault that needs a GPU is refused where there is none", "[faults]")
                     "fault neighbour needs a GPU, and the network runs on the CPU");
   Faults faults({});
   CHECK_THROWS_AS(faults.SetFaults({ParseFault("tiny_kernels")}), std::invalid_argument);
+  CHECK_THROWS_AS(faults.SetFaults({ParseFault("empty_cache")}), std::invalid_argument);
+  faults.SetFaults({ParseFault("memory_leak:dose_mib=1")});
   faults.SetFaults({ParseFault("fsync")});
   CHECK(Faults({.faults = {ParseFault("neighbour:dose_count=5")}, .has_gpu = true}).faults()[0].dose_count == 5);
 }

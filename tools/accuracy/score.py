@@ -8,6 +8,7 @@ to who made the findings, and how these were made is not known here.
 
 import json
 import math
+import os
 import re
 import statistics
 from collections import defaultdict
@@ -18,6 +19,7 @@ from catalogue import findings_of, score_findings
 
 LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
 UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
+OTHERS = 'other_programs'  # what the runner logs of programs that are not the server
 SURE = 0.8  # a cause with this confidence or more is one that somebody acts upon
 HERE = Path(__file__).resolve().parent
 
@@ -90,6 +92,7 @@ class Run(NamedTuple):
     verdicts: Dict[str, Dict[str, Any]]  # by request
     findings: List[Dict[str, Any]]  # of the catalogue
     profiler: List[Dict[str, Any]]  # of the torch-tb-profiler's rules
+    is_crowded: bool = False  # other programs had half of all CPU time
 
 
 # ---- Reading
@@ -137,6 +140,11 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
 def burns_of(lines: Iterable[Dict[str, Any]]) -> List[Burn]:
     return [Burn(line['fault'], dose_of(line), line['request'], line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
             for line in lines if line.get('cpu_ns', 0) > 0 and line['injected_ns'] > 0]
+
+
+def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
+    others = [burn for burn in burns if burn.injector == OTHERS]
+    return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
 
 
 def cpu_taken(verdict: Dict[str, Any], begin_ns: int, burns: Sequence[Burn]) -> int:
@@ -189,10 +197,11 @@ def read_findings(path: Path) -> List[Dict[str, Any]]:
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
     injections = injections_of(lines, expected)
-    for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns_of(lines), expected).items():
+    burns = burns_of(lines)
+    for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, expected).items():
         injections.setdefault(request, []).extend(more)
     return Run(folder.name.split('.')[0], injections, {verdict['request']: verdict for verdict in verdicts},
-               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'))
+               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1))
 
 
 def read_expected() -> Dict[str, Any]:
@@ -295,7 +304,9 @@ def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dic
         injected = {name: sum(one.injected_ns for one in run.injections[request] if one.injector == expected['faults'][name]['injector'])
                     for name in faults}
         blames = [cause['blame'] for cause in run.verdicts[request]['causes']]
-        places = {name: next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
+        kind = run.verdicts[request]['verdict']
+        places = {name: 0 if kind in expected['faults'][name].get('kinds', []) else
+                  next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
         named.append(None not in places.values())
         if named[-1]:
             ordered.append(sorted(faults, key=lambda name: -injected[name]) == sorted(faults, key=lambda name: places[name]))

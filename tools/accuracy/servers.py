@@ -6,11 +6,14 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 WARM_UP_S = 1.0
+SAMPLE_S = 0.1
+TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
 RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # all of a run in one incident
 
@@ -34,6 +37,41 @@ class Plan(NamedTuple):
     @property
     def seconds(self) -> float:
         return sum(phase.seconds for phase in self.phases)
+
+
+class OtherPrograms:
+    """Logs ten times a second how much CPU time programs other than `process` had: what they had, its threads could not have."""
+
+    def __init__(self, process: int, path: Path) -> None:
+        self.process, self.is_over = process, threading.Event()
+        self.log = open(path, 'w', encoding='utf-8')
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+
+    def busy_ns(self) -> int:
+        """Of all CPUs, by anything: user, nice, system, interrupts."""
+        fields = Path('/proc/stat').read_text(encoding='ascii').split('\n', 1)[0].split()
+        return sum(int(fields[i]) for i in (1, 2, 3, 6, 7)) * TICK_NS
+
+    def own_ns(self) -> int:
+        fields = Path(f'/proc/{self.process}/stat').read_text(encoding='utf-8').rpartition(')')[2].split()
+        return (int(fields[11]) + int(fields[12])) * TICK_NS
+
+    def watch(self) -> None:
+        at_ns, had_ns = time.monotonic_ns(), self.busy_ns() - self.own_ns()
+        while not self.is_over.wait(SAMPLE_S):
+            try:
+                now_ns, have_ns = time.monotonic_ns(), self.busy_ns() - self.own_ns()
+            except OSError:
+                return  # the server is gone
+            self.log.write(json.dumps({'time_ns': at_ns, 'request': '', 'fault': 'other_programs', 'injected_ns': now_ns - at_ns,
+                                       'cpu_ns': max(0, have_ns - had_ns)}) + '\n')
+            at_ns, had_ns = now_ns, have_ns
+
+    def stop(self) -> None:
+        self.is_over.set()
+        self.thread.join()
+        self.log.close()
 
 
 class Failed(Exception):
@@ -96,6 +134,7 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
     """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed."""
     server = Server(binaries, folder, plan, seed)
     generator: Optional[subprocess.Popen] = None
+    others = OtherPrograms(server.process.pid, folder / 'other_programs.jsonl')
     try:
         with open(folder / 'load.txt', 'w', encoding='utf-8') as log:
             generator = subprocess.Popen(load_command(binaries, folder, server.port, seed,
@@ -113,8 +152,9 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
         if generator is not None and generator.poll() is None:
             generator.kill()
             generator.wait()
+        others.stop()
         server.stop()
-    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl')
+    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl', folder / 'other_programs.jsonl')
                        if path.exists())
     (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
     judge(binaries, folder)

@@ -3,12 +3,16 @@
 """The scorer: that right verdicts score well, and every kind of wrong one badly."""
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import plot
 import score
+import servers
 import tables
 
 MS = 1_000_000
@@ -182,6 +186,19 @@ class Burnt(unittest.TestCase):
         self.assertEqual(score.injections_of([spin], EXPECTED), {})
 
 
+class Watched(unittest.TestCase):
+    def test_cpu_time_of_other_programs_is_logged_and_ones_own_is_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / 'others.jsonl'
+            watch = servers.OtherPrograms(os.getpid(), path)
+            burner = subprocess.Popen([sys.executable, '-c', 'import time\nwhile time.process_time() < 0.5: pass'])
+            burner.wait()
+            watch.stop()
+            burns = score.burns_of(score.read_lines(path))
+            self.assertGreaterEqual(sum(burn.cpu_ns for burn in burns), 300 * MS)
+            self.assertEqual({burn.injector for burn in burns}, {'other_programs'})
+
+
 class Findings(unittest.TestCase):
     def of(self, *runs):
         return scored(*runs)['findings']
@@ -202,6 +219,16 @@ class Findings(unittest.TestCase):
         result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
         self.assertEqual((result['all']['precision'], result['all']['false_on_controls']), (0, 0))
         self.assertEqual(result['analyzers']['a05']['false_of'], {'F22': 1})
+
+    def test_to_want_a_cpu_is_true_where_other_programs_had_half_of_them(self):
+        others = [{'time_ns': i * MS, 'request': '', 'fault': 'other_programs', 'injected_ns': MS, 'cpu_ns': MS} for i in range(4)]
+        self.assertTrue(score.is_crowded(score.burns_of(others), 2))
+        self.assertFalse(score.is_crowded(score.burns_of(others), 3))
+        self.assertFalse(score.is_crowded([], 2))
+        said = [finding('a27.runqueue'), finding('a41.driver', 'host_runqueue makes 60 %')]
+        crowded = run('C02', [], [], said)._replace(is_crowded=True)
+        self.assertEqual(self.of(crowded)['all']['false_on_controls'], 0)
+        self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
 
     def test_who_names_a_blame_has_to_name_the_faults(self):
         right, wrong = finding('a41.driver', 'host_oncpu_pre makes 80 %'), finding('a41.driver', 'host_lock makes 80 %')
@@ -263,6 +290,12 @@ class Others(unittest.TestCase):
         self.assertEqual(scored(run('X05', lines, [wrong]))['pairs']['X05']['in_order'], 0)
         half = verdict('a', [cause('host_oncpu_pre', 8)])
         self.assertEqual(scored(run('X05', lines, [half]))['pairs']['X05']['both_named'], 0)
+
+    def test_of_a_pair_a_verdict_of_the_wanted_kind_names_that_fault(self):
+        expected = {**EXPECTED, 'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F28']}}}
+        lines = [line('a', 'slow_decode_spin', 8), {'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
+        both = score.score([run('X05', lines, [verdict('a', [cause('host_oncpu_pre', 8)], kind='more_work')])], expected)
+        self.assertEqual(both['pairs']['X05']['both_named'], 1)
 
     def test_of_lossy_traces_what_is_sure_and_wrong_is_counted(self):
         lines = [line('a', 'slow_decode_spin', 4)]
