@@ -116,14 +116,13 @@ class InputPipeline final : public Analyzer {
     for (const model::Interval& time : exposed) longest.Show(0, time);
     const std::string summary = std::string(wait.who) + " for " + Percent(share) + " of the window " + wait.when +
                                 (share >= high.value ? "" : ": moderately input-bound");
-    Finding finding = Judged("a05.input_bound", wait.subject, wait.metric, share, share >= high.value ? high : least);
-    finding.severity = share >= high.value ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = wait.confidence;
-    finding.cost_ns = exposed_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = wait.advice.c_str();
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a05.input_bound", wait.subject, wait.metric, share, share >= high.value ? high : least),
+             {.severity = share >= high.value ? Severity::kHigh : Severity::kMedium,
+              .confidence = wait.confidence,
+              .cost_ns = exposed_ns,
+              .summary = summary,
+              .recommendation = wait.advice},
+             longest);
   }
 };
 

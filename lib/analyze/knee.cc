@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "pitot/model/intervals.h"
 
@@ -139,17 +140,15 @@ class Knee final : public Analyzer {
                                 base::Format("%.1f", most) + " no more, and later";
     const std::string advice =
         "let no more than about " + at + " requests in at once: queue or refuse the rest, or add servers";
-    Finding finding = Judged("a42.beyond_knee", kAll, "requests beyond the knee / requests", share, least);
-    finding.severity = share >= 0.5 ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = 0.7;  // load and time are mixed: what else changed meanwhile is in it
-    finding.cost_ns = std::llround(cost_ns);
-    finding.summary = summary.c_str();
-    finding.recommendation = advice.c_str();
     const Trace& trace = analysis.trace();
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, trace.window_begin_ns, trace.window_end_ns, "the window"};
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a42.beyond_knee", kAll, "requests beyond the knee / requests", share, least),
+             {.severity = share >= 0.5 ? Severity::kHigh : Severity::kMedium,
+              .confidence = 0.7,  // load and time are mixed: what else changed meanwhile is in it
+              .cost_ns = std::llround(cost_ns),
+              .summary = summary,
+              .recommendation = advice},
+             evidence);
   }
 };
 

@@ -130,16 +130,16 @@ class OutlierSteps final : public Analyzer {
                           " took much longer than the median of " + base::Duration(std::llround(median)) + ", " +
                           base::Duration(std::llround(excess_ns)) + " more in all";
     if (period != 0) summary += ", one every " + base::Plural(period, "step");
-    Finding finding = Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least);
-    finding.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow;
-    finding.confidence = period != 0 ? 0.95 : 0.8;
-    finding.cost_ns = std::llround(excess_ns);
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
-                    : "look at what ran meanwhile: `pitot why --request` of a request in it, or the timeline";
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
+        {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
+         .confidence = period != 0 ? 0.95 : 0.8,
+         .cost_ns = std::llround(excess_ns),
+         .summary = summary,
+         .recommendation =
+             period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
+                         : "look at what ran meanwhile: `pitot why --request` of a request in it, or the timeline"},
+        longest);
   }
 };
 

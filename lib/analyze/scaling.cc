@@ -98,13 +98,12 @@ class Scaling final : public Analyzer {
 
   static void Judge(Analysis& analysis, const std::string& subject, const char* code, const char* metric, double value,
                     const char* threshold, const std::string& summary, const char* advice, const Longest& longest) {
-    Finding finding = Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold));
-    finding.severity = Severity::kMedium;
-    finding.confidence = 0.8;  // that larger batches had not larger requests is not known
-    finding.summary = summary.c_str();
-    finding.recommendation = advice;
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold)),
+             {.severity = Severity::kMedium,
+              .confidence = 0.8,  // that larger batches had not larger requests is not known
+              .summary = summary,
+              .recommendation = advice},
+             longest);
   }
 
   static void Communication(Analysis& analysis, uint32_t device) {
@@ -124,15 +123,15 @@ class Scaling final : public Analyzer {
                                 "for others, is not known from one of them";
     Longest longest(EvidenceTable::kWindow, "communication");
     for (const model::Interval& time : all) longest.Show(0, time);
-    Finding finding = Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most);
-    finding.severity = SeverityOf(share, most.value);
-    finding.confidence = 0.4;
-    finding.is_undetermined = true;
-    finding.cost_ns = exposed_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late";
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most),
+             {.severity = SeverityOf(share, most.value),
+              .confidence = 0.4,
+              .is_undetermined = true,
+              .cost_ns = exposed_ns,
+              .summary = summary,
+              .recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late"},
+             longest);
   }
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -163,17 +164,15 @@ class StageBudget final : public Analyzer {
         (plan.empty() ? std::string("no known lever helps") : plan) +
         (is_reached ? ""
                     : "; beyond that a smaller model, a faster GPU or smaller inputs, and code that is faster itself");
-    Finding finding =
-        Judged(is_reached ? "a30.plan" : "a30.unreachable", route.c_str(), "mean latency", now_ns, target);
-    finding.severity = is_reached ? Severity::kMedium : Severity::kHigh;
-    finding.confidence = is_reached ? 0.6 : 0.8;  // savings are upper bounds: what they do not reach nothing does
-    finding.cost_ns = std::llround((now_ns - target.value) * static_cast<double>(blames.size()));
-    finding.summary = summary.c_str();
-    finding.recommendation = advice.c_str();
     const Evidence evidence = RequestEvidence(analysis.trace(), blames[blames.size() / 2]->request, "one of them");
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged(is_reached ? "a30.plan" : "a30.unreachable", route.c_str(), "mean latency", now_ns, target),
+             {.severity = is_reached ? Severity::kMedium : Severity::kHigh,
+              .confidence = is_reached ? 0.6 : 0.8,  // savings are upper bounds: what they do not reach nothing does
+              .cost_ns = std::llround((now_ns - target.value) * static_cast<double>(blames.size())),
+              .summary = summary,
+              .recommendation = advice},
+             evidence);
   }
 };
 
