@@ -88,6 +88,9 @@ class Board:
         # Eight connections and one thread to decode: the queue is there by itself, and the decoder is slow for all.
         plans.append(self.image('F02', self.phases([f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}']),
                                 arguments=['--preprocess-threads', '1']))
+        # Of one CPU, above what the load takes on the mean.
+        plans.append(self.image('F21', self.phases(*([f'cpu_quota:dose_percent={share * self.rate * self.typical_ms / 10:.0f}']
+                                                     for share in (1.5, 1.0)))))
         plans += [self.with_torch(self.image(name, self.phases([fault]))) for name, fault in RECORDED.items()]
         plans.append(self.image('F27', whole, ['--burst', '24', '--burst-every', '2.5']))
         plans.append(self.image('F28', whole, ['--big-share', '0.05', '--big-size', '640']))

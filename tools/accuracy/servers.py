@@ -74,6 +74,69 @@ class OtherPrograms:
         self.log.close()
 
 
+QUOTA = 'cpu_quota:'  # the one fault that the runner makes: cpu_quota:dose_percent=30 of one CPU
+QUOTA_PERIOD_US = 20_000
+CGROUPS = (Path('/sys/fs/cgroup/cpu'), Path('/sys/fs/cgroup'))  # of version 1, of version 2
+
+
+class Quota:
+    """A group of processes whose CPU time is limited, where such groups can be made; removed when it is left."""
+
+    def __init__(self, roots: Sequence[Path] = CGROUPS) -> None:
+        for root in roots:
+            self.folder = root / f'pitot_scoreboard_{os.getpid()}'
+            try:
+                self.folder.mkdir()
+            except OSError:
+                continue
+            if (self.folder / 'cpu.cfs_quota_us').exists() or (self.folder / 'cpu.max').exists():
+                return
+            self.folder.rmdir()
+        raise Failed('no CPU quota can be set here')
+
+    def add(self, process: int) -> None:
+        (self.folder / 'cgroup.procs').write_text(str(process), encoding='ascii')
+
+    def set(self, percent: Optional[float]) -> None:
+        """Of one CPU; None: no limit."""
+        quota = None if percent is None else int(QUOTA_PERIOD_US * percent / 100)
+        if (self.folder / 'cpu.max').exists():
+            (self.folder / 'cpu.max').write_text(f'{"max" if quota is None else quota} {QUOTA_PERIOD_US}', encoding='ascii')
+        else:
+            (self.folder / 'cpu.cfs_period_us').write_text(str(QUOTA_PERIOD_US), encoding='ascii')
+            (self.folder / 'cpu.cfs_quota_us').write_text(str(-1 if quota is None else quota), encoding='ascii')
+
+    def throttled_ns(self) -> int:
+        stat = dict(line.split() for line in (self.folder / 'cpu.stat').read_text(encoding='ascii').splitlines())
+        return int(stat['throttled_time']) if 'throttled_time' in stat else 1000 * int(stat.get('throttled_usec', 0))
+
+    def remove(self) -> None:
+        """Its processes must have ended."""
+        self.folder.rmdir()
+
+
+class QuotaPhase:
+    """Limits the server while it is entered, and logs for how long it was throttled."""
+
+    def __init__(self, quota: Optional[Quota], fault: Optional[str], log: Path) -> None:
+        self.quota, self.fault, self.log = quota, fault, log
+
+    def __enter__(self) -> None:
+        if self.quota is None or self.fault is None:
+            return
+        self.begin_ns, self.before_ns = time.monotonic_ns(), self.quota.throttled_ns()
+        self.quota.set(float(self.fault.rpartition('=')[2]))
+
+    def __exit__(self, *_: Any) -> None:
+        if self.quota is None or self.fault is None:
+            return
+        self.quota.set(None)
+        with open(self.log, 'a', encoding='utf-8') as log:
+            log.write(json.dumps({'time_ns': self.begin_ns, 'request': '', 'fault': 'cpu_quota', 'as': self.fault,
+                                  'injected_ns': time.monotonic_ns() - self.begin_ns,
+                                  'cpu_ns': self.quota.throttled_ns() - self.before_ns}) + '\n')
+
+
 class Failed(Exception):
     """A run that says nothing."""
 
@@ -81,7 +144,7 @@ class Failed(Exception):
 class Server:
     """A server on a free port, stopped by its process id."""
 
-    def __init__(self, binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
+    def __init__(self, binaries: Path, folder: Path, plan: Plan, seed: int, quota: Optional[Quota] = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.log = open(folder / 'server.txt', 'w', encoding='utf-8')
@@ -90,7 +153,7 @@ class Server:
             [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--incident-dir',
              str(folder / 'incidents'), '--no-triggers', '--allow-fault-control', '--fault-seed', str(seed),
              '--fault-log', str(folder / 'server_faults.jsonl'), *plan.arguments],
-            stdout=self.log, stderr=subprocess.STDOUT,
+            stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=(lambda: quota.add(os.getpid())) if quota else None,
             env={**os.environ, 'PITOT_PRE_WINDOW_MS': str(window_ms), 'PITOT_MAX_RING_BYTES': str(RING_BYTES),
                  'PITOT_MEMORY_BUDGET_BYTES': str(BUDGET_BYTES), **plan.environment})
         deadline = time.monotonic() + START_S
@@ -132,7 +195,22 @@ def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: 
 
 def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
     """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed."""
-    server = Server(binaries, folder, plan, seed)
+    is_limited = any(fault.startswith(QUOTA) for phase in plan.phases for fault in phase.faults)
+    quota = Quota() if is_limited else None
+    try:
+        run_limited(binaries, folder, plan, seed, quota)
+    finally:
+        if quota is not None:
+            quota.remove()
+    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl',
+                                                                     folder / 'other_programs.jsonl', folder / 'quota.jsonl')
+                       if path.exists())
+    (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
+    judge(binaries, folder)
+
+
+def run_limited(binaries: Path, folder: Path, plan: Plan, seed: int, quota: Optional[Quota]) -> None:
+    server = Server(binaries, folder, plan, seed, quota)
     generator: Optional[subprocess.Popen] = None
     others = OtherPrograms(server.process.pid, folder / 'other_programs.jsonl')
     try:
@@ -142,8 +220,11 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
                                          stderr=subprocess.STDOUT)
         time.sleep(WARM_UP_S)
         for phase in plan.phases:
-            server.post('/faultz', json.dumps({'active': bool(phase.faults), 'faults': list(phase.faults)}))
-            time.sleep(phase.seconds)
+            limit = next((fault for fault in phase.faults if fault.startswith(QUOTA)), None)
+            faults = [fault for fault in phase.faults if fault != limit]
+            server.post('/faultz', json.dumps({'active': bool(faults), 'faults': faults}))
+            with QuotaPhase(quota, limit, folder / 'quota.jsonl'):
+                time.sleep(phase.seconds)
         server.post('/faultz', json.dumps({'active': False}))
         if generator.wait(STOP_S) != 0:
             raise Failed('the load generator: ' + (folder / 'load.txt').read_text(encoding='utf-8').strip())
@@ -154,10 +235,6 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
             generator.wait()
         others.stop()
         server.stop()
-    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl', folder / 'other_programs.jsonl')
-                       if path.exists())
-    (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
-    judge(binaries, folder)
 
 
 def judge(binaries: Path, folder: Path) -> None:

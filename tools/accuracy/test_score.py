@@ -199,6 +199,38 @@ class Watched(unittest.TestCase):
             self.assertEqual({burn.injector for burn in burns}, {'other_programs'})
 
 
+class Limited(unittest.TestCase):
+    def test_a_quota_is_set_for_its_phase_and_what_it_took_is_logged(self):
+        with tempfile.TemporaryDirectory() as folder:
+            class Fake(servers.Quota):
+                def __init__(self):
+                    self.said, self.throttled = [], 0
+
+                def set(self, percent):
+                    self.said.append(percent)
+
+                def throttled_ns(self):
+                    self.throttled += 7 * MS
+                    return self.throttled
+            fake, path = Fake(), Path(folder) / 'quota.jsonl'
+            with servers.QuotaPhase(fake, None, path):
+                pass
+            self.assertFalse(path.exists())
+            with servers.QuotaPhase(fake, 'cpu_quota:dose_percent=30', path):
+                pass
+            self.assertEqual(fake.said, [30, None])
+            burn = score.burns_of(score.read_lines(path))[0]
+            self.assertEqual((burn.injector, burn.dose, burn.cpu_ns), ('cpu_quota', 'dose_percent=30', 7 * MS))
+
+    def test_where_no_group_can_be_made_that_is_said(self):
+        with self.assertRaises(servers.Failed):
+            servers.Quota([Path('/proc/none')])
+        with tempfile.TemporaryDirectory() as folder:  # a folder that is no control group
+            with self.assertRaises(servers.Failed):
+                servers.Quota([Path(folder)])
+            self.assertEqual(list(Path(folder).iterdir()), [])
+
+
 class Findings(unittest.TestCase):
     def of(self, *runs):
         return scored(*runs)['findings']
