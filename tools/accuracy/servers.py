@@ -92,7 +92,7 @@ class Quota:
             if (self.folder / 'cpu.cfs_quota_us').exists() or (self.folder / 'cpu.max').exists():
                 return
             self.folder.rmdir()
-        raise Failed('no CPU quota can be set here')
+        raise Unavailable('no CPU quota can be set here')
 
     def add(self, process: int) -> None:
         (self.folder / 'cgroup.procs').write_text(str(process), encoding='ascii')
@@ -139,6 +139,10 @@ class QuotaPhase:
 
 class Failed(Exception):
     """A run that says nothing."""
+
+
+class Unavailable(Exception):
+    """A run that cannot be made on this machine."""
 
 
 class Server:
@@ -194,7 +198,7 @@ def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: 
 
 
 def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
-    """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed."""
+    """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed, Unavailable."""
     is_limited = any(fault.startswith(QUOTA) for phase in plan.phases for fault in phase.faults)
     quota = Quota() if is_limited else None
     try:

@@ -223,10 +223,10 @@ class Limited(unittest.TestCase):
             self.assertEqual((burn.injector, burn.dose, burn.cpu_ns), ('cpu_quota', 'dose_percent=30', 7 * MS))
 
     def test_where_no_group_can_be_made_that_is_said(self):
-        with self.assertRaises(servers.Failed):
+        with self.assertRaises(servers.Unavailable):
             servers.Quota([Path('/proc/none')])
         with tempfile.TemporaryDirectory() as folder:  # a folder that is no control group
-            with self.assertRaises(servers.Failed):
+            with self.assertRaises(servers.Unavailable):
                 servers.Quota([Path(folder)])
             self.assertEqual(list(Path(folder).iterdir()), [])
 
