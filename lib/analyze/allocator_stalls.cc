@@ -119,30 +119,30 @@ class AllocatorStalls final : public Analyzer {
       const std::string summary =
           "device memory goes back and forth: " + in_all +
           (calls.retries > 0 ? "; " + base::Count(calls.retries) + " times the cache was emptied to find room" : "");
-      Finding finding = Judged("a24.alloc_thrash", kAll, "allocations after a free", back_and_forth, pairs);
-      finding.severity = calls.retries > 0 || share >= 5 * most.value ? Severity::kHigh : Severity::kMedium;
-      finding.confidence = calls.retries > 0 ? 0.95 : confidence;
-      finding.cost_ns = ns;
-      finding.summary = summary.c_str();
-      finding.recommendation = calls.retries > 0
-                                   ? "less in use at once: smaller batches, or more room (other processes on the GPU); "
-                                     "expandable segments where it is fragmented (a23)"
-                                   : "keep memory: no empty_cache() per request, buffers and pools made once";
-      (calls.retries > 0 ? calls.retried : calls.longest).AddTo(&finding);
-      return analysis.Add(finding);
+      return Conclude(
+          analysis, Judged("a24.alloc_thrash", kAll, "allocations after a free", back_and_forth, pairs),
+          {.severity = calls.retries > 0 || share >= 5 * most.value ? Severity::kHigh : Severity::kMedium,
+           .confidence = calls.retries > 0 ? 0.95 : confidence,
+           .cost_ns = ns,
+           .summary = summary,
+           .recommendation = calls.retries > 0
+                                 ? "less in use at once: smaller batches, or more room (other processes on the GPU); "
+                                   "expandable segments where it is fragmented (a23)"
+                                 : "keep memory: no empty_cache() per request, buffers and pools made once"},
+          (calls.retries > 0 ? calls.retried : calls.longest));
     }
     const Threshold least = analysis.threshold("stall");
     if (share < most.value && static_cast<double>(ns) < least.value) return;
-    Finding finding =
+    Conclude(
+        analysis,
         Judged("a24.alloc_stall", kAll, share < most.value ? "in the allocator" : "in the allocator / window",
-               share < most.value ? static_cast<double>(ns) : share, share < most.value ? least : most);
-    finding.severity = SeverityOf(share, most.value);
-    finding.confidence = confidence;
-    finding.cost_ns = ns;
-    finding.summary = in_all.c_str();
-    finding.recommendation = "allocate once, ahead of requests: from a pool, or by a warm-up with the largest shapes";
-    calls.longest.AddTo(&finding);
-    analysis.Add(finding);
+               share < most.value ? static_cast<double>(ns) : share, share < most.value ? least : most),
+        {.severity = SeverityOf(share, most.value),
+         .confidence = confidence,
+         .cost_ns = ns,
+         .summary = in_all,
+         .recommendation = "allocate once, ahead of requests: from a pool, or by a warm-up with the largest shapes"},
+        calls.longest);
   }
 };
 

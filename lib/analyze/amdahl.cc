@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "analyze/statistics.h"
 
@@ -76,18 +77,16 @@ class Amdahl final : public Analyzer {
           " with 95 %): " + base::Format("%g", speedup) + " times as fast it makes requests at most " +
           Times(Limit(p.value, speedup)) + " times as fast (" + Times(Limit(p.low, speedup)) + " to " +
           Times(Limit(p.high, speedup)) + "), without it " + Times(Limit(p.value, 1e12)) + " times";
-      Finding finding = Judged("a31.dominant", route.c_str(), "part / latency", p.value, least);
-      finding.severity = Severity::kInfo;
-      finding.confidence = 0.95;
-      finding.cost_ns = saving_ns;
-      finding.summary = summary.c_str();
-      finding.recommendation =
-          "begin here: nothing else can bring as much. Where another way is nearly as long, less is gained: the bounds "
-          "are upper ones";
       const Evidence evidence = RequestEvidence(analysis.trace(), blames[blames.size() / 2]->request, "one of them");
-      finding.evidence = &evidence;
-      finding.evidence_count = 1;
-      analysis.Add(finding);
+      Conclude(analysis, Judged("a31.dominant", route.c_str(), "part / latency", p.value, least),
+               {.severity = Severity::kInfo,
+                .confidence = 0.95,
+                .cost_ns = saving_ns,
+                .summary = summary,
+                .recommendation = "begin here: nothing else can bring as much. Where another way is nearly as long, "
+                                  "less is gained: the bounds "
+                                  "are upper ones"},
+               evidence);
     }
   }
 };

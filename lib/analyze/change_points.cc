@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "analyze/statistics.h"
 #include "pitot/model/classes.h"
@@ -147,17 +148,15 @@ class ChangePoints final : public Analyzer {
     const std::string summary = std::string("the median ") + series.name + " of a request rose from " + text(was) +
                                 " to " + text(is) + " " + base::Duration(at_ns - trace.window_begin_ns) +
                                 " into the window, and stayed";
-    Finding finding =
-        Judged(series.code, route.c_str(), "growth of the median", std::isfinite(change) ? change : 1e9, least);
-    finding.severity = change >= 0.5 ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = 1 - p;
-    if (series.unit[0] == 'n') finding.cost_ns = std::llround((is - was) * static_cast<double>(after.size()));
-    finding.summary = summary.c_str();
-    finding.recommendation = series.advice;
-    const Evidence evidence = RequestEvidence(trace, requests[since], "the first after the change");
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    const bool is_time = series.unit[0] == 'n';
+    Conclude(analysis,
+             Judged(series.code, route.c_str(), "growth of the median", std::isfinite(change) ? change : 1e9, least),
+             {.severity = change >= 0.5 ? Severity::kHigh : Severity::kMedium,
+              .confidence = 1 - p,
+              .cost_ns = is_time ? std::llround((is - was) * static_cast<double>(after.size())) : 0,
+              .summary = summary,
+              .recommendation = series.advice},
+             RequestEvidence(trace, requests[since], "the first after the change"));
   }
 };
 

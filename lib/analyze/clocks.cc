@@ -230,19 +230,22 @@ class Clocks final : public Analyzer {
             ? base::Format("; the same kernels took %.2f times as long", std::pow(ratio, state.slope.value)) +
                   base::Format(" (clock ratio %.2f, slope %.2f +- %.2f)", ratio, state.slope.value, state.slope.error)
             : std::string("; whether kernels were slower for it is not known: none ran often at both");
-    Finding finding = Judged(is_throttling ? "a26.throttled" : "a26.clock_low", subject.c_str(),
-                             is_compared ? "slope of log(duration) against log(1 / clock)" : "drop of the clock",
-                             is_compared ? state.slope.value : 1 - 1 / ratio, is_compared ? steep : drop);
-    finding.severity = ratio >= 1.2 ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = !is_compared ? 0.4 : reason.empty() ? 0.7 : 0.9;
-    finding.is_undetermined = !is_compared;
-    finding.cost_ns = is_compared ? static_cast<int64_t>(std::min(saved_ns, 9e18)) : 0;
-    finding.summary = summary.c_str();
-    finding.recommendation = is_throttling ? "look at cooling and at the power limit; until then route work elsewhere"
-                                           : "look at who sets the clocks (application clocks, nvidia-smi -lgc), and "
-                                             "whether the GPU comes from idle";
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis,
+        Judged(is_throttling ? "a26.throttled" : "a26.clock_low", subject.c_str(),
+               is_compared ? "slope of log(duration) against log(1 / clock)" : "drop of the clock",
+               is_compared ? state.slope.value : 1 - 1 / ratio, is_compared ? steep : drop),
+        {.severity = ratio >= 1.2 ? Severity::kHigh : Severity::kMedium,
+         .confidence = !is_compared     ? 0.4
+                       : reason.empty() ? 0.7
+                                        : 0.9,
+         .is_undetermined = !is_compared,
+         .cost_ns = is_compared ? static_cast<int64_t>(std::min(saved_ns, 9e18)) : 0,
+         .summary = summary,
+         .recommendation = is_throttling ? "look at cooling and at the power limit; until then route work elsewhere"
+                                         : "look at who sets the clocks (application clocks, nvidia-smi -lgc), and "
+                                           "whether the GPU comes from idle"},
+        longest);
   }
 
   // All at one clock, and something held it all the time: what kernels would take without is not in the trace.
@@ -259,13 +262,12 @@ class Clocks final : public Analyzer {
     const std::string summary = "clocks were held by " + reason.name + " for " + Percent(share) + " of the time; " +
                                 (is_joined ? "kernels ran at no other clock to compare with"
                                            : "which of the process's devices it is, if any, is not known");
-    Finding finding = Judged("a26.throttled", subject.c_str(), "time held / time sampled", share, least);
-    finding.severity = Severity::kLow;
-    finding.confidence = 0.3;
-    finding.is_undetermined = true;
-    finding.summary = summary.c_str();
-    finding.recommendation = "compare with a window in which nothing held the clocks";
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a26.throttled", subject.c_str(), "time held / time sampled", share, least),
+             {.severity = Severity::kLow,
+              .confidence = 0.3,
+              .is_undetermined = true,
+              .summary = summary,
+              .recommendation = "compare with a window in which nothing held the clocks"});
   }
 };
 

@@ -152,14 +152,13 @@ class ColdStart final : public Analyzer {
     if (!found.longest_kernel.empty())
       summary += "; longest for " + found.longest_kernel + ", " + base::Duration(found.longest_ns);
     if (!found.is_recorded) summary += "; told by first launches alone: it may have been compiling, too";
-    Finding finding = Judged(kCodes[kind], kAll, "time in it / window", share, least);
-    finding.severity = SeverityOf(share, 5 * least.value);
-    finding.confidence = found.is_recorded ? 0.95 : 0.6;
-    finding.cost_ns = ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = kAdvice[kind];
-    found.longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(kCodes[kind], kAll, "time in it / window", share, least),
+             {.severity = SeverityOf(share, 5 * least.value),
+              .confidence = found.is_recorded ? 0.95 : 0.6,
+              .cost_ns = ns,
+              .summary = summary,
+              .recommendation = kAdvice[kind]},
+             found.longest);
   }
 };
 

@@ -84,14 +84,13 @@ class CopyQuality final : public Analyzer {
     if (blocked.copies == 0 || share < least.value) return;
     const std::string summary =
         what + base::Count(blocked.copies) + ", in which threads were for " + base::Duration(blocked.blocked_ns);
-    Finding finding = Judged(code, kAll, "in such calls / window", share, least);
-    finding.severity = SeverityOf(share, 5 * least.value);
-    finding.confidence = 0.9;
-    finding.cost_ns = blocked.blocked_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = advice;
-    blocked.longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(code, kAll, "in such calls / window", share, least),
+             {.severity = SeverityOf(share, 5 * least.value),
+              .confidence = 0.9,
+              .cost_ns = blocked.blocked_ns,
+              .summary = summary,
+              .recommendation = advice},
+             blocked.longest);
   }
 };
 

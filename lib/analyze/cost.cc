@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "pitot/model/indexes.h"
 
@@ -81,18 +82,17 @@ class Cost final : public Analyzer {
     const std::string summary = "1,000 requests cost " + base::Format("%.4g", 1000 * paid / count) +
                                 " of GPUs, of which " + base::Format("%.4g", 1000 * (paid - used) / count) +
                                 " is for time in which they did nothing";
-    Finding finding = Judged("a34.idle_cost", kAll, "cost of idle GPUs / cost of GPUs", idle, least);
-    finding.severity = idle >= 0.75 ? Severity::kMedium : Severity::kLow;
-    finding.confidence = 0.9;
-    finding.cost_ns = std::llround(idle * static_cast<double>(window_ns));
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        "more load on fewer GPUs: what one may take says the knee (a42), what is in the way the plateau (a28)";
     const Trace& trace = analysis.trace();
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, trace.window_begin_ns, trace.window_end_ns, "the window"};
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(
+        analysis, Judged("a34.idle_cost", kAll, "cost of idle GPUs / cost of GPUs", idle, least),
+        {.severity = idle >= 0.75 ? Severity::kMedium : Severity::kLow,
+         .confidence = 0.9,
+         .cost_ns = std::llround(idle * static_cast<double>(window_ns)),
+         .summary = summary,
+         .recommendation =
+             "more load on fewer GPUs: what one may take says the knee (a42), what is in the way the plateau (a28)"},
+        evidence);
   }
 };
 

@@ -118,14 +118,15 @@ class CriticalPath final : public Analyzer {
           "records";
     Longest longest(EvidenceTable::kGpu, "on the path");
     for (const uint32_t row : path.gpu_rows) longest.Show(row, TimeOf(trace, row));
-    Finding finding = Judged("a17.critical_path", kAll, "on the path / window", share, least);
-    finding.confidence = is_hole ? 0.3 : is_unlinked ? 0.4 : 0.8;  // threads that wait for each other are not in it
-    finding.is_undetermined = is_unlinked || is_hole;
-    finding.cost_ns = saved_ns[most];
-    finding.summary = summary.c_str();
-    finding.recommendation = AdviceFor(of);
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a17.critical_path", kAll, "on the path / window", share, least),
+             {.confidence = is_hole       ? 0.3
+                            : is_unlinked ? 0.4
+                                          : 0.8,  // threads that wait for each other are not in it
+              .is_undetermined = is_unlinked || is_hole,
+              .cost_ns = saved_ns[most],
+              .summary = summary,
+              .recommendation = AdviceFor(of)},
+             longest);
   }
 };
 

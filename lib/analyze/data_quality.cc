@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/quality.h"
 #include "analyze/subjects.h"
 
@@ -40,18 +41,17 @@ class DataQuality final : public Analyzer {
     limits.endless_share = value("endless_share");
     for (const Damage& damage : FindDamages(analysis.trace(), limits)) {
       const bool has_limit = *damage.limit != 0;
-      Finding finding = Judged(damage.code, damage.subject.c_str(), damage.metric, damage.value,
-                               has_limit ? analysis.threshold(damage.limit) : Threshold{"none", 0, "1", "pitot"});
-      finding.severity = damage.multiplier <= 0.7   ? Severity::kHigh
-                         : damage.multiplier <= 0.9 ? Severity::kMedium
-                                                    : Severity::kLow;
-      finding.confidence = 1;
-      finding.summary = damage.caveat.c_str();
-      finding.recommendation = damage.advice;
       const Evidence evidence = {EvidenceTable::kWindow, 0, 0, damage.where.begin_ns, damage.where.end_ns, "the first"};
-      finding.evidence = &evidence;
-      finding.evidence_count = 1;
-      analysis.Add(finding);
+      Conclude(analysis,
+               Judged(damage.code, damage.subject.c_str(), damage.metric, damage.value,
+                      has_limit ? analysis.threshold(damage.limit) : Threshold{"none", 0, "1", "pitot"}),
+               {.severity = damage.multiplier <= 0.7   ? Severity::kHigh
+                            : damage.multiplier <= 0.9 ? Severity::kMedium
+                                                       : Severity::kLow,
+                .confidence = 1,
+                .summary = damage.caveat,
+                .recommendation = damage.advice},
+               evidence);
     }
     return Status();
   }

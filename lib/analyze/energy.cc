@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "pitot/model/indexes.h"
 
@@ -106,22 +107,20 @@ class Energy final : public Analyzer {
     if (share < least.value) return;
     const std::string summary = Percent(share) + " of the energy, " + base::Format("%.4g", power.idle_joules) + " of " +
                                 base::Format("%.4g", power.joules) + " J, went into a GPU that did nothing";
-    Finding finding = Judged("a43.idle_energy", power.gpu.c_str(), "energy while idle / energy", share, least);
-    finding.severity = share >= 0.75 ? Severity::kMedium : Severity::kLow;
-    finding.confidence = 0.7;  // power is sampled ten times a second, and averaged by the GPU over longer
-    finding.cost_ns = TotalNs(idle);
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        "more load on fewer GPUs, or larger batches and longer rests: a GPU that rests for seconds "
-        "lowers its clocks";
     Evidence evidence;
     for (const Interval& rest : idle) {
       if (rest.end_ns - rest.begin_ns > evidence.end_ns - evidence.begin_ns)
         evidence = {EvidenceTable::kWindow, 0, 0, rest.begin_ns, rest.end_ns, "the longest rest"};
     }
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(
+        analysis, Judged("a43.idle_energy", power.gpu.c_str(), "energy while idle / energy", share, least),
+        {.severity = share >= 0.75 ? Severity::kMedium : Severity::kLow,
+         .confidence = 0.7,  // power is sampled ten times a second, and averaged by the GPU over longer
+         .cost_ns = TotalNs(idle),
+         .summary = summary,
+         .recommendation = "more load on fewer GPUs, or larger batches and longer rests: a GPU that rests for seconds "
+                           "lowers its clocks"},
+        evidence);
   }
 };
 

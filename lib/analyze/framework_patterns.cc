@@ -58,14 +58,13 @@ class FrameworkPatterns final : public Analyzer {
 
  private:
   static void Say(Analysis& analysis, const Said& said, const Longest& longest) {
-    Finding finding = Judged(said.code, kAll, said.metric, said.value, analysis.threshold(said.threshold));
-    finding.severity = said.severity;
-    finding.confidence = said.confidence;
-    finding.cost_ns = said.cost_ns;
-    finding.summary = said.summary.c_str();
-    finding.recommendation = said.advice;
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(said.code, kAll, said.metric, said.value, analysis.threshold(said.threshold)),
+             {.severity = said.severity,
+              .confidence = said.confidence,
+              .cost_ns = said.cost_ns,
+              .summary = said.summary,
+              .recommendation = said.advice},
+             longest);
   }
   static double OfWindow(const Trace& trace, int64_t ns) {
     return Share(ns, trace.window_end_ns - trace.window_begin_ns);

@@ -120,20 +120,14 @@ class HostContention final : public Analyzer {
                           base::Duration(ns) + " (" + Percent(share) + ")";
     const bool is_quota = way.ns == &CodeTime::runqueue_ns && throttled_ns > 0;
     if (is_quota) summary += "; the CPU quota throttled the process for " + base::Duration(throttled_ns);
-    Finding finding;
-    finding.code = way.code;
-    finding.subject = kAll;
-    finding.severity = SeverityOf(share, least.value);
-    // That it was not on a CPU is sure; why is told by switches, faults and delays of the stretch around it.
-    finding.confidence = 0.9;
-    finding.cost_ns = ns;
-    finding.metric = way.metric;
-    finding.value = share;
-    finding.threshold = least;
-    finding.summary = summary.c_str();
-    finding.recommendation = is_quota ? "raise the CPU quota, or run fewer threads" : way.recommendation;
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(way.code, kAll, way.metric, share, least),
+             {.severity = SeverityOf(share, least.value),
+              // That it was not on a CPU is sure; why is told by switches, faults and delays of the stretch around it.
+              .confidence = 0.9,
+              .cost_ns = ns,
+              .summary = summary,
+              .recommendation = is_quota ? "raise the CPU quota, or run fewer threads" : way.recommendation},
+             longest);
   }
 };
 

@@ -144,27 +144,25 @@ class IdleGaps final : public Analyzer {
     Longest longest(EvidenceTable::kGpu, "this ended a gap");
     for (const Gap& gap : gaps) longest.Show(gap.gpu_row, gap.time);
     const auto cause = static_cast<uint32_t>(std::max_element(causes.begin(), causes.end()) - causes.begin());
-    Finding finding = Judged("a04.idle", subject.c_str(), "idle / (last end - first begin)", share, most);
-    finding.severity = SeverityOf(share, most.value);
-    finding.confidence = 0.9;
-    finding.cost_ns = idle_ns;
-    longest.AddTo(&finding);
     std::string summary = "idle for " + Percent(share) + " of the time between its first and last work; most of it, " +
                           base::Duration(causes[cause]) + ", was " + NameOf(cause).substr(5);
     // A launch that took so long is a first upload, or records were lost: the trace does not tell which.
     const Gap& largest = *std::max_element(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
       return a.time.end_ns - a.time.begin_ns < b.time.end_ns - b.time.begin_ns;
     });
-    if (cause == kLaunch && static_cast<double>(largest.time.end_ns - largest.launched_ns) >
-                                std::max(hole.value, 0.5 * static_cast<double>(idle_ns))) {
-      finding.is_undetermined = true;
-      finding.confidence = 0.3;
+    const bool is_hole = cause == kLaunch && static_cast<double>(largest.time.end_ns - largest.launched_ns) >
+                                                 std::max(hole.value, 0.5 * static_cast<double>(idle_ns));
+    if (is_hole)
       summary +=
           ", in one hole between a call and its first work: a first upload of a graph or module, or lost records";
-    }
-    finding.summary = summary.c_str();
-    finding.recommendation = AdviceFor(cause);
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a04.idle", subject.c_str(), "idle / (last end - first begin)", share, most),
+             {.severity = SeverityOf(share, most.value),
+              .confidence = is_hole ? 0.3 : 0.9,
+              .is_undetermined = is_hole,
+              .cost_ns = idle_ns,
+              .summary = summary,
+              .recommendation = AdviceFor(cause)},
+             longest);
   }
 
   static const char* AdviceFor(uint32_t cause) {

@@ -167,14 +167,13 @@ class LaunchGeometry final : public Analyzer {
     const std::string summary = std::string(kWhat[waste]) + " cost up to " +
                                 base::Duration(static_cast<int64_t>(std::min(wasted.ns, 9e18))) + ", most in " +
                                 Dearest(analysis.trace(), wasted);
-    Finding finding = Judged(kCodes[waste], subject.c_str(), "bound of what it costs / time at work", share, least);
-    finding.severity = SeverityOf(share, 2 * least.value);
-    finding.confidence = 0.6;  // a kernel that waits for memory gains less
-    finding.cost_ns = static_cast<int64_t>(std::min(wasted.ns, 9e18));
-    finding.summary = summary.c_str();
-    finding.recommendation = kAdvice[waste];
-    wasted.longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(kCodes[waste], subject.c_str(), "bound of what it costs / time at work", share, least),
+             {.severity = SeverityOf(share, 2 * least.value),
+              .confidence = 0.6,  // a kernel that waits for memory gains less
+              .cost_ns = static_cast<int64_t>(std::min(wasted.ns, 9e18)),
+              .summary = summary,
+              .recommendation = kAdvice[waste]},
+             wasted.longest);
   }
 
   // Says nothing of what it costs: products of matrices are fast at a low one, by design.
@@ -187,13 +186,12 @@ class LaunchGeometry final : public Analyzer {
                                 Percent(analysis.threshold("occupancy_low").value) +
                                 " of a multiprocessor's warps, for registers, shared memory or blocks; most of it in " +
                                 Dearest(analysis.trace(), unoccupied);
-    Finding finding =
-        Judged("a20.low_occupancy", subject.c_str(), "time of such kernels / time of kernels", share, least);
-    finding.confidence = 0.5;
-    finding.summary = summary.c_str();
-    finding.recommendation = "for kernels that wait for memory: fewer registers or less shared memory for each block";
-    unoccupied.longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis, Judged("a20.low_occupancy", subject.c_str(), "time of such kernels / time of kernels", share, least),
+        {.confidence = 0.5,
+         .summary = summary,
+         .recommendation = "for kernels that wait for memory: fewer registers or less shared memory for each block"},
+        unoccupied.longest);
   }
 };
 

@@ -8,6 +8,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/copies.h"
+#include "analyze/evidence.h"
 #include "analyze/host_work.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
@@ -153,26 +154,22 @@ class LaunchOverhead final : public Analyzer {
     for (const Interval& piece : exposed) longest_ns = std::max(longest_ns, piece.end_ns - piece.begin_ns);
     // Launches are many and short; one that takes most of it loads a module, uploads a graph, or has records missing.
     const bool is_one_call = 2 * longest_ns > exposed_ns && static_cast<double>(longest_ns) > hole.value;
-    Finding finding =
-        Judged("a10.launch_bound", subject.c_str(), "idle while launching / (last end - first begin)", share, most);
-    finding.severity = SeverityOf(share, most.value);
-    finding.confidence = is_short ? 0.9 : 0.7;  // two independent signs, or one
-    finding.cost_ns = exposed_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = is_short
-                                 ? "replay the kernels as a CUDA graph, or fuse them; larger batches make them longer"
-                                 : "calls that launch take long: fewer, from one thread, or as a CUDA graph";
-    if (is_one_call) {
-      summary += "; most of it, " + base::Duration(longest_ns) + ", in one call";
-      finding.is_undetermined = true;
-      finding.severity = Severity::kLow;
-      finding.confidence = 0.3;
-      finding.summary = summary.c_str();
-      finding.recommendation = "look at that call: loading a module, a first upload of a graph, or lost records";
-    }
-    finding.evidence = evidence.data();
-    finding.evidence_count = static_cast<uint32_t>(evidence.size());
-    analysis.Add(finding);
+    if (is_one_call) summary += "; most of it, " + base::Duration(longest_ns) + ", in one call";
+    Conclude(
+        analysis,
+        Judged("a10.launch_bound", subject.c_str(), "idle while launching / (last end - first begin)", share, most),
+        {.severity = is_one_call ? Severity::kLow : SeverityOf(share, most.value),
+         .confidence = is_one_call ? 0.3
+                       : is_short  ? 0.9
+                                   : 0.7,  // two independent signs, or one
+         .is_undetermined = is_one_call,
+         .cost_ns = exposed_ns,
+         .summary = summary,
+         .recommendation =
+             is_one_call ? "look at that call: loading a module, a first upload of a graph, or lost records"
+             : is_short  ? "replay the kernels as a CUDA graph, or fuse them; larger batches make them longer"
+                         : "calls that launch take long: fewer, from one thread, or as a CUDA graph"},
+        evidence);
   }
 };
 

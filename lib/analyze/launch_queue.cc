@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/numpy_sort.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
@@ -152,24 +153,21 @@ class LaunchQueue final : public Analyzer {
       since.note = "full from here on, for so long in all";
       const std::string summary = "its launch queue was full for " + Percent(full_share) +
                                   " of the time: calls that launch waited for the GPU and look slow for it";
-      Finding finding = Judged("a11.queue_full", subject.c_str(), "time full / time", full_share, full);
-      finding.confidence = 0.9;
-      finding.cost_ns = queue.full_ns;
-      finding.summary = summary.c_str();
-      finding.recommendation = "the GPU is the bottleneck: make its work shorter, not the launches";
-      finding.evidence = &since;
-      finding.evidence_count = 1;
-      return analysis.Add(finding);
+      return Conclude(analysis, Judged("a11.queue_full", subject.c_str(), "time full / time", full_share, full),
+                      {.confidence = 0.9,
+                       .cost_ns = queue.full_ns,
+                       .summary = summary,
+                       .recommendation = "the GPU is the bottleneck: make its work shorter, not the launches"},
+                      since);
     }
     if (empty_share <= empty.value) return;
     const std::string summary =
         "nothing waited to run for " + Percent(empty_share) + " of the time: the host was behind";
-    Finding finding = Judged("a11.queue_empty", subject.c_str(), "time empty / time", empty_share, empty);
-    finding.confidence = 0.8;
-    finding.cost_ns = queue.empty_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = "the host is the bottleneck: see a04 for what it did meanwhile";
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a11.queue_empty", subject.c_str(), "time empty / time", empty_share, empty),
+             {.confidence = 0.8,
+              .cost_ns = queue.empty_ns,
+              .summary = summary,
+              .recommendation = "the host is the bottleneck: see a04 for what it did meanwhile"});
   }
 };
 

@@ -177,15 +177,14 @@ class LlmServing final : public Analyzer {
       if (share < least.value || ns == 0) return;
       const std::string summary = Percent(share) + " of the time between tokens, " + base::Duration(ns) + " in all, " +
                                   what + "; a usual gap is " + base::Duration(usual_ns);
-      Finding finding = Judged(code, name.c_str(), "excess over usual gaps / time between tokens", share, least);
-      finding.severity = SeverityOf(share, least.value);
-      finding.confidence = is_undetermined ? 0.3 : 0.9;
-      finding.is_undetermined = is_undetermined;
-      finding.cost_ns = ns;
-      finding.summary = summary.c_str();
-      finding.recommendation = advice;
-      evidence.AddTo(&finding);
-      analysis.Add(finding);
+      Conclude(analysis, Judged(code, name.c_str(), "excess over usual gaps / time between tokens", share, least),
+               {.severity = SeverityOf(share, least.value),
+                .confidence = is_undetermined ? 0.3 : 0.9,
+                .is_undetermined = is_undetermined,
+                .cost_ns = ns,
+                .summary = summary,
+                .recommendation = advice},
+               evidence);
     };
     say("a29.prefill_mixed", "mixed_share", mixed_ns, "went to prompts that were read in the same iterations",
         "smaller chunks of prompts in an iteration, or prompts on other GPUs", longest_mixed, false);
@@ -208,17 +207,16 @@ class LlmServing final : public Analyzer {
     if (longest != route.stages_ns.end() && longest->second > 0)
       summary +=
           ", most of it in the stage \"" + longest->first + "\" (" + base::Duration(longest->second) + " in all)";
-    Finding finding =
-        Judged("a29.queueing", name.c_str(), "waited for the first iteration / time to first token", share, least);
-    finding.severity = share >= 0.75 ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = 0.95;
-    finding.cost_ns = route.waited_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        "more requests at once where memory allows, another server, or admission control: reading prompts faster would "
-        "not help";
-    route.waits.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged("a29.queueing", name.c_str(), "waited for the first iteration / time to first token", share, least),
+             {.severity = share >= 0.75 ? Severity::kHigh : Severity::kMedium,
+              .confidence = 0.95,
+              .cost_ns = route.waited_ns,
+              .summary = summary,
+              .recommendation = "more requests at once where memory allows, another server, or admission control: "
+                                "reading prompts faster would "
+                                "not help"},
+             route.waits);
   }
 };
 

@@ -93,15 +93,13 @@ class MemoryUse final : public Analyzer {
     window.begin_ns = ends.front();
     window.end_ns = ends.back();
     window.note = "from the first request's end to the last one's";
-    Finding finding = Judged("a23.leak", subject.c_str(), "growth by 100 requests / level", growth, most);
-    finding.severity = SeverityOf(growth, 5 * most.value);
-    finding.confidence = 0.9 * (1 - trend.p);
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        "look for what requests leave behind: caches without a bound, tensors kept for autograd, lists of results";
-    finding.evidence = &window;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a23.leak", subject.c_str(), "growth by 100 requests / level", growth, most),
+             {.severity = SeverityOf(growth, 5 * most.value),
+              .confidence = 0.9 * (1 - trend.p),
+              .summary = summary,
+              .recommendation = "look for what requests leave behind: caches without a bound, tensors kept for "
+                                "autograd, lists of results"},
+             window);
   }
 
   static void Peaks(Analysis& analysis, const model::CounterIndex& counters) {
@@ -122,15 +120,13 @@ class MemoryUse final : public Analyzer {
       }
       const std::string subject(gpu.name);
       const std::string summary = BytesText(*peak) + " of " + BytesText(*room) + " were in use at most";
-      Finding finding = Judged("a23.peak", subject.c_str(), "most in use / all", share, most);
-      finding.severity = share >= 0.97 ? Severity::kMedium : Severity::kLow;
-      finding.confidence = 0.95;
-      finding.summary = summary.c_str();
-      finding.recommendation =
-          "an allocator that caches fills the device by and by: compare with what it had given "
-          "out (\"allocated\"); if that is close, take smaller batches";
-      longest.AddTo(&finding);
-      analysis.Add(finding);
+      Conclude(analysis, Judged("a23.peak", subject.c_str(), "most in use / all", share, most),
+               {.severity = share >= 0.97 ? Severity::kMedium : Severity::kLow,
+                .confidence = 0.95,
+                .summary = summary,
+                .recommendation = "an allocator that caches fills the device by and by: compare with what it had given "
+                                  "out (\"allocated\"); if that is close, take smaller batches"},
+               longest);
     }
   }
 
@@ -156,17 +152,18 @@ class MemoryUse final : public Analyzer {
       row.rows = 1;
       row.begin_ns = row.end_ns = trace.events.begin_ns[event];
       row.note = "no more memory";
-      Finding finding = Judged(would_fit ? "a23.fragmentation" : "a23.out_of_memory", subject.c_str(),
-                               "wanted / (cached + free)", room <= 0 ? wanted : wanted / room, {"", 1, "1", "pitot"});
-      finding.severity = Severity::kHigh;
-      finding.confidence = 0.95;
-      finding.summary = summary.c_str();
-      finding.recommendation =
-          would_fit ? "expandable_segments:True of PyTorch's allocator, or sizes that are alike (padded shapes)"
-                    : "smaller batches or shorter inputs, or refuse work ahead of what it needs (see a23.leak, too)";
-      finding.evidence = &row;
-      finding.evidence_count = 1;
-      analysis.Add(finding);
+      Conclude(
+          analysis,
+          Judged(would_fit ? "a23.fragmentation" : "a23.out_of_memory", subject.c_str(), "wanted / (cached + free)",
+                 room <= 0 ? wanted : wanted / room, {"", 1, "1", "pitot"}),
+          {.severity = Severity::kHigh,
+           .confidence = 0.95,
+           .summary = summary,
+           .recommendation =
+               would_fit
+                   ? "expandable_segments:True of PyTorch's allocator, or sizes that are alike (padded shapes)"
+                   : "smaller batches or shorter inputs, or refuse work ahead of what it needs (see a23.leak, too)"},
+          row);
     }
   }
 };

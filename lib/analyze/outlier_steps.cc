@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A36: are there steps far out of line, and do they come regularly? Of steps of PyTorch's profiler, and of batches of
-// an executor with as many members: larger ones take longer, which is no outlier. What comes every so many steps is
+// an executor with as many members of as large requests: larger ones take longer, which is no outlier; nor are those
+// that waited for members or, where the host's counters tell, got no CPU (a27). What comes every so many steps is
 // somebody's housekeeping.
 #include <algorithm>
 #include <cmath>
@@ -9,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/statistics.h"
 #include "analyze/subjects.h"
 #include "pitot/model/classes.h"
-#include "pitot/request.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -27,9 +28,26 @@ constexpr Threshold kThresholds[] = {
     {"z", 3.5, "1", "XProf"},  // modified: 0.6745 (x - median) / MAD
     {"warm_up", 10, "1", "SageMaker"},
     {"least_steps", 20, "1", "pitot"},
+    {"excess_share", 0.02, "1", "pitot"},  // of the time of all steps
 };
 
 constexpr double kSigma = 0.6745, kLeastMad = 0.1;  // XProf's floor, of the median
+
+// A step, batch, and how long it was at work.
+struct Step {
+  Interval time;
+  double work_ns;
+};
+
+// The first sizes of a batch's requests together, by powers of two; 0: they have none.
+int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
+  double size = 0;
+  for (uint32_t i = 0; i < batch.member_count; ++i) {
+    const model::RequestRow& request = trace.requests[trace.members[batch.first_member + i].request];
+    if (!request.sizes.empty()) size += request.sizes[0].value;
+  }
+  return size >= 1 ? 1 + std::ilogb(size) : 0;
+}
 
 // How many steps are between outliers, where that is always the same within one; else 0.
 size_t PeriodOf(const std::vector<size_t>& outliers) {
@@ -50,22 +68,26 @@ class OutlierSteps final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    std::map<std::string, std::vector<Interval>> groups;
+    std::map<std::string, std::vector<Step>> groups;
     for (uint32_t event = 0; event < trace.events.size(); ++event) {
       if (trace.events.duration_ns[event] > 0 && model::IsProfilerStep(trace.EventName(event)))
-        groups["steps"].push_back({trace.events.begin_ns[event], trace.EventEnd(event)});
+        groups["steps"].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
+                                   static_cast<double>(trace.events.duration_ns[event])});
     }
-    for (const model::BatchRow& batch : trace.batches) {
-      // Iterations of changing requests are a29's.
-      if (batch.duration_ns <= 0 || batch.close == static_cast<uint8_t>(BatchClose::kStep)) continue;
-      const std::string group =
+    const std::vector<BatchTime> times = BatchTimes(trace);
+    for (uint32_t row = 0; row < times.size(); ++row) {
+      const model::BatchRow& batch = trace.batches[row];
+      if (times[row].work_ns == 0) continue;
+      const int size = SizeBucket(trace, batch);
+      std::string group =
           std::string(trace.strings[batch.executor]) + ", batches of " + std::to_string(batch.member_count);
-      groups[group].push_back({batch.begin_ns, batch.begin_ns + batch.duration_ns});
+      if (size != 0) group += base::Format(", size %.6g and more", std::ldexp(1, size - 1));
+      groups[group].push_back({times[row].when, static_cast<double>(times[row].work_ns)});
     }
     const auto warm_up = static_cast<size_t>(std::max(0.0, analysis.threshold("warm_up").value));
     for (auto& [name, steps] : groups) {
       std::stable_sort(steps.begin(), steps.end(),
-                       [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; });
+                       [](const Step& a, const Step& b) { return a.time.begin_ns < b.time.begin_ns; });
       steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(warm_up, steps.size())));
       if (static_cast<double>(steps.size()) >= analysis.threshold("least_steps").value && !steps.empty())
         Judge(analysis, name, steps);
@@ -74,9 +96,13 @@ class OutlierSteps final : public Analyzer {
   }
 
  private:
-  static void Judge(Analysis& analysis, const std::string& name, const std::vector<Interval>& steps) {
+  static void Judge(Analysis& analysis, const std::string& name, const std::vector<Step>& steps) {
     std::vector<double> lengths, off;
-    for (const Interval& step : steps) lengths.push_back(static_cast<double>(step.end_ns - step.begin_ns));
+    double total_ns = 0;
+    for (const Step& step : steps) {
+      lengths.push_back(step.work_ns);
+      total_ns += step.work_ns;
+    }
     const double median = Median(lengths);
     for (const double length : lengths) off.push_back(std::fabs(length - median));
     const double mad = std::max(Median(off), kLeastMad * median);
@@ -91,28 +117,29 @@ class OutlierSteps final : public Analyzer {
       outliers.push_back(i);
       farthest = std::max(farthest, z);
       excess_ns += lengths[i] - median;
-      longest.Show(0, steps[i]);
+      longest.Show(0, steps[i].time);
     }
     AddNumber(analysis, "steps", name, static_cast<double>(steps.size()));
     AddNumber(analysis, "median", name, median, "ns");
     AddNumber(analysis, "outliers", name, static_cast<double>(outliers.size()));
-    if (outliers.empty()) return;
+    AddNumber(analysis, "excess_share", name, excess_ns / total_ns);
+    if (outliers.empty() || excess_ns < analysis.threshold("excess_share").value * total_ns) return;
     const size_t period = PeriodOf(outliers);
     if (period != 0) AddNumber(analysis, "period", name, static_cast<double>(period));
     std::string summary = base::Plural(outliers.size(), "step") + " of " + base::Count(steps.size()) +
                           " took much longer than the median of " + base::Duration(std::llround(median)) + ", " +
                           base::Duration(std::llround(excess_ns)) + " more in all";
     if (period != 0) summary += ", one every " + base::Plural(period, "step");
-    Finding finding = Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least);
-    finding.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow;
-    finding.confidence = period != 0 ? 0.95 : 0.8;
-    finding.cost_ns = std::llround(excess_ns);
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
-                    : "look at what ran meanwhile: `pitot why --request` of a request in it, or the timeline";
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
+        {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
+         .confidence = period != 0 ? 0.95 : 0.8,
+         .cost_ns = std::llround(excess_ns),
+         .summary = summary,
+         .recommendation =
+             period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
+                         : "look at what ran meanwhile: `pitot why --request` of a request in it, or the timeline"},
+        longest);
   }
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/host_work.h"
 #include "analyze/serving.h"
 #include "pitot/model/indexes.h"
@@ -159,23 +160,26 @@ class Plateau final : public Analyzer {
     if (has_gpu && !busiest.is_gpu) summary += "; GPUs worked for " + Percent(most_gpu);
     if (stations.size() > 1)
       summary += "; beyond it " + stations[1].name + " allows " + base::Format("%.4g", Ceiling(stations[1], done));
-    Finding finding = Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(),
-                             "time at work / time", utilisation, saturated);
-    finding.severity = !is_serial ? Severity::kLow : busiest.servers == 1 ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = stations.size() > 1 ? 0.9 : 0.6;  // what else there is was not recorded
-    finding.cost_ns =
-        is_serial && stations.size() > 1
-            ? std::llround((1 - stations[1].Utilisation(time_ns) / utilisation) * static_cast<double>(time_ns))
-            : 0;
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        is_serial ? "more threads for it, or less of its work for a request: it serialises what comes after it, and "
-                    "larger batches or faster GPUs bring nothing"
-                  : "the server is full where it should be: more of it, less work for a request, or admission control";
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, time.begin_ns, time.end_ns, "from first to last request"};
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(
+        analysis,
+        Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(), "time at work / time",
+               utilisation, saturated),
+        {.severity = !is_serial             ? Severity::kLow
+                     : busiest.servers == 1 ? Severity::kHigh
+                                            : Severity::kMedium,
+         .confidence = stations.size() > 1 ? 0.9 : 0.6,  // what else there is was not recorded
+         .cost_ns =
+             is_serial && stations.size() > 1
+                 ? std::llround((1 - stations[1].Utilisation(time_ns) / utilisation) * static_cast<double>(time_ns))
+                 : 0,
+         .summary = summary,
+         .recommendation =
+             is_serial
+                 ? "more threads for it, or less of its work for a request: it serialises what comes after it, and "
+                   "larger batches or faster GPUs bring nothing"
+                 : "the server is full where it should be: more of it, less work for a request, or admission control"},
+        evidence);
   }
 };
 

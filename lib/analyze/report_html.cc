@@ -280,7 +280,8 @@ class Page {
         return v.causes.size() == 1 ? "One part of its time is outside of what normal requests show."
                                     : "These parts of its time are outside of what normal requests show.";
       case VerdictKind::kUniform:
-        return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor);
+        return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor) +
+               (v.clocks.empty() ? "" : " Of clocks: " + v.clocks + ".");
       case VerdictKind::kMoreWork:
         return Format("It was more work, not slower: %.3g times the usual ", v.more_factor) + v.more_of + ".";
       case VerdictKind::kDiffuse:

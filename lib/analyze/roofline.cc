@@ -173,12 +173,12 @@ class Roofline final : public Analyzer {
     const std::string summary = "floating point operations were recorded, but the peaks of \"" +
                                 std::string(trace.strings[trace.devices[device].name]) +
                                 "\" for their number types are not known, or not all of their tensors' sizes";
-    Finding finding = Judged("a18.unknown", subject.c_str(), "GPU time of such operators / time at work", share, least);
-    finding.is_undetermined = true;
-    finding.confidence = 0.3;
-    finding.summary = summary.c_str();
-    finding.recommendation = "--set a18.peak_flops=, a18.peak_bandwidth= (per ns)";
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged("a18.unknown", subject.c_str(), "GPU time of such operators / time at work", share, least),
+             {.confidence = 0.3,
+              .is_undetermined = true,
+              .summary = summary,
+              .recommendation = "--set a18.peak_flops=, a18.peak_bandwidth= (per ns)"});
   }
 
   static void Judge(Analysis& analysis, const Group& group, bool is_memory, double most_flops_per_ns, bool has_clock) {
@@ -197,20 +197,23 @@ class Roofline final : public Analyzer {
                      bound) +
         base::Format("%.3g Tflop/s, %.3g flop/byte)", group.flops / static_cast<double>(group.ns) * 1e-3,
                      group.flops / group.bytes);
-    Finding finding = Judged(is_low      ? "a18.low_efficiency"
-                             : is_memory ? "a18.memory_bound"
-                                         : "a18.compute_bound",
-                             subject.c_str(), "achieved / attainable", efficiency, is_low ? low : high);
-    finding.severity = is_low ? Severity::kLow : Severity::kInfo;
-    finding.confidence = has_clock ? 0.7 : 0.6;
-    finding.cost_ns = is_low ? spare_ns : 0;
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        is_low ? "neither computing nor memory is busy: look at its launch shape (a20), larger batches, other kernels"
-        : is_memory ? "only fewer bytes make it faster: fuse it, smaller types, larger batches where weights dominate"
-                    : "only fewer operations or a smaller type make it faster";
-    group.longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis,
+        Judged(is_low      ? "a18.low_efficiency"
+               : is_memory ? "a18.memory_bound"
+                           : "a18.compute_bound",
+               subject.c_str(), "achieved / attainable", efficiency, is_low ? low : high),
+        {.severity = is_low ? Severity::kLow : Severity::kInfo,
+         .confidence = has_clock ? 0.7 : 0.6,
+         .cost_ns = is_low ? spare_ns : 0,
+         .summary = summary,
+         .recommendation =
+             is_low
+                 ? "neither computing nor memory is busy: look at its launch shape (a20), larger batches, other kernels"
+             : is_memory
+                 ? "only fewer bytes make it faster: fuse it, smaller types, larger batches where weights dominate"
+                 : "only fewer operations or a smaller type make it faster"},
+        group.longest);
   }
 };
 

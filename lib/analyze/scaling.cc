@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/scaling_law.h"
@@ -19,13 +20,15 @@ namespace analyze {
 namespace {
 
 using model::GpuClass;
+using model::Interval;
 using model::Intervals;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"least_batches", 30, "1", "pitot"},
     {"serial", 0.5, "1", "pitot"},
-    {"peak", 1, "1", "pitot"},  // the best size / the largest
+    {"least_of_size", 5, "1", "pitot"},     // batches; of fewer a median says little
+    {"gain", 0.05, "1", "model_analyzer"},  // throughput of the best size over that of the largest; less is a plateau
     {"communication_share", 0.1, "1", "torch-tb-profiler"},
 };
 
@@ -38,12 +41,13 @@ class Scaling final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::map<model::StringId, std::vector<uint32_t>> executors;
+    const std::vector<BatchTime> times = BatchTimes(trace);
     for (uint32_t row = 0; row < trace.batches.size(); ++row) {
-      if (trace.batches[row].duration_ns > 0 && trace.batches[row].member_count > 0)
+      if (times[row].work_ns > 0 && trace.batches[row].member_count > 0)
         executors[trace.batches[row].executor].push_back(row);
     }
     for (const auto& [name, batches] : executors) {
-      OfExecutor(analysis, "executor " + std::string(trace.strings[name]), batches);
+      OfExecutor(analysis, "executor " + std::string(trace.strings[name]), batches, times);
       if (analysis.IsOver()) return Status();
     }
     for (const uint32_t device : DevicesAtWork(trace)) Communication(analysis, device);
@@ -51,50 +55,55 @@ class Scaling final : public Analyzer {
   }
 
  private:
-  static void OfExecutor(Analysis& analysis, const std::string& subject, const std::vector<uint32_t>& batches) {
+  static void OfExecutor(Analysis& analysis, const std::string& subject, const std::vector<uint32_t>& batches,
+                         const std::vector<BatchTime>& batch_times) {
     const Trace& trace = analysis.trace();
     if (static_cast<double>(batches.size()) < analysis.threshold("least_batches").value) return;
     std::map<uint32_t, std::vector<double>> times;
     const size_t step = batches.size() / kMostBatches + 1;
     Longest longest(EvidenceTable::kWindow, "the longest batches");
     for (size_t i = 0; i < batches.size(); i += step) {
-      const model::BatchRow& row = trace.batches[batches[i]];
-      times[row.member_count].push_back(static_cast<double>(row.duration_ns));
-      longest.Show(0, {row.begin_ns, row.begin_ns + row.duration_ns});
+      const BatchTime& time = batch_times[batches[i]];
+      times[trace.batches[batches[i]].member_count].push_back(static_cast<double>(time.work_ns));
+      longest.Show(0, time.when);
     }
+    const double least = std::max(1.0, analysis.threshold("least_of_size").value);
+    for (auto of_size = times.begin(); of_size != times.end();)
+      of_size = static_cast<double>(of_size->second.size()) < least ? times.erase(of_size) : std::next(of_size);
+    if (times.empty()) return;
     const uint32_t largest = times.rbegin()->first;
     if (largest < 2 * times.begin()->first) return;  // too alike to tell
     const SureScalingLaw sure = FitSurely(std::move(times));
     if (sure.law.one_ns <= 0) return;
     AddNumber(analysis, "serial", subject, sure.law.serial);
     AddNumber(analysis, "crosstalk", subject, sure.law.crosstalk);
-    const double gain = largest * sure.law.TimeNs(1) / sure.law.TimeNs(largest);
-    AddNumber(analysis, "throughput_of_largest_to_one", subject, gain);
-    if (sure.law.Peak() < largest && sure.least_crosstalk > 0) {
-      AddNumber(analysis, "best_size", subject, sure.law.Peak());
-      return Judge(analysis, subject, "a15.crosstalk", "size of most throughput / largest size",
-                   sure.law.Peak() / largest, "peak",
-                   base::Format("throughput falls beyond %.0f requests in a batch; batches of up to %u were made",
-                                sure.law.Peak(), largest),
+    const double to_one = 1 + sure.law.Gain(largest, 1), gain = sure.law.Gain(sure.best, largest);
+    AddNumber(analysis, "throughput_of_largest_to_one", subject, to_one);
+    AddNumber(analysis, "best_size", subject, sure.best);
+    AddNumber(analysis, "gain_of_best_size", subject, gain);
+    if (sure.least_gain >= analysis.threshold("gain").value) {
+      return Judge(analysis, subject, "a15.crosstalk", "throughput of the best size / of the largest - 1", gain, "gain",
+                   base::Format("throughput falls beyond %u requests in a batch; batches of %u, which were made, have "
+                                "%.0f %% less",
+                                sure.best, largest, 100 * gain / (1 + gain)),
                    "limit the size of batches to that", longest);
     }
     if (sure.least_serial < analysis.threshold("serial").value) return;
     Judge(analysis, subject, "a15.serial", "share of a batch's time that each request adds", sure.law.serial, "serial",
           base::Format("a batch of %u has %.1f times the throughput of one request: each adds %.0f %% of the time "
                        "that one takes alone",
-                       largest, gain, 100 * sure.law.serial),
+                       largest, to_one, 100 * sure.law.serial),
           "look for what is done for one request after another: preprocessing, copies, loops (a06, a10, a17)", longest);
   }
 
   static void Judge(Analysis& analysis, const std::string& subject, const char* code, const char* metric, double value,
                     const char* threshold, const std::string& summary, const char* advice, const Longest& longest) {
-    Finding finding = Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold));
-    finding.severity = Severity::kMedium;
-    finding.confidence = 0.8;  // that larger batches had not larger requests is not known
-    finding.summary = summary.c_str();
-    finding.recommendation = advice;
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis, Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold)),
+             {.severity = Severity::kMedium,
+              .confidence = 0.8,  // that larger batches had not larger requests is not known
+              .summary = summary,
+              .recommendation = advice},
+             longest);
   }
 
   static void Communication(Analysis& analysis, uint32_t device) {
@@ -114,15 +123,15 @@ class Scaling final : public Analyzer {
                                 "for others, is not known from one of them";
     Longest longest(EvidenceTable::kWindow, "communication");
     for (const model::Interval& time : all) longest.Show(0, time);
-    Finding finding = Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most);
-    finding.severity = SeverityOf(share, most.value);
-    finding.confidence = 0.4;
-    finding.is_undetermined = true;
-    finding.cost_ns = exposed_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late";
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most),
+             {.severity = SeverityOf(share, most.value),
+              .confidence = 0.4,
+              .is_undetermined = true,
+              .cost_ns = exposed_ns,
+              .summary = summary,
+              .recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late"},
+             longest);
   }
 };
 

@@ -66,6 +66,13 @@ double ScalingLaw::Peak() const {
   return serial >= 1 ? 1 : std::max(1.0, std::sqrt((1 - serial) / crosstalk));
 }
 
+uint32_t ScalingLaw::Best(uint32_t most) const {
+  const double peak = Peak();
+  if (peak >= most) return most;
+  const auto below = static_cast<uint32_t>(peak);
+  return Gain(below + 1, below) > 0 ? below + 1 : below;
+}
+
 ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times) {
   std::vector<Point> points;
   for (auto& [size, samples] : *times) {
@@ -96,7 +103,9 @@ SureScalingLaw FitSurely(std::map<uint32_t, std::vector<double>> times) {
   SureScalingLaw sure;
   sure.law = FitScaling(&times);
   if (sure.law.one_ns <= 0) return sure;
-  std::vector<double> serial, crosstalk;
+  const uint32_t largest = times.rbegin()->first;
+  sure.best = sure.law.Best(largest);
+  std::vector<double> serial, gain;
   Random random;
   for (uint32_t i = 0; i < kResamples; ++i) {
     std::map<uint32_t, std::vector<double>> drawn;
@@ -106,11 +115,11 @@ SureScalingLaw FitSurely(std::map<uint32_t, std::vector<double>> times) {
     }
     const ScalingLaw law = FitScaling(&drawn);
     serial.push_back(law.serial);
-    crosstalk.push_back(law.crosstalk);
+    gain.push_back(law.one_ns > 0 ? law.Gain(sure.best, largest) : 0);
   }
-  for (std::vector<double>* const values : {&serial, &crosstalk}) std::sort(values->begin(), values->end());
+  for (std::vector<double>* const values : {&serial, &gain}) std::sort(values->begin(), values->end());
   sure.least_serial = serial[kResamples / 20];
-  sure.least_crosstalk = crosstalk[kResamples / 20];
+  sure.least_gain = gain[kResamples / 20];
   return sure;
 }
 

@@ -22,6 +22,10 @@ struct ScalingLaw {
   double TimeNs(double n) const { return one_ns * (1 + serial * (n - 1) + crosstalk * n * (n - 1)); }
   // Of most throughput; infinite where it only grows.
   double Peak() const;
+  // The same of whole ones up to `most`.
+  uint32_t Best(uint32_t most) const;
+  // How much more throughput `n` have than `other`, as a share of the other's.
+  double Gain(uint32_t n, uint32_t other) const { return n * TimeNs(other) / (other * TimeNs(n)) - 1; }
 };
 // Times in ns by N. Three values of N at least; else nothing is fitted, and one_ns is 0. Samples are reordered.
 ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times);
@@ -29,7 +33,9 @@ ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times);
 // The law, and what it is at least with 95 % confidence by the bootstrap: 200 draws of as many samples of each N.
 struct SureScalingLaw {
   ScalingLaw law;
-  double least_serial = 0, least_crosstalk = 0;
+  uint32_t best = 0;  // of those up to the largest
+  double least_serial = 0;
+  double least_gain = 0;  // of the best over the largest
 };
 SureScalingLaw FitSurely(std::map<uint32_t, std::vector<double>> times);
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 #include "serialize/kernel_name.h"
@@ -188,16 +189,14 @@ class Sequences final : public Analyzer {
     first.begin_ns = trace.gpu.begin_ns[pattern.first];
     first.end_ns = first.begin_ns + trace.gpu.duration_ns[pattern.first];
     first.note = "the first kernel of the first time";
-    Finding finding =
-        Judged("a12.repeated_sequence", subject.c_str(), "gaps within the sequence / window", share, least);
-    finding.severity = Severity::kLow;
-    finding.confidence = 0.7;  // that they depend on nothing that the host decides in between is not known
-    finding.cost_ns = pattern.gaps_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = "capture them as one CUDA graph, or fuse them: at most the time between them is saved";
-    finding.evidence = &first;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged("a12.repeated_sequence", subject.c_str(), "gaps within the sequence / window", share, least),
+             {.severity = Severity::kLow,
+              .confidence = 0.7,  // that they depend on nothing that the host decides in between is not known
+              .cost_ns = pattern.gaps_ns,
+              .summary = summary,
+              .recommendation = "capture them as one CUDA graph, or fuse them: at most the time between them is saved"},
+             first);
   }
 };
 

@@ -157,21 +157,21 @@ class Serialisation final : public Analyzer {
                           " that it would have fitted beside, " +
                           (is_one ? "on the same stream" : "on another stream: they never ran at once");
     if (!is_known) summary += "; whether they depend on each other is not known";
-    Finding finding = Judged("a16.serialised_streams", subject.c_str(), "waited in line / window", share, least);
-    finding.severity = is_known ? SeverityOf(share, 2 * least.value) : Severity::kLow;
-    finding.confidence = is_known ? (is_one ? 0.85 : 0.7) : 0.4;
-    finding.is_undetermined = !is_known;
-    finding.cost_ns = ns;
-    finding.summary = summary.c_str();
-    finding.recommendation =
-        is_one ? "give each worker a stream of its own (not the default stream)"
-        : has_legacy
-            ? "one of them is the default stream, which waits for all others: use streams made with "
-              "cudaStreamNonBlocking, or the default stream by thread (--default-stream per-thread)"
-            : "look for what orders them: event waits without need, calls that wait for the device, one launching "
-              "thread behind another";
-    waits->longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis, Judged("a16.serialised_streams", subject.c_str(), "waited in line / window", share, least),
+        {.severity = is_known ? SeverityOf(share, 2 * least.value) : Severity::kLow,
+         .confidence = is_known ? (is_one ? 0.85 : 0.7) : 0.4,
+         .is_undetermined = !is_known,
+         .cost_ns = ns,
+         .summary = summary,
+         .recommendation =
+             is_one ? "give each worker a stream of its own (not the default stream)"
+             : has_legacy
+                 ? "one of them is the default stream, which waits for all others: use streams made with "
+                   "cudaStreamNonBlocking, or the default stream by thread (--default-stream per-thread)"
+                 : "look for what orders them: event waits without need, calls that wait for the device, one launching "
+                   "thread behind another"},
+        waits->longest);
   }
 };
 

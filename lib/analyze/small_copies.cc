@@ -115,15 +115,15 @@ class SmallCopies final : public Analyzer {
     const std::string advice = "gather them in pinned memory and copy once: all bytes at once take about " +
                                base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
                                "; or make on the device what is copied";
-    Finding finding =
-        Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least);
-    finding.severity = SeverityOf(share, least.value);
-    finding.confidence = 0.85;
-    finding.cost_ns = exposed_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = advice.c_str();
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(
+        analysis,
+        Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least),
+        {.severity = SeverityOf(share, least.value),
+         .confidence = 0.85,
+         .cost_ns = exposed_ns,
+         .summary = summary,
+         .recommendation = advice},
+        longest);
   }
 };
 

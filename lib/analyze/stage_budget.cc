@@ -2,13 +2,16 @@
 //
 // A30: can requests be as fast as they are to be, and by what? Each lever shortens some parts of the mean request; what
 // levers save is worked out one after the other, on what the ones before have left, so that nothing is saved twice.
+// Levers can spoil each other (behind a faster GPU less can be hidden), so all sets of them are tried.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -46,7 +49,10 @@ void Overlap(Means* means, Blame hidden, double beside_ns) {
 }
 double GpuOf(Means* means) { return At(means, Blame::kGpuExecExpected) + At(means, Blame::kGpuExcessUnknown); }
 
+// In the order in which they are pulled: what computing takes comes before what is hidden behind it.
 constexpr Lever kLevers[] = {
+    {"lower_precision", "compute in half the precision",
+     [](Means* m, double speedup) { At(m, Blame::kGpuExecExpected) /= speedup; }},
     {"no_batch_window", "close batches as soon as an executor is free",
      [](Means* m, double) { Clear(m, {Blame::kBatchWindow}); }},
     {"more_capacity", "more executors or fewer neighbours: no waiting behind others",
@@ -79,9 +85,8 @@ constexpr Lever kLevers[] = {
      [](Means* m, double) { Overlap(m, Blame::kHostOncpuPre, GpuOf(m)); }},
     {"postprocess_on_gpu", "finish outputs on the GPU, or beside the next one's work",
      [](Means* m, double) { Overlap(m, Blame::kHostOncpuPost, GpuOf(m)); }},
-    {"lower_precision", "compute in half the precision",
-     [](Means* m, double speedup) { At(m, Blame::kGpuExecExpected) /= speedup; }},
 };
+constexpr uint32_t kSets = 1u << std::size(kLevers);  // one bit a lever
 
 class StageBudget final : public Analyzer {
  public:
@@ -106,35 +111,46 @@ class StageBudget final : public Analyzer {
     const double least_ns = now_ns * analysis.threshold("least_saving").value;
     const Threshold target = analysis.threshold("target");
     Add(analysis, "mean latency", route, std::llround(now_ns));
-    for (const Lever& lever : kLevers) {
-      Means with = means;
-      lever.pull(&with, speedup);
-      if (now_ns - Total(with) >= least_ns)
-        Add(analysis, (std::string(lever.name) + " alone saves").c_str(), route, std::llround(now_ns - Total(with)));
+    uint32_t useful = 0;  // what saves nothing by itself saves nothing with others
+    for (uint32_t k = 0; k < std::size(kLevers); ++k) {
+      const double saved_ns = now_ns - Total(With(means, 1u << k, speedup));
+      if (saved_ns < least_ns) continue;
+      useful |= 1u << k;
+      Add(analysis, (std::string(kLevers[k].name) + " alone saves").c_str(), route, std::llround(saved_ns));
     }
-    // The fewest levers: the one that saves most of what is left, again and again.
+    double fastest_ns = now_ns;
+    for (uint32_t set = 0; set < kSets; ++set) {
+      if ((set & ~useful) == 0) fastest_ns = std::min(fastest_ns, Total(With(means, set, speedup)));
+    }
+    Add(analysis, "least latency", route, std::llround(fastest_ns));
+    if (target.value <= 0 || now_ns <= target.value) return;
+    // The fewest levers that reach it, of those the set that saves most; where none do, that come as near as any.
+    const bool is_reached = fastest_ns <= target.value;
+    const double enough_ns = is_reached ? target.value : fastest_ns + least_ns;
+    uint32_t best = useful;
+    double left_ns = Total(With(means, useful, speedup));
+    for (uint32_t set = 0; set < kSets; ++set) {
+      const double total_ns = Total(With(means, set, speedup));
+      if ((set & ~useful) != 0 || total_ns > enough_ns) continue;
+      const int fewer = __builtin_popcount(best) - __builtin_popcount(set);
+      if (left_ns > enough_ns || fewer > 0 || (fewer == 0 && total_ns < left_ns)) best = set, left_ns = total_ns;
+    }
     std::string plan;
-    bool is_reached = target.value <= 0 || now_ns <= target.value;
-    const bool was_reached = is_reached;
-    Means left = means, floor = means;
-    for (const Lever& lever : kLevers) lever.pull(&floor, speedup);
-    Add(analysis, "least latency", route, std::llround(Total(floor)));
-    while (!is_reached) {
-      const Lever* best = nullptr;
-      Means after = left;
-      for (const Lever& lever : kLevers) {
-        Means with = left;
-        lever.pull(&with, speedup);
-        if (Total(left) - Total(with) >= least_ns && Total(with) < Total(after)) best = &lever, after = with;
-      }
-      if (best == nullptr) break;
-      plan += (plan.empty() ? "" : "; then ") + std::string(best->text) + " (saves up to " +
-              base::Duration(std::llround(Total(left) - Total(after))) + ")";
-      left = after;
-      is_reached = Total(left) <= target.value;
+    for (uint32_t k = 0; k < std::size(kLevers); ++k) {
+      if ((best >> k & 1) == 0) continue;
+      const double saved_ns =
+          Total(With(means, best & ((1u << k) - 1), speedup)) - Total(With(means, best & ((2u << k) - 1), speedup));
+      plan += (plan.empty() ? "" : "; then ") + std::string(kLevers[k].text) + " (saves up to " +
+              base::Duration(std::llround(saved_ns)) + ")";
     }
-    if (was_reached) return;
-    Say(analysis, route, target, now_ns, Total(left), is_reached, plan, blames);
+    Say(analysis, route, target, now_ns, left_ns, is_reached, plan, blames);
+  }
+
+  static Means With(Means means, uint32_t set, double speedup) {
+    for (uint32_t k = 0; k < std::size(kLevers); ++k) {
+      if ((set >> k & 1) != 0) kLevers[k].pull(&means, speedup);
+    }
+    return means;
   }
 
   static void Say(Analysis& analysis, const std::string& route, const Threshold& target, double now_ns, double left_ns,
@@ -148,17 +164,15 @@ class StageBudget final : public Analyzer {
         (plan.empty() ? std::string("no known lever helps") : plan) +
         (is_reached ? ""
                     : "; beyond that a smaller model, a faster GPU or smaller inputs, and code that is faster itself");
-    Finding finding =
-        Judged(is_reached ? "a30.plan" : "a30.unreachable", route.c_str(), "mean latency", now_ns, target);
-    finding.severity = is_reached ? Severity::kMedium : Severity::kHigh;
-    finding.confidence = is_reached ? 0.6 : 0.8;  // savings are upper bounds: what they do not reach nothing does
-    finding.cost_ns = std::llround((now_ns - target.value) * static_cast<double>(blames.size()));
-    finding.summary = summary.c_str();
-    finding.recommendation = advice.c_str();
     const Evidence evidence = RequestEvidence(analysis.trace(), blames[blames.size() / 2]->request, "one of them");
-    finding.evidence = &evidence;
-    finding.evidence_count = 1;
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged(is_reached ? "a30.plan" : "a30.unreachable", route.c_str(), "mean latency", now_ns, target),
+             {.severity = is_reached ? Severity::kMedium : Severity::kHigh,
+              .confidence = is_reached ? 0.6 : 0.8,  // savings are upper bounds: what they do not reach nothing does
+              .cost_ns = std::llround((now_ns - target.value) * static_cast<double>(blames.size())),
+              .summary = summary,
+              .recommendation = advice},
+             evidence);
   }
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "pitot/analyze/verdict.h"
 
@@ -60,19 +61,18 @@ class TailDrivers final : public Analyzer {
                                   base::Duration(driver.tail_ns) + " of it, typical requests " +
                                   base::Duration(driver.typical_ns);
       const Advice advice = AdviceFor(driver.blame, BatchClose::kUnknown);
-      Finding finding = Judged("a41.driver", route.c_str(), "Cov(part, latency) / Var(latency)", driver.share, least);
-      finding.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium;
-      finding.confidence = driver.blame == Blame::kUntraced ? 0.5 : 0.9;
-      finding.is_undetermined = driver.blame == Blame::kUntraced;
-      finding.cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1);
-      finding.summary = summary.c_str();
-      finding.recommendation = advice.text;
       std::vector<Evidence> evidence;
       for (size_t i = 0; i < std::min<size_t>(3, n); ++i)
         evidence.push_back(RequestEvidence(analysis.trace(), blames[n - 1 - i]->request, "one of the slowest"));
-      finding.evidence = evidence.data();
-      finding.evidence_count = static_cast<uint32_t>(evidence.size());
-      analysis.Add(finding);
+      const bool is_unknown = driver.blame == Blame::kUntraced;
+      Conclude(analysis, Judged("a41.driver", route.c_str(), "Cov(part, latency) / Var(latency)", driver.share, least),
+               {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
+                .confidence = is_unknown ? 0.5 : 0.9,
+                .is_undetermined = is_unknown,
+                .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),
+                .summary = summary,
+                .recommendation = advice.text},
+               evidence);
     }
   }
 

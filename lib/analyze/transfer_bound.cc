@@ -72,15 +72,15 @@ class TransferBound final : public Analyzer {
             ? "keep data on the device between steps, or copy less: overlap alone leaves " +
                   base::Duration(copies_ns - computing_ns)
             : std::string("copy on a second stream from pinned memory while the kernels run: they can hide all of it");
-    Finding finding = Judged(is_bound ? "a08.transfer_bound" : "a08.transfer_heavy", subject.c_str(),
-                             "exposed transfers / time at work", share, is_bound ? bound : heavy);
-    finding.severity = is_bound ? Severity::kHigh : Severity::kMedium;
-    finding.confidence = 0.9;
-    finding.cost_ns = exposed_ns;
-    finding.summary = summary.c_str();
-    finding.recommendation = advice.c_str();
-    longest.AddTo(&finding);
-    analysis.Add(finding);
+    Conclude(analysis,
+             Judged(is_bound ? "a08.transfer_bound" : "a08.transfer_heavy", subject.c_str(),
+                    "exposed transfers / time at work", share, is_bound ? bound : heavy),
+             {.severity = is_bound ? Severity::kHigh : Severity::kMedium,
+              .confidence = 0.9,
+              .cost_ns = exposed_ns,
+              .summary = summary,
+              .recommendation = advice},
+             longest);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/evidence.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "model/occupancy.h"
@@ -145,24 +146,23 @@ class Utilisation final : public Analyzer {
     const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
     if (utilisation < low.value) {
       const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
-      Finding finding = Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low);
-      finding.confidence = 0.95;
-      finding.severity = utilisation < low.value / 2 ? Severity::kMedium : Severity::kLow;
-      finding.cost_ns = idle_ns;
-      finding.summary = summary.c_str();
-      finding.recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches";
-      return analysis.Add(finding);
+      return Conclude(
+          analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
+          {.severity = utilisation < low.value / 2 ? Severity::kMedium : Severity::kLow,
+           .confidence = 0.95,
+           .cost_ns = idle_ns,
+           .summary = summary,
+           .recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches"});
     }
     // Of a device that is busy: are its kernels too small for it?
     if (!has_fill || efficiency >= poor.value * utilisation) return;
     const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
                                 Percent(efficiency) + " of the multiprocessors' time at most";
-    Finding finding = Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor);
-    finding.confidence = 0.95;
-    finding.severity = Severity::kLow;
-    finding.summary = summary.c_str();
-    finding.recommendation = "larger batches, or small kernels on several streams at once, fill the device";
-    analysis.Add(finding);
+    Conclude(analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
+             {.severity = Severity::kLow,
+              .confidence = 0.95,
+              .summary = summary,
+              .recommendation = "larger batches, or small kernels on several streams at once, fill the device"});
   }
 };
 

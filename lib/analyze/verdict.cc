@@ -6,6 +6,7 @@
 #include <new>
 #include <tuple>
 
+#include "analyze/clock_state.h"
 #include "analyze/contrast.h"
 #include "analyze/index_data.h"
 #include "base/columns.h"
@@ -79,6 +80,7 @@ class Judge {
     if (is_uniform) {
       v.common_factor = at.common_factor;
       v.common_ns = Of(at.common_ns, ~uint32_t{0});
+      v.clocks = ClockState(index_.trace, {blame_.begin_ns, blame_.end_ns});
       v.rest_ns -= v.common_ns;
     }
     for (const Cause& cause : v.causes) v.rest_ns -= cause.excess_ns;

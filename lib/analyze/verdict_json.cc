@@ -46,6 +46,7 @@ class Writer {
     }
     json_.Key("common_factor").Real(v.common_factor);
     json_.Key("common_ns").Int(v.common_ns);
+    if (!v.clocks.empty()) json_.Key("clocks").Text(v.clocks);
     Causes("causes", v.causes);
     Causes("largest", v.largest);
     json_.Key("joint_saving_ns").Int(v.joint_saving_ns);

@@ -200,8 +200,10 @@ class Teller {
       case VerdictKind::kCauses:
         return;
       case VerdictKind::kUniform:
-        return lines->Add(0, Format("why  everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
-                                    Duration(v.common_ns).c_str()));
+        lines->Add(0, Format("why  everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
+                             Duration(v.common_ns).c_str()));
+        if (!v.clocks.empty()) lines->AddWrapped(0, "     ", v.clocks);
+        return;
       case VerdictKind::kMoreWork:
         return lines->Add(0, Format("why  more work, not slower: %.3g times the usual %s. What grew:", v.more_factor,
                                     v.more_of.c_str()));

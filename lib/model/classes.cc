@@ -120,7 +120,8 @@ bool IsAllocation(std::string_view call) {
 bool IsLoader(std::string_view scope) {
   return (Begins(scope, "enumerate(DataLoader)#") && scope.size() >= 9 &&
           scope.substr(scope.size() - 9) == ".__next__") ||
-         Begins(scope, "enumerate(DataPipe)#");
+         Begins(scope, "enumerate(DataPipe)#") || Begins(scope, "IteratorGetNext") || scope == "next batch" ||
+         scope == "[DALI][C API] daliOutputCopy";
 }
 bool IsProfilerStep(std::string_view scope) { return Begins(scope, "ProfilerStep"); }
 

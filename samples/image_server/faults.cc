@@ -23,6 +23,7 @@ constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"major_faults", {"dose_mib"}},
     {"slow_postprocess", {"dose_ms"}},
     {"unhooked_hop", {"dose_ms"}},
+    {"memory_leak", {"dose_mib"}},
     {"small_copies", {"dose_count"}, kNeedsGpu},
     {"pageable_copy", {"dose_mib"}, kNeedsGpu},
     {"sync_each", {"dose_count"}, kNeedsGpu},
@@ -33,6 +34,7 @@ constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"full_queue", {"dose_count"}, kNeedsGpu},
     {"shared_stream", {"dose_count"}, kNeedsGpu},
     {"neighbour", {"dose_count"}, kNeedsGpu},
+    {"empty_cache", {}, kNeedsGpu},
 };
 
 constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for a worker is not logged
@@ -71,7 +73,10 @@ void Faults::InHandler(uint64_t request) {
 void Faults::InPostprocess(uint64_t request) { Inject(kSlowPostprocess, request, Spin, kInPostprocess); }
 
 void Faults::BetweenScopes(uint64_t request) {
-  Inject(kUnhookedHop, request, [](const Fault& fault) { server_common::HopUnrecorded(fault.dose_ns); });
+  Fault fault;
+  if (!Draw(kUnhookedHop, &fault)) return;
+  const uint64_t begin_ns = MonotonicNs(), cpu_ns = server_common::HopUnrecorded(fault.dose_ns);
+  Log(kUnhookedHop, begin_ns, request, MonotonicNs() - begin_ns, server_common::CpuTaken(cpu_ns));
 }
 
 void Faults::ReadColdFile(uint64_t request) {

@@ -33,7 +33,9 @@ enum FaultKind : size_t {
   kMajorFaults,      // the decoder reads memory that has to come from disk
   kSlowPostprocess,  // what the handler does with the result takes long
   kUnhookedHop,      // the handler has another thread do something, and nobody records it
-  // Of batches, on a GPU: gpu_faults.h.
+  // Of batches: gpu_faults.h.
+  kMemoryLeak,  // a tensor that nobody frees
+  // The same, on a GPU.
   kSmallCopies,     // many copies of 4 KiB to the device
   kPageableCopy,    // an asynchronous copy of memory that is not page-locked
   kSyncEach,        // a synchronisation after each of many kernels
@@ -44,8 +46,9 @@ enum FaultKind : size_t {
   kFullQueue,       // more launches than a stream holds
   kSharedStream,    // another request's work on the same stream
   kNeighbour,       // another request's work on another stream
+  kEmptyCache,      // an allocation that cannot be met, for which LibTorch gives back all that it keeps
 };
-inline constexpr size_t kFaultKinds = 20;
+inline constexpr size_t kFaultKinds = 22;
 
 const char* FaultName(FaultKind kind);
 

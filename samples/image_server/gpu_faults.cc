@@ -11,6 +11,7 @@
 #include <array>
 #include <future>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "pitot/request.h"
@@ -24,6 +25,8 @@ using server_common::MonotonicNs;
 
 constexpr int64_t kSmallFloats = 1024;  // 4 KiB
 constexpr int64_t kMatrix = 2048;       // its square takes a GPU long enough
+constexpr int64_t kMoreThanThereIs = int64_t{1} << 44;
+constexpr uint64_t kMostLeakedBytes = uint64_t{1} << 30;  // so that an experiment does not end the server
 
 template <class Function> Function Find(const char* name) {
   return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
@@ -38,6 +41,7 @@ void Synchronize() {
 }  // namespace
 
 void GpuFaults::BeforeNetwork(std::span<const uint64_t> requests) {
+  MemoryLeak(requests);
   if (!device_.is_cuda()) return;
   const c10::InferenceMode inference;
   Inject(kSmallCopies, requests, &GpuFaults::SmallCopies);
@@ -48,6 +52,7 @@ void GpuFaults::BeforeNetwork(std::span<const uint64_t> requests) {
   Inject(kLazyKernel, requests, &GpuFaults::LazyKernel);
   Inject(kTinyKernels, requests, &GpuFaults::TinyKernels);
   Inject(kFullQueue, requests, &GpuFaults::FullQueue);
+  Inject(kEmptyCache, requests, &GpuFaults::EmptyCache);
   Neighbour(kSharedStream, Stream::kDefault, requests);
   Neighbour(kNeighbour, Stream::kOwn, requests);
 }
@@ -120,6 +125,33 @@ void GpuFaults::TinyKernels(const Fault& fault) {
 void GpuFaults::FullQueue(const Fault& fault) {
   at::Tensor x = at::ones({int64_t{1} << 24}, device_);
   for (uint64_t i = 0; i < fault.dose_count; ++i) x.add_(1);
+}
+
+// LibTorch gives back what it keeps before it says that there is no memory: the batch then has to ask the driver again.
+void GpuFaults::EmptyCache(const Fault&) {
+  try {
+    at::empty({kMoreThanThereIs}, at::TensorOptions(device_).dtype(at::kByte));
+  } catch (const c10::Error&) {
+    return;  // as it was meant
+  }
+}
+
+// Memory is touched, or none is taken.
+void GpuFaults::MemoryLeak(std::span<const uint64_t> requests) {
+  Fault fault;
+  if (!faults_->Draw(kMemoryLeak, &fault)) return;
+  const uint64_t begin_ns = MonotonicNs(), cpu_ns = server_common::ThreadCpuNs();
+  std::string more;
+  {
+    std::lock_guard lock(leaked_mutex_);
+    if (leaked_bytes_ + fault.dose_bytes > kMostLeakedBytes) return;
+    leaked_.push_back(at::ones({static_cast<int64_t>(fault.dose_bytes)}, at::TensorOptions(device_).dtype(at::kByte)));
+    leaked_bytes_ += fault.dose_bytes;
+    more = ",\"leaked_bytes\":" + std::to_string(leaked_bytes_);
+  }
+  const uint64_t took_ns = MonotonicNs() - begin_ns;
+  more = server_common::CpuTaken(server_common::ThreadCpuNs() - cpu_ns) + more;
+  for (const uint64_t request : requests) faults_->Log(kMemoryLeak, begin_ns, request, took_ns, more);
 }
 
 // It is on the device before the network is, and logs when it is done for how long it was there.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Faults that need a GPU: what a batch does to one, or has to wait for, before its network runs.
+// Faults of batches by LibTorch: what one does to the GPU, or has to wait for, before its network runs; and memory that
+// is never freed, which needs no GPU.
 #ifndef SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
 #define SAMPLES_IMAGE_SERVER_GPU_FAULTS_H_
 
+#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <atomic>
@@ -12,6 +14,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <vector>
 
 #include "image_server/faults.h"
 
@@ -25,7 +28,7 @@ class GpuFaults {
   GpuFaults& operator=(const GpuFaults&) = delete;
 
   // On a worker's thread, in the batch of these requests: the faults that strike it, and a line of the log for each of
-  // them with how long that took until the GPU was done. On a CPU: nothing.
+  // them with how long that took until the GPU was done. On a CPU: memory_leak alone.
   void BeforeNetwork(std::span<const uint64_t> requests);
 
  private:
@@ -38,12 +41,17 @@ class GpuFaults {
   void LazyKernel(const Fault& fault);
   void TinyKernels(const Fault& fault);
   void FullQueue(const Fault& fault);
+  void EmptyCache(const Fault& fault);
+  void MemoryLeak(std::span<const uint64_t> requests);
   // Another request's work on the device, beside this batch's on a stream of its own, or before it on the same one.
   enum class Stream { kDefault, kOwn };
   void Neighbour(FaultKind kind, Stream stream, std::span<const uint64_t> requests);
 
   Faults* const faults_;
   const c10::Device device_;
+  std::mutex leaked_mutex_;
+  std::vector<at::Tensor> leaked_;
+  uint64_t leaked_bytes_ = 0;      // guarded by leaked_mutex_, as those
   std::atomic<size_t> loaded_{0};  // of the kernels that LazyKernel uses for the first time
   std::mutex neighbour_mutex_;
   std::thread neighbour_;

@@ -73,7 +73,8 @@ Options ParseOptions(int argc, char** argv) {
   server_common::FaultArguments faults(
       "slow_decode_spin, slow_decode_sleep, lock_held, "
       "batch_timeout, slow_postprocess, unhooked_hop, cpu_spinners[,threads=2], fsync (dose_bytes=), "
-      "page_faults (dose_mib=), major_faults (dose_mib=); with a GPU small_copies, sync_each, scalar_readback, "
+      "page_faults, major_faults, memory_leak (dose_mib=); with a GPU empty_cache, small_copies, sync_each, "
+      "scalar_readback, "
       "tiny_kernels, "
       "full_queue, shared_stream, neighbour (dose_count=), pageable_copy, device_malloc (dose_mib=) or lazy_kernel",
       &app, &options.faults, &options.http.allow_fault_control);

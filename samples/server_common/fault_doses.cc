@@ -17,8 +17,10 @@ constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for the lock 
 
 }  // namespace
 
-void SpinUntil(uint64_t end_ns) {
+uint64_t SpinUntil(uint64_t end_ns) {
+  const uint64_t before_ns = ThreadCpuNs();
   while (MonotonicNs() < end_ns) {}
+  return ThreadCpuNs() - before_ns;
 }
 
 void SleepFor(uint64_t ns) { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
@@ -31,8 +33,8 @@ void TouchColdMemory(uint64_t bytes) {
   munmap(memory, bytes);
 }
 
-void HopUnrecorded(uint64_t ns) {
-  std::async(std::launch::async, [ns] { SpinUntil(MonotonicNs() + ns); }).wait();
+uint64_t HopUnrecorded(uint64_t ns) {
+  return std::async(std::launch::async, [ns] { return SpinUntil(MonotonicNs() + ns); }).get();
 }
 
 void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
@@ -72,11 +74,13 @@ void Spinners::MayBegin(FaultSchedule* faults, size_t kind, uint64_t request) {
     pitot::SetThreadName("spinner");
     const size_t count = fault.threads > 0 ? fault.threads : std::max(1u, std::thread::hardware_concurrency());
     const uint64_t begin_ns = MonotonicNs(), end_ns = begin_ns + fault.dose_ns;
+    std::atomic<uint64_t> cpu_ns{0};
     std::vector<std::thread> others;
-    for (size_t i = 1; i < count; ++i) others.emplace_back(SpinUntil, end_ns);
-    SpinUntil(end_ns);
+    for (size_t i = 1; i < count; ++i) others.emplace_back([&] { cpu_ns += SpinUntil(end_ns); });
+    cpu_ns += SpinUntil(end_ns);
     for (std::thread& other : others) other.join();
-    faults->Log(fault.kind, begin_ns, request, MonotonicNs() - begin_ns, ",\"threads\":" + std::to_string(count));
+    faults->Log(fault.kind, begin_ns, request, MonotonicNs() - begin_ns,
+                CpuTaken(cpu_ns) + ",\"threads\":" + std::to_string(count));
     is_spinning_ = false;
   });
 }

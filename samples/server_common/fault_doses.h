@@ -16,13 +16,13 @@
 
 namespace server_common {
 
-// Burns CPU until then, CLOCK_MONOTONIC.
-void SpinUntil(uint64_t end_ns);
+// Burns CPU until then, CLOCK_MONOTONIC. Returns how much.
+uint64_t SpinUntil(uint64_t end_ns);
 void SleepFor(uint64_t ns);
 // Touches pages for the first time, one fault each.
 void TouchColdMemory(uint64_t bytes);
-// Has another thread burn CPU and waits for it, in nothing that is recorded.
-void HopUnrecorded(uint64_t ns);
+// Has another thread burn CPU and waits for it, in nothing that is recorded. Returns how much.
+uint64_t HopUnrecorded(uint64_t ns);
 
 // A lock that all requests take, and some keep.
 class HeldLock {

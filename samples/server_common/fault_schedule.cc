@@ -77,6 +77,8 @@ Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text) {
   return fault;
 }
 
+std::string CpuTaken(uint64_t ns) { return ",\"cpu_ns\":" + std::to_string(ns); }
+
 FaultSchedule::FaultSchedule(std::span<const FaultKindInfo> kinds, const FaultOptions& options)
     : kinds_(kinds),
       has_gpu_(options.has_gpu),

@@ -42,6 +42,9 @@ struct Fault {
 // threads, where the fault has them. Throws std::invalid_argument with a message for the user.
 Fault ParseFault(std::span<const FaultKindInfo> kinds, std::string_view text);
 
+// For the log: how much CPU time a fault took, which others did not have.
+std::string CpuTaken(uint64_t ns);
+
 struct FaultOptions {
   std::vector<Fault> faults{};  // at most one of a kind
   bool has_gpu = false;         // others than this refuse faults that need one
@@ -78,13 +81,14 @@ class FaultSchedule {
   // Logs what was done, and of which dose. As FaultLog::Write.
   void Log(size_t kind, uint64_t time_ns, uint64_t request, uint64_t injected_ns, const std::string& more = {});
 
-  // Draws; where it strikes, does `dose` and logs what that took, and where: R"(,"scope":"decode")".
+  // Draws; where it strikes, does `dose` and logs what that took, also of a CPU, and where: R"(,"scope":"decode")".
   template <class Dose> void Inject(size_t kind, uint64_t request, const Dose& dose, const std::string& more = {}) {
     Fault fault;
     if (!Draw(kind, &fault)) return;
-    const uint64_t begin_ns = MonotonicNs();
+    const uint64_t begin_ns = MonotonicNs(), cpu_ns = ThreadCpuNs();
     dose(fault);
-    Log(kind, begin_ns, request, MonotonicNs() - begin_ns, more);
+    const std::string taken = CpuTaken(ThreadCpuNs() - cpu_ns);
+    Log(kind, begin_ns, request, MonotonicNs() - begin_ns, taken + more);
   }
 
  private:

@@ -83,6 +83,10 @@ void Shift(int64_t ns, model::Trace* trace) {
     shift(row.join_ns);
     if (row.leave_ns != 0) shift(row.leave_ns);
   }
+  for (model::HandoffRow& row : trace->handoffs) {
+    shift(row.enqueue_ns);
+    if (row.take_ns != 0) shift(row.take_ns);
+  }
   for (model::OverheadRow& row : trace->overheads) shift(row.begin_ns);
   for (model::DepthRow& row : trace->depths) shift(row.begin_ns), shift(row.end_ns);
   for (model::LossRow& row : trace->losses) shift(row.begin_ns), shift(row.end_ns);

@@ -169,13 +169,46 @@ TEST_CASE("a15 finds batches that do one request after another, and those that a
   const auto crosstalk = [](double n) { return 500 + 10 * (n - 1) + 5 * n * (n - 1); };
   const std::optional<analyze::FindingRow> finding = Found(Batches(crosstalk), "a15.crosstalk");
   REQUIRE(finding.has_value());
-  CHECK(finding->value == Approx(std::sqrt(0.98 / 0.01) / 32).epsilon(0.05));
+  CHECK(finding->value == Approx(10 / 1'040.0 / (32 / 5'770.0) - 1).epsilon(0.05));  // 10 beside 32
+  CHECK(finding->threshold.source == "model_analyzer");
   CHECK(Found(Batches(crosstalk, 32, 777), "a15.crosstalk")->value == finding->value);
 }
 
 TEST_CASE("a15 leaves batches alone that bring what they should, and sizes too alike to tell", "[a15]") {
   CHECK(Batches([](double n) { return 1000 + 20 * (n - 1); }).analyzers[0].findings.empty());
   CHECK(Batches([](double n) { return 200 + 200 * (n - 1); }, 2).analyzers[0].findings.empty());
+}
+
+TEST_CASE("a15 advises smaller batches only where they would bring something, of sizes seen often enough", "[a15]") {
+  // Most throughput at 24, of which 32 have 98 %.
+  const auto slight = [](double n) { return 500 + 60 * (n - 1) + 0.75 * n * (n - 1); };
+  const analyze::AnalysisReport report = Batches(slight);
+  CHECK(Measured(report, "best_size") == Approx(24).margin(1));
+  CHECK(Measured(report, "gain_of_best_size") < 0.05);
+  CHECK_FALSE(Found(report, "a15.crosstalk").has_value());
+  // One batch of 32 that took long proves nothing of batches of 32.
+  GpuTrace made(1'000'000);
+  for (int64_t i = 0; i < 30; ++i) made.Batch("unet", i * 2'000, 1'000 + 20 * (1 << i % 4), 1u << i % 4);
+  made.Batch("unet", 80'000, 300'000, 32);
+  CHECK(made.Run("a15").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a15 does not take the time in which a batch waits for members for its work", "[a15]") {
+  GpuTrace made(1'000'000);
+  int64_t at_us = 0;
+  for (int64_t i = 0; i < 60; ++i) {
+    const uint32_t size = 1u << i % 6;
+    const int64_t waits_us = 50 * size * size, works_us = 1'000 + 20 * size;
+    const uint32_t batch = made.Batch("unet", at_us, waits_us + works_us, size);
+    const uint32_t wait = made.Event(SiteKind::kWait, "batch member", at_us, waits_us),
+                   work = made.Event(SiteKind::kScope, "forward", at_us + waits_us, works_us);
+    made.trace.events.batch[wait] = made.trace.events.batch[work] = batch;
+    at_us += waits_us + works_us + 10;
+  }
+  made.trace.window_end_ns = at_us * 1000;
+  const analyze::AnalysisReport report = made.Run("a15");
+  CHECK(Measured(report, "serial") < 0.1);
+  CHECK(report.analyzers[0].findings.empty());
 }
 
 TEST_CASE("a15 says what communication leaves, and that other numbers of GPUs are not known", "[a15]") {

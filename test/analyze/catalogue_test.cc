@@ -149,6 +149,49 @@ TEST_CASE("a05 says nothing of data that is loaded while the GPU works", "[a05]"
   CHECK(report.analyzers[0].findings.empty());
 }
 
+TEST_CASE("a05 knows the names of other input pipelines", "[a05]") {
+  for (const char* const name : {"IteratorGetNextOp::DoCompute", "IteratorGetNextAsOptionalOp::DoCompute",
+                                 "IteratorGetNext", "[DALI][C API] daliOutputCopy", "next batch"}) {
+    INFO(name);
+    GpuTrace made(1000);
+    made.Event(SiteKind::kScope, name, 0, 600);
+    made.Launch("k", 600, 5, 610, 390);
+    CHECK(Found(made.Run("a05"), "a05.input_bound").has_value());
+  }
+  GpuTrace other(1000);
+  other.Event(SiteKind::kScope, "Iterator::Prefetch", 0, 600);  // of a thread that fetches ahead: nobody waits for it
+  other.Launch("k", 600, 5, 610, 390);
+  CHECK(Found(other.Run("a05"), "a05.input_bound") == std::nullopt);
+}
+
+TEST_CASE("a05 finds requests that are held up before they come to an executor that has nothing to do", "[a05]") {
+  // Requests arrive two at a time. Before their batch they take 4 ms, one after the other or beside each other.
+  enum class Queued { kNo, kAtOnce };
+  const auto run = [](bool one_after_the_other, Queued queued = Queued::kNo) {
+    GpuTrace made(100'000);
+    for (int64_t i = 0; i < 10; ++i) {
+      const int64_t at_us = i * 10'000;
+      for (const int64_t nth : {0, 1}) {
+        const int64_t ready_us = at_us + (one_after_the_other ? 4'000 * (nth + 1) : 300);
+        const uint32_t request = made.Request(at_us, ready_us + 500 - at_us);
+        const uint32_t batch = made.Batch("unet", ready_us, 500, 1);
+        made.trace.members[made.trace.batches[batch].first_member].request = request;
+        if (queued == Queued::kAtOnce)
+          made.trace.handoffs.push_back({request, 0, 0, 0, at_us * 1000, ready_us * 1000, batch});
+      }
+    }
+    return made.Run("a05");
+  };
+  const std::optional<analyze::FindingRow> finding = Found(run(true), "a05.input_bound");
+  REQUIRE(finding.has_value());
+  CHECK(finding->subject == "requests");
+  CHECK(finding->value == Approx(0.4));
+  CHECK(finding->cost_ns == 40'000'000);
+  CHECK(Found(run(false), "a05.input_bound") == std::nullopt);
+  // What waits in the executor's own queue is ready: it is not input that is waited for.
+  CHECK(Found(run(true, Queued::kAtOnce), "a05.input_bound") == std::nullopt);
+}
+
 TEST_CASE("a06 finds many small copies, and what one of all their bytes would take", "[a06]") {
   GpuTrace made(10000);
   for (int64_t i = 0; i < 100; ++i) {

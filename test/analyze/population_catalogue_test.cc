@@ -8,6 +8,10 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "base/host_counters.h"
 
 namespace pitot::test {
 
@@ -34,17 +38,22 @@ Trace Paced(int64_t every_us) {
   return maker.Finish();
 }
 
-// A counter of the NVML collector's.
-void AddPower(Trace* trace, const std::vector<std::pair<int64_t, double>>& samples) {
+template <class Value> void AddCounter(Trace* trace, const std::string& name,
+                                       const std::vector<std::pair<int64_t, Value>>& samples, const char* unit = "") {
   model::CounterRow counter;
-  counter.name = trace->strings.Add("GPU 0 (NVIDIA H100): power");
-  counter.unit = trace->strings.Add("W");
-  for (const auto& [at_ns, watts] : samples) {
+  counter.name = trace->strings.Add(name);
+  counter.unit = trace->strings.Add(unit);
+  for (const auto& [at_ns, value] : samples) {
     trace->samples.counter.push_back(static_cast<uint32_t>(trace->counters.size()));
     trace->samples.at_ns.push_back(at_ns);
-    trace->samples.value.push_back(watts);
+    trace->samples.value.push_back(static_cast<double>(value));
   }
   trace->counters.push_back(counter);
+}
+
+// A counter of the NVML collector's.
+void AddPower(Trace* trace, const std::vector<std::pair<int64_t, double>>& samples) {
+  AddCounter(trace, "GPU 0 (NVIDIA H100): power", samples, "W");
 }
 
 }  // namespace
@@ -143,6 +152,75 @@ TEST_CASE("a36 finds batches far out of line and their period, not larger batche
   CHECK(Run(make([](int i) { return i < 10 ? 60'000 : 5'000; }, 1), "a36").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a36 compares batches with batches of as large requests, and does not take their window for work", "[a36]") {
+  // Every fifth batch has a request four times as large, and takes as long; every tenth waits 20 ms for members.
+  const auto make = [](bool is_larger_in_size) {
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("executor"), wait = maker.Site(SiteKind::kWait, "batch member"),
+                   forward = maker.Site(SiteKind::kScope, "forward");
+    const uint32_t small = maker.Request(1, "/classify", 0, kMs), large = maker.Request(2, "/classify", 0, kMs);
+    for (const uint32_t row : {small, large}) {
+      const double pixels = row == large && is_larger_in_size ? 400'000 : 100'000;
+      maker.trace.requests[row].sizes = {{maker.String("pixels"), pixels}};
+    }
+    int64_t at = 0;
+    for (uint64_t i = 0; i < 200; ++i) {
+      const int64_t window = i % 10 == 3 ? 20 * kMs : 100 * kUs, work = i % 5 == 0 ? 20 * kMs : 5 * kMs;
+      const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, window + work);
+      maker.Member(batch, i % 5 == 0 ? large : small, at);
+      maker.Event(thread, wait, at, window, {kNone, batch});
+      maker.Event(thread, forward, at + window, work, {kNone, batch});
+      at += window + work + 100 * kUs;
+    }
+    maker.trace.window_end_ns = at;
+    return maker.Finish();
+  };
+  CHECK(Run(make(true), "a36").analyzers[0].findings.empty());
+  const AnalysisReport alike = Run(make(false), "a36");
+  REQUIRE(Found(alike, "a36.outliers").has_value());
+  CHECK(Measured(alike, "period") == 5);
+}
+
+TEST_CASE("a36 leaves alone what adds up to hardly anything, and steps that got no CPU", "[a36]") {
+  enum class Long { kAtWork, kWithoutCpu };
+  const auto make = [](Long how, int64_t longer_us) {
+    constexpr int64_t kTid = 41;
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("executor"), forward = maker.Site(SiteKind::kScope, "forward"),
+                   request = maker.Request(1, "/classify", 0, kMs);
+    maker.trace.threads[thread].tid = kTid;
+    std::vector<std::pair<int64_t, int64_t>> on_cpu, voluntary, involuntary;
+    int64_t at = 0, waited_ns = 0, switches = 0;
+    const auto look = [&](int64_t now) {
+      on_cpu.emplace_back(now, now - waited_ns);
+      voluntary.emplace_back(now, 0);
+      involuntary.emplace_back(now, switches);
+    };
+    for (uint64_t i = 0; i < 200; ++i) {
+      const int64_t length = (i % 40 == 15 ? longer_us : 5'000) * kUs;
+      const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, length);
+      maker.Member(batch, request, at);
+      maker.Event(thread, forward, at, length, {kNone, batch});
+      look(at);
+      if (how == Long::kWithoutCpu && length > 5 * kMs) waited_ns += length - 5 * kMs, ++switches;
+      look(at + length);
+      at += length + 100 * kUs;
+    }
+    maker.trace.window_end_ns = at;
+    Trace trace = maker.Finish();
+    AddCounter(&trace, base::ThreadCounter(kTid, base::kOnCpu), on_cpu);
+    AddCounter(&trace, base::ThreadCounter(kTid, base::kVoluntary), voluntary);
+    AddCounter(&trace, base::ThreadCounter(kTid, base::kInvoluntary), involuntary);
+    return trace;
+  };
+  CHECK(Found(Run(make(Long::kAtWork, 30'000), "a36"), "a36.outliers").has_value());
+  CHECK_FALSE(Found(Run(make(Long::kWithoutCpu, 30'000), "a36"), "a36.outliers").has_value());
+  // 17.5 of 970 ms.
+  const AnalysisReport few = Run(make(Long::kAtWork, 8'500), "a36");
+  CHECK(Measured(few, "outliers") == 5);
+  CHECK_FALSE(Found(few, "a36.outliers").has_value());
+}
+
 TEST_CASE("a42 says from which load on requests only wait for each other", "[a42]") {
   // A server of `width` requests at once, 10 ms each, that is given 1, 2, 4 and 16 at once, for a second each.
   // 16 at once may take `batched_ms` all together.
@@ -182,6 +260,22 @@ TEST_CASE("a42 says from which load on requests only wait for each other", "[a42
   CHECK_FALSE(Found(Run(make(16), "a42"), "a42.beyond_knee").has_value());
   // Later, but more: 533 requests/s in 30 ms beside 400 in 10 ms.
   CHECK_FALSE(Found(Run(make(4, 30), "a42"), "a42.beyond_knee").has_value());
+}
+
+TEST_CASE("a42 does not take a spell of slowness for more load", "[a42]") {
+  // 30 requests/s all the time; from 4 s on for a second each takes eight times as long, so that more are in flight.
+  TraceMaker maker;
+  maker.Thread("worker");
+  for (int i = 0; i < 300; ++i) {
+    const int64_t begin = i * kSecond / 30;
+    const bool is_slow = begin >= 4 * kSecond && begin < 7 * kSecond;
+    const uint32_t request = maker.Request(static_cast<uint64_t>(i) + 1, "/generate", begin, (is_slow ? 80 : 10) * kMs);
+    maker.trace.requests[request].end_known = true;
+  }
+  maker.trace.window_end_ns = 11 * kSecond;
+  const AnalysisReport report = Run(maker.Finish(), "a42", With("a42.least_levels", 2));
+  REQUIRE(report.Find("a42", "knee", "all") != nullptr);
+  CHECK_FALSE(Found(report, "a42.beyond_knee").has_value());
 }
 
 TEST_CASE("a42 says nothing where the load hardly varies", "[a42]") {

@@ -162,6 +162,32 @@ TEST_CASE("a30 says which levers reach a target, and when none do", "[a30]") {
   CHECK(Run(trace, "a30", With("a30.target", 16e6)).analyzers[0].findings.empty());
 }
 
+TEST_CASE("a30 finds the fewest levers, not the one that saves most first", "[a30]") {
+  // 8 ms of decoding, 8 of a copy, 12 on the GPU. To compute four times as fast saves most at once, and leaves nothing
+  // to hide the others behind; the others alone, behind the GPU as it is, save 16.
+  GpuTrace made(30 * 28'010);
+  for (int64_t i = 0; i < 30; ++i) {
+    const int64_t at_us = i * 28'010;
+    made.For(made.Request(at_us, 28'000));
+    made.Event(SiteKind::kScope, "decode", at_us, 8'000);
+    const uint32_t copy = made.Call("cudaMemcpyAsync", at_us + 8'000, 1);
+    made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", at_us + 8'001, 7'999, copy, 8 << 20);
+    made.Gpu(GpuKind::kKernel, "gemm", at_us + 16'000, 12'000, made.Call("cudaLaunchKernel", at_us + 8'001, 1));
+    made.Call("cudaStreamSynchronize", at_us + 8'002, 19'998);
+  }
+  AnalyzeOptions options = With("a30.target", 13e6);
+  options.thresholds.push_back({"a30.kernel_speedup", 4});
+
+  const AnalysisReport report = made.Run("a30", options);
+
+  const std::optional<FindingRow> plan = Found(report, "a30.plan");
+  REQUIRE(plan.has_value());
+  CHECK(Has(plan->recommendation, "copy while computing"));
+  CHECK(Has(plan->recommendation, "prepare inputs on the GPU"));
+  CHECK_FALSE(Has(plan->recommendation, "precision"));
+  CHECK(Measured(report, "least latency") == Approx(12'000).epsilon(0.01));
+}
+
 TEST_CASE("a request whose parent sent a traceparent from elsewhere is whole, one whose parent is in the trace a part",
           "[requests]") {
   GpuTrace made(1000);

@@ -192,6 +192,44 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   CHECK(verdict.common_ns > 5 * kMs);
 }
 
+TEST_CASE("of what everything has in common clocks that were recorded say whether they were lower", "[verdict]") {
+  // The request is of the tenth second. A clock is said once a second.
+  class Clocked : public Route {
+   public:
+    explicit Clocked(const char* name, double usually, double then) {
+      trace_.counters.push_back({kNone, trace_.strings.Add(name), trace_.strings.Add("MHz")});
+      for (int64_t second = 0; second < 100; ++second) {
+        trace_.samples.counter.push_back(0);
+        trace_.samples.at_ns.push_back(second * 1'000 * kMs);
+        trace_.samples.value.push_back(second == 10 ? then : usually + static_cast<double>(second % 3));
+      }
+      REQUIRE(FindInconsistency(trace_) == "");
+      Learn(512);
+    }
+    Verdict JudgeSlower() {
+      BlameVector slow = Typical();
+      for (int64_t& part : slow.ns) part = part * 14 / 10;
+      RequestBlame blame = Make(slow);
+      const int64_t length = blame.end_ns - blame.begin_ns;
+      blame.begin_ns = 10'200 * kMs;
+      blame.end_ns = blame.begin_ns + length;
+      for (BlameSegment& segment : blame.segments) segment.begin_ns += blame.begin_ns, segment.end_ns += blame.begin_ns;
+      Verdict verdict = Judge(blame);
+      REQUIRE(verdict.kind == VerdictKind::kUniform);
+      text = VerdictText(index, blame, verdict);
+      return verdict;
+    }
+    std::string text;
+  };
+  Clocked gpu("GPU 0 (NVIDIA H100): SM clock", 1980, 1200), cpu("host: mean CPU frequency", 3000, 2000);
+  CHECK(gpu.JudgeSlower().clocks == "SM clock of GPU 0 (NVIDIA H100) at 1200 MHz, else 1981 MHz");
+  CHECK(gpu.text.find("SM clock of GPU 0 (NVIDIA H100) at 1200 MHz") != std::string::npos);
+  CHECK(cpu.JudgeSlower().clocks == "mean CPU frequency at 2000 MHz, else 3001 MHz");
+  CHECK(Clocked("GPU 0 (NVIDIA H100): SM clock", 1980, 1950).JudgeSlower().clocks ==
+        "no clock that was recorded was lower");
+  CHECK(Clocked("GPU 0 (NVIDIA H100): power", 300, 100).JudgeSlower().clocks == "");
+}
+
 TEST_CASE("more of the same work is said to be that, and by how much", "[verdict]") {
   class Sized : public Route {
    public:

@@ -73,6 +73,8 @@ TEST_CASE("a fault that needs a GPU is refused where there is none", "[faults]")
                     "fault neighbour needs a GPU, and the network runs on the CPU");
   Faults faults({});
   CHECK_THROWS_AS(faults.SetFaults({ParseFault("tiny_kernels")}), std::invalid_argument);
+  CHECK_THROWS_AS(faults.SetFaults({ParseFault("empty_cache")}), std::invalid_argument);
+  faults.SetFaults({ParseFault("memory_leak:dose_mib=1")});
   faults.SetFaults({ParseFault("fsync")});
   CHECK(Faults({.faults = {ParseFault("neighbour:dose_count=5")}, .has_gpu = true}).faults()[0].dose_count == 5);
 }
@@ -215,6 +217,35 @@ TEST_CASE("every other fault strikes and is logged", "[faults]") {
   std::multiset<std::string> names;
   for (const nlohmann::json& line : log.lines()) names.insert(line["fault"]);
   CHECK(names == std::multiset<std::string>{"batch_timeout", "cpu_spinners", "fsync", "page_faults"});
+}
+
+TEST_CASE("what burns CPU says how much, and what sleeps that it took none", "[faults]") {
+  TemporaryFile log;
+  {
+    Faults faults(
+        {.faults = {ParseFault("slow_decode_spin:rate=1,dose_ms=20"), ParseFault("slow_decode_sleep:rate=1,dose_ms=20"),
+                    ParseFault("unhooked_hop:rate=1,dose_ms=20"),
+                    ParseFault("cpu_spinners:rate=1,dose_ms=20,threads=2")},
+         .log_file = log.name()});
+    faults.Start();
+    faults.InDecode(1);
+    faults.BetweenScopes(1);
+    faults.InHandler(1);
+  }
+  size_t burnt = 0;
+  for (const nlohmann::json& line : log.lines()) {
+    INFO(line.dump());
+    const auto cpu_ns = line["cpu_ns"].get<uint64_t>();
+    const uint64_t threads = line["fault"] == "cpu_spinners" ? 2 : 1;
+    if (line["fault"] == "slow_decode_sleep") {
+      CHECK(cpu_ns < 10'000'000);
+    } else {
+      ++burnt;
+      CHECK(cpu_ns > 0);
+      CHECK(cpu_ns <= threads * line["injected_ns"].get<uint64_t>());
+    }
+  }
+  CHECK(burnt == 3);
 }
 
 }  // namespace

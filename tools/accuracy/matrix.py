@@ -27,14 +27,13 @@ class Setting(NamedTuple):
     skip: Sequence[str] = ()
 
 
-# Need evidence that nothing records yet; the second pair is rare.
-NOT_YET = ('F01s', 'F20', 'F25', 'X06')
+RARE = ('X06',)  # few requests are struck by both
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
-    'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, NOT_YET),
-    'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, NOT_YET),
+    'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, RARE),
+    'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, RARE),
     'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda'], ['--image-size', '128'], 0, (0.5, 2), 4, 3, 3, 2,
-                   QUICK_CONTROLS, NOT_YET),
+                   QUICK_CONTROLS, RARE),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
 }
@@ -53,6 +52,11 @@ ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_co
           'F07': ('device_malloc:dose_mib=', (64, 1024)), 'F09': ('lazy_kernel:rate=', (0.02,)),
           'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
           'F13': ('shared_stream:dose_count=', (20, 80)), 'F14': ('neighbour:dose_count=', (20, 80))}
+RECORDED = {'F33': 'memory_leak:rate=0.3,dose_mib=1'}  # with what LibTorch's allocators say
+GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=256', 'neighbour:rate=0.2,dose_count=40'),
+             'X03': ('small_copies:rate=0.3,dose_count=500', 'batch_timeout:rate=0.3,dose_ms=10'),
+             'X04': ('lazy_kernel:rate=0.05',)}
+BIG = ['--big-share', '0.2', '--big-size', '640']
 PAIRS = {'X05': ('slow_decode_spin:rate=0.3', 'batch_timeout:rate=0.3'), 'X06': ('lock_held:rate=0.2', 'slow_postprocess:rate=0.4')}
 
 
@@ -84,6 +88,10 @@ class Board:
         # Eight connections and one thread to decode: the queue is there by itself, and the decoder is slow for all.
         plans.append(self.image('F02', self.phases([f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}']),
                                 arguments=['--preprocess-threads', '1']))
+        # Of one CPU, above what the load takes on the mean.
+        plans.append(self.image('F21', self.phases(*([f'cpu_quota:dose_percent={share * self.rate * self.typical_ms / 10:.0f}']
+                                                     for share in (1.5, 1.0)))))
+        plans += [self.with_torch(self.image(name, self.phases([fault]))) for name, fault in RECORDED.items()]
         plans.append(self.image('F27', whole, ['--burst', '24', '--burst-every', '2.5']))
         plans.append(self.image('F28', whole, ['--big-share', '0.05', '--big-size', '640']))
         for name, (fault, doses) in DECODE.items():
@@ -109,6 +117,10 @@ class Board:
         """F37: rings that hold a part of the operators that are recorded in them."""
         plan = self.image('F37', self.phases([self.timed('slow_decode_spin', 2)]), environment={
             'PITOT_MAX_RING_BYTES': str(1 << 16), 'PITOT_DEPTH': 'ops'})
+        return self.with_torch(plan)
+
+    @staticmethod
+    def with_torch(plan: Plan) -> Plan:
         return plan._replace(arguments=[argument for argument in plan.arguments if argument != '--no-torch'])
 
     def gpu_plans(self) -> List[Plan]:
@@ -118,6 +130,9 @@ class Board:
                             environment=recorded) for name, (fault, doses) in ON_GPU.items()]
         host = [self.image(name, self.phases(*([self.timed(TIMED[name], dose)] for dose in self.setting.doses)), environment=recorded)
                 for name in ('F01', 'F22', 'F26')]
+        plans += [self.image(name, self.phases(list(faults)), BIG if name == 'X04' else (), environment=recorded)
+                  for name, faults in GPU_PAIRS.items()]
+        plans.append(self.with_torch(self.image('F08', self.phases(['empty_cache:rate=0.1']), environment=recorded)))
         return [*plans, *host, *(plan._replace(environment=recorded) for plan in self.controls())]
 
     def plans(self) -> List[Plan]:

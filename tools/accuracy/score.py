@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """How often verdicts are right: reads findings and injectors' logs, and nothing else.
 
-A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`) and
-analyze.json (`pitot analyze --json`). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
+A run is a folder: injected.jsonl (what injectors say that they did, a line an injection), why.jsonl (`pitot why --every --json`),
+requests.json (when they began, `pitot requests --json`), analyze.json (`pitot analyze --json`) and profiler.json (the same with the torch-tb-profiler's rules, a rival's). What a verdict must say of a fault is in expected.json. Which requests were struck is not known
 to who made the findings, and how these were made is not known here.
 """
 
 import json
 import math
+import os
 import re
 import statistics
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
+from catalogue import findings_of, score_findings
+
 LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
 UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
+OTHERS = 'other_programs'  # what the runner logs of programs that are not the server
 SURE = 0.8  # a cause with this confidence or more is one that somebody acts upon
 HERE = Path(__file__).resolve().parent
 
@@ -26,6 +30,21 @@ class Injection(NamedTuple):
     dose: str  # as it was asked for, without the rate
     injected_ns: int
     culprits: Set[str]
+
+
+class Burn(NamedTuple):
+    """CPU time that an injector took."""
+    injector: str
+    dose: str
+    request: str  # for which it did
+    begin_ns: int
+    end_ns: int
+    cpu_ns: int
+
+    def taken(self, begin_ns: int, end_ns: int) -> float:
+        """Of a stretch of time, if it burnt evenly."""
+        overlap_ns = min(end_ns, self.end_ns) - max(begin_ns, self.begin_ns)
+        return self.cpu_ns * overlap_ns / (self.end_ns - self.begin_ns) if overlap_ns > 0 else 0.0
 
 
 class Record(NamedTuple):
@@ -71,7 +90,9 @@ class Run(NamedTuple):
     name: str
     injections: Dict[str, List[Injection]]  # by request
     verdicts: Dict[str, Dict[str, Any]]  # by request
-    findings: List[Dict[str, Any]]
+    findings: List[Dict[str, Any]]  # of the catalogue
+    profiler: List[Dict[str, Any]]  # of the torch-tb-profiler's rules
+    is_crowded: bool = False  # other programs had half of all CPU time
 
 
 # ---- Reading
@@ -103,7 +124,7 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
     sums: Dict[Tuple[str, str], Injection] = {}
     for line in lines:
         fault = wanted.get(line['fault'])
-        if fault is None or ('role' in fault and line.get('role') != fault['role']):
+        if fault is None or 'strikes' in fault or ('role' in fault and line.get('role') != fault['role']):
             continue
         key = (line['request'], line['fault'])
         before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
@@ -116,10 +137,71 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
     return dict(by_request)
 
 
+def burns_of(lines: Iterable[Dict[str, Any]]) -> List[Burn]:
+    return [Burn(line['fault'], dose_of(line), line['request'], line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
+            for line in lines if line.get('cpu_ns', 0) > 0 and line['injected_ns'] > 0]
+
+
+def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
+    others = [burn for burn in burns if burn.injector == OTHERS]
+    return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
+
+
+def cpu_taken(verdict: Dict[str, Any], begin_ns: int, burns: Sequence[Burn]) -> int:
+    """How much CPU time injectors took for others while the request waited for a CPU: at most as long as it did."""
+    taken = 0.0
+    for segment in verdict['segments']:
+        if segment.get('blame') == 'host_runqueue':
+            from_ns = begin_ns + segment['begin_ns']
+            until_ns = from_ns + segment['duration_ns']
+            taken += min(segment['duration_ns'], sum(burn.taken(from_ns, until_ns) for burn in burns if burn.request != verdict['request']))
+    return int(taken)
+
+
+def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn) -> bool:
+    """That it was slow, and at least half of its time went by meanwhile."""
+    latency_ns, typical_ns = verdict['latency_ns'], verdict['typical_ns']
+    overlap_ns = min(begin_ns + latency_ns, burn.end_ns) - max(begin_ns, burn.begin_ns)
+    return 2 * overlap_ns >= latency_ns and 0 < typical_ns and latency_ns - typical_ns >= LEAST_RATIO * typical_ns
+
+
+def injections_by_burns(verdicts: Iterable[Dict[str, Any]], begins: Dict[str, int], burns: Sequence[Burn],
+                        expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
+    """What burning CPU did to requests that it was not for."""
+    meanwhile = {fault['injector'] for fault in expected['faults'].values() if fault.get('strikes') == 'meanwhile'}
+    by_request = defaultdict(list)
+    for verdict in verdicts:
+        begin_ns = begins.get(verdict['request'])
+        if begin_ns is None:
+            continue
+        near = [burn for burn in burns if burn.begin_ns < begin_ns + verdict['latency_ns'] and begin_ns < burn.end_ns]
+        taken_ns = cpu_taken(verdict, begin_ns, near)
+        if taken_ns > 0:
+            by_request[verdict['request']].append(Injection('cpu_taken', '', taken_ns, set()))
+        for burn in near:
+            if burn.injector in meanwhile and is_struck_by(verdict, begin_ns, burn):
+                by_request[verdict['request']].append(Injection(burn.injector, burn.dose, 0, set()))
+                break
+    return dict(by_request)
+
+
+def read_begins(path: Path) -> Dict[str, int]:
+    requests = json.loads(path.read_text(encoding='utf-8'))['requests'] if path.exists() else []
+    return {request['id']: request['begin_ns'] for request in requests}
+
+
+def read_findings(path: Path) -> List[Dict[str, Any]]:
+    return findings_of(json.loads(path.read_text(encoding='utf-8'))) if path.exists() else []
+
+
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
-    analyzed = json.loads((folder / 'analyze.json').read_text(encoding='utf-8')) if (folder / 'analyze.json').exists() else {}
-    return Run(folder.name.split('.')[0], injections_of(read_lines(folder / 'injected.jsonl'), expected),
-               {verdict['request']: verdict for verdict in read_lines(folder / 'why.jsonl')}, analyzed.get('findings', []))
+    lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
+    injections = injections_of(lines, expected)
+    burns = burns_of(lines)
+    for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, expected).items():
+        injections.setdefault(request, []).extend(more)
+    return Run(folder.name.split('.')[0], injections, {verdict['request']: verdict for verdict in verdicts},
+               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1))
 
 
 def read_expected() -> Dict[str, Any]:
@@ -199,7 +281,7 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
         blamed_ns=sum(cause['excess_ns'] for cause in hits) if hits else None,
         has_culprit=culprit,
         rivals={'largest segment': bool(largest_segment(verdict) & blames), "HTA's bound_by": bool(hta_bound_by(verdict) & blames),
-                "torch-tb-profiler's rules": bool(profiler_rules(run.findings) & blames)})
+                "torch-tb-profiler's rules": bool(profiler_rules(run.profiler) & blames)})
 
 
 def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List[Record]:
@@ -222,7 +304,9 @@ def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dic
         injected = {name: sum(one.injected_ns for one in run.injections[request] if one.injector == expected['faults'][name]['injector'])
                     for name in faults}
         blames = [cause['blame'] for cause in run.verdicts[request]['causes']]
-        places = {name: next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
+        kind = run.verdicts[request]['verdict']
+        places = {name: 0 if kind in expected['faults'][name].get('kinds', []) else
+                  next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
         named.append(None not in places.values())
         if named[-1]:
             ordered.append(sorted(faults, key=lambda name: -injected[name]) == sorted(faults, key=lambda name: places[name]))
@@ -354,6 +438,7 @@ def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
     claims = [(confidence, is_right) for one in [*judged, *controls]
               for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != UNEXPLAINED]
     result['calibration'], result['calibration_error'] = calibration_of(claims)
+    result['findings'] = score_findings(runs, expected)
     verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
     result['verdicts'], result['do_not_add_up'] = len(verdicts), sum(map(does_not_add_up, verdicts))
     return result

@@ -6,11 +6,14 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 WARM_UP_S = 1.0
+SAMPLE_S = 0.1
+TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
 RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # all of a run in one incident
 
@@ -36,14 +39,116 @@ class Plan(NamedTuple):
         return sum(phase.seconds for phase in self.phases)
 
 
+class OtherPrograms:
+    """Logs ten times a second how much CPU time programs other than `process` had: what they had, its threads could not have."""
+
+    def __init__(self, process: int, path: Path) -> None:
+        self.process, self.is_over = process, threading.Event()
+        self.log = open(path, 'w', encoding='utf-8')
+        self.thread = threading.Thread(target=self.watch)
+        self.thread.start()
+
+    def busy_ns(self) -> int:
+        """Of all CPUs, by anything: user, nice, system, interrupts."""
+        fields = Path('/proc/stat').read_text(encoding='ascii').split('\n', 1)[0].split()
+        return sum(int(fields[i]) for i in (1, 2, 3, 6, 7)) * TICK_NS
+
+    def own_ns(self) -> int:
+        fields = Path(f'/proc/{self.process}/stat').read_text(encoding='utf-8').rpartition(')')[2].split()
+        return (int(fields[11]) + int(fields[12])) * TICK_NS
+
+    def watch(self) -> None:
+        at_ns, had_ns = time.monotonic_ns(), self.busy_ns() - self.own_ns()
+        while not self.is_over.wait(SAMPLE_S):
+            try:
+                now_ns, have_ns = time.monotonic_ns(), self.busy_ns() - self.own_ns()
+            except OSError:
+                return  # the server is gone
+            self.log.write(json.dumps({'time_ns': at_ns, 'request': '', 'fault': 'other_programs', 'injected_ns': now_ns - at_ns,
+                                       'cpu_ns': max(0, have_ns - had_ns)}) + '\n')
+            at_ns, had_ns = now_ns, have_ns
+
+    def stop(self) -> None:
+        self.is_over.set()
+        self.thread.join()
+        self.log.close()
+
+
+QUOTA = 'cpu_quota:'  # the one fault that the runner makes: cpu_quota:dose_percent=30 of one CPU
+QUOTA_PERIOD_US = 20_000
+CGROUPS = (Path('/sys/fs/cgroup/cpu'), Path('/sys/fs/cgroup'))  # of version 1, of version 2
+
+
+class Quota:
+    """A group of processes whose CPU time is limited, where such groups can be made; removed when it is left."""
+
+    def __init__(self, roots: Sequence[Path] = CGROUPS) -> None:
+        for root in roots:
+            self.folder = root / f'pitot_scoreboard_{os.getpid()}'
+            try:
+                self.folder.mkdir()
+            except OSError:
+                continue
+            if (self.folder / 'cpu.cfs_quota_us').exists() or (self.folder / 'cpu.max').exists():
+                return
+            self.folder.rmdir()
+        raise Unavailable('no CPU quota can be set here')
+
+    def add(self, process: int) -> None:
+        (self.folder / 'cgroup.procs').write_text(str(process), encoding='ascii')
+
+    def set(self, percent: Optional[float]) -> None:
+        """Of one CPU; None: no limit."""
+        quota = None if percent is None else int(QUOTA_PERIOD_US * percent / 100)
+        if (self.folder / 'cpu.max').exists():
+            (self.folder / 'cpu.max').write_text(f'{"max" if quota is None else quota} {QUOTA_PERIOD_US}', encoding='ascii')
+        else:
+            (self.folder / 'cpu.cfs_period_us').write_text(str(QUOTA_PERIOD_US), encoding='ascii')
+            (self.folder / 'cpu.cfs_quota_us').write_text(str(-1 if quota is None else quota), encoding='ascii')
+
+    def throttled_ns(self) -> int:
+        stat = dict(line.split() for line in (self.folder / 'cpu.stat').read_text(encoding='ascii').splitlines())
+        return int(stat['throttled_time']) if 'throttled_time' in stat else 1000 * int(stat.get('throttled_usec', 0))
+
+    def remove(self) -> None:
+        """Its processes must have ended."""
+        self.folder.rmdir()
+
+
+class QuotaPhase:
+    """Limits the server while it is entered, and logs for how long it was throttled."""
+
+    def __init__(self, quota: Optional[Quota], fault: Optional[str], log: Path) -> None:
+        self.quota, self.fault, self.log = quota, fault, log
+
+    def __enter__(self) -> None:
+        if self.quota is None or self.fault is None:
+            return
+        self.begin_ns, self.before_ns = time.monotonic_ns(), self.quota.throttled_ns()
+        self.quota.set(float(self.fault.rpartition('=')[2]))
+
+    def __exit__(self, *_: Any) -> None:
+        if self.quota is None or self.fault is None:
+            return
+        self.quota.set(None)
+        with open(self.log, 'a', encoding='utf-8') as log:
+            log.write(json.dumps({'time_ns': self.begin_ns, 'request': '', 'fault': 'cpu_quota', 'as': self.fault,
+                                  'injected_ns': time.monotonic_ns() - self.begin_ns,
+                                  'cpu_ns': self.quota.throttled_ns() - self.before_ns}) + '\n')
+
+
 class Failed(Exception):
     """A run that says nothing."""
+
+
+class Unavailable(Exception):
+    """A run that cannot be made on this machine."""
 
 
 class Server:
     """A server on a free port, stopped by its process id."""
 
-    def __init__(self, binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
+    def __init__(self, binaries: Path, folder: Path, plan: Plan, seed: int, quota: Optional[Quota] = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.log = open(folder / 'server.txt', 'w', encoding='utf-8')
@@ -52,7 +157,7 @@ class Server:
             [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--incident-dir',
              str(folder / 'incidents'), '--no-triggers', '--allow-fault-control', '--fault-seed', str(seed),
              '--fault-log', str(folder / 'server_faults.jsonl'), *plan.arguments],
-            stdout=self.log, stderr=subprocess.STDOUT,
+            stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=(lambda: quota.add(os.getpid())) if quota else None,
             env={**os.environ, 'PITOT_PRE_WINDOW_MS': str(window_ms), 'PITOT_MAX_RING_BYTES': str(RING_BYTES),
                  'PITOT_MEMORY_BUDGET_BYTES': str(BUDGET_BYTES), **plan.environment})
         deadline = time.monotonic() + START_S
@@ -93,9 +198,25 @@ def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: 
 
 
 def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
-    """Leaves injected.jsonl, why.jsonl and analyze.json in `folder`. Raises Failed."""
-    server = Server(binaries, folder, plan, seed)
+    """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed, Unavailable."""
+    is_limited = any(fault.startswith(QUOTA) for phase in plan.phases for fault in phase.faults)
+    quota = Quota() if is_limited else None
+    try:
+        run_limited(binaries, folder, plan, seed, quota)
+    finally:
+        if quota is not None:
+            quota.remove()
+    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl',
+                                                                     folder / 'other_programs.jsonl', folder / 'quota.jsonl')
+                       if path.exists())
+    (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
+    judge(binaries, folder)
+
+
+def run_limited(binaries: Path, folder: Path, plan: Plan, seed: int, quota: Optional[Quota]) -> None:
+    server = Server(binaries, folder, plan, seed, quota)
     generator: Optional[subprocess.Popen] = None
+    others = OtherPrograms(server.process.pid, folder / 'other_programs.jsonl')
     try:
         with open(folder / 'load.txt', 'w', encoding='utf-8') as log:
             generator = subprocess.Popen(load_command(binaries, folder, server.port, seed,
@@ -103,8 +224,11 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
                                          stderr=subprocess.STDOUT)
         time.sleep(WARM_UP_S)
         for phase in plan.phases:
-            server.post('/faultz', json.dumps({'active': bool(phase.faults), 'faults': list(phase.faults)}))
-            time.sleep(phase.seconds)
+            limit = next((fault for fault in phase.faults if fault.startswith(QUOTA)), None)
+            faults = [fault for fault in phase.faults if fault != limit]
+            server.post('/faultz', json.dumps({'active': bool(faults), 'faults': faults}))
+            with QuotaPhase(quota, limit, folder / 'quota.jsonl'):
+                time.sleep(phase.seconds)
         server.post('/faultz', json.dumps({'active': False}))
         if generator.wait(STOP_S) != 0:
             raise Failed('the load generator: ' + (folder / 'load.txt').read_text(encoding='utf-8').strip())
@@ -113,11 +237,8 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
         if generator is not None and generator.poll() is None:
             generator.kill()
             generator.wait()
+        others.stop()
         server.stop()
-    injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl')
-                       if path.exists())
-    (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
-    judge(binaries, folder)
 
 
 def judge(binaries: Path, folder: Path) -> None:
@@ -126,12 +247,14 @@ def judge(binaries: Path, folder: Path) -> None:
     if not dumps:
         raise Failed('there is no incident')
     for name, arguments in (('why.jsonl', ['why', str(dumps[-1]), '--every', '--json']),
-                            ('analyze.json', ['analyze', str(dumps[-1]), '--compat', 'tbplugin', '--json'])):
+                            ('requests.json', ['requests', str(dumps[-1]), '--json']),
+                            ('analyze.json', ['analyze', str(dumps[-1]), '--json']),
+                            ('profiler.json', ['analyze', str(dumps[-1]), '--compat', 'tbplugin', '--json'])):
         with open(folder / name, 'w', encoding='utf-8') as out:
             done = subprocess.run([str(binaries / 'pitot'), *arguments], stdout=out, stderr=subprocess.PIPE, text=True,
                                   timeout=TOOL_S, check=False)
         # 1: nothing was found, which of analyze is an answer.
-        if done.returncode not in ((0,) if name == 'why.jsonl' else (0, 1)):
+        if done.returncode not in ((0, 1) if arguments[0] == 'analyze' else (0,)):
             raise Failed(f'pitot {arguments[0]}: status {done.returncode}: {done.stderr.strip()}')
 
 

@@ -58,12 +58,23 @@ def markdown(score: Dict[str, Any]) -> str:
                      f'{c["false_per_100"]:.1f} ({c["interval_per_100"][0]:.1f} to {c["interval_per_100"][1]:.1f})', counted(c['false_of']),
                      counted(c['slowest_kinds']), f'{c["slowest_right"]} of {c["slowest_named"]}']
                     for name, c in [*score['controls'].items(), ('all', {'what': '', **score['all_controls']})]])
+    lines += findings_table(score['findings'])
     lines += table(('confidence said', 'right', 'causes'), [[f'{row["confidence"]:.2f}', percent(row['right']), str(row['causes'])]
                                                             for row in score['calibration']])
     error = score['calibration_error']
     lines.append(f'Expected calibration error: {"unknown" if error is None else f"{error:.2f}"}. '
                  f'{score["verdicts"]} verdicts, of which {score["do_not_add_up"]} do not add up.')
     return '\n'.join(lines) + '\n'
+
+
+def findings_table(findings: Dict[str, Any]) -> List[str]:
+    """What the catalogue said; of analyzers that neither said anything nor should have there is no row."""
+    def row(name: str, cell: Dict[str, Any]) -> List[str]:
+        return [name, str(cell['said']), str(cell['true']), percent(cell['precision']), str(cell['false_on_controls']),
+                counted(cell['false_of']), f'{cell["found"]} of {cell["expected"]}' if cell['expected'] else '']
+    cells = [*findings['analyzers'].items(), *([('all', findings['all'])] if findings['all'] else [])]
+    return table(('analyzer', 'findings', 'true', 'precision', f'false on {findings["controls"]} controls', 'false of', 'faults found'),
+                 [row(name, cell) for name, cell in cells])
 
 
 def combined(cells: Any) -> Dict[str, Any]:

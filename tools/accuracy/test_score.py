@@ -3,20 +3,27 @@
 """The scorer: that right verdicts score well, and every kind of wrong one badly."""
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
 import plot
 import score
+import servers
 import tables
 
 MS = 1_000_000
 EXPECTED = {
-    'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'}],
+    'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'},
+               {'injector': 'cpu_taken', 'blames': ['host_runqueue']}],
     'faults': {
-        'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope'},
-        'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'blames': ['host_runqueue'], 'needs': 'evidence'},
+        'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
+                'finds': ['a05.input_bound'], 'also': ['a35.latency']},
+        'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'strikes': 'meanwhile', 'blames': ['host_runqueue']},
+        'F99': {'what': 'unknown', 'injector': 'unseen', 'blames': ['host_gil'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
         'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
@@ -24,6 +31,8 @@ EXPECTED = {
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
     'lossy': {'F37': {'what': 'losses'}},
     'controls': {'C02': {'what': 'nothing'}},
+    'names_blame': ['a41.driver'],
+    'counted': ['a39'],
 }
 
 
@@ -45,8 +54,12 @@ def line(request, fault, ms, dose='dose_ms=4', **more):
     return {'request': request, 'fault': fault, 'injected_ns': int(ms * MS), 'as': f'{fault}:rate=0.2,{dose}', **more}
 
 
-def run(name, lines, verdicts, findings=()):
-    return score.Run(name, score.injections_of(lines, EXPECTED), {one['request']: one for one in verdicts}, list(findings))
+def run(name, lines, verdicts, findings=(), profiler=()):
+    return score.Run(name, score.injections_of(lines, EXPECTED), {one['request']: one for one in verdicts}, list(findings), list(profiler))
+
+
+def finding(code, summary='', severity='medium', undetermined=False):
+    return {'code': code, 'summary': summary, 'severity': severity, 'undetermined': undetermined}
 
 
 def scored(*runs):
@@ -115,18 +128,155 @@ class Faults(unittest.TestCase):
 
     def test_small_doses_and_what_lacks_evidence_are_shown_but_not_judged(self):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 1, 'dose_ms=1')], [verdict('a')]),
-                        run('F20', [line('b', 'cpu_spinners', 9)], [verdict('b')]))
+                        run('F99', [line('b', 'unseen', 9)], [verdict('b')]))
         self.assertEqual(result['all']['requests'], 0)
         self.assertEqual(result['faults']['F01']['doses']['dose_ms=1']['requests'], 1)
-        self.assertEqual(result['faults']['F20']['needs'], 'evidence')
+        self.assertEqual(result['faults']['F99']['needs'], 'evidence')
 
     def test_rivals_are_judged_by_the_same_table(self):
         pre = {'host_oncpu_pre': 6 * MS + 7, 'host_lock': 3 * MS}
         result = scored(run('F22', [line('a', 'lock_held', 4, role='waiter')], [verdict('a', [cause('host_lock', 4)], blame_ns=pre)]))
         self.assertEqual(result['all']['rivals'], {'largest segment': 0, "HTA's bound_by": 0, "torch-tb-profiler's rules": 0})
         result = scored(run('F01', [line('a', 'slow_decode_spin', 4)], [verdict('a', [cause('host_oncpu_pre', 4)], blame_ns=pre)],
-                            [{'code': 'a05.input_bound'}]))
+                            profiler=[{'code': 'a05.input_bound'}]))
         self.assertEqual(result['all']['rivals'], {'largest segment': 1, "HTA's bound_by": 1, "torch-tb-profiler's rules": 1})
+
+
+class Burnt(unittest.TestCase):
+    """Requests begin at 100 ms, take 12 ms of typically 5, and wait for a CPU from 102 to 106."""
+    BEGINS = {'a': 100 * MS, 'b': 100 * MS}
+
+    def waiting(self, request):
+        one = verdict(request, [cause('host_runqueue', 4)], blame_ns={'host_runqueue': 4 * MS, 'host_oncpu_pre': 5 * MS + 7})
+        one['segments'] = [{'begin_ns': 0, 'duration_ns': 2 * MS, 'blame': 'host_oncpu_pre'},
+                           {'begin_ns': 2 * MS, 'duration_ns': 4 * MS, 'blame': 'host_runqueue'},
+                           {'begin_ns': 6 * MS, 'duration_ns': 3 * MS + 7, 'blame': 'host_oncpu_pre'}]
+        return one
+
+    def injections(self, lines, *verdicts):
+        return score.injections_by_burns(verdicts, self.BEGINS, score.burns_of(lines), EXPECTED)
+
+    def test_cpu_that_others_took_meanwhile_is_why_one_waited_for_a_cpu(self):
+        burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)
+        got = self.injections([burn], self.waiting('a'))
+        self.assertEqual(got, {'a': [score.Injection('cpu_taken', '', 4 * MS, set())]})
+        one = score.Run('F01', got, {'a': self.waiting('a')}, [], [])
+        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[True]])
+
+    def test_what_was_not_taken_meanwhile_not_on_a_cpu_or_by_itself_is_no_reason(self):
+        for burn in (line('b', 'slow_decode_spin', 8, time_ns=120 * MS, cpu_ns=8 * MS), line('b', 'slow_decode_sleep', 8, time_ns=101 * MS, cpu_ns=0),
+                     line('a', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)):
+            self.assertEqual(self.injections([burn], self.waiting('a')), {})
+
+    def test_a_quarter_of_a_cpu_explains_a_quarter_of_the_wait(self):
+        burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=2 * MS)
+        got = self.injections([burn], self.waiting('a'))
+        self.assertEqual(got['a'][0].injected_ns, MS)
+        one = score.Run('F01', got, {'a': self.waiting('a')}, [], [])
+        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[False]])
+
+    def test_spinners_strike_whom_they_slow_not_who_drew_them(self):
+        spin = line('b', 'cpu_spinners', 20, dose='dose_ms=20', time_ns=99 * MS, cpu_ns=80 * MS)
+        usual = verdict('b')
+        got = self.injections([spin], self.waiting('a'), usual)
+        self.assertIn(score.Injection('cpu_spinners', 'dose_ms=20', 0, set()), got['a'])
+        self.assertNotIn('b', got)
+        result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
+        self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
+        self.assertEqual(score.injections_of([spin], EXPECTED), {})
+
+
+class Watched(unittest.TestCase):
+    def test_cpu_time_of_other_programs_is_logged_and_ones_own_is_not(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / 'others.jsonl'
+            watch = servers.OtherPrograms(os.getpid(), path)
+            burner = subprocess.Popen([sys.executable, '-c', 'import time\nwhile time.process_time() < 0.5: pass'])
+            burner.wait()
+            watch.stop()
+            burns = score.burns_of(score.read_lines(path))
+            self.assertGreaterEqual(sum(burn.cpu_ns for burn in burns), 300 * MS)
+            self.assertEqual({burn.injector for burn in burns}, {'other_programs'})
+
+
+class Limited(unittest.TestCase):
+    def test_a_quota_is_set_for_its_phase_and_what_it_took_is_logged(self):
+        with tempfile.TemporaryDirectory() as folder:
+            class Fake(servers.Quota):
+                def __init__(self):
+                    self.said, self.throttled = [], 0
+
+                def set(self, percent):
+                    self.said.append(percent)
+
+                def throttled_ns(self):
+                    self.throttled += 7 * MS
+                    return self.throttled
+            fake, path = Fake(), Path(folder) / 'quota.jsonl'
+            with servers.QuotaPhase(fake, None, path):
+                pass
+            self.assertFalse(path.exists())
+            with servers.QuotaPhase(fake, 'cpu_quota:dose_percent=30', path):
+                pass
+            self.assertEqual(fake.said, [30, None])
+            burn = score.burns_of(score.read_lines(path))[0]
+            self.assertEqual((burn.injector, burn.dose, burn.cpu_ns), ('cpu_quota', 'dose_percent=30', 7 * MS))
+
+    def test_where_no_group_can_be_made_that_is_said(self):
+        with self.assertRaises(servers.Unavailable):
+            servers.Quota([Path('/proc/none')])
+        with tempfile.TemporaryDirectory() as folder:  # a folder that is no control group
+            with self.assertRaises(servers.Unavailable):
+                servers.Quota([Path(folder)])
+            self.assertEqual(list(Path(folder).iterdir()), [])
+
+
+class Findings(unittest.TestCase):
+    def of(self, *runs):
+        return scored(*runs)['findings']
+
+    def test_what_an_analyzer_exists_for_is_true_and_found(self):
+        result = self.of(run('F01', [], [], [finding('a05.input_bound'), finding('a35.latency')]), run('F01', [], [], []))
+        self.assertEqual((result['analyzers']['a05']['precision'], result['analyzers']['a05']['recall']), (1, 0.5))
+        self.assertEqual((result['analyzers']['a35']['true'], result['analyzers']['a35']['expected']), (1, 0))
+
+    def test_anything_on_a_control_is_false_but_what_claims_nothing(self):
+        result = self.of(run('C02', [], [], [finding('a36.outliers'), finding('a41.driver', 'host_lock makes'), finding('a39.lost_events'),
+                                             finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)]))
+        self.assertEqual((result['controls'], result['all']['said'], result['all']['false_on_controls']), (1, 2, 2))
+        self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
+                                                      'found': 0, 'precision': 0, 'recall': None})
+
+    def test_what_is_of_another_fault_is_false(self):
+        result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
+        self.assertEqual((result['all']['precision'], result['all']['false_on_controls']), (0, 0))
+        self.assertEqual(result['analyzers']['a05']['false_of'], {'F22': 1})
+
+    def test_to_want_a_cpu_is_true_where_other_programs_had_half_of_them(self):
+        others = [{'time_ns': i * MS, 'request': '', 'fault': 'other_programs', 'injected_ns': MS, 'cpu_ns': MS} for i in range(4)]
+        self.assertTrue(score.is_crowded(score.burns_of(others), 2))
+        self.assertFalse(score.is_crowded(score.burns_of(others), 3))
+        self.assertFalse(score.is_crowded([], 2))
+        said = [finding('a27.runqueue'), finding('a41.driver', 'host_runqueue makes 60 %')]
+        crowded = run('C02', [], [], said)._replace(is_crowded=True)
+        self.assertEqual(self.of(crowded)['all']['false_on_controls'], 0)
+        self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
+
+    def test_who_names_a_blame_has_to_name_the_faults(self):
+        right, wrong = finding('a41.driver', 'host_oncpu_pre makes 80 %'), finding('a41.driver', 'host_lock makes 80 %')
+        self.assertEqual(self.of(run('F01', [], [], [right, wrong]))['analyzers']['a41']['precision'], 0.5)
+
+    def test_a_pair_has_what_both_faults_have(self):
+        result = self.of(run('X05', [], [], [finding('a05.input_bound'), finding('a41.driver', 'host_lock makes 80 %')]))
+        self.assertEqual((result['all']['precision'], result['analyzers']['a05']['recall']), (1, 1))
+
+    def test_findings_are_read_by_analyzer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / 'analyze.json'
+            path.write_text(json.dumps({'analyzers': [{'name': 'a05', 'findings': [finding('a05.input_bound')]}, {'name': 'a06', 'findings': []}]}),
+                            encoding='utf-8')
+            self.assertEqual([one['code'] for one in score.read_findings(path)], ['a05.input_bound'])
+            self.assertEqual(score.read_findings(path.with_name('none')), [])
 
 
 class Controls(unittest.TestCase):
@@ -173,6 +323,12 @@ class Others(unittest.TestCase):
         half = verdict('a', [cause('host_oncpu_pre', 8)])
         self.assertEqual(scored(run('X05', lines, [half]))['pairs']['X05']['both_named'], 0)
 
+    def test_of_a_pair_a_verdict_of_the_wanted_kind_names_that_fault(self):
+        expected = {**EXPECTED, 'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F28']}}}
+        lines = [line('a', 'slow_decode_spin', 8), {'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
+        both = score.score([run('X05', lines, [verdict('a', [cause('host_oncpu_pre', 8)], kind='more_work')])], expected)
+        self.assertEqual(both['pairs']['X05']['both_named'], 1)
+
     def test_of_lossy_traces_what_is_sure_and_wrong_is_counted(self):
         lines = [line('a', 'slow_decode_spin', 4)]
         result = scored(run('F37', lines, [verdict('a', [cause('host_oncpu_pre', 4)]), verdict('b', [cause('host_lock', 4)]),
@@ -198,8 +354,11 @@ class Others(unittest.TestCase):
 
     def test_the_table_of_faults_is_whole(self):
         expected = score.read_expected()
+        documented = (Path(__file__).resolve().parents[2] / 'docs' / 'analyze.md').read_text(encoding='utf-8')
         for name, fault in expected['faults'].items():
             self.assertTrue(fault['blames'] or fault.get('kinds'), name)
+            for code in [*fault.get('finds', []), *fault.get('also', [])]:
+                self.assertIn(f'`{code}`', documented, name)
         for pair in expected['pairs'].values():
             self.assertTrue(set(pair['faults']) <= set(expected['faults']))
 
@@ -210,6 +369,7 @@ class Others(unittest.TestCase):
         self.assertIn('| F01 | slow decoder | dose_ms=4 | 0.80 | 1 | 100 % (21 to 100) | 100 % |', text)
         self.assertIn('1 verdicts', text.replace('2 verdicts', '1 verdicts'))
         self.assertIn('<svg', plot.svg(result))
+        self.assertIn('| a05 | 1 | 1 | 100 % | 0 |  | 1 of 1 |', tables.markdown(scored(run('F01', [], [], [finding('a05.input_bound')]))))
 
 
 if __name__ == '__main__':

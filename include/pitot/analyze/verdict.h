@@ -96,6 +96,7 @@ struct Verdict {
 
   double common_factor = 0;
   int64_t common_ns = 0;        // its part of the excess; 0 unless kUniform
+  std::string clocks;           // kUniform: which were lower meanwhile, or that none was; "" where none was recorded
   std::vector<Cause> causes;    // by excess, largest first
   std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum

@@ -27,7 +27,7 @@ enum class HostClass : uint8_t {
   kSynchronization = 0,  // calls that wait for a GPU
   kAllocation = 1,       // calls that allocate or free memory of devices, or pin it
   kApi = 2,              // other calls of the CUDA or HIP API
-  kLoader = 3,           // waiting for the next batch of data: PyTorch's DataLoader
+  kLoader = 3,           // waiting for the next batch of data
   kOperator = 4,         // a framework's operators
   kScope = 5,            // scopes, but what frames a step or runs in it as Python
 };
@@ -38,8 +38,10 @@ PITOT_EXPORT const char* HostClassName(HostClass of);  // "synchronization"
 PITOT_EXPORT bool IsCommunicationKernel(std::string_view name);
 PITOT_EXPORT bool IsSynchronization(std::string_view call);  // "cudaStreamSynchronize", "hipEventSynchronize"
 PITOT_EXPORT bool IsAllocation(std::string_view call);       // "cudaMalloc", "cudaFreeHost", "cuMemAlloc_v2"
-PITOT_EXPORT bool IsLoader(std::string_view scope);          // "enumerate(DataLoader)#...__next__"
-PITOT_EXPORT bool IsProfilerStep(std::string_view scope);    // "ProfilerStep#7": a step of a PyTorch trace
+// PyTorch's "enumerate(DataLoader)#...__next__", TensorFlow's "IteratorGetNextOp::DoCompute", DALI's copies of outputs,
+// and a host's own "next batch".
+PITOT_EXPORT bool IsLoader(std::string_view scope);
+PITOT_EXPORT bool IsProfilerStep(std::string_view scope);  // "ProfilerStep#7": a step of a PyTorch trace
 // Kernels and graphs are compute or communication. Not of spans.
 PITOT_EXPORT GpuClass GpuClassOf(const Trace& trace, uint32_t gpu_row);
 

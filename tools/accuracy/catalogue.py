@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How often the findings of `pitot analyze` are right: by analyzer, on runs with a known fault and on controls.
+
+A finding is true of a run if expected.json says so of its fault: `finds` is what the analyzers that exist for the fault must say of it,
+`also` what is true of it, too. Of a finding that names a blame (`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time
+it is true that the server waited for CPUs. What is undetermined, only
+informs (severity info) or says what recorders counted themselves (`counted`) claims nothing that could be false.
+"""
+
+from collections import defaultdict
+from typing import Any, Dict, List, Sequence, Set
+
+
+def findings_of(analyzed: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """Of the JSON of `pitot analyze`, of all analyzers."""
+    return [finding for analyzer in analyzed.get('analyzers', []) for finding in analyzer['findings']]
+
+
+def analyzer_of(code: str) -> str:
+    return code.partition('.')[0]
+
+
+class Truth:
+    """What may be said of one run."""
+
+    def __init__(self, name: str, is_crowded: bool, expected: Dict[str, Any]) -> None:
+        faults = [expected['faults'][fault] for fault in expected['pairs'].get(name, {}).get('faults', [name]) if fault in expected['faults']]
+        faults += [expected['lossy'][name]] if name in expected['lossy'] else []
+        self.is_known = bool(faults) or name in expected['controls']
+        self.is_control = name in expected['controls']
+        self.finds: Set[str] = {code for fault in faults for code in fault.get('finds', [])}
+        self.also: Set[str] = self.finds | {code for fault in faults for code in fault.get('also', [])}
+        self.blames: Set[str] = {blame for fault in faults for blame in fault.get('blames', [])}
+        if is_crowded:  # by the log of other programs' CPU time
+            self.also.add('a27.runqueue')
+            self.blames.add('host_runqueue')
+        self.names_blame: Set[str] = set(expected['names_blame'])
+
+    def is_true(self, finding: Dict[str, Any]) -> bool:
+        if finding['code'] in self.names_blame:
+            return finding['summary'].partition(' ')[0] in self.blames
+        return finding['code'] in self.also
+
+
+def score_findings(runs: Sequence[Any], expected: Dict[str, Any]) -> Dict[str, Any]:
+    """By analyzer, and of all of them. Runs have a name and findings."""
+    cells: Dict[str, Dict[str, Any]] = defaultdict(lambda: {'said': 0, 'true': 0, 'false_of': defaultdict(int), 'false_on_controls': 0,
+                                                            'expected': 0, 'found': 0})
+    controls = 0
+    for run in runs:
+        truth = Truth(run.name, run.is_crowded, expected)
+        if not truth.is_known:
+            continue
+        controls += truth.is_control
+        for finding in run.findings:
+            code = finding['code']
+            if finding['undetermined'] or finding['severity'] == 'info' or (analyzer_of(code) in expected['counted'] and not truth.is_true(finding)):
+                continue
+            is_true = truth.is_true(finding)
+            for name in (analyzer_of(code), 'all'):
+                cells[name]['said'] += 1
+                cells[name]['true'] += is_true
+                cells[name]['false_on_controls'] += truth.is_control and not is_true
+            if not is_true:
+                cells[analyzer_of(code)]['false_of'][run.name] += 1
+        said = {finding['code'] for finding in run.findings if not finding['undetermined']}
+        for code in truth.finds:
+            for name in (analyzer_of(code), 'all'):
+                cells[name]['expected'] += 1
+                cells[name]['found'] += code in said
+    result = {name: {**cell, 'false_of': dict(cell['false_of']), 'precision': cell['true'] / cell['said'] if cell['said'] else None,
+                     'recall': cell['found'] / cell['expected'] if cell['expected'] else None} for name, cell in sorted(cells.items())}
+    everything = result.pop('all', None)
+    return {'controls': controls, 'analyzers': result, 'all': everything}
