@@ -20,7 +20,6 @@ namespace analyze {
 namespace {
 
 using model::GpuClass;
-using model::Interval;
 using model::Intervals;
 using model::Trace;
 
