@@ -30,6 +30,13 @@ constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
 // Confidence where requests of other sizes or routes had to do, where few are known, where events were lost.
 constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5;
+// And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
+// section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
+constexpr double kForNobody = 0.7, kUncounted = 0.8;
+constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
+                                   BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
+constexpr uint32_t kOnCpu =
+    BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
 
 int64_t Of(const Parts& parts, uint32_t mask) {
   int64_t ns = 0;
@@ -75,7 +82,9 @@ class Judge {
       return ListLargest(&at);
     }
     FindCauses(at);
-    const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor());
+    // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
+    const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+                            static_cast<double>(unknown_ns_) < options_.most_unknown * static_cast<double>(v.rest_ns);
     if (is_uniform) {
       v.common_factor = at.common_factor;
       v.common_ns = Of(at.common_ns, ~uint32_t{0});
@@ -145,13 +154,13 @@ class Judge {
   // ---- Causes (2.9, step 3)
   void FindCauses(const Contrast& at) {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
-    int64_t positive_ns = 0, unknown_ns = 0;
+    int64_t positive_ns = 0;
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       positive_ns += ns;
-      if ((kUnknown >> k & 1) != 0) unknown_ns += ns;
+      if ((kUnknown >> k & 1) != 0) unknown_ns_ += ns;
     }
-    unknown_share_ = positive_ns == 0 ? 0 : static_cast<double>(unknown_ns) / static_cast<double>(positive_ns);
+    unknown_share_ = positive_ns == 0 ? 0 : static_cast<double>(unknown_ns_) / static_cast<double>(positive_ns);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);
       if (at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
@@ -185,7 +194,7 @@ class Judge {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
-    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor();
+    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor() * ProofFactor(cause.blame);
     for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
       if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
     }
@@ -217,6 +226,22 @@ class Judge {
     if (verdict_->level == Baseline::Level::kRoute) factor *= kOtherSizes;
     if (verdict_->level == Baseline::Level::kProcess) factor *= kOtherRoutes;
     return factor;
+  }
+
+  // How much of the time of a part is proved to be what it is called.
+  double ProofFactor(Blame blame) const {
+    int64_t all_ns = 0, proved_ns = 0;
+    for (const BlameSegment& segment : blame_.segments) {
+      if (segment.blame != blame) continue;
+      const model::Interval known = index_.host.KnownOf(segment.thread);
+      const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+      const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
+      all_ns += segment.end_ns - segment.begin_ns;
+      if ((kOnCpu & BlameBit(blame)) != 0 ? is_counted : is_for_somebody)
+        proved_ns += segment.end_ns - segment.begin_ns;
+    }
+    if (2 * proved_ns >= all_ns) return 1;
+    return (kOnCpu & BlameBit(blame)) != 0 ? kUncounted : (kBehindOthers & BlameBit(blame)) != 0 ? kForNobody : 1;
   }
 
   // Who had most of a cause's time.
@@ -274,6 +299,7 @@ class Judge {
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
+  int64_t unknown_ns_ = 0;  // of the positive residual, in parts that say nothing
   double unknown_share_ = 0;
 };
 

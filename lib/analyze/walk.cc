@@ -92,6 +92,12 @@ void Walk::Begin() {
   const auto* const end = index_.memberships.end(request_);
   for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
     last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
+  own_threads_ = {row_.begin_thread, row_.end_thread};
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
+    own_threads_.push_back(trace_.batches[in->batch].thread);
+  for (const uint32_t row : handoffs_) own_threads_.push_back(trace_.handoffs[row].to_thread);
+  std::sort(own_threads_.begin(), own_threads_.end());
+  own_threads_.erase(std::unique(own_threads_.begin(), own_threads_.end()), own_threads_.end());
   calls_ = index_.gpu.CallsOf(request_);
   if (calls_.begin_ns < calls_.end_ns) last_model_ns_ = std::max(last_model_ns_, calls_.end_ns);
   handoffs_left_ = handoffs_.size();
@@ -312,8 +318,11 @@ Walk::Sign Walk::LastSeenElsewhere(int64_t by_ns) const {
   const auto* const end = index_.memberships.end(request_);
   for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
     consider(trace_.batches[in->batch].thread, in->join_ns, in->leave_ns);
-  for (const uint32_t event : index_.requests.Events(request_))
+  for (const uint32_t event : index_.requests.Events(request_)) {
+    WaitArgs args;  // a thread that waits for a queue has nothing to do with it any more, whatever its context says
+    if (ReadWait(trace_, event, &args) && args.kind == WaitKind::kQueue) continue;
     consider(trace_.events.thread[event], trace_.events.begin_ns[event], trace_.EventEnd(event));
+  }
   return last;
 }
 

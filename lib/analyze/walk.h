@@ -104,6 +104,7 @@ class Walk {
   void Execute(uint32_t op);
   void LeaveGpu();
   bool IsOwn(uint32_t op) const;
+  bool IsOthers(uint32_t op) const;
   Culprit OwnerOf(uint32_t op) const;
 
   const Index& index_;
@@ -112,6 +113,7 @@ class Walk {
   const uint32_t request_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
+  std::vector<uint32_t> own_threads_;  // that it, or a batch of its, was on
 
   // The cursor: a moment, and the thread or the operation that the request needed then.
   int64_t now_ns_ = 0;

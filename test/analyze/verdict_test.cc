@@ -149,6 +149,26 @@ TEST_CASE("causes, what everything has in common and the rest add up to the exce
   }
 }
 
+TEST_CASE("what is inferred is said with less confidence than what the trace proves", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kQueueWaitOthers] += 15 * kMs;
+  RequestBlame blame = route.Make(slow);
+  Find(&blame, Blame::kQueueWaitOthers)->by.thread = 0;  // that was at work, nobody says for whom
+
+  const Cause inferred = route.Judge(blame).causes.at(0);
+  Find(&blame, Blame::kQueueWaitOthers)->by.request = route.other;
+  const Cause proved = route.Judge(blame).causes.at(0);
+  slow = route.Draw();
+  slow[Blame::kHostOncpuPre] += 15 * kMs;  // and no counter says that it was on a CPU
+  const Cause code = route.Judge(route.Make(slow)).causes.at(0);
+
+  CHECK(inferred.confidence == Approx(0.7 * proved.confidence));
+  REQUIRE(code.blame == Blame::kHostOncpuPre);
+  CHECK(code.confidence == Approx(0.8 * (1 - code.p)).margin(0.02));
+}
+
 TEST_CASE("two causes come in the order of their excess", "[verdict]") {
   Route route;
   route.Learn(512);
