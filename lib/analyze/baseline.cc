@@ -115,11 +115,11 @@ size_t Baseline::memory_bytes() const {
 
 // ---- As bytes: little endian; "PITB", version u32, number of cells u32; a cell is the route's length u32, the route,
 // size_bucket u32, number of rows u32, and rows, oldest first; a row is shift u8, kBlames x i32, size f64, launches,
-// steps, tokens u32. A checksum u64 (FNV-1a of all before it) ends it.
+// steps, tokens u32, and (from version 2 on) the depth u8. A checksum u64 (FNV-1a of all before it) ends it.
 
 namespace {
 
-constexpr uint32_t kMagic = 0x42544950, kVersion = 1;
+constexpr uint32_t kMagic = 0x42544950, kVersion = 2;
 
 uint64_t Checksum(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -180,6 +180,7 @@ Status Baseline::Save(std::string* bytes) const noexcept {
         __builtin_memcpy(&size, &row.work.size, sizeof size);
         Put<uint64_t>(size, &out);
         for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, &out);
+        Put<uint8_t>(static_cast<uint8_t>(row.work.depth), &out);
       }
     }
     Put<uint64_t>(Checksum(out), &out);
@@ -197,7 +198,9 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   if (Reader(bytes.substr(body.size())).Take<uint64_t>() != Checksum(body)) return damaged;
   Reader reader(body);
-  if (reader.Take<uint32_t>() != kMagic || reader.Take<uint32_t>() != kVersion) return damaged;
+  if (reader.Take<uint32_t>() != kMagic) return damaged;
+  const uint32_t version = reader.Take<uint32_t>();
+  if (version == 0 || version > kVersion) return damaged;
   // Of the epoch before this one.
   const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1), at_ns = std::max<int64_t>(now_ns - epoch_ns, 0);
   try {
@@ -219,6 +222,10 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
         row.work.launches = reader.Take<uint32_t>();
         row.work.steps = reader.Take<uint32_t>();
         row.work.tokens = reader.Take<uint32_t>();
+        const uint32_t depth = version >= 2             ? reader.Take<uint8_t>()
+                               : row.work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
+                                                        : static_cast<uint32_t>(Depth::kScopes);
+        row.work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
         // A baseline saved with larger rings: the newest are kept.
         if (rows - i <= options_.requests_per_cell) cell.ring.push_back(row);
       }

@@ -25,11 +25,18 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
                                 BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
+// What only GPUs, or calls of their API, are blamed for.
+constexpr uint32_t kOfGpus =
+    BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
+    BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn) |
+    BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
+    BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
+    BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-// Confidence where requests of other sizes or routes had to do, where few are known, where events were lost.
-constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5;
+// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost.
+constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kOtherDepths = 0.8;
 // And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
 // section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
 constexpr double kForNobody = 0.7, kUncounted = 0.8;
@@ -44,9 +51,9 @@ int64_t Of(const Parts& parts, uint32_t mask) {
   return ns;
 }
 
-class Judge {
+class Comparison {
  public:
-  Judge(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
+  Comparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
   void Decide(const std::vector<BaselineRow>& rows, const WorkDone& work) {
@@ -58,6 +65,7 @@ class Judge {
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.kind = VerdictKind::kUndetermined;
+      v.is_coarse = false;
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
@@ -142,7 +150,7 @@ class Judge {
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
     const double large = sizes[static_cast<size_t>(quantile * static_cast<double>(sizes.size() - 1))];
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
-    consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
     consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
     if (best >= options_.more_work_share * excess) return true;
@@ -225,6 +233,7 @@ class Judge {
     if (verdict_->baseline_size < options_.least_many) factor *= kFew;
     if (verdict_->level == Baseline::Level::kRoute) factor *= kOtherSizes;
     if (verdict_->level == Baseline::Level::kProcess) factor *= kOtherRoutes;
+    if (verdict_->is_coarse) factor *= kOtherDepths;
     return factor;
   }
 
@@ -303,11 +312,69 @@ class Judge {
   double unknown_share_ = 0;
 };
 
+// How deep GPUs were recorded from `begin_ns` to `end_ns`, at least. A trace that does not say was recorded the same
+// all the time.
+Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
+  const std::vector<model::DepthRow>& rows = trace.depths;
+  if (rows.empty()) return trace.calls.size() != 0 || trace.gpu.size() != 0 ? Depth::kKernels : Depth::kScopes;
+  auto row = std::partition_point(rows.begin(), rows.end(),
+                                  [&](const model::DepthRow& one) { return one.begin_ns <= begin_ns; });
+  if (row == rows.begin()) return Depth::kScopes;
+  Depth depth = Depth::kOps;
+  for (--row; begin_ns < end_ns; ++row) {
+    if (row == rows.end() || row->begin_ns > begin_ns || row->end_ns <= begin_ns) return Depth::kScopes;
+    depth = std::min(depth, row->depth);
+    begin_ns = row->end_ns;
+  }
+  return depth;
+}
+
+// Depths at which the same is known of GPUs are one.
+Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
+
+bool HasGpuParts(const BlameVector& blame) {
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    if ((kOfGpus >> k & 1) != 0 && blame.ns[k] != 0) return true;
+  }
+  return false;
+}
+
+// What is left of a part where GPUs were not recorded: code of the thread that waited for them. Before, in and after
+// its work of the model is told apart by batches alone.
+Blame Coarse(Blame blame, bool has_batches) {
+  const uint32_t coarse = kOfGpus | (has_batches ? 0 : kOnCpu);
+  return (coarse & BlameBit(blame)) != 0 ? Blame::kHostOncpuFramework : blame;
+}
+void MakeCoarse(BlameVector* blame, bool has_batches) {
+  const BlameVector fine = *blame;
+  *blame = {};
+  for (uint32_t k = 0; k < kBlames; ++k) (*blame)[Coarse(static_cast<Blame>(k), has_batches)] += fine.ns[k];
+}
+
+// Leaves those of `rows` that were recorded at `depth`, if they are enough; returns whether all that is compared then
+// says the same of GPUs.
+bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t least, std::vector<BaselineRow>* rows) {
+  const auto is_whole = [](Depth at, const BlameVector& parts) {
+    return ForGpus(at) != Depth::kScopes || !HasGpuParts(parts);  // else it was recorded deeper for a part of its time
+  };
+  const auto is_like = [&](const BaselineRow& row) {
+    return ForGpus(row.work.depth) == ForGpus(depth) && is_whole(row.work.depth, row.blame);
+  };
+  if (!is_whole(depth, blame)) return false;
+  const auto like = static_cast<size_t>(std::count_if(rows->begin(), rows->end(), is_like));
+  if (like == rows->size()) return true;
+  if (like < least) return false;
+  rows->erase(std::remove_if(rows->begin(), rows->end(), [&](const BaselineRow& row) { return !is_like(row); }),
+              rows->end());
+  return true;
+}
+
 }  // namespace
 
 WorkDone WorkOf(const Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
+  work.depth = DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
   if (!row.sizes.empty()) work.size = row.sizes[0].value;
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
@@ -326,9 +393,20 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   const model::RequestRow& row = index.trace.requests[blame.request];
   Verdict verdict;
   std::vector<BaselineRow> rows;
-  verdict.level =
-      baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, std::max(options.least, 4u), &rows);
-  Judge(index, blame, options, &verdict).Decide(rows, WorkOf(index, blame.request));
+  const uint32_t least = std::max(options.least, 4u);
+  verdict.level = baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, least, &rows);
+  const WorkDone work = WorkOf(index, blame.request);
+  if (KeepDepth(work.depth, blame.blame, least, &rows)) {
+    Comparison(index, blame, options, &verdict).Decide(rows, work);
+    return verdict;
+  }
+  verdict.is_coarse = true;
+  RequestBlame coarse = blame;
+  const bool has_batches = work.steps != 0;
+  MakeCoarse(&coarse.blame, has_batches);
+  for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
+  for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
+  Comparison(index, coarse, options, &verdict).Decide(rows, work);
   return verdict;
 }
 

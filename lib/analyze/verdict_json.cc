@@ -35,6 +35,7 @@ class Writer {
     json_.Key("baseline").Begin('{');
     json_.Key("level").Text(LevelName(v.level));
     json_.Key("requests").Int(v.baseline_size);
+    json_.Key("is_coarse").Bool(v.is_coarse);
     json_.Key("alpha").Real(v.alpha);
     json_.Key("least_p").Real(v.least_p);
     json_.End();

@@ -59,6 +59,8 @@ class Teller {
     if (is_compared)
       lines.Add(0, "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
                        Format(", named at p <= %s", P(v.alpha).c_str()));
+    if (v.is_coarse)
+      lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
     int number = 0;

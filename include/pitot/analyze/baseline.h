@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "pitot/analyze/why.h"
+#include "pitot/depth.h"
 #include "pitot/export.h"
 #include "pitot/status.h"
 
@@ -38,6 +39,9 @@ struct WorkDone {
   uint32_t launches = 0;  // operations of GPUs
   uint32_t steps = 0;     // batches that it was in
   uint32_t tokens = 0;    // that it put out
+  // How much of GPUs was recorded all the time that it took: one that was recorded deeper only once it was late was
+  // not.
+  Depth depth = Depth::kScopes;
 };
 
 // A request as the baseline keeps it.

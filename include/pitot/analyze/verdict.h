@@ -90,6 +90,9 @@ struct Verdict {
   double percentile = 1;   // the share of normal requests that took at most as long
   Baseline::Level level = Baseline::Level::kNone;
   uint32_t baseline_size = 0;
+  // Requests that were recorded at different depths are compared: what GPUs did counts as Blame::kHostOncpuFramework,
+  // the code that waited for them, in `normal`, `causes` and `largest`.
+  bool is_coarse = false;
   double alpha = 0;    // that was tested with
   double least_p = 1;  // that could have come out
   BlameVector normal;
