@@ -292,9 +292,11 @@ class Comparison {
     }
     for (const Detour& detour : blame_.detours) {
       int64_t room_ns = detour.slack_ns;
-      for (size_t i = 0; i < saved.size(); ++i) {
-        const BlameSegment& segment = blame_.segments[i];
-        if (segment.begin_ns < detour.begin_ns || segment.end_ns > detour.end_ns) continue;
+      const auto first =
+          std::partition_point(blame_.segments.begin(), blame_.segments.end(),
+                               [&](const BlameSegment& segment) { return segment.begin_ns < detour.begin_ns; });
+      for (auto i = static_cast<size_t>(first - blame_.segments.begin()); i < saved.size(); ++i) {
+        if (blame_.segments[i].end_ns > detour.end_ns) break;
         saved[i] = std::min(saved[i], room_ns);
         room_ns -= saved[i];
       }

@@ -131,10 +131,30 @@ void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
 // The walk leaves the thread, which waits since then for what ended just now.
 void Walk::BeginDetour(int64_t waits_since_ns) { away_.push_back({thread_, waits_since_ns, now_ns_}); }
 
+// Any wait of the thread since then may have been for what was done elsewhere, but for those that say what else they
+// were for.
 void Walk::EndDetour() {
-  const Away& away = away_.back();
-  blame_->detours.push_back({now_ns_, away.end_ns, std::max<int64_t>(away.end_ns - away.waits_since_ns, 0)});
+  const Away away = away_.back();
   away_.pop_back();
+  int64_t slack_ns = 0;
+  for (int64_t at_ns = away.end_ns; at_ns > now_ns_;) {
+    const Piece piece = index_.threads.Before(away.thread, at_ns);
+    const int64_t begin_ns = std::max(piece.begin_ns, now_ns_);
+    if (at_ns > away.waits_since_ns || MayAwait(piece)) slack_ns += at_ns - begin_ns;
+    at_ns = begin_ns;
+  }
+  blame_->detours.push_back({now_ns_, away.end_ns, slack_ns});
+}
+
+// Whether a thread in that piece may wait for its request to be worked on elsewhere.
+bool Walk::MayAwait(const Piece& piece) const {
+  if (piece.call != kNone) {
+    const CallClass what = index_.gpu.ClassOf(piece.call);
+    return what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree;
+  }
+  WaitArgs args;
+  return ReadWait(trace_, piece.event, &args) && (args.kind == WaitKind::kFuture || args.kind == WaitKind::kCondition ||
+                                                  args.kind == WaitKind::kDevice || args.kind == WaitKind::kOther);
 }
 
 Walk::Arrival Walk::FindArrival() const {

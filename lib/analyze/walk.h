@@ -74,6 +74,7 @@ class Walk {
   void MoveToThread(uint32_t thread, int64_t at_ns);
   void BeginDetour(int64_t waits_since_ns);
   void EndDetour();
+  bool MayAwait(const Piece& piece) const;
   Arrival FindArrival() const;
   void StepOnThread();
   void Arrive();

@@ -234,6 +234,24 @@ TEST_CASE("a thread in nothing that was recorded while its batch was done elsewh
         "host_oncpu_post 10000");
 }
 
+TEST_CASE("a thread that looks again and again whether it is done waits for it in all of its waits", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(0x8f0c, 0, 1'000, server.http);
+  server.Scope(server.http, server.decode, 0, 100, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 200, 400, {row, kNone});
+  server.Wait(server.http, WaitKind::kIo, "log", 400, 420, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 420, 640, {row, kNone});
+  server.Scope(server.http, server.decode, 640, 660, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 660, 900, {row, kNone});
+  server.Scope(server.http, server.decode, 900, 1'000, {row, kNone});
+  server.Scope(server.executor, server.forward, 110, 900, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  REQUIRE(blame.detours.size() == 1);
+  CHECK(blame.detours[0].slack_ns == (200 + 220 + 240) * kUs);
+}
+
 TEST_CASE("a hop to another thread that nothing recorded is untraced and blames nobody", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);

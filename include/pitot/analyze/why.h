@@ -103,7 +103,7 @@ struct BlameSegment {
 };
 
 // From `begin_ns` to `end_ns` it was worked on elsewhere, while its thread did other things and waited for no more than
-// the last `slack_ns` of it: no saving within it is worth more.
+// `slack_ns` of it, all its waits together: no saving within it is worth more.
 struct Detour {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
