@@ -2,6 +2,7 @@
 #include "pitot/analyze/baseline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 PITOT_NAMESPACE_BEGIN
@@ -25,6 +26,7 @@ Baseline::Packed Baseline::Pack(const BaselineRow& row) {
   Packed packed;
   packed.at_ns = row.at_ns;
   packed.work = row.work;
+  if (!std::isfinite(packed.work.size)) packed.work.size = 0;
   const int64_t most = *std::max_element(row.blame.ns, row.blame.ns + kBlames);
   while ((most >> packed.shift) > INT32_MAX) ++packed.shift;
   for (uint32_t k = 0; k < kBlames; ++k)
@@ -219,6 +221,7 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
           part = static_cast<int32_t>(std::min<uint32_t>(reader.Take<uint32_t>(), INT32_MAX));
         const uint64_t size = reader.Take<uint64_t>();
         __builtin_memcpy(&row.work.size, &size, sizeof size);
+        if (!std::isfinite(row.work.size)) row.work.size = 0;
         row.work.launches = reader.Take<uint32_t>();
         row.work.steps = reader.Take<uint32_t>();
         row.work.tokens = reader.Take<uint32_t>();
@@ -226,6 +229,12 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
                                : row.work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
                                                         : static_cast<uint32_t>(Depth::kScopes);
         row.work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
+        int64_t left_ns = model::kMaxTimeNs;  // of a latency that Unpack can add up
+        for (const int32_t part : row.parts) {
+          const int64_t part_ns = static_cast<int64_t>(part) << row.shift;
+          if (part_ns > left_ns) return damaged;
+          left_ns -= part_ns;
+        }
         // A baseline saved with larger rings: the newest are kept.
         if (rows - i <= options_.requests_per_cell) cell.ring.push_back(row);
       }

@@ -178,6 +178,14 @@ class Comparison {
     }
     Order(&verdict_->causes);
     if (verdict_->causes.size() > options_.most_causes) verdict_->causes.resize(options_.most_causes);
+    // What is beyond these and outside of what is normal all the same must not pass for the rest of it.
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
+                                        [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
+      if (is_named || at.p[k] > verdict_->alpha || at.residual_ns[k] <= 0) continue;
+      ++verdict_->unnamed;
+      verdict_->unnamed_ns += at.residual_ns[k];
+    }
   }
 
   static void Order(std::vector<Cause>* causes) {
@@ -377,7 +385,7 @@ WorkDone WorkOf(const Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
   work.depth = DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
-  if (!row.sizes.empty()) work.size = row.sizes[0].value;
+  if (!row.sizes.empty() && std::isfinite(row.sizes[0].value)) work.size = row.sizes[0].value;
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
   uint32_t last = kNone;

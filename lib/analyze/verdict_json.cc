@@ -51,6 +51,8 @@ class Writer {
     Causes("largest", v.largest);
     json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
     json_.Key("rest_ns").Int(v.rest_ns);
+    json_.Key("unnamed").Int(v.unnamed);
+    json_.Key("unnamed_ns").Int(v.unnamed_ns);
     Parts("blame_ns", blame_.blame);
     Parts("normal_ns", v.normal);
     json_.Key("segments").Begin('[');

@@ -133,13 +133,8 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
 bool Walk::IsOwn(uint32_t op) const {
   const uint32_t call = trace_.gpu.call[op];
   if (call == kNone) return false;
-  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone) {
-    const auto* const end = index_.memberships.end(request_);
-    for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
-      if (in->batch == batch) return true;
-    }
-    return false;
-  }
+  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone)
+    return std::binary_search(own_batches_.begin(), own_batches_.end(), batch);
   for (uint32_t request = trace_.calls.request[call], i = 0; request != kNone && i < 64; ++i) {
     if (request == request_) return true;
     const uint64_t parent_id = trace_.requests[request].parent_id;

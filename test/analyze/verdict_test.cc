@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -254,6 +255,34 @@ TEST_CASE("requests are compared with those that were recorded as deep", "[verdi
     REQUIRE(verdict.causes.size() == 1);
     CHECK(verdict.causes[0].blame == Blame::kGpuQueueWaitOthers);
     CHECK(verdict.kind == VerdictKind::kCauses);
+  }
+}
+
+TEST_CASE("what is not normal and is no cause does not pass for the normal range", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  for (const Blame part : {Blame::kAllocStall, Blame::kHostLock, Blame::kHandoff, Blame::kExecutorBusy})
+    slow[part] += 10 * kMs + static_cast<int64_t>(part);  // four, of which three are said
+  const RequestBlame blame = route.Make(slow);
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.causes.size() == 3);
+  CHECK(verdict.unnamed == 1);
+  CHECK(verdict.unnamed_ns >= 10 * kMs);
+  const std::string text = VerdictText(route.index, blame, verdict);
+  CHECK(text.find("within the normal range") == std::string::npos);
+  CHECK(text.find("of 1 lesser cause ") != std::string::npos);
+}
+
+TEST_CASE("a size that is no number is none", "[verdict]") {
+  for (const double size : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    Route route;
+    route.Learn(512, {size, 0, 1, 0, Depth::kKernels});
+    std::vector<BaselineRow> rows;
+    REQUIRE(route.baseline.Find("/classify", 4, 0, 1, &rows) == Baseline::Level::kCell);
+    CHECK(rows[0].work.size == 0);
   }
 }
 
