@@ -147,7 +147,7 @@ TEST_CASE("what is normal is kept in a file, which another judge begins with", "
   WhyJudgeOptions options = NoWarmUp();
   options.baseline_file = file.c_str();
   const Trace first = Incident(140), second = Incident(3);
-  KeepingHearing before(first), after(second), wrong(second);
+  KeepingHearing before(first), after(second), wrong(first);
   REQUIRE(MakeOne(options)->Decide(before).ok());
   struct stat info {};
   REQUIRE(stat(file.c_str(), &info) == 0);
