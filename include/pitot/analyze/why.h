@@ -160,7 +160,8 @@ class PITOT_EXPORT BlameIndex {
   BlameIndex& operator=(BlameIndex&& other) noexcept;
 
   // Fills `index`. The trace must outlive it and pass FindInconsistency.
-  // Errors: kResourceExhausted (no memory, or BlameOptions::is_over). Cost: O(n log n) of the trace's rows; about 60 bytes for each event.
+  // Errors: kResourceExhausted (no memory, or BlameOptions::is_over). Cost: O(n log n) of the trace's rows; about 60
+  // bytes for each event.
   static Status Make(const model::Trace& trace, const BlameOptions& options, BlameIndex* index) noexcept;
 
   struct Data;
@@ -176,8 +177,8 @@ class PITOT_EXPORT BlameIndex {
 // window's end, on the thread that did something for it last.
 //
 // Threads: any. Errors: kInvalidArgument (no such row, an index that was not made), kNotFound (the request's begin or
-// end is not in the trace), kResourceExhausted (no memory, or BlameOptions::is_over), kInternal (the segments did not add up: a defect of Pitot; it never
-// says something that does not add up). Cost: O(s log n), of s segments.
+// end is not in the trace), kResourceExhausted (no memory, or BlameOptions::is_over), kInternal (the segments did not
+// add up: a defect of Pitot; it never says something that does not add up). Cost: O(s log n), of s segments.
 PITOT_EXPORT Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept;
 
 }  // namespace analyze
