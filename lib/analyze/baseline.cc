@@ -2,6 +2,7 @@
 #include "pitot/analyze/baseline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 PITOT_NAMESPACE_BEGIN
@@ -25,6 +26,7 @@ Baseline::Packed Baseline::Pack(const BaselineRow& row) {
   Packed packed;
   packed.at_ns = row.at_ns;
   packed.work = row.work;
+  if (!std::isfinite(packed.work.size)) packed.work.size = 0;
   const int64_t most = *std::max_element(row.blame.ns, row.blame.ns + kBlames);
   while ((most >> packed.shift) > INT32_MAX) ++packed.shift;
   for (uint32_t k = 0; k < kBlames; ++k)
@@ -115,11 +117,11 @@ size_t Baseline::memory_bytes() const {
 
 // ---- As bytes: little endian; "PITB", version u32, number of cells u32; a cell is the route's length u32, the route,
 // size_bucket u32, number of rows u32, and rows, oldest first; a row is shift u8, kBlames x i32, size f64, launches,
-// steps, tokens u32. A checksum u64 (FNV-1a of all before it) ends it.
+// steps, tokens u32, and (from version 2 on) the depth u8. A checksum u64 (FNV-1a of all before it) ends it.
 
 namespace {
 
-constexpr uint32_t kMagic = 0x42544950, kVersion = 1;
+constexpr uint32_t kMagic = 0x42544950, kVersion = 2;
 
 uint64_t Checksum(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -180,6 +182,7 @@ Status Baseline::Save(std::string* bytes) const noexcept {
         __builtin_memcpy(&size, &row.work.size, sizeof size);
         Put<uint64_t>(size, &out);
         for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, &out);
+        Put<uint8_t>(static_cast<uint8_t>(row.work.depth), &out);
       }
     }
     Put<uint64_t>(Checksum(out), &out);
@@ -197,7 +200,9 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
   const std::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
   if (Reader(bytes.substr(body.size())).Take<uint64_t>() != Checksum(body)) return damaged;
   Reader reader(body);
-  if (reader.Take<uint32_t>() != kMagic || reader.Take<uint32_t>() != kVersion) return damaged;
+  if (reader.Take<uint32_t>() != kMagic) return damaged;
+  const uint32_t version = reader.Take<uint32_t>();
+  if (version == 0 || version > kVersion) return damaged;
   // Of the epoch before this one.
   const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1), at_ns = std::max<int64_t>(now_ns - epoch_ns, 0);
   try {
@@ -216,9 +221,20 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
           part = static_cast<int32_t>(std::min<uint32_t>(reader.Take<uint32_t>(), INT32_MAX));
         const uint64_t size = reader.Take<uint64_t>();
         __builtin_memcpy(&row.work.size, &size, sizeof size);
+        if (!std::isfinite(row.work.size)) row.work.size = 0;
         row.work.launches = reader.Take<uint32_t>();
         row.work.steps = reader.Take<uint32_t>();
         row.work.tokens = reader.Take<uint32_t>();
+        const uint32_t depth = version >= 2             ? reader.Take<uint8_t>()
+                               : row.work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
+                                                        : static_cast<uint32_t>(Depth::kScopes);
+        row.work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
+        int64_t left_ns = model::kMaxTimeNs;  // of a latency that Unpack can add up
+        for (const int32_t part : row.parts) {
+          const int64_t part_ns = static_cast<int64_t>(part) << row.shift;
+          if (part_ns > left_ns) return damaged;
+          left_ns -= part_ns;
+        }
         // A baseline saved with larger rings: the newest are kept.
         if (rows - i <= options_.requests_per_cell) cell.ring.push_back(row);
       }

@@ -2,6 +2,7 @@
 #include "pitot/analyze/diff.h"
 
 #include <algorithm>
+#include <cmath>
 #include <new>
 
 #include "analyze/diff_gates.h"
@@ -45,7 +46,7 @@ struct Side {
       const uint32_t request = units.request(unit);
       if (request == model::kNone) continue;
       const model::RequestRow& row = from.requests[request];
-      sizes.push_back(row.sizes.empty() ? row.size_bucket : row.sizes[0].value);
+      sizes.push_back(row.sizes.empty() || !std::isfinite(row.sizes[0].value) ? row.size_bucket : row.sizes[0].value);
     }
     for (const uint32_t unit : units.samples()) sampled_likes.push_back(likes[unit]);
   }

@@ -60,7 +60,7 @@ Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline*
   }
   if (by_kept.level != Baseline::Level::kCell || by_kept.baseline_size < options.least_many) {
     Baseline beside;
-    status = LearnBaseline(judgement->index, request, options, &beside);
+    status = LearnBaseline(judgement->index, request, options, &beside, &judgement->learned);
     if (status.ok())
       status = FindVerdict(judgement->index, judgement->blame, beside, now_ns, options, &judgement->verdict);
     // The nearer level says more, then the larger number.
@@ -133,20 +133,43 @@ class HeardAnalyzer final : public Analyzer {
   Hearing& hearing_;
 };
 
+// Indexing and walking end when the hearing does.
+BlameOptions Until(Hearing* hearing) {
+  BlameOptions options;
+  options.is_over = [](void* context) { return static_cast<Hearing*>(context)->IsOver(); };
+  options.is_over_context = hearing;
+  return options;
+}
+
 Status FileError(const char* what, const std::string& path) {
   return base::Error(StatusCode::kIoError, "cannot %s %s: %s", what, path.c_str(), strerrordesc_np(errno));
 }
 
-Status ReadWhole(const std::string& path, std::string* bytes) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+// At most `most` bytes of a file; of anything else (a FIFO would wait for who writes) nothing.
+Status Read(const std::string& path, size_t most, std::string* bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return errno == ENOENT ? Status(StatusCode::kNotFound, "it is not there") : FileError("open", path);
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return base::Error(StatusCode::kIoError, "%s is no file", path.c_str());
+  }
   char part[1 << 16];
   ssize_t n = 0;
-  while ((n = read(fd, part, sizeof part)) > 0 && bytes->size() < kMostBaselineBytes)
+  while (bytes->size() < most && (n = read(fd, part, std::min(sizeof part, most - bytes->size()))) > 0)
     bytes->append(part, static_cast<size_t>(n));
   const Status status = n < 0 ? FileError("read", path) : Status();
   close(fd);
   return status;
+}
+
+// Whether a baseline may be written there: over none, an empty file, or a baseline, whole or not.
+Status MayReplace(const std::string& path) {
+  std::string head;
+  const Status status = Read(path, Baseline::kHead.size(), &head);
+  if (status.code() == StatusCode::kNotFound) return Status();
+  if (!status.ok() || head.empty() || head == Baseline::kHead) return status;
+  return base::Error(StatusCode::kIoError, "%s is no baseline: it is left as it is", path.c_str());
 }
 
 // Through a new file beside it, mode 0600: whole or not at all.
@@ -184,8 +207,8 @@ class WhyJudge final : public Judge {
     learn_.began_after_ns = now_ns + int64_t{options.warm_up_ms} * 1'000'000;
     if (file_.empty()) return;
     std::string bytes;
-    Status status = ReadWhole(file_, &bytes);
-    if (status.ok()) status = baseline_.Load(bytes, now_ns);
+    Status status = Read(file_, kMostBaselineBytes, &bytes);
+    if (status.ok() && !bytes.empty()) status = baseline_.Load(bytes, now_ns);
     if (!status.ok() && status.code() != StatusCode::kNotFound) wrong_ = status.message();
   }
 
@@ -200,7 +223,7 @@ class WhyJudge final : public Judge {
 
   Status Learn(Hearing& hearing) override {
     BlameIndex index;
-    if (Status s = BlameIndex::Make(hearing.trace(), BlameOptions(), &index); !s.ok()) return s;
+    if (Status s = BlameIndex::Make(hearing.trace(), Until(&hearing), &index); !s.ok()) return s;
     learn_.most_per_cell = LearnOptions().most_per_cell;
     const Status status = LearnFrom(index, hearing);
     SaveIfDue(kSaveNs);
@@ -210,7 +233,7 @@ class WhyJudge final : public Judge {
   Status Decide(Hearing& hearing) override {
     const Trace& trace = hearing.trace();
     Judgement judgement;
-    if (Status s = BlameIndex::Make(trace, BlameOptions(), &judgement.index); !s.ok()) return s;
+    if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
     learn_.most_per_cell = kOfIncident;
     if (Status s = LearnFrom(judgement.index, hearing); !s.ok()) return s;
     HtmlReport html;
@@ -261,7 +284,7 @@ class WhyJudge final : public Judge {
     learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
     for (const uint32_t row : rows) {
       if (hearing.IsOver()) break;
-      if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return s;
+      if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return hearing.IsOver() ? Status() : s;
     }
     return Status();
   }
@@ -302,6 +325,7 @@ class WhyJudge final : public Judge {
     if (file_.empty() || baseline_.size() == 0 || (saved_ns_ != 0 && now_ns - saved_ns_ < every_ns)) return;
     std::string bytes;
     Status status = baseline_.Save(&bytes);
+    if (status.ok()) status = MayReplace(file_);
     if (status.ok()) status = WriteWhole(file_, bytes);
     saved_ns_ = now_ns;
     if (!status.ok()) wrong_ = status.message();

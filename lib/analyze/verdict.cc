@@ -26,11 +26,25 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
                                 BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
+// What only GPUs, or calls of their API, are blamed for.
+constexpr uint32_t kOfGpus =
+    BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
+    BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn) |
+    BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
+    BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
+    BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-// Confidence where requests of other sizes or routes had to do, where few are known, where events were lost.
-constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5;
+// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost.
+constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kOtherDepths = 0.8;
+// And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
+// section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
+constexpr double kForNobody = 0.7, kUncounted = 0.8;
+constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
+                                   BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
+constexpr uint32_t kOnCpu =
+    BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
 
 int64_t Of(const Parts& parts, uint32_t mask) {
   int64_t ns = 0;
@@ -38,9 +52,9 @@ int64_t Of(const Parts& parts, uint32_t mask) {
   return ns;
 }
 
-class Judge {
+class Comparison {
  public:
-  Judge(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
+  Comparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
   void Decide(const std::vector<BaselineRow>& rows, const WorkDone& work) {
@@ -52,6 +66,7 @@ class Judge {
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.kind = VerdictKind::kUndetermined;
+      v.is_coarse = false;
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
@@ -76,7 +91,9 @@ class Judge {
       return ListLargest(&at);
     }
     FindCauses(at);
-    const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor());
+    // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
+    const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+                            static_cast<double>(unknown_ns_) < options_.most_unknown * static_cast<double>(v.rest_ns);
     if (is_uniform) {
       v.common_factor = at.common_factor;
       v.common_ns = Of(at.common_ns, ~uint32_t{0});
@@ -135,7 +152,7 @@ class Judge {
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
     const double large = sizes[static_cast<size_t>(quantile * static_cast<double>(sizes.size() - 1))];
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
-    consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
     consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
     if (best >= options_.more_work_share * excess) return true;
@@ -147,13 +164,13 @@ class Judge {
   // ---- Causes (2.9, step 3)
   void FindCauses(const Contrast& at) {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
-    int64_t positive_ns = 0, unknown_ns = 0;
+    int64_t positive_ns = 0;
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       positive_ns += ns;
-      if ((kUnknown >> k & 1) != 0) unknown_ns += ns;
+      if ((kUnknown >> k & 1) != 0) unknown_ns_ += ns;
     }
-    unknown_share_ = positive_ns == 0 ? 0 : static_cast<double>(unknown_ns) / static_cast<double>(positive_ns);
+    unknown_share_ = positive_ns == 0 ? 0 : static_cast<double>(unknown_ns_) / static_cast<double>(positive_ns);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);
       if (at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
@@ -163,6 +180,14 @@ class Judge {
     }
     Order(&verdict_->causes);
     if (verdict_->causes.size() > options_.most_causes) verdict_->causes.resize(options_.most_causes);
+    // What is beyond these and outside of what is normal all the same must not pass for the rest of it.
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
+                                        [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
+      if (is_named || at.p[k] > verdict_->alpha || at.residual_ns[k] <= 0) continue;
+      ++verdict_->unnamed;
+      verdict_->unnamed_ns += at.residual_ns[k];
+    }
   }
 
   static void Order(std::vector<Cause>* causes) {
@@ -187,7 +212,7 @@ class Judge {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
-    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor();
+    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor() * ProofFactor(cause.blame);
     for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
       if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
     }
@@ -218,7 +243,24 @@ class Judge {
     if (verdict_->baseline_size < options_.least_many) factor *= kFew;
     if (verdict_->level == Baseline::Level::kRoute) factor *= kOtherSizes;
     if (verdict_->level == Baseline::Level::kProcess) factor *= kOtherRoutes;
+    if (verdict_->is_coarse) factor *= kOtherDepths;
     return factor;
+  }
+
+  // How much of the time of a part is proved to be what it is called.
+  double ProofFactor(Blame blame) const {
+    int64_t all_ns = 0, proved_ns = 0;
+    for (const BlameSegment& segment : blame_.segments) {
+      if (segment.blame != blame) continue;
+      const model::Interval known = index_.host.KnownOf(segment.thread);
+      const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+      const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
+      all_ns += segment.end_ns - segment.begin_ns;
+      if ((kOnCpu & BlameBit(blame)) != 0 ? is_counted : is_for_somebody)
+        proved_ns += segment.end_ns - segment.begin_ns;
+    }
+    if (2 * proved_ns >= all_ns) return 1;
+    return (kOnCpu & BlameBit(blame)) != 0 ? kUncounted : (kBehindOthers & BlameBit(blame)) != 0 ? kForNobody : 1;
   }
 
   // Who had most of a cause's time.
@@ -260,9 +302,11 @@ class Judge {
     }
     for (const Detour& detour : blame_.detours) {
       int64_t room_ns = detour.slack_ns;
-      for (size_t i = 0; i < saved.size(); ++i) {
-        const BlameSegment& segment = blame_.segments[i];
-        if (segment.begin_ns < detour.begin_ns || segment.end_ns > detour.end_ns) continue;
+      const auto first =
+          std::partition_point(blame_.segments.begin(), blame_.segments.end(),
+                               [&](const BlameSegment& segment) { return segment.begin_ns < detour.begin_ns; });
+      for (auto i = static_cast<size_t>(first - blame_.segments.begin()); i < saved.size(); ++i) {
+        if (blame_.segments[i].end_ns > detour.end_ns) break;
         saved[i] = std::min(saved[i], room_ns);
         room_ns -= saved[i];
       }
@@ -276,15 +320,74 @@ class Judge {
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
+  int64_t unknown_ns_ = 0;  // of the positive residual, in parts that say nothing
   double unknown_share_ = 0;
 };
+
+// How deep GPUs were recorded from `begin_ns` to `end_ns`, at least. A trace that does not say was recorded the same
+// all the time.
+Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
+  const std::vector<model::DepthRow>& rows = trace.depths;
+  if (rows.empty()) return trace.calls.size() != 0 || trace.gpu.size() != 0 ? Depth::kKernels : Depth::kScopes;
+  auto row = std::partition_point(rows.begin(), rows.end(),
+                                  [&](const model::DepthRow& one) { return one.begin_ns <= begin_ns; });
+  if (row == rows.begin()) return Depth::kScopes;
+  Depth depth = Depth::kOps;
+  for (--row; begin_ns < end_ns; ++row) {
+    if (row == rows.end() || row->begin_ns > begin_ns || row->end_ns <= begin_ns) return Depth::kScopes;
+    depth = std::min(depth, row->depth);
+    begin_ns = row->end_ns;
+  }
+  return depth;
+}
+
+// Depths at which the same is known of GPUs are one.
+Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
+
+bool HasGpuParts(const BlameVector& blame) {
+  for (uint32_t k = 0; k < kBlames; ++k) {
+    if ((kOfGpus >> k & 1) != 0 && blame.ns[k] != 0) return true;
+  }
+  return false;
+}
+
+// What is left of a part where GPUs were not recorded: code of the thread that waited for them. Before, in and after
+// its work of the model is told apart by batches alone.
+Blame Coarse(Blame blame, bool has_batches) {
+  const uint32_t coarse = kOfGpus | (has_batches ? 0 : kOnCpu);
+  return (coarse & BlameBit(blame)) != 0 ? Blame::kHostOncpuFramework : blame;
+}
+void MakeCoarse(BlameVector* blame, bool has_batches) {
+  const BlameVector fine = *blame;
+  *blame = {};
+  for (uint32_t k = 0; k < kBlames; ++k) (*blame)[Coarse(static_cast<Blame>(k), has_batches)] += fine.ns[k];
+}
+
+// Leaves those of `rows` that were recorded at `depth`, if they are enough; returns whether all that is compared then
+// says the same of GPUs.
+bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t least, std::vector<BaselineRow>* rows) {
+  const auto is_whole = [](Depth at, const BlameVector& parts) {
+    return ForGpus(at) != Depth::kScopes || !HasGpuParts(parts);  // else it was recorded deeper for a part of its time
+  };
+  const auto is_like = [&](const BaselineRow& row) {
+    return ForGpus(row.work.depth) == ForGpus(depth) && is_whole(row.work.depth, row.blame);
+  };
+  if (!is_whole(depth, blame)) return false;
+  const auto like = static_cast<size_t>(std::count_if(rows->begin(), rows->end(), is_like));
+  if (like == rows->size()) return true;
+  if (like < least) return false;
+  rows->erase(std::remove_if(rows->begin(), rows->end(), [&](const BaselineRow& row) { return !is_like(row); }),
+              rows->end());
+  return true;
+}
 
 }  // namespace
 
 WorkDone WorkOf(const Index& index, uint32_t request) {
   const model::RequestRow& row = index.trace.requests[request];
   WorkDone work;
-  if (!row.sizes.empty()) work.size = row.sizes[0].value;
+  work.depth = DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
+  if (!row.sizes.empty() && std::isfinite(row.sizes[0].value)) work.size = row.sizes[0].value;
   work.tokens = row.output_tokens;
   work.launches = index.gpu.OpsOfRequest(request);
   uint32_t last = kNone;
@@ -302,9 +405,20 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   const model::RequestRow& row = index.trace.requests[blame.request];
   Verdict verdict;
   std::vector<BaselineRow> rows;
-  verdict.level =
-      baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, std::max(options.least, 4u), &rows);
-  Judge(index, blame, options, &verdict).Decide(rows, WorkOf(index, blame.request));
+  const uint32_t least = std::max(options.least, 4u);
+  verdict.level = baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, least, &rows);
+  const WorkDone work = WorkOf(index, blame.request);
+  if (KeepDepth(work.depth, blame.blame, least, &rows)) {
+    Comparison(index, blame, options, &verdict).Decide(rows, work);
+    return verdict;
+  }
+  verdict.is_coarse = true;
+  RequestBlame coarse = blame;
+  const bool has_batches = work.steps != 0;
+  MakeCoarse(&coarse.blame, has_batches);
+  for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
+  for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
+  Comparison(index, coarse, options, &verdict).Decide(rows, work);
   return verdict;
 }
 

@@ -35,6 +35,7 @@ class Writer {
     json_.Key("baseline").Begin('{');
     json_.Key("level").Text(LevelName(v.level));
     json_.Key("requests").Int(v.baseline_size);
+    json_.Key("is_coarse").Bool(v.is_coarse);
     json_.Key("alpha").Real(v.alpha);
     json_.Key("least_p").Real(v.least_p);
     json_.End();
@@ -51,6 +52,8 @@ class Writer {
     Causes("largest", v.largest);
     json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
     json_.Key("rest_ns").Int(v.rest_ns);
+    json_.Key("unnamed").Int(v.unnamed);
+    json_.Key("unnamed_ns").Int(v.unnamed_ns);
     Parts("blame_ns", blame_.blame);
     Parts("normal_ns", v.normal);
     json_.Key("segments").Begin('[');

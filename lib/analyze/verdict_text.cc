@@ -72,12 +72,17 @@ class Teller {
     if (is_compared)
       lines.Add(0, "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
                        Format(", named at p <= %s", P(v.alpha).c_str()));
+    if (v.is_coarse)
+      lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
     int number = 0;
     for (const Cause& cause : v.causes) TellCause(++number, cause, &lines);
     if (!v.causes.empty() || v.common_ns != 0) {
-      lines.Add(5, base::PadRight("rest " + Signed(v.rest_ns) + " within the normal range", 50) + "sum of excess " +
+      const std::string rest =
+          v.unnamed == 0 ? " within the normal range"
+                         : ", with " + Signed(v.unnamed_ns) + " of " + base::Plural(v.unnamed, "lesser cause");
+      lines.Add(5, base::PadRight("rest " + Signed(v.rest_ns) + rest, 50) + "sum of excess " +
                        Ms(v.latency_ns - v.typical_ns) + " = " + Ms(v.latency_ns) + " - " + Ms(v.typical_ns));
     }
     if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));

@@ -27,7 +27,9 @@ Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
       blame_(blame),
       request_(request),
       row_(index.trace.requests[request]),
-      handoffs_(index.requests.Handoffs(request)) {}
+      handoffs_(index.requests.Handoffs(request)),
+      patience_(index.options),
+      signs_(index.trace, index.requests, index.memberships, request, &patience_) {}
 
 bool Walk::Run() {
   if (!row_.begin_known || (!row_.end_known && row_.duration_ns != model::kOpen)) return false;
@@ -36,6 +38,7 @@ bool Walk::Run() {
   blame_->end_ns = std::max(trace_.RequestEnd(row_), row_.begin_ns);
   Begin();
   while (now_ns_ > blame_->begin_ns) {
+    patience_.Count();
     const int64_t before_ns = now_ns_;
     if (op_ != kNone) {
       StepOnGpu();
@@ -92,6 +95,20 @@ void Walk::Begin() {
   const auto* const end = index_.memberships.end(request_);
   for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
     last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
+  own_threads_ = {row_.begin_thread, row_.end_thread};
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+    own_batches_.push_back(in->batch);
+    own_threads_.push_back(trace_.batches[in->batch].thread);
+  }
+  for (uint32_t i = 0; i < handoffs_.size(); ++i) {
+    const model::HandoffRow& handoff = trace_.handoffs[handoffs_.first[i]];
+    own_threads_.push_back(handoff.to_thread);
+    if (handoff.take_ns != 0 && handoff.to_thread != kNone) taken_on_[handoff.to_thread].push_back(i);
+  }
+  for (std::vector<uint32_t>* own : {&own_threads_, &own_batches_}) {
+    std::sort(own->begin(), own->end());
+    own->erase(std::unique(own->begin(), own->end()), own->end());
+  }
   calls_ = index_.gpu.CallsOf(request_);
   if (calls_.begin_ns < calls_.end_ns) last_model_ns_ = std::max(last_model_ns_, calls_.end_ns);
   handoffs_left_ = handoffs_.size();
@@ -125,29 +142,62 @@ void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
 // The walk leaves the thread, which waits since then for what ended just now.
 void Walk::BeginDetour(int64_t waits_since_ns) { away_.push_back({thread_, waits_since_ns, now_ns_}); }
 
+// Any wait of the thread since then may have been for what was done elsewhere, but for those that say what else they
+// were for.
 void Walk::EndDetour() {
-  const Away& away = away_.back();
-  blame_->detours.push_back({now_ns_, away.end_ns, std::max<int64_t>(away.end_ns - away.waits_since_ns, 0)});
+  const Away away = away_.back();
   away_.pop_back();
+  const int64_t since_ns = std::max(away.waits_since_ns, now_ns_);
+  const int64_t last_ns = std::max<int64_t>(away.end_ns - since_ns, 0);
+  blame_->detours.push_back({now_ns_, away.end_ns, WaitedNs(away.thread, now_ns_, since_ns) + last_ns});
 }
 
-Walk::Arrival Walk::FindArrival() const {
-  for (uint32_t i = handoffs_left_; i-- > 0;) {
-    const model::HandoffRow& handoff = trace_.handoffs[handoffs_.first[i]];
-    if (handoff.take_ns != 0 && handoff.take_ns <= now_ns_ && handoff.to_thread == thread_ && thread_ != kNone)
-      return {Arrival::How::kHandoff, handoff.take_ns, i};
+// For how long a thread waited, as far as MayAwait says. A detour is around those that ended before it: what is known
+// of these is not looked at again.
+int64_t Walk::WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
+  Waited& known = waited_[thread];
+  if (begin_ns > known.begin_ns || end_ns < known.end_ns) known = {end_ns, end_ns, 0};
+  const auto add = [&](int64_t from_ns, int64_t to_ns) {
+    for (int64_t at_ns = to_ns; at_ns > from_ns;) {
+      patience_.Count();
+      const Piece piece = index_.threads.Before(thread, at_ns);
+      const int64_t piece_ns = std::max(piece.begin_ns, from_ns);
+      if (MayAwait(piece)) known.ns += at_ns - piece_ns;
+      at_ns = piece_ns;
+    }
+  };
+  add(begin_ns, known.begin_ns);
+  add(known.end_ns, end_ns);
+  known.begin_ns = begin_ns;
+  known.end_ns = end_ns;
+  return known.ns;
+}
+
+// Whether a thread in that piece may wait for its request to be worked on elsewhere.
+bool Walk::MayAwait(const Piece& piece) const {
+  if (piece.call != kNone) {
+    const CallClass what = index_.gpu.ClassOf(piece.call);
+    return what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree;
+  }
+  WaitArgs args;
+  return ReadWait(trace_, piece.event, &args) && (args.kind == WaitKind::kFuture || args.kind == WaitKind::kCondition ||
+                                                  args.kind == WaitKind::kDevice || args.kind == WaitKind::kOther);
+}
+
+// Neither the moment nor the hand-overs that are left grow: what is passed over once is never asked for again.
+Walk::Arrival Walk::FindArrival() {
+  if (const auto found = taken_on_.find(thread_); found != taken_on_.end()) {
+    std::vector<uint32_t>& taken = found->second;
+    const auto is_past = [&](uint32_t i) {
+      return i >= handoffs_left_ || trace_.handoffs[handoffs_.first[i]].take_ns > now_ns_;
+    };
+    for (; !taken.empty() && is_past(taken.back()); taken.pop_back()) patience_.Count();
+    if (!taken.empty())
+      return {Arrival::How::kHandoff, trace_.handoffs[handoffs_.first[taken.back()]].take_ns, taken.back()};
   }
   if (thread_ == row_.begin_thread) return {Arrival::How::kBegin, index_.threads.AcceptedNs(request_, now_ns_), 0};
   // It came by a way that was not recorded: at its first sign of life there.
-  int64_t at_ns = now_ns_;
-  const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
-    if (trace_.batches[in->batch].thread == thread_) at_ns = std::min(at_ns, in->join_ns);
-  }
-  for (const uint32_t event : index_.requests.Events(request_)) {
-    if (trace_.events.thread[event] == thread_) at_ns = std::min(at_ns, trace_.events.begin_ns[event]);
-  }
-  return {Arrival::How::kUnknown, std::max(at_ns, row_.begin_ns), 0};
+  return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
 }
 
 void Walk::StepOnThread() {
@@ -280,81 +330,42 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   return true;
 }
 
-// The last batch of its, or scope that is no wait, that ended on another thread after `after_ns` and by `by_ns`. A
-// thread that had sent it on finishes nothing that it waits for.
-Walk::Sign Walk::LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner) const {
-  Sign last{kNone, after_ns};
-  const auto consider = [&](uint32_t thread, int64_t end_ns) {
-    if (thread == thread_ || thread == kNone || end_ns <= last.at_ns || end_ns > by_ns) return;
-    if (owner == 0 || trace_.threads[thread].number == owner) last = {thread, end_ns};
-  };
-  const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
-    consider(trace_.batches[in->batch].thread, in->leave_ns);
-  for (const uint32_t event : index_.requests.Events(request_)) {
-    const int64_t end_ns = trace_.EventEnd(event);
-    const bool matters = end_ns > last.at_ns && end_ns <= by_ns && trace_.events.thread[event] != thread_;
-    if (!matters || trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait) continue;
-    if (!HadSentOn(trace_.events.thread[event], trace_.events.begin_ns[event]))
-      consider(trace_.events.thread[event], end_ns);
-  }
-  return last;
+Sign Walk::LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner) {
+  return signs_.LastDone(thread_, after_ns, by_ns, owner);
 }
 
-// Where anything of it was recorded last before `by_ns`, on another thread.
-Walk::Sign Walk::LastSeenElsewhere(int64_t by_ns) const {
-  Sign last;
-  const auto consider = [&](uint32_t thread, int64_t begin_ns, int64_t end_ns) {
-    if (thread == thread_ || thread == kNone || begin_ns >= by_ns) return;
-    const int64_t at_ns = std::min(end_ns, by_ns);
-    if (at_ns > last.at_ns) last = {thread, at_ns};
-  };
-  const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
-    consider(trace_.batches[in->batch].thread, in->join_ns, in->leave_ns);
-  for (const uint32_t event : index_.requests.Events(request_))
-    consider(trace_.events.thread[event], trace_.events.begin_ns[event], trace_.EventEnd(event));
-  return last;
-}
-
-bool Walk::HadSentOn(uint32_t thread, int64_t at_ns) const {
-  bool had = false;
-  for (const uint32_t row : handoffs_) {
-    const model::HandoffRow& handoff = trace_.handoffs[row];
-    if (handoff.from_thread == thread && handoff.enqueue_ns <= at_ns) had = true;
-    if (handoff.to_thread == thread && handoff.take_ns != 0 && handoff.take_ns <= at_ns) had = false;
-  }
-  return had;
-}
+Sign Walk::LastSeenElsewhere(int64_t by_ns) { return signs_.LastSeen(thread_, by_ns); }
 
 // The batch that it was in, or joined next; kNone after its last.
 uint32_t Walk::BatchAt(int64_t at_ns) const {
   const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
-    if (in->leave_ns > at_ns) return in->batch;
-  }
-  return kNone;
+  const auto* const in = std::partition_point(index_.memberships.begin(request_), end,
+                                              [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
+  return in != end ? in->batch : kNone;
 }
 
 // Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.
-bool Walk::IsGathering(uint32_t wait) const {
+bool Walk::IsGathering(uint32_t wait) {
   const uint32_t batch = trace_.events.batch[wait], thread = trace_.events.thread[wait];
   if (batch == kNone) return false;
-  for (int64_t at_ns = trace_.events.begin_ns[wait]; at_ns > trace_.batches[batch].begin_ns;) {
-    const Piece piece = index_.threads.Before(thread, at_ns);
+  const int64_t begin_ns = trace_.batches[batch].begin_ns;
+  const auto [found, is_new] = code_ns_.try_emplace(thread);
+  std::vector<int64_t>& code_ns = found->second;
+  for (const Piece& piece : is_new ? index_.threads.Pieces(thread) : std::vector<Piece>()) {
+    patience_.Count();
     const bool is_code = piece.call != kNone || (piece.event != kNone &&
                                                  trace_.sites[trace_.events.site[piece.event]].kind != SiteKind::kWait);
-    if (is_code && piece.begin_ns >= trace_.batches[batch].begin_ns) return false;
-    at_ns = piece.begin_ns;
+    if (is_code) code_ns.push_back(piece.begin_ns);
   }
-  return true;
+  const auto code = std::lower_bound(code_ns.begin(), code_ns.end(), begin_ns);
+  return code == code_ns.end() || *code >= trace_.events.begin_ns[wait];
 }
 
 Blame Walk::BlameOfCode(int64_t at_ns) const {
-  const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
-    if (in->join_ns < at_ns && at_ns <= in->leave_ns) return Blame::kHostOncpuFramework;
-  }
+  const auto* const begin = index_.memberships.begin(request_);
+  const auto* const after = std::partition_point(begin, index_.memberships.end(request_),
+                                                 [&](const Membership& row) { return row.join_ns < at_ns; });
+  if (after != begin && at_ns <= (after - 1)->latest_leave_ns) return Blame::kHostOncpuFramework;
   if (calls_.begin_ns < at_ns && at_ns <= calls_.end_ns) return Blame::kHostOncpuFramework;
   if (at_ns > last_model_ns_) return last_model_ns_ == INT64_MIN ? Blame::kHostOncpuPre : Blame::kHostOncpuPost;
   return Blame::kHostOncpuPre;

@@ -5,10 +5,13 @@
 #define PITOT_LIB_ANALYZE_WALK_H_
 
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "analyze/patience.h"
 #include "analyze/walk_gpu.h"
 #include "analyze/walk_host.h"
+#include "analyze/walk_signs.h"
 #include "analyze/walk_threads.h"
 #include "analyze/walk_waits.h"
 #include "pitot/analyze/why.h"
@@ -22,12 +25,13 @@ class Index {
   Index(const model::Trace& of, const BlameOptions& how)
       : trace(of),
         options(how),
-        requests(of),
-        memberships(of),
-        threads(of, requests, memberships),
-        locks(of, requests, threads),
-        gpu(of, how),
-        host(of, threads, gpu, how) {}
+        patience_(how),
+        requests(Ask(of)),
+        memberships(Ask(of)),
+        threads(Ask(of), requests, memberships, &patience_),
+        locks(Ask(of), requests, threads),
+        gpu(Ask(of), how),
+        host(Ask(of), threads, gpu, how) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
@@ -38,6 +42,16 @@ class Index {
 
   const model::Trace& trace;
   const BlameOptions options;
+
+ private:
+  // Each part goes over the whole trace.
+  const model::Trace& Ask(const model::Trace& of) {
+    patience_.Count(of.events.size() + of.calls.size() + of.gpu.size() + of.requests.size());
+    return of;
+  }
+  Patience patience_;  // of building it
+
+ public:
   const model::RequestIndex requests;
   const Memberships memberships;
   const Threads threads;
@@ -61,12 +75,6 @@ class Walk {
     int64_t at_ns = 0;
     uint32_t handoff = 0;  // of its handoffs, counted from the first
   };
-  // A moment on another thread at which something for the request was done.
-  struct Sign {
-    uint32_t thread = model::kNone;
-    int64_t at_ns = INT64_MIN;
-  };
-
   // ---- walk.cc: threads
   void Emit(int64_t begin_ns, const BlameSegment& segment);
   void EmitPart(int64_t begin_ns, BlameSegment segment);
@@ -74,25 +82,26 @@ class Walk {
   void MoveToThread(uint32_t thread, int64_t at_ns);
   void BeginDetour(int64_t waits_since_ns);
   void EndDetour();
-  Arrival FindArrival() const;
+  int64_t WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns);
+  bool MayAwait(const Piece& piece) const;
+  Arrival FindArrival();
   void StepOnThread();
   void Arrive();
   void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
   void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
   bool GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner);
-  Sign LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner) const;
-  Sign LastSeenElsewhere(int64_t by_ns) const;
-  bool HadSentOn(uint32_t thread, int64_t at_ns) const;
+  Sign LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner);
+  Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
-  bool IsGathering(uint32_t wait) const;
+  bool IsGathering(uint32_t wait);
 
   // ---- walk_queue.cc: what a thread did while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
   void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
   BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
-                      uint32_t handoff) const;
-  bool AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) const;
+                      uint32_t handoff);
+  bool AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff);
 
   // ---- walk_device.cc: calls of the GPU's API, and GPUs
   void Call(const Piece& piece, int64_t begin_ns);
@@ -104,6 +113,7 @@ class Walk {
   void Execute(uint32_t op);
   void LeaveGpu();
   bool IsOwn(uint32_t op) const;
+  bool IsOthers(uint32_t op) const;
   Culprit OwnerOf(uint32_t op) const;
 
   const Index& index_;
@@ -112,13 +122,18 @@ class Walk {
   const uint32_t request_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
+  std::vector<uint32_t> own_threads_, own_batches_;  // that it, or a batch of its, was on; that it was in; ascending
+  Patience patience_;
+  Signs signs_;
+  std::unordered_map<uint32_t, std::vector<int64_t>> code_ns_;  // when pieces of threads began that are no waits
 
   // The cursor: a moment, and the thread or the operation that the request needed then.
   int64_t now_ns_ = 0;
   uint32_t thread_ = model::kNone;
-  uint32_t op_ = model::kNone;  // kNone: it is on a thread
-  Arrival arrival_;             // to thread_
-  uint32_t handoffs_left_ = 0;  // those that the walk has not come past
+  uint32_t op_ = model::kNone;                                    // kNone: it is on a thread
+  Arrival arrival_;                                               // to thread_
+  uint32_t handoffs_left_ = 0;                                    // those that the walk has not come past
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the thread that took them
   // Of op_: from when on the GPU could have had it, and who called for it.
   int64_t ready_ns_ = 0;
   uint32_t ready_thread_ = model::kNone, ready_call_ = model::kNone;
@@ -131,7 +146,11 @@ class Walk {
     int64_t waits_since_ns, end_ns;
   };
   std::vector<Away> away_;  // detours that the walk is in
-  uint32_t moves_ = 0;      // without a step in time: no more than kMostMoves, whatever the rows say
+  struct Waited {
+    int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX, ns = 0;
+  };
+  std::unordered_map<uint32_t, Waited> waited_;  // of threads, what is known of how long they waited
+  uint32_t moves_ = 0;  // without a step in time: no more than kMostMoves, whatever the rows say
 };
 
 }  // namespace analyze

@@ -99,6 +99,10 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame = Blame::kAllocStall;
       break;
     case CallClass::kSync:
+      // What it waited for for so long was not recorded.
+      segment.blame =
+          now_ns_ - begin_ns > index_.options.sync_return_ns ? Blame::kHostBlockedUnknown : Blame::kHostOncpuFramework;
+      break;
     case CallClass::kOther:
       segment.blame = Blame::kHostOncpuFramework;
       break;
@@ -126,19 +130,23 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
 bool Walk::IsOwn(uint32_t op) const {
   const uint32_t call = trace_.gpu.call[op];
   if (call == kNone) return false;
-  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone) {
-    const auto* const end = index_.memberships.end(request_);
-    for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
-      if (in->batch == batch) return true;
-    }
-    return false;
-  }
+  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone)
+    return std::binary_search(own_batches_.begin(), own_batches_.end(), batch);
   for (uint32_t request = trace_.calls.request[call], i = 0; request != kNone && i < 64; ++i) {
     if (request == request_) return true;
     const uint64_t parent_id = trace_.requests[request].parent_id;
     request = parent_id != 0 ? index_.requests.Row(parent_id) : kNone;
   }
   return false;
+}
+
+// What no call is known of, or a call for nobody on a thread that the request was on, may be its own.
+bool Walk::IsOthers(uint32_t op) const {
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone || IsOwn(op)) return false;
+  if (trace_.calls.batch[call] != kNone || trace_.calls.request[call] != kNone) return true;
+  const uint32_t thread = trace_.calls.thread[call];
+  return thread != kNone && !std::binary_search(own_threads_.begin(), own_threads_.end(), thread);
 }
 
 Culprit Walk::OwnerOf(uint32_t op) const {
@@ -180,10 +188,9 @@ void Walk::StepOnGpu() {
   BlameSegment waits;
   waits.blame = Blame::kGpuQueueWaitOthers;
   waits.gpu = own_op_;
-  // What has no call may be its own.
   const auto waits_for = [&](uint32_t op) {
     waits.by = OwnerOf(op);
-    waits.blame = trace_.gpu.call[op] != kNone ? Blame::kGpuQueueWaitOthers : Blame::kUntraced;
+    waits.blame = IsOthers(op) ? Blame::kGpuQueueWaitOthers : Blame::kUntraced;
   };
   if (!is_own) {  // another's, which it waits behind
     waits_for(op_);
@@ -262,8 +269,7 @@ void Walk::Execute(uint32_t op) {
   } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
     segment.blame = Blame::kCommExposed;
   } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
-    const int64_t overlap_ns =
-        index_.gpu.OverlapNs(op, [&](uint32_t other) { return trace_.gpu.call[other] != kNone && !IsOwn(other); });
+    const int64_t overlap_ns = index_.gpu.OverlapNs(op, [&](uint32_t other) { return IsOthers(other); });
     const int64_t excess_ns = duration_ns - usual_ns;
     const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));

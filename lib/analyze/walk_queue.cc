@@ -21,6 +21,7 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
     // Within a piece the owner may change: they are found from its beginning, and emitted from its end.
     std::vector<BlameSegment> parts;
     for (int64_t at_ns = from_ns; at_ns < end_ns;) {
+      patience_.Count();
       int64_t until_ns = end_ns;
       BlameSegment part = TileOf(thread, piece, at_ns, &until_ns, before, handoff);
       part.handoff = handoff;
@@ -34,7 +35,7 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
 
 // Whether a wait for a condition was for work of the queue: to fill the batch that took it, or ended by who put
 // something there.
-bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) const {
+bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) {
   if (args.kind != WaitKind::kCondition || handoff == kNone) return false;
   const model::HandoffRow& row = trace_.handoffs[handoff];
   const uint32_t batch = trace_.events.batch[wait];
@@ -42,11 +43,12 @@ bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) con
   const uint32_t notifier = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
   if (notifier == kNone) return false;
   const model::RequestIndex::Range sent = index_.requests.Handoffs(notifier);
+  patience_.Count(sent.size());
   return std::any_of(sent.begin(), sent.end(), [&](uint32_t one) { return trace_.handoffs[one].queue == row.queue; });
 }
 
 BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
-                          uint32_t handoff) const {
+                          uint32_t handoff) {
   BlameSegment part;
   part.thread = thread;
   part.event = piece.event;

@@ -65,54 +65,73 @@ Memberships::Memberships(const Trace& trace) : starts_(trace.requests.size() + 1
     const model::BatchRow& batch = trace.batches[member.batch];
     const int64_t end_ns = batch.duration_ns == model::kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
     const int64_t leave_ns = member.leave_ns != 0 ? member.leave_ns : end_ns;
-    rows_.push_back({member.request, member.batch, member.join_ns, leave_ns});
+    rows_.push_back({member.request, member.batch, member.join_ns, leave_ns, leave_ns});
   }
   std::stable_sort(rows_.begin(), rows_.end(), [](const Membership& a, const Membership& b) {
     return a.request != b.request ? a.request < b.request : a.join_ns < b.join_ns;
   });
+  for (size_t i = 1; i < rows_.size(); ++i) {
+    if (rows_[i].request == rows_[i - 1].request)
+      rows_[i].latest_leave_ns = std::max(rows_[i].leave_ns, rows_[i - 1].latest_leave_ns);
+  }
   for (const Membership& row : rows_) ++starts_[row.request + 1];
   for (size_t i = 1; i < starts_.size(); ++i) starts_[i] += starts_[i - 1];
 }
 
 // ---- Tenures
 
-void Tenures::Sort() {
+void Tenures::Flatten() {
   std::stable_sort(all_.begin(), all_.end(), [](const Tenure& a, const Tenure& b) { return a.begin_ns < b.begin_ns; });
-  int64_t latest_ns = INT64_MIN;
-  for (Tenure& tenure : all_) tenure.latest_end_ns = latest_ns = std::max(latest_ns, tenure.end_ns);
+  std::vector<Tenure> flat;
+  std::vector<size_t> open;  // the one that began last is last; those before it may be over
+  int64_t now_ns = INT64_MIN;
+  const auto advance = [&](int64_t to_ns) {
+    for (; !open.empty() && now_ns < to_ns; open.pop_back()) {
+      const Tenure& tenure = all_[open.back()];
+      const int64_t until_ns = std::min(tenure.end_ns, to_ns);
+      if (until_ns > now_ns) flat.push_back({now_ns, until_ns, tenure.row});
+      now_ns = std::max(now_ns, until_ns);
+      if (tenure.end_ns > to_ns) break;
+    }
+    now_ns = to_ns;
+  };
+  for (size_t i = 0; i < all_.size(); ++i) {
+    advance(all_[i].begin_ns);
+    open.push_back(i);
+  }
+  advance(INT64_MAX);
+  all_ = std::move(flat);
 }
 
 uint32_t Tenures::At(int64_t at_ns, int64_t* until_ns) const {
-  auto after = std::upper_bound(all_.begin(), all_.end(), at_ns,
-                                [](int64_t at, const Tenure& tenure) { return at < tenure.begin_ns; });
+  const auto after = std::upper_bound(all_.begin(), all_.end(), at_ns,
+                                      [](int64_t at, const Tenure& tenure) { return at < tenure.begin_ns; });
   if (after != all_.end()) *until_ns = std::min(*until_ns, after->begin_ns);
-  while (after != all_.begin()) {
-    --after;
-    if (after->latest_end_ns <= at_ns) return kNone;
-    if (after->end_ns <= at_ns) continue;
-    *until_ns = std::min(*until_ns, after->end_ns);
-    return after->row;
-  }
-  return kNone;
+  if (after == all_.begin() || (after - 1)->end_ns <= at_ns) return kNone;
+  *until_ns = std::min(*until_ns, (after - 1)->end_ns);
+  return (after - 1)->row;
 }
 
 // ---- Threads
 
-Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const Memberships& memberships)
+Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
+                 Patience* patience)
     : trace_(trace),
       index_(requests),
       memberships_(memberships),
       batches_(trace.threads.size()),
       requests_(trace.threads.size()),
-      first_call_ns_(trace.requests.size(), INT64_MAX) {
+      accepted_ns_(trace.requests.size(), INT64_MAX) {
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const uint32_t request = trace.calls.request[call];
     if (request != kNone && trace.calls.thread[call] == trace.requests[request].begin_thread)
-      first_call_ns_[request] = std::min(first_call_ns_[request], trace.calls.begin_ns[call]);
+      accepted_ns_[request] = std::min(accepted_ns_[request], trace.calls.begin_ns[call]);
   }
+  for (uint32_t request = 0; request < trace.requests.size(); ++request) FindAccepted(request);
   const std::vector<uint32_t> calls = FirstCalls(trace);
   pieces_.reserve(trace.threads.size());
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+    patience->Count(trace.threads[thread].event_count + calls[thread + 1] - calls[thread]);
     pieces_.push_back(
         Overlay(model::FlattenThread(trace, thread), FlattenCalls(trace, calls[thread], calls[thread + 1])));
   }
@@ -122,9 +141,13 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
     const bool is_open = batch.duration_ns == model::kOpen;
     batches_[batch.thread].Add(batch.begin_ns, is_open ? trace.window_end_ns : batch.begin_ns + batch.duration_ns, row);
   }
-  for (uint32_t row = 0; row < trace.requests.size(); ++row) AddStays(row);
-  for (Tenures& tenures : batches_) tenures.Sort();
-  for (Tenures& tenures : requests_) tenures.Sort();
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const auto batches = static_cast<uint64_t>(memberships.end(row) - memberships.begin(row));
+    patience->Count(1 + requests.Handoffs(row).size() * (1 + batches));
+    AddStays(row);
+  }
+  for (Tenures& tenures : batches_) tenures.Flatten();
+  for (Tenures& tenures : requests_) tenures.Flatten();
 }
 
 Piece Threads::Before(uint32_t thread, int64_t at_ns) const {
@@ -150,19 +173,22 @@ Piece Threads::At(uint32_t thread, int64_t at_ns) const {
   return {piece.end_ns, next_ns, kNone, kNone};
 }
 
-int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {
-  const model::RequestRow& row = trace_.requests[request];
-  int64_t accepted_ns = std::min(by_ns, first_call_ns_[request]);
+void Threads::FindAccepted(uint32_t request) {
+  const uint32_t thread = trace_.requests[request].begin_thread;
+  int64_t& accepted_ns = accepted_ns_[request];
   for (const uint32_t event : index_.Events(request)) {
-    if (trace_.events.thread[event] == row.begin_thread && model::IsScope(trace_.sites[trace_.events.site[event]].kind))
+    if (trace_.events.thread[event] == thread && model::IsScope(trace_.sites[trace_.events.site[event]].kind))
       accepted_ns = std::min(accepted_ns, trace_.events.begin_ns[event]);
   }
   for (const uint32_t handoff : index_.Handoffs(request)) {
-    if (trace_.handoffs[handoff].from_thread != row.begin_thread) continue;
+    if (trace_.handoffs[handoff].from_thread != thread) continue;
     accepted_ns = std::min(accepted_ns, trace_.handoffs[handoff].enqueue_ns);
     break;
   }
-  return std::max(accepted_ns, row.begin_ns);
+}
+
+int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {
+  return std::max(std::min(by_ns, accepted_ns_[request]), trace_.requests[request].begin_ns);
 }
 
 // The request has a thread from when it comes there until it goes on elsewhere. A thread that sent it and has it again

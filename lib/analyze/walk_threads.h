@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/patience.h"
 #include "pitot/model/index.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -27,7 +28,8 @@ struct Membership {
   uint32_t request;
   uint32_t batch;
   int64_t join_ns;
-  int64_t leave_ns;  // of one that stayed, the batch's end
+  int64_t leave_ns;         // of one that stayed, the batch's end
+  int64_t latest_leave_ns;  // of it and those of the request before it
 };
 
 // The memberships of all requests, by request.
@@ -46,26 +48,26 @@ class Memberships {
 class Tenures {
  public:
   void Add(int64_t begin_ns, int64_t end_ns, uint32_t row) {
-    if (begin_ns < end_ns) all_.push_back({begin_ns, end_ns, row, 0});
+    if (begin_ns < end_ns) all_.push_back({begin_ns, end_ns, row});
   }
-  void Sort();
-  // Whose the thread is at `at_ns`, or kNone; `*until_ns` is brought down to where that may change. O(log n), and of
-  // those that overlap.
+  // Once all are added. O(n log n).
+  void Flatten();
+  // Whose the thread is at `at_ns`, or kNone; `*until_ns` is brought down to where that may change. O(log n).
   uint32_t At(int64_t at_ns, int64_t* until_ns) const;
 
  private:
   struct Tenure {
     int64_t begin_ns, end_ns;
     uint32_t row;
-    int64_t latest_end_ns;  // of it and those before it
   };
-  std::vector<Tenure> all_;
+  std::vector<Tenure> all_;  // flat: in order, none overlaps another
 };
 
 class Threads {
  public:
   // O(n log n). The trace and the indexes must outlive this.
-  Threads(const model::Trace& trace, const model::RequestIndex& requests, const Memberships& memberships);
+  Threads(const model::Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
+          Patience* patience);
 
   // The piece that `at_ns` ends or lies in: begin < at <= end. Where nothing ran it is a gap, from the end of what ran
   // before (INT64_MIN if nothing did). `thread` kNone: always a gap. O(log n).
@@ -85,6 +87,7 @@ class Threads {
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
 
  private:
+  void FindAccepted(uint32_t request);
   void AddStays(uint32_t request);
 
   const model::Trace& trace_;
@@ -92,7 +95,7 @@ class Threads {
   const Memberships& memberships_;
   std::vector<std::vector<Piece>> pieces_;   // by thread, in order
   std::vector<Tenures> batches_, requests_;  // by thread
-  std::vector<int64_t> first_call_ns_;       // of each request, on the thread where it began
+  std::vector<int64_t> accepted_ns_;         // of each request, as AcceptedNs; INT64_MAX: nothing says so
 };
 
 }  // namespace analyze

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analyze/index_data.h"
+#include "analyze/patience.h"
 #include "base/message.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -19,6 +20,8 @@ Status BlameIndex::Make(const model::Trace& trace, const BlameOptions& options, 
   try {
     index->data_ = std::make_unique<const Data>(trace, options);
     return Status();
+  } catch (const Over&) {
+    return Status(StatusCode::kResourceExhausted, "the time to index the trace was up");
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to index the trace");
   } catch (...) {
@@ -111,6 +114,8 @@ Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame)
     JudgeQuality(rows, &found);
     *blame = std::move(found);
     return Status();
+  } catch (const Over&) {
+    return Status(StatusCode::kResourceExhausted, "the time to walk the request was up");
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to walk the request");
   } catch (...) {

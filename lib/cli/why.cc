@@ -74,7 +74,7 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, analyze::
 
 // A line of JSON for each request that began and ended; parts of requests have none of their own.
 int WhyEach(const Trace& trace, int loaded) {
-  analyze::Judgement judgement;  // makes its index once
+  analyze::Judgement judgement;  // makes its index once, and walks what it learns from once
   std::unordered_set<uint64_t> ids;
   for (const model::RequestRow& request : trace.requests) ids.insert(request.id);
   bool is_empty = true;
@@ -126,12 +126,13 @@ int Why(const WhyArguments& arguments) {
     Complain(status.message());
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
-  const auto& [index, blame, verdict] = judgement;
+  const analyze::BlameIndex& index = judgement.index;
   if (!arguments.save_baseline.empty()) {
     const int written = SaveBaseline(trace, index, &baseline, arguments.save_baseline);
     if (written != kDone) return written;
   }
-  Print(arguments.json ? VerdictJson(index, blame, verdict) : VerdictText(index, blame, verdict));
+  const auto say = arguments.json ? analyze::VerdictJson : analyze::VerdictText;
+  Print(say(index, judgement.blame, judgement.verdict));
   return loaded;
 }
 

@@ -48,6 +48,15 @@ class Checker {
     if (duration_ns == kOpen) return begin_ns <= trace_.window_end_ns;
     return duration_ns >= 0 && duration_ns <= kMaxTimeNs - begin_ns;
   }
+  // Whoever adds up durations of a table must not count beyond what there is.
+  void Add(const char* table, size_t row, int64_t begin_ns, int64_t duration_ns, uint64_t* total_ns) {
+    if (duration_ns == kOpen) duration_ns = std::max<int64_t>(trace_.window_end_ns - begin_ns, 0);
+    *total_ns += static_cast<uint64_t>(std::max<int64_t>(duration_ns, 0));
+    if (*total_ns > static_cast<uint64_t>(kMaxTimeNs)) {
+      Fail(table, row, "durations add up to more than 146 years");
+      *total_ns = 0;
+    }
+  }
   static bool IsSpan(int64_t begin_ns, int64_t end_ns) {
     return IsTime(begin_ns) && IsTime(end_ns) && begin_ns <= end_ns;
   }
@@ -108,9 +117,11 @@ class Checker {
     if (size >= kNone) Fail("events", size, "too many");
     if (trace_.arg_values.size() >= kNone) Fail("arguments", trace_.arg_values.size(), "too many");
     if (!wrong_.empty()) return;
+    uint64_t total_ns = 0;
     for (size_t t = 0; t < trace_.threads.size(); ++t) {
       const ThreadRow& thread = trace_.threads[t];
       for (uint32_t i = thread.first_event; i < thread.first_event + thread.event_count; ++i) {
+        Add("events", i, events.begin_ns[i], events.duration_ns[i], &total_ns);
         if (events.thread[i] != t) Fail("events", i, "of another thread than its range says");
         if (!IsInterval(events.begin_ns[i], events.duration_ns[i])) Fail("events", i, "time out of range");
         if (events.request[i] != kNone && events.request[i] >= trace_.requests.size()) {
@@ -146,9 +157,11 @@ class Checker {
   }
 
   void Requests() {
+    uint64_t total_ns = 0;
     for (size_t i = 0; i < trace_.requests.size(); ++i) {
       const RequestRow& request = trace_.requests[i];
       if (!IsInterval(request.begin_ns, request.duration_ns)) Fail("requests", i, "time out of range");
+      Add("requests", i, request.begin_ns, request.duration_ns, &total_ns);
       if (i > 0 && trace_.requests[i - 1].begin_ns > request.begin_ns) Fail("requests", i, "out of order");
       if (!IsString(request.route)) Fail("requests", i, "route is no string");
       if (!IsThread(request.begin_thread) || !IsThread(request.end_thread)) Fail("requests", i, "no such thread");
@@ -179,9 +192,10 @@ class Checker {
   }
 
   void Batches() {
-    uint64_t covered = 0;
+    uint64_t covered = 0, total_ns = 0;
     for (size_t i = 0; i < trace_.batches.size(); ++i) {
       const BatchRow& batch = trace_.batches[i];
+      Add("batches", i, batch.begin_ns, batch.duration_ns, &total_ns);
       if (!IsInterval(batch.begin_ns, batch.duration_ns) || !IsTime(batch.submitted_ns)) {
         Fail("batches", i, "time out of range");
       }
@@ -217,9 +231,11 @@ class Checker {
     }
     if (size >= kNone) Fail("calls", size, "too many");
     if (!wrong_.empty()) return;
+    uint64_t total_ns = 0;
     for (uint32_t i = 0; i < size && wrong_.empty(); ++i) {
       if (!IsThread(calls.thread[i])) Fail("calls", i, "no such thread");
       if (!IsInterval(calls.begin_ns[i], calls.duration_ns[i])) Fail("calls", i, "time out of range");
+      Add("calls", i, calls.begin_ns[i], calls.duration_ns[i], &total_ns);
       if (!IsRowOrNone(calls.request[i], trace_.requests.size())) Fail("calls", i, "no such request");
       if (!IsRowOrNone(calls.batch[i], trace_.batches.size())) Fail("calls", i, "no such batch");
       if (!IsString(calls.name[i])) Fail("calls", i, "name is no string");
@@ -302,6 +318,7 @@ class Checker {
     }
     if (size >= kNone) Fail("gpu", size, "too many");
     if (!wrong_.empty()) return;
+    uint64_t total_ns = 0;
     for (size_t s = 0; s < trace_.streams.size(); ++s) {
       const StreamRow& stream = trace_.streams[s];
       for (uint32_t i = stream.first_event; i < stream.first_event + stream.event_count && wrong_.empty(); ++i) {
@@ -310,6 +327,7 @@ class Checker {
         // The GPU's end of everything is known.
         if (!IsInterval(gpu.begin_ns[i], gpu.duration_ns[i]) || gpu.duration_ns[i] == kOpen)
           Fail("gpu", i, "time out of range");
+        Add("gpu", i, gpu.begin_ns[i], gpu.duration_ns[i], &total_ns);
         if (!IsString(gpu.name[i])) Fail("gpu", i, "name is no string");
         if (!IsString(gpu.scope_path[i])) Fail("gpu", i, "scope path is no string");
         if (!IsRowOrNone(gpu.call[i], trace_.calls.size())) Fail("gpu", i, "no such call");

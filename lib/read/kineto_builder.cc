@@ -169,10 +169,11 @@ bool KinetoBuilder::TakeTime(const KinetoEvent& event, Time* time) {
   time->begin_ns = *event.begin_ns;
   time->duration_ns = std::max<int64_t>(0, *event.duration_ns);
   if (time->begin_ns < 0 || time->begin_ns > model::kMaxTimeNs ||
-      time->duration_ns > model::kMaxTimeNs - time->begin_ns) {
+      time->duration_ns > model::kMaxTimeNs - time->begin_ns || time->duration_ns > model::kMaxTimeNs - total_ns_) {
     ++report_.times_out_of_range;
     return false;
   }
+  total_ns_ += time->duration_ns;
   report_.durations_negative += *event.duration_ns < 0;
   return true;
 }

@@ -73,6 +73,7 @@ class KinetoBuilder {
   std::map<std::pair<int64_t, int64_t>, uint32_t> threads_;
   std::pair<int64_t, int64_t> last_thread_ = {0, 0};
   uint32_t last_thread_row_ = model::kNone;
+  int64_t total_ns_ = 0;  // of all durations
   std::map<std::pair<int64_t, int64_t>, std::string> thread_names_;
   std::unordered_map<uint64_t, uint32_t> sites_;  // by name, kind and whether it has shapes
   std::unordered_map<int64_t, uint32_t> devices_;

@@ -108,7 +108,8 @@ TEST_CASE("a baseline survives as bytes, and counts as of the epoch before", "[b
   for (int i = 0; i < 700; ++i) {
     BaselineRow row;
     for (int64_t& part : row.blame.ns) part = static_cast<int64_t>(random() >> (33 + random() % 30));
-    row.work = {static_cast<double>(random() % 1000) / 7, static_cast<uint32_t>(random() % 99), 3, 4};
+    row.work = {static_cast<double>(random() % 1000) / 7, static_cast<uint32_t>(random() % 99), 3, 4,
+                static_cast<Depth>(random() % 4)};
     REQUIRE(before.Add("/classify", 3, row).ok());
     expected.push_back(row);
   }
@@ -126,8 +127,33 @@ TEST_CASE("a baseline survives as bytes, and counts as of the epoch before", "[b
     REQUIRE(std::equal(rows[i].blame.ns, rows[i].blame.ns + kBlames, expected[i].blame.ns));
     REQUIRE(rows[i].work.size == expected[i].work.size);
     REQUIRE(rows[i].work.launches == expected[i].work.launches);
+    REQUIRE(rows[i].work.depth == expected[i].work.depth);
   }
   CHECK(after.Find("/classify", 3, 6'000 * kSecond, 1, &rows) == Baseline::Level::kNone);
+}
+
+TEST_CASE("a baseline of version 1, which does not say how deep, is as deep as its launches say", "[baseline]") {
+  for (const uint32_t launches : {0u, 3u}) {
+    Baseline before;
+    BaselineRow row = Row(77);
+    row.work.launches = launches;
+    row.work.depth = Depth::kOps;
+    REQUIRE(before.Add("/classify", 3, row).ok());
+    std::string bytes;
+    REQUIRE(before.Save(&bytes).ok());
+    bytes.resize(bytes.size() - 9);  // the checksum and the depth
+    bytes[4] = 1;
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(hash >> (8 * i)));
+
+    Baseline after;
+    REQUIRE(after.Load(bytes, 0).ok());
+
+    std::vector<BaselineRow> rows;
+    REQUIRE(after.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
+    CHECK(rows[0].work.depth == (launches != 0 ? Depth::kKernels : Depth::kScopes));
+  }
 }
 
 TEST_CASE("bytes that are cut or bent are refused, and what was there stays", "[baseline]") {

@@ -79,6 +79,7 @@ struct Score {
 Score Run(const Setting& setting) {
   TraceMaker maker;
   maker.Request(1, "/classify", 0, 1);
+  maker.trace.depths = {{0, 1, Depth::kKernels}};
   const model::Trace trace = maker.Finish();
   BlameIndex index;
   REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
@@ -93,6 +94,7 @@ Score Run(const Setting& setting) {
     Baseline baseline(BaselineOptions{4096, 64, 1});
     for (uint32_t i = 0; i < setting.n; ++i) {
       BaselineRow row;
+      row.work.depth = Depth::kKernels;
       row.blame = population.Draw();
       if (setting.contaminated > 0 && population.Chance(setting.contaminated))
         row.blame.ns[contaminated_part] += std::llround(setting.fault_ms * 1e6);

@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <string>
@@ -32,6 +33,7 @@ class Route {
     const uint32_t batch = maker_.Batch(0x11, "resnet50", thread, 10 * kMs, 50 * kMs);
     maker_.Member(batch, request, 10 * kMs);
     maker_.trace.batches[batch].close = static_cast<uint8_t>(BatchClose::kTimeout);
+    maker_.trace.depths = {{0, 100'000 * kMs, Depth::kKernels}};
     trace_ = maker_.Finish();
     REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
   }
@@ -50,7 +52,7 @@ class Route {
     for (int64_t& part : blame.ns) part = std::llround(static_cast<double>(part) * std::exp(0.05 * normal(random_)));
     return blame;
   }
-  void Learn(int n, const WorkDone& work = {224, 0, 1, 0}) {
+  void Learn(int n, const WorkDone& work = {224, 0, 1, 0, Depth::kKernels}) {
     for (int i = 0; i < n; ++i) {
       BaselineRow row;
       row.blame = Draw();
@@ -78,6 +80,14 @@ class Route {
     REQUIRE(FindVerdict(index, blame, baseline, 0, options, &verdict).ok());
     return verdict;
   }
+
+  // How deep GPUs were recorded, in its first half and in its second.
+  void Record(Depth first, Depth second) {
+    trace_.depths = {{0, 50 * kMs, first}, {50 * kMs, 100'000 * kMs, second}};
+    index = BlameIndex();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+  void Record(Depth depth) { Record(depth, depth); }
 
   const model::Trace& trace() const { return trace_; }
 
@@ -146,6 +156,133 @@ TEST_CASE("causes, what everything has in common and the rest add up to the exce
     }
     if (verdict.kind != VerdictKind::kMoreWork) REQUIRE(sum_ns == verdict.latency_ns - verdict.typical_ns);
     REQUIRE(verdict.causes.size() <= 3);
+  }
+}
+
+TEST_CASE("what is inferred is said with less confidence than what the trace proves", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kQueueWaitOthers] += 15 * kMs;
+  RequestBlame blame = route.Make(slow);
+  Find(&blame, Blame::kQueueWaitOthers)->by.thread = 0;  // that was at work, nobody says for whom
+
+  const Cause inferred = route.Judge(blame).causes.at(0);
+  Find(&blame, Blame::kQueueWaitOthers)->by.request = route.other;
+  const Cause proved = route.Judge(blame).causes.at(0);
+  slow = route.Draw();
+  slow[Blame::kHostOncpuPre] += 15 * kMs;  // and no counter says that it was on a CPU
+  const Cause code = route.Judge(route.Make(slow)).causes.at(0);
+
+  CHECK(inferred.confidence == Approx(0.7 * proved.confidence));
+  REQUIRE(code.blame == Blame::kHostOncpuPre);
+  CHECK(code.confidence == Approx(0.8 * (1 - code.p)).margin(0.02));
+}
+
+TEST_CASE("requests are compared with those that were recorded as deep", "[verdict]") {
+  Route route;
+  const auto fine = [&] {  // 10 ms of the model: 2 ms of code, and a kernel
+    BlameVector blame = route.Draw();
+    blame[Blame::kGpuExecExpected] += blame[Blame::kHostOncpuFramework] - 2 * kMs;
+    blame[Blame::kHostOncpuFramework] = 2 * kMs;
+    return blame;
+  };
+  const auto coarse = [&] {
+    BlameVector blame = route.Draw();
+    blame[Blame::kHostOncpuFramework] += blame[Blame::kGpuExecExpected];
+    blame[Blame::kGpuExecExpected] = 0;
+    return blame;
+  };
+  const auto learn = [&](int n, Depth depth) {
+    for (int i = 0; i < n; ++i) {
+      WorkDone work{224, depth == Depth::kScopes ? 0u : 3u, 1, 0};
+      work.depth = depth;
+      REQUIRE(route.baseline.Add("/classify", 4, {0, depth == Depth::kScopes ? coarse() : fine(), work}).ok());
+    }
+  };
+
+  SECTION("a late one with its kernels, among others without: a slow kernel is not why") {
+    route.Record(Depth::kKernels);
+    learn(200, Depth::kScopes);
+    BlameVector slow = fine();
+    slow[Blame::kQueueWaitOthers] += 15 * kMs;
+    const Verdict verdict = route.Judge(route.Make(slow));
+    CHECK(verdict.is_coarse);
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].blame == Blame::kQueueWaitOthers);
+    CHECK(verdict.typical_ns == verdict.normal.Total());
+
+    slow = fine();
+    slow[Blame::kGpuQueueWaitOthers] += 15 * kMs;  // the GPU it is, but that it is so much more is known of all of it
+    const RequestBlame blame = route.Make(slow);
+    const Verdict gpu = route.Judge(blame);
+    REQUIRE(gpu.causes.size() == 1);
+    CHECK(gpu.causes[0].blame == Blame::kHostOncpuFramework);
+    CHECK(std::llabs(gpu.causes[0].excess_ns - 15 * kMs) < 2 * kMs);
+    CHECK(gpu.causes[0].confidence <= 0.8);
+    CHECK(blame.segments.at(gpu.causes[0].longest.at(0)).blame == Blame::kGpuQueueWaitOthers);
+    CHECK(VerdictText(route.index, blame, gpu).find("of other depths") != std::string::npos);
+  }
+  SECTION("one without, among others with theirs: its code is not why") {
+    route.Record(Depth::kScopes);
+    learn(200, Depth::kKernels);
+    BlameVector slow = coarse();
+    slow[Blame::kQueueWaitOthers] += 15 * kMs;
+    const Verdict verdict = route.Judge(route.Make(slow));
+    CHECK(verdict.is_coarse);
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].blame == Blame::kQueueWaitOthers);
+  }
+  SECTION("one that was recorded deeper when it was late is compared as those that never were") {
+    route.Record(Depth::kScopes, Depth::kKernels);
+    learn(200, Depth::kScopes);
+    BlameVector slow = fine();
+    slow[Blame::kQueueWaitOthers] += 15 * kMs;
+    const Verdict verdict = route.Judge(route.Make(slow));
+    CHECK(verdict.is_coarse);
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].blame == Blame::kQueueWaitOthers);
+  }
+  SECTION("where enough were recorded as deep, by these alone") {
+    route.Record(Depth::kKernels);
+    learn(200, Depth::kScopes);
+    learn(150, Depth::kOps);
+    BlameVector slow = fine();
+    slow[Blame::kGpuQueueWaitOthers] += 15 * kMs;
+    const Verdict verdict = route.Judge(route.Make(slow));
+    CHECK_FALSE(verdict.is_coarse);
+    CHECK(verdict.baseline_size == 150);
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].blame == Blame::kGpuQueueWaitOthers);
+    CHECK(verdict.kind == VerdictKind::kCauses);
+  }
+}
+
+TEST_CASE("what is not normal and is no cause does not pass for the normal range", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  for (const Blame part : {Blame::kAllocStall, Blame::kHostLock, Blame::kHandoff, Blame::kExecutorBusy})
+    slow[part] += 10 * kMs + static_cast<int64_t>(part);  // four, of which three are said
+  const RequestBlame blame = route.Make(slow);
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.causes.size() == 3);
+  CHECK(verdict.unnamed == 1);
+  CHECK(verdict.unnamed_ns >= 10 * kMs);
+  const std::string text = VerdictText(route.index, blame, verdict);
+  CHECK(text.find("within the normal range") == std::string::npos);
+  CHECK(text.find("of 1 lesser cause ") != std::string::npos);
+}
+
+TEST_CASE("a size that is no number is none", "[verdict]") {
+  for (const double size : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    Route route;
+    route.Learn(512, {size, 0, 1, 0, Depth::kKernels});
+    std::vector<BaselineRow> rows;
+    REQUIRE(route.baseline.Find("/classify", 4, 0, 1, &rows) == Baseline::Level::kCell);
+    CHECK(rows[0].work.size == 0);
   }
 }
 
@@ -258,8 +395,9 @@ TEST_CASE("one of a few large requests is more work than the rest of its route",
   for (const uint32_t bucket : {3u, 5u}) {  // none of its own size
     for (int i = 0; i < (bucket == 3 ? 190 : 10); ++i) {
       BaselineRow row;
+      row.work.depth = Depth::kKernels;
       row.blame = route.Draw();
-      row.work = {bucket == 3 ? 224.0 : 1024.0, 0, 1, 0};
+      row.work = {bucket == 3 ? 224.0 : 1024.0, 0, 1, 0, Depth::kKernels};
       if (bucket == 5) row.blame[Blame::kHostOncpuPre] += 8 * kMs;
       REQUIRE(route.baseline.Add("/classify", bucket, row).ok());
     }
@@ -298,6 +436,7 @@ TEST_CASE("a part that is nearly always 0 and now and then long does not hide a 
   Route route;
   for (int i = 0; i < 512; ++i) {
     BaselineRow row;
+    row.work.depth = Depth::kKernels;
     row.blame = route.Draw();
     row.blame[Blame::kHandoff] = i % 16 == 1 ? 2 * kMs : 20 * kUs;
     row.blame[Blame::kHostOncpuFramework] -= i % 16 == 1 ? 2 * kMs : 0;  // no slower for it
@@ -316,6 +455,7 @@ TEST_CASE("where one part is nearly all that a clock stretches, nothing says tha
   Route route;
   for (int i = 0; i < 512; ++i) {
     BaselineRow row;
+    row.work.depth = Depth::kKernels;
     row.blame = route.Draw();
     row.blame[Blame::kHostOncpuPre] /= 10, row.blame[Blame::kHostOncpuPost] /= 10,
         row.blame[Blame::kGpuExecExpected] = 0;
@@ -365,6 +505,7 @@ TEST_CASE("few normal requests, others' sizes and losses lower the confidence", 
     Route route;
     for (int i = 0; i < n; ++i) {
       BaselineRow row;
+      row.work.depth = Depth::kKernels;
       row.blame = route.Draw();
       REQUIRE(route.baseline.Add(route_name, bucket, row).ok());
     }

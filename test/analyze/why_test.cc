@@ -234,6 +234,24 @@ TEST_CASE("a thread in nothing that was recorded while its batch was done elsewh
         "host_oncpu_post 10000");
 }
 
+TEST_CASE("a thread that looks again and again whether it is done waits for it in all of its waits", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(0x8f0c, 0, 1'000, server.http);
+  server.Scope(server.http, server.decode, 0, 100, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 200, 400, {row, kNone});
+  server.Wait(server.http, WaitKind::kIo, "log", 400, 420, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 420, 640, {row, kNone});
+  server.Scope(server.http, server.decode, 640, 660, {row, kNone});
+  server.Wait(server.http, WaitKind::kFuture, "result", 660, 900, {row, kNone});
+  server.Scope(server.http, server.decode, 900, 1'000, {row, kNone});
+  server.Scope(server.executor, server.forward, 110, 900, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  REQUIRE(blame.detours.size() == 1);
+  CHECK(blame.detours[0].slack_ns == (200 + 220 + 240) * kUs);
+}
+
 TEST_CASE("a hop to another thread that nothing recorded is untraced and blames nobody", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 200, server.http);
@@ -627,6 +645,71 @@ TEST_CASE("lost events of the time make a walk unreliable", "[why]") {
 
   CHECK(blame.losses == 1);
   CHECK_FALSE(blame.is_reliable);
+}
+
+namespace {
+
+// A request that goes to and fro between threads by ways that were not recorded, in so many batches of which all
+// overlap, beside as many of others that last until the end.
+Trace Tangled(int64_t n) {
+  Server server;
+  const auto end_us = 10 * n + 1'000;
+  server.maker.trace.window_end_ns = end_us * kUs;
+  const uint32_t row = server.Request(0x8f0c, 0, end_us, server.http);
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t own =
+        server.maker.Batch(0x1000 + static_cast<uint64_t>(2 * i), "step", server.executor, 10 * i * kUs, 15 * kUs);
+    server.maker.Member(own, row, 10 * i * kUs);
+    server.maker.Batch(0x1001 + static_cast<uint64_t>(2 * i), "long", server.http, 10 * i * kUs,
+                       (end_us - 10 * i) * kUs);
+    server.Scope(i % 2 == 0 ? server.other : server.executor, server.decode, 10 * i, 10 * i + 8, {row, kNone});
+    server.Wait(server.http, WaitKind::kCondition, "more", 10 * i, 10 * i + 5, {row, own});
+  }
+  return server.maker.Finish();
+}
+
+struct Asked {
+  static bool Count(void* context) {
+    auto* const asked = static_cast<Asked*>(context);
+    return ++asked->times > asked->most;
+  }
+  uint64_t times = 0, most = UINT64_MAX;
+};
+
+}  // namespace
+
+TEST_CASE("twice the rows are twice the work, however they tangle", "[why]") {
+  uint64_t before = 0;
+  for (const int64_t n : {20'000, 40'000}) {
+    const Trace trace = Tangled(n);
+    REQUIRE(FindInconsistency(trace) == "");
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+    BlameOf(trace, 0, options);
+    if (before != 0) CHECK(asked.times < before * 5 / 2);
+    CHECK(asked.times > 100);
+    before = asked.times;
+  }
+}
+
+TEST_CASE("indexing and walking end when it is over", "[why]") {
+  const Trace trace = Tangled(20'000);
+  for (const uint64_t most : {0u, 5u, 60u}) {
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+    asked.most = most;
+    BlameIndex index;
+    RequestBlame blame;
+    Status status = BlameIndex::Make(trace, options, &index);
+    if (status.ok()) status = FindBlame(index, 0, &blame);
+    CHECK(status.code() == StatusCode::kResourceExhausted);
+    CHECK(std::string(status.message()).find("was up") != std::string::npos);
+    CHECK(asked.times == most + 1);
+  }
 }
 
 TEST_CASE("what cannot be walked is said", "[why]") {

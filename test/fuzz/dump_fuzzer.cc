@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Any bytes must read as a consistent trace or as an error, and what reads must serialize. CRCs are put right before
-// reading, or a fuzzer would never get behind them: an input whose first byte is odd is read as it is.
+// Any bytes must read as a consistent trace or as an error; what reads must serialize, and answer every question. CRCs
+// are put right before reading, or a fuzzer would never get behind them: an input whose first byte is odd is read as it
+// is.
 #include <string.h>
 
 #include <string>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/questions.h"
+#include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/read/dump.h"
@@ -66,6 +69,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(status.code() != pitot::StatusCode::kInternal, "reading", status.message());
   Require(FindInconsistency(trace).empty(), "the trace", FindInconsistency(trace).c_str());
   const pitot::model::ThreadFlatten flatten(trace);
+  fuzz::AskWhy(trace);
+  pitot::analyze::AnalysisReport answers;
+  Require(Analyze(trace, pitot::analyze::MakeCatalogue(), {}, &answers).ok(), "analyzing", "failed");
+  for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)
+    Require(analyzer.status.ok(), analyzer.name.c_str(), analyzer.status.message());
   NullSink sink;
   Require(pitot::MakePerfettoSerializer()->Serialize(trace, sink).ok(), "perfetto", "failed");
   Require(pitot::MakeDumpSerializer()->Serialize(trace, sink).ok(), "dump", "failed");

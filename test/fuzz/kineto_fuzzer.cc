@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fuzz/fuzz.h"
+#include "fuzz/questions.h"
 #include "pitot/analyze/analyze.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
@@ -20,6 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(FindInconsistency(trace).empty(), "the trace", FindInconsistency(trace).c_str());
   const pitot::model::ThreadFlatten flatten(trace);
   const pitot::model::CoverageIndex coverage(trace);
+  fuzz::AskWhy(trace);
   for (const pitot::Compat compat :
        {pitot::Compat::kPitot, pitot::Compat::kHta, pitot::Compat::kTraceLens, pitot::Compat::kTbPlugin}) {
     pitot::analyze::AnalyzeOptions options;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "pitot/analyze/why.h"
+#include "pitot/depth.h"
 #include "pitot/export.h"
 #include "pitot/status.h"
 
@@ -38,6 +39,9 @@ struct WorkDone {
   uint32_t launches = 0;  // operations of GPUs
   uint32_t steps = 0;     // batches that it was in
   uint32_t tokens = 0;    // that it put out
+  // How much of GPUs was recorded all the time that it took: one that was recorded deeper only once it was late was
+  // not.
+  Depth depth = Depth::kScopes;
 };
 
 // A request as the baseline keeps it.
@@ -64,6 +68,7 @@ class PITOT_EXPORT Baseline {
   Level Find(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t least,
              std::vector<BaselineRow>* rows) const;
 
+  static constexpr std::string_view kHead = "PITB";  // that all bytes of Save begin with
   // All of it as bytes, and back: a baseline that survives a restart. What is loaded counts as of the epoch that is
   // over at `now_ns`, for times of another boot mean nothing: it is forgotten as new requests take its place. Load
   // replaces what was there. Errors: kResourceExhausted; of Load kDataLoss (not whole, or not written by Save).

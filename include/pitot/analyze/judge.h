@@ -54,6 +54,7 @@ struct Judgement {
   BlameIndex index;
   RequestBlame blame;
   Verdict verdict;
+  Learned learned;  // of the trace, for the next request
 };
 
 // The verdict on the request of that row, by `kept` (null: nothing is) where that knows enough of its route and size,

@@ -10,6 +10,7 @@
 
 #include <stdint.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,9 @@ struct Verdict {
   double percentile = 1;   // the share of normal requests that took at most as long
   Baseline::Level level = Baseline::Level::kNone;
   uint32_t baseline_size = 0;
+  // Requests that were recorded at different depths are compared: what GPUs did counts as Blame::kHostOncpuFramework,
+  // the code that waited for them, in `normal`, `causes` and `largest`.
+  bool is_coarse = false;
   double alpha = 0;    // that was tested with
   double least_p = 1;  // that could have come out
   BlameVector normal;
@@ -101,6 +105,9 @@ struct Verdict {
   std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum
   int64_t rest_ns = 0;          // of the excess, in no cause: latency - typical = common + causes + rest
+  // Of the rest, parts outside of their normal range that are no cause: too small, or beyond most_causes.
+  uint32_t unnamed = 0;
+  int64_t unnamed_ns = 0;
 };
 
 // What a request was as work, for baselines.
@@ -113,12 +120,25 @@ PITOT_EXPORT WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame)
 PITOT_EXPORT Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline,
                                 int64_t now_ns, const VerdictOptions& options, Verdict* verdict) noexcept;
 
+// What LearnBaseline found of a trace, so that it walks no request twice where many are asked about.
+class PITOT_EXPORT Learned {
+ public:
+  Learned() noexcept;
+  ~Learned();
+  Learned(Learned&& other) noexcept;
+  Learned& operator=(Learned&& other) noexcept;
+
+  struct Data;
+  std::unique_ptr<Data> data;  // null until it was used; about 250 bytes for each request
+};
+
 // Adds requests of the trace to `baseline` that the request of that row can be compared with, where no baseline was
 // kept: those that ended well and that no trigger fired for; the 512 of its route and size that ended nearest to it,
 // and where they are fewer than `options.least` of its route, then of any. Requests whose walk is not reliable are left
-// out. Errors: as FindBlame and Baseline::Add. Cost: a walk each.
+// out. `learned` (null: nothing is kept) is of this index alone. Errors: as FindBlame and Baseline::Add. Cost: a walk
+// of each that is not learned yet; with `learned`, once O(n log n) of the trace's requests.
 PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options,
-                                  Baseline* baseline) noexcept;
+                                  Baseline* baseline, Learned* learned = nullptr) noexcept;
 
 // What is to be said of one part: "behind request 8f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on executor".
 // Throws std::bad_alloc.

@@ -103,7 +103,7 @@ struct BlameSegment {
 };
 
 // From `begin_ns` to `end_ns` it was worked on elsewhere, while its thread did other things and waited for no more than
-// the last `slack_ns` of it: no saving within it is worth more.
+// `slack_ns` of it, all its waits together: no saving within it is worth more.
 struct Detour {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -145,6 +145,10 @@ struct BlameOptions {
   int64_t wake_up_ns = 200'000;
   // More clamped time than this share of the latency makes the walk unreliable (analyzers.md, 2.3).
   double most_clamped = 0.01;
+  // Asked about every 1,024 steps of indexing and walking, on the thread that does it: true ends it with
+  // kResourceExhausted. Null: nobody is asked.
+  bool (*is_over)(void* context) = nullptr;
+  void* is_over_context = nullptr;
 };
 
 // What walks need to know of a trace; built once for all of them. Threads: any number may read it at once.
@@ -156,7 +160,8 @@ class PITOT_EXPORT BlameIndex {
   BlameIndex& operator=(BlameIndex&& other) noexcept;
 
   // Fills `index`. The trace must outlive it and pass FindInconsistency.
-  // Errors: kResourceExhausted. Cost: O(n log n) of the trace's rows; about 60 bytes for each event.
+  // Errors: kResourceExhausted (no memory, or BlameOptions::is_over). Cost: O(n log n) of the trace's rows; about 60
+  // bytes for each event.
   static Status Make(const model::Trace& trace, const BlameOptions& options, BlameIndex* index) noexcept;
 
   struct Data;
@@ -172,8 +177,8 @@ class PITOT_EXPORT BlameIndex {
 // window's end, on the thread that did something for it last.
 //
 // Threads: any. Errors: kInvalidArgument (no such row, an index that was not made), kNotFound (the request's begin or
-// end is not in the trace), kResourceExhausted, kInternal (the segments did not add up: a defect of Pitot; it never
-// says something that does not add up). Cost: O(s log n), of s segments.
+// end is not in the trace), kResourceExhausted (no memory, or BlameOptions::is_over), kInternal (the segments did not
+// add up: a defect of Pitot; it never says something that does not add up). Cost: O(s log n), of s segments.
 PITOT_EXPORT Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept;
 
 }  // namespace analyze

@@ -277,8 +277,9 @@ struct Trace {
   }
 };
 
-// Checks that every index points into its table, that columns have equal lengths and rows are in their order; returns
-// "" or what is wrong. A reader of files must pass it before anything walks a trace.
+// Checks that every index points into its table, that columns have equal lengths and rows are in their order, and that
+// durations of a table add up to no more than kMaxTimeNs, so that no sum of them is beyond 64 bits; returns "" or what
+// is wrong. A reader of files must pass it before anything walks a trace.
 PITOT_EXPORT std::string FindInconsistency(const Trace& trace);
 
 }  // namespace model

@@ -26,7 +26,7 @@ struct KinetoReport {
   uint64_t events_unused = 0;        // of kinds that a trace has no place for: arrows, marks, annotations on GPUs
   uint64_t events_bad = 0;           // no JSON object, too deep, or without what its kind must have: left out
   uint64_t events_not_text = 0;      // not UTF-8: what was not is U+FFFD
-  uint64_t times_out_of_range = 0;   // before 0 or after model::kMaxTimeNs: left out
+  uint64_t times_out_of_range = 0;   // before 0 or after model::kMaxTimeNs, or all of them longer: left out
   uint64_t durations_negative = 0;   // taken for 0
   uint64_t correlations_shared = 0;  // calls that have the id of an earlier one: what ran is the earlier one's
   uint64_t gpu_unlinked = 0;         // rows of `gpu` whose call is not in the file
