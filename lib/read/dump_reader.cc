@@ -29,7 +29,7 @@ using model::Trace;
 // Finds the trace's row for a row's number in the file: not the same once a chunk is missing or rows were dropped.
 class RowMap {
  public:
-  // The next rows in the file are numbered from `first` on; false if that goes back.
+  // The next rows in the file are numbered from `first` on; false if that goes back. As many are to be added.
   bool Begin(uint64_t first, uint64_t count) {
     if (!runs_.empty() && first < runs_.back().first + runs_.back().count) return false;
     if (first > kNone || count > kNone - first) return false;
@@ -475,12 +475,11 @@ class ChunkReader {
 
   bool Add(const proto::Calls& chunk) {
     const int size = chunk.thread_size();
+    const bool has_devices = chunk.device_size() != 0;  // not before version 1.6
     if (!HaveSize(size, chunk.begin(), chunk.length(), chunk.request(), chunk.batch(), chunk.name(), chunk.stream()) ||
-        !calls_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
+        (has_devices && chunk.device_size() != size) || !calls_.Begin(chunk.first_row(), static_cast<uint64_t>(size))) {
       return false;
     }
-    const bool has_devices = chunk.device_size() != 0;  // not before version 1.6
-    if (has_devices && chunk.device_size() != size) return false;
     model::CallColumns& calls = trace_.calls;
     Deltas begin, request, batch;
     for (int i = 0; i < size; ++i) {
