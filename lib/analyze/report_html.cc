@@ -2,6 +2,7 @@
 #include "pitot/analyze/report_html.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -133,13 +134,16 @@ rect{fill:var(--c)}.high{--c:var(--wait)}.medium{--c:var(--queue)}.low{--c:var(-
 --wait:#d55e00;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}body{font-size:10.5pt;max-width:none;padding:0}h2{break-after:avoid}}
 )";
 
-// Bars of a lane in order of time. What is nearer to the one before than can be seen becomes one with it.
+// Bars of a lane in order of time. What is nearer to the one before than can be seen becomes one with it. Of more than
+// can be drawn each column of the picture shows what had most of it.
 class Bars {
  public:
   Bars(int64_t begin_ns, int64_t end_ns)
       : begin_ns_(begin_ns), per_ns_(kWidth / static_cast<double>(end_ns - begin_ns)) {}
 
   void Add(int64_t from_ns, int64_t to_ns, const char* style, const std::string& title) {
+    AddToColumns(At(from_ns), At(to_ns), style, title);
+    if (is_crowded_) return;
     const double from = std::min(At(from_ns), kWidth - kLeastBar), to = std::max(At(to_ns), from + kLeastBar);
     if (!bars_.empty() && bars_.back().style == style && from - bars_.back().to < join_ &&
         (bars_.size() >= kMostBars || to - bars_.back().from < 2 * kLeastBar)) {
@@ -147,13 +151,13 @@ class Bars {
       ++bars_.back().count;
       return;
     }
-    if (bars_.size() >= 2 * kMostBars) return;
-    bars_.push_back({from, to, style, title, 1});
+    is_crowded_ = bars_.size() >= 2 * kMostBars;
+    if (!is_crowded_) bars_.push_back({from, to, style, title, 1});
   }
   bool is_empty() const { return bars_.empty(); }
   std::string Svg(double height) const {
     std::string svg;
-    for (const Bar& bar : bars_) {
+    for (const Bar& bar : is_crowded_ ? OfColumns() : bars_) {
       svg += Format("<rect class=\"%s\" x=\"%.2f\" y=\"0\" width=\"%.2f\" height=\"%g\"><title>", bar.style, bar.from,
                     std::min(bar.to, kWidth) - bar.from, height);
       svg += Escape(bar.title) + (bar.count > 1 ? Format(" and %zu more", bar.count - 1) : "") + "</title></rect>";
@@ -168,12 +172,50 @@ class Bars {
     std::string title;
     size_t count;
   };
+  struct Part {
+    const char* style;
+    double width, longest;
+    std::string title;  // of the longest
+    size_t count;
+  };
   double At(int64_t ns) const { return std::clamp(static_cast<double>(ns - begin_ns_) * per_ns_, 0.0, kWidth); }
 
-  static constexpr double join_ = 2 * kLeastBar;
+  void AddToColumns(double from, double to, const char* style, const std::string& title) {
+    const auto first = static_cast<size_t>(from / kColumn);
+    for (size_t c = first; c < columns_.size() && static_cast<double>(c) * kColumn < to; ++c) {
+      const double left = static_cast<double>(c) * kColumn;
+      const double width = std::min(to, left + kColumn) - std::max(from, left);
+      std::vector<Part>& parts = columns_[c];
+      auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& it) { return it.style == style; });
+      if (part == parts.end()) part = parts.insert(part, {style, 0, -1, "", 0});
+      part->width += width;
+      part->count += c == first ? 1 : 0;
+      if (width > part->longest) part->longest = width, part->title = title;
+    }
+  }
+  std::vector<Bar> OfColumns() const {
+    std::vector<Bar> bars;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const auto most = std::max_element(columns_[c].begin(), columns_[c].end(),
+                                         [](const Part& a, const Part& b) { return a.width < b.width; });
+      const double from = static_cast<double>(c) * kColumn;
+      if (most == columns_[c].end() || most->width == 0) continue;
+      if (!bars.empty() && bars.back().style == most->style && bars.back().to == from) {
+        bars.back().to += kColumn;
+        bars.back().count += most->count;
+      } else {
+        bars.push_back({from, from + kColumn, most->style, most->title, most->count});
+      }
+    }
+    return bars;
+  }
+
+  static constexpr double join_ = 2 * kLeastBar, kColumn = 4;
   int64_t begin_ns_;
   double per_ns_;
   std::vector<Bar> bars_;
+  bool is_crowded_ = false;  // there are more
+  std::array<std::vector<Part>, static_cast<size_t>(kWidth / kColumn)> columns_;
 };
 
 std::string Ms(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-6); }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 #include <string>
 
@@ -142,5 +143,40 @@ TEST_CASE("the page stays small whatever the trace holds", "[html]") {
   const std::string page = PageOf(trace, "name");
 
   CHECK(page.size() < 200'000);
-  CHECK(page.size() > 20'000);
+  CHECK(page.size() > 5'000);
+}
+
+TEST_CASE("a picture of more stretches than can be drawn shows what most of the time was, to the end", "[html]") {
+  const Trace trace = MakeHostile("plain");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  pitot::analyze::RequestBlame& blame = judgement.blame;
+  blame.segments.clear();
+  // 70 ms of code that loses its CPU again and again, and then waits for a lock.
+  const auto add = [&](pitot::analyze::Blame what, int64_t ns) {
+    pitot::analyze::BlameSegment segment;
+    segment.begin_ns = blame.segments.empty() ? blame.begin_ns : blame.segments.back().end_ns;
+    segment.end_ns = segment.begin_ns + ns;
+    segment.blame = what;
+    blame.segments.push_back(segment);
+  };
+  for (int i = 0; i < 1'000; ++i) {
+    add(pitot::analyze::Blame::kHostOncpuFramework, 60'000);
+    add(pitot::analyze::Blame::kHostRunqueue, 10'000);
+  }
+  add(pitot::analyze::Blame::kHostLock, blame.end_ns - blame.segments.back().end_ns);
+  HtmlReport report;
+  report.judgement = &judgement;
+
+  const std::string page = ReportHtml(trace, report);
+  const size_t lane = page.find("<p>the request</p>"), end = page.find("</svg>", lane);
+  std::map<std::string, double> widths;
+  int bars = 0;
+  for (size_t at = lane; (at = page.find("<rect class=\"", at)) < end; ++at, ++bars) {
+    const size_t name = at + 13, width = page.find("width=\"", at) + 7;
+    widths[page.substr(name, page.find('"', name) - name)] += std::stod(page.substr(width));
+  }
+  CHECK(bars <= 250);
+  CHECK(widths["code"] == Approx(1000.0 * 70 / 90).margin(8));
+  CHECK(widths["wait"] == Approx(1000.0 * 20 / 90).margin(8));
 }
