@@ -373,7 +373,8 @@ void Recording::DecodeAll(int64_t now_ns) {
   if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = now_ns;
   NoteHeard(counts);
   seen_ = counts;
-  if (has_flushed_) drained_ns_ = now_ns;
+  // CUPTI withholds a buffer as long as one record in it is of work that has not ended.
+  if (has_flushed_) drained_ns_ = std::min(now_ns, engine_->pool->OldestUnreadNs());
 }
 
 // What grows takes the place of records: all is within memory_bytes. Where incidents have pinned all, the next round.

@@ -84,6 +84,7 @@ class Recording {
   // Others'.
   Status Order(const Orders& orders) noexcept;
   Kept AddDepths(TraceBuilder& trace);
+  void AddMissing(TraceBuilder& trace) const;
   std::string WhyNoKernels(Kept kept) const;
   void AddReasons(TraceBuilder& trace, Kept kept);
   void AddForecast(TraceBuilder& trace);
@@ -138,7 +139,7 @@ class Recording {
   uint32_t asked_seen_ = 0;
   uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 
-  std::atomic<int64_t> drained_ns_{0};       // until when all is decoded that CUPTI has handed over
+  std::atomic<int64_t> drained_ns_{0};       // until when all that CUPTI recorded is decoded
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
   mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
   std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
@@ -161,7 +162,10 @@ class Recording {
   // From Keep to AddTo.
   History::Pinned pinned_;
   int64_t kept_begin_ns_ = 0, kept_end_ns_ = 0;
-  int64_t missing_from_ns_ = 0;  // until kept_end_ns_; 0: nothing is
+  int64_t missing_from_ns_ = 0;   // until kept_end_ns_; 0: nothing is
+  const char* why_missing_ = "";  // a literal
+  int64_t withheld_from_ns_ = 0;  // by CUPTI, likewise
+  int64_t deep_until_ns_ = 0;     // the end of what was recorded deeply
 };
 
 }  // namespace pitot::cupti

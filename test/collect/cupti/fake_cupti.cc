@@ -57,7 +57,7 @@ int64_t RealtimeNs() {
 struct Buffer {
   uint8_t* memory;
   size_t size, used;
-  bool is_withheld;
+  bool is_withheld, is_stuck;
 };
 enum class Level { kOff, kOn, kHalfOff };
 struct Graph {
@@ -133,11 +133,15 @@ class Library final : public fakes::FakeCupti, State {
     set(is_copy ? memcpy_record::kDeviceId : kernel::kDeviceId, work.device);
     set(is_copy ? memcpy_record::kContextId : kernel::kContextId, work.context);
     set(is_copy ? memcpy_record::kStreamId : kernel::kStreamId, work.stream);
-    if (enabled_.count(kind) != 0) Write(bytes, work.is_running);
+    if (enabled_.count(kind) != 0) Write(bytes, work.is_running, work.is_stuck);
     CallExit(api, correlation, called_ns, &data);
     return correlation;
   }
 
+  void Unstick() override {
+    const std::lock_guard lock(mutex_);
+    for (auto& [thread, buffer] : buffers_) buffer.is_stuck = false;
+  }
   void Synchronize() override {
     const uint32_t correlation = NextCorrelation();
     const int64_t called_ns = RealtimeNs();
@@ -187,7 +191,7 @@ class Library final : public fakes::FakeCupti, State {
     if (has_level) {
       FakeBuffer record(generation_);
       record.Graph(graph, begin, begin + it.nodes * 1000, correlation);
-      Write(record.bytes(), false);
+      Write(record.bytes());
       dear_replays_ += it.is_dear;
     } else if (has_kernels) {
       it.is_dear = true;
@@ -428,7 +432,7 @@ class Library final : public fakes::FakeCupti, State {
     return Do("cuptiActivityFlushAll", [&] {
       if (flags != 0) Break("a forced flush");
       for (auto buffer = buffers_.begin(); buffer != buffers_.end();) {
-        if (buffer->second.is_withheld) {
+        if (buffer->second.is_withheld || buffer->second.is_stuck) {
           buffer->second.is_withheld = false;  // it ends meanwhile
           ++buffer;
           continue;
@@ -516,7 +520,7 @@ class Library final : public fakes::FakeCupti, State {
       record.Memset(64, begin, end, correlation, id, graph);
     else
       record.Kernel(name, begin, end, correlation, 7, id, graph);
-    Write(record.bytes(), false);
+    Write(record.bytes());
   }
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;
@@ -564,7 +568,7 @@ class Library final : public fakes::FakeCupti, State {
       const auto thread = static_cast<uint32_t>(thread_id_type_ == kSystemThreadId ? gettid() : 1);
       record.Call(kind, api->id, thread, static_cast<uint64_t>(called_ns), static_cast<uint64_t>(RealtimeNs()),
                   correlation);
-      Write(record.bytes(), false);
+      Write(record.bytes());
     }
     if (callback_ == nullptr || callbacks_.count({api->domain, api->id}) == 0) return;
     CallbackData it{};
@@ -584,7 +588,7 @@ class Library final : public fakes::FakeCupti, State {
     if (callback_ != nullptr && callbacks_.count({kResource, id}) != 0) callback_(context_, kResource, id, data);
   }
   void Complete(const Buffer& buffer) { complete_(nullptr, 0, buffer.memory, buffer.size, buffer.used); }
-  void Write(const std::vector<uint8_t>& record, bool is_running) {
+  void Write(const std::vector<uint8_t>& record, bool is_running = false, bool is_stuck = false) {
     if (request_ == nullptr) return Break("a kind was enabled before callbacks were registered");
     const int thread = is_per_thread_ ? gettid() : 0;
     auto buffer = buffers_.find(thread);
@@ -609,7 +613,8 @@ class Library final : public fakes::FakeCupti, State {
     }
     memcpy(buffer->second.memory + buffer->second.used, record.data(), record.size());
     buffer->second.used += record.size();
-    buffer->second.is_withheld = buffer->second.is_withheld || is_running;
+    buffer->second.is_withheld |= is_running;
+    buffer->second.is_stuck |= is_stuck;
   }
 
   mutable std::recursive_mutex mutex_;

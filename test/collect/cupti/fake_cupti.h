@@ -20,7 +20,8 @@ struct FakeWork {
   int64_t begin_ns = 0;        // of CLOCK_REALTIME; 0: now
   int64_t duration_ns = 1000;  // negative: the end is before the beginning
   uint32_t stream = 7, device = 0, context = 1;
-  bool is_running = false;       // has not ended: its buffer is withheld
+  bool is_running = false;       // ends after the next flush: its buffer is withheld till then
+  bool is_stuck = false;         // likewise, after FakeCupti::Unstick
   bool has_driver_call = false;  // inside the runtime's call is one of the driver's
   bool is_of_driver = false;     // the kernel's record has the correlation of that one
   uint64_t copy_bytes = 0;       // a copy rather than a kernel
@@ -42,6 +43,7 @@ class FakeCupti {
 
   // The process's CUDA. Returns the correlation.
   virtual uint32_t Run(const FakeWork& work) = 0;
+  virtual void Unstick() = 0;
   virtual void Synchronize() = 0;  // cudaDeviceSynchronize
   virtual void SynchronizeStream(const FakeSync& sync) = 0;
   virtual void Begin(const char* api) = 0;  // a call that does not end while the test lasts
