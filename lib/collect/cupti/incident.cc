@@ -67,6 +67,7 @@ void Recording::Keep(int64_t begin_ns) noexcept {
     history_->Pin(begin_ns, &pinned_);
   } catch (const std::bad_alloc&) {
     pinned_.Release();
+    missing_from_ns_ = begin_ns, why_missing_ = "no memory";
   }
 }
 
