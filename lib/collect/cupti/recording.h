@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector's thread, "pitot-cupti", and all that it works on. It alone calls CUPTI; what others want of that they
-// order, and wait for it as long as their patience lasts. A call of CUPTI that hangs thus costs them that, once: the
-// orders that come while it hangs are answered at once and done when it returns. The thread keeps this alive.
+// The collector's thread, "pitot-cupti", and all that it works on. It alone calls CUPTI, but for what CUPTI is asked
+// inside its own callbacks (stream_ids.h, graph_scopes.h); what others want of that they order, and wait for it as long
+// as their patience lasts. A call of CUPTI that hangs thus costs them that, once: the orders that come while it hangs
+// are answered at once and done when it returns. The thread keeps this alive.
 #ifndef PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 #define PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 

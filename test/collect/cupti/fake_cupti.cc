@@ -71,6 +71,8 @@ struct State {
   Generation generation_ = fakes::kCupti13;
   uint32_t correlation_ = 1;
   int calls_ = 0, fail_at_ = 0;
+  std::map<std::string, int> calls_of_;
+  std::map<uintptr_t, uint32_t> numbers_;  // of streams whose handles were others'
   Result fail_with_ = kSuccess;
   CallbackFunction callback_ = nullptr;
   void* context_ = nullptr;
@@ -159,6 +161,9 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     CallExit(sync.api, correlation, called_ns, &data, sync);
   }
+
+  void Remake(uintptr_t handle, uint32_t number) override { Remake(kStreamDestroyStarting, handle, number); }
+  void RemakeContext(uintptr_t handle, uint32_t number) override { Remake(kContextDestroyStarting, handle, number); }
 
   uint32_t Instantiate(uint32_t nodes) override {
     const std::lock_guard lock(mutex_);
@@ -266,6 +271,11 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
+  int calls_of(const std::string& function) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_of_.find(function);
+    return found != calls_of_.end() ? found->second : 0;
+  }
   void HangIn(const std::string& function) override {
     const std::lock_guard lock(hang_mutex_);
     hang_in_ = function;
@@ -336,6 +346,7 @@ class Library final : public fakes::FakeCupti, State {
       if (hang_in_ == name) hang_changed_.wait(lock, [&] { return hang_in_ != name; }), --hanging_;
     }
     const std::lock_guard lock(mutex_);
+    ++calls_of_[name];
     Result result = kSuccess;
     if (Fails(&result)) return result;
     return refused_ == name ? kInsufficientPrivileges : function();
@@ -381,9 +392,13 @@ class Library final : public fakes::FakeCupti, State {
     return Do("cuptiGetStreamIdEx", [&] {
       const auto handle = reinterpret_cast<uintptr_t>(stream);
       if (handle != 0 && handle < fakes::FakeStream(0)) return kInvalidParameter;
+      if (const auto found = numbers_.find(handle); found != numbers_.end()) return *id = found->second, kSuccess;
       *id = handle != 0 ? static_cast<uint32_t>(handle - fakes::FakeStream(0)) : is_per_thread ? 8 : 7;
       return kSuccess;
     });
+  }
+  Result GraphNodeId(void* node, uint64_t* id) {
+    return Do("cuptiGetGraphNodeId", [&] { return *id = reinterpret_cast<uint64_t>(node), kSuccess; });
   }
   Result CallbackName(int domain, uint32_t id, const char** name) {
     return Do("cuptiGetCallbackName", [&] {
@@ -521,6 +536,12 @@ class Library final : public fakes::FakeCupti, State {
     else
       record.Kernel(name, begin, end, correlation, 7, id, graph);
     Write(record.bytes());
+  }
+  void Remake(uint32_t callback_id, uintptr_t handle, uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    const ResourceData data{this, reinterpret_cast<void*>(handle), nullptr};
+    Resource(callback_id, &data);
+    numbers_[handle] = number;
   }
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;
@@ -674,10 +695,7 @@ FAKE_EXPORT Result cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
 FAKE_EXPORT Result cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* dropped) {
   return Library::Instance().GetDropped(dropped);
 }
-FAKE_EXPORT Result cuptiGetGraphNodeId(void* node, uint64_t* id) {
-  *id = reinterpret_cast<uint64_t>(node);
-  return kSuccess;
-}
+FAKE_EXPORT Result cuptiGetGraphNodeId(void* node, uint64_t* id) { return Library::Instance().GraphNodeId(node, id); }
 FAKE_EXPORT Result cuptiGetStreamIdEx(void*, void* stream, uint8_t is_per_thread, uint32_t* id) {
   return Library::Instance().StreamId(stream, is_per_thread != 0, id);
 }
