@@ -72,7 +72,7 @@ class Control {
   // it.
   Status Start(bool graph_level) noexcept;
   void Stop() noexcept;
-  // Cost: 60 us (median on an H100), more while CUPTI is flushed. Remembered while CUPTI is another's.
+  // Cost: 100 us (median on an H100; 311 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
   // that may leave behind.
