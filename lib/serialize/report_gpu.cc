@@ -500,12 +500,15 @@ std::string GpuReport::LossName(const model::GpuLossRow& loss) const {
 
 void GpuReport::Losses(const During& during, Lines* lines) const {
   if (trace_.gpu_losses.empty()) return;
+  const size_t shown = std::min(trace_.gpu_losses.size(), kMaxLosses);
+  size_t why = 16;  // no reason is cut short
+  for (size_t i = 0; i < shown; ++i) why = std::clamp(Text(trace_.gpu_losses[i].reason).size(), why, size_t{40});
   lines->Blank();
-  lines->Add(3, PadRight("lost of", 28) + "  " + PadRight("why", 16) + "  " + PadRight("from", 12) + "  " +
+  lines->Add(3, PadRight("lost of", 28) + "  " + PadRight("why", why) + "  " + PadRight("from", 12) + "  " +
                     PadRight("to", 12) + PadLeft("records", 12) + "  during");
-  for (size_t i = 0; i < trace_.gpu_losses.size() && i < kMaxLosses; ++i) {
+  for (size_t i = 0; i < shown; ++i) {
     const model::GpuLossRow& loss = trace_.gpu_losses[i];
-    lines->Add(3, PadRight(LossName(loss), 28) + "  " + PadRight(Text(loss.reason), 16) + "  " + At(loss.begin_ns) +
+    lines->Add(3, PadRight(LossName(loss), 28) + "  " + PadRight(Text(loss.reason), why) + "  " + At(loss.begin_ns) +
                       "  " + At(loss.end_ns) + PadLeft(loss.records == 0 ? "unknown" : Count(loss.records), 12) + " " +
                       during(loss.begin_ns, loss.end_ns));
   }

@@ -51,6 +51,8 @@ enum Attribute : int {
 enum Domain : int { kDriverApi = 1, kRuntimeApi = 2, kResource = 3, kState = 6 };
 // Of kResource and kState.
 enum ResourceCallback : uint32_t {
+  kContextDestroyStarting = 2,
+  kStreamDestroyStarting = 4,
   kGraphNodeCreated = 13,
   kGraphExecCreateStarting = 17,
   kGraphExecCreated = 18,
@@ -82,7 +84,7 @@ struct StreamParameters {
 // Handles that name a stream in every context.
 inline constexpr uintptr_t kLegacyHandle = 1, kPerThreadHandle = 2;
 
-// What a callback of kResource is given about a graph, behind two pointers.
+// What a callback of kResource is given; about a graph, behind two pointers.
 struct GraphData {
   void* graph;
   void* original_graph;

@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "base/clock.h"
+
 namespace pitot::cupti {
 namespace {
 
@@ -68,6 +70,7 @@ uint8_t* BufferPool::Take() noexcept {
     Zero(index);
   }
   uint8_t* const memory = At(index);
+  slots_[index].taken_ns.store(base::ClockNs(CLOCK_MONOTONIC), std::memory_order_relaxed);
   slots_[index].word.store(reinterpret_cast<uintptr_t>(memory) | EraBits() | kOut, std::memory_order_release);
   return memory;
 }
@@ -132,7 +135,7 @@ uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
     quarantine_.push_back({MemoryOf(word), now_ns});
     Count(written_off_);
     ++count;
-    free_.Push(index);
+    Free(index);
   }
   unplaced_.store(unplaced, std::memory_order_relaxed);
   return count;
@@ -141,6 +144,23 @@ uint32_t BufferPool::WriteOff(int64_t now_ns) noexcept {
 void BufferPool::Zero(uint32_t index) noexcept {
   // CUPTI writes no further than it says.
   std::memset(At(index), 0, slots_[index].valid);
+}
+
+// Whoever sees that it is free also sees what became of what it held.
+void BufferPool::Free(uint32_t index) noexcept {
+  slots_[index].taken_ns.store(0, std::memory_order_release);
+  free_.Push(index);
+}
+
+int64_t BufferPool::OldestUnreadNs() const noexcept {
+  int64_t oldest_ns = INT64_MAX;
+  for (uint32_t index = 0; index < count_; ++index) {
+    const int64_t taken_ns = slots_[index].taken_ns.load(std::memory_order_acquire);
+    const uintptr_t word = slots_[index].word.load(std::memory_order_relaxed);
+    const bool is_of_former_era = (word & kOut) != 0 && (word & (kPage - 2)) != EraBits();
+    if (taken_ns != 0 && !is_of_former_era) oldest_ns = std::min(oldest_ns, taken_ns);
+  }
+  return oldest_ns;
 }
 
 BufferCounts BufferPool::counts() const noexcept {

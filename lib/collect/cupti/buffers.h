@@ -79,6 +79,10 @@ class BufferPool {
   uint32_t bytes() const { return bytes_; }
   uint32_t count() const { return count_; }
   BufferCounts counts() const noexcept;
+  // When the oldest buffer of the present era was taken that has not been read since, because CUPTI has it or because
+  // it waits to be read: what was recorded from then on may be in it. ns of CLOCK_MONOTONIC; INT64_MAX: there is none.
+  // Threads: any, lock-free. Cost: a load or two for each buffer.
+  int64_t OldestUnreadNs() const noexcept;
   // Of the memory that took the place of what was written off. Thread: that of WriteOff.
   uint64_t place_bytes() const noexcept { return uint64_t{places_} * bytes_; }
 
@@ -87,11 +91,12 @@ class BufferPool {
   // gives a buffer back, or up, does it to the memory and the era that were looked at, or not at all.
   struct Slot {
     std::atomic<uintptr_t> word{0};
+    std::atomic<int64_t> taken_ns{0};  // 0: nobody has it, and all that it held is read
     uint64_t valid = 0;
   };
   static constexpr uintptr_t kPage = 4096, kOut = 1;
   struct GiveBack {
-    ~GiveBack() { pool->Zero(index), pool->free_.Push(index); }
+    ~GiveBack() { pool->Zero(index), pool->Free(index); }
     BufferPool* pool;
     uint32_t index;
   };
@@ -103,6 +108,7 @@ class BufferPool {
   // What of the era a word has room for.
   uintptr_t EraBits() const { return uintptr_t{era_.load(std::memory_order_relaxed)} * 2 & (kPage - 2); }
   void Zero(uint32_t index) noexcept;
+  void Free(uint32_t index) noexcept;
 
   struct Quarantined {
     uint8_t* memory;

@@ -126,7 +126,6 @@ bool IsSubmission(std::string_view name) {
 
 void ApiCalls::Find(const Api& api) {
   ids_.clear(), others_.clear();
-  get_stream_id_ = api.get_stream_id;
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
     ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
@@ -179,20 +178,19 @@ ApiCalls::WaitsFor ApiCalls::WaitsForOf(std::string_view name) {
 
 // Of a call that has succeeded and not returned: the stream that it was given is still there, and its handle names no
 // other.
-trace::Awaited ApiCalls::AwaitedBy(WaitsFor what, const CallbackData& data) const noexcept {
+trace::Awaited ApiCalls::AwaitedBy(WaitsFor what, const CallbackData& data) noexcept {
   const auto* const result = static_cast<const int*>(data.return_value);
   if (data.context == nullptr || result == nullptr || *result != 0) return {};
   if (what == WaitsFor::kContext) return {data.context_id, trace::kAllStreams};
   const auto* const parameters = static_cast<const StreamParameters*>(data.parameters);
-  if (get_stream_id_ == nullptr || parameters == nullptr) return {};
+  if (parameters == nullptr) return {};
   const auto handle = reinterpret_cast<uintptr_t>(parameters->stream);
   const bool is_default = handle == kLegacyHandle || handle == kPerThreadHandle;
   const bool is_per_thread =
       handle == kPerThreadHandle || (what == WaitsFor::kPerThreadStream && handle != kLegacyHandle);
-  uint32_t id = trace::kAllStreams;
-  const Result got =
-      get_stream_id_(data.context, is_default ? nullptr : parameters->stream, is_per_thread ? 1 : 0, &id);
-  if (got != kSuccess || id == trace::kAllStreams) return {};
+  const uint32_t id = stream_ids_.Of(data.context, data.context_id, is_default ? nullptr : parameters->stream,
+                                     is_per_thread ? StreamIds::Default::kPerThread : StreamIds::Default::kLegacy);
+  if (id == StreamIds::kUnknown) return {};
   return {data.context_id, id};
 }
 

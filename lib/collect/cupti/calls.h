@@ -13,6 +13,7 @@
 
 #include "collect/cupti/api.h"
 #include "collect/cupti/lasting_cost.h"
+#include "collect/cupti/stream_ids.h"
 #include "pitot/trace.h"
 #include "trace/calls.h"
 
@@ -53,6 +54,8 @@ class ApiCalls {
   // From now on calls are not recorded but told to lasting_cost(), or recorded again.
   void SetLook(bool on) noexcept;
   LastingCost& lasting_cost() noexcept { return lasting_cost_; }
+  // Of the streams that are waited for.
+  StreamIds& stream_ids() noexcept { return stream_ids_; }
   // Recorded calls that put work on a GPU; about: of more than kStripes threads, two that race may lose some.
   uint64_t submissions() const noexcept;
 
@@ -65,7 +68,7 @@ class ApiCalls {
     kContext,          // all of the current one
   };
   static WaitsFor WaitsForOf(std::string_view name);
-  trace::Awaited AwaitedBy(WaitsFor what, const CallbackData& data) const noexcept;
+  trace::Awaited AwaitedBy(WaitsFor what, const CallbackData& data) noexcept;
   void CountSubmission() noexcept;
 
   static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
@@ -80,7 +83,7 @@ class ApiCalls {
   std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
   std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise
   std::array<WaitsFor, kMostCallbacks> waits_for_[2]{};  // likewise
-  decltype(Api::get_stream_id) get_stream_id_ = nullptr;
+  StreamIds stream_ids_;
   std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;
   std::array<Stripe, kStripes> stripes_;

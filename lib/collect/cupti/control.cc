@@ -2,7 +2,6 @@
 #include "collect/cupti/control.h"
 
 #include <dlfcn.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -79,34 +78,10 @@ bool HasFilteredRecords(const Api& api) noexcept {
          api.version >= kFilteredRecordsSince;
 }
 
-// A call of CUPTI: not one begins once the process exits.
-class Control::Entered {
- public:
-  explicit Entered(Control* control) : control_(control) {
-    control_->inside_.fetch_add(1);
-    if (control_->is_closed_.load()) control_->inside_.fetch_sub(1), control_ = nullptr;
-  }
-  ~Entered() {
-    if (control_ != nullptr) control_->inside_.fetch_sub(1);
-  }
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
-  explicit operator bool() const { return control_ != nullptr; }
-
- private:
-  Control* control_;
-};
-
-void Control::CloseForExit() noexcept {
-  is_closed_.store(true);
-  const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + 1'000'000'000;
-  while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
-}
-
 // Once it is known to be there this takes no lock of the loader. Not asked once the process exits: it is torn down,
 // too.
 KinetoState Control::AskKineto() {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return kineto_.load();
   const KinetoState state = surroundings_.ask_kineto();
   if (state == KinetoState::kActive) surroundings_.has_recorded->store(true);
@@ -171,7 +146,7 @@ std::string Control::WhyNothing() const {
 }
 
 Status Control::Start(bool graph_level) noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return Status(StatusCode::kUnavailable, "the process exits");
   for (const Quirk& quirk : kRefused) {
     if (quirk.version == api_.version) return Status(StatusCode::kUnavailable, quirk.why);
@@ -262,6 +237,10 @@ Status Control::Subscribe(KinetoState kineto) {
       for (const uint32_t id : {kGraphExecCreateStarting, kGraphExecCreated}) {
         if (EnableCallback(kResource, id, true) != kSuccess) has_graph_level_ = false;
       }
+      bool is_told = true;
+      for (const uint32_t id : {kStreamDestroyStarting, kContextDestroyStarting})
+        is_told = EnableCallback(kResource, id, true) == kSuccess && is_told;
+      calls_.stream_ids().SetTold(is_told);
       return {};
     }
     // PyTorch's profiler would find no place for its own, and see no GPU for the life of the process.
@@ -312,7 +291,7 @@ void Control::HandBack(KinetoState kineto) {
 }
 
 void Control::Stop() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     HandBack(kineto_.load() != KinetoState::kAbsent ? AskKineto() : KinetoState::kAbsent);
@@ -330,7 +309,7 @@ void Control::Unsubscribe() {
 }
 
 Status Control::Pause() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return NotRunning();
   try {
     if (mode() == Mode::kOff) return NotRunning();
@@ -343,7 +322,7 @@ Status Control::Pause() noexcept {
 }
 
 Status Control::Resume() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return NotRunning();
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
@@ -366,7 +345,7 @@ Status Control::Resume() noexcept {
 }
 
 void Control::SetDepth(Depth depth) noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
@@ -383,7 +362,7 @@ void Control::SetDepth(Depth depth) noexcept {
 }
 
 void Control::SetLook(bool on) noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
@@ -395,7 +374,7 @@ void Control::SetLook(bool on) noexcept {
 }
 
 void Control::Tick(int64_t now_ns, bool is_used) noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     const KinetoState kineto = AskKineto();
@@ -431,7 +410,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
 }
 
 void Control::Reclaim() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     if (mode() != Mode::kOn) return;
@@ -455,7 +434,7 @@ void Control::Reclaim() noexcept {
 }
 
 bool Control::Renew() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return false;
   try {
     AskKineto();
@@ -499,7 +478,7 @@ void Control::EnableAgain() {
 }
 
 void Control::OnMissingCalls() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     if (mode() != Mode::kOn || is_by_kind_ || AskKineto() == KinetoState::kActive) return;
@@ -511,14 +490,14 @@ void Control::OnMissingCalls() noexcept {
 }
 
 uint64_t Control::TakeDropped() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   size_t dropped = 0;
   if (!entered || mode() != Mode::kOn || api_.activity_get_dropped == nullptr) return 0;
   return api_.activity_get_dropped(nullptr, 0, &dropped) == kSuccess ? dropped : 0;
 }
 
 bool Control::Flush() noexcept {
-  const Entered entered(this);
+  const UntilExit::Entered entered(&until_exit_);
   return !entered || mode() != Mode::kOn || api_.activity_flush_all(0) == kSuccess;
 }
 

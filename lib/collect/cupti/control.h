@@ -17,6 +17,7 @@
 #include "collect/cupti/calls.h"
 #include "collect/cupti/driver.h"
 #include "collect/cupti/kineto.h"
+#include "collect/cupti/until_exit.h"
 #include "pitot/depth.h"
 #include "pitot/status.h"
 
@@ -63,14 +64,15 @@ class Control {
   };
 
   // All live as long as this.
-  Control(const Api* api, ApiCalls* calls, const Callbacks& callbacks, const Surroundings& surroundings)
-      : api_(*api), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
+  Control(const Api* api, UntilExit* until_exit, ApiCalls* calls, const Callbacks& callbacks,
+          const Surroundings& surroundings)
+      : api_(*api), until_exit_(*until_exit), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
 
   // Takes CUPTI, at depth kScopes. `graph_level` as CuptiOptions. Errors: kUnavailable, with CUPTI's reason and who has
   // it.
   Status Start(bool graph_level) noexcept;
   void Stop() noexcept;
-  // Cost: 60 us (median on an H100), more while CUPTI is flushed. Remembered while CUPTI is another's.
+  // Cost: 100 us (median on an H100; 311 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
   // that may leave behind.
@@ -116,17 +118,13 @@ class Control {
   // Why nothing can be recorded, and what to do about it; "" if it can.
   std::string WhyNothing() const;
 
-  bool is_closed() const noexcept { return is_closed_.load(); }
+  bool is_closed() const noexcept { return until_exit_.is_closed(); }
 
-  // No call of CUPTI begins after this returns: the process exits, and CUPTI tears itself down.
-  void CloseForExit() noexcept;
   // CUPTI says what it does: that it is lost, that a graph becomes executable.
   void OnState(uint32_t callback_id) noexcept;
   void OnResource(uint32_t callback_id) noexcept;
 
  private:
-  class Entered;
-
   KinetoState AskKineto();
   Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
@@ -153,6 +151,7 @@ class Control {
   void SetReason(std::string reason, const char* remedy = nullptr);
 
   const Api& api_;
+  UntilExit& until_exit_;
   ApiCalls& calls_;
   const Callbacks callbacks_;
   const Surroundings surroundings_;
@@ -186,8 +185,6 @@ class Control {
   std::atomic<uint32_t> registrations_{0};
   std::atomic<bool> is_graph_trace_on_{false};
   std::atomic<bool> has_unsafe_graphs_{false};  // executable ones, made while graph level was off
-  std::atomic<bool> is_closed_{false};
-  std::atomic<uint32_t> inside_{0};  // calls of CUPTI at this moment
 };
 
 }  // namespace pitot::cupti

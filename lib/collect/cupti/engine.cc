@@ -48,9 +48,12 @@ void OnCuptiCallback(void* context, int domain, uint32_t callback_id, const void
   if (domain == kState) control->OnState(callback_id);
   if (domain != kResource) return;
   control->OnResource(callback_id);
+  if (callback_id == kStreamDestroyStarting || callback_id == kContextDestroyStarting)
+    engine->calls.stream_ids().Forget();
   const auto* const resource = static_cast<const ResourceData*>(data);
   const bool is_node = callback_id == kGraphNodeCreated || callback_id == kGraphNodeCloned;
-  if (is_node && resource != nullptr && resource->descriptor != nullptr)
+  if (!is_node || resource == nullptr || resource->descriptor == nullptr) return;
+  if (const UntilExit::Entered entered(&engine->until_exit); entered)
     engine->scopes.OnNode(engine->api, callback_id, *static_cast<const GraphData*>(resource->descriptor));
 }
 
@@ -63,8 +66,7 @@ void OnRegister(void* context, bool is_again) {
 
 void Close() {
   Engine* const engine = g_engine.load();
-  Control* const control = engine != nullptr ? engine->control.load() : nullptr;
-  if (control != nullptr && IsOfThisProcess()) control->CloseForExit();
+  if (engine != nullptr && IsOfThisProcess()) engine->until_exit.Close();
 }
 
 }  // namespace
@@ -86,6 +88,7 @@ Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
   made->pool = BufferPool::Make(buffers, kBufferBytes);
   if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");
   made->calls.Find(api);
+  made->calls.stream_ids().Open(&made->api, &made->until_exit);
   made->former = newest;
   *engine = made.release();
   g_newest.store(*engine);
@@ -98,7 +101,7 @@ Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
 Control* AddControl(Engine* engine, const Control::Surroundings& surroundings) {
   g_fork_epoch.store(trace::ForkEpoch());
   engine->controls.push_back(std::make_unique<Control>(
-      &engine->api, &engine->calls,
+      &engine->api, &engine->until_exit, &engine->calls,
       Control::Callbacks{OnCuptiCallback, engine, RequestBufferFromPool, CompleteBufferOfPool, OnRegister},
       surroundings));
   Control* const control = engine->controls.back().get();

@@ -15,6 +15,7 @@
 #include "collect/cupti/calls.h"
 #include "collect/cupti/control.h"
 #include "collect/cupti/graph_scopes.h"
+#include "collect/cupti/until_exit.h"
 #include "pitot/status.h"
 
 namespace pitot::cupti {
@@ -26,6 +27,7 @@ struct Engine {
   explicit Engine(uint32_t buffers) : scopes(uint64_t{buffers} * kBufferBytes / 2) {}
 
   Api api{};
+  UntilExit until_exit;
   ApiCalls calls;
   GraphScopes scopes;
   std::unique_ptr<BufferPool> pool;

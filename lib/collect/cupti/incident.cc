@@ -45,31 +45,36 @@ std::string CopyName(uint32_t detail) {
 }  // namespace
 
 void Recording::Keep(int64_t begin_ns) noexcept {
-  missing_from_ns_ = 0;
+  missing_from_ns_ = withheld_from_ns_ = 0;
+  kept_begin_ns_ = begin_ns;
+  bool is_complete = false;
+  {
+    // What CUPTI has by now.
+    std::unique_lock lock(mutex_);
+    const uint64_t asked = ++rounds_asked_;
+    changed_.notify_all();
+    is_complete = HangingNs() == 0 &&
+                  changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
+                                    [&] { return rounds_done_ >= asked; }) &&
+                  is_round_whole_;
+  }
+  kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
+  if (!is_complete) missing_from_ns_ = std::max(begin_ns, drained_ns_.load()), why_missing_ = "not decoded in time";
+  // Before the records are pinned: what is read meanwhile is among them. It is missing here only, not for ever.
+  if (const int64_t unread_ns = engine_->pool->OldestUnreadNs(); is_complete && unread_ns < kept_end_ns_)
+    withheld_from_ns_ = std::max(begin_ns, unread_ns);
   try {
-    bool is_complete = false;
-    {
-      // What CUPTI has by now.
-      std::unique_lock lock(mutex_);
-      const uint64_t asked = ++rounds_asked_;
-      changed_.notify_all();
-      is_complete = HangingNs() == 0 &&
-                    changed_.wait_for(lock, std::chrono::nanoseconds(environment_.keep_patience_ns),
-                                      [&] { return rounds_done_ >= asked; }) &&
-                    is_round_whole_;
-    }
-    kept_begin_ns_ = begin_ns;
-    kept_end_ns_ = base::ClockNs(CLOCK_MONOTONIC);
-    if (!is_complete) missing_from_ns_ = std::max(begin_ns, drained_ns_.load());
     history_->Pin(begin_ns, &pinned_);
   } catch (const std::bad_alloc&) {
     pinned_.Release();
+    missing_from_ns_ = begin_ns, why_missing_ = "no memory";
   }
 }
 
 // A depth at which CUPTI was not heard of may be nobody's: it is not told.
 Recording::Kept Recording::AddDepths(TraceBuilder& trace) {
   Kept kept = Kept::kShallow;
+  deep_until_ns_ = 0;
   std::vector<DepthChange> changes;
   {
     const std::lock_guard lock(mutex_);
@@ -82,8 +87,18 @@ Recording::Kept Recording::AddDepths(TraceBuilder& trace) {
     const bool is_deep = changes[i].depth != Depth::kScopes;
     trace.AddDepth(begin_ns, end_ns, changes[i].is_heard ? changes[i].depth : Depth::kScopes);
     if (is_deep) kept = std::max(kept, changes[i].is_heard ? Kept::kDeep : Kept::kUnheard);
+    if (is_deep && changes[i].is_heard) deep_until_ns_ = end_ns;
   }
   return kept;
+}
+
+// What the history does not know of: it may be there the next time.
+void Recording::AddMissing(TraceBuilder& trace) const {
+  const auto add = [&](int64_t begin_ns, int64_t end_ns, const char* why) {
+    if (begin_ns != 0 && begin_ns < end_ns) trace.Add(GpuLoss{begin_ns, end_ns, kNoRow, trace.AddText(why), 0});
+  };
+  add(missing_from_ns_, kept_end_ns_, why_missing_);
+  add(withheld_from_ns_, deep_until_ns_, "not handed over by CUPTI yet");
 }
 
 // And what to do about it; "" where the depth that was asked for says it all.
@@ -311,9 +326,8 @@ void Recording::AddTo(TraceBuilder& trace) {
     trace.Add(GpuLoss{loss.begin_ns, loss.end_ns, kNoRow, trace.AddText(loss.reason), loss.records,
                       loss.device != kNoDevice ? device_of(loss.device) : kNoRow});
   }
-  if (missing_from_ns_ != 0)
-    trace.Add(GpuLoss{missing_from_ns_, kept_end_ns_, kNoRow, trace.AddText("not decoded in time"), 0});
   const Kept kept = AddDepths(trace);
+  AddMissing(trace);
   AddReasons(trace, kept);
 }
 

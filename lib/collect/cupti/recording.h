@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The collector's thread, "pitot-cupti", and all that it works on. It alone calls CUPTI; what others want of that they
-// order, and wait for it as long as their patience lasts. A call of CUPTI that hangs thus costs them that, once: the
-// orders that come while it hangs are answered at once and done when it returns. The thread keeps this alive.
+// The collector's thread, "pitot-cupti", and all that it works on. It alone calls CUPTI, but for what CUPTI is asked
+// inside its own callbacks (stream_ids.h, graph_scopes.h); what others want of that they order, and wait for it as long
+// as their patience lasts. A call of CUPTI that hangs thus costs them that, once: the orders that come while it hangs
+// are answered at once and done when it returns. The thread keeps this alive.
 #ifndef PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 #define PITOT_LIB_COLLECT_CUPTI_RECORDING_H_
 
@@ -84,6 +85,7 @@ class Recording {
   // Others'.
   Status Order(const Orders& orders) noexcept;
   Kept AddDepths(TraceBuilder& trace);
+  void AddMissing(TraceBuilder& trace) const;
   std::string WhyNoKernels(Kept kept) const;
   void AddReasons(TraceBuilder& trace, Kept kept);
   void AddForecast(TraceBuilder& trace);
@@ -129,7 +131,8 @@ class Recording {
   uint64_t paid_bytes_ = 0;
   int64_t forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
   BufferCounts before_, seen_;
-  bool has_flushed_ = true;  // CUPTI has handed over what it had
+  int64_t withheld_ns_ = INT64_MAX;  // since when, as the pool says it, after the last round
+  bool has_flushed_ = true;          // CUPTI has handed over what it had
   uint64_t bad_seen_ = 0, unplaced_seen_ = 0, submissions_seen_ = 0;
   int64_t awaited_since_ns_ = 0;  // calls
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
@@ -138,7 +141,7 @@ class Recording {
   uint32_t asked_seen_ = 0;
   uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 
-  std::atomic<int64_t> drained_ns_{0};       // until when all is decoded that CUPTI has handed over
+  std::atomic<int64_t> drained_ns_{0};       // until when all that CUPTI recorded is decoded
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
   mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
   std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
@@ -161,7 +164,10 @@ class Recording {
   // From Keep to AddTo.
   History::Pinned pinned_;
   int64_t kept_begin_ns_ = 0, kept_end_ns_ = 0;
-  int64_t missing_from_ns_ = 0;  // until kept_end_ns_; 0: nothing is
+  int64_t missing_from_ns_ = 0;   // until kept_end_ns_; 0: nothing is
+  const char* why_missing_ = "";  // a literal
+  int64_t withheld_from_ns_ = 0;  // by CUPTI, likewise
+  int64_t deep_until_ns_ = 0;     // the end of what was recorded deeply
 };
 
 }  // namespace pitot::cupti

@@ -7,8 +7,10 @@
 #include <new>
 #include <string>
 
+#include "assemble/gpu.h"
 #include "collect/cupti/history.h"
 #include "collect/cupti/records.h"
+#include "collect/cupti/rig.h"
 
 namespace {
 
@@ -18,7 +20,8 @@ using pitot::cupti::NameTable;
 using pitot::cupti::RowTable;
 using pitot::cupti::StreamKey;
 
-int g_until_failure = -1;  // allocations that succeed before the one that fails; -1: all do
+// Allocations of the thread that succeed before the one that fails; -1: all do.
+thread_local int g_until_failure = -1;
 
 // Does `act` with the n-th allocation from now on failing. False: it has fewer.
 template <class Act> bool FailsAt(int n, Act act) {
@@ -113,4 +116,32 @@ TEST_CASE("records that there was no memory for take none of the history's for g
     CHECK(there + missing == static_cast<uint64_t>(added));
   }
   CHECK(failures >= 3);
+}
+
+TEST_CASE("an incident that there was no memory to keep records for says that all of them are missing", "[cupti]") {
+  fakes::GpuHost host;
+  REQUIRE(host.StartAt(pitot::Depth::kKernels));
+  host.cuda.Run({});
+  host.Round();
+  int lost = 0, n = 0;
+  for (bool fails = true; fails; ++n) {
+    const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) - 1'000'000'000;
+
+    g_until_failure = n;
+    host.collector->Keep(begin_ns);
+    fails = g_until_failure < 0;
+    g_until_failure = -1;
+
+    pitot::model::Trace trace;
+    pitot::assemble::GpuTables tables(&trace, {}, {});
+    host.collector->AddTo(tables);
+    tables.Finish();
+    if (trace.gpu.size() == 1 && trace.gpu_losses.empty()) continue;  // it could do without
+    ++lost;
+    REQUIRE(fakes::HasLoss(trace, "no memory"));
+    CHECK(trace.gpu_losses[0].begin_ns == begin_ns);
+    CHECK(trace.gpu_losses[0].end_ns >= begin_ns + 1'000'000'000);
+  }
+  CHECK(lost >= 1);
+  CHECK(lost < n);
 }

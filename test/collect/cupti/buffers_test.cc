@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "fakes/scale.h"
 
 namespace {
@@ -42,6 +43,35 @@ TEST_CASE("memory is taken when it is touched, all of it, and what is in it stay
 
   CHECK(ResidentPages(first, 1024) == 1024);
   CHECK(first[1] == 7);
+}
+
+TEST_CASE("a buffer is unread from when it is taken until it is read, unless it is of a former era", "[cupti]") {
+  const auto pool = BufferPool::Make(2, 4096);
+  CHECK(pool->OldestUnreadNs() == INT64_MAX);
+  const int64_t before_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
+  uint8_t* const first = pool->Take();
+  const int64_t first_ns = pool->OldestUnreadNs();
+  CHECK(first_ns >= before_ns);
+  CHECK(first_ns <= pitot::base::ClockNs(CLOCK_MONOTONIC));
+  uint8_t* const second = pool->Take();
+  CHECK(pool->OldestUnreadNs() == first_ns);
+
+  pool->Complete(first, 1);
+  CHECK(pool->OldestUnreadNs() == first_ns);
+  pool->Drain([&](const uint8_t*, uint64_t) { CHECK(pool->OldestUnreadNs() == first_ns); });
+  CHECK(pool->OldestUnreadNs() >= first_ns);
+  CHECK(pool->OldestUnreadNs() != INT64_MAX);
+  pool->BeginEra();
+  CHECK(pool->OldestUnreadNs() == INT64_MAX);
+  pool->Complete(second, 1);
+  CHECK(pool->OldestUnreadNs() != INT64_MAX);
+  pool->Drain([](const uint8_t*, uint64_t) {});
+  CHECK(pool->OldestUnreadNs() == INT64_MAX);
+
+  REQUIRE(pool->Take() != nullptr);
+  pool->BeginEra();
+  REQUIRE(pool->WriteOff(0) == 1);
+  CHECK(pool->OldestUnreadNs() == INT64_MAX);
 }
 
 TEST_CASE("buffers come zeroed, are read first completed first, and come again zeroed", "[cupti]") {

@@ -15,7 +15,90 @@ namespace cupti = pitot::cupti;
 
 constexpr uint32_t kLaunchKernel = 211;  // cudaLaunchKernel
 
+// CUPTI's answers, and how often it was asked.
+int g_asked = 0;
+uint32_t g_id = 13;
+cupti::Result TellStream(void*, void*, uint8_t, uint32_t* id) {
+  ++g_asked;
+  *id = g_id;
+  return cupti::kSuccess;
+}
+
+struct Streams {
+  Streams() {
+    g_asked = 0, g_id = 13;
+    api.get_stream_id = TellStream;
+    ids.Open(&api, &until_exit);
+  }
+  uint32_t Of(uintptr_t handle, uint32_t context = 1) {
+    return ids.Of(nullptr, context, reinterpret_cast<void*>(handle), cupti::StreamIds::Default::kLegacy);
+  }
+  cupti::Api api{};
+  cupti::UntilExit until_exit;
+  cupti::StreamIds ids;
+};
+
 }  // namespace
+
+TEST_CASE("where nobody tells of streams that are destroyed CUPTI is asked each time which one a handle is",
+          "[cupti]") {
+  Streams streams;
+  CHECK(streams.Of(0x1000) == 13);
+  streams.ids.SetTold(true);
+  CHECK(streams.Of(0x1000) == 13);
+  streams.ids.SetTold(false);
+  g_id = 14;
+  CHECK(streams.Of(0x1000) == 14);
+  CHECK(streams.Of(0x1000) == 14);
+  CHECK(g_asked == 4);
+}
+
+TEST_CASE("of more streams than there is room for each is the right one", "[cupti]") {
+  Streams streams;
+  streams.ids.SetTold(true);
+  for (int round = 0; round < 2; ++round) {
+    for (uint32_t stream = 1; stream <= 1000; ++stream) {
+      for (const uint32_t context : {1u, 2u}) {
+        g_id = stream * 2 + context;
+        CHECK(streams.Of(0x1000 + stream * 64, context) == g_id);
+        CHECK(streams.Of(0x1000 + stream * 64, context) == g_id);
+      }
+    }
+  }
+  CHECK(g_asked <= 4000);  // of 8,000: the second of each two was remembered
+}
+
+TEST_CASE("threads that ask for streams of one place each get theirs", "[cupti][threads]") {
+  Streams streams;
+  streams.api.get_stream_id = [](void*, void* handle, uint8_t, uint32_t* id) {
+    *id = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(handle)) * 3;
+    return cupti::kSuccess;
+  };
+  streams.ids.SetTold(true);
+  std::atomic<int> wrong{0};
+  std::atomic<bool> go{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      while (!go) std::this_thread::yield();
+      for (int round = 0; round < 50; ++round) {
+        for (uint32_t handle = 1; handle <= 1000; ++handle) wrong += streams.Of(handle) != handle * 3;
+        streams.ids.Forget();
+      }
+    });
+  }
+  go = true;
+  for (std::thread& thread : threads) thread.join();
+
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("CUPTI is not asked which stream a handle is once the process exits", "[cupti]") {
+  Streams streams;
+  streams.until_exit.Close();
+  CHECK(streams.Of(0x1000) == cupti::StreamIds::kUnknown);
+  CHECK(g_asked == 0);
+}
 
 TEST_CASE("launches of as many threads as there are stripes are all counted", "[cupti][threads]") {
   constexpr int kThreads = 16, kLaunches = 50'000;

@@ -120,6 +120,47 @@ TEST_CASE("a wait knows its stream, by whatever handle, and one for a device its
   }
 }
 
+TEST_CASE("CUPTI is asked once which stream a handle is, and again once it may be another", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  for (const uint32_t stream : {7u, 8u, 13u, 14u, 15u, 16u}) host.cuda.Run({.stream = stream});
+  const uintptr_t handle = fakes::FakeStream(13);
+  const auto asked = [&] { return host.cuda.calls_of("cuptiGetStreamIdEx"); };
+  const auto wait = [&](int times) {
+    for (int i = 0; i < times; ++i) host.cuda.SynchronizeStream({.handle = handle});
+  };
+
+  wait(5);
+  CHECK(asked() == 1);
+  for (int i = 0; i < 5; ++i) host.cuda.SynchronizeStream({.handle = 0});
+  CHECK(asked() == 2);
+  host.cuda.SynchronizeStream({.handle = handle, .context = 2});
+  CHECK(asked() == 3);
+  for (int i = 0; i < 5; ++i) host.cuda.SynchronizeStream({.handle = cupti::kPerThreadHandle});
+  CHECK(asked() == 8);  // each thread has one of its own
+  host.cuda.Remake(handle, 14);
+  wait(5);
+  CHECK(asked() == 9);
+  host.cuda.RemakeContext(handle, 15);
+  wait(5);
+  CHECK(asked() == 10);
+  REQUIRE(host.recorder.PauseCupti().ok());
+  host.cuda.Remake(handle, 16);  // nobody tells
+  REQUIRE(host.recorder.ResumeCupti().ok());
+  wait(5);
+  CHECK(asked() == 11);
+
+  const model::Trace trace = host.Incident();
+
+  std::vector<uint32_t> streams;
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    if (trace.calls.stream[call] != kNone) streams.push_back(trace.streams[trace.calls.stream[call]].stream);
+  }
+  std::vector<uint32_t> expected;
+  for (const uint32_t stream : {13, 7, 8, 14, 15, 16}) expected.insert(expected.end(), 5, stream);
+  CHECK(streams == expected);
+}
+
 TEST_CASE("where CUPTI does not say which stream a handle is, a wait's stream is unknown", "[cupti]") {
   for (const bool is_refused : {true, false}) {
     GpuHost host(fakes::kCupti11, is_refused ? PITOT_FAKE_CUPTI : PITOT_FAKE_CUPTI_OLD);
@@ -241,6 +282,11 @@ TEST_CASE("a host that exits in the middle of a flush exits, and CUPTI is not ca
     std::atexit([] {
       const int before = host->cuda.calls();
       for (int i = 0; i < 3; ++i) host->Round();
+      {
+        PITOT_SCOPE("at exit");
+        host->cuda.SynchronizeStream({.handle = fakes::FakeStream(13)});
+        host->cuda.CaptureNode(1);
+      }
       if (host->cuda.is_hanging() || host->cuda.calls() != before) _exit(2);
     });
     HOLDS(host->StartAt(Depth::kKernels));

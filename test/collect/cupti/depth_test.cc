@@ -47,7 +47,7 @@ TEST_CASE("nothing is recorded at the depth of scopes, and the trace says when i
   CHECK(trace.depths[last].depth == Depth::kScopes);
   CHECK(trace.depths[last - 1].depth == Depth::kKernels);
   CHECK(trace.depths[last - 1].end_ns == trace.depths[last].begin_ns);
-  CHECK(host.cuda.callbacks_enabled() == 5);  // fatal errors and graphs, which cost nothing until they happen
+  CHECK(host.cuda.callbacks_enabled() == fakes::kQuietCallbacks);
 }
 
 TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cupti]") {
@@ -59,7 +59,7 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
     REQUIRE(host.Start());
     REQUIRE(host.Add().ok());
     host.cuda.Run({.name = "first"});
-    const size_t quiet = kineto == KinetoState::kAbsent ? 5 : 0;
+    const size_t quiet = kineto == KinetoState::kAbsent ? fakes::kQuietCallbacks : 0;
     REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == quiet; }));
     REQUIRE(host.recorder.Trigger("slow").ok());
     CHECK(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
@@ -114,7 +114,8 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     host.collector->SetDepth(Depth::kScopes);
     CHECK(host.collector->Depths() == fakes::kDepths);
     // Nobody looks any more.
-    CHECK(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == (has_callbacks ? 5u : 0u); }));
+    CHECK(fakes::WaitUntil(
+        [&] { return host.cuda.callbacks_enabled() == (has_callbacks ? fakes::kQuietCallbacks : 0); }));
     CHECK(host.cuda.broken_rules().empty());
   }
 }

@@ -92,11 +92,12 @@ TEST_CASE("a CUPTI that fails when depth rises is left with nothing enabled", "[
     host.cuda.Run({});
     REQUIRE(fakes::WaitUntil([&] {
       host.Round();
-      return host.cuda.callbacks_enabled() <= (kineto == KinetoState::kIdle ? 0u : 5u);
+      return host.cuda.callbacks_enabled() <= (kineto == KinetoState::kIdle ? 0 : fakes::kQuietCallbacks);
     }));
     host.cuda.Refuse("cuptiActivityEnable");
     host.collector->SetDepth(Depth::kKernels);
-    CHECK(host.cuda.callbacks_enabled() <= (kineto == KinetoState::kIdle ? 0u : 5u));  // those go with the subscriber
+    CHECK(host.cuda.callbacks_enabled() <=
+          (kineto == KinetoState::kIdle ? 0 : fakes::kQuietCallbacks));  // those go with the subscriber
     CHECK_FALSE(host.cuda.HasSubscriber());
     CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"), Catch::StartsWith("cuptiActivityEnable failed"));
   }

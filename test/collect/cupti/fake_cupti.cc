@@ -57,7 +57,7 @@ int64_t RealtimeNs() {
 struct Buffer {
   uint8_t* memory;
   size_t size, used;
-  bool is_withheld;
+  bool is_withheld, is_stuck;
 };
 enum class Level { kOff, kOn, kHalfOff };
 struct Graph {
@@ -71,6 +71,8 @@ struct State {
   Generation generation_ = fakes::kCupti13;
   uint32_t correlation_ = 1;
   int calls_ = 0, fail_at_ = 0;
+  std::map<std::string, int> calls_of_;
+  std::map<uintptr_t, uint32_t> numbers_;  // of streams whose handles were others'
   Result fail_with_ = kSuccess;
   CallbackFunction callback_ = nullptr;
   void* context_ = nullptr;
@@ -133,11 +135,15 @@ class Library final : public fakes::FakeCupti, State {
     set(is_copy ? memcpy_record::kDeviceId : kernel::kDeviceId, work.device);
     set(is_copy ? memcpy_record::kContextId : kernel::kContextId, work.context);
     set(is_copy ? memcpy_record::kStreamId : kernel::kStreamId, work.stream);
-    if (enabled_.count(kind) != 0) Write(bytes, work.is_running);
+    if (enabled_.count(kind) != 0) Write(bytes, work.is_running, work.is_stuck);
     CallExit(api, correlation, called_ns, &data);
     return correlation;
   }
 
+  void Unstick() override {
+    const std::lock_guard lock(mutex_);
+    for (auto& [thread, buffer] : buffers_) buffer.is_stuck = false;
+  }
   void Synchronize() override {
     const uint32_t correlation = NextCorrelation();
     const int64_t called_ns = RealtimeNs();
@@ -155,6 +161,9 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     CallExit(sync.api, correlation, called_ns, &data, sync);
   }
+
+  void Remake(uintptr_t handle, uint32_t number) override { Remake(kStreamDestroyStarting, handle, number); }
+  void RemakeContext(uintptr_t handle, uint32_t number) override { Remake(kContextDestroyStarting, handle, number); }
 
   uint32_t Instantiate(uint32_t nodes) override {
     const std::lock_guard lock(mutex_);
@@ -187,7 +196,7 @@ class Library final : public fakes::FakeCupti, State {
     if (has_level) {
       FakeBuffer record(generation_);
       record.Graph(graph, begin, begin + it.nodes * 1000, correlation);
-      Write(record.bytes(), false);
+      Write(record.bytes());
       dear_replays_ += it.is_dear;
     } else if (has_kernels) {
       it.is_dear = true;
@@ -262,6 +271,11 @@ class Library final : public fakes::FakeCupti, State {
     const std::lock_guard lock(mutex_);
     return calls_;
   }
+  int calls_of(const std::string& function) const override {
+    const std::lock_guard lock(mutex_);
+    const auto found = calls_of_.find(function);
+    return found != calls_of_.end() ? found->second : 0;
+  }
   void HangIn(const std::string& function) override {
     const std::lock_guard lock(hang_mutex_);
     hang_in_ = function;
@@ -332,6 +346,7 @@ class Library final : public fakes::FakeCupti, State {
       if (hang_in_ == name) hang_changed_.wait(lock, [&] { return hang_in_ != name; }), --hanging_;
     }
     const std::lock_guard lock(mutex_);
+    ++calls_of_[name];
     Result result = kSuccess;
     if (Fails(&result)) return result;
     return refused_ == name ? kInsufficientPrivileges : function();
@@ -377,9 +392,13 @@ class Library final : public fakes::FakeCupti, State {
     return Do("cuptiGetStreamIdEx", [&] {
       const auto handle = reinterpret_cast<uintptr_t>(stream);
       if (handle != 0 && handle < fakes::FakeStream(0)) return kInvalidParameter;
+      if (const auto found = numbers_.find(handle); found != numbers_.end()) return *id = found->second, kSuccess;
       *id = handle != 0 ? static_cast<uint32_t>(handle - fakes::FakeStream(0)) : is_per_thread ? 8 : 7;
       return kSuccess;
     });
+  }
+  Result GraphNodeId(void* node, uint64_t* id) {
+    return Do("cuptiGetGraphNodeId", [&] { return *id = reinterpret_cast<uint64_t>(node), kSuccess; });
   }
   Result CallbackName(int domain, uint32_t id, const char** name) {
     return Do("cuptiGetCallbackName", [&] {
@@ -428,7 +447,7 @@ class Library final : public fakes::FakeCupti, State {
     return Do("cuptiActivityFlushAll", [&] {
       if (flags != 0) Break("a forced flush");
       for (auto buffer = buffers_.begin(); buffer != buffers_.end();) {
-        if (buffer->second.is_withheld) {
+        if (buffer->second.is_withheld || buffer->second.is_stuck) {
           buffer->second.is_withheld = false;  // it ends meanwhile
           ++buffer;
           continue;
@@ -516,7 +535,13 @@ class Library final : public fakes::FakeCupti, State {
       record.Memset(64, begin, end, correlation, id, graph);
     else
       record.Kernel(name, begin, end, correlation, 7, id, graph);
-    Write(record.bytes(), false);
+    Write(record.bytes());
+  }
+  void Remake(uint32_t callback_id, uintptr_t handle, uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    const ResourceData data{this, reinterpret_cast<void*>(handle), nullptr};
+    Resource(callback_id, &data);
+    numbers_[handle] = number;
   }
   void Break(const char* rule) {
     if (broken_.empty()) broken_ = rule;
@@ -564,7 +589,7 @@ class Library final : public fakes::FakeCupti, State {
       const auto thread = static_cast<uint32_t>(thread_id_type_ == kSystemThreadId ? gettid() : 1);
       record.Call(kind, api->id, thread, static_cast<uint64_t>(called_ns), static_cast<uint64_t>(RealtimeNs()),
                   correlation);
-      Write(record.bytes(), false);
+      Write(record.bytes());
     }
     if (callback_ == nullptr || callbacks_.count({api->domain, api->id}) == 0) return;
     CallbackData it{};
@@ -584,7 +609,7 @@ class Library final : public fakes::FakeCupti, State {
     if (callback_ != nullptr && callbacks_.count({kResource, id}) != 0) callback_(context_, kResource, id, data);
   }
   void Complete(const Buffer& buffer) { complete_(nullptr, 0, buffer.memory, buffer.size, buffer.used); }
-  void Write(const std::vector<uint8_t>& record, bool is_running) {
+  void Write(const std::vector<uint8_t>& record, bool is_running = false, bool is_stuck = false) {
     if (request_ == nullptr) return Break("a kind was enabled before callbacks were registered");
     const int thread = is_per_thread_ ? gettid() : 0;
     auto buffer = buffers_.find(thread);
@@ -609,7 +634,8 @@ class Library final : public fakes::FakeCupti, State {
     }
     memcpy(buffer->second.memory + buffer->second.used, record.data(), record.size());
     buffer->second.used += record.size();
-    buffer->second.is_withheld = buffer->second.is_withheld || is_running;
+    buffer->second.is_withheld |= is_running;
+    buffer->second.is_stuck |= is_stuck;
   }
 
   mutable std::recursive_mutex mutex_;
@@ -669,10 +695,7 @@ FAKE_EXPORT Result cuptiActivityEnableDriverApi(uint32_t id, uint8_t enable) {
 FAKE_EXPORT Result cuptiActivityGetNumDroppedRecords(void*, uint32_t, size_t* dropped) {
   return Library::Instance().GetDropped(dropped);
 }
-FAKE_EXPORT Result cuptiGetGraphNodeId(void* node, uint64_t* id) {
-  *id = reinterpret_cast<uint64_t>(node);
-  return kSuccess;
-}
+FAKE_EXPORT Result cuptiGetGraphNodeId(void* node, uint64_t* id) { return Library::Instance().GraphNodeId(node, id); }
 FAKE_EXPORT Result cuptiGetStreamIdEx(void*, void* stream, uint8_t is_per_thread, uint32_t* id) {
   return Library::Instance().StreamId(stream, is_per_thread != 0, id);
 }

@@ -20,7 +20,8 @@ struct FakeWork {
   int64_t begin_ns = 0;        // of CLOCK_REALTIME; 0: now
   int64_t duration_ns = 1000;  // negative: the end is before the beginning
   uint32_t stream = 7, device = 0, context = 1;
-  bool is_running = false;       // has not ended: its buffer is withheld
+  bool is_running = false;       // ends after the next flush: its buffer is withheld till then
+  bool is_stuck = false;         // likewise, after FakeCupti::Unstick
   bool has_driver_call = false;  // inside the runtime's call is one of the driver's
   bool is_of_driver = false;     // the kernel's record has the correlation of that one
   uint64_t copy_bytes = 0;       // a copy rather than a kernel
@@ -42,8 +43,12 @@ class FakeCupti {
 
   // The process's CUDA. Returns the correlation.
   virtual uint32_t Run(const FakeWork& work) = 0;
+  virtual void Unstick() = 0;
   virtual void Synchronize() = 0;  // cudaDeviceSynchronize
   virtual void SynchronizeStream(const FakeSync& sync) = 0;
+  // Destroys the stream, or its context; another that is made then has its handle, and this number.
+  virtual void Remake(uintptr_t handle, uint32_t number) = 0;
+  virtual void RemakeContext(uintptr_t handle, uint32_t number) = 0;
   virtual void Begin(const char* api) = 0;  // a call that does not end while the test lasts
   // 1 and on, of the graph that is made next: a kernel, or a copy or a set by its kind.
   virtual void CaptureNode(uint32_t node, uint32_t kind = cupti::kConcurrentKernel) = 0;
@@ -59,7 +64,8 @@ class FakeCupti {
 
   // What is to fail: the `call`th call of the library from now on (1: the next), with `result`.
   virtual void FailAt(int call, int result) = 0;
-  virtual int calls() const = 0;  // since Reset or FailAt
+  virtual int calls() const = 0;                                // since Reset or FailAt
+  virtual int calls_of(const std::string& function) const = 0;  // since Reset
   // Calls of this function fail until it is another.
   virtual void Refuse(const std::string& function) = 0;
   // Calls of this function do not return until it is another.

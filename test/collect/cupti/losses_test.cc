@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What is missing because buffers were, what a name is after its module was unloaded, and other tools.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <string>
 
 #include "collect/cupti/engine.h"
 #include "collect/cupti/rig.h"
+#include "pitot/model/index.h"
 #include "session/host.h"
 
 namespace {
@@ -38,7 +42,120 @@ uint8_t* TakeAll(cupti::BufferPool* pool) {
   return last;
 }
 
+constexpr char kWithheld[] = "not handed over by CUPTI yet";
+
+// A request in a batch that launches `work`.
+template <class Work> void Serve(Work work) {
+  pitot::Request request = pitot::Request::Begin("/generate");
+  pitot::Batch batch = pitot::Batch::Begin("executor");
+  batch.Join(request.token());
+  work();
+  batch.Finish();
+  request.Finish(pitot::Outcome::kOk);
+}
+
+model::KernelCoverage CoverageOf(const model::Trace& trace, uint32_t request) {
+  return model::CoverageIndex(trace).Of(model::RequestIndex(trace), request);
+}
+
 }  // namespace
+
+TEST_CASE("what CUPTI withholds because a kernel hangs is missing, not known to be none, until it has ended",
+          "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  Serve([&] {
+    host.cuda.Run({.name = "before"});
+    host.cuda.Run({.name = "hangs", .is_stuck = true});
+  });
+
+  const model::Trace while_it_hangs = host.Incident();
+
+  CHECK(while_it_hangs.gpu.size() == 0);
+  REQUIRE(HasLoss(while_it_hangs, kWithheld));
+  const model::GpuLossRow& loss = while_it_hangs.gpu_losses.front();
+  CHECK(while_it_hangs.gpu_losses.size() == 1);
+  CHECK(loss.begin_ns >= while_it_hangs.batches.front().begin_ns);
+  CHECK(loss.begin_ns <= while_it_hangs.calls.begin_ns[0] + while_it_hangs.calls.duration_ns[0]);
+  CHECK(loss.end_ns >= while_it_hangs.requests.front().begin_ns + while_it_hangs.requests.front().duration_ns);
+  const model::KernelCoverage of = CoverageOf(while_it_hangs, 0);
+  CHECK(of.is_known);
+  CHECK_FALSE(of.IsWhole());
+  std::ifstream file(host.told().back().directory + "/report.txt");
+  const std::string report(std::istreambuf_iterator<char>(file), {});
+  INFO(report);
+  CHECK(Contains(report, kWithheld));
+
+  host.cuda.Unstick();
+  const model::Trace after = host.Incident();
+
+  CHECK(CountNamed(after, "before") == 1);
+  CHECK(CountNamed(after, "hangs") == 1);
+  CHECK(after.gpu_losses.empty());
+  CHECK(CoverageOf(after, 0).IsWhole());
+}
+
+TEST_CASE("what CUPTI withholds is not missing where nothing was recorded", "[cupti]") {
+  GpuHost host;
+  host.options.pre_window_ms = 1;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.is_stuck = true});
+  host.collector->SetDepth(Depth::kScopes);
+  const int64_t scopes_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
+  REQUIRE(fakes::WaitUntil([&] { return pitot::base::ClockNs(CLOCK_MONOTONIC) > scopes_ns + 5'000'000; }));
+
+  CHECK(host.Incident().gpu_losses.empty());
+
+  host.cuda.Unstick();
+}
+
+TEST_CASE("what CUPTI withholds while its callbacks are registered again is missing", "[cupti]") {
+  GpuHost host;
+  fakes::g_kineto = cupti::KinetoState::kIdle;
+  fakes::g_cuda = cupti::CudaState::kInUse;
+  host.environment.surroundings.long_idle_ns = 30'000'000;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const auto registered = [&] { return host.cuda.calls_of("cuptiActivityRegisterCallbacks"); };
+  int before = 0;
+  Serve([&] {
+    host.cuda.Run({.name = "hangs", .is_stuck = true});
+    host.Round();
+    before = registered();
+  });
+  REQUIRE(fakes::WaitUntil([&] { return registered() >= before + 2; }));  // PyTorch's profiler is long idle
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "hangs") == 0);
+  CHECK(HasLoss(trace, "not handed over by CUPTI"));
+  CHECK_FALSE(CoverageOf(trace, 0).IsWhole());
+  host.cuda.Unstick();
+}
+
+TEST_CASE("a loss that overtakes what CUPTI withholds begins where that does", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.memory_bytes = 28 << 20;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "withheld", .is_stuck = true});
+  const int64_t withheld_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
+  host.Round();
+  cupti::BufferPool& pool = PoolOf(host);
+  host.cuda.HangIn("cuptiActivityFlushAll");
+  host.cuda.Run({});
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));  // nobody decodes
+  pool.Complete(TakeAll(&pool), 0);
+  REQUIRE(pool.Take() != nullptr);
+  host.cuda.HangIn("");
+  host.Round();
+
+  const model::Trace trace = host.Incident();
+
+  const auto late = std::find_if(trace.gpu_losses.begin(), trace.gpu_losses.end(),
+                                 [&](const auto& loss) { return trace.strings[loss.reason] == "decoded too late"; });
+  REQUIRE(late != trace.gpu_losses.end());
+  CHECK(late->begin_ns <= withheld_ns);
+  host.cuda.Unstick();
+}
 
 TEST_CASE(
     "records for which CUPTI found no buffer are said to be missing, of an old CUPTI, too, which gets one all the same",

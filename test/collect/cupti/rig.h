@@ -23,6 +23,9 @@ namespace fakes {
 // That the collector offers where nothing is in its way.
 inline constexpr uint32_t kDepths = pitot::BitOf(pitot::Depth::kGraphs) | pitot::BitOf(pitot::Depth::kKernels);
 
+// Callbacks that stay on: fatal errors, four of graphs, two of destruction. They cost nothing until that happens.
+inline constexpr size_t kQuietCallbacks = 7;
+
 // What the process says of itself.
 inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
 inline std::atomic<pitot::cupti::CudaState> g_cuda{pitot::cupti::CudaState::kUntouched};

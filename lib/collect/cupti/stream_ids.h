@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which stream of CUPTI's a handle is. CUPTI is asked on the host's thread, inside a callback of its own: once for each
+// stream as long as it tells when one is destroyed, whose handle may name another then, else each time.
+#ifndef PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_
+#define PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "collect/cupti/api.h"
+#include "collect/cupti/until_exit.h"
+
+namespace pitot::cupti {
+
+class StreamIds {
+ public:
+  // Both live as long as this. Before that, and where the library does not say it, no stream is known.
+  void Open(const Api* api, UntilExit* until_exit) noexcept { api_ = api, until_exit_ = until_exit; }
+
+  enum class Default : uint8_t { kLegacy, kPerThread };
+  static constexpr uint32_t kUnknown = ~0u;
+  // Of a handle (null: the default stream, which one says `per_thread`) in the context that has this id of CUPTI's.
+  // kUnknown: CUPTI does not say, or the process exits. Threads: any, lock-free. Cost: a few loads where it is
+  // remembered.
+  uint32_t Of(void* context, uint32_t context_id, void* handle, Default null) noexcept;
+
+  // Streams may have been destroyed: forgets all. Threads: any, wait-free.
+  void Forget() noexcept { era_.fetch_add(1, std::memory_order_relaxed); }
+  // Whether Forget will be called before a stream is destroyed, from now on; forgets all. Thread: one.
+  void SetTold(bool is_told) noexcept {
+    is_told_.store(is_told, std::memory_order_relaxed);
+    Forget();
+  }
+
+ private:
+  static constexpr uint32_t kSlots = 256;
+  // Written by one thread at a time, whose version is odd meanwhile; who reads takes it only if the version stayed.
+  struct Slot {
+    std::atomic<uint32_t> version{0}, era{0}, context_id{0}, id{0};
+    std::atomic<uintptr_t> handle{0};
+  };
+
+  static uint32_t SlotOf(uint32_t context_id, uintptr_t handle) noexcept;
+  bool Find(uint32_t era, uint32_t context_id, uintptr_t handle, uint32_t* id) const noexcept;
+  void Remember(uint32_t era, uint32_t context_id, uintptr_t handle, uint32_t id) noexcept;
+
+  const Api* api_ = nullptr;
+  UntilExit* until_exit_ = nullptr;
+  std::atomic<bool> is_told_{false};
+  std::atomic<uint32_t> era_{1};
+  std::array<Slot, kSlots> slots_;
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_STREAM_IDS_H_

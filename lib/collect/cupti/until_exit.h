@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of CUPTI, by whichever thread: none begins once the process exits, and CUPTI tears itself down.
+#ifndef PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
+#define PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
+
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace pitot::cupti {
+
+class UntilExit {
+ public:
+  // A call, or several; false: none may begin. Threads: any, lock-free.
+  class Entered {
+   public:
+    explicit Entered(UntilExit* until_exit) noexcept : until_exit_(until_exit) {
+      until_exit_->inside_.fetch_add(1);
+      if (until_exit_->is_closed()) until_exit_->inside_.fetch_sub(1), until_exit_ = nullptr;
+    }
+    ~Entered() {
+      if (until_exit_ != nullptr) until_exit_->inside_.fetch_sub(1);
+    }
+    Entered(const Entered&) = delete;
+    Entered& operator=(const Entered&) = delete;
+    explicit operator bool() const { return until_exit_ != nullptr; }
+
+   private:
+    UntilExit* until_exit_;
+  };
+
+  bool is_closed() const noexcept { return is_closed_.load(); }
+  // Waits for the calls that are under way, a second at most.
+  void Close() noexcept {
+    is_closed_.store(true);
+    const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + 1'000'000'000;
+    while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
+  }
+
+ private:
+  std::atomic<bool> is_closed_{false};
+  std::atomic<uint32_t> inside_{0};
+};
+
+}  // namespace pitot::cupti
+
+#endif  // PITOT_LIB_COLLECT_CUPTI_UNTIL_EXIT_H_
