@@ -280,10 +280,14 @@ void Recording::Round(int64_t now_ns) {
   const Mode mode_before = control_->mode();
   control_->Tick(now_ns, before.requested != before_.requested);
   // What was in buffers that another took, and what ran until this was noticed.
-  if (control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside))
-    history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
+  const bool switched =
+      control_->mode() != mode_before && (mode_before == Mode::kAside || control_->mode() == Mode::kAside);
+  if (switched) history_->AddLoss({drained_ns_, now_ns, kNoDevice, "PyTorch's profiler had CUPTI", 0});
   if (const uint32_t registrations = control_->registrations(); registrations != registrations_seen_) {
     registrations_seen_ = registrations;
+    // Another may have got it; that it comes yet nobody can count on.
+    if (!switched && withheld_ns_ < now_ns)
+      history_->AddLoss({withheld_ns_, now_ns, kNoDevice, "not handed over by CUPTI", 0});
     write_off_ns_ = now_ns + environment_.surroundings.long_idle_ns;
   }
   if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
@@ -374,7 +378,8 @@ void Recording::DecodeAll(int64_t now_ns) {
   NoteHeard(counts);
   seen_ = counts;
   // CUPTI withholds a buffer as long as one record in it is of work that has not ended.
-  if (has_flushed_) drained_ns_ = std::min(now_ns, engine_->pool->OldestUnreadNs());
+  withheld_ns_ = engine_->pool->OldestUnreadNs();
+  if (has_flushed_) drained_ns_ = std::min(now_ns, withheld_ns_);
 }
 
 // What grows takes the place of records: all is within memory_bytes. Where incidents have pinned all, the next round.

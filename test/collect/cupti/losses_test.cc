@@ -109,6 +109,29 @@ TEST_CASE("what CUPTI withholds is not missing where nothing was recorded", "[cu
   host.cuda.Unstick();
 }
 
+TEST_CASE("what CUPTI withholds while its callbacks are registered again is missing", "[cupti]") {
+  GpuHost host;
+  fakes::g_kineto = cupti::KinetoState::kIdle;
+  fakes::g_cuda = cupti::CudaState::kInUse;
+  host.environment.surroundings.long_idle_ns = 30'000'000;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  const auto registered = [&] { return host.cuda.calls_of("cuptiActivityRegisterCallbacks"); };
+  int before = 0;
+  Serve([&] {
+    host.cuda.Run({.name = "hangs", .is_stuck = true});
+    host.Round();
+    before = registered();
+  });
+  REQUIRE(fakes::WaitUntil([&] { return registered() >= before + 2; }));  // PyTorch's profiler is long idle
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "hangs") == 0);
+  CHECK(HasLoss(trace, "not handed over by CUPTI"));
+  CHECK_FALSE(CoverageOf(trace, 0).IsWhole());
+  host.cuda.Unstick();
+}
+
 TEST_CASE("a loss that overtakes what CUPTI withholds begins where that does", "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 28 << 20;
