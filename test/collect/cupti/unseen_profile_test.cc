@@ -107,7 +107,9 @@ TEST_CASE("of a profile unseen while kernels were recorded nothing is claimed un
   CHECK(trace.depths.back().depth == Depth::kKernels);
   CHECK(trace.depths.back().begin_ns <= trace.gpu.begin_ns[after]);
   CHECK(trace.depths[trace.depths.size() - 2].depth == Depth::kScopes);
-  CHECK(trace.depths[trace.depths.size() - 3].depth == Depth::kKernels);
+  // Callbacks may have been registered more than once.
+  CHECK(std::count_if(trace.depths.begin(), trace.depths.end(),
+                      [](const auto& row) { return row.depth == Depth::kKernels; }) == 2);
 }
 
 // How often PyTorch's profiler was asked since the clocks were last read, which is done in each round of 20 ms.
