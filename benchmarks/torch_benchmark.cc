@@ -2,8 +2,9 @@
 //
 // What an operator of LibTorch costs more while it is recorded, against one that nobody hears of, in the same round: of
 // at::is_same_size, which does nothing to speak of. A tensor's life, likewise, while memory is watched.
+#include <ATen/record_function.h>  // clang 14 wants it before ATen.h
+
 #include <ATen/ATen.h>
-#include <ATen/record_function.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/GradMode.h>
 

@@ -4,7 +4,8 @@
 
 Needs a GPU, PyTorch with CUDA, the Python package pitot and the command line tool (PITOT_TOOL). Exit status: 0 when in each order
 torch.profiler saw its kernels and its calls, Pitot tied the same kernels to each request before and after, and said in words what it did in
-between; 77 without a GPU.
+between; 77 without a GPU. The first profile of a process, while Pitot is at `scopes`, may go unseen, and takes what is recorded for 10 s:
+then nothing may be claimed (docs/gpu.md).
 """
 
 import json
@@ -162,12 +163,13 @@ def main():
         seen = json.loads(done.stdout.splitlines()[-1]) if done.returncode == 0 else {"profiles": [], "works": []}
         wrong = [f"the profiler saw {kernels} kernels and {calls} launches of {2 * KERNELS}"
                  for kernels, calls in seen["profiles"] if min(kernels, calls) < 2 * KERNELS]
-        for is_profiled, tied, coverage, said in seen["works"]:
+        works = [work for work in seen["works"] if "rest" not in ORDERS[order] or work[1:3] != [0, 0]]
+        for is_profiled, tied, coverage, said in works:
             if is_profiled and "PyTorch's profiler" not in said:
                 wrong.append(f"beside the profiler Pitot says '{said}'")
             if not is_profiled and (tied < KERNELS or coverage != 1):
                 wrong.append(f"{tied} kernels tied, coverage {coverage}; Pitot says '{said}'")
-        if len({work[1] for work in seen["works"] if not work[0]}) != 1:  # a product may take two
+        if len({work[1] for work in works if not work[0]}) != 1:  # a product may take two
             wrong.append("not all kernels are tied each time")
         failures += bool(wrong) or done.returncode != 0
         print(f"{'FAIL' if wrong or done.returncode != 0 else 'ok  '} {order:<42} exit {done.returncode}, the profiler saw "
