@@ -191,13 +191,13 @@ class Teller {
     return text;
   }
 
-  // Whom it kept waiting: "; 6 waits for "cache" began that it held".
+  // Whom it kept waiting: "; meanwhile it held "cache", for which 6 others came to wait".
   std::string Behind(Blame blame, const BlameSegment& segment) const {
     if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
     const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
-    if (queue.waits == 0) return "";
+    if (queue.threads == 0) return "";
     return "; meanwhile it held " + Quoted(trace_.strings[queue.resource]) + ", for which " +
-           base::Plural(queue.waits, "other") + " came to wait";
+           base::Plural(queue.threads, "other") + " came to wait";
   }
 
   void TellKind(const Verdict& v, base::Lines* lines) const {

@@ -2,6 +2,7 @@
 #include "analyze/walk_waits.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -121,13 +122,15 @@ std::vector<LockGrant> Locks::Holders(uint32_t event, const WaitArgs& args) cons
 LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
   const auto found = behind_.find(thread);
   if (found == behind_.end()) return {};
-  std::unordered_map<model::StringId, uint32_t> waits;
+  std::unordered_map<model::StringId, std::unordered_set<uint32_t>> threads;
   LockQueue most;
   for (const uint32_t event : found->second) {
     WaitArgs args;
     const int64_t at_ns = trace_.events.begin_ns[event];
     if (at_ns < begin_ns || at_ns >= end_ns || !ReadWait(trace_, event, &args)) continue;
-    if (const uint32_t count = ++waits[args.resource]; count > most.waits) most = {args.resource, count};
+    std::unordered_set<uint32_t>& came = threads[args.resource];
+    came.insert(trace_.events.thread[event]);
+    if (came.size() > most.threads) most = {args.resource, static_cast<uint32_t>(came.size())};
   }
   return most;
 }

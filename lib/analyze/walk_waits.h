@@ -32,10 +32,10 @@ struct LockGrant {
   Culprit holder;
 };
 
-// Those that waited for a lock while another had it.
+// Threads that came to wait for a lock while another had it.
 struct LockQueue {
   model::StringId resource = 0;
-  uint32_t waits = 0;
+  uint32_t threads = 0;
 };
 
 // Of all locks that were ever waited for.
@@ -49,7 +49,7 @@ class Locks {
   int64_t GrantedNs(uint32_t event, const WaitArgs& args) const;
   // Who held it when the wait began, and who from later moments on, until the waiter got it. O(log n) and of these.
   std::vector<LockGrant> Holders(uint32_t event, const WaitArgs& args) const;
-  // The waits that began between these times for a lock that the thread had: of the lock with the most of them.
+  // Who began to wait between these times for a lock that the thread had: of the lock with the most of them.
   // O(waits for what the thread ever had).
   LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 

@@ -13,14 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "governor/policy.h"
 #include "pitot/depth.h"
 
 namespace pitot::session {
-
-inline const char* DepthName(Depth depth) {
-  static constexpr const char* kNames[] = {"scopes", "graphs", "kernels", "ops"};
-  return depth <= Depth::kOps ? kNames[static_cast<size_t>(depth)] : "auto";
-}
 
 // A depth, and why, from a moment (CLOCK_MONOTONIC) until the next.
 struct DepthChange {
@@ -77,7 +73,7 @@ inline std::string DepthText(const std::vector<DepthChange>& changes, int64_t be
   if (parts.size() > kMostNamed) parts.resize(kMostNamed);
   std::string text;
   for (const Part& part : parts) {
-    text += std::string(text.empty() ? "" : ", ") + DepthName(part.of->depth) + " (" + part.of->why + ")";
+    text += std::string(text.empty() ? "" : ", ") + governor::NameOf(part.of->depth) + " (" + part.of->why + ")";
     if (part.ns == all_ns) break;
     char share[16];
     std::snprintf(share, sizeof share, " %.3g %%", 100 * static_cast<double>(part.ns) / static_cast<double>(all_ns));

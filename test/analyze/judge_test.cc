@@ -125,7 +125,7 @@ TEST_CASE("the slowest of the others that fired get a line each, whose fault it 
 
 TEST_CASE("a cause whose thread held a lock meanwhile says whom it kept waiting", "[judge]") {
   Server server;
-  server.KeepWaiting("cache", 2);
+  server.KeepWaiting("cache", 3);
   const Trace trace = server.Make(140);
   KeepingHearing hearing(trace);
 

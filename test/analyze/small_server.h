@@ -67,7 +67,7 @@ class Server {
     at_us_ = end_us + 100;
     return take_us;
   }
-  // While the slow request's batch allocates others come to wait for a lock that its thread has.
+  // While the slow request's batch allocates two threads, in turn, come to wait for a lock that its thread has.
   void KeepWaiting(const char* lock, int waits) { lock_ = lock, waits_ = waits; }
   // The long batch of another, the slow request behind it.
   void Slow() {
@@ -78,7 +78,7 @@ class Server {
     const int64_t take_us = Serve(kSlow, "/classify", http_, 4'000, 15'000, 1'000, free_us - begin_us - 4'000);
     maker_.Call(executor_, "cudaMalloc", At(take_us + 1'000), 5'000 * kUs, {kNone, last_});
     for (int i = 0; i < waits_; ++i)
-      maker_.Event(other_, wait_, At(take_us + 1'500 + 2'000 * i), 1'000 * kUs, {},
+      maker_.Event(i % 2 == 0 ? other_ : http_, wait_, At(take_us + 1'200 + 1'000 * i), 500 * kUs, {},
                    {static_cast<uint64_t>(pitot::WaitKind::kLock), maker_.String(lock_),
                     maker_.trace.threads[executor_].number, 0});
   }

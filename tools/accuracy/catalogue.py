@@ -2,9 +2,9 @@
 """How often the findings of `pitot analyze` are right: by analyzer, on runs with a known fault and on controls.
 
 A finding is true of a run if expected.json says so of its fault: `finds` is what the analyzers that exist for the fault must say of it,
-`also` what is true of it, too. Of a finding that names a blame (`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time
-it is true that the server waited for CPUs. What is undetermined, only
-informs (severity info) or says what recorders counted themselves (`counted`) claims nothing that could be false.
+`also` what is true of it, too. Of a finding that names a blame (`names_blame`) the blame must be the fault's. Where other programs had half
+of all CPU time it is true that the server waited for CPUs. What is undetermined, only informs (severity info) or says what recorders
+counted themselves (`counted`) claims nothing that could be false.
 """
 
 from collections import defaultdict

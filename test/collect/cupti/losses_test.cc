@@ -42,6 +42,15 @@ uint8_t* TakeAll(cupti::BufferPool* pool) {
   return last;
 }
 
+// CUPTI has to have one again before it was read: nobody decodes, because CUPTI hangs from here on.
+void TakeUnread(GpuHost& host, cupti::BufferPool* pool) {
+  host.cuda.HangIn("cuptiActivityFlushAll");
+  host.cuda.Run({});
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));
+  pool->Complete(TakeAll(pool), 0);
+  REQUIRE(pool->Take() != nullptr);
+}
+
 constexpr char kWithheld[] = "not handed over by CUPTI yet";
 
 // A request in a batch that launches `work`.
@@ -140,11 +149,7 @@ TEST_CASE("a loss that overtakes what CUPTI withholds begins where that does", "
   const int64_t withheld_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
   host.Round();
   cupti::BufferPool& pool = PoolOf(host);
-  host.cuda.HangIn("cuptiActivityFlushAll");
-  host.cuda.Run({});
-  REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));  // nobody decodes
-  pool.Complete(TakeAll(&pool), 0);
-  REQUIRE(pool.Take() != nullptr);
+  TakeUnread(host, &pool);
   host.cuda.HangIn("");
   host.Round();
 
@@ -183,11 +188,7 @@ TEST_CASE("buffers that CUPTI had to have again before anyone read them are said
   host.cupti_options.memory_bytes = 27 << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
   cupti::BufferPool& pool = PoolOf(host);
-  host.cuda.HangIn("cuptiActivityFlushAll");
-  host.cuda.Run({});
-  REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));  // nobody decodes
-  pool.Complete(TakeAll(&pool), 0);
-  REQUIRE(pool.Take() != nullptr);
+  TakeUnread(host, &pool);
   REQUIRE(pool.counts().overwritten == 1);
   host.cuda.HangIn("");
   host.Round();
