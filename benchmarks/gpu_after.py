@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What recording a GPU leaves behind: iterations of processes that never recorded against ones that did, in turn.
+"""What CUPTI costs a process that has it: iterations of processes that differ in what they did before, in turn.
 
-What CUPTI leaves behind stays for the life of a process, so that no process can be compared with itself: two (or more) are
-started that are alike but for what they did before, and take turns, one iteration each, for as many pairs as asked. The median
-over pairs of one's time against that of `never` is what is left; `never again` is the noise.
+What CUPTI leaves behind stays for the life of a process, so that no process can be compared with itself: several are
+started that are alike but for the steps below, and take turns, one iteration each, for as many rounds as asked. The median
+over rounds of one's time against that of the first is what its steps cost; `never again` is the noise.
 
-Processes: never, never again (no recorder); added (Pitot with CUPTI, depth scopes all along); stepped down (the same after
-half a second at depth kernels); stopped (the same, and the recorder was stopped).
+Sets of processes (--set): `after`, what recording leaves behind; `taking`, which step of taking CUPTI costs what; `records`,
+what the cost of records depends on. --process adds one by hand: "name: steps before CUDA is used | steps after 30 iterations".
+
+Steps: `pitot` starts a recorder at depth scopes, `cupti` adds the collector, `attach` with attach_at_start, `depth=N` records at that depth for half a second,
+`stop` stops it; all others are of benchmarks/cupti_alone.cc, without Pitot (--alone).
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
 
 import argparse
+import ctypes
 import json
 import os
 import random
@@ -22,13 +26,70 @@ import sys
 import tempfile
 import time
 
-PROCESSES = ("never", "never again", "added", "stepped down", "stopped")
+# Attributes, as CUPTI numbers them: the first of a size_t, the others of a byte.
+DEVICE_BUFFER, PREALLOCATED, ZEROED, PINNED, PER_THREAD = ((n << 32) for n in (0, 6, 5, 8, 9))
+OURS = f"attribute_flag={ZEROED + 1} attribute_flag={PER_THREAD + 1}"
+KINDS = "enable=10 enable=1 enable=2"
+SETS = {
+    "after": {"never": "", "never again": "", "added": "pitot cupti", "attached": "pitot attach", "stepped down": "pitot cupti | depth=2 depth=0",
+              "stopped": "pitot cupti | depth=2 depth=0 stop"},
+    "taking": {"never": "", "never again": "", "recorder": "pitot", "loaded": "load", "attributes": OURS,
+               "thread ids": "thread_ids", "subscribed": "subscribe", "subscribed and back": "subscribe unsubscribe",
+               "registered": "register", "registered late": "| register",
+               "calls": "register records_of_calls=1 | records_of_calls=0",
+               "all by hand": f"subscribe unsubscribe {OURS} thread_ids register records_of_calls=1 | records_of_calls=0",
+               "strides": "strides", "added": "pitot cupti", "attached": "pitot attach", "attached late": "| pitot attach"},
+    "records": {"never": "", "never again": "", "kernels": "| register enable=10", "and copies, sets": f"| register {KINDS}",
+                "and overhead, jit": f"| register {KINDS} enable=17 enable=52",
+                "before CUDA": f"register {KINDS}",
+                "one buffer for all threads": f"attribute_flag={PER_THREAD} register | {KINDS}",
+                "zeroed by us": f"attribute_flag={ZEROED + 1} register | {KINDS}",
+                "pinned": f"attribute_flag={PINNED + 1} register | {KINDS}",
+                "device buffers of 16 MiB": f"attribute_size={DEVICE_BUFFER + (16 << 20)} register | {KINDS}",
+                "buffers of 4 MiB": f"load={4 << 20} register | {KINDS}",
+                "and callbacks": f"subscribe register | callbacks=1 {KINDS}",
+                "and records of calls": f"register records_of_calls=1 | {KINDS}",
+                "and whole kinds of calls": f"| register {KINDS} enable=5 enable=4 records_of_others=0",
+                "Pitot at kernels": "pitot cupti | depth=2"},
+}
 
 
-def serve(name, workload):
-    """In a process of its own: prepares, then times an iteration for each line that is read."""
-    import gpu_overhead
-    import torch
+class Steps:
+    """Takes the steps of one process."""
+
+    def __init__(self, alone, folder):
+        self.alone = ctypes.CDLL(alone) if alone else None
+        if self.alone:
+            self.alone.pitot_cupti_do.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+        self.folder = folder
+        self.recorder = None
+
+    def take(self, steps, iterate):
+        for step in steps.split():
+            word, _, number = step.partition("=")
+            if word == "pitot":
+                import pitot
+                self.recorder = pitot.start(self.folder, depth=pitot.Depth.SCOPES)
+            elif word in ("cupti", "attach"):
+                if not (status := self.recorder.add_cupti(attach_at_start=word == "attach")):
+                    sys.exit(f"gpu_after: {status.message}")
+            elif word == "depth":
+                import pitot
+                self.recorder.set_depth(pitot.Depth(int(number)))
+                end = time.monotonic() + 0.5
+                while time.monotonic() < end:
+                    iterate()
+            elif word == "stop":
+                self.recorder.stop()
+            elif not self.alone:
+                sys.exit(f"gpu_after: the step {step} needs --alone")
+            elif error := self.alone.pitot_cupti_do(word.encode(), int(number or 0)):
+                sys.exit(f"gpu_after: {step}: CUPTI says {error}")
+
+
+def serve(steps, options):
+    """In a process of its own: takes the steps, then times an iteration for each line that is read."""
+    import torch  # CUPTI comes with it
 
     def iterate():
         torch.cuda.synchronize()
@@ -37,25 +98,18 @@ def serve(name, workload):
         torch.cuda.synchronize()
         return time.perf_counter() - begin
 
+    before, _, after = steps.partition("|")
     folder = tempfile.TemporaryDirectory()
-    recorder = None
-    if not name.startswith("never"):
-        recorder = gpu_overhead.pitot.start(folder.name, depth=gpu_overhead.pitot.Depth.SCOPES)
-        status = recorder.add_cupti()
-        if not status:
-            sys.exit(f"gpu_after: {status.message}")
+    process = Steps(options.alone, folder.name)
+    process.take(before, None)
+    import gpu_overhead
     with torch.inference_mode():
-        function = gpu_overhead.workloads()[workload]
+        function = gpu_overhead.workloads(options.workload)[options.workload]
         for _ in range(30):
             iterate()
-        if name in ("stepped down", "stopped"):
-            recorder.set_depth(gpu_overhead.pitot.Depth.KERNELS)
-            end = time.monotonic() + 0.5
-            while time.monotonic() < end:
-                iterate()
-            recorder.set_depth(gpu_overhead.pitot.Depth.SCOPES)
-        if name == "stopped":
-            recorder.stop()
+        process.take(after, iterate)
+        for _ in range(10):
+            iterate()
         print("ready", flush=True)
         for _ in sys.stdin:
             iterate()  # the caches are another's
@@ -72,26 +126,36 @@ def interval(values, rounds=1000):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=10000, help="default: %(default)s")
+    parser.add_argument("--set", choices=SETS, default="after", help="which processes (default: %(default)s)")
+    parser.add_argument("--process", action="append", default=[], metavar="NAME: STEPS", help="one more process")
+    parser.add_argument("--alone", help="libpitot_cupti_alone.so")
+    parser.add_argument("--pairs", type=int, default=10000, help="rounds, at most (default: %(default)s)")
     parser.add_argument("--workload", default="resnet50 b1", help="of gpu_overhead.py (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=500, help="stop then, with the pairs there are (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=500, help="stop then, with the rounds there are (default: %(default)s)")
     parser.add_argument("--json", help="write the medians to this file")
-    parser.add_argument("--serve", choices=PROCESSES, help=argparse.SUPPRESS)
+    parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        return serve(options.serve, options.workload)
+    if options.serve is not None:
+        return serve(options.serve, options)
 
-    children = {name: subprocess.Popen([sys.executable, os.path.abspath(__file__), "--serve", name, "--workload",
-                                        options.workload], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                for name in PROCESSES}
-    times = {name: [] for name in PROCESSES}
+    processes = {**SETS[options.set], **dict(map(str.strip, one.split(":", 1)) for one in options.process)}
+    command = [sys.executable, os.path.abspath(__file__), "--workload", options.workload]
+    command += ["--alone", options.alone] if options.alone else []
+    children = {name: subprocess.Popen([*command, f"--serve={steps}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+                for name, steps in processes.items()}
+    times = {}
     try:
         for name, child in children.items():
-            if child.stdout.readline() != "ready\n":
-                sys.exit(f"gpu_after: the process '{name}' did not start")
+            if child.stdout.readline() == "ready\n":
+                times[name] = []
+            else:
+                print(f"gpu_after: the process '{name}' did not start", file=sys.stderr)
+        baseline = next(iter(processes))
+        if baseline not in times or len(times) < len(processes) // 2:
+            return 1
         rng, end = random.Random(1), time.monotonic() + options.seconds
-        while len(times["never"]) < options.pairs and time.monotonic() < end:
-            for name in rng.sample(PROCESSES, len(PROCESSES)):
+        while len(times[baseline]) < options.pairs and time.monotonic() < end:
+            for name in rng.sample(list(times), len(times)):
                 children[name].stdin.write("\n")
                 children[name].stdin.flush()
                 times[name].append(float(children[name].stdout.readline()))
@@ -103,16 +167,16 @@ def main():
             except subprocess.TimeoutExpired:
                 child.kill()
     numbers = {}
-    print(f"{options.workload}: {1e3 * statistics.median(times['never']):.3f} ms, {len(times['never'])} pairs")
-    for name in PROCESSES[1:]:
-        ratios = [a / b for a, b in zip(times[name], times["never"])]
+    print(f"{options.workload}: {1e3 * statistics.median(times[baseline]):.3f} ms, {len(times[baseline])} rounds")
+    for name in list(times)[1:]:
+        ratios = [a / b for a, b in zip(times[name], times[baseline])]
         low, high = interval(ratios)
         numbers[name] = {"ratio": statistics.median(ratios), "low": low, "high": high}
-        print(f"  {name:<14} {statistics.median(ratios):.4f}  [{low:.4f}, {high:.4f}]")
+        print(f"  {name:<28} {statistics.median(ratios):.4f}  [{low:.4f}, {high:.4f}]", flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             json.dump(numbers, out, indent=1)
-    return 0
+    return 0 if len(times) == len(processes) else 1
 
 
 if __name__ == "__main__":

@@ -86,15 +86,17 @@ def captured(function):
     return graph.replay
 
 
-def workloads():
+def workloads(only=""):
+    """Those whose name contains `only`, in their order."""
     torch.manual_seed(1)
     torch.backends.cudnn.benchmark = True
     torch.backends.mha.set_fastpath_enabled(False)
     image = {n: torch.randn(n, 3, 224, 224, device="cuda", dtype=torch.half) for n in (1, 64)}
     text = torch.randn(1, 64, 1024, device="cuda", dtype=torch.half)
     net, encoder = on_gpu(resnet50()), on_gpu(transformer())
-    return {"resnet50 b1": lambda: net(image[1]), "resnet50 b64": lambda: net(image[64]),
-            "transformer b1": lambda: encoder(text), "transformer b1, graph": captured(lambda: encoder(text))}
+    makers = {"resnet50 b1": lambda: lambda: net(image[1]), "resnet50 b64": lambda: lambda: net(image[64]),
+              "transformer b1": lambda: lambda: encoder(text), "transformer b1, graph": lambda: captured(lambda: encoder(text))}
+    return {name: make() for name, make in makers.items() if only in name}
 
 
 def iterate(function, iterations=ITERATIONS):
@@ -174,7 +176,8 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         recorder = pitot.start(folder, depth=pitot.Depth.SCOPES)
-        status = recorder.add_cupti(graph_level=options.graph_level)
+        # Else the first rounds of `off` would have no CUPTI, and those after the first of another arm would.
+        status = recorder.add_cupti(graph_level=options.graph_level, attach_at_start=bool(set(arms) - {"off", "off again", "auto"}))
         if not status:
             sys.exit(f"gpu_overhead: {status.message}")
         if options.torch and not (status := recorder.add_torch()):
@@ -184,9 +187,7 @@ def main():
         switch = Arms(recorder, alone, callback)
         numbers = {}
         with torch.inference_mode():
-            for name, function in workloads().items():
-                if options.workloads not in name:
-                    continue
+            for name, function in workloads(options.workloads).items():
                 for _ in range(20):
                     function()
                 torch.cuda.synchronize()

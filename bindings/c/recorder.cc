@@ -274,6 +274,7 @@ pitot_cupti ToC(const CuptiOptions& from) noexcept {
   to.memory_bytes = from.memory_bytes;
   to.lasting_cost_percent = from.lasting_cost_percent;
   to.allow_torch_profiler = from.allow_torch_profiler;
+  to.attach_at_start = from.attach_at_start;
   return to;
 }
 
@@ -405,14 +406,13 @@ pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupt
   if (recorder == nullptr) return Say(NotStarted(), message, message_size);
   pitot_cupti values = ToC(CuptiOptions());
   if (Status s = Take(cupti, &values); !s.ok()) return Say(s, message, message_size);
-  if (values.reserved != 0)
-    return Say(Status(StatusCode::kInvalidArgument, "pitot_cupti::reserved must be 0"), message, message_size);
   CuptiOptions cpp;
   cpp.library = values.library;
   cpp.memory_bytes = values.memory_bytes;
   cpp.graph_level = values.graph_level != 0;
   cpp.lasting_cost_percent = values.lasting_cost_percent;
   cpp.allow_torch_profiler = values.allow_torch_profiler != 0;
+  cpp.attach_at_start = values.attach_at_start != 0;
   return Say(recorder->recorder.Add(MakeCuptiCollector(cpp)), message, message_size);
 }
 

@@ -106,6 +106,27 @@ TEST_CASE("every kernel, copy and set of a request is tied to its call, scope an
   CHECK(trace.devices[0].multiprocessors != 0);
 }
 
+TEST_CASE("a CUPTI that is called when kernels are first wanted ties all of them", "[gpu][attach]") {
+  GpuHost host(Depth::kScopes);
+  if (!host.StartOrSkip({}, 1, false)) return;
+  const gpu::Stream stream = gpu::MakeStream();
+  for (int i = 0; i < 1000; ++i) gpu::LaunchSpin(stream, 2000);
+  gpu::SynchronizeStream(stream);
+  CHECK(host.Incident().gpu.size() == 0);
+  REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+  {
+    PITOT_SCOPE("forward");
+    for (int i = 0; i < 1000; ++i) gpu::LaunchSpin(stream, 2000);
+    gpu::SynchronizeStream(stream);
+  }
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  const std::vector<uint32_t> kernels = Kernels(trace, "Spin");
+  CHECK(kernels.size() == 1000);
+  CHECK(std::count_if(kernels.begin(), kernels.end(),
+                      [&](uint32_t kernel) { return trace.gpu.call[kernel] != kNone; }) == 1000);
+}
+
 TEST_CASE("without a subscription calls are tied through records, switched on late, too", "[gpu][records]") {
   GpuHost host(Depth::kScopes);
   REQUIRE(host.Start());

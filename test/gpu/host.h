@@ -26,8 +26,9 @@ struct GpuHost : session_test::Host {
     options.pre_window_ms = 60'000;
   }
   // False: there are not so many GPUs, which was said.
-  bool StartOrSkip(pitot::CuptiOptions cupti = {}, int devices = 1) {
+  bool StartOrSkip(pitot::CuptiOptions cupti = {}, int devices = 1, bool attach_at_start = true) {
     REQUIRE(Start());
+    cupti.attach_at_start = attach_at_start;
     const pitot::Status status = recorder.Add(pitot::MakeCuptiCollector(cupti));
     if (CountDevices() == 0) {
       WARN("skipped, there is no GPU: " << status.message());

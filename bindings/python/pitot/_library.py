@@ -9,7 +9,7 @@ from ctypes import POINTER, c_char_p, c_double, c_int32, c_size_t, c_uint32, c_u
 from typing import Any, Optional
 
 ABI = 1
-LEAST_REVISION = 4  # that has all that is used here
+LEAST_REVISION = 5  # that has all that is used here
 FILE_NAME = f"libpitot_c.so.{ABI}"
 
 
@@ -51,7 +51,7 @@ class Options(ctypes.Structure):
 
 class Cupti(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("graph_level", c_uint32), ("library", c_char_p), ("memory_bytes", c_uint64),
-                ("lasting_cost_percent", c_double), ("allow_torch_profiler", c_uint32), ("reserved", c_uint32)]
+                ("lasting_cost_percent", c_double), ("allow_torch_profiler", c_uint32), ("attach_at_start", c_uint32)]
 
 
 class Nvml(ctypes.Structure):

@@ -269,16 +269,17 @@ class Recorder:
 
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
                   memory_bytes: Optional[int] = None, graph_level: bool = False,
-                  lasting_cost_percent: Optional[float] = None, allow_torch_profiler: bool = True) -> Status:
+                  lasting_cost_percent: Optional[float] = None, allow_torch_profiler: bool = True,
+                  attach_at_start: bool = False) -> Status:
         """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
 
         `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level`,
-        `lasting_cost_percent` and `allow_torch_profiler` mean.
+        `lasting_cost_percent`, `allow_torch_profiler` and `attach_at_start` mean.
         A false Status says why GPUs are not recorded.
         """
         fields = {"library": None if library is None else os.fsencode(library), "memory_bytes": memory_bytes,
                   "graph_level": graph_level, "lasting_cost_percent": lasting_cost_percent,
-                  "allow_torch_profiler": allow_torch_profiler}
+                  "allow_torch_profiler": allow_torch_profiler, "attach_at_start": attach_at_start}
         return self._failure_or(lib.recorder_add_cupti, byref(_filled(lib.Cupti, lib.cupti_init, fields)))
 
     def pause_cupti(self) -> Status:

@@ -41,17 +41,23 @@ struct CuptiOptions {
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded:
   // ResNet-50 at batch 1, launched eagerly, takes 12 % longer than in a process without Pitot. Of that 4.5 % come with
-  // the collector, whatever the depth, as do 2 % of a CUDA graph of 1.1 ms (docs/gpu_measurements.md): they are not
-  // forecast, nor bounded by this. Pitot forecasts it from short looks at the calls and what a launch costs on one H100
-  // (1.4 us, extrapolated to all other machines), and records no kernels at kAuto while the forecast is above this or
-  // not known yet; incidents say so. 100: records them whatever they leave behind. A depth that the host fixes is not
-  // asked for.
+  // the first call of CUPTI (attach_at_start), and are not bounded by this. Pitot forecasts it from short looks at the
+  // calls, the first after the first incident, and what a launch costs on one H100 (1.4 us, extrapolated to all other
+  // machines), and records no kernels at kAuto while the forecast is above this or not known yet; incidents say so.
+  // 100: records them from the start, whatever they leave behind. A depth that the host fixes is not asked for.
   double lasting_cost_percent = 1;
   // Whether PyTorch's profiler may have CUPTI, too, where LibTorch is in the process. Then CUPTI's one subscription is
   // left to it: calls are tied through records, and nobody tells of the nodes of CUDA graphs. False is for servers that
   // never profile with it: kernels of CUDA graphs carry the scopes and operators under which they were captured, and
   // its profiles see no GPU for the life of the process. Without LibTorch both are the same.
   bool allow_torch_profiler = true;
+  // Whether CUPTI is called by Recorder::Add. Whoever has called it once pays for it as long as the process lives,
+  // whatever is recorded: 1.5 to 2 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
+  // docs/gpu_measurements.md). So by default it is not called before kernels are wanted: by a depth that the host
+  // fixes; at kAuto after the first incident, or from the start with lasting_cost_percent = 100. What CUPTI refuses is
+  // said only then, and graphs that were captured before have no scopes. Where there is no driver, where a variable of
+  // the environment names a tool, with graph_level, and where PyTorch's profiler is not allowed it is called by Add.
+  bool attach_at_start = false;
 };
 
 // Add it before the first use of CUDA: what is enabled later can be switched off again, but costs each launch a little
@@ -60,12 +66,12 @@ struct CuptiOptions {
 // Errors: Recorder::Add says why no GPU is recorded, and everything else is. kInvalidArgument names the option.
 //   kNotFound: there is no libcupti. kAlreadyRunning: there is a collector. kResourceExhausted: no memory or thread.
 //   kUnavailable: no GPU, driver or permission, another tool has CUPTI, it does not answer, or the parent has it.
-//   What goes wrong later is said in incidents ("cupti").
+//   What goes wrong later, at the first call of CUPTI too, is said in incidents ("cupti", "cupti.not_recorded").
 // Lifetime: the recorder's. After Recorder::Stop CUPTI is others' again and another collector may be added; the library
 //   stays loaded, and the buffers stay mapped.
-// Cost: Recorder::Add has CUPTI begin, which loads the driver: milliseconds to seconds, 30 s at most. From then on
-//   CUPTI costs 2 to 4.5 % of a model's time by being there (docs/gpu_measurements.md). Beside that a round of the
-//   thread every 20 ms and 77 ns of it a record; on the host's threads a scope's cost for each call, while recorded.
+// Cost: to begin takes CUPTI milliseconds to seconds, 30 s at most, in Recorder::Add or on Pitot's thread; what it
+//   costs from then on says attach_at_start. Beside that a round of the thread every 20 ms and 77 ns of it a record; on
+//   the host's threads a scope's cost for each call, while recorded.
 PITOT_EXPORT std::unique_ptr<Collector> MakeCuptiCollector(const CuptiOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

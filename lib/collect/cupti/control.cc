@@ -100,7 +100,7 @@ bool Control::IsBesideProfiler() const noexcept {
   // Profiles come in series, and one that is not seen is made up for only when the profiler is long idle.
   const bool is_soon = kineto_.load() == KinetoState::kIdle && !IsLongIdle();
   return kineto_.load() != KinetoState::kAbsent && mode() != Mode::kDead && mode() != Mode::kPaused &&
-         (depth() != Depth::kScopes || mode() == Mode::kAside || is_soon);
+         mode() != Mode::kReady && (depth() != Depth::kScopes || mode() == Mode::kAside || is_soon);
 }
 
 bool Control::MayMissProfile() const noexcept {
@@ -109,7 +109,7 @@ bool Control::MayMissProfile() const noexcept {
 
 bool Control::HasProfilerSwitched() noexcept {
   try {
-    return (AskKineto() == KinetoState::kActive) != (mode() == Mode::kAside);
+    return (AskKineto() == KinetoState::kActive) != (mode() == Mode::kAside) && mode() != Mode::kReady;
   } catch (const std::exception&) {
     return false;
   }
@@ -145,7 +145,7 @@ std::string Control::WhyNothing() const {
   return reason_.find(kRemedy) != std::string::npos ? reason_ : reason_ + kRemedy + remedy;
 }
 
-Status Control::Start(bool graph_level) noexcept {
+Status Control::Start(Attach attach, bool graph_level) noexcept {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return Status(StatusCode::kUnavailable, "the process exits");
   for (const Quirk& quirk : kRefused) {
@@ -154,6 +154,12 @@ Status Control::Start(bool graph_level) noexcept {
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
     cuda_ = surroundings_.ask_cuda();
+    // What is refused, and by whom, only CUPTI says; without a driver it costs nothing.
+    attach_ = surroundings_.has_driver() && ToolVariable() == nullptr ? attach : Attach::kAtStart;
+    if (attach_ == Attach::kWhenWanted) {
+      mode_.store(Mode::kReady);
+      return {};
+    }
     // Where CUDA is initialised graphs may have been made in contexts that nobody tells of.
     has_graph_level_ = graph_level && cuda_ == CudaState::kUntouched;
     if (is_active) {
@@ -169,6 +175,18 @@ Status Control::Start(bool graph_level) noexcept {
     return status;
   } catch (const std::exception& e) {
     return Error(StatusCode::kResourceExhausted, "cannot start the CUPTI collector: %s", e.what());
+  }
+}
+
+// For the first time. What goes wrong goes wrong for good.
+void Control::TakeWhenWanted() {
+  if (mode() != Mode::kReady || (wanted_ == Depth::kScopes && !is_looking_)) return;
+  cuda_ = surroundings_.ask_cuda();
+  if (AskKineto() == KinetoState::kActive) {
+    SetReason("PyTorch's profiler has CUPTI");
+    mode_.store(Mode::kAside);
+  } else if (Status status = Take(false); !status.ok()) {
+    mode_.store(Mode::kDead), SetReason(status.message());
   }
 }
 
@@ -328,12 +346,18 @@ Status Control::Resume() noexcept {
     const bool is_active = AskKineto() == KinetoState::kActive;
     cuda_ = surroundings_.ask_cuda();
     if (mode() == Mode::kOff) return NotRunning();
-    if (mode() == Mode::kOn || mode() == Mode::kAside) return {};
+    if (mode() == Mode::kReady || mode() == Mode::kOn || mode() == Mode::kAside) return {};
     if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
     if (is_active) {
       SetReason("PyTorch's profiler has CUPTI");
       mode_.store(Mode::kAside);
       return {};
+    }
+    if (attach_ == Attach::kWhenWanted && !has_given()) {
+      mode_.store(Mode::kReady);
+      SetReason("");
+      TakeWhenWanted();
+      return mode() == Mode::kDead ? Error(StatusCode::kUnavailable, "%s", reason_.c_str()) : Status();
     }
     has_graph_level_ = false;  // what was captured meanwhile nobody knows
     Status status = Take(true);
@@ -351,6 +375,7 @@ void Control::SetDepth(Depth depth) noexcept {
     // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     wanted_ = depth;
+    TakeWhenWanted();
     if (mode() != Mode::kOn || is_active) return;
     // A profile that nobody saw has left its callbacks.
     const bool rises = effective_.load() == Depth::kScopes && depth != Depth::kScopes;
@@ -367,6 +392,7 @@ void Control::SetLook(bool on) noexcept {
   try {
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
     is_looking_ = on;
+    TakeWhenWanted();
     if (mode() == Mode::kOn && !is_active) Apply();
   } catch (const std::bad_alloc&) {
     // The next look.

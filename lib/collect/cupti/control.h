@@ -25,6 +25,7 @@ namespace pitot::cupti {
 
 enum class Mode : uint8_t {
   kOff,     // not started, or stopped
+  kReady,   // CUPTI was not called yet
   kOn,      // CUPTI is ours
   kPaused,  // handed over by the host's wish
   kAside,   // PyTorch's profiler has it
@@ -32,6 +33,11 @@ enum class Mode : uint8_t {
 };
 // How calls of the CUDA API are recorded.
 enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
+// When CUPTI is called for the first time, from which on it costs (docs/gpu_measurements.md).
+enum class Attach : uint8_t {
+  kAtStart,
+  kWhenWanted,  // by SetDepth or SetLook; where there is no driver, or a tool may have CUPTI, at the start
+};
 
 // The environment variable by which this process was told to load a tool that wants CUPTI itself; null: none.
 const char* ToolVariable() noexcept;
@@ -58,6 +64,7 @@ class Control {
   struct Surroundings {
     KinetoState (*ask_kineto)() noexcept;
     CudaState (*ask_cuda)() noexcept;
+    bool (*has_driver)() noexcept = HasDriver;
     int64_t long_idle_ns = 10'000'000'000;  // after so long PyTorch's profiler is not about to begin
     // Kernels were recorded in the process, by whoever; of the process but for tests.
     std::atomic<bool>* has_recorded = &g_has_recorded;
@@ -68,9 +75,9 @@ class Control {
           const Surroundings& surroundings)
       : api_(*api), until_exit_(*until_exit), calls_(*calls), callbacks_(callbacks), surroundings_(surroundings) {}
 
-  // Takes CUPTI, at depth kScopes. `graph_level` as CuptiOptions. Errors: kUnavailable, with CUPTI's reason and who has
-  // it.
-  Status Start(bool graph_level) noexcept;
+  // Takes CUPTI, now or later, at depth kScopes. `graph_level` as CuptiOptions, where it is taken now. Errors:
+  // kUnavailable, with CUPTI's reason and who has it; those of later are in WhyNothing.
+  Status Start(Attach attach, bool graph_level) noexcept;
   void Stop() noexcept;
   // Cost: 100 us (median on an H100; 311 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
   void SetDepth(Depth depth) noexcept;
@@ -126,6 +133,7 @@ class Control {
 
  private:
   KinetoState AskKineto();
+  void TakeWhenWanted();
   Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
   Result RegisterCallbacks(bool is_again);
@@ -156,6 +164,7 @@ class Control {
   const Callbacks callbacks_;
   const Surroundings surroundings_;
 
+  Attach attach_ = Attach::kAtStart;
   int64_t idle_since_ns_ = 0;  // if it is kIdle
   CudaState cuda_ = CudaState::kUntouched;
   Subscriber subscriber_ = nullptr;

@@ -2,7 +2,10 @@
 #include "collect/cupti/driver.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <type_traits>
 
@@ -59,6 +62,11 @@ CudaState AskCuda() noexcept {
       return CudaState::kInUse;
   }
   return CudaState::kInitialised;
+}
+
+bool HasDriver() noexcept {
+  static constexpr const char* kFiles[] = {"/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"};
+  return std::any_of(std::begin(kFiles), std::end(kFiles), [](const char* file) { return access(file, F_OK) == 0; });
 }
 
 DeviceFacts DescribeDevice(uint32_t ordinal) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What CUDA's driver says of the process and its devices, if it is loaded. Pitot never loads or initialises it.
+// What CUDA's driver says of the process and its devices, if it is loaded. Pitot never loads or initialises it here.
 #ifndef PITOT_LIB_COLLECT_CUPTI_DRIVER_H_
 #define PITOT_LIB_COLLECT_CUPTI_DRIVER_H_
 
@@ -26,6 +26,8 @@ enum class CudaState : uint8_t {
 // To load and enable CUPTI initialises nothing, nor does importing PyTorch 2.11 (CUDA 13.0). Cost: some us. Threads:
 // any.
 CudaState AskCuda() noexcept;
+// Whether the kernel has a driver of NVIDIA's, as far as its files say (Linux, containers, WSL, Tegra). Cost: some us.
+bool HasDriver() noexcept;
 
 struct DeviceFacts {
   std::string name;  // "GPU 0" where the driver does not say

@@ -47,6 +47,7 @@ std::string CopyName(uint32_t detail) {
 void Recording::Keep(int64_t begin_ns) noexcept {
   missing_from_ns_ = withheld_from_ns_ = 0;
   kept_begin_ns_ = begin_ns;
+  has_kept_.store(true, std::memory_order_relaxed);
   bool is_complete = false;
   {
     // What CUPTI has by now.
@@ -112,13 +113,17 @@ std::string Recording::WhyNoKernels(Kept kept) const {
     return text;
   }
   if (kept == Kept::kDeep) return {};
-  if (control_->mode() != Mode::kOn) return control_->WhyNothing();
+  const Mode mode = control_->mode();
+  if (mode != Mode::kOn && mode != Mode::kReady) return control_->WhyNothing();
   if (kept == Kept::kUnheard)
     return std::string(
                "CUPTI has asked for no buffer since the depth rose: no GPU worked, or PyTorch's profiler came and went "
                "unseen") +
            kRemedy + "wait, Pitot comes back 10 s after a profile";
   if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
+  if (mode == Mode::kReady)
+    return std::string("CUPTI costs once it is called, and is not before the first incident") + kRemedy +
+           "wait for the next one, or CuptiOptions::attach_at_start";
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   if (percent < 0)
     return std::string("what CUPTI would leave behind for good is not forecast yet") + kRemedy +

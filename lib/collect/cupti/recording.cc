@@ -47,6 +47,9 @@ Recording::Recording(const CuptiOptions& options, const Environment& environment
     : library_(options.library != nullptr ? options.library : ""),
       memory_bytes_(options.memory_bytes),
       graph_level_(options.graph_level),
+      // What would be missed otherwise: graphs as a whole, and the scopes in which their nodes are captured.
+      attach_(options.attach_at_start || options.graph_level || !options.allow_torch_profiler ? Attach::kAtStart
+                                                                                              : Attach::kWhenWanted),
       lasting_cost_percent_(options.lasting_cost_percent),
       environment_(environment),
       tables_(std::clamp(options.memory_bytes, kLeastBytes, kMostBytes)) {}
@@ -103,7 +106,7 @@ Status Recording::Take() {
   PayForTables();
   ReadClocks();
   control_ = AddControl(engine_, environment_.surroundings);
-  if (Status status = control_->Start(graph_level_); !status.ok()) return status;
+  if (Status status = control_->Start(attach_, graph_level_); !status.ok()) return status;
   before_ = seen_ = engine_->pool->counts();
   drained_ns_ = ClockNs(CLOCK_MONOTONIC);
   NoteDepth();
@@ -414,12 +417,14 @@ bool Recording::MayRecord() const noexcept {
 
 // Only whoever governs depth asks: where the host fixes it nothing needs to be known.
 uint32_t Recording::Depths() const noexcept {
-  if (HangingNs() != 0 || control_->mode() != Mode::kOn) return 0;
+  const Mode mode = control_->mode();
+  if (HangingNs() != 0 || (mode != Mode::kOn && mode != Mode::kReady)) return 0;
   asked_.fetch_add(1, std::memory_order_relaxed);
   return MayRecord() ? BitOf(Depth::kGraphs) | BitOf(Depth::kKernels) : 0;
 }
 
-// Looks at the calls for a while, now and then, until kernels are recorded.
+// Looks at the calls for a while, now and then, until kernels are recorded. To look CUPTI must be called, which costs
+// from then on: not before there was an incident that could have had them.
 void Recording::ForecastLastingCost(int64_t now_ns) {
   if (now_ns < look_due_ns_) return;
   LastingCost& cost = engine_->calls.lasting_cost();
@@ -434,6 +439,7 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
   const bool is_wanted = std::exchange(asked_seen_, asked) != asked;
   look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
+  if (control_->mode() == Mode::kReady && !has_kept_.load(std::memory_order_relaxed)) return;
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
   is_looking_ = true;
   look_begin_ns_ = now_ns;

@@ -116,6 +116,7 @@ class Recording {
   const std::string library_;
   const uint64_t memory_bytes_;
   const bool graph_level_;
+  const Attach attach_;
   const double lasting_cost_percent_;
   const Environment environment_;
   Api api_;
@@ -144,6 +145,7 @@ class Recording {
   std::atomic<int64_t> drained_ns_{0};       // until when all that CUPTI recorded is decoded
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
   mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
+  std::atomic<bool> has_kept_{false};        // for an incident
   std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
 

@@ -29,18 +29,19 @@ inline constexpr size_t kQuietCallbacks = 7;
 // What the process says of itself.
 inline std::atomic<pitot::cupti::KinetoState> g_kineto{pitot::cupti::KinetoState::kAbsent};
 inline std::atomic<pitot::cupti::CudaState> g_cuda{pitot::cupti::CudaState::kUntouched};
-inline std::atomic<bool> g_has_recorded{false};
+inline std::atomic<bool> g_has_driver{true}, g_has_recorded{false};
 
 inline pitot::CuptiOptions SmallMemory() {
   pitot::CuptiOptions options;
   options.library = PITOT_FAKE_CUPTI;
   options.memory_bytes = 8 << 20;
+  options.attach_at_start = true;
   return options;
 }
 
 inline pitot::cupti::Environment Surroundings() {
-  return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); }, 100'000'000,
-           &g_has_recorded}};
+  return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); },
+           []() noexcept { return g_has_driver.load(); }, 100'000'000, &g_has_recorded}};
 }
 
 // Clocks that stand still until a test moves them: what the collector reads of them is exact.
@@ -76,6 +77,7 @@ struct GpuHost : session_test::Host {
     cuda.Reset(generation);
     g_kineto = pitot::cupti::KinetoState::kAbsent;
     g_cuda = pitot::cupti::CudaState::kUntouched;
+    g_has_driver = true;
     g_has_recorded = false;
     cupti_options.library = library;
     options.depth = pitot::Depth::kScopes;  // the tests choose

@@ -31,7 +31,7 @@
 
 // Of libpitot_c.so.PITOT_ABI. The revision grows with each addition to this header.
 #define PITOT_ABI 1
-#define PITOT_ABI_REVISION 4
+#define PITOT_ABI_REVISION 5
 
 #define PITOT_C_API __attribute__((visibility("default")))
 
@@ -144,7 +144,7 @@ typedef struct pitot_cupti {
   uint64_t memory_bytes;
   double lasting_cost_percent;    // since revision 2
   uint32_t allow_torch_profiler;  // 0 or 1; since revision 4
-  uint32_t reserved;
+  uint32_t attach_at_start;       // 0 or 1; since revision 5
 } pitot_cupti;
 PITOT_C_API void pitot_cupti_init(pitot_cupti* cupti, size_t size);
 // Records what NVIDIA GPUs do, for good; before the first use of CUDA. NULL: the defaults. Errors: PITOT_UNAVAILABLE
