@@ -135,7 +135,7 @@ void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
   now_ns_ = std::min(now_ns_, at_ns);
   thread_ = thread;
   op_ = kNone;
-  while (!away_.empty() && away_.back().thread == thread && now_ns_ <= away_.back().waits_since_ns) EndDetour();
+  while (!away_.empty() && away_.back().thread == thread) EndDetour();
   arrival_ = FindArrival();
 }
 
@@ -318,7 +318,7 @@ void Walk::WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args) {
 // If what the thread waited for was done elsewhere in the wait, the walk goes on there. `owner`: on that thread, where
 // it is known (Pitot's number).
 bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
-  const Sign sign = LastDoneElsewhere(begin_ns, now_ns_, owner);
+  const Sign sign = LastDoneElsewhere(piece.event != kNone, begin_ns, now_ns_, owner);
   if (sign.thread == kNone) return false;
   BlameSegment woken;
   woken.blame = piece.event != kNone ? Blame::kHandoff : Blame::kUntraced;
@@ -330,8 +330,24 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   return true;
 }
 
-Sign Walk::LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner) {
-  return signs_.LastDone(thread_, after_ns, by_ns, owner);
+Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner) {
+  const Sign done = signs_.LastDone(thread_, after_ns, by_ns, owner);
+  if (done.thread != kNone) return done;
+  // A batch that the request did not outlast hands out its results before it ends: after the last that its thread did.
+  // Who did anything since it joined may have had them before, unless it says that it waits.
+  Sign handed_out;
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+    patience_.Count();
+    const uint32_t thread = trace_.batches[in->batch].thread;
+    if (in->leave_ns < blame_->end_ns || thread == kNone || thread == thread_) continue;
+    if (owner != 0 && trace_.threads[thread].number != owner) continue;
+    const Piece piece = index_.threads.Before(thread, by_ns);
+    if (piece.begin_ns <= in->join_ns || (is_wait ? piece.begin_ns : in->join_ns) <= after_ns) continue;
+    const int64_t at_ns = piece.event == kNone && piece.call == kNone ? piece.begin_ns : by_ns;
+    if (at_ns > handed_out.at_ns) handed_out = {thread, at_ns};
+  }
+  return handed_out;
 }
 
 Sign Walk::LastSeenElsewhere(int64_t by_ns) { return signs_.LastSeen(thread_, by_ns); }

@@ -90,7 +90,7 @@ class Walk {
   void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
   void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
   bool GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner);
-  Sign LastDoneElsewhere(int64_t after_ns, int64_t by_ns, uint32_t owner);
+  Sign LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner);
   Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;

@@ -234,6 +234,54 @@ TEST_CASE("a thread in nothing that was recorded while its batch was done elsewh
         "host_oncpu_post 10000");
 }
 
+TEST_CASE("a result that a batch hands out before it ends is what was waited for", "[why]") {
+  for (const bool is_told : {false, true}) {
+    Server server;
+    const uint32_t row = server.Request(2, 100, 250, server.http);
+    const uint32_t own = server.maker.Batch(12, "resnet50", server.executor, 130 * kUs, 170 * kUs);
+    server.maker.Member(own, row, 130 * kUs);
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("images"), server.http, server.executor, 115 * kUs, 130 * kUs, own});
+    server.Wait(server.executor, WaitKind::kQueue, "images", 50, 130, {});
+    server.Scope(server.executor, server.forward, 135, 230, {kNone, own});
+    server.Scope(server.executor, server.decode, 243, 246, {kNone, own});  // for the next member
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    if (is_told) server.Wait(server.http, WaitKind::kFuture, "result", 132, 240, {row, kNone});
+    server.Scope(server.http, server.decode, 240, 242, {row, kNone});
+
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+    const std::string woken = is_told ? "handoff 10000; " : "untraced_or_unexplained 10000; ";
+    CHECK(Text(blame) ==
+          "host_oncpu_pre 10000; untraced_or_unexplained 5000; handoff 15000; untraced_or_unexplained 5000; "
+          "host_oncpu_framework 95000; " +
+              woken + "host_oncpu_framework 2000; untraced_or_unexplained 8000");
+    // What the thread did before it handed the request on saves all that it took.
+    REQUIRE(blame.detours.size() == 1);
+    CHECK(blame.detours[0].begin_ns == 115 * kUs);
+    CHECK(blame.detours[0].slack_ns == (is_told ? 98 : 115) * kUs);
+  }
+}
+
+TEST_CASE("a thread that went on while its batch handed out others' results did not wait for them", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 300, server.http);
+  const uint32_t own = server.maker.Batch(12, "resnet50", server.executor, 130 * kUs, 270 * kUs);
+  server.maker.Member(own, row, 130 * kUs);
+  server.maker.trace.handoffs.push_back(
+      {row, server.maker.String("images"), server.http, server.executor, 115 * kUs, 130 * kUs, own});
+  server.Scope(server.executor, server.forward, 130, 200, {kNone, own});
+  server.Scope(server.executor, server.decode, 260, 270, {kNone, own});  // for the next member
+  server.Scope(server.http, server.decode, 100, 115, {row, kNone});
+  server.Scope(server.http, server.decode, 210, 220, {row, kNone});
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_pre 15000; untraced_or_unexplained 15000; host_oncpu_framework 70000; "
+        "untraced_or_unexplained 10000; host_oncpu_framework 10000; untraced_or_unexplained 80000");
+}
+
 TEST_CASE("a thread that looks again and again whether it is done waits for it in all of its waits", "[why]") {
   Server server;
   const uint32_t row = server.Request(0x8f0c, 0, 1'000, server.http);
