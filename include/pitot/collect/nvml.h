@@ -20,7 +20,7 @@ struct NvmlOptions {
   // The file of NVML; null: libnvidia-ml.so.1, as the loader finds it. It comes with the driver and is opened by Start;
   // nothing of NVIDIA's is needed to build or to link. Copied.
   const char* library = nullptr;
-  // How often every GPU is asked, Hz, 1 to 50. What is dear (memory by process, ECC) is asked once a second.
+  // How often every GPU is asked, Hz, 1 to 50. What takes the driver more than 250 us is asked once a second.
   uint32_t rate_hz = 10;
   // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes: half holds the newest
   // samples, 24 bytes each, and half the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz.
