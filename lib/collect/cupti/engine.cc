@@ -4,12 +4,11 @@
 #include <cstdlib>
 #include <utility>
 
+#include "collect/cupti/quirks.h"
 #include "trace/process.h"
 
 namespace pitot::cupti {
 namespace {
-
-constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
 
 // The one whose callbacks are registered, and the last that was made: from there all are found.
 constinit std::atomic<Engine*> g_engine{nullptr}, g_newest{nullptr};
@@ -27,7 +26,7 @@ void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records)
   *buffer = engine != nullptr ? engine->pool->Take(drop) : nullptr;
   *size = *buffer != nullptr ? engine->pool->bytes() : 0;
   *most_records = 0;
-  if (*buffer == nullptr && (engine == nullptr || engine->api.version < kAcceptsNullSince))
+  if (*buffer == nullptr && (engine == nullptr || HasQuirk(engine->api.version, Quirk::kNeedsBuffer)))
     *buffer = g_waste, *size = sizeof g_waste;
 }
 
