@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <set>
@@ -382,6 +383,63 @@ TEST_CASE("a million kernels a second: the newest survive, memory is bounded, lo
   REQUIRE(trace.gpu.begin_ns[nodes.back()] > trace.window_end_ns - 500'000'000);
   REQUIRE(nodes.size() >= 400'000);  // what has room in an incident
   REQUIRE(static_cast<double>(free_before) - static_cast<double>(gpu::FreeDeviceBytes()) < 16 << 20);
+}
+
+namespace {
+
+// Of each kernel when it came into the history: now less its end, ns. Has room for all that a test launches.
+std::vector<int64_t> g_ages_ns;
+
+void NoteAges(const pitot::cupti::GpuRecord* records, size_t count) noexcept {
+  const int64_t now_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
+  for (size_t i = 0; i < count; ++i) {
+    if (records[i].activity == pitot::cupti::Activity::kKernel && g_ages_ns.size() < g_ages_ns.capacity())
+      g_ages_ns.push_back(now_ns - records[i].begin_ns - records[i].duration_ns);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each record comes into the history once, after its kernel's end; how old it is then is printed",
+          "[gpu][fresh]") {
+  constexpr int kLaunches = 50;
+  GpuHost host(Depth::kKernels);
+  REQUIRE(host.Start());
+  g_ages_ns.reserve(2'000'000);
+  pitot::cupti::Environment environment{{pitot::cupti::AskKineto, pitot::cupti::AskCuda}};
+  environment.on_records = NoteAges;
+  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, environment));
+  if (gpu::CountDevices() == 0) {
+    WARN("skipped, there is no GPU: " << status.message());
+    return;
+  }
+  REQUIRE(status.ok());
+  const gpu::Stream stream = gpu::MakeStream();
+  size_t launched = 0;
+  for (const bool is_served : {true, false}) {
+    const size_t first = launched;
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+    while (std::chrono::steady_clock::now() < until) {
+      for (int i = 0; i < kLaunches; ++i, ++launched) gpu::LaunchSpin(stream, 10'000);
+      gpu::SynchronizeStream(stream);
+      if (is_served) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    REQUIRE(std::string(gpu::LastError()) == "");
+    const model::Trace trace = host.Incident();  // all has been decoded by then
+    Say(trace);
+    REQUIRE(g_ages_ns.size() == launched);
+    REQUIRE(Count(trace, "cupti.bad_timestamps") == 0);
+    std::vector<int64_t> ages_ns(g_ages_ns.begin() + static_cast<std::ptrdiff_t>(first), g_ages_ns.end());
+    std::sort(ages_ns.begin(), ages_ns.end());
+    const auto ms = [&](double quantile) {
+      return static_cast<double>(ages_ns[static_cast<size_t>(quantile * static_cast<double>(ages_ns.size() - 1))]) /
+             1e6;
+    };
+    std::printf(
+        "%s: age of a record when it can be had: median %.1f ms, p99 %.1f, most %.1f, least %.2f (%zu kernels)\n",
+        is_served ? "batches" : "without a pause", ms(0.5), ms(0.99), ms(1), ms(0), ages_ns.size());
+    REQUIRE(ages_ns.front() > 0);
+  }
 }
 
 TEST_CASE("36 million nodes later neither memory has grown nor a timestamp gone bad", "[gpu][soak]") {

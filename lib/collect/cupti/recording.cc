@@ -352,6 +352,7 @@ void Recording::DecodeAll(int64_t now_ns) {
       history_->Add(device(first), &decoded_[first], i - first);
       first = i;
     }
+    if (environment_.on_records != nullptr) environment_.on_records(decoded_.data(), decoded_.size());
     Mark();
     Obey();
   });
