@@ -199,10 +199,11 @@ TEST_CASE("graphs at graph level, then node level, then back, without a crash", 
   REQUIRE(graphs == 250);
   REQUIRE(Kernels(at_graphs, "Empty").empty());
   REQUIRE(at_graphs.gpu_losses.empty());
+  constexpr int kRounds = 5, kByNode = 20, kWhole = 100;
   std::vector<model::Interval> at_nodes, again, at_scopes;
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
-    std::printf("node level: %.0f us", replay_apart(&at_nodes, 50));
+    std::printf("node level: %.0f us", replay_apart(&at_nodes, kByNode));
     std::fflush(stdout);
     REQUIRE(host.recorder.SetDepth(Depth::kGraphs).ok());
     const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
@@ -210,9 +211,9 @@ TEST_CASE("graphs at graph level, then node level, then back, without a crash", 
     while (std::chrono::steady_clock::now() < until) waiting_us = replay(50);
     std::printf(", waiting for graph level, at last: %.0f us", waiting_us);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    std::printf(", graph level again: %.0f us", replay_apart(&again, 100));
+    std::printf(", graph level again: %.0f us", replay_apart(&again, kWhole));
     REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());
-    std::printf(", scopes: %.0f us\n", replay_apart(&at_scopes, 100));
+    std::printf(", scopes: %.0f us\n", replay_apart(&at_scopes, kWhole));
     REQUIRE(host.recorder.SetDepth(Depth::kGraphs).ok());
   }
   const model::Trace trace = host.Incident();
@@ -250,9 +251,9 @@ TEST_CASE("graphs at graph level, then node level, then back, without a crash", 
     REQUIRE(of_nodes + of_graphs * 1000 <= replays * 1000);
     if (!is_whole) REQUIRE(of_graphs == 0);
   };
-  require(at_nodes, Depth::kKernels, 5 * 50, false);
-  require(again, Depth::kGraphs, 5 * 100, true);
-  require(at_scopes, Depth::kScopes, 5 * 100, true);
+  require(at_nodes, Depth::kKernels, kRounds * kByNode, false);
+  require(again, Depth::kGraphs, kRounds * kWhole, true);
+  require(at_scopes, Depth::kScopes, kRounds * kWhole, true);
 }
 
 TEST_CASE("a graph that was made at the depth of scopes may be recorded later", "[gpu][unsafe]") {
