@@ -20,6 +20,7 @@
 #include "collect/cupti/api.h"
 #include "collect/cupti/control.h"
 #include "collect/cupti/probe.h"
+#include "collect/cupti/quirks.h"
 #include "collect/cupti/strides.h"
 #include "collect/nvml/api.h"
 
@@ -166,12 +167,6 @@ std::string ModuleVersion(const std::string& driver_files) {
 // "13.0" of 13000.
 std::string CudaText(int64_t version) { return absl::StrFormat("%d.%d", version / 1000, version % 1000 / 10); }
 
-// The CUDA that a CUPTI comes with. From 13.0 on its version says it; 18 was the last of CUDA 11.
-int64_t CudaMajorOf(int64_t cupti_version) {
-  constexpr int64_t kSaysIt = 100000, kLastOf11 = 18;
-  return cupti_version >= kSaysIt ? cupti_version / 10000 : cupti_version <= kLastOf11 ? 11 : 12;
-}
-
 class Gpus {
  public:
   explicit Gpus(const GpuPlaces& places) : places_(places), module_(ModuleVersion(places.driver_files)) {}
@@ -297,7 +292,8 @@ void Gpus::AddSharing() {
 }
 
 std::string Gpus::AdviceOnCupti(const std::string& error) const {
-  const int64_t driver = driver_.Number("cuda") / 1000, own = CudaMajorOf(cupti_.Number("version"));
+  const int64_t driver = driver_.Number("cuda") / 1000,
+                own = cupti::CudaMajorOf(static_cast<uint32_t>(cupti_.Number("version")));
   if (const char* variable = cupti::ToolVariable(); variable != nullptr && absl::StrContains(error, "another tool"))
     return absl::StrCat("start the server without ", variable, "=", Environment(variable));
   if (absl::StrContains(error, "another tool")) return "end it, or start the server without it";
@@ -337,7 +333,8 @@ void Gpus::AddCupti() {
   }
   const int64_t version = cupti_.Number("version");
   const std::string which =
-      version != 0 ? absl::StrFormat("CUPTI %d, of CUDA %d (%s)", version, CudaMajorOf(version), cupti_.Get("path"))
+      version != 0 ? absl::StrFormat("CUPTI %d, of CUDA %d (%s)", version,
+                                     cupti::CudaMajorOf(static_cast<uint32_t>(version)), cupti_.Get("path"))
                    : "CUPTI" + (given.empty() ? "" : " (" + given + ")");
   if (!cupti_.failure.empty()) {
     return Add(kTopic, Health::kProblem, absl::StrCat(which, " ", cupti_.failure),
@@ -351,7 +348,7 @@ void Gpus::AddCupti() {
   if (!cupti_.Has("works")) {
     return Add(kTopic, HealthOfMissing(), which + " was not tried: the driver does not work", "see collector_driver");
   }
-  const int64_t driver = driver_.Number("cuda") / 1000, own = CudaMajorOf(version);
+  const int64_t driver = driver_.Number("cuda") / 1000, own = cupti::CudaMajorOf(static_cast<uint32_t>(version));
   const std::string chosen = given.empty() ? "; a server that has loaded another one uses that" : "";
   if (driver != 0 && own != driver) {
     return Add(kTopic, Health::kNote,

@@ -62,6 +62,14 @@ inline std::vector<uint32_t> Kernels(const pitot::model::Trace& trace, std::stri
   return rows;
 }
 
+// Of an incident's attribute; 0 without it.
+inline uint64_t Count(const pitot::model::Trace& trace, std::string_view key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return std::stoull(std::string(trace.strings[attribute.value]));
+  }
+  return 0;
+}
+
 inline void Say(const pitot::model::Trace& trace) {
   for (const auto& attribute : trace.attributes) {
     const std::string_view key = trace.strings[attribute.key];

@@ -20,7 +20,7 @@ struct NvmlOptions {
   // The file of NVML; null: libnvidia-ml.so.1, as the loader finds it. It comes with the driver and is opened by Start;
   // nothing of NVIDIA's is needed to build or to link. Copied.
   const char* library = nullptr;
-  // How often every GPU is asked, Hz, 1 to 50. What is dear (memory by process, ECC) is asked once a second.
+  // How often every GPU is asked, Hz, 1 to 50. What takes the driver more than 250 us is asked once a second.
   uint32_t rate_hz = 10;
   // Host memory for samples, bytes, 64 KiB to 1 GiB, on top of Options::memory_budget_bytes: half holds the newest
   // samples, 24 bytes each, and half the copy for an incident. A busy GPU gives 100 to 200 samples a second at 10 Hz.
@@ -38,7 +38,7 @@ struct NvmlOptions {
 //   kAlreadyRunning: this collector was started before.
 // Lifetime: the recorder's. A thread that hangs in the driver when the recorder stops is left behind with its memory.
 // Cost: Recorder::Add waits until NVML has answered, 10 s at most, and Recorder::Stop for the round under way, 2 s at
-//   most. Then 0.5 ms a GPU and round on that thread, 1.6 ms once a second (H100; up to 12 ms were seen), none on
+//   most. Then about 0.5 ms a GPU and round on that thread, 1.6 ms once a second (H100; up to 12 ms were seen), none on
 //   others that could be measured; each incident says "nvml.round_us". Every GPU that NVML sees is asked, in each
 //   process that records.
 PITOT_EXPORT std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options = {}) noexcept;

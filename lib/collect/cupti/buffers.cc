@@ -58,17 +58,7 @@ void BufferPool::Touch() noexcept {
     __atomic_fetch_or(memory_ + at, uint8_t{0}, __ATOMIC_RELAXED);
 }
 
-uint8_t* BufferPool::Take() noexcept {
-  Count(requested_);
-  uint32_t index;
-  if (!free_.Pop(&index)) {
-    if (!completed_.Pop(&index)) {
-      Count(refused_);
-      return nullptr;
-    }
-    Count(overwritten_);
-    Zero(index);
-  }
+uint8_t* BufferPool::GiveOut(uint32_t index) noexcept {
   uint8_t* const memory = At(index);
   slots_[index].taken_ns.store(base::ClockNs(CLOCK_MONOTONIC), std::memory_order_relaxed);
   slots_[index].word.store(reinterpret_cast<uintptr_t>(memory) | EraBits() | kOut, std::memory_order_release);

@@ -39,9 +39,24 @@ class BufferPool {
 
   // Takes the memory for real, once, which would otherwise come with page faults. Thread: one.
   void Touch() noexcept;
-  // A zeroed buffer; where none is free the one completed first, unread; null if CUPTI holds all. Threads: any,
-  // lock-free.
-  uint8_t* Take() noexcept;
+  // A zeroed buffer; where none is free the one completed first, unread: its `valid` bytes are handed to `drop(buffer,
+  // valid)` before. Null if CUPTI holds all. Threads: any, lock-free.
+  template <class Drop> uint8_t* Take(Drop drop) noexcept {
+    requested_.fetch_add(1, std::memory_order_relaxed);
+    uint32_t index;
+    if (free_.Pop(&index)) return GiveOut(index);
+    if (!completed_.Pop(&index)) {
+      refused_.fetch_add(1, std::memory_order_relaxed);
+      return nullptr;
+    }
+    overwritten_.fetch_add(1, std::memory_order_relaxed);
+    drop(static_cast<const uint8_t*>(At(index)), slots_[index].valid);
+    Zero(index);
+    return GiveOut(index);
+  }
+  uint8_t* Take() noexcept {
+    return Take([](const uint8_t*, uint64_t) {});
+  }
   // A buffer as it was when it was found; false: it is none of ours.
   struct Found {
     uint32_t index = ~0u;
@@ -107,6 +122,7 @@ class BufferPool {
   uint8_t* At(uint32_t index) const { return MemoryOf(slots_[index].word.load(std::memory_order_relaxed)); }
   // What of the era a word has room for.
   uintptr_t EraBits() const { return uintptr_t{era_.load(std::memory_order_relaxed)} * 2 & (kPage - 2); }
+  uint8_t* GiveOut(uint32_t index) noexcept;
   void Zero(uint32_t index) noexcept;
   void Free(uint32_t index) noexcept;
 

@@ -9,6 +9,7 @@
 
 #include "collect/cupti/clock_pairs.h"
 #include "collect/cupti/control.h"
+#include "collect/cupti/records.h"
 #include "pitot/collect/cupti.h"
 
 namespace pitot::cupti {
@@ -26,6 +27,9 @@ struct Environment {
   int64_t keep_patience_ns = 250'000'000;
   int64_t patience_ns = 2'000'000'000;
   ClockPair (*read_clocks)() noexcept = ReadClockPair;
+  // What has come into the history, buffer by buffer, for who measures how old it is then; null: nobody. Thread:
+  // "pitot-cupti".
+  void (*on_records)(const GpuRecord* records, size_t count) noexcept = nullptr;
 };
 
 // Throws bad_alloc.

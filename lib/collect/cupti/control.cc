@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/message.h"
+#include "collect/cupti/quirks.h"
 
 namespace pitot::cupti {
 namespace {
@@ -22,18 +23,6 @@ constexpr uint32_t kCallKinds[] = {kRuntime, kDriver};
 constexpr int64_t kWithoutNs = 500'000'000;  // in which each graph is replayed that is replayed at all
 constexpr uint32_t kMostReclaims = 3;
 constexpr int64_t kReclaimsWithinNs = 60'000'000'000;  // of each other
-
-constexpr uint32_t kPerThreadSince = 21;        // CUDA 12.3
-constexpr uint32_t kFilteredRecordsSince = 23;  // CUDA 12.5
-
-struct Quirk {
-  uint32_t version;
-  const char* why;
-};
-// Versions that are better left alone, and why. Source: CUPTI's release notes.
-constexpr Quirk kRefused[] = {
-    {130000,
-     "CUPTI 13.0 can deadlock and confuses graphs' launches; to record kernels: install CUDA 13.0 Update 1 or later"}};
 
 // What whoever wants kernels can do about it.
 const char* RemedyOf(Result result) {
@@ -75,7 +64,7 @@ const char* ToolVariable() noexcept {
 
 bool HasFilteredRecords(const Api& api) noexcept {
   return api.activity_enable_runtime_api != nullptr && api.activity_enable_driver_api != nullptr &&
-         api.version >= kFilteredRecordsSince;
+         !HasQuirk(api.version, Quirk::kNoFilteredRecords);
 }
 
 // Once it is known to be there this takes no lock of the loader. Not asked once the process exits: it is torn down,
@@ -148,9 +137,7 @@ std::string Control::WhyNothing() const {
 Status Control::Start(Attach attach, bool graph_level) noexcept {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return Status(StatusCode::kUnavailable, "the process exits");
-  for (const Quirk& quirk : kRefused) {
-    if (quirk.version == api_.version) return Status(StatusCode::kUnavailable, quirk.why);
-  }
+  if (const char* const why = WhyQuirk(api_.version, Quirk::kRefused)) return Status(StatusCode::kUnavailable, why);
   try {
     const bool is_active = AskKineto() == KinetoState::kActive;
     cuda_ = surroundings_.ask_cuda();
@@ -203,7 +190,7 @@ Status Control::Take(bool is_back) {
   size_t size = sizeof one;
   // Older libraries have neither; they zero the buffers themselves then.
   api_.activity_set_attribute(kZeroedOutBuffer, &size, &one);
-  if (api_.version >= kPerThreadSince) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
+  if (!HasQuirk(api_.version, Quirk::kNoPerThreadBuffers)) api_.activity_set_attribute(kPerThreadBuffer, &size, &one);
   if (api_.set_thread_id_type != nullptr) {
     const Result result = api_.set_thread_id_type(kSystemThreadId);
     if (result != kSuccess && source_.load() == CallSource::kRecords) NoteMissing("which thread made a call", result);

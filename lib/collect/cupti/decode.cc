@@ -3,10 +3,12 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "base/safe_read.h"
+#include "collect/cupti/owned_memory.h"
 
 namespace pitot::cupti {
 namespace {
@@ -158,7 +160,13 @@ void Decoder::Decode(const uint8_t* buffer, size_t valid, std::vector<GpuRecord>
     const uint32_t stride = kind < strides_.size() ? strides_[kind] : 0;
     if (stride != 0) {
       if (stride > valid - at) break;
-      Take(kind, record, out);
+      try {
+        Take(kind, record, out);
+      } catch (const std::bad_alloc&) {
+        ForEachOwned(strides_, record, valid - at, free);  // nobody comes back to it
+        throw;
+      }
+      free(OwnedBy(kind, stride, record));
       at += stride;
       continue;
     }
@@ -203,7 +211,6 @@ void Decoder::Take(uint32_t kind, const uint8_t* record, std::vector<GpuRecord>*
       break;
     case Activity::kOverhead:
       made.detail = Field<uint32_t>(record, overhead::kOverheadKind);
-      if (strides_[kind] >= overhead::kReadWithData) free(Field<void*>(record, overhead::kOwnedData));
       break;
     case Activity::kJit:
       made.detail = Field<uint32_t>(record, jit::kOperation);

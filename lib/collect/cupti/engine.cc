@@ -4,12 +4,11 @@
 #include <cstdlib>
 #include <utility>
 
+#include "collect/cupti/quirks.h"
 #include "trace/process.h"
 
 namespace pitot::cupti {
 namespace {
-
-constexpr uint32_t kAcceptsNullSince = 27;  // CUDA 12.9: older ones crash where they get no buffer
 
 // The one whose callbacks are registered, and the last that was made: from there all are found.
 constinit std::atomic<Engine*> g_engine{nullptr}, g_newest{nullptr};
@@ -21,10 +20,13 @@ alignas(4096) uint8_t g_waste[kBufferBytes];
 
 void RequestBufferFromPool(uint8_t** buffer, size_t* size, size_t* most_records) {
   Engine* const engine = g_engine.load(std::memory_order_acquire);
-  *buffer = engine != nullptr ? engine->pool->Take() : nullptr;
+  const auto drop = [engine](const uint8_t* unread, uint64_t valid) {
+    engine->unread.TakeFrom(engine->strides, unread, valid);
+  };
+  *buffer = engine != nullptr ? engine->pool->Take(drop) : nullptr;
   *size = *buffer != nullptr ? engine->pool->bytes() : 0;
   *most_records = 0;
-  if (*buffer == nullptr && (engine == nullptr || engine->api.version < kAcceptsNullSince))
+  if (*buffer == nullptr && (engine == nullptr || HasQuirk(engine->api.version, Quirk::kNeedsBuffer)))
     *buffer = g_waste, *size = sizeof g_waste;
 }
 
@@ -73,10 +75,11 @@ void Close() {
 
 void CloseAtExit() noexcept { std::atexit(Close); }
 
-Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
+Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engine** engine) {
   Engine* const newest = g_newest.load();
   const auto suits = [&](const Engine& it) {
-    return it.api.path == api.path && it.api.version == api.version && it.pool->count() == buffers;
+    return it.api.path == api.path && it.api.version == api.version && it.strides == strides &&
+           it.pool->count() == buffers;
   };
   for (Engine* former = newest; former != nullptr; former = former->former) {
     if (!suits(*former)) continue;
@@ -85,6 +88,7 @@ Status FindEngine(const Api& api, uint32_t buffers, Engine** engine) {
   }
   auto made = std::make_unique<Engine>(buffers);
   made->api = api;
+  made->strides = strides;
   made->pool = BufferPool::Make(buffers, kBufferBytes);
   if (made->pool == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for CUPTI's buffers");
   made->calls.Find(api);

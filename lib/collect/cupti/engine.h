@@ -15,6 +15,8 @@
 #include "collect/cupti/calls.h"
 #include "collect/cupti/control.h"
 #include "collect/cupti/graph_scopes.h"
+#include "collect/cupti/owned_memory.h"
+#include "collect/cupti/strides.h"
 #include "collect/cupti/until_exit.h"
 #include "pitot/status.h"
 
@@ -27,18 +29,21 @@ struct Engine {
   explicit Engine(uint32_t buffers) : scopes(uint64_t{buffers} * kBufferBytes / 2) {}
 
   Api api{};
+  Strides strides{};
   UntilExit until_exit;
   ApiCalls calls;
   GraphScopes scopes;
   std::unique_ptr<BufferPool> pool;
+  OwnedMemory unread;  // what records owned whose buffers were used again before anyone had read them
   std::atomic<Control*> control{nullptr};          // the last of these
   std::vector<std::unique_ptr<Control>> controls;  // of the collector that runs and of those before
   Engine* former = nullptr;                        // made before
 };
 
 // The engine with so many buffers: that of any collector before, which CUPTI may still have buffers of, where it suits.
-// As many as there are libraries and sizes are ever made. Throws bad_alloc. Errors: kResourceExhausted.
-Status FindEngine(const Api& api, uint32_t buffers, Engine** engine);
+// As many as there are libraries, of records as long, and sizes are ever made. Throws bad_alloc. Errors:
+// kResourceExhausted.
+Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engine** engine);
 // Gives it a control that is not started yet. Throws bad_alloc.
 Control* AddControl(Engine* engine, const Control::Surroundings& surroundings);
 // Frees an engine that was made for nothing: CUPTI never heard of it.

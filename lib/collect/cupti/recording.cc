@@ -97,7 +97,7 @@ Status Recording::Take() {
   history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
   const auto buffers = static_cast<uint32_t>(memory_bytes_ / 4 / kBufferBytes);
-  if (Status status = FindEngine(api_, buffers, &engine_); !status.ok()) return status;
+  if (Status status = FindEngine(api_, strides, buffers, &engine_); !status.ok()) return status;
   // What a collector before has out may never come back.
   engine_->pool->BeginEra();
   write_off_ns_ = ClockNs(CLOCK_MONOTONIC) + environment_.surroundings.long_idle_ns;
@@ -355,9 +355,11 @@ void Recording::DecodeAll(int64_t now_ns) {
       history_->Add(device(first), &decoded_[first], i - first);
       first = i;
     }
+    if (environment_.on_records != nullptr) environment_.on_records(decoded_.data(), decoded_.size());
     Mark();
     Obey();
   });
+  engine_->unread.FreeAll();
   // They may come in a later buffer than the work.
   if (awaits_calls_.load() && decoder_->counts().calls == 0 && now_ns - awaited_since_ns_ >= environment_.silence_ns)
     control_->OnMissingCalls();

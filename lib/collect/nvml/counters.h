@@ -17,7 +17,7 @@ enum class Source : uint8_t {
   kPower,
   kTemperature,
   kClockEventReasons,
-  kPowerCapTime,  // from here to kPcieReceived: fields, asked in one call
+  kPowerCapTime,  // from here to kPcieReceived: fields
   kSoftwareThermalTime,
   kHardwareThermalTime,
   kPowerBrakeTime,

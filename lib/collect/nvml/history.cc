@@ -196,6 +196,17 @@ std::string History::Explain(const DeviceState& state, Source source) const {
   return text;
 }
 
+std::string History::ExplainTimes(const DeviceState& state) {
+  std::string text;
+  for (uint32_t source = 0; source < kSourceCount; ++source) {
+    const int64_t took_ns = state.took_ns[source];
+    if (took_ns == 0) continue;
+    text += base::Format("%s%s %.1f%s", text.empty() ? "" : ", ", kSourceNames[source],
+                         static_cast<double>(took_ns) / 1e3, took_ns > kDearNs ? " (once a second)" : "");
+  }
+  return text;
+}
+
 void History::AddAttributes(TraceBuilder& trace) const {
   const auto add = [&trace](const std::string& key, const std::string& value) {
     trace.AddAttribute(key.c_str(), value.c_str());
@@ -229,6 +240,7 @@ void History::AddAttributes(TraceBuilder& trace) const {
     }
     add(prefix, what);
     const DeviceState& state = kept_states_[device];
+    if (const std::string times = ExplainTimes(state); !times.empty()) add(prefix + ".call_us", times);
     for (uint32_t source = 0; source < kSourceCount; ++source) {
       if (state.failures[source].result != kSuccess)
         add(prefix + "." + kSourceNames[source], Explain(state, static_cast<Source>(source)));

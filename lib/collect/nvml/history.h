@@ -35,9 +35,13 @@ struct Failure {
   bool is_final = false;  // not asked again
 };
 
+// A call that takes the driver longer, twice in a row, is made once a second, until it does not.
+inline constexpr int64_t kDearNs = 250'000;
+
 struct DeviceState {
   int64_t lost_at_ns = 0;  // 0: it is there
   Failure failures[kSourceCount];
+  int64_t took_ns[kSourceCount] = {};  // the shorter of the last two calls; 0: none, or of GPM or XIDs
 };
 
 struct DeviceInfo {
@@ -91,6 +95,7 @@ class History {
   void AddSamples(TraceBuilder& trace) const;
   void AddAttributes(TraceBuilder& trace) const;
   std::string Explain(const DeviceState& state, Source source) const;
+  static std::string ExplainTimes(const DeviceState& state);
 
   const size_t capacity_;  // samples
   const uint32_t rate_hz_;

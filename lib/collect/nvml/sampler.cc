@@ -27,8 +27,7 @@ constexpr uint32_t kMostProcesses = 1024;
 constexpr int kMostEventsARound = 64;
 constexpr double kMebibyte = 1024 * 1024;
 
-constexpr Source kFirstField = Source::kPowerCapTime, kLastField = Source::kPcieReceived;
-constexpr uint32_t kFieldCount = static_cast<uint32_t>(kLastField) - static_cast<uint32_t>(kFirstField) + 1;
+constexpr Source kFirstField = Source::kPowerCapTime;
 
 struct GpmCounter {
   GpmMetricId id;
@@ -222,7 +221,16 @@ void Sampler::Close() noexcept {
 }
 
 bool Sampler::IsDue(const DeviceEntry& device, Source source) const noexcept {
-  return device.state.lost_at_ns == 0 && due_ns_ >= device.retry_at_ns[IndexOf(source)];
+  if (device.state.lost_at_ns != 0 || due_ns_ < device.retry_at_ns[IndexOf(source)]) return false;
+  // What is dear of each device in a round of its own.
+  return device.state.took_ns[IndexOf(source)] <= kDearNs || (round_ + device.index) % rate_hz_ == 0;
+}
+
+// Of two, because the thread may have lost its CPU in one. GPM has a pace of its own.
+void Sampler::NoteTime(DeviceEntry* device, Source source, int64_t took_ns) noexcept {
+  if (IsOfGpm(source)) return;
+  const int64_t last_ns = std::exchange(device->last_took_ns[IndexOf(source)], took_ns);
+  device->state.took_ns[IndexOf(source)] = std::min(last_ns, took_ns);
 }
 
 void Sampler::Fail(DeviceEntry* device, Source source, Result result) noexcept {
@@ -248,10 +256,12 @@ bool Sampler::Note(DeviceEntry* device, Source source, Result result) noexcept {
 
 template <class Function> bool Sampler::Ask(DeviceEntry* device, Source source, Function call) noexcept {
   if (!IsDue(*device, source)) return false;
-  history_->Calling(device->index, source, now_ns_);
+  const int64_t begin_ns = now_ns_;
+  history_->Calling(device->index, source, begin_ns);
   const Result result = call();
   history_->Returned();
   now_ns_ = timer_->NowNs();
+  NoteTime(device, source, now_ns_ - begin_ns);
   return Note(device, source, result);
 }
 
@@ -275,12 +285,16 @@ void Sampler::Round() noexcept {
       if (device.xid_errors != 0) Write(&device, Counter::kLastXid, static_cast<double>(device.last_xid));
     }
     if (device.handle != nullptr && device.state.lost_at_ns == 0) {
+      now_ns_ = timer_->NowNs();
       AskState(&device);
-      AskFields(&device);
-      if (IsOncePerSecond(device)) {
-        AskProcesses(&device);
-        AskEcc(&device);
-      }
+      AskField(&device, Source::kPowerCapTime, kFieldPowerCapNs);
+      AskField(&device, Source::kSoftwareThermalTime, slowdown_fields_.software_thermal);
+      AskField(&device, Source::kHardwareThermalTime, slowdown_fields_.hardware_thermal);
+      AskField(&device, Source::kPowerBrakeTime, slowdown_fields_.power_brake);
+      AskField(&device, Source::kPcieSent, kFieldPcieSentBytes);
+      AskField(&device, Source::kPcieReceived, kFieldPcieReceivedBytes);
+      AskProcesses(&device);
+      AskEcc(&device);
       AskGpm(&device);
     }
     history_->Commit(device.index, samples_, device.state);
@@ -314,55 +328,28 @@ void Sampler::AskState(DeviceEntry* device) noexcept {
     Write(device, Counter::kClockEventReasons, static_cast<double>(reasons));
 }
 
-// Each device in a round of its own.
-bool Sampler::IsOncePerSecond(const DeviceEntry& device) const noexcept {
-  return (round_ + device.index) % rate_hz_ == 0;
-}
-
-void Sampler::AskFields(DeviceEntry* device) noexcept {
-  const unsigned int ids[kFieldCount] = {kFieldPowerCapNs,
-                                         slowdown_fields_.software_thermal,
-                                         slowdown_fields_.hardware_thermal,
-                                         slowdown_fields_.power_brake,
-                                         kFieldPcieSentBytes,
-                                         kFieldPcieReceivedBytes};
-  FieldValue fields[kFieldCount]{};
-  Source sources[kFieldCount]{};
-  int count = 0;
-  for (uint32_t i = 0; i < kFieldCount; ++i) {
-    const Source source = static_cast<Source>(IndexOf(kFirstField) + i);
-    // These two take the driver 0.5 ms each; that clocks are held so is in the reasons of every round.
-    const bool is_dear = source == Source::kHardwareThermalTime || source == Source::kPowerBrakeTime;
-    if (!IsDue(*device, source) || (is_dear && !IsOncePerSecond(*device))) continue;
-    sources[count] = source;
-    // Whatever a driver leaves as it is did not work.
-    fields[count].result = kNoData;
-    fields[count++].field = ids[i];
+// Each in a call of its own: some take the driver a hundred times as long as others.
+void Sampler::AskField(DeviceEntry* device, Source source, unsigned int id) noexcept {
+  FieldValue field{};
+  field.field = id;
+  field.result = kNoData;  // whatever a driver leaves as it is did not work
+  const auto call = [&] {
+    const Result result = api_.get_fields(device->handle, 1, &field);
+    return result != kSuccess ? result : field.result;
+  };
+  if (!Ask(device, source, call)) return;
+  const uint32_t at = IndexOf(source) - IndexOf(kFirstField);
+  Growth& growth = device->fields[at];
+  const auto [value, most] = UnsignedOf(field);
+  if (growth.has_last) {
+    // A narrow one wraps; a wide one that is less than before was reset.
+    const bool has_wrapped = value < growth.last && most != ~0ull;
+    growth.total += has_wrapped ? most - growth.last + 1 + value : value < growth.last ? value : value - growth.last;
   }
-  if (count == 0) return;
-  history_->Calling(device->index, sources[0], now_ns_);
-  const Result result = api_.get_fields(device->handle, count, fields);
-  history_->Returned();
-  now_ns_ = timer_->NowNs();
-  for (int i = 0; i < count; ++i) {
-    if (!Note(device, sources[i], result != kSuccess ? result : fields[i].result)) {
-      if (device->state.lost_at_ns != 0) return;
-      continue;
-    }
-    Growth& growth = device->fields[IndexOf(sources[i]) - IndexOf(kFirstField)];
-    const auto [value, most] = UnsignedOf(fields[i]);
-    if (growth.has_last) {
-      // A narrow one wraps; a wide one that is less than before was reset.
-      const bool has_wrapped = value < growth.last && most != ~0ull;
-      growth.total += has_wrapped ? most - growth.last + 1 + value : value < growth.last ? value : value - growth.last;
-    }
-    growth.last = value;
-    growth.has_last = true;
-    Write(device,
-          static_cast<Counter>(static_cast<uint32_t>(Counter::kPowerCapTime) + IndexOf(sources[i]) -
-                               IndexOf(kFirstField)),
-          static_cast<double>(growth.total));
-  }
+  growth.last = value;
+  growth.has_last = true;
+  Write(device, static_cast<Counter>(static_cast<uint32_t>(Counter::kPowerCapTime) + at),
+        static_cast<double>(growth.total));
 }
 
 void Sampler::AskProcesses(DeviceEntry* device) noexcept {

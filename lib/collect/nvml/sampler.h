@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Asks the driver for everything, round by round. Belongs to one thread; what it sees goes to a History. What fails is
-// said there and asked again never (not supported), each minute (no permission, GPM) or each second.
+// said there and asked again never (not supported), each minute (no permission, GPM) or each second; what is dear
+// (kDearNs) each second.
 #ifndef PITOT_LIB_COLLECT_NVML_SAMPLER_H_
 #define PITOT_LIB_COLLECT_NVML_SAMPLER_H_
 
@@ -66,8 +67,9 @@ class Sampler {
     nvml::Device handle = nullptr;  // null: none was given
     DeviceState state;
     std::array<int64_t, kSourceCount> retry_at_ns{};
+    std::array<int64_t, kSourceCount> last_took_ns{};
     std::array<Written, kCounterCount> written;
-    std::array<Growth, 6> fields;  // from Source::kPowerCapTime on
+    std::array<Growth, 6> fields;  // from kFirstField on
     uint64_t xid_errors = 0, last_xid = 0;
     bool has_xid_events = false;
     Gpm gpm;
@@ -75,8 +77,8 @@ class Sampler {
 
   std::vector<DeviceInfo> FindDevices(uint32_t count);
   void LeaveOutMissingFunctions(DeviceEntry* device) noexcept;
-  bool IsOncePerSecond(const DeviceEntry& device) const noexcept;
   bool IsDue(const DeviceEntry& device, Source source) const noexcept;
+  void NoteTime(DeviceEntry* device, Source source, int64_t took_ns) noexcept;
   void Fail(DeviceEntry* device, Source source, Result result) noexcept;
   // Takes note of what a call returned; true if it succeeded.
   bool Note(DeviceEntry* device, Source source, Result result) noexcept;
@@ -88,7 +90,7 @@ class Sampler {
   void FailEvents(Result result) noexcept;
   void TakeEvents() noexcept;
   void AskState(DeviceEntry* device) noexcept;
-  void AskFields(DeviceEntry* device) noexcept;
+  void AskField(DeviceEntry* device, Source source, unsigned int field) noexcept;
   void AskProcesses(DeviceEntry* device) noexcept;
   void AskEcc(DeviceEntry* device) noexcept;
   void AskGpm(DeviceEntry* device) noexcept;

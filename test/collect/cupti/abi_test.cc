@@ -168,6 +168,8 @@ static_assert(cupti::overhead::kObjectId == offsetof(Overhead, objectId));
 static_assert(cupti::overhead::kStart == offsetof(Overhead, start));
 static_assert(cupti::overhead::kEnd == offsetof(Overhead, end));
 static_assert(cupti::overhead::kOwnedData == offsetof(Overhead, overheadData));
+// OwnedMemory's blocks hold a pointer.
+static_assert(sizeof(CUpti_ActivityOverheadCommandBufferFullData) >= sizeof(void*));
 
 using Graph = CUpti_ActivityGraphTrace2;
 static_assert(cupti::graph_trace::kCorrelation == offsetof(Graph, correlationId));

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Allocations that fail while records are kept. Its own operator new fails at the n-th call.
+#include <malloc.h>
+
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "assemble/gpu.h"
+#include "collect/cupti/decode.h"
+#include "collect/cupti/fake_records.h"
 #include "collect/cupti/history.h"
 #include "collect/cupti/records.h"
 #include "collect/cupti/rig.h"
@@ -86,6 +91,33 @@ TEST_CASE("a name that there was no memory for has no number, no bytes, and gets
     const uint32_t at = names.Of(name.c_str());
     REQUIRE(at < names.names().size());
     CHECK(names.names()[at] == name);
+  }
+  CHECK(failures >= 3);
+}
+
+TEST_CASE("what records own is freed although there was no memory to read them", "[cupti]") {
+  constexpr size_t kBlock = 4 << 20;  // more than all else that a try leaves
+  const auto allocated = [] {
+    const auto info = mallinfo2();
+    return info.uordblks + info.hblkhd;  // 0 under a sanitizer, which sees leaks itself
+  };
+  const struct : pitot::cupti::Clock {
+    pitot::cupti::Conversion ToMonotonic(uint64_t ns, pitot::cupti::Stamper, int64_t* monotonic_ns) const override {
+      return *monotonic_ns = static_cast<int64_t>(ns), pitot::cupti::Conversion::kByRealtime;
+    }
+  } clock;
+  int failures = 0;
+  for (bool fails = true; fails; failures += fails) {
+    pitot::cupti::Tables tables(8 << 20);
+    pitot::cupti::Decoder decoder(nullptr, fakes::kCupti13.Strides(), &clock, &tables, nullptr);
+    fakes::FakeBuffer buffer(fakes::kCupti13);
+    const size_t before = allocated();
+    buffer.Overhead(6u << 16, 1, 2, kBlock).Kernel("gemm", 1, 2, 1).Overhead(6u << 16, 2, 3, kBlock);
+    std::vector<GpuRecord> records;
+
+    fails = FailsAt(failures, [&] { decoder.Decode(buffer.bytes().data(), buffer.bytes().size(), &records); });
+
+    CHECK(allocated() < before + kBlock);
   }
   CHECK(failures >= 3);
 }

@@ -3,6 +3,7 @@
 // The CUPTI collector in a recorder, over a CUPTI that needs no GPU.
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -26,6 +27,31 @@ using pitot::Depth;
 using pitot::StatusCode;
 
 }  // namespace
+
+namespace {
+constinit std::atomic<int64_t> g_kernels_end_ns{0}, g_kernels{0};
+}
+
+TEST_CASE("who measures how old records are is told of each once it is in the history, with its times", "[cupti]") {
+  GpuHost host;
+  host.environment.on_records = [](const cupti::GpuRecord* records, size_t count) noexcept {
+    for (size_t i = 0; i < count; ++i) {
+      if (records[i].activity != cupti::Activity::kKernel) continue;
+      ++g_kernels;
+      g_kernels_end_ns = records[i].begin_ns + records[i].duration_ns;
+    }
+  };
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "gemm"});
+  host.cuda.Run({.name = "norm"});
+  host.Round();
+
+  CHECK(g_kernels == 2);
+  const model::Trace trace = host.Incident();
+  const uint32_t last = Find(trace, "norm");
+  REQUIRE(last != kNone);
+  CHECK(g_kernels_end_ns == trace.gpu.begin_ns[last] + trace.gpu.duration_ns[last]);
+}
 
 TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request and batch, with every CUPTI",
           "[cupti]") {

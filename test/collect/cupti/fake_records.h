@@ -5,6 +5,7 @@
 #define PITOT_TEST_COLLECT_CUPTI_FAKE_RECORDS_H_
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -93,11 +94,11 @@ class FakeBuffer {
     return *this;
   }
   // With memory that the reader frees, where the generation has it.
-  FakeBuffer& Overhead(uint32_t kind, uint64_t start, uint64_t end) {
+  FakeBuffer& Overhead(uint32_t kind, uint64_t start, uint64_t end, size_t owned_bytes = 16) {
     using namespace cupti::overhead;
     Begin(cupti::kOverhead);
     Set(kOverheadKind, kind), Set(kStart, start), Set(kEnd, end);
-    if (strides_[cupti::kOverhead] >= kReadWithData) Set(kOwnedData, malloc(16));
+    if (strides_[cupti::kOverhead] >= kReadWithData) Set(kOwnedData, malloc(owned_bytes));
     return *this;
   }
   FakeBuffer& Call(uint32_t kind, uint32_t callback, uint32_t thread, uint64_t start, uint64_t end,

@@ -76,10 +76,7 @@ TEST_CASE("collectors whose memory_bytes alternate have the buffers of those bef
     host.cuda.Run({.name = "gemm", .is_running = true});
     REQUIRE(fakes::WaitUntil([&] { return fakes::CountNamed(host.Incident(), "gemm") == 1; }));
     host.recorder.Stop();
-    pitot::cupti::Api api;
-    REQUIRE(pitot::cupti::LoadCupti(PITOT_FAKE_CUPTI, &api).ok());
-    const auto buffers = static_cast<uint32_t>((mebibytes << 20) / 4 / pitot::cupti::kBufferBytes);
-    REQUIRE(pitot::cupti::FindEngine(api, buffers, &engines.emplace_back()).ok());
+    engines.push_back(fakes::EngineOf(static_cast<uint32_t>((mebibytes << 20) / 4 / pitot::cupti::kBufferBytes)));
   }
   CHECK(engines[0] != engines[1]);
   CHECK(engines[2] == engines[0]);
@@ -92,14 +89,11 @@ TEST_CASE("a buffer that comes back while another collector runs is free for the
     host->cupti_options.memory_bytes = mebibytes << 20;
     return host->StartAt(Depth::kKernels);
   };
-  pitot::cupti::Api api;
-  REQUIRE(pitot::cupti::LoadCupti(PITOT_FAKE_CUPTI, &api).ok());
   fakes::GpuHost host;
   REQUIRE(start(&host, 23));
   host.cuda.Refuse("cuptiActivityFlushAll");  // its buffer is out when the collector goes
   host.cuda.Run({});
-  pitot::cupti::Engine* engine = nullptr;
-  REQUIRE(pitot::cupti::FindEngine(api, 23, &engine).ok());
+  const pitot::cupti::Engine* const engine = fakes::EngineOf(23);
   host.recorder.Stop();
   REQUIRE(engine->pool->counts().out() == 1);
   host.cuda.Refuse("");

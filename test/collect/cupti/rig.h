@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "collect/cupti/collector.h"
+#include "collect/cupti/engine.h"
 #include "collect/cupti/fake_cupti.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
@@ -114,6 +115,15 @@ struct ImpatientHost : GpuHost {
     cupti_options.memory_bytes = mebibytes << 20;
   }
 };
+
+// What CUPTI has of a collector with so many buffers.
+inline pitot::cupti::Engine* EngineOf(uint32_t buffers, const char* library = PITOT_FAKE_CUPTI) {
+  pitot::cupti::Api api;
+  pitot::cupti::Engine* engine = nullptr;
+  REQUIRE(pitot::cupti::LoadCupti(library, &api).ok());
+  REQUIRE(pitot::cupti::FindEngine(api, pitot::cupti::ProbeStrides(api), buffers, &engine).ok());
+  return engine;
+}
 
 inline std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
   for (const auto& attribute : trace.attributes) {

@@ -62,7 +62,7 @@ TEST_CASE("each GPU's state is there as counters with units", "[nvml]") {
   CHECK(trace.attributes.count("nvml.no_answer") == 0);
 }
 
-TEST_CASE("GPUs are asked ten times a second, for what is dear once", "[nvml]") {
+TEST_CASE("GPUs are asked ten times a second, for errors and for others' memory, too", "[nvml]") {
   Rig rig;
   REQUIRE(rig.Start().ok());
   REQUIRE(rig.timer->AwaitIdle());
@@ -70,9 +70,50 @@ TEST_CASE("GPUs are asked ten times a second, for what is dear once", "[nvml]") 
   REQUIRE(rig.timer->Pass(3 * kSecond));
 
   CHECK(rig.CallsOf("nvmlDeviceGetPowerUsage") == 31);
-  CHECK(rig.CallsOf("nvmlDeviceGetComputeRunningProcesses_v2") == 4);
-  CHECK(rig.CallsOf("nvmlDeviceGetTotalEccErrors") == 8);
+  CHECK(rig.CallsOf("nvmlDeviceGetComputeRunningProcesses_v2") == 31);
+  CHECK(rig.CallsOf("nvmlDeviceGetTotalEccErrors") == 62);
   CHECK(rig.AskBack(kSecond).attributes.at("nvml.rounds") == "31");
+}
+
+TEST_CASE(
+    "a call that takes the driver long is made once a second, each GPU's in a round of its own, until it does not",
+    "[nvml]") {
+  constexpr char kDear[] = "nvmlDeviceGetComputeRunningProcesses_v2", kCheap[] = "nvmlDeviceGetTotalEccErrors";
+  Rig rig;
+  rig.Script([&](FakeNvml& fake) {
+    fake.gpus.resize(2);
+    fake.takes_ns = {{kDear, 251'000}, {kCheap, 250'000}};
+  });
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(950 * kMs));
+  CHECK(rig.CallsOf(kDear) == 2 * 2 + 1);  // what it takes two calls say; then the second GPU's, one round before
+  CHECK(rig.CallsOf(kCheap) == 2 * 2 * 10);
+  CHECK(rig.AskBack(kSecond).attributes.at("nvml.0.call_us") ==
+        "process_memory 251.0 (once a second), ecc_corrected 250.0, ecc_uncorrected 250.0");
+  REQUIRE(rig.timer->Pass(3 * kSecond));
+  CHECK(rig.CallsOf(kDear) == 2 * 2 + 1 + 2 * 3);
+  CHECK(rig.CallsOf(kCheap) == 2 * 2 * 40);
+
+  rig.Script([&](FakeNvml& fake) { fake.takes_ns.clear(); });
+  REQUIRE(rig.timer->Pass(kSecond));
+  const uint64_t before = rig.CallsOf(kDear);
+  REQUIRE(rig.timer->Pass(kSecond));
+  CHECK(rig.CallsOf(kDear) == before + 2 * 10);
+  CHECK(rig.AskBack(kSecond).attributes.count("nvml.0.call_us") == 0);
+}
+
+TEST_CASE("a call that took long once, as where the thread lost its CPU, is made in each round all the same",
+          "[nvml]") {
+  constexpr char kCall[] = "nvmlDeviceGetPowerUsage";
+  Rig rig;
+  REQUIRE(rig.Start().ok());
+  REQUIRE(rig.timer->Pass(250 * kMs));
+  rig.Script([&](FakeNvml& fake) { fake.takes_ns[kCall] = 20 * kMs; });
+  REQUIRE(rig.timer->Pass(100 * kMs));
+  rig.Script([&](FakeNvml& fake) { fake.takes_ns.clear(); });
+  REQUIRE(rig.timer->Pass(kSecond));
+
+  CHECK(rig.CallsOf(kCall) == 14);
 }
 
 TEST_CASE("the rate is the host's to choose", "[nvml]") {
@@ -82,7 +123,6 @@ TEST_CASE("the rate is the host's to choose", "[nvml]") {
   REQUIRE(rig.timer->Pass(2 * kSecond));
 
   CHECK(rig.CallsOf("nvmlDeviceGetPowerUsage") == 101);
-  CHECK(rig.CallsOf("nvmlDeviceGetComputeRunningProcesses_v2") == 3);
   CHECK(rig.AskBack(kSecond).attributes.at("nvml.rate_hz") == "50");
 }
 
@@ -183,14 +223,15 @@ TEST_CASE("time with lowered clocks is counted from the start, by the fields of 
   CHECK(trace.attributes.at("nvml.0.hw_thermal_time") == "NOT_SUPPORTED");
 }
 
-TEST_CASE("the times that take the driver long are asked for once a second", "[nvml]") {
+TEST_CASE("fields that take the driver long are asked for once a second, others in each round", "[nvml]") {
   Rig rig;
   rig.Script([](FakeNvml& fake) {
     fake.driver_version = "580.65.06";
     fake.gpus[0].fields = {{269, {1}}, {270, {1}}, {271, {1}}};
+    fake.takes_ns = {{"field 270", 520'000}, {"field 271", 520'000}};
   });
   REQUIRE(rig.Start().ok());
-  REQUIRE(rig.timer->Pass(50 * kMs));
+  REQUIRE(rig.timer->Pass(150 * kMs));
   rig.Script([](FakeNvml& fake) {
     for (auto& [id, field] : fake.gpus[0].fields) field.value += 500;
   });

@@ -29,6 +29,7 @@ class Call {
     FakeNvml& state = *State();
     ++state.calls;
     ++state.calls_of[name];
+    Take(name);
     const bool fails = state.calls == state.fail_at_call;
     if (state.hang_in == name) {
       state.is_hanging = true;
@@ -47,6 +48,10 @@ class Call {
 
   size_t index() const { return device_ != nullptr ? static_cast<size_t>(static_cast<char*>(device_) - g_handles) : 0; }
   FakeGpu& gpu() const { return State()->gpus[index()]; }
+  static void Take(const std::string& what) {
+    const auto found = State()->takes_ns.find(what);
+    if (found != State()->takes_ns.end()) State()->pass(found->second);
+  }
   // The result, after `work` if it is success.
   template <class Work> Result Then(Work work) {
     if (result_ == kSuccess) work();
@@ -147,6 +152,9 @@ EXPORT Result nvmlDeviceGetFieldValues(Device device, int count, FieldValue* val
   Call call("nvmlDeviceGetFieldValues", device);
   return call.Then([&] {
     for (int i = 0; i < count; ++i) {
+      const std::string name = "field " + std::to_string(values[i].field);
+      ++State()->calls_of[name];
+      Call::Take(name);
       const auto found = call.gpu().fields.find(values[i].field);
       values[i].result = found != call.gpu().fields.end() ? kSuccess : kNotSupported;
       if (found == call.gpu().fields.end()) continue;

@@ -7,6 +7,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -47,6 +48,8 @@ struct FakeNvml {
   nvml::Result fail_with = nvml::kUnknown;
   std::string hang_in;  // this function does not return while it is named here
   std::vector<nvml::EventData> events;
+  std::map<std::string, int64_t> takes_ns;  // how long calls of these functions, or "field 270", take: 0 but for these
+  std::function<void(int64_t ns)> pass;     // lets so much time go by
 
   // What was seen.
   uint64_t calls = 0;
@@ -66,6 +69,8 @@ struct FakeNvml {
     fail_with = nvml::kUnknown;
     hang_in.clear();
     events.clear();
+    takes_ns.clear();
+    pass = nullptr;
     calls = 0;
     calls_of.clear();
     inits = event_sets = gpm_samples = 0;

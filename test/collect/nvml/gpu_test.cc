@@ -3,12 +3,14 @@
 // The driver's own NVML: what it gives on this machine, and what a round costs. Takes two seconds.
 #include <time.h>
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
 #include "base/clock.h"
 #include "collect/nvml/counter_trace.h"
+#include "collect/nvml/counters.h"
 #include "fakes/wait_until.h"
 #include "pitot/collect/nvml.h"
 
@@ -28,6 +30,16 @@ TEST_CASE("the GPUs of this machine have at least clocks, power and memory", "[g
   }));
   collector->Stop();
 
+  // What each call costs; each has answered or says why not.
+  for (int gpu = 0; trace.attributes.count("nvml." + std::to_string(gpu)) != 0; ++gpu) {
+    const std::string prefix = "nvml." + std::to_string(gpu), times = ", " + trace.attributes[prefix + ".call_us"];
+    for (uint32_t i = 0; i < static_cast<uint32_t>(pitot::nvml::Source::kXid); ++i) {
+      const std::string source = pitot::nvml::kSourceNames[i];
+      INFO(gpu << ": " << source << times);
+      CHECK(
+          (times.find(", " + source + " ") != std::string::npos || trace.attributes.count(prefix + "." + source) != 0));
+    }
+  }
   for (const auto& [key, value] : trace.attributes) std::cout << key << " = " << value << "\n";
   for (const auto& [name, counter] : trace.counters) {
     std::cout << name << " = " << counter.last() << " " << counter.unit << " (" << counter.samples.size()

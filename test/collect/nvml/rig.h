@@ -44,6 +44,7 @@ class Rig {
     environment.timer = timer;
     environment.own.pid = kOwnPid;
     fake->Reset();
+    fake->pass = [timer = timer](int64_t ns) { timer->Set(timer->NowNs() + ns); };
   }
   ~Rig() {
     if (collector != nullptr) collector->Stop();
