@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyze/clock_state.h"
 #include "analyze/copies.h"
 #include "analyze/walk.h"
 
@@ -252,7 +253,8 @@ void Walk::LeaveGpu() {
   MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
 }
 
-// Rule 2.5: what is longer than usual is another's where another's work was there, else nobody knows.
+// Rule 2.5: what is longer than usual is another's where another's work was there, then the clock's as far as that was
+// lower, as if the kernel did nothing but compute; of the rest nobody knows.
 void Walk::Execute(uint32_t op) {
   BlameSegment segment;
   segment.gpu = op;
@@ -273,9 +275,18 @@ void Walk::Execute(uint32_t op) {
     const int64_t excess_ns = duration_ns - usual_ns;
     const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));
+    const GpuOps::Clock clock = index_.gpu.ClockOf(op);
+    const bool is_low = clock.now > 0 && clock.now <= (1 - kClockDrop) * clock.usual;
+    const double slower = is_low ? clock.usual / clock.now - 1 : 0;
+    const auto by_clock_ns = static_cast<int64_t>(std::min(static_cast<double>(usual_ns) * slower, 9e18));
+    const int64_t known_ns = contended_ns + std::min(excess_ns - contended_ns, by_clock_ns);
     BlameSegment excess = segment;
     excess.blame = Blame::kGpuExcessUnknown;
+    Emit(begin_ns + usual_ns + known_ns, excess);
+    excess.blame = Blame::kGpuClock;
+    excess.counter = clock.counter;
     Emit(begin_ns + usual_ns + contended_ns, excess);
+    excess.counter = kNone;
     excess.blame = Blame::kGpuContention;
     Emit(begin_ns + usual_ns, excess);
   }
