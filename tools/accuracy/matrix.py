@@ -3,7 +3,7 @@
 
 from typing import Dict, List, NamedTuple, Sequence
 
-from servers import Altered, Job, Phase, Plan, Played, PlayedVersions, Versions
+from servers import Altered, Job, Phase, Plan, Played, PlayedVersion, Version
 
 RATE = 0.2  # share of requests, or batches, that are struck
 LOAD = 0.3  # of what the server can do, where nothing else is said
@@ -64,6 +64,7 @@ PLAYED = {'F16': ['--fault', 'gpu_clock_low'], 'X02': ['--fault', 'gpu_clock_low
           'F14p': ['--fault', 'neighbour']}
 # Of those: times of GPUs, early and late. Nothing that is said then may be sure and wrong.
 SKEWED = {name: ('F14p', ['--gpu-later-us', us]) for name, us in (('F38', '-400'), ('F38e', '-2000'), ('F38l', '2000'))}
+FIRST_VERSION = 'V01'
 ALL_BIG = ['--big-share', '1', '--big-size', '512']  # so that decoding is a part of the latency that is worth a regression
 PAIRS = {'X05': ('slow_decode_spin:rate=0.3', 'batch_timeout:rate=0.3'), 'X06': ('lock_held:rate=0.2', 'slow_postprocess:rate=0.4')}
 
@@ -146,21 +147,24 @@ class Board:
     def versions(self) -> List[Job]:
         """What a second version does to all requests; and one that is the same."""
         is_gpu = 'cuda' in self.setting.image
-        environment = {'PITOT_DEPTH': 'kernels'} if is_gpu else {}
 
-        def served(fault: str) -> Plan:
-            return self.image('after' if fault else 'before', [Phase(2 * self.setting.control_s, (fault,) if fault else ())],
-                              ALL_BIG, environment=environment)
-        again = 'tiny_kernels:rate=1,dose_count=20' if is_gpu else 'decode_again:rate=1'
-        return [Versions('F35', served(''), served(f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}')),
-                Versions('F36', served(''), served(again)),
-                Versions('C07', served(''), served('')._replace(name='after'))]
+        def served(name: str, *faults: str) -> Plan:
+            return self.image(name, [Phase(2 * self.setting.control_s, faults)], ALL_BIG,
+                              environment={'PITOT_DEPTH': 'kernels'} if is_gpu else {})
+
+        def version(name: str, *faults: str) -> Version:
+            return Version(name, FIRST_VERSION, served(name, *faults))
+        jobs: List[Job] = [served(FIRST_VERSION)._replace(is_judged=False), version('C07')]
+        if is_gpu:
+            return [*jobs, version('F36', 'tiny_kernels:rate=1,dose_count=20')]
+        longer = f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'
+        return [*jobs, version('F35', longer), version('F36', 'decode_again:rate=1')]
 
     @staticmethod
     def played() -> List[Job]:
         jobs: List[Job] = [Played(name, arguments) for name, arguments in PLAYED.items()]
         jobs += [Altered(name, of, arguments) for name, (of, arguments) in SKEWED.items()]
-        jobs += [PlayedVersions('F35p', [], ['--fault', 'slower_kernel']), PlayedVersions('F36p', [], ['--fault', 'more_kernels'])]
+        jobs += [PlayedVersion('F35p', ['--fault', 'slower_kernel']), PlayedVersion('F36p', ['--fault', 'more_kernels'])]
         return jobs
 
     def jobs(self) -> List[Job]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a sample server under load while it makes faults on purpose, and keeps what injectors and Pitot say of it."""
 
+import hashlib
 import http.client
 import json
 import os
@@ -16,6 +17,7 @@ WARM_UP_S = 1.0
 SAMPLE_S = 0.1
 TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
+PROGRAMS = ('image_server', 'decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
 ALL_REQUESTS = 1_000_000  # of the slowest, to be listed
 RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # all of a run in one incident
 
@@ -54,6 +56,7 @@ class Plan(NamedTuple):
     environment: Dict[str, str] = {}
     rate: float = 1.0  # requests a second
     is_recorded: bool = True  # else only the load generator and injectors say what happened
+    is_judged: bool = True  # else it is there for others to be compared with
 
     @property
     def seconds(self) -> float:
@@ -63,31 +66,30 @@ class Plan(NamedTuple):
         serve(binaries, out / self.name, self, seed)
 
     def judge(self, binaries: Path, out: Path) -> None:
-        if self.is_recorded:
+        if self.is_recorded and self.is_judged:
             judge(binaries, out / self.name)
 
     def is_done(self, out: Path) -> bool:
-        return (out / self.name / ('why.jsonl' if self.is_recorded else 'injected.jsonl')).exists()
+        return (out / self.name / ('why.jsonl' if self.is_recorded and self.is_judged else 'injected.jsonl')).exists()
 
 
-class Versions(NamedTuple):
-    """Two runs, and what `pitot diff` says of them; a Job."""
+class Version(NamedTuple):
+    """A run, and what `pitot diff` says of it beside another one's; a Job."""
     name: str
-    before: Plan
-    after: Plan
+    before: str
+    plan: Plan
 
     @property
     def seconds(self) -> float:
-        return self.before.seconds + self.after.seconds
+        return self.plan.seconds
 
     def make(self, binaries: Path, out: Path, seed: int) -> None:
-        for plan in (self.before, self.after):
-            serve(binaries, out / self.name / plan.name, plan, seed)
+        if not (out / self.before / 'injected.jsonl').exists():
+            raise Unavailable(f'there is no run of {self.before}')
+        serve(binaries, out / self.name, self.plan, seed)
 
     def judge(self, binaries: Path, out: Path) -> None:
-        before, after = (newest_dump(out / self.name / plan.name) for plan in (self.before, self.after))
-        # 1: a regression; 7: inconclusive.
-        ask(binaries, out / self.name / 'diff.json', ['diff', before, after, '--json'], (0, 1, 7))
+        diff(binaries, out / self.before, out / self.name)
 
     def is_done(self, out: Path) -> bool:
         return (out / self.name / 'diff.json').exists()
@@ -110,20 +112,18 @@ class Played(NamedTuple):
         return (out / self.name / 'why.jsonl').exists()
 
 
-class PlayedVersions(NamedTuple):
-    """The same of two of the simulator's servers."""
+class PlayedVersion(NamedTuple):
+    """The same of the simulator's servers, of which the one before has no fault."""
     name: str
-    before: Sequence[str]
-    after: Sequence[str]
+    arguments: Sequence[str]
     seconds: float = 1
 
     def make(self, binaries: Path, out: Path, seed: int) -> None:
-        for name, arguments, more in (('before', self.before, 0), ('after', self.after, 1)):
-            Played(name, arguments).make(binaries, out / self.name, seed + more)
+        Played('before', ()).make(binaries, out / self.name, seed)
+        Played(self.name, self.arguments).make(binaries, out, seed + 1)
 
     def judge(self, binaries: Path, out: Path) -> None:
-        before, after = (newest_dump(out / self.name / name) for name in ('before', 'after'))
-        ask(binaries, out / self.name / 'diff.json', ['diff', before, after, '--json'], (0, 1, 7))
+        diff(binaries, out / self.name / 'before', out / self.name)
 
     def is_done(self, out: Path) -> bool:
         return (out / self.name / 'diff.json').exists()
@@ -333,7 +333,9 @@ def make_faults(server: Server, phase: Phase) -> Optional[str]:
 
 
 def run_limited(binaries: Path, folder: Path, plan: Plan, seed: int, quota: Optional[Quota]) -> None:
+    began = time.monotonic()
     server = Server(binaries, folder, plan, seed, quota)
+    took_s = {'start': time.monotonic() - began}
     generator: Optional[subprocess.Popen] = None
     others = OtherPrograms(server.process.pid, folder / 'other_programs.jsonl')
     try:
@@ -350,14 +352,19 @@ def run_limited(binaries: Path, folder: Path, plan: Plan, seed: int, quota: Opti
         server.post('/faultz', json.dumps({'active': False}))
         if generator.wait(STOP_S) != 0:
             raise Failed('the load generator: ' + (folder / 'load.txt').read_text(encoding='utf-8').strip())
+        began = time.monotonic()
         if plan.is_recorded:
             server.post('/incidentz')
+        took_s['incident'] = time.monotonic() - began
     finally:
         if generator is not None and generator.poll() is None:
             generator.kill()
             generator.wait()
         others.stop()
+        began = time.monotonic()
         server.stop()
+    took_s['stop'] = time.monotonic() - began
+    write_whole(folder / 'took_s.json', json.dumps(took_s))
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -383,6 +390,15 @@ def ask(binaries: Path, path: Path, arguments: Sequence[Any], statuses: Sequence
     write_whole(path, run_tool([binaries / 'pitot', *arguments], statuses))
 
 
+def digest(binaries: Path) -> str:
+    """Of the programs that make runs and judge them: those of others are not to be gone on with."""
+    of = hashlib.sha256()
+    for path in sorted(binaries.glob('*')):
+        if path.name in PROGRAMS:
+            of.update(path.read_bytes())
+    return of.hexdigest()
+
+
 def newest_dump(folder: Path) -> Path:
     dumps = sorted(folder.glob('incidents/*/dump.pitot'))
     if not dumps:
@@ -398,6 +414,12 @@ def judge(binaries: Path, folder: Path) -> None:
     ask(binaries, folder / 'analyze.json', ['analyze', dump, '--json'], (0, 1))
     ask(binaries, folder / 'profiler.json', ['analyze', dump, '--compat', 'tbplugin', '--json'], (0, 1))
     ask(binaries, folder / 'why.jsonl', ['why', dump, '--every', '--json'])
+
+
+def diff(binaries: Path, before: Path, after: Path) -> None:
+    """Of their dumps, into the latter's folder."""
+    # 1: a regression; 7: inconclusive.
+    ask(binaries, after / 'diff.json', ['diff', newest_dump(before), newest_dump(after), '--json'], (0, 1, 7))
 
 
 def alter(binaries: Path, of: Path, folder: Path, arguments: Sequence[str]) -> None:

@@ -97,10 +97,11 @@ def versions_table(versions: Dict[str, Any]) -> List[str]:
 
 def unrecorded_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
     """Medians in ms, by the load generator but for the last but one."""
+    measured = ('usual_off_ms', 'usual_on_ms', 'excess_off_ms', 'excess_on_ms', 'diagnosed_ms')
     return table(('recorded and not, ms', 'dose', 'requests, off', 'on', 'usual, off', 'on', 'excess, off', 'on', 'diagnosed',
                   'within 5 % or 0.5 ms of off'),
-                 [[row['fault'], row['dose'], str(row['requests']), str(row['recorded_requests']), ms(row['usual_off_ms']), ms(row['usual_on_ms']),
-                   ms(row['excess_off_ms']), ms(row['excess_on_ms']), ms(row['diagnosed_ms']), yes(row['agrees'])] for row in rows])
+                 [[row['fault'], row['dose'], str(row['requests']), str(row['recorded_requests']), *(ms(row[one]) for one in measured),
+                   yes(row['agrees'])] for row in rows])
 
 
 def coverage_table(rows: Dict[str, Any]) -> List[str]:
@@ -111,10 +112,11 @@ def coverage_table(rows: Dict[str, Any]) -> List[str]:
 
 
 def ablation_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
-    return table(('without', 'requests', 'recall', 'precision', 'top 1', 'abstained', 'causes', 'mean confidence', 'of 0.8 and more', 'of these wrong'),
-                 [[row['without'] or '(whole)', str(row['requests']), percent(row['recall']), percent(row['precision']), percent(row['top1']),
-                   percent(row['abstained']), str(row['causes']), ms(row['confidence']), str(row['sure']), str(row['sure_and_wrong'])]
-                  for row in rows])
+    shares = ('recall', 'precision', 'top1', 'abstained')
+    return table(('without', 'requests', 'recall', 'precision', 'top 1', 'abstained', 'causes', 'mean confidence', 'of 0.8 and more',
+                  'of these wrong'),
+                 [[row['without'] or '(whole)', str(row['requests']), *(percent(row[share]) for share in shares), str(row['causes']),
+                   ms(row['confidence']), str(row['sure']), str(row['sure_and_wrong'])] for row in rows])
 
 
 def combined(cells: Any) -> Dict[str, Any]:
