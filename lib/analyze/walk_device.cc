@@ -37,10 +37,11 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       rest.gpu = op;
       rest.batch = BatchAt(begin_ns);
       const bool is_return = what == CallClass::kSync && now_ns_ - end_ns <= index_.options.sync_return_ns;
-      rest.blame = is_return                          ? Blame::kSyncReturn
-                   : what == CallClass::kFree         ? Blame::kAllocStall
-                   : what == CallClass::kBlockingCopy ? BlameOfCopying(call)
-                                                      : Blame::kHostOncpuFramework;
+      rest.blame = is_return                                   ? Blame::kSyncReturn
+                   : what == CallClass::kFree                  ? Blame::kAllocStall
+                   : what == CallClass::kBlockingCopy          ? BlameOfCopying(call)
+                   : index_.gpu.MayHaveLost({end_ns, now_ns_}) ? Blame::kUntraced
+                                                               : Blame::kHostOncpuFramework;
       if (end_ns > begin_ns) {
         Emit(end_ns, rest);
         BeginDetour(call_ns);
@@ -243,8 +244,12 @@ void Walk::LeaveGpu() {
   if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
   const int64_t duration_ns = trace_.calls.duration_ns[call];
   const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
-  launch.blame = Blame::kLaunchLatency;
-  Emit(std::max(returned_ns, ready_ns_), launch);
+  const model::Interval latency = {std::max(returned_ns, ready_ns_), now_ns_};
+  // So long a time may be that of work before it that is not in the trace.
+  const bool is_known = latency.end_ns - latency.begin_ns <= index_.options.dispatch_gap_ns ||
+                        !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
+  launch.blame = is_known ? Blame::kLaunchLatency : Blame::kUntraced;
+  Emit(latency.begin_ns, launch);
   thread_ = thread;
   EmitCall(ready_ns_, call, kNone);
   if (thread != kNone) return MoveToThread(thread, now_ns_);

@@ -89,6 +89,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
   }
   if (!launch_ns.empty()) median_launch_ns_ = Median(&launch_ns);
+  FindLost();
 }
 
 CallClass GpuOps::ClassOf(uint32_t call) const {
@@ -144,6 +145,32 @@ int64_t GpuOps::UsualNs(uint32_t op) const {
   return trace_.gpu.kind[op] == GpuKind::kKernel && usual != usual_ns_.end() ? usual->second : -1;
 }
 
+void GpuOps::FindLost() {
+  if (trace_.gpu.size() == 0) return;
+  model::Interval lost = {0, 0};  // of the thread; since it waited for a GPU
+  const auto end = [&](int64_t at_ns) {
+    if (lost.end_ns > lost.begin_ns) lost_.push_back({lost.begin_ns, std::max(lost.end_ns, at_ns)});
+    lost = {0, 0};
+  };
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) end(0);
+    const CallClass what = ClassOf(call);
+    if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree)
+      end(CallEnd(trace_, call));
+    if (what != CallClass::kLaunch || launches_.Gpu(call).size() != 0) continue;
+    const bool is_first = lost.end_ns == lost.begin_ns;
+    lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, CallEnd(trace_, call)};
+  }
+  end(0);
+  lost_ = model::Union(std::move(lost_));
+}
+
+bool GpuOps::MayHaveLost(model::Interval when) const {
+  const auto after = std::partition_point(lost_.begin(), lost_.end(),
+                                          [&](const model::Interval& one) { return one.end_ns <= when.begin_ns; });
+  return after != lost_.end() && after->begin_ns < when.end_ns;
+}
+
 void GpuOps::FindClocks() {
   clocks_.resize(trace_.devices.size());
   const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace_);
@@ -153,6 +180,7 @@ void GpuOps::FindClocks() {
     clocks_[device].counter = counter;
     clocks_[device].held = ValuesOf(trace_, counter);
   }
+  if (gpus.empty()) return;
   std::vector<std::vector<double>> values(clocks_.size());
   for (uint32_t op = 0; op < trace_.gpu.size(); ++op) {
     if (trace_.gpu.kind[op] != GpuKind::kKernel) continue;

@@ -54,6 +54,10 @@ class GpuOps {
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
   uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
 
+  // Whether work may have been on a GPU in that time that was launched and of which there is no record: until its
+  // thread waited for a GPU.
+  bool MayHaveLost(model::Interval when) const;
+
   // How long an operation of this kernel and shape usually takes: the median; -1 if too few are known.
   int64_t UsualNs(uint32_t op) const;
   // The SM clock of its device in its middle, and the counter that says so; usually: the median of the device's
@@ -101,6 +105,7 @@ class GpuOps {
     double usual = 0;
   };
   void FindClocks();
+  void FindLost();
 
   const model::Trace& trace_;
   model::LaunchIndex launches_;
@@ -114,6 +119,7 @@ class GpuOps {
   int64_t median_launch_ns_ = 0;
   const bool are_times_known_;
   std::vector<DeviceClock> clocks_;  // by device
+  model::Intervals lost_;            // when work without a record may have run
 };
 
 }  // namespace analyze
