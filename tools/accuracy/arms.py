@@ -40,7 +40,8 @@ class Arm:
 
     def __init__(self, folder: Path, injector: str, expected: Dict[str, Any]) -> None:
         load = json.loads((folder / 'load.json').read_text(encoding='utf-8'))
-        self.latencies_ms = {sample['id']: sample['latency_ms'] for sample in load['slowest'] if sample['status'] == 200}
+        self.latencies_ms = {sample['id']: sample['latency_ms' if 'latency_ms' in sample else 'total_ms']  # of pictures, of prompts
+                             for sample in load['slowest'] if sample['status'] == 200}
         injections = score.injections_of(score.read_lines(folder / 'injected.jsonl'), expected)
         self.struck: Dict[str, List[str]] = defaultdict(list)  # requests by dose
         for request, ones in injections.items():
@@ -77,9 +78,9 @@ def score_unrecorded(out: Path, expected: Dict[str, Any]) -> List[Dict[str, Any]
         for dose in sorted(unrecorded.struck, key=score.number_in):
             of_struck = [verdicts[request] for request in recorded.struck.get(dose, []) if request in verdicts]
             diagnosed_ms = median([MS * (verdict['latency_ns'] - verdict['typical_ns']) for verdict in of_struck])
-            outside_ms = unrecorded.excess_ms(dose)
+            outside_ms, beside_ms = unrecorded.excess_ms(dose), recorded.excess_ms(dose)
             rows.append({'fault': name, 'dose': dose, 'requests': len(unrecorded.struck[dose]), 'recorded_requests': len(of_struck),
                          'usual_off_ms': unrecorded.usual_ms, 'usual_on_ms': recorded.usual_ms,
-                         'excess_off_ms': outside_ms, 'excess_on_ms': recorded.excess_ms(dose), 'diagnosed_ms': diagnosed_ms,
-                         'agrees': agrees(diagnosed_ms, outside_ms)})
+                         'excess_off_ms': outside_ms, 'excess_on_ms': beside_ms, 'diagnosed_ms': diagnosed_ms,
+                         'agrees': agrees(diagnosed_ms, outside_ms), 'agrees_on': agrees(diagnosed_ms, beside_ms)})
     return rows

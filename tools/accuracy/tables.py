@@ -99,9 +99,9 @@ def unrecorded_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
     """Medians in ms, by the load generator but for the last but one."""
     measured = ('usual_off_ms', 'usual_on_ms', 'excess_off_ms', 'excess_on_ms', 'diagnosed_ms')
     return table(('recorded and not, ms', 'dose', 'requests, off', 'on', 'usual, off', 'on', 'excess, off', 'on', 'diagnosed',
-                  'within 5 % or 0.5 ms of off'),
+                  'within 5 % or 0.5 ms of off', 'of on'),
                  [[row['fault'], row['dose'], str(row['requests']), str(row['recorded_requests']), *(ms(row[one]) for one in measured),
-                   yes(row['agrees'])] for row in rows])
+                   yes(row['agrees']), yes(row['agrees_on'])] for row in rows])
 
 
 def coverage_table(rows: Dict[str, Any]) -> List[str]:

@@ -379,6 +379,7 @@ class Unrecorded(unittest.TestCase):
                 folder = Path(out) / name
                 folder.mkdir()
                 samples = [{'id': one, 'latency_ms': latency if one in 'ab' else 5, 'status': 200} for one in 'abcdefg']
+                samples[-1] = {'id': 'g', 'total_ms': 5, 'status': 200}  # as of prompts
                 samples.append({'id': 'z', 'latency_ms': 500, 'status': 503})
                 (folder / 'load.json').write_text(json.dumps({'slowest': samples}), encoding='utf-8')
                 lines = [line(one, 'slow_decode_spin', 9) for one in 'abz'] + [line('c', 'lock_held', 4, role='holder')]
@@ -393,10 +394,11 @@ class Unrecorded(unittest.TestCase):
         self.assertEqual((one['usual_off_ms'], one['excess_off_ms'], one['excess_on_ms']), (5, 9, 9))
         self.assertAlmostEqual(one['diagnosed_ms'], 9, places=3)
         self.assertTrue(one['agrees'])
-        self.assertIn('| F01 | dose_ms=4 | 2 | 2 | 5.00 | 5.00 | 9.00 | 9.00 | 9.00 | yes |', tables.unrecorded_table([one]))
+        self.assertIn('| F01 | dose_ms=4 | 2 | 2 | 5.00 | 5.00 | 9.00 | 9.00 | 9.00 | yes | yes |', tables.unrecorded_table([one]))
 
     def test_more_than_5_percent_and_half_a_millisecond_beside_is_no_agreement(self):
-        self.assertFalse(self.rows(12, 9)[0]['agrees'])
+        one = self.rows(12, 9)[0]
+        self.assertEqual((one['agrees'], one['agrees_on']), (False, True))
         self.assertTrue(self.rows(13.6, 9)[0]['agrees'])  # 0.4 ms
         self.assertTrue(self.rows(103, 94)[0]['agrees'])  # 4 %
         self.assertFalse(self.rows(113, 94)[0]['agrees'])
