@@ -373,28 +373,28 @@ class Versions(unittest.TestCase):
 
 class Unrecorded(unittest.TestCase):
     def rows(self, off_ms, diagnosed_ms):
-        """Requests a and b were struck; the others take 5 ms."""
+        """Most were struck; the others take 5 ms."""
         with tempfile.TemporaryDirectory() as out:
             for name, latency in (('F01', 14), ('F01.unrecorded', off_ms)):
                 folder = Path(out) / name
                 folder.mkdir()
-                samples = [{'id': one, 'latency_ms': latency if one in 'ab' else 5, 'status': 200} for one in 'abcdefg']
+                samples = [{'id': one, 'latency_ms': latency if one in 'abef' else 5, 'status': 200} for one in 'abcdefg']
                 samples[-1] = {'id': 'g', 'total_ms': 5, 'status': 200}  # as of prompts
                 samples.append({'id': 'z', 'latency_ms': 500, 'status': 503})
                 (folder / 'load.json').write_text(json.dumps({'slowest': samples}), encoding='utf-8')
-                lines = [line(one, 'slow_decode_spin', 9) for one in 'abz'] + [line('c', 'lock_held', 4, role='holder')]
+                lines = [line(one, 'slow_decode_spin', 9) for one in 'abefz'] + [line('c', 'lock_held', 4, role='holder')]
                 (folder / 'injected.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
-            verdicts = [verdict(one, [cause('host_oncpu_pre', diagnosed_ms)]) for one in 'ab'] + [verdict('c')]
+            verdicts = [verdict(one, [cause('host_oncpu_pre', diagnosed_ms)]) for one in 'abef'] + [verdict('c')]
             (Path(out) / 'F01' / 'why.jsonl').write_text('\n'.join(map(json.dumps, verdicts)), encoding='utf-8')
             return arms.score_unrecorded(Path(out), EXPECTED)
 
     def test_what_is_diagnosed_is_held_against_the_latency_without_a_recorder(self):
         one = self.rows(14, 9)[0]
-        self.assertEqual((one['fault'], one['dose'], one['requests'], one['recorded_requests']), ('F01', 'dose_ms=4', 2, 2))
+        self.assertEqual((one['fault'], one['dose'], one['requests'], one['recorded_requests']), ('F01', 'dose_ms=4', 4, 4))
         self.assertEqual((one['usual_off_ms'], one['excess_off_ms'], one['excess_on_ms']), (5, 9, 9))
         self.assertAlmostEqual(one['diagnosed_ms'], 9, places=3)
         self.assertTrue(one['agrees'])
-        self.assertIn('| F01 | dose_ms=4 | 2 | 2 | 5.00 | 5.00 | 9.00 | 9.00 | 9.00 | yes | yes |', tables.unrecorded_table([one]))
+        self.assertIn('| F01 | dose_ms=4 | 4 | 4 | 5.00 | 5.00 | 9.00 | 9.00 | 9.00 | yes | yes |', tables.unrecorded_table([one]))
 
     def test_more_than_5_percent_and_half_a_millisecond_beside_is_no_agreement(self):
         one = self.rows(12, 9)[0]
@@ -435,11 +435,12 @@ class Without(unittest.TestCase):
             incident.mkdir(parents=True)
             right = {**verdict('a', [cause('host_oncpu_pre', 4)]), 'rests_on': 'waits'}
             wrong = {**verdict('b', [cause('host_lock', 4)]), 'rests_on': 'nothing'}
-            text = '\n'.join(map(json.dumps, (right, wrong))) + '\n'
+            unsure = {**verdict('c', [cause('host_lock', 4, 0.5)]), 'rests_on': 'nothing'}
+            text = '\n'.join(map(json.dumps, (right, wrong, unsure))) + '\n'
             for path in (incident / 'dump.pitot', out / 'F01' / 'why.jsonl'):
                 path.write_text(text, encoding='utf-8')
             (out / 'F01' / 'requests.json').write_text('{"requests": []}', encoding='utf-8')
-            lines = [json.dumps(line(one, 'slow_decode_spin', 4)) for one in 'ab']
+            lines = [json.dumps(line(one, 'slow_decode_spin', 4)) for one in 'abc']
             (out / 'F01' / 'injected.jsonl').write_text('\n'.join(lines), encoding='utf-8')
 
             rows = ablation.score_without(binaries, out, ['waits', 'gpu'], EXPECTED)
@@ -448,9 +449,9 @@ class Without(unittest.TestCase):
             with self.assertRaises(servers.Failed):
                 ablation.score_without(binaries, out, ['gpu'], EXPECTED)
 
-        self.assertEqual([(row['without'], row['requests'], row['recall'], row['sure'], row['sure_and_wrong']) for row in rows],
-                         [('', 2, 0.5, 2, 1), ('waits', 1, 0, 1, 1), ('gpu', 2, 0.5, 2, 1)])
-        self.assertIn('| waits | 1 | 0 % | 0 % | 0 % | 0 % | 1 | 0.95 | 1 | 1 |', tables.ablation_table(rows))
+        self.assertEqual([(row['without'], row['requests'], row['recall'], row['causes'], row['sure'], row['sure_and_wrong']) for row in rows],
+                         [('', 3, 1 / 3, 3, 2, 1), ('waits', 2, 0, 2, 1, 1), ('gpu', 3, 1 / 3, 3, 2, 1)])
+        self.assertIn('| waits | 2 | 0 % | 0 % | 0 % | 0 % | 2 | 0.72 | 1 | 1 |', tables.ablation_table(rows))
 
     def test_a_table_that_is_none_is_refused(self):
         self.assertEqual(ablation.unknown_of(['gpu,waits', 'all']), '')
@@ -459,10 +460,11 @@ class Without(unittest.TestCase):
 
 class FakeJob:
     def __init__(self, name, happens=None):
-        self.name, self.seconds, self.happens = name, 1, happens
+        self.name, self.seconds, self.happens, self.is_made = name, 1, happens, False
 
     def make(self, binaries, out, seed):
         (out / self.name).mkdir(parents=True, exist_ok=True)
+        self.is_made = True
         if self.happens is not None:
             raise self.happens
 
@@ -471,6 +473,24 @@ class FakeJob:
 
     def is_done(self, out):
         return (out / self.name / 'why.jsonl').exists()
+
+
+class Judged(unittest.TestCase):
+    def test_of_a_dump_all_requests_are_asked_for_and_verdicts_are_whole_or_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            binaries, out = Path(folder), Path(folder) / 'F01'
+            (out / 'incidents' / '1').mkdir(parents=True)
+            (out / 'incidents' / '1' / 'dump.pitot').write_text('', encoding='utf-8')
+            tool = binaries / 'pitot'
+            tool.write_text('#!/bin/sh\necho "$@"\n[ "$1" != why ]\n', encoding='utf-8')
+            tool.chmod(0o700)
+            with self.assertRaises(servers.Failed):
+                servers.judge(binaries, out)
+            self.assertFalse((out / 'why.jsonl').exists())
+            self.assertIn('--limit 0', (out / 'requests.json').read_text(encoding='utf-8'))
+            tool.write_text('#!/bin/sh\necho "$@"\n', encoding='utf-8')
+            servers.judge(binaries, out)
+            self.assertIn('--every', (out / 'why.jsonl').read_text(encoding='utf-8'))
 
 
 class Runs(unittest.TestCase):
@@ -506,9 +526,9 @@ class Runs(unittest.TestCase):
     def test_what_was_cut_off_goes_on_where_it_was(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02', KeyboardInterrupt()), FakeJob('F03')])
         self.assertEqual((failed, self.done()), (['cut off: --resume goes on'], ['F01']))
-        (self.out / 'F01' / 'mark').write_text('', encoding='utf-8')
-        self.assertEqual(self.run_jobs([FakeJob('F01'), FakeJob('F02'), FakeJob('F03')]), [])
-        self.assertEqual((self.done(), (self.out / 'F01' / 'mark').exists(), self.probes), (['F01', 'F02', 'F03'], True, 1))
+        jobs = [FakeJob('F01'), FakeJob('F02'), FakeJob('F03')]
+        self.assertEqual(self.run_jobs(jobs), [])
+        self.assertEqual((self.done(), [job.is_made for job in jobs], self.probes), (['F01', 'F02', 'F03'], [False, True, True], 1))
 
     def test_runs_of_other_programs_are_not_gone_on_with(self):
         self.run_jobs([FakeJob('F01')])
