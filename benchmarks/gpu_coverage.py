@@ -32,6 +32,18 @@ FAULTS = {
     "batch_timeout": "rate=0.02,dose_ms=60",
     "page_faults": "rate=0.004,dose_mib=128",
     "cpu_spinners": "rate=0.002,dose_ms=100,threads=32",
+    # Of batches, on the GPU: so much that they are beyond the objective.
+    "small_copies": "rate=0.01,dose_count=6000",
+    "pageable_copy": "rate=0.01,dose_mib=512",
+    "sync_each": "rate=0.01,dose_count=5000",
+    "scalar_readback": "rate=0.01,dose_count=3000",
+    "device_malloc": "rate=0.01,dose_mib=16384",
+    "empty_cache": "rate=0.01",
+    "lazy_kernel": "rate=0.01",
+    "tiny_kernels": "rate=0.01,dose_count=8000",
+    "full_queue": "rate=0.01,dose_count=2000",
+    "shared_stream": "rate=0.01,dose_count=200",
+    "neighbour": "rate=0.01,dose_count=400",
 }
 
 

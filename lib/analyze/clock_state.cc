@@ -15,8 +15,6 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-constexpr double kDrop = 0.05;
-
 // The mean within and the median outside of `when`, by time; 0: not known.
 std::pair<double, double> WithinAndElse(const model::Trace& trace, uint32_t counter, model::Interval when) {
   std::vector<std::pair<double, int64_t>> outside;
@@ -58,7 +56,7 @@ std::string ClockState(const model::Trace& trace, model::Interval when) {
     const auto [within, usual] = WithinAndElse(trace, row, when);
     if (within <= 0 || usual <= 0) continue;
     is_known = true;
-    if (within <= (1 - kDrop) * usual)
+    if (within <= (1 - kClockDrop) * usual)
       lower += (lower.empty() ? "" : "; ") + name + base::Format(" at %.0f MHz, else %.0f MHz", within, usual);
   }
   return !lower.empty() ? lower : is_known ? "no clock that was recorded was lower" : "";

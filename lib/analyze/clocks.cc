@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
+#include "analyze/clock_state.h"
 #include "analyze/evidence.h"
 #include "analyze/gpu_counters.h"
 #include "analyze/subjects.h"
@@ -28,7 +29,7 @@ using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
-    {"drop", 0.05, "1", "msprof"},
+    {"drop", kClockDrop, "1", "msprof"},
     {"low_share", 0.05, "1", "pitot"},  // of the kernels' time
     {"slope", 0.5, "1", "pitot"},
 };

@@ -17,6 +17,13 @@ namespace {
 
 constexpr double kLeastMultiplier = 0.5;
 
+bool IsEarly(const model::LaunchLag& lag, const QualityLimits& limits) {
+  return lag.rows != 0 && lag.smallest_ns < -limits.skew_ns;
+}
+bool IsLate(const model::LaunchLag& lag, const QualityLimits& limits) {
+  return lag.smallest_ns > limits.late_ns && lag.rows >= limits.least_launches;
+}
+
 class Inspector {
  public:
   Inspector(const Trace& trace, const QualityLimits& limits) : trace_(trace), limits_(limits) {}
@@ -112,13 +119,13 @@ class Inspector {
       const model::LaunchLag lag = FindLaunchLag(trace_, device);
       if (lag.rows == 0) continue;
       const double early = static_cast<double>(lag.early) / static_cast<double>(lag.rows);
-      if (lag.smallest_ns < -limits_.skew_ns)
+      if (IsEarly(lag, limits_))
         Add("a39.clock_skew", GpuName(trace_, device),
             "its times are early by " + base::Duration(-lag.smallest_ns) + " or more: " + Percent(early) +
                 " of its work began before it was launched",
             "its clock against the host's is not known; see docs/gpu.md on clocks", "largest lead over a call",
             static_cast<double>(-lag.smallest_ns), "skew", kReadsLaunches, 0.5, Window());
-      if (lag.smallest_ns > limits_.late_ns && lag.rows >= limits_.least_launches)
+      if (IsLate(lag, limits_))
         Add("a39.clock_late", GpuName(trace_, device),
             "none of its work began sooner than " + base::Duration(lag.smallest_ns) +
                 " after its launch: its times may be late by as much",
@@ -159,6 +166,14 @@ class Inspector {
 };
 
 }  // namespace
+
+bool AreGpuTimesKnown(const Trace& trace, const QualityLimits& limits) {
+  const std::vector<uint32_t> devices = DevicesAtWork(trace);
+  return std::none_of(devices.begin(), devices.end(), [&](uint32_t device) {
+    const model::LaunchLag lag = FindLaunchLag(trace, device);
+    return IsEarly(lag, limits) || IsLate(lag, limits);
+  });
+}
 
 std::vector<Damage> FindDamages(const Trace& trace, const QualityLimits& limits) {
   return Inspector(trace, limits).Inspect();

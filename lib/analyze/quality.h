@@ -38,6 +38,10 @@ struct Damage {
   model::Interval where;
 };
 
+// Whether the clock of every GPU against the host's can be right: work begins after it was launched, and some of it
+// soon after. O(n) of the GPU's rows.
+bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
+
 // The worst first. O(n) of the GPU's rows.
 std::vector<Damage> FindDamages(const model::Trace& trace, const QualityLimits& limits);
 

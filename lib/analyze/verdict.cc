@@ -33,11 +33,14 @@ constexpr uint32_t kOfGpus =
     BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
     BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
     BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
+// And what is left of a wait for a GPU where it is not known when that was done.
+constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost.
-constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kOtherDepths = 0.8;
+// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
+// GPUs' times cannot be compared with the host's.
+constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
 // And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
 // section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
 constexpr double kForNobody = 0.7, kUncounted = 0.8;
@@ -212,7 +215,7 @@ class Comparison {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
-    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor() * ProofFactor(cause.blame);
+    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor(cause.blame) * ProofFactor(cause.blame);
     for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
       if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
     }
@@ -238,8 +241,9 @@ class Comparison {
     return analyze::HostProof::kNone;
   }
 
-  double QualityFactor() const {
+  double QualityFactor(Blame blame) const {
     double factor = blame_.is_reliable ? 1 : kLossy;
+    if (!index_.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0) factor *= kSkewed;
     if (verdict_->baseline_size < options_.least_many) factor *= kFew;
     if (verdict_->level == Baseline::Level::kRoute) factor *= kOtherSizes;
     if (verdict_->level == Baseline::Level::kProcess) factor *= kOtherRoutes;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "analyze/clock_state.h"
 #include "analyze/index_data.h"
 #include "base/columns.h"
 #include "pitot/analyze/verdict.h"
@@ -179,9 +180,11 @@ class Teller {
     return text + (text.empty() ? "on " : " on ") + Thread(segment.thread);
   }
 
-  // What counters say of it: "; by its run-queue delay, the CPU quota throttled the process for 12.0 ms meanwhile".
+  // What counters say of it: "; SM clock of GPU 0 at 1200 MHz, else 1980 MHz"; "; by its run-queue delay, the CPU quota
+  // throttled the process for 12.0 ms meanwhile".
   std::string Proof(const BlameSegment& segment) const {
     if (segment.counter == kNone) return "";
+    if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
     const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];
     const size_t colon = name.find(": ");
     std::string text = "; by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyze/clock_state.h"
 #include "analyze/copies.h"
 #include "analyze/walk.h"
 
@@ -36,10 +37,11 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       rest.gpu = op;
       rest.batch = BatchAt(begin_ns);
       const bool is_return = what == CallClass::kSync && now_ns_ - end_ns <= index_.options.sync_return_ns;
-      rest.blame = is_return                          ? Blame::kSyncReturn
-                   : what == CallClass::kFree         ? Blame::kAllocStall
-                   : what == CallClass::kBlockingCopy ? BlameOfCopying(call)
-                                                      : Blame::kHostOncpuFramework;
+      rest.blame = is_return                                   ? Blame::kSyncReturn
+                   : what == CallClass::kFree                  ? Blame::kAllocStall
+                   : what == CallClass::kBlockingCopy          ? BlameOfCopying(call)
+                   : index_.gpu.MayHaveLost({end_ns, now_ns_}) ? Blame::kUntraced
+                                                               : Blame::kHostOncpuFramework;
       if (end_ns > begin_ns) {
         Emit(end_ns, rest);
         BeginDetour(call_ns);
@@ -242,8 +244,12 @@ void Walk::LeaveGpu() {
   if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
   const int64_t duration_ns = trace_.calls.duration_ns[call];
   const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
-  launch.blame = Blame::kLaunchLatency;
-  Emit(std::max(returned_ns, ready_ns_), launch);
+  const model::Interval latency = {std::max(returned_ns, ready_ns_), now_ns_};
+  // So long a time may be that of work before it that is not in the trace.
+  const bool is_known = latency.end_ns - latency.begin_ns <= index_.options.dispatch_gap_ns ||
+                        !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
+  launch.blame = is_known ? Blame::kLaunchLatency : Blame::kUntraced;
+  Emit(latency.begin_ns, launch);
   thread_ = thread;
   EmitCall(ready_ns_, call, kNone);
   if (thread != kNone) return MoveToThread(thread, now_ns_);
@@ -252,7 +258,8 @@ void Walk::LeaveGpu() {
   MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
 }
 
-// Rule 2.5: what is longer than usual is another's where another's work was there, else nobody knows.
+// Rule 2.5: what is longer than usual is another's where another's work was there, then the clock's as far as that was
+// lower, as if the kernel did nothing but compute; of the rest nobody knows.
 void Walk::Execute(uint32_t op) {
   BlameSegment segment;
   segment.gpu = op;
@@ -273,9 +280,18 @@ void Walk::Execute(uint32_t op) {
     const int64_t excess_ns = duration_ns - usual_ns;
     const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
     const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));
+    const GpuOps::Clock clock = index_.gpu.ClockOf(op);
+    const bool is_low = clock.now > 0 && clock.now <= (1 - kClockDrop) * clock.usual;
+    const double slower = is_low ? clock.usual / clock.now - 1 : 0;
+    const auto by_clock_ns = static_cast<int64_t>(std::min(static_cast<double>(usual_ns) * slower, 9e18));
+    const int64_t known_ns = contended_ns + std::min(excess_ns - contended_ns, by_clock_ns);
     BlameSegment excess = segment;
     excess.blame = Blame::kGpuExcessUnknown;
+    Emit(begin_ns + usual_ns + known_ns, excess);
+    excess.blame = Blame::kGpuClock;
+    excess.counter = clock.counter;
     Emit(begin_ns + usual_ns + contended_ns, excess);
+    excess.counter = kNone;
     excess.blame = Blame::kGpuContention;
     Emit(begin_ns + usual_ns, excess);
   }

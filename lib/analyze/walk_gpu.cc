@@ -2,10 +2,13 @@
 #include "analyze/walk_gpu.h"
 
 #include <algorithm>
+#include <map>
 #include <string_view>
 
 #include "analyze/copies.h"
+#include "analyze/gpu_counters.h"
 #include "analyze/host_work.h"
+#include "analyze/quality.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -46,7 +49,8 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       classes_(trace.strings.size(), CallClass::kOther),
       calls_of_(trace.requests.size()),
       ops_of_request_(trace.requests.size()),
-      ops_of_batch_(trace.batches.size()) {
+      ops_of_batch_(trace.batches.size()),
+      are_times_known_(AreGpuTimesKnown(trace, {})) {
   const std::vector<GpuKind>& kinds = trace.gpu.kind;
   const bool has_more_than_spans = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
   std::unordered_map<uint64_t, std::vector<int64_t>> durations;
@@ -68,6 +72,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   for (auto& [key, all] : durations) {
     if (all.size() >= options.least_samples) usual_ns_.emplace(key, Median(&all));
   }
+  FindClocks();
   std::vector<bool> is_known(trace.strings.size());
   std::vector<int64_t> launch_ns;
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
@@ -84,6 +89,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
   }
   if (!launch_ns.empty()) median_launch_ns_ = Median(&launch_ns);
+  FindLost();
 }
 
 CallClass GpuOps::ClassOf(uint32_t call) const {
@@ -137,6 +143,62 @@ uint32_t GpuOps::Ahead(uint32_t op) const {
 int64_t GpuOps::UsualNs(uint32_t op) const {
   const auto usual = usual_ns_.find(KeyOf(op));
   return trace_.gpu.kind[op] == GpuKind::kKernel && usual != usual_ns_.end() ? usual->second : -1;
+}
+
+void GpuOps::FindLost() {
+  if (trace_.gpu.size() == 0) return;
+  model::Interval lost = {0, 0};  // of the thread; since it waited for a GPU
+  const auto end = [&](int64_t at_ns) {
+    if (lost.end_ns > lost.begin_ns) lost_.push_back({lost.begin_ns, std::max(lost.end_ns, at_ns)});
+    lost = {0, 0};
+  };
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) end(0);
+    const CallClass what = ClassOf(call);
+    if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree)
+      end(CallEnd(trace_, call));
+    if (what != CallClass::kLaunch || launches_.Gpu(call).size() != 0) continue;
+    const bool is_first = lost.end_ns == lost.begin_ns;
+    lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, CallEnd(trace_, call)};
+  }
+  end(0);
+  lost_ = model::Union(std::move(lost_));
+}
+
+bool GpuOps::MayHaveLost(model::Interval when) const {
+  const auto after = std::partition_point(lost_.begin(), lost_.end(),
+                                          [&](const model::Interval& one) { return one.end_ns <= when.begin_ns; });
+  return after != lost_.end() && after->begin_ns < when.end_ns;
+}
+
+void GpuOps::FindClocks() {
+  clocks_.resize(trace_.devices.size());
+  const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace_);
+  for (const auto& [index, gpu] : gpus) {
+    const uint32_t counter = gpu.Find("SM clock"), device = DeviceOf(trace_, gpus, index);
+    if (counter == kNone || device == kNone) continue;
+    clocks_[device].counter = counter;
+    clocks_[device].held = ValuesOf(trace_, counter);
+  }
+  if (gpus.empty()) return;
+  std::vector<std::vector<double>> values(clocks_.size());
+  for (uint32_t op = 0; op < trace_.gpu.size(); ++op) {
+    if (trace_.gpu.kind[op] != GpuKind::kKernel) continue;
+    if (const double clock = ClockOf(op).now; clock > 0) values[Device(op)].push_back(clock);
+  }
+  for (uint32_t device = 0; device < clocks_.size(); ++device) {
+    if (!values[device].empty()) clocks_[device].usual = Median(&values[device]);
+  }
+}
+
+GpuOps::Clock GpuOps::ClockOf(uint32_t op) const {
+  if (Device(op) >= clocks_.size()) return {};
+  const DeviceClock& clock = clocks_[Device(op)];
+  const int64_t at_ns = trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op] / 2;
+  const auto after = std::partition_point(clock.held.begin(), clock.held.end(),
+                                          [&](const model::Held& held) { return held.when.end_ns <= at_ns; });
+  if (after == clock.held.end() || after->when.begin_ns > at_ns) return {};
+  return {after->value, clock.usual, clock.counter};
 }
 
 }  // namespace analyze

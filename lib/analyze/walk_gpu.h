@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "model/held.h"
 #include "pitot/analyze/why.h"
 #include "pitot/model/gpu_waits.h"
 
@@ -53,8 +54,21 @@ class GpuOps {
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
   uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
 
+  // Whether work may have been on a GPU in that time that was launched and of which there is no record: until its
+  // thread waited for a GPU.
+  bool MayHaveLost(model::Interval when) const;
+
   // How long an operation of this kernel and shape usually takes: the median; -1 if too few are known.
   int64_t UsualNs(uint32_t op) const;
+  // The SM clock of its device in its middle, and the counter that says so; usually: the median of the device's
+  // operations. 0 where that is not known.
+  struct Clock {
+    double now = 0, usual = 0;
+    uint32_t counter = model::kNone;
+  };
+  Clock ClockOf(uint32_t op) const;
+  // Whether times of GPUs can be compared with the host's (a39).
+  bool are_times_known() const { return are_times_known_; }
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
   // For how long of `op` any operation of others was on the device: by what `is_other(op)` says.
   template <class IsOther> int64_t OverlapNs(uint32_t op, const IsOther& is_other) const {
@@ -85,6 +99,13 @@ class GpuOps {
     }
   }
   uint32_t FirstEndingAfter(uint32_t stream, int64_t at_ns) const;
+  struct DeviceClock {
+    uint32_t counter = model::kNone;
+    std::vector<model::Held> held;
+    double usual = 0;
+  };
+  void FindClocks();
+  void FindLost();
 
   const model::Trace& trace_;
   model::LaunchIndex launches_;
@@ -96,6 +117,9 @@ class GpuOps {
   std::vector<uint32_t> ops_of_request_, ops_of_batch_;
   std::unordered_map<uint64_t, int64_t> usual_ns_;
   int64_t median_launch_ns_ = 0;
+  const bool are_times_known_;
+  std::vector<DeviceClock> clocks_;  // by device
+  model::Intervals lost_;            // when work without a record may have run
 };
 
 }  // namespace analyze

@@ -46,6 +46,7 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
   Planes input;
   preprocessor_->Run(request, id, [&] {
     const Image image = Decode(jpeg, id);
+    faults_->AfterDecode(id, [&] { (void)Decode(jpeg, id); });
     // Requests are compared with requests of their size: the first size divides the route.
     request.SetSize("pixels", static_cast<double>(image.width) * image.height);
     request.SetSize("bytes", static_cast<double>(jpeg.size()));

@@ -23,6 +23,7 @@ constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"major_faults", {"dose_mib"}},
     {"slow_postprocess", {"dose_ms"}},
     {"unhooked_hop", {"dose_ms"}},
+    {"decode_again", {}},
     {"memory_leak", {"dose_mib"}},
     {"small_copies", {"dose_count"}, kNeedsGpu},
     {"pageable_copy", {"dose_mib"}, kNeedsGpu},
@@ -59,6 +60,11 @@ void Faults::InDecode(uint64_t request) {
   Inject(
       kPageFaults, request, [](const Fault& fault) { server_common::TouchColdMemory(fault.dose_bytes); }, kInDecode);
   ReadColdFile(request);
+}
+
+void Faults::AfterDecode(uint64_t request, const std::function<void()>& decode) {
+  Inject(
+      kDecodeAgain, request, [&](const Fault&) { decode(); }, kInDecode);
 }
 
 void Faults::InCache(uint64_t request) { cache_lock_.Pass(this, kLockHeld, request); }

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -33,6 +34,7 @@ enum FaultKind : size_t {
   kMajorFaults,      // the decoder reads memory that has to come from disk
   kSlowPostprocess,  // what the handler does with the result takes long
   kUnhookedHop,      // the handler has another thread do something, and nobody records it
+  kDecodeAgain,      // the picture is decoded once more
   // Of batches: gpu_faults.h.
   kMemoryLeak,  // a tensor that nobody frees
   // The same, on a GPU.
@@ -48,7 +50,7 @@ enum FaultKind : size_t {
   kNeighbour,       // another request's work on another stream
   kEmptyCache,      // an allocation that cannot be met, for which LibTorch gives back all that it keeps
 };
-inline constexpr size_t kFaultKinds = 22;
+inline constexpr size_t kFaultKinds = 23;
 
 const char* FaultName(FaultKind kind);
 
@@ -62,7 +64,9 @@ class Faults : public server_common::FaultSchedule {
   explicit Faults(const FaultOptions& options);
 
   // Where the server lets faults happen. `request` is the id that the log gets.
-  void InDecode(uint64_t request);       // slow_decode_spin, slow_decode_sleep, page_faults, major_faults
+  void InDecode(uint64_t request);  // slow_decode_spin, slow_decode_sleep, page_faults, major_faults
+  // decode_again: `decode` is what is done once more.
+  void AfterDecode(uint64_t request, const std::function<void()>& decode);
   void InCache(uint64_t request);        // lock_held; stands for the look-up in a cache that all requests share
   void InHandler(uint64_t request);      // fsync, cpu_spinners
   void InPostprocess(uint64_t request);  // slow_postprocess

@@ -72,7 +72,7 @@ Options ParseOptions(int argc, char** argv) {
 
   server_common::FaultArguments faults(
       "slow_decode_spin, slow_decode_sleep, lock_held, "
-      "batch_timeout, slow_postprocess, unhooked_hop, cpu_spinners[,threads=2], fsync (dose_bytes=), "
+      "batch_timeout, slow_postprocess, unhooked_hop, decode_again, cpu_spinners[,threads=2], fsync (dose_bytes=), "
       "page_faults, major_faults, memory_leak (dose_mib=); with a GPU empty_cache, small_copies, sync_each, "
       "scalar_readback, "
       "tiny_kernels, "

@@ -21,6 +21,10 @@ void AddRecordingOptions(const std::string& works, CLI::App* app, RecordingOptio
   app->add_flag("!--no-nvml", options->collect_nvml, "Do not record what state the GPU is in")->group(group);
   app->add_flag("!--no-nvtx", options->collect_nvtx, "Do not record what libraries emit to NVTX")->group(group);
   app->add_flag("!--no-torch", options->collect_torch, "Do not record LibTorch's operators")->group(group);
+  app->add_option("--worker-cpu", options->worker_cpu_percent,
+                  "Percent of one CPU that writing incidents may take; 0: as usual")
+      ->check(CLI::Range(0, 100))
+      ->group(group);
   app->add_flag("!--no-why", options->judge, "Do not have incidents say why their requests were slow")->group(group);
   app->add_option("--baseline", options->baseline_file, "File that keeps what is normal over restarts")->group(group);
   app->add_flag("!--no-recorder", options->record, "Serve unrecorded")->group(group);

@@ -19,6 +19,7 @@ namespace server_common {
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda) {
   if (!options.record) return {};
   if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();
+  if (options.worker_cpu_percent != 0) recording.worker_cpu_percent = options.worker_cpu_percent;
   recording.log = [](void*, pitot::LogLevel, const char* message) { std::fprintf(stderr, "recorder: %s\n", message); };
 
   // To watch what LibTorch allocates of GPUs has it start CUDA. A server that uses none is not to: it sees no GPU.

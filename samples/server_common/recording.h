@@ -5,6 +5,7 @@
 #ifndef SAMPLES_SERVER_COMMON_RECORDING_H_
 #define SAMPLES_SERVER_COMMON_RECORDING_H_
 
+#include <cstdint>
 #include <string>
 
 #include "pitot/pitot.h"
@@ -21,6 +22,7 @@ struct RecordingOptions {
   bool collect_nvtx = true;
   bool collect_torch = true;
   double lasting_cost_percent = 1;  // as CuptiOptions
+  uint32_t worker_cpu_percent = 0;  // as pitot::Options; 0: as it is there
   bool judge = true;                // incidents say why their requests were slow
   std::string baseline_file{};      // what is normal, over restarts
 };

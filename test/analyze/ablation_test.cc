@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/ablations.h"
 #include "analyze/small_server.h"
 #include "analyze/truth.h"
 #include "pitot/analyze/verdict.h"
@@ -89,82 +90,6 @@ std::vector<ServerSpec> Servers() {
   servers.push_back(Server(seed++, {Step::Compute("decode", {kMs, kUs})}));
   servers.back().models[0].percent_maintenance = 3;
   return servers;
-}
-
-// ---- What is taken out.
-
-void DropGpu(Trace* trace) {
-  trace->gpu = {};
-  for (model::StreamRow& stream : trace->streams) stream.first_event = stream.event_count = 0;
-}
-void DropCalls(Trace* trace) {
-  DropGpu(trace);
-  trace->calls = {};
-}
-template <class Keep> void KeepEvents(Trace* trace, const Keep& keep) {
-  model::EventColumns old = std::move(trace->events);
-  trace->events = {};
-  for (model::ThreadRow& thread : trace->threads) {
-    const uint32_t first = thread.first_event, last = first + thread.event_count;
-    thread.first_event = static_cast<uint32_t>(trace->events.size());
-    thread.event_count = 0;
-    for (uint32_t i = first; i < last; ++i) {
-      if (!keep(old.site[i])) continue;
-      trace->events.begin_ns.push_back(old.begin_ns[i]);
-      trace->events.duration_ns.push_back(old.duration_ns[i]);
-      trace->events.site.push_back(old.site[i]);
-      trace->events.thread.push_back(old.thread[i]);
-      trace->events.request.push_back(old.request[i]);
-      trace->events.batch.push_back(old.batch[i]);
-      trace->events.args.push_back(old.args[i]);
-      ++thread.event_count;
-    }
-  }
-}
-void DropWaits(Trace* trace) {
-  KeepEvents(trace, [&](uint32_t site) { return trace->sites[site].kind != SiteKind::kWait; });
-}
-void DropScopes(Trace* trace) {
-  KeepEvents(trace, [&](uint32_t site) { return !model::IsScope(trace->sites[site].kind); });
-}
-void DropBatches(Trace* trace) {
-  trace->batches.clear();
-  trace->members.clear();
-  for (auto* column : {&trace->events.batch, &trace->calls.batch}) std::fill(column->begin(), column->end(), kNone);
-  for (model::HandoffRow& row : trace->handoffs) row.batch = kNone;
-}
-
-struct Ablation {
-  const char* name;
-  std::function<void(Trace*)> drop;
-};
-const std::vector<Ablation>& Ablations() {
-  static const std::vector<Ablation> all = {
-      {"operations of GPUs", DropGpu},
-      {"calls, and what they launched", DropCalls},
-      {"which call launched what", [](Trace* t) { std::fill(t->gpu.call.begin(), t->gpu.call.end(), kNone); }},
-      {"whom calls were for",
-       [](Trace* t) {
-         std::fill(t->calls.request.begin(), t->calls.request.end(), kNone);
-         std::fill(t->calls.batch.begin(), t->calls.batch.end(), kNone);
-       }},
-      {"hand-overs", [](Trace* t) { t->handoffs.clear(); }},
-      {"waits", DropWaits},
-      {"scopes", DropScopes},
-      {"scopes and waits", [](Trace* t) { KeepEvents(t, [](uint32_t) { return false; }); }},
-      {"batches", DropBatches},
-      {"whom events were for",
-       [](Trace* t) {
-         std::fill(t->events.request.begin(), t->events.request.end(), kNone);
-         std::fill(t->events.batch.begin(), t->events.batch.end(), kNone);
-       }},
-      {"counters", [](Trace* t) { t->counters.clear(), t->samples = {}; }},
-      {"labels",
-       [](Trace* t) {
-         for (model::RequestRow& row : t->requests) row.labels.clear();
-       }},
-  };
-  return all;
 }
 
 // ---- Judging.
@@ -253,6 +178,38 @@ TEST_CASE("with fewer normal requests, and where events were lost, a verdict is 
   CHECK(too_few.causes.empty());
 }
 
+TEST_CASE("where times of GPUs are moved, nothing that rests on them is said as surely", "[verdict][ablation]") {
+  const simulator::Run run = Simulate(Servers()[2]);  // the GPU is taken by others
+  uint32_t sure = 0, compared = 0;
+  for (const int64_t later_ns : {int64_t{0}, -2 * kMs, -400 * kUs, 400 * kUs, 2 * kMs}) {
+    Trace trace = run.trace;
+    for (int64_t& begin_ns : trace.gpu.begin_ns) begin_ns += later_ns;
+    REQUIRE(FindInconsistency(trace) == "");
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      const model::RequestRow& request = trace.requests[row];
+      if (trace.strings[request.route] != "/classify" || !request.end_known || request.duration_ns < 8 * kMs) continue;
+      Baseline baseline;
+      REQUIRE(LearnBaseline(index, row, {}, &baseline).ok());
+      for (const Cause& cause : JudgeIt(index, row, baseline, trace.RequestEnd(request)).verdict.causes) {
+        const bool is_of_gpu = cause.blame == Blame::kGpuQueueWaitOthers || cause.blame == Blame::kGpuExecExpected ||
+                               cause.blame == Blame::kLaunchLatency || cause.blame == Blame::kHostOncpuFramework;
+        if (!is_of_gpu) continue;
+        if (later_ns == 0) {
+          sure += cause.confidence >= 0.8;
+        } else {
+          ++compared;
+          INFO(later_ns << " ns: " << BlameName(cause.blame));
+          CHECK(cause.confidence <= 0.5);
+        }
+      }
+    }
+  }
+  CHECK(sure > 5);
+  CHECK(compared > 20);
+}
+
 TEST_CASE("with less evidence no other cause is named as surely", "[verdict][ablation]") {
   uint32_t judged = 0;
   std::map<Blame, uint32_t> causes;
@@ -291,7 +248,7 @@ TEST_CASE("with less evidence no other cause is named as surely", "[verdict][abl
         for (const Baseline* baseline : {&learned, &kept.at(row)}) {
           const Judged at = JudgeIt(less, row, *baseline, now_ns);
           ++judged;
-          INFO("server " << server.seed << ", request " << row << ", without " << ablation.name << ", by "
+          INFO("server " << server.seed << ", request " << row << ", without " << ablation.what << ", by "
                          << (baseline == &learned ? "its like" : "whole ones"));
           INFO("whole: " << Say(whole.at(row)));
           INFO("less:  " << Say(at.verdict));

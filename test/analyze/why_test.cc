@@ -571,6 +571,68 @@ TEST_CASE("what a kernel took longer than usual is its overlap with others' work
   CHECK(blame.blame[Blame::kGpuExcessUnknown] == 45 * kUs);
 }
 
+TEST_CASE("what a kernel took longer at a low clock is the clock's as far as that was lower, the rest unknown",
+          "[why]") {
+  const auto excess = [](double low_mhz, int64_t last_us) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    for (int64_t i = 0; i < 30; ++i) {
+      server.Call("cudaLaunchKernel", 101 + i, 102 + i, {row, kNone});
+      server.Gpu("gemm", 140 + 10 * i, 150 + 10 * i);
+    }
+    server.Call("cudaLaunchKernel", 131, 132, {row, kNone});
+    server.Gpu("gemm", 440, 440 + last_us);
+    server.Call("cudaStreamSynchronize", 133, 440 + last_us, {row, kNone}, 0);
+    model::Trace trace = server.maker.Finish();
+    trace.counters.push_back({kNone, trace.strings.Add("GPU 0 (NVIDIA H100): SM clock"), trace.strings.Add("MHz")});
+    for (const auto& [at_us, mhz] : {std::pair(0, 2000.0), std::pair(441, low_mhz)}) {
+      trace.samples.counter.push_back(0);
+      trace.samples.at_ns.push_back(at_us * kUs);
+      trace.samples.value.push_back(mhz);
+    }
+    REQUIRE(FindInconsistency(trace) == "");
+    const RequestBlame blame = BlameOf(std::move(trace), row);
+    return std::pair(blame.blame[Blame::kGpuClock] / kUs, blame.blame[Blame::kGpuExcessUnknown] / kUs);
+  };
+  CHECK(excess(1000, 20) == std::pair<int64_t, int64_t>(10, 0));  // half the clock, twice the time
+  CHECK(excess(1000, 35) == std::pair<int64_t, int64_t>(10, 15));
+  CHECK(excess(1000, 14) == std::pair<int64_t, int64_t>(4, 0));   // it did not feel all of it
+  CHECK(excess(1950, 20) == std::pair<int64_t, int64_t>(0, 10));  // which is no low clock
+  CHECK(excess(2400, 20) == std::pair<int64_t, int64_t>(0, 10));
+}
+
+TEST_CASE("a long launch latency may be work that was launched before and is not in the trace", "[why]") {
+  const auto untraced = [](bool is_lost, bool is_waited_for, int64_t begin_us) {
+    Server server;
+    const uint32_t row = server.OnGpu(500);
+    if (is_lost) server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    if (is_waited_for) server.Call("cudaStreamSynchronize", 103, 108, {row, kNone}, 0);
+    server.Call("cudaLaunchKernel", 110, 111, {row, kNone});
+    server.Gpu("gemm", begin_us, begin_us + 10);
+    server.Call("cudaStreamSynchronize", 112, begin_us + 10, {row, kNone}, 0);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    return std::pair(blame.blame[Blame::kUntraced] / kUs, blame.blame[Blame::kLaunchLatency] / kUs);
+  };
+  CHECK(untraced(true, false, 200) == std::pair<int64_t, int64_t>(89, 0));
+  CHECK(untraced(false, false, 200) == std::pair<int64_t, int64_t>(0, 89));
+  CHECK(untraced(true, true, 200) == std::pair<int64_t, int64_t>(0, 89));   // it was done by then
+  CHECK(untraced(true, false, 125) == std::pair<int64_t, int64_t>(0, 14));  // which is usual
+}
+
+TEST_CASE("a synchronisation that outlasts what was recorded may have waited for what was not", "[why]") {
+  const auto blame_of = [](bool is_lost) {
+    Server server;
+    const uint32_t row = server.OnGpu(500);
+    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    server.Gpu("gemm", 104, 120);
+    if (is_lost) server.Call("cudaLaunchKernel", 103, 104, {row, kNone});
+    server.Call("cudaStreamSynchronize", 105, 300, {row, kNone}, 0);
+    return BlameOf(server.maker.Finish(), row).blame;
+  };
+  CHECK(blame_of(true)[Blame::kUntraced] == 180 * kUs);
+  CHECK(blame_of(false)[Blame::kUntraced] == 0);
+}
+
 TEST_CASE("a launch into a full queue waited until an operation began", "[why]") {
   Server server;
   server.maker.trace.window_end_ns = 10'000 * kUs;

@@ -53,6 +53,25 @@ TEST_CASE("every fault is found by its name", "[faults]") {
   }
 }
 
+TEST_CASE("what is to be decoded again is decoded once more, and logged", "[faults]") {
+  TemporaryFile log;
+  int again = 0;
+  Faults none({.log_file = log.name()});
+  none.Start();
+  none.AfterDecode(1, [&] { ++again; });
+  CHECK(again == 0);
+
+  Faults faults({.faults = {ParseFault("decode_again:rate=1")}, .log_file = log.name()});
+  faults.Start();
+  faults.AfterDecode(0x12, [&] { ++again; });
+
+  CHECK(again == 1);
+  const std::vector<nlohmann::json> lines = log.lines();
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0]["fault"] == "decode_again");
+  CHECK(lines[0]["request"] == "0000000000000012");
+}
+
 TEST_CASE("a fault that does not parse says what is wrong", "[faults]") {
   CHECK(Contains(ErrorOf("slow"), "unknown fault \"slow\"; there are slow_decode_spin, "));
   CHECK(Contains(ErrorOf(""), "unknown fault"));

@@ -5,6 +5,8 @@
 #include <map>
 #include <numeric>
 
+#include "simulator/slow.h"
+
 namespace simulator {
 namespace {
 
@@ -75,7 +77,7 @@ void Gpus::Launch(uint32_t stream, const std::string& name, const Times& times, 
   last_call_ns_[DeviceOf(stream)] = times.call_ns;
   const int64_t ready_ns = std::max(times.call_ns, DoneNs(stream)), begin_ns = ready_ns + times.dispatch_ns;
   Kernel kernel{name,     times.call_ns, times.call_ns + times.api_ns,
-                ready_ns, begin_ns,      begin_ns + times.kernel_ns,
+                ready_ns, begin_ns,      EndOfWork(begin_ns, times.kernel_ns, *slow_clocks_),
                 whose,    calls_.size(), {}};
   Untangle(stream, &kernel);
   calls_.push_back({kLaunchName, context, kernel.call_ns, kernel.called_ns, kNobody, kNobody});

@@ -36,8 +36,9 @@ class Gpus {
     std::vector<Segment> segments;
   };
 
-  Gpus(uint32_t streams, uint32_t streams_per_device)
-      : streams_per_device_(streams_per_device), streams_(streams), last_call_ns_(streams) {}
+  // `slow_clocks`, of all of them, outlives this.
+  Gpus(uint32_t streams, uint32_t streams_per_device, const std::vector<Slow>* slow_clocks)
+      : streams_per_device_(streams_per_device), slow_clocks_(slow_clocks), streams_(streams), last_call_ns_(streams) {}
   // `whose`: kernels of others are what is not of the same batch, or outside of batches of the same request.
   void Launch(uint32_t stream, const std::string& kernel, const Times& times, const Context& context,
               const Culprit& whose);
@@ -85,6 +86,7 @@ class Gpus {
             bool* is_after_own) const;
 
   const uint32_t streams_per_device_;
+  const std::vector<Slow>* const slow_clocks_;
   std::vector<std::vector<Kernel>> streams_;
   std::vector<int64_t> last_call_ns_;  // by device
   std::vector<Call> calls_;

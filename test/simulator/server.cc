@@ -7,12 +7,14 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <map>
 #include <memory>
 #include <random>
 
 #include "simulator/actor.h"
 #include "simulator/gpus.h"
 #include "simulator/simulator.h"
+#include "simulator/slow.h"
 #include "simulator/world.h"
 
 namespace simulator {
@@ -140,6 +142,8 @@ class Server {
   Task<> InferAndWait(Actor* self, const Step& step, Job* job);
   Task<> Do(Actor* self, const Step& step, Job* job, Serving* serving);
   Task<> Compute(Actor* self, const std::string& name, int64_t ns);
+  Task<> OnCpu(Actor* self, int64_t ns);
+  void ReadCpu(Actor* self, int64_t on_cpu_ns, int64_t delay_ns);
   Task<> Call(Actor* self, const Step& step, Job* parent);
   Task<> Acquire(Actor* self, Lock* lock);
   void Release(Actor* self, Lock* lock);
@@ -192,6 +196,8 @@ class Server {
   std::vector<ModelState> models_;
   std::vector<Lock> locks_;
   Gpus gpus_;
+  std::map<const Actor*, CpuReading> last_readings_;
+  std::vector<CpuReading> cpu_readings_;
   std::vector<std::unique_ptr<Job>> jobs_;
   std::vector<std::unique_ptr<Actor>> actors_;
   World world_;  // goes first, while all that its threads use is still there
@@ -206,11 +212,19 @@ int64_t Server::Exponential(double mean_ns) {
 }
 
 Server::Server(const ServerSpec& spec, const Recording& recording)
-    : spec_(spec), random_(spec.seed), gpus_(spec.streams, spec.streams_per_device), world_(recording, spec.seed) {
+    : spec_(spec),
+      random_(spec.seed),
+      gpus_(spec.streams, spec.streams_per_device, &truth_.slow_clocks),
+      world_(recording, spec.seed) {
   for (const Pool& pool : spec_.pools) pools_.emplace_back(pool);
   for (const Model& model : spec_.models) models_.emplace_back(model);
   for (const std::string& name : spec_.locks) locks_.emplace_back(name);
   truth_.begin_ns = now_ns();
+  for (const auto& [slows, of] :
+       {std::pair(&spec_.slow_clocks, &truth_.slow_clocks), std::pair(&spec_.taken_cpus, &truth_.taken_cpus)}) {
+    for (const Slow& slow : *slows)
+      of->push_back({truth_.begin_ns + slow.begin_ns, truth_.begin_ns + slow.end_ns, slow.speed});
+  }
 
   const auto start = [this](const std::string& name, auto program) {
     actors_.push_back(std::make_unique<Actor>());
@@ -239,6 +253,8 @@ Run Server::Play() {
   Run run;
   run.trace = world_.TakeTrace();
   gpus_.AddTo(now_ns(), &run.trace);
+  if (!truth_.slow_clocks.empty()) AddClock(truth_.slow_clocks, truth_.begin_ns, now_ns(), &run.trace);
+  if (!truth_.taken_cpus.empty()) AddCpuReadings(cpu_readings_, &run.trace);
   truth_.end_ns = now_ns();
   for (const auto& actor : actors_) actor->NoteOpen();
   // Why a batch was closed is known once it was.
@@ -421,7 +437,23 @@ Task<> Server::InferAndWait(Actor* self, const Step& step, Job* job) {
 Task<> Server::Compute(Actor* self, const std::string& name, int64_t ns) {
   PITOT_SCOPE_NAMED(Intern(name.c_str()));
   const Actor::Block block(self, Doing::kScope, name);
-  co_await world_.Delay(self, ns);
+  co_await OnCpu(self, ns);
+}
+
+// Computes for so long, longer where CPUs are taken.
+Task<> Server::OnCpu(Actor* self, int64_t ns) {
+  const int64_t begin_ns = now_ns(), end_ns = EndOfWork(begin_ns, ns, truth_.taken_cpus);
+  ReadCpu(self, 0, 0);
+  co_await world_.Delay(self, end_ns - begin_ns);
+  ReadCpu(self, ns, end_ns - begin_ns - ns);
+}
+
+// Its counters now, so much more than when they were read last.
+void Server::ReadCpu(Actor* self, int64_t on_cpu_ns, int64_t delay_ns) {
+  if (truth_.taken_cpus.empty()) return;
+  CpuReading& last = last_readings_[self];
+  last = {self->number(), now_ns(), last.on_cpu_ns + on_cpu_ns, last.delay_ns + delay_ns};
+  cpu_readings_.push_back(last);
 }
 
 Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
@@ -431,12 +463,12 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
     case Step::Kind::kCompute: {
       PITOT_SCOPE_NAMED(Intern(step.name.c_str()), members);
       const Actor::Block block(self, Doing::kScope, step.name);
-      co_await world_.Delay(self, ns);
+      co_await OnCpu(self, ns);
       for (const Step& inner : step.inner) co_await Do(self, inner, job, serving);
       break;
     }
     case Step::Kind::kUntraced:
-      co_await world_.Delay(self, ns);
+      co_await OnCpu(self, ns);
       break;
     case Step::Kind::kIo: {
       const pitot::Wait wait(&kWaitSite, WaitKind::kIo, Intern(step.name.c_str()), {});
@@ -493,6 +525,7 @@ Task<> Server::Launch(Actor* self, const Step& step, int64_t ns) {
                whose);
   const Actor::Block block(self, Doing::kCall, Gpus::kLaunchName);
   co_await world_.Delay(self, api_ns);
+  ReadCpu(self, api_ns, 0);
 }
 
 Task<> Server::Sync(Actor* self, const Step& step, int64_t ns) {

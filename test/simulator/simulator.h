@@ -161,6 +161,13 @@ struct Model {
   uint32_t percent_maintenance = 0;
 };
 
+// From `begin_ns` to `end_ns` after the start something has this share of its speed.
+struct Slow {
+  int64_t begin_ns = 0;
+  int64_t end_ns = 0;
+  double speed = 1;  // more than 0, up to 1
+};
+
 struct ServerSpec {
   uint64_t seed = 1;
   uint32_t requests = 200;  // that arrive
@@ -178,6 +185,9 @@ struct ServerSpec {
   uint32_t streams_per_device = 1;
   uint32_t percent_told = 100;  // of the waits for GPUs that say for what, where nothing else would
   std::vector<Route> routes;
+  // In order, and apart. Where there are any, the clock of the (one) GPU is recorded; what CPU time threads had.
+  std::vector<Slow> slow_clocks;  // kernels do nothing but compute
+  std::vector<Slow> taken_cpus;   // of the CPUs' time others have the rest
 };
 
 // A server made by chance: topologies, loads and routes of all kinds.
@@ -305,7 +315,8 @@ struct TrueAsync {
 
 struct Truth {
   int64_t begin_ns = 0, end_ns = 0;
-  std::vector<std::string> threads;  // names; number 1 first
+  std::vector<Slow> slow_clocks, taken_cpus;  // of the server, in times of the virtual clock
+  std::vector<std::string> threads;           // names; number 1 first
   std::vector<TrueRequest> requests;
   std::vector<TrueBatch> batches;
   std::vector<TrueHandoff> handoffs;

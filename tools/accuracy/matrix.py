@@ -3,11 +3,10 @@
 
 from typing import Dict, List, NamedTuple, Sequence
 
-from servers import Phase, Plan
+from servers import Altered, Job, Phase, Plan, Played, PlayedVersion, Version
 
 RATE = 0.2  # share of requests, or batches, that are struck
 LOAD = 0.3  # of what the server can do, where nothing else is said
-MOST_RATE = 60.0  # requests a second with faults: a lock that a fifth of them keep must not become the bottleneck
 GAP_S = 0.3  # between doses
 TINY_LANGUAGE_MODEL = ['--layers', '4', '--width', '128', '--heads', '4', '--vocabulary', '256', '--device', 'cpu', '--context', '1024']
 
@@ -25,15 +24,18 @@ class Setting(NamedTuple):
     probe_s: float
     controls: Sequence[str]
     skip: Sequence[str] = ()
+    most_rate: float = 60.0  # requests a second with faults: a lock that a fifth of them keep must not become the bottleneck
 
 
+STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # whom these slowed no log says; of F37 nothing is asked of a request
 RARE = ('X06',)  # few requests are struck by both
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
     'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, RARE),
     'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, RARE),
-    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda'], ['--image-size', '128'], 0, (0.5, 2), 4, 3, 3, 2,
-                   QUICK_CONTROLS, RARE),
+    # As short as 131 normal requests and some twenty struck ones a dose allow: all of it in 8 minutes.
+    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 0, (0.5, 2),
+                   2, 2, 3, 1, QUICK_CONTROLS, RARE, most_rate=120.0),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
 }
@@ -57,6 +59,13 @@ GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=256', 'neighbour:rate=0.2,
              'X03': ('small_copies:rate=0.3,dose_count=500', 'batch_timeout:rate=0.3,dose_ms=10'),
              'X04': ('lazy_kernel:rate=0.05',)}
 BIG = ['--big-share', '0.2', '--big-size', '640']
+# Of the simulator's servers, in which clocks and CPUs fall for a while and what is slower for it is known.
+PLAYED = {'F16': ['--fault', 'gpu_clock_low'], 'X02': ['--fault', 'gpu_clock_low', '--fault', 'cpu_crowded'],
+          'F14p': ['--fault', 'neighbour']}
+# Of those: times of GPUs, early and late. Nothing that is said then may be sure and wrong.
+SKEWED = {name: ('F14p', ['--gpu-later-us', us]) for name, us in (('F38', '-400'), ('F38e', '-2000'), ('F38l', '2000'))}
+FIRST_VERSION = 'V01'
+ALL_BIG = ['--big-share', '1', '--big-size', '512']  # so that decoding is a part of the latency that is worth a regression
 PAIRS = {'X05': ('slow_decode_spin:rate=0.3', 'batch_timeout:rate=0.3'), 'X06': ('lock_held:rate=0.2', 'slow_postprocess:rate=0.4')}
 
 
@@ -65,7 +74,7 @@ class Board:
 
     def __init__(self, setting: Setting, capacity: float, typical_ms: float) -> None:
         self.setting, self.capacity, self.typical_ms = setting, capacity, typical_ms
-        self.rate = min(LOAD * capacity, MOST_RATE)
+        self.rate = min(LOAD * capacity, setting.most_rate)
 
     def image(self, name: str, phases: Sequence[Phase], load: Sequence[str] = (), arguments: Sequence[str] = (), rate: float = 0,
               environment: 'Dict[str, str] | None' = None) -> Plan:
@@ -133,10 +142,41 @@ class Board:
         plans += [self.image(name, self.phases(list(faults)), BIG if name == 'X04' else (), environment=recorded)
                   for name, faults in GPU_PAIRS.items()]
         plans.append(self.with_torch(self.image('F08', self.phases(['empty_cache:rate=0.1']), environment=recorded)))
-        return [*plans, *host, *(plan._replace(environment=recorded) for plan in self.controls())]
+        return [*plans, *(plan._replace(environment=recorded) for plan in self.controls()), *host]
 
-    def plans(self) -> List[Plan]:
+    def versions(self) -> List[Job]:
+        """What a second version does to all requests; and one that is the same."""
+        is_gpu = 'cuda' in self.setting.image
+
+        def served(name: str, *faults: str) -> Plan:
+            return self.image(name, [Phase(2 * self.setting.control_s, faults)], ALL_BIG,
+                              environment={'PITOT_DEPTH': 'kernels'} if is_gpu else {})
+
+        def version(name: str, *faults: str) -> Version:
+            return Version(name, FIRST_VERSION, served(name, *faults))
+        jobs: List[Job] = [served(FIRST_VERSION)._replace(is_judged=False), version('C07')]
+        if is_gpu:
+            return [*jobs, version('F36', 'tiny_kernels:rate=1,dose_count=20')]
+        longer = f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'
+        return [*jobs, version('F35', longer), version('F36', 'decode_again:rate=1')]
+
+    @staticmethod
+    def played() -> List[Job]:
+        jobs: List[Job] = [Played(name, arguments) for name, arguments in PLAYED.items()]
+        jobs += [Altered(name, of, arguments) for name, (of, arguments) in SKEWED.items()]
+        jobs += [PlayedVersion('F35p', ['--fault', 'slower_kernel']), PlayedVersion('F36p', ['--fault', 'more_kernels'])]
+        return jobs
+
+    def jobs(self) -> List[Job]:
         if 'cuda' in self.setting.image:
-            return self.gpu_plans()
-        plans = [*self.faults(), *self.pairs(), self.lossy(), *self.controls()]
-        return [plan for plan in plans if plan.name not in self.setting.skip]
+            moved = [Altered(name, 'F14', arguments) for name, (_, arguments) in SKEWED.items()]
+            return [*self.gpu_plans(), *moved, *self.versions()]
+        jobs: List[Job] = [*self.faults(), *self.pairs(), self.lossy(), *self.controls(), *self.versions(), *self.played()]
+        return [job for job in jobs if job.name not in self.setting.skip]
+
+    @staticmethod
+    def unrecorded(job: Job) -> List[Job]:
+        """The same run once more without a recorder, where injectors say whom it struck."""
+        if not isinstance(job, Plan) or job.name[0] != 'F' or job.name in STRUCK_MEANWHILE:
+            return []
+        return [job._replace(name=f'{job.name}.unrecorded', is_recorded=False)]

@@ -204,6 +204,11 @@ def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
                read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1))
 
 
+def read_runs(out: Path, expected: Dict[str, Any]) -> List[Run]:
+    """Those that were judged: others are still to be made, or were cut off."""
+    return [read_run(folder, expected) for folder in sorted(out.iterdir()) if (folder / 'why.jsonl').exists()] if out.exists() else []
+
+
 def read_expected() -> Dict[str, Any]:
     return json.loads((HERE / 'expected.json').read_text(encoding='utf-8'))
 
@@ -266,7 +271,8 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
     blames, kinds = set(fault['blames']), set(fault.get('kinds', []))
     causes, ranking = verdict['causes'], verdict['causes'] or verdict['largest']
     hits = [cause for cause in causes if cause['blame'] in blames]
-    by_kind = verdict['verdict'] in kinds
+    # That everything was slower is no cause, unless it says what of.
+    by_kind = verdict['verdict'] in kinds and fault.get('clocks', '') in verdict.get('clocks', '')
     culprit = None
     if hits and injection.culprits:
         culprit = any(has_culprit(cause, injection.culprits, fault['culprit']) for cause in hits)
@@ -405,6 +411,20 @@ def number_in(dose: str) -> float:
     return float(found.group()) if found else 0.0
 
 
+def is_judged(record: Record, expected: Dict[str, Any]) -> bool:
+    """What injected no time of its own (a burst, a bigger input) is judged whatever it took."""
+    return not expected['faults'][record.fault].get('needs') and (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)
+
+
+def judged_records(runs: Sequence[Run], expected: Dict[str, Any]) -> List[Record]:
+    return [record for run in runs if run.name in expected['faults'] for record in judge_run(run, [run.name], expected)
+            if is_judged(record, expected)]
+
+
+def control_records(runs: Sequence[Run], expected: Dict[str, Any]) -> List[Control]:
+    return [control for run in runs if run.name in expected['controls'] for control in controls_of(run, expected)]
+
+
 def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
     records: List[Record] = []
     controls: List[Control] = []
@@ -427,9 +447,7 @@ def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
             'what': expected['faults'][fault_id]['what'], 'needs': expected['faults'][fault_id].get('needs'), 'doses': cells,
             'detection_limit': detection_limit([(cell['ratio'], cell['recall']) for cell in cells.values() if cell['ratio']]),
             'said_instead': instead_of(of_fault)}
-    # What injected no time of its own (a burst, a bigger input) is judged whatever it took.
-    judged = [record for record in records if not expected['faults'][record.fault].get('needs') and
-              (record.injected_ns == 0 or record.ratio >= LEAST_RATIO)]
+    judged = [record for record in records if is_judged(record, expected)]
     result['all'] = scores_of(judged)
     for name in sorted({control.name for control in controls}):
         of_name = [control for control in controls if control.name == name]

@@ -1,21 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a sample server under load while it makes faults on purpose, and keeps what injectors and Pitot say of it."""
 
+import hashlib
 import http.client
 import json
 import os
+import shutil
 import signal
 import subprocess
 import threading
 import time
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Protocol, Sequence
 
 WARM_UP_S = 1.0
 SAMPLE_S = 0.1
 TICK_NS = 1_000_000_000 // os.sysconf('SC_CLK_TCK')
 START_S, STOP_S, TOOL_S = 120, 60, 600
+PROGRAMS = ('image_server', 'decode_server', 'load_generator', 'pitot', 'played_server', 'alter_dump')
+ALL_REQUESTS = 1_000_000  # of the slowest, to be listed
 RING_BYTES, BUDGET_BYTES = 16 << 20, 512 << 20  # all of a run in one incident
+
+
+class Job(Protocol):
+    """What leaves a folder that can be scored."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def seconds(self) -> float:
+        """For which it has the machine, without starting and stopping."""
+
+    def make(self, binaries: Path, out: Path, seed: int) -> None:
+        """Has the machine for itself. Leaves all but what Pitot says in out / name. Raises Failed, Unavailable."""
+
+    def judge(self, binaries: Path, out: Path) -> None:
+        """What Pitot says of that; may run beside the next one. What is_done looks for comes last, whole. Raises Failed."""
+
+    def is_done(self, out: Path) -> bool: ...
 
 
 class Phase(NamedTuple):
@@ -25,7 +47,7 @@ class Phase(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """One run."""
+    """One run of a server, a Job."""
     name: str
     server: str  # image or decode
     arguments: Sequence[str]
@@ -33,10 +55,97 @@ class Plan(NamedTuple):
     phases: Sequence[Phase]
     environment: Dict[str, str] = {}
     rate: float = 1.0  # requests a second
+    is_recorded: bool = True  # else only the load generator and injectors say what happened
+    is_judged: bool = True  # else it is there for others to be compared with
 
     @property
     def seconds(self) -> float:
-        return sum(phase.seconds for phase in self.phases)
+        return WARM_UP_S + sum(phase.seconds for phase in self.phases)
+
+    def make(self, binaries: Path, out: Path, seed: int) -> None:
+        serve(binaries, out / self.name, self, seed)
+
+    def judge(self, binaries: Path, out: Path) -> None:
+        if self.is_recorded and self.is_judged:
+            judge(binaries, out / self.name)
+
+    def is_done(self, out: Path) -> bool:
+        return (out / self.name / ('why.jsonl' if self.is_recorded and self.is_judged else 'injected.jsonl')).exists()
+
+
+class Version(NamedTuple):
+    """A run, and what `pitot diff` says of it beside another one's; a Job."""
+    name: str
+    before: str
+    plan: Plan
+
+    @property
+    def seconds(self) -> float:
+        return self.plan.seconds
+
+    def make(self, binaries: Path, out: Path, seed: int) -> None:
+        if not (out / self.before / 'injected.jsonl').exists():
+            raise Unavailable(f'there is no run of {self.before}')
+        serve(binaries, out / self.name, self.plan, seed)
+
+    def judge(self, binaries: Path, out: Path) -> None:
+        diff(binaries, out / self.before, out / self.name)
+
+    def is_done(self, out: Path) -> bool:
+        return (out / self.name / 'diff.json').exists()
+
+
+class Played(NamedTuple):
+    """A server of the simulator that plays a fault, and what it knows to be true; a Job."""
+    name: str
+    arguments: Sequence[str]
+    seconds: float = 1
+
+    def make(self, binaries: Path, out: Path, seed: int) -> None:
+        (out / self.name).mkdir(parents=True, exist_ok=True)
+        run_tool([binaries / 'played_server', '--out', out / self.name, '--seed', seed, *self.arguments])
+
+    def judge(self, binaries: Path, out: Path) -> None:
+        judge(binaries, out / self.name)
+
+    def is_done(self, out: Path) -> bool:
+        return (out / self.name / 'why.jsonl').exists()
+
+
+class PlayedVersion(NamedTuple):
+    """The same of the simulator's servers, of which the one before has no fault."""
+    name: str
+    arguments: Sequence[str]
+    seconds: float = 1
+
+    def make(self, binaries: Path, out: Path, seed: int) -> None:
+        Played('before', ()).make(binaries, out / self.name, seed)
+        Played(self.name, self.arguments).make(binaries, out, seed + 1)
+
+    def judge(self, binaries: Path, out: Path) -> None:
+        diff(binaries, out / self.name / 'before', out / self.name)
+
+    def is_done(self, out: Path) -> bool:
+        return (out / self.name / 'diff.json').exists()
+
+
+class Altered(NamedTuple):
+    """The dump of another run, moved or thinned out; a Job."""
+    name: str
+    of: str
+    arguments: Sequence[str]
+    seconds: float = 1
+
+    def make(self, binaries: Path, out: Path, seed: int) -> None:
+        if not (out / self.of / 'injected.jsonl').exists():
+            raise Unavailable(f'there is no run of {self.of}')
+        alter(binaries, out / self.of, out / self.name, self.arguments)
+
+    def judge(self, binaries: Path, out: Path) -> None:
+        judge(binaries, out / self.name)
+
+    def is_done(self, out: Path) -> bool:
+        return (out / self.name / 'why.jsonl').exists()
 
 
 class OtherPrograms:
@@ -153,10 +262,12 @@ class Server:
         self.folder = folder
         self.log = open(folder / 'server.txt', 'w', encoding='utf-8')
         window_ms = int(plan.seconds * 1000) + 2000
+        # When the incident is written there is no load any more.
+        recording = ['--incident-dir', str(folder / 'incidents'), '--no-triggers', '--worker-cpu', '100']
         self.process = subprocess.Popen(
-            [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--incident-dir',
-             str(folder / 'incidents'), '--no-triggers', '--allow-fault-control', '--fault-seed', str(seed),
-             '--fault-log', str(folder / 'server_faults.jsonl'), *plan.arguments],
+            [str(binaries / f'{plan.server}_server'), '--port', '0', '--port-file', str(folder / 'port'), '--allow-fault-control',
+             '--fault-seed', str(seed), '--fault-log', str(folder / 'server_faults.jsonl'),
+             *(recording if plan.is_recorded else ['--no-recorder']), *plan.arguments],
             stdout=self.log, stderr=subprocess.STDOUT, preexec_fn=(lambda: quota.add(os.getpid())) if quota else None,
             env={**os.environ, 'PITOT_PRE_WINDOW_MS': str(window_ms), 'PITOT_MAX_RING_BYTES': str(RING_BYTES),
                  'PITOT_MEMORY_BUDGET_BYTES': str(BUDGET_BYTES), **plan.environment})
@@ -197,8 +308,9 @@ def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: 
             str(seconds), '--json', str(folder / 'load.json'), '--fault-log', str(folder / 'load_faults.jsonl'), *arguments]
 
 
-def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
-    """Leaves injected.jsonl, why.jsonl, requests.json, analyze.json and profiler.json in `folder`. Raises Failed, Unavailable."""
+def serve(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
+    """Leaves load.json, injected.jsonl and, where it is recorded, an incident in `folder`. Raises Failed, Unavailable."""
+    shutil.rmtree(folder, ignore_errors=True)
     is_limited = any(fault.startswith(QUOTA) for phase in plan.phases for fault in phase.faults)
     quota = Quota() if is_limited else None
     try:
@@ -209,53 +321,114 @@ def run(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
     injected = ''.join(path.read_text(encoding='utf-8') for path in (folder / 'server_faults.jsonl', folder / 'load_faults.jsonl',
                                                                      folder / 'other_programs.jsonl', folder / 'quota.jsonl')
                        if path.exists())
-    (folder / 'injected.jsonl').write_text(injected, encoding='utf-8')
-    judge(binaries, folder)
+    write_whole(folder / 'injected.jsonl', injected)
+
+
+def make_faults(server: Server, phase: Phase) -> Optional[str]:
+    """Has the server make them. Returns the one that it cannot make itself."""
+    limit = next((fault for fault in phase.faults if fault.startswith(QUOTA)), None)
+    faults = [fault for fault in phase.faults if fault != limit]
+    server.post('/faultz', json.dumps({'active': bool(faults), 'faults': faults}))
+    return limit
 
 
 def run_limited(binaries: Path, folder: Path, plan: Plan, seed: int, quota: Optional[Quota]) -> None:
+    began = time.monotonic()
     server = Server(binaries, folder, plan, seed, quota)
+    took_s = {'start': time.monotonic() - began}
     generator: Optional[subprocess.Popen] = None
     others = OtherPrograms(server.process.pid, folder / 'other_programs.jsonl')
     try:
+        make_faults(server, plan.phases[0])  # from the first request on
         with open(folder / 'load.txt', 'w', encoding='utf-8') as log:
             generator = subprocess.Popen(load_command(binaries, folder, server.port, seed,
-                                                       ['--rate', f'{plan.rate:.1f}', *plan.load], plan.seconds), stdout=log,
-                                         stderr=subprocess.STDOUT)
+                                                       ['--rate', f'{plan.rate:.1f}', '--slowest', str(ALL_REQUESTS), *plan.load],
+                                                       plan.seconds - WARM_UP_S), stdout=log, stderr=subprocess.STDOUT)
         time.sleep(WARM_UP_S)
         for phase in plan.phases:
-            limit = next((fault for fault in phase.faults if fault.startswith(QUOTA)), None)
-            faults = [fault for fault in phase.faults if fault != limit]
-            server.post('/faultz', json.dumps({'active': bool(faults), 'faults': faults}))
+            limit = make_faults(server, phase)
             with QuotaPhase(quota, limit, folder / 'quota.jsonl'):
                 time.sleep(phase.seconds)
         server.post('/faultz', json.dumps({'active': False}))
         if generator.wait(STOP_S) != 0:
             raise Failed('the load generator: ' + (folder / 'load.txt').read_text(encoding='utf-8').strip())
-        server.post('/incidentz')
+        began = time.monotonic()
+        if plan.is_recorded:
+            server.post('/incidentz')
+        took_s['incident'] = time.monotonic() - began
     finally:
         if generator is not None and generator.poll() is None:
             generator.kill()
             generator.wait()
         others.stop()
+        began = time.monotonic()
         server.stop()
+    took_s['stop'] = time.monotonic() - began
+    write_whole(folder / 'took_s.json', json.dumps(took_s))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Who finds it finds all of it."""
+    partial = path.with_name(path.name + '.partial')
+    partial.write_text(text, encoding='utf-8')
+    partial.replace(path)
+
+
+def run_tool(command: Sequence[Any], statuses: Sequence[int] = (0,)) -> str:
+    """Its standard output."""
+    try:
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=TOOL_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(str(error)) from error
+    if done.returncode not in statuses:
+        raise Failed(f'{Path(command[0]).name} {command[1]}: status {done.returncode}: {done.stderr.strip()}')
+    return done.stdout
+
+
+def ask(binaries: Path, path: Path, arguments: Sequence[Any], statuses: Sequence[int] = (0,)) -> None:
+    """What the command line tool says, in a file."""
+    write_whole(path, run_tool([binaries / 'pitot', *arguments], statuses))
+
+
+def digest(binaries: Path) -> str:
+    """Of the programs that make runs and judge them: those of others are not to be gone on with."""
+    of = hashlib.sha256()
+    for path in sorted(binaries.glob('*')):
+        if path.name in PROGRAMS:
+            of.update(path.read_bytes())
+    return of.hexdigest()
+
+
+def newest_dump(folder: Path) -> Path:
+    dumps = sorted(folder.glob('incidents/*/dump.pitot'))
+    if not dumps:
+        raise Failed(f'{folder}: there is no incident')
+    return dumps[-1]
 
 
 def judge(binaries: Path, folder: Path) -> None:
-    """What Pitot says of the newest dump."""
-    dumps = sorted(folder.glob('incidents/*/dump.pitot'))
-    if not dumps:
-        raise Failed('there is no incident')
-    for name, arguments in (('why.jsonl', ['why', str(dumps[-1]), '--every', '--json']),
-                            ('requests.json', ['requests', str(dumps[-1]), '--json']),
-                            ('analyze.json', ['analyze', str(dumps[-1]), '--json']),
-                            ('profiler.json', ['analyze', str(dumps[-1]), '--compat', 'tbplugin', '--json'])):
-        with open(folder / name, 'w', encoding='utf-8') as out:
-            done = subprocess.run([str(binaries / 'pitot'), *arguments], stdout=out, stderr=subprocess.PIPE, text=True,
-                                  timeout=TOOL_S, check=False)
-        # 1: nothing was found, which of analyze is an answer.
-        if done.returncode not in ((0, 1) if arguments[0] == 'analyze' else (0,)):
-            raise Failed(f'pitot {arguments[0]}: status {done.returncode}: {done.stderr.strip()}')
+    """What Pitot says of the newest dump: requests.json, analyze.json, profiler.json and, last, why.jsonl."""
+    dump = newest_dump(folder)
+    ask(binaries, folder / 'requests.json', ['requests', dump, '--json', '--limit', 0])
+    # 1: nothing was found, which of analyze is an answer.
+    ask(binaries, folder / 'analyze.json', ['analyze', dump, '--json'], (0, 1))
+    ask(binaries, folder / 'profiler.json', ['analyze', dump, '--compat', 'tbplugin', '--json'], (0, 1))
+    ask(binaries, folder / 'why.jsonl', ['why', dump, '--every', '--json'])
+
+
+def diff(binaries: Path, before: Path, after: Path) -> None:
+    """Of their dumps, into the latter's folder."""
+    # 1: a regression; 7: inconclusive.
+    ask(binaries, after / 'diff.json', ['diff', newest_dump(before), newest_dump(after), '--json'], (0, 1, 7))
+
+
+def alter(binaries: Path, of: Path, folder: Path, arguments: Sequence[str]) -> None:
+    """Makes a folder like `of` whose dump is altered."""
+    incident = folder / 'incidents' / 'altered'
+    shutil.rmtree(folder, ignore_errors=True)
+    incident.mkdir(parents=True)
+    run_tool([binaries / 'alter_dump', newest_dump(of), incident / 'dump.pitot', *arguments])
+    shutil.copyfile(of / 'injected.jsonl', folder / 'injected.jsonl')
 
 
 def probe(binaries: Path, folder: Path, plan: Plan, seed: int, seconds: float) -> Dict[str, float]:

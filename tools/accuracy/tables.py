@@ -50,7 +50,7 @@ def markdown(score: Dict[str, Any]) -> str:
                        [[name, pair['what'], str(pair['requests']), percent(pair['both_named']), percent(pair['in_order'])]
                         for name, pair in score['pairs'].items()])
     if score['lossy']:
-        lines += table(('losses', '', 'requests', 'with losses', 'undetermined', 'causes of 0.8 and more', 'of these wrong'),
+        lines += table(('not to be relied on', '', 'requests', 'said to be', 'undetermined', 'causes of 0.8 and more', 'of these wrong'),
                        [[name, lossy['what'], *(str(lossy[key]) for key in ('requests', 'lossy', 'undetermined', 'sure', 'sure_and_wrong'))]
                         for name, lossy in score['lossy'].items()])
     lines += table(('control', '', 'requests', 'with a cause', 'false', 'false of 100 (95 %)', 'of what', 'slowest 1 %', 'causes, true'),
@@ -59,6 +59,9 @@ def markdown(score: Dict[str, Any]) -> str:
                      counted(c['slowest_kinds']), f'{c["slowest_right"]} of {c["slowest_named"]}']
                     for name, c in [*score['controls'].items(), ('all', {'what': '', **score['all_controls']})]])
     lines += findings_table(score['findings'])
+    for rows, show in ((score.get('versions'), versions_table), (score.get('unrecorded'), unrecorded_table),
+                       (score.get('coverage'), coverage_table), (score.get('ablation'), ablation_table)):
+        lines += show(rows) if rows else []
     lines += table(('confidence said', 'right', 'causes'), [[f'{row["confidence"]:.2f}', percent(row['right']), str(row['causes'])]
                                                             for row in score['calibration']])
     error = score['calibration_error']
@@ -75,6 +78,45 @@ def findings_table(findings: Dict[str, Any]) -> List[str]:
     cells = [*findings['analyzers'].items(), *([('all', findings['all'])] if findings['all'] else [])]
     return table(('analyzer', 'findings', 'true', 'precision', f'false on {findings["controls"]} controls', 'false of', 'faults found'),
                  [row(name, cell) for name, cell in cells])
+
+
+def yes(flag: Optional[bool]) -> str:
+    return '' if flag is None else 'yes' if flag else '**no**'
+
+
+def ms(value: Optional[float]) -> str:
+    return '' if value is None else f'{value:.2f}'
+
+
+def versions_table(versions: Dict[str, Any]) -> List[str]:
+    """What `pitot diff` said of two versions."""
+    return table(('two versions', '', 'said', 'right', 'by gates', 'row', 'its effect', 'named right'),
+                 [[name, one['what'], one['outcome'], yes(one['is_right']), ', '.join(one['gates']), one['row'] or '',
+                   ', '.join(one['effects']), yes(one['is_named'])] for name, one in versions.items()])
+
+
+def unrecorded_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
+    """Medians in ms, by the load generator but for the last but one."""
+    measured = ('usual_off_ms', 'usual_on_ms', 'excess_off_ms', 'excess_on_ms', 'diagnosed_ms')
+    return table(('recorded and not, ms', 'dose', 'requests, off', 'on', 'usual, off', 'on', 'excess, off', 'on', 'diagnosed',
+                  'within 5 % or 0.5 ms of off', 'of on'),
+                 [[row['fault'], row['dose'], str(row['requests']), str(row['recorded_requests']), *(ms(row[one]) for one in measured),
+                   yes(row['agrees']), yes(row['agrees_on'])] for row in rows])
+
+
+def coverage_table(rows: Dict[str, Any]) -> List[str]:
+    return table(('kernels of struck requests', '', 'requests', 'covered to 80 %', '', 'no GPU time', 'by events'),
+                 [[name, row['what'], str(row['requests']), str(row['covered']),
+                   percent(row['covered'] / row['requests'] if row['requests'] else None), str(row['without']), str(row['by_events'])]
+                  for name, row in rows.items()])
+
+
+def ablation_table(rows: Sequence[Dict[str, Any]]) -> List[str]:
+    shares = ('recall', 'precision', 'top1', 'abstained')
+    return table(('without', 'requests', 'recall', 'precision', 'top 1', 'abstained', 'causes', 'mean confidence', 'of 0.8 and more',
+                  'of these wrong'),
+                 [[row['without'] or '(whole)', str(row['requests']), *(percent(row[share]) for share in shares), str(row['causes']),
+                   ms(row['confidence']), str(row['sure']), str(row['sure_and_wrong'])] for row in rows])
 
 
 def combined(cells: Any) -> Dict[str, Any]:

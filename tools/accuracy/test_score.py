@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scorer: that right verdicts score well, and every kind of wrong one badly."""
 
+import argparse
+import importlib.machinery
+import importlib.util
 import json
 import os
 import subprocess
@@ -9,12 +12,18 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
+import ablation
+import arms
+import coverage
+import matrix
 import plot
 import score
 import servers
 import tables
 
+PROGRAM = Path(__file__).resolve().parents[1] / 'scoreboard'
 MS = 1_000_000
 EXPECTED = {
     'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'},
@@ -26,10 +35,13 @@ EXPECTED = {
         'F99': {'what': 'unknown', 'injector': 'unseen', 'blames': ['host_gil'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
         'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
+        'F16': {'what': 'low clock', 'injector': 'gpu_clock_low', 'blames': ['gpu_clock'], 'kinds': ['uniform'], 'clocks': 'SM clock'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
     },
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
     'lossy': {'F37': {'what': 'losses'}},
+    'versions': {'F35': {'what': 'longer', 'outcome': 'regression', 'rows': [['gpu', 'conv'], ['host', 'decode']], 'effect': 'duration'},
+                 'C07': {'what': 'the same', 'outcome': 'no regression'}},
     'controls': {'C02': {'what': 'nothing'}},
     'names_blame': ['a41.driver'],
     'counted': ['a39'],
@@ -125,6 +137,12 @@ class Faults(unittest.TestCase):
         lines = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
         self.assertEqual(scored(run('F28', lines, [verdict('a', kind='more_work')]))['all']['recall'], 1)
         self.assertEqual(scored(run('F28', lines, [verdict('a', [cause('host_oncpu_pre', 4)])]))['all']['precision'], 0)
+
+    def test_that_all_was_slower_is_right_only_where_it_says_of_what(self):
+        for clocks, recall in (('SM clock of GPU 0 at 1200 MHz, else 1980 MHz', 1), ('no clock that was recorded was lower', 0), ('', 0)):
+            with self.subTest(clocks=clocks):
+                one = {**verdict('a', kind='uniform'), 'clocks': clocks}
+                self.assertEqual(scored(run('F16', [line('a', 'gpu_clock_low', 4)], [one]))['all']['recall'], recall)
 
     def test_small_doses_and_what_lacks_evidence_are_shown_but_not_judged(self):
         result = scored(run('F01', [line('a', 'slow_decode_spin', 1, 'dose_ms=1')], [verdict('a')]),
@@ -310,6 +328,249 @@ class Confidence(unittest.TestCase):
         self.assertEqual(score.detection_limit([(0.5, 0.6)]), '< 0.50')
         self.assertEqual(score.detection_limit([(0.5, 0.1), (2, 0.4)]), '> 2.00')
         self.assertIsNone(score.detection_limit([]))
+
+
+def row(name, by_count=0, by_duration=0):
+    return {'name': name, 'before_ns': 10 * MS, 'after_ns': 10 * MS + by_count + by_duration, 'count_effect_ns': by_count,
+            'duration_effect_ns': by_duration, 'significant': bool(by_count or by_duration), 'by_count': bool(by_count),
+            'by_duration': bool(by_duration)}
+
+
+def diff(outcome, *rows, table='host'):
+    return {'outcome': outcome, 'gates': [{'name': 'latency', 'outcome': outcome}], 'tables': [{'name': table, 'rows': list(rows)}]}
+
+
+class Versions(unittest.TestCase):
+    def judged(self, one, name='F35'):
+        got = arms.judge_diff(one, EXPECTED['versions'][name])
+        return got['is_right'], got['is_named']
+
+    def test_a_regression_is_right_with_its_row_and_its_effect(self):
+        self.assertEqual(self.judged(diff('regression', row('other', 9), row('decode', 0, 5))), (True, True))
+        self.assertEqual(self.judged(diff('regression', row('conv2d', 0, 5), table='gpu')), (True, True))
+        self.assertEqual(self.judged(diff('regression', row('decode', 1, 5))), (True, True))  # mainly
+
+    def test_another_effect_another_row_and_none_are_wrong(self):
+        for one in (row('decode', 5), row('decode', 5, 1), row('decode'), row('resize', 0, 5)):
+            with self.subTest(row=one):
+                self.assertEqual(self.judged(diff('regression', one)), (True, False))
+        self.assertEqual(self.judged(diff('regression', row('decode', 0, 5), table='gpu')), (True, False))
+
+    def test_what_is_missed_or_made_up_is_wrong(self):
+        for outcome in ('no regression', 'inconclusive'):
+            self.assertEqual(self.judged(diff(outcome, row('decode', 0, 5))), (False, True))
+            self.assertEqual(self.judged(diff(outcome), 'C07'), (True, None))
+        self.assertEqual(self.judged(diff('regression'), 'C07'), (False, None))
+
+    def test_runs_that_are_there_are_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / 'F35').mkdir()
+            (Path(folder) / 'F35' / 'diff.json').write_text(json.dumps(diff('regression', row('decode', 0, 5))), encoding='utf-8')
+            versions = arms.score_versions(Path(folder), EXPECTED)
+        self.assertEqual(list(versions), ['F35'])
+        self.assertIn('| F35 | longer | regression | yes | latency | decode | duration | yes |', tables.versions_table(versions))
+
+
+class Unrecorded(unittest.TestCase):
+    def rows(self, off_ms, diagnosed_ms):
+        """Most were struck; the others take 5 ms."""
+        with tempfile.TemporaryDirectory() as out:
+            for name, latency in (('F01', 14), ('F01.unrecorded', off_ms)):
+                folder = Path(out) / name
+                folder.mkdir()
+                samples = [{'id': one, 'latency_ms': latency if one in 'abef' else 5, 'status': 200} for one in 'abcdefg']
+                samples[-1] = {'id': 'g', 'total_ms': 5, 'status': 200}  # as of prompts
+                samples.append({'id': 'z', 'latency_ms': 500, 'status': 503})
+                (folder / 'load.json').write_text(json.dumps({'slowest': samples}), encoding='utf-8')
+                lines = [line(one, 'slow_decode_spin', 9) for one in 'abefz'] + [line('c', 'lock_held', 4, role='holder')]
+                (folder / 'injected.jsonl').write_text('\n'.join(map(json.dumps, lines)), encoding='utf-8')
+            verdicts = [verdict(one, [cause('host_oncpu_pre', diagnosed_ms)]) for one in 'abef'] + [verdict('c')]
+            (Path(out) / 'F01' / 'why.jsonl').write_text('\n'.join(map(json.dumps, verdicts)), encoding='utf-8')
+            return arms.score_unrecorded(Path(out), EXPECTED)
+
+    def test_what_is_diagnosed_is_held_against_the_latency_without_a_recorder(self):
+        one = self.rows(14, 9)[0]
+        self.assertEqual((one['fault'], one['dose'], one['requests'], one['recorded_requests']), ('F01', 'dose_ms=4', 4, 4))
+        self.assertEqual((one['usual_off_ms'], one['excess_off_ms'], one['excess_on_ms']), (5, 9, 9))
+        self.assertAlmostEqual(one['diagnosed_ms'], 9, places=3)
+        self.assertTrue(one['agrees'])
+        self.assertIn('| F01 | dose_ms=4 | 4 | 4 | 5.00 | 5.00 | 9.00 | 9.00 | 9.00 | yes | yes |', tables.unrecorded_table([one]))
+
+    def test_more_than_5_percent_and_half_a_millisecond_beside_is_no_agreement(self):
+        one = self.rows(12, 9)[0]
+        self.assertEqual((one['agrees'], one['agrees_on']), (False, True))
+        self.assertTrue(self.rows(13.6, 9)[0]['agrees'])  # 0.4 ms
+        self.assertTrue(self.rows(103, 94)[0]['agrees'])  # 4 %
+        self.assertFalse(self.rows(113, 94)[0]['agrees'])
+
+    def test_without_the_other_arm_there_is_no_row(self):
+        with tempfile.TemporaryDirectory() as out:
+            self.assertEqual(arms.score_unrecorded(Path(out), EXPECTED), [])
+
+
+class Coverage(unittest.TestCase):
+    def test_covered_is_who_was_struck_and_has_kernels(self):
+        requests = [{'id': 'a', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5}, {'id': 'b', 'outcome': 'ok', 'coverage': 0.5, 'gpu_ns': 5},
+                    {'id': 'c', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 0}, {'id': 'd', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5},
+                    {'id': 'e', 'outcome': 'error', 'coverage': 1, 'gpu_ns': 5},
+                    {'id': 'f', 'outcome': 'ok', 'coverage': 1, 'gpu_ns': 5, 'gpu_by_events_ns': 2}]
+        struck = run('F01', [line(one, 'slow_decode_spin', 4) for one in 'abcef'], [])
+        got = coverage.coverage_of(struck, requests, 'slow_decode_spin')
+        self.assertEqual(got, {'requests': 4, 'covered': 1, 'without': 1, 'by_events': 1})
+        self.assertIn('| F01 | slow | 4 | 1 | 25 % | 1 | 1 |', tables.coverage_table({'F01': {'what': 'slow', **got}}))
+
+
+class Without(unittest.TestCase):
+    """Programs that say what they are given: a verdict is there as long as its line is in the dump."""
+    TOOLS = {'alter_dump': '#!/bin/sh\ngrep -v "$4" "$1" > "$2"\n', 'pitot': '#!/bin/sh\ncat "$2"\n'}
+
+    def test_what_is_said_without_evidence_is_scored_beside_what_is_said_with_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            binaries, out = Path(folder) / 'bin', Path(folder) / 'out'
+            binaries.mkdir()
+            for name, text in self.TOOLS.items():
+                (binaries / name).write_text(text, encoding='utf-8')
+                (binaries / name).chmod(0o700)
+            incident = out / 'F01' / 'incidents' / '1'
+            incident.mkdir(parents=True)
+            right = {**verdict('a', [cause('host_oncpu_pre', 4)]), 'rests_on': 'waits'}
+            wrong = {**verdict('b', [cause('host_lock', 4)]), 'rests_on': 'nothing'}
+            unsure = {**verdict('c', [cause('host_lock', 4, 0.5)]), 'rests_on': 'nothing'}
+            text = '\n'.join(map(json.dumps, (right, wrong, unsure))) + '\n'
+            for path in (incident / 'dump.pitot', out / 'F01' / 'why.jsonl'):
+                path.write_text(text, encoding='utf-8')
+            (out / 'F01' / 'requests.json').write_text('{"requests": []}', encoding='utf-8')
+            lines = [json.dumps(line(one, 'slow_decode_spin', 4)) for one in 'abc']
+            (out / 'F01' / 'injected.jsonl').write_text('\n'.join(lines), encoding='utf-8')
+
+            rows = ablation.score_without(binaries, out, ['waits', 'gpu'], EXPECTED)
+            self.assertEqual(ablation.score_without(binaries, out, [], EXPECTED), [])
+            (binaries / 'alter_dump').unlink()
+            with self.assertRaises(servers.Failed):
+                ablation.score_without(binaries, out, ['gpu'], EXPECTED)
+
+        self.assertEqual([(row['without'], row['requests'], row['recall'], row['causes'], row['sure'], row['sure_and_wrong']) for row in rows],
+                         [('', 3, 1 / 3, 3, 2, 1), ('waits', 2, 0, 2, 1, 1), ('gpu', 3, 1 / 3, 3, 2, 1)])
+        self.assertIn('| waits | 2 | 0 % | 0 % | 0 % | 0 % | 2 | 0.72 | 1 | 1 |', tables.ablation_table(rows))
+
+    def test_a_table_that_is_none_is_refused(self):
+        self.assertEqual(ablation.unknown_of(['gpu,waits', 'all']), '')
+        self.assertEqual(ablation.unknown_of(['gpu,wait']), 'wait')
+
+
+class FakeJob:
+    def __init__(self, name, happens=None):
+        self.name, self.seconds, self.happens, self.is_made = name, 1, happens, False
+
+    def make(self, binaries, out, seed):
+        (out / self.name).mkdir(parents=True, exist_ok=True)
+        self.is_made = True
+        if self.happens is not None:
+            raise self.happens
+
+    def judge(self, binaries, out):
+        (out / self.name / 'why.jsonl').write_text('', encoding='utf-8')
+
+    def is_done(self, out):
+        return (out / self.name / 'why.jsonl').exists()
+
+
+class Judged(unittest.TestCase):
+    def test_of_a_dump_all_requests_are_asked_for_and_verdicts_are_whole_or_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            binaries, out = Path(folder), Path(folder) / 'F01'
+            (out / 'incidents' / '1').mkdir(parents=True)
+            (out / 'incidents' / '1' / 'dump.pitot').write_text('', encoding='utf-8')
+            tool = binaries / 'pitot'
+            tool.write_text('#!/bin/sh\necho "$@"\n[ "$1" != why ]\n', encoding='utf-8')
+            tool.chmod(0o700)
+            with self.assertRaises(servers.Failed):
+                servers.judge(binaries, out)
+            self.assertFalse((out / 'why.jsonl').exists())
+            self.assertIn('--limit 0', (out / 'requests.json').read_text(encoding='utf-8'))
+            tool.write_text('#!/bin/sh\necho "$@"\n', encoding='utf-8')
+            servers.judge(binaries, out)
+            self.assertIn('--every', (out / 'why.jsonl').read_text(encoding='utf-8'))
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        loader = importlib.machinery.SourceFileLoader('scoreboard', str(PROGRAM))
+        self.program = importlib.util.module_from_spec(importlib.util.spec_from_loader('scoreboard', loader))
+        loader.exec_module(self.program)
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.out = Path(temporary.name)
+        self.probes = 0
+
+    def run_jobs(self, jobs, resume=True, limit_s=1e9, programs='one'):
+        options = argparse.Namespace(out=self.out, binaries=self.out, setting='quick', only=None, resume=resume, limit_s=limit_s,
+                                     unrecorded=False)
+
+        def probe(*_):
+            self.probes += 1
+            return {'capacity': 100, 'typical_ms': 5}
+        with mock.patch.object(matrix.Board, 'jobs', lambda _: jobs), mock.patch.object(servers, 'probe', probe), \
+                mock.patch.object(servers, 'digest', lambda _: programs), mock.patch('builtins.print'):
+            board = self.program.Matrix(options)
+            board.run()
+        return board.failed
+
+    def done(self):
+        return sorted(path.parent.name for path in self.out.glob('*/why.jsonl'))
+
+    def test_what_failed_is_said_and_the_rest_is_made(self):
+        failed = self.run_jobs([FakeJob('F01', servers.Failed('it fell over')), FakeJob('F02'), FakeJob('F21', servers.Unavailable('no root'))])
+        self.assertEqual((failed, self.done()), (['F01: it fell over'], ['F02']))
+
+    def test_what_was_cut_off_goes_on_where_it_was(self):
+        failed = self.run_jobs([FakeJob('F01'), FakeJob('F02', KeyboardInterrupt()), FakeJob('F03')])
+        self.assertEqual((failed, self.done()), (['cut off: --resume goes on'], ['F01']))
+        jobs = [FakeJob('F01'), FakeJob('F02'), FakeJob('F03')]
+        self.assertEqual(self.run_jobs(jobs), [])
+        self.assertEqual((self.done(), [job.is_made for job in jobs], self.probes), (['F01', 'F02', 'F03'], [False, True, True], 1))
+
+    def test_runs_of_other_programs_are_not_gone_on_with(self):
+        self.run_jobs([FakeJob('F01')])
+        self.run_jobs([FakeJob('F02')], programs='another')
+        self.assertEqual((self.done(), self.probes), (['F02'], 2))
+
+    def test_what_would_end_after_the_limit_is_not_begun(self):
+        failed = self.run_jobs([FakeJob('F01'), FakeJob('F02')], limit_s=10)
+        self.assertEqual((failed, self.done()), (['no time for F01, F02: --resume goes on'], []))
+
+    def test_what_others_are_made_of_is_made_too(self):
+        jobs = [FakeJob('V01'), servers.Version('F36', 'V01', None), FakeJob('F14p'), servers.Altered('F38', 'F14p', ())]
+        self.assertLessEqual({'F36', 'V01'}, self.program.wanted(jobs, ['F36']))
+        self.assertLessEqual({'F38', 'F14p'}, self.program.wanted(jobs, ['F38']))
+        self.assertNotIn('F14p', self.program.wanted(jobs, ['F36']))
+
+    def test_a_score_of_what_is_there_is_printed_whatever_is_missing(self):
+        for name in ('F01', 'F22'):
+            (self.out / name).mkdir()
+            (self.out / name / 'injected.jsonl').write_text(json.dumps(line('a', 'slow_decode_spin', 4, scope='decode')) + '\n', encoding='utf-8')
+        (self.out / 'F01' / 'why.jsonl').write_text(json.dumps(verdict('a', [cause('host_oncpu_pre', 4, evidence='in "decode"')])) + '\n',
+                                                    encoding='utf-8')
+        done = subprocess.run([sys.executable, str(PROGRAM), '--rescore', '--out', str(self.out)], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('| F01 | slow decoder, on the CPU | dose_ms=4 | 0.80 | 1 | 100 % (21 to 100) |', done.stdout)
+        self.assertTrue((self.out / 'score.json').exists())
+
+    def test_every_run_of_a_setting_is_judged_by_the_table(self):
+        expected = score.read_expected()
+        known = {name for kind in ('faults', 'pairs', 'lossy', 'versions', 'controls') for name in expected[kind]}
+        for name, setting in matrix.SETTINGS.items():
+            names = [job.name for job in matrix.Board(setting, 500, 5).jobs()]
+            with self.subTest(setting=name):
+                self.assertEqual(len(names), len(set(names)))
+                self.assertLessEqual(set(names), known | {matrix.FIRST_VERSION})
+
+    def test_a_run_has_an_unrecorded_twin_where_the_log_says_whom_it_struck(self):
+        board = matrix.Board(matrix.SETTINGS['quick'], 500, 5)
+        twins = {job.name: board.unrecorded(job) for job in board.jobs()}
+        self.assertEqual([(twin.name, twin.is_recorded) for twin in twins['F01']], [('F01.unrecorded', False)])
+        for name in ('F16', 'F20', 'F36', 'F37', 'C02', 'X05', matrix.FIRST_VERSION):
+            self.assertEqual(twins[name], [], name)
 
 
 class Others(unittest.TestCase):

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many of the requests that a fault struck have their kernels in the incident. What counts is benchmarks/gpu_coverage.py's."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Dict
+
+import score
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'benchmarks'))
+import gpu_coverage  # noqa: E402
+
+
+def coverage_of(run: 'score.Run', requests: Any, injector: str) -> Dict[str, int]:
+    """Of the struck requests in the incident; what coverage lacks, as there."""
+    struck = [request for request in requests if request['outcome'] == 'ok' and
+              any(one.injector == injector for one in run.injections.get(request['id'], []))]
+    return {'requests': len(struck), 'covered': sum(map(gpu_coverage.is_covered, struck)),
+            'without': sum(not request.get('gpu_ns') for request in struck),
+            'by_events': sum(bool(request.get('gpu_by_events_ns')) for request in struck)}
+
+
+def score_coverage(out: Path, expected: Dict[str, Any]) -> Dict[str, Any]:
+    """By fault; nothing where no GPU was recorded."""
+    rows: Dict[str, Any] = {}
+    for name, fault in expected['faults'].items():
+        path = out / name / 'requests.json'
+        if fault['server'] == 'simulator' or not path.exists() or not (out / name / 'why.jsonl').exists():
+            continue
+        requests = json.loads(path.read_text(encoding='utf-8'))['requests']
+        if any(request.get('gpu_ns') for request in requests):
+            rows[name] = {'what': fault['what'], **coverage_of(score.read_run(out / name, expected), requests, fault['injector'])}
+    return rows
