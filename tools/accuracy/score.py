@@ -36,15 +36,9 @@ class Burn(NamedTuple):
     """CPU time that an injector took."""
     injector: str
     dose: str
-    request: str  # for which it did
     begin_ns: int
     end_ns: int
     cpu_ns: int
-
-    def taken(self, begin_ns: int, end_ns: int) -> float:
-        """Of a stretch of time, if it burnt evenly."""
-        overlap_ns = min(end_ns, self.end_ns) - max(begin_ns, self.begin_ns)
-        return self.cpu_ns * overlap_ns / (self.end_ns - self.begin_ns) if overlap_ns > 0 else 0.0
 
 
 class Record(NamedTuple):
@@ -138,24 +132,13 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
 
 
 def burns_of(lines: Iterable[Dict[str, Any]]) -> List[Burn]:
-    return [Burn(line['fault'], dose_of(line), line['request'], line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
+    return [Burn(line['fault'], dose_of(line), line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
             for line in lines if line.get('cpu_ns', 0) > 0 and line['injected_ns'] > 0]
 
 
 def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
     others = [burn for burn in burns if burn.injector == OTHERS]
     return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
-
-
-def cpu_taken(verdict: Dict[str, Any], begin_ns: int, burns: Sequence[Burn]) -> int:
-    """How much CPU time injectors took for others while the request waited for a CPU: at most as long as it did."""
-    taken = 0.0
-    for segment in verdict['segments']:
-        if segment.get('blame') == 'host_runqueue':
-            from_ns = begin_ns + segment['begin_ns']
-            until_ns = from_ns + segment['duration_ns']
-            taken += min(segment['duration_ns'], sum(burn.taken(from_ns, until_ns) for burn in burns if burn.request != verdict['request']))
-    return int(taken)
 
 
 def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn) -> bool:
@@ -174,11 +157,7 @@ def injections_by_burns(verdicts: Iterable[Dict[str, Any]], begins: Dict[str, in
         begin_ns = begins.get(verdict['request'])
         if begin_ns is None:
             continue
-        near = [burn for burn in burns if burn.begin_ns < begin_ns + verdict['latency_ns'] and begin_ns < burn.end_ns]
-        taken_ns = cpu_taken(verdict, begin_ns, near)
-        if taken_ns > 0:
-            by_request[verdict['request']].append(Injection('cpu_taken', '', taken_ns, set()))
-        for burn in near:
+        for burn in burns:
             if burn.injector in meanwhile and is_struck_by(verdict, begin_ns, burn):
                 by_request[verdict['request']].append(Injection(burn.injector, burn.dose, 0, set()))
                 break
