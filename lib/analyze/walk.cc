@@ -59,13 +59,15 @@ bool Walk::Run() {
   return true;
 }
 
-// Code that was not on a CPU, and threads that woke up late, are blamed on what held them up; when in the segment is
-// not known, and is shown at its end.
+// Code that was not on a CPU, threads that woke up late, and what is untraced and lost its CPU, are blamed on what held
+// them up; when in the segment is not known, and is shown at its end.
 void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   begin_ns = std::max(begin_ns, blame_->begin_ns);
   OffCpu off;
   if (IsCode(segment)) {
     off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
+  } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
+    off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
   } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
     off = index_.host.OfWakeUp(segment.thread, begin_ns, now_ns_);
   }
