@@ -25,7 +25,7 @@ std::optional<std::future<Answer>> Batcher::Submit(Planes input, pitot::Request&
   const uint64_t begin_ns = MonotonicNs();
   std::lock_guard lock(mutex_);
   if (is_stopping_ || queue_.size() >= options_.max_queue) return std::nullopt;
-  Job job{std::move(input), {}, request_id, MonotonicNs(), {}, {}};
+  Job job{std::move(input), {}, request_id, MonotonicNs(), {}, 0, {}};
   job.delays.lock_waited_ns = job.enqueued_ns - begin_ns;
   std::future<Answer> result = job.result.get_future();
   request.Stage("queue");
@@ -139,11 +139,13 @@ void Batcher::Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs) {
   } catch (...) {
     error = std::current_exception();  // every member's
   }
-  const server_common::Delays delays = server_common::DelaysOfCode(begun, server_common::ThreadUseNow());
+  const server_common::ThreadUse ended = server_common::ThreadUseNow();
+  const server_common::Delays delays = server_common::DelaysOfCode(begun, ended);
   batch.Finish();
   PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this
   for (size_t i = 0; i < jobs.size(); ++i) {
     Charge(past, std::span(jobs).subspan(i));
+    jobs[i].cpu_ns = ended.cpu_ns - begun.cpu_ns;
     jobs[i].delays.slept_ns = delays.slept_ns;
     jobs[i].delays.paged_ns = delays.paged_ns;
     pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up

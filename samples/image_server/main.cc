@@ -72,7 +72,10 @@ Batcher::Stretch StretchOf(Faults* faults, GpuFaults* gpu_faults, uint64_t norma
           [faults](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
             faults->log().WriteQueued(job.enqueued_ns, busy_until_ns, job.request_id, others);
           },
-          [faults](const Job& job) { faults->log().WriteDelays(job.enqueued_ns, job.request_id, job.delays); }};
+          [faults](const Job& job) {
+            faults->log().WriteDelays(job.enqueued_ns, job.request_id, job.delays);
+            faults->log().Write(job.enqueued_ns, job.request_id, "batch_code", job.cpu_ns);
+          }};
 }
 
 int Main(int argc, char** argv) {

@@ -240,6 +240,21 @@ TEST_CASE("a thread that woke up late waited for a CPU as far as its run-queue d
   CHECK(walk(10'900, 9'000) == "host_lock 9900; handoff 100; host_oncpu_pre 10000");
 }
 
+TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {
+  const auto walk = [](int64_t delay_us) {
+    Server server;
+    server.Wait(WaitKind::kQueue, 1'000, 5'000);
+    server.Wait(WaitKind::kQueue, 5'000, 11'000);
+    server.Scope(11'000, 21'000, server.decode);
+    server.Look(1'000, 0, 0);
+    server.Look(21'000, 10'000, delay_us);
+    return Text(server.Walk());
+  };
+  CHECK(walk(0) == "batch_window 4000; batch_window 6000; host_oncpu_pre 10000");
+  CHECK(walk(2'500) == "batch_window 4000; batch_window 3500; host_runqueue 2500; host_oncpu_pre 10000");
+  CHECK(walk(9'000) == "batch_window 4000; host_runqueue 6000; host_oncpu_pre 10000");
+}
+
 TEST_CASE("untraced time of a thread that was taken off its CPU is run queue as far as it never slept", "[why]") {
   const auto walk = [](int64_t voluntary, int64_t involuntary) {
     Server server;

@@ -191,7 +191,7 @@ TEST_CASE("an experiment is told how long a job lay there for a worker that slep
   FakeNetwork network;
   network.Open();
   std::promise<void> done;
-  uint64_t handed_over_ns = 0, length_ns = 0;
+  uint64_t handed_over_ns = 0, length_ns = 0, cpu_ns = 0;
   Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network),
                   {.delay_ns = nullptr,
                    .on_closed = nullptr,
@@ -199,6 +199,7 @@ TEST_CASE("an experiment is told how long a job lay there for a worker that slep
                    .on_queued = nullptr,
                    .on_done = [&](const Job& job) {
                      handed_over_ns = job.delays.handed_over_ns;
+                     cpu_ns = job.cpu_ns;
                      length_ns = server_common::MonotonicNs() - job.enqueued_ns;
                      done.set_value();
                    }});
@@ -207,6 +208,7 @@ TEST_CASE("an experiment is told how long a job lay there for a worker that slep
   done.get_future().wait();
 
   CHECK(handed_over_ns > 0);
+  CHECK(cpu_ns > 0);
   CHECK(handed_over_ns < length_ns);
   CHECK(ready_ns <= server_common::MonotonicNs());
   CHECK(ready_ns > 0);

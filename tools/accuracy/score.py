@@ -125,9 +125,12 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
         who = line.get(fault.get('culprit'), [])
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         sums[key] = before._replace(injected_ns=before.injected_ns + line['injected_ns'], culprits=culprits)
+    usual = {name: statistics.median(one.injected_ns for one in sums.values() if one.injector == name)
+             for name in {one.injector for one in sums.values()} if 'beyond' in wanted[name]}
     by_request = defaultdict(list)
     for (request, _), injection in sums.items():
-        by_request[request].append(injection)
+        more_ns = injection.injected_ns - int(usual.get(injection.injector, 0))
+        by_request[request].append(injection._replace(injected_ns=more_ns))
     return dict(by_request)
 
 

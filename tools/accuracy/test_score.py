@@ -18,7 +18,8 @@ import tables
 MS = 1_000_000
 EXPECTED = {
     'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'},
-               {'injector': 'cpu_waited', 'blames': ['host_runqueue']}],
+               {'injector': 'cpu_waited', 'blames': ['host_runqueue']},
+               {'injector': 'batch_code', 'blames': ['host_oncpu_framework'], 'beyond': 'median'}],
     'faults': {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
                 'finds': ['a05.input_bound'], 'also': ['a35.latency']},
@@ -174,6 +175,14 @@ class Burnt(unittest.TestCase):
         result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
         self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
         self.assertEqual(score.injections_of([spin], EXPECTED), {})
+
+
+class Usual(unittest.TestCase):
+    def test_of_what_every_request_takes_what_is_beyond_the_median_is_true(self):
+        lines = [line(request, 'batch_code', ms) for request, ms in (('a', 2), ('b', 2), ('c', 5))]
+        for excess_ms, is_right in ((3, True), (7, False)):
+            one = run('C02', lines, [verdict('c', [cause('host_oncpu_framework', excess_ms)])])
+            self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
 
 class Watched(unittest.TestCase):
