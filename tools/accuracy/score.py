@@ -112,8 +112,8 @@ def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
 
 
-def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
-    """By request. Lines of roles that the table does not ask for are left out."""
+def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], requests: Iterable[str] = ()) -> Dict[str, List[Injection]]:
+    """By request. Lines of roles that the table does not ask for are left out. `requests`: all of the run, most of which may have no line."""
     wanted = entries_by_injector(expected)
     sums: Dict[Tuple[str, str], Injection] = {}
     for line in lines:
@@ -125,7 +125,8 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
         who = line.get(fault.get('culprit'), [])
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         sums[key] = before._replace(injected_ns=before.injected_ns + line['injected_ns'], culprits=culprits)
-    usual = {name: statistics.median(one.injected_ns for one in sums.values() if one.injector == name)
+    everybody = set(requests) | {request for request, _ in sums}
+    usual = {name: statistics.median(sums[request, name].injected_ns if (request, name) in sums else 0 for request in everybody)
              for name in {one.injector for one in sums.values()} if 'beyond' in wanted[name]}
     by_request = defaultdict(list)
     for (request, _), injection in sums.items():
@@ -178,7 +179,7 @@ def read_findings(path: Path) -> List[Dict[str, Any]]:
 
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
-    injections = injections_of(lines, expected)
+    injections = injections_of(lines, expected, [verdict['request'] for verdict in verdicts])
     burns = burns_of(lines)
     for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, expected).items():
         injections.setdefault(request, []).extend(more)

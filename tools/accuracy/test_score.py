@@ -178,6 +178,11 @@ class Burnt(unittest.TestCase):
 
 
 class Usual(unittest.TestCase):
+    def test_who_has_no_line_took_nothing(self):
+        lines = [line('a', 'batch_code', 4)]
+        self.assertEqual(score.injections_of(lines, EXPECTED, ['a', 'b', 'c'])['a'][0].injected_ns, 4 * MS)
+        self.assertEqual(score.injections_of(lines, EXPECTED, ['a'])['a'][0].injected_ns, 0)
+
     def test_of_what_every_request_takes_what_is_beyond_the_median_is_true(self):
         lines = [line(request, 'batch_code', ms) for request, ms in (('a', 2), ('b', 2), ('c', 5))]
         for excess_ms, is_right in ((3, True), (7, False)):
