@@ -422,9 +422,28 @@ def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
               for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != UNEXPLAINED]
     result['calibration'], result['calibration_error'] = calibration_of(claims)
     result['findings'] = score_findings(runs, expected)
+    result['proof'] = score_proof(runs, expected)
     verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
     result['verdicts'], result['do_not_add_up'] = len(verdicts), sum(map(does_not_add_up, verdicts))
     return result
+
+
+def score_proof(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
+    """Causes that only the server's own lines can prove: how many they do, and how many the lines of another request would.
+    Lines that fit any request were no proof."""
+    own, others = [], []
+    for run in runs:
+        if run.name not in expected['controls'] and run.name not in expected['faults']:
+            continue
+        blames = {blame for truth in expected['truths'] for blame in truth['blames']}
+        blames -= set(expected['faults'].get(run.name, {'blames': []})['blames'])
+        requests = sorted(run.verdicts)
+        for i, request in enumerate(requests):
+            other = requests[(i + len(requests) // 2) % len(requests)]
+            causes = [cause for cause in run.verdicts[request]['causes'] if cause['blame'] in blames]
+            own += [is_true(cause, run.injections.get(request, []), expected) for cause in causes]
+            others += [is_true(cause, run.injections.get(other, []), expected) for cause in causes]
+    return {'causes': len(own), 'own': share(own), 'others': share(others)}
 
 
 def instead_of(records: Sequence[Record]) -> Dict[str, int]:

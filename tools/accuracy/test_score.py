@@ -190,6 +190,15 @@ class Usual(unittest.TestCase):
             self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
 
+    def test_lines_that_prove_as_much_of_any_request_are_shown_to_be_no_proof(self):
+        verdicts = [verdict('a', [cause('host_runqueue', 4)]), verdict('b')]
+        for waited, shares in ((['a'], (1, 0)), (['a', 'b'], (1, 1)), ([], (0, 0))):
+            lines = [line(request, 'cpu_waited', 4) for request in waited]
+            proof = scored(run('C02', lines, verdicts))['proof']
+            self.assertEqual((proof['causes'], proof['own'], proof['others']), (1, *shares))
+        self.assertEqual(scored(run('F20', [line('a', 'cpu_waited', 4)], verdicts))['proof']['causes'], 0)  # its own blame
+
+
 class Watched(unittest.TestCase):
     def test_cpu_time_of_other_programs_is_logged_and_ones_own_is_not(self):
         with tempfile.TemporaryDirectory() as folder:
