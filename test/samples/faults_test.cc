@@ -236,7 +236,7 @@ TEST_CASE("a request that waits for the lock is logged with its holder", "[fault
   for (std::thread& thread : threads) thread.join();
 
   size_t holders = 0, waiters = 0;
-  for (const nlohmann::json& line : log.lines()) {
+  for (const nlohmann::json& line : log.injections()) {
     holders += line["role"] == "holder";
     if (line["role"] == "waiter") {
       ++waiters;
@@ -245,6 +245,9 @@ TEST_CASE("a request that waits for the lock is logged with its holder", "[fault
   }
   CHECK(holders == 2);
   CHECK(waiters <= 1);  // none if the threads missed each other
+  size_t slept = 0;     // who holds it sleeps
+  for (const nlohmann::json& line : log.lines()) slept += line["fault"] == "slept";
+  CHECK(slept == 2);
 }
 
 TEST_CASE("every other fault strikes and is logged", "[faults]") {
