@@ -32,7 +32,8 @@ def read_injected(fault_log: Path) -> Dict[str, float]:
                 event = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            injected[event['request']] += event['injected_ns'] / 1e6
+            if 'as' in event:  # other lines say what is true of a request without a fault, too
+                injected[event['request']] += event['injected_ns'] / 1e6
     return injected
 
 

@@ -40,10 +40,13 @@ constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
 // Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
 // GPUs' times cannot be compared with the host's.
-constexpr double kOtherSizes = 0.8, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
+constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
 // And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
 // section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
 constexpr double kForNobody = 0.7, kUncounted = 0.8;
+// And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
+// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
+constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
 constexpr uint32_t kOnCpu =
@@ -167,13 +170,12 @@ class Comparison {
   // ---- Causes (2.9, step 3)
   void FindCauses(const Contrast& at) {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
-    int64_t positive_ns = 0;
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
-      positive_ns += ns;
+      positive_ns_ += ns;
       if ((kUnknown >> k & 1) != 0) unknown_ns_ += ns;
     }
-    unknown_share_ = positive_ns == 0 ? 0 : static_cast<double>(unknown_ns_) / static_cast<double>(positive_ns);
+    unknown_share_ = ShareOfPositive(unknown_ns_);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);
       if (at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
@@ -215,7 +217,8 @@ class Comparison {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
-    cause.confidence = (1 - cause.p) * (1 - unknown_share_) * QualityFactor(cause.blame) * ProofFactor(cause.blame);
+    cause.confidence = (1 - cause.p) * (1 - UnknownBeside(cause)) * QualityFactor(cause.blame) *
+                       ProofFactor(cause.blame) * (1 - kCameAlong * (1 - cause.share) * (1 - cause.share));
     for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
       if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
     }
@@ -241,6 +244,16 @@ class Comparison {
     return analyze::HostProof::kNone;
   }
 
+  double ShareOfPositive(int64_t ns) const {
+    return positive_ns_ == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(positive_ns_);
+  }
+
+  // What nothing explains makes every cause less sure, and itself; but that a thread slept is known.
+  double UnknownBeside(const Cause& cause) const {
+    return cause.blame == Blame::kHostBlockedUnknown ? unknown_share_ - ShareOfPositive(cause.excess_ns)
+                                                     : unknown_share_;
+  }
+
   double QualityFactor(Blame blame) const {
     double factor = blame_.is_reliable ? 1 : kLossy;
     if (!index_.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0) factor *= kSkewed;
@@ -253,6 +266,7 @@ class Comparison {
 
   // How much of the time of a part is proved to be what it is called.
   double ProofFactor(Blame blame) const {
+    if (blame == Blame::kHostBlockedUnknown) return kNoWaitSays;
     int64_t all_ns = 0, proved_ns = 0;
     for (const BlameSegment& segment : blame_.segments) {
       if (segment.blame != blame) continue;
@@ -324,7 +338,8 @@ class Comparison {
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
-  int64_t unknown_ns_ = 0;  // of the positive residual, in parts that say nothing
+  int64_t unknown_ns_ = 0;   // of the positive residual, in parts that say nothing
+  int64_t positive_ns_ = 0;  // the positive residual
   double unknown_share_ = 0;
 };
 

@@ -59,13 +59,18 @@ bool Walk::Run() {
   return true;
 }
 
-// Code that was not on a CPU, and threads that woke up late, are blamed on what held them up; when in the segment is
-// not known, and is shown at its end.
+// Code that was not on a CPU, threads that woke up late, and what is untraced and lost its CPU, are blamed on what held
+// them up; when in the segment is not known, and is shown at its end.
 void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   begin_ns = std::max(begin_ns, blame_->begin_ns);
   OffCpu off;
   if (IsCode(segment)) {
     off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
+  } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
+    off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
+  } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
+    window_batch_ = segment.batch;  // its last wait: to wake up late from an earlier one delays nothing
+    off = index_.host.OfWakeUp(segment.thread, begin_ns, now_ns_);
   } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
     off = index_.host.OfWakeUp(segment.thread, begin_ns, now_ns_);
   }
@@ -324,10 +329,22 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   woken.blame = piece.event != kNone ? Blame::kHandoff : Blame::kUntraced;
   woken.thread = thread_;
   woken.event = piece.event;
-  Emit(sign.at_ns, woken);
+  Emit(piece.event != kNone ? HandedOutNs(sign) : sign.at_ns, woken);
   BeginDetour(piece.event != kNone ? trace_.events.begin_ns[piece.event] : begin_ns);
   MoveToThread(sign.thread, now_ns_);
   return true;
+}
+
+// What was done on a thread may be handed out later, after that of others: a stage that the request got meanwhile it
+// got there, if that thread was at work for nobody else then.
+int64_t Walk::HandedOutNs(const Sign& done) const {
+  for (auto stage = row_.stages.rbegin(); stage != row_.stages.rend() && stage->begin_ns > done.at_ns; ++stage) {
+    int64_t until_ns = INT64_MAX;
+    if (stage->begin_ns < now_ns_ && index_.threads.BatchAt(done.thread, stage->begin_ns, &until_ns) == kNone &&
+        index_.threads.RequestAt(done.thread, stage->begin_ns, &until_ns) == kNone)
+      return stage->begin_ns;
+  }
+  return done.at_ns;
 }
 
 Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner) {

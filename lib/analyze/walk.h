@@ -5,6 +5,7 @@
 #define PITOT_LIB_ANALYZE_WALK_H_
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -90,6 +91,7 @@ class Walk {
   void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
   void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
   bool GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner);
+  int64_t HandedOutNs(const Sign& done) const;
   Sign LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner);
   Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
@@ -150,6 +152,7 @@ class Walk {
     int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX, ns = 0;
   };
   std::unordered_map<uint32_t, Waited> waited_;  // of threads, what is known of how long they waited
+  std::optional<uint32_t> window_batch_;         // whose last wait for members the walk has come past
   uint32_t moves_ = 0;  // without a step in time: no more than kMostMoves, whatever the rows say
 };
 

@@ -78,10 +78,12 @@ class HostUse::Measurement {
     SpreadDelays();
     Judge();
     Divide();
+    DivideUntraced();
     for (Stretch& stretch : thread_.stretches) {
       OffCpu& off = stretch.off;
       if (off.runqueue_ns + off.pagefault_ns + off.blocked_ns < options.least_off_cpu_ns)
         off.runqueue_ns = off.pagefault_ns = off.blocked_ns = 0;
+      if (stretch.untraced_runqueue_ns < options.least_off_cpu_ns) stretch.untraced_runqueue_ns = 0;
     }
     return std::move(thread_);
   }
@@ -111,12 +113,15 @@ class HostUse::Measurement {
       if (length_ns <= 0) continue;
       stretch.cpu_ns = std::clamp<int64_t>(cpu.readings[i].value - cpu.readings[i - 1].value, 0, length_ns);
       while (piece != pieces.end() && piece->end_ns <= stretch.begin_ns) ++piece;
+      stretch.untraced_ns = length_ns;
       for (auto at = piece; at != pieces.end() && at->begin_ns < stretch.end_ns; ++at) {
+        const int64_t piece_ns = std::min(at->end_ns, stretch.end_ns) - std::max(at->begin_ns, stretch.begin_ns);
+        stretch.untraced_ns -= piece_ns;
         WaitArgs args;
         if (at->call != kNone ? IsWaiting(gpu.ClassOf(at->call)) : ReadWait(trace, at->event, &args)) {
           ++stretch.waits;
         } else {
-          stretch.code_ns += std::min(at->end_ns, stretch.end_ns) - std::max(at->begin_ns, stretch.begin_ns);
+          stretch.code_ns += piece_ns;
         }
       }
       while (bracket != thread_.brackets.end() && bracket->end_ns <= stretch.begin_ns) ++bracket;
@@ -153,14 +158,19 @@ class HostUse::Measurement {
       off.pagefault_counter = major.counter;
       off.blocked_counter = cpu.counter;
       int64_t off_ns = std::max<int64_t>(stretch.code_ns - stretch.cpu_ns, 0);
-      const bool was_preempted = switches.is_known && switches.involuntary > 0;
-      if (was_preempted && switches.voluntary == 0) {
+      stretch.was_preempted = switches.is_known && switches.involuntary > 0;
+      if (stretch.was_preempted && switches.voluntary == 0) {
         // It never slept, so that it waited for a CPU wherever it was: in calls that spin, too.
         const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
         off_ns = std::max(off_ns, Part(length_ns - stretch.cpu_ns, stretch.code_ns, length_ns));
-        if (stretch.bracket != kNone) thread_.brackets[stretch.bracket].delay_ns -= off_ns;
-      } else if (!was_preempted || stretch.bracket != kNone || switches.voluntary > stretch.waits) {
+        stretch.untraced_runqueue_ns = Part(length_ns - stretch.cpu_ns, stretch.untraced_ns, length_ns);
+        stretch.untraced_counter = involuntary.counter;
+        if (stretch.bracket != kNone)
+          thread_.brackets[stretch.bracket].delay_ns -= off_ns + stretch.untraced_runqueue_ns;
+      } else if (!stretch.was_preempted || stretch.bracket != kNone || switches.voluntary > stretch.waits) {
         if (stretch.bracket != kNone) thread_.brackets[stretch.bracket].open_ns += off_ns;
+        if (stretch.bracket != kNone && stretch.was_preempted)
+          thread_.brackets[stretch.bracket].untraced_ns += stretch.untraced_ns;
         (switches.major_faults > 0 ? off.pagefault_ns : off.blocked_ns) = off_ns;
         continue;
       }  // else it slept in its waits alone
@@ -182,6 +192,19 @@ class HostUse::Measurement {
       rest_ns -= off.runqueue_ns;
     }
     for (Bracket& bracket : brackets) bracket.delay_ns = std::max<int64_t>(bracket.delay_ns - bracket.open_ns, 0);
+  }
+
+  // Of the delay that is in no code as much as is untraced, where the thread did not only wake up late.
+  void DivideUntraced() {
+    std::vector<Bracket>& brackets = thread_.brackets;
+    for (Stretch& stretch : thread_.stretches) {
+      if (stretch.bracket == kNone || !stretch.was_preempted || stretch.untraced_counter != kNone) continue;
+      const Bracket& bracket = brackets[stretch.bracket];
+      stretch.untraced_runqueue_ns = Part(std::min({bracket.delay_ns, bracket.untraced_ns, bracket.off_ns}),
+                                          stretch.untraced_ns, bracket.untraced_ns);
+      stretch.untraced_counter = delay.counter;
+    }
+    for (Bracket& bracket : brackets) bracket.delay_ns -= std::min(bracket.delay_ns, bracket.untraced_ns);
   }
 
   Thread thread_;
@@ -245,6 +268,21 @@ OffCpu HostUse::OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const 
     take(at->off.runqueue_ns, at->off.runqueue_counter, &off.runqueue_ns, &off.runqueue_counter, &most[0]);
     take(at->off.pagefault_ns, at->off.pagefault_counter, &off.pagefault_ns, &off.pagefault_counter, &most[1]);
     take(at->off.blocked_ns, at->off.blocked_counter, &off.blocked_ns, &off.blocked_counter, &most[2]);
+  }
+  return off;
+}
+
+OffCpu HostUse::OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  OffCpu off;
+  if (thread >= threads_.size()) return off;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  int64_t most_ns = 0;
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    const int64_t overlap_ns = std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+    const int64_t part_ns = Part(at->untraced_runqueue_ns, std::min(overlap_ns, at->untraced_ns), at->untraced_ns);
+    off.runqueue_ns += part_ns;
+    if (part_ns > most_ns) most_ns = part_ns, off.runqueue_counter = at->untraced_counter;
   }
   return off;
 }

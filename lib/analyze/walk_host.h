@@ -36,6 +36,9 @@ class HostUse {
   model::Interval KnownOf(uint32_t thread) const;
   // Of code without a gap, a wait or a call in it. The parts are no longer than it. O(log n), and of the stretches.
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // Of time in which the thread was in nothing that was recorded: what it waited for a CPU. What it did else nobody
+  // knows.
+  OffCpu OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // How long the CPU quota throttled the process between two moments; 0 where nobody says.
   int64_t ThrottledNs(int64_t begin_ns, int64_t end_ns) const;
   // Of the time that a thread took to wake up: its run-queue delay that is in no code.
@@ -46,17 +49,22 @@ class HostUse {
   struct Stretch {
     int64_t begin_ns = 0, end_ns = 0;
     int64_t cpu_ns = 0;
-    int64_t code_ns = 0;  // of it in code
-    uint32_t waits = 0;   // that it has a part of
+    int64_t code_ns = 0;      // of it in code
+    int64_t untraced_ns = 0;  // of it in nothing that was recorded
+    uint32_t waits = 0;       // that it has a part of
     uint32_t bracket = model::kNone;
-    OffCpu off;  // of its code
+    bool was_preempted = false;
+    OffCpu off;                        // of its code
+    int64_t untraced_runqueue_ns = 0;  // of what is untraced
+    uint32_t untraced_counter = model::kNone;
   };
   // Between two moments at which run-queue delay was read.
   struct Bracket {
     int64_t begin_ns, end_ns;
-    int64_t delay_ns;     // in the end: what is in no code
-    int64_t off_ns;       // of it not on a CPU
-    int64_t open_ns = 0;  // of that in code which may have waited for a CPU, or slept
+    int64_t delay_ns;         // in the end: what is in no code
+    int64_t off_ns;           // of it not on a CPU
+    int64_t open_ns = 0;      // of that in code which may have waited for a CPU, or slept
+    int64_t untraced_ns = 0;  // of it in nothing that was recorded, while the thread was taken off its CPU
   };
   struct Thread {
     std::vector<Stretch> stretches;

@@ -76,6 +76,13 @@ Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> a
       Log(kLongPrompt, from_ns, other, until_ns - from_ns, WaiterFor(request));
     }
   };
+  experiment.on_queued = [this](uint64_t request, uint64_t from_ns, uint64_t until_ns,
+                                std::span<const uint64_t> others) {
+    log().WriteQueued(from_ns, until_ns, request, others);
+  };
+  experiment.on_iterated = [this](std::span<const uint64_t> requests, const server_common::Delays& delays) {
+    for (const uint64_t request : requests) log().WriteDelays(MonotonicNs(), request, delays);
+  };
   return experiment;
 }
 

@@ -43,6 +43,7 @@ Admission Scheduler::Submit(Job job, pitot::Request& request) {
   if (is_stopping_ || queue_.size() >= options_.max_queue) return Admission::kQueueFull;
   request.Stage("queue");
   entry.token = request.Enqueue("prompts");
+  entry.enqueued_ns = clock_();
   queue_.push_back(std::move(entry));
   has_arrived_ = true;
   CountQueue();
@@ -108,6 +109,8 @@ void Scheduler::Admit() {
     entry.slot = static_cast<size_t>(free - is_slot_used_.begin());
     kv_reserved_ += entry.room();
     pitot::Stage(entry.token, "prefill");
+    if (experiment_.on_queued && last_ns_ > entry.enqueued_ns)
+      experiment_.on_queued(entry.job.request_id, entry.enqueued_ns, last_ns_, last_members_);
     running_.push_back(std::move(entry));
   }
   if (queue_.size() != queued) {
@@ -163,6 +166,7 @@ void Scheduler::RunIteration() {
   batch.Close(pitot::BatchClose::kStep);
   if (experiment_.before_iteration) experiment_.before_iteration(members);
 
+  const server_common::ThreadUse begun = server_common::ThreadUseNow();
   std::vector<Part> rest;
   for (const Part& part : parts) {
     const Job& job = part.entry->job;
@@ -184,8 +188,12 @@ void Scheduler::RunIteration() {
   for (Entry& entry : running_) {
     if (entry.is_over) batch.Leave(entry.token);
   }
+  const server_common::Delays delays = server_common::DelaysOfCode(begun, server_common::ThreadUseNow());
   batch.Finish();
   Remove();
+  if (experiment_.on_iterated) experiment_.on_iterated(members, delays);
+  last_members_ = std::move(members);
+  last_ns_ = clock_();
 }
 
 void Scheduler::RunParts(std::span<const Part> parts, pitot::Batch& batch) {

@@ -24,6 +24,7 @@
 #include "decode_server/token_stream.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
+#include "server_common/delays.h"
 #include "server_common/monotonic.h"
 
 namespace decode_server {
@@ -79,6 +80,11 @@ class Scheduler {
     // to wait for it.
     std::function<void(uint64_t request, std::span<const uint64_t> others, uint64_t from_ns, uint64_t until_ns)>
         on_unchunked;
+    // That the request came while an iteration ran for these, and could not join before it was over.
+    std::function<void(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others)>
+        on_queued;
+    // How long the scheduler's thread waited for a CPU in an iteration of these, or slept.
+    std::function<void(std::span<const uint64_t> requests, const server_common::Delays& delays)> on_iterated;
   };
 
   Scheduler(const SchedulerOptions& options, Model model, Experiment experiment = {},
@@ -109,7 +115,8 @@ class Scheduler {
     size_t made = 0;                 // output tokens
     int32_t last = 0;                // of those
     bool is_first_for_room = false;  // next to join, and waits for room
-    uint64_t held_back_ns = 0;       // since when it waits only because of kv_tokens_taken; 0: not
+    uint64_t enqueued_ns = 0;
+    uint64_t held_back_ns = 0;  // since when it waits only because of kv_tokens_taken; 0: not
     bool is_over = false;
 
     size_t room() const { return job.prompt.size() + job.max_tokens; }
@@ -149,6 +156,9 @@ class Scheduler {
   std::list<Entry> running_;
   std::vector<bool> is_slot_used_;
   size_t kv_reserved_ = 0;
+  // The last iteration's members, and when it was over.
+  std::vector<uint64_t> last_members_;
+  uint64_t last_ns_ = 0;
 
   std::thread thread_;
 };

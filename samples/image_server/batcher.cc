@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_server/batcher.h"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <stdexcept>
@@ -20,11 +21,13 @@ Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch)
 
 Batcher::~Batcher() { Stop(); }
 
-std::optional<std::future<Prediction>> Batcher::Submit(Planes input, pitot::Request& request, uint64_t request_id) {
+std::optional<std::future<Answer>> Batcher::Submit(Planes input, pitot::Request& request, uint64_t request_id) {
+  const uint64_t begin_ns = MonotonicNs();
   std::lock_guard lock(mutex_);
   if (is_stopping_ || queue_.size() >= options_.max_queue) return std::nullopt;
-  Job job{std::move(input), {}, request_id, MonotonicNs(), {}};
-  std::future<Prediction> result = job.result.get_future();
+  Job job{std::move(input), {}, request_id, MonotonicNs(), {}, 0, {}};
+  job.delays.lock_waited_ns = job.enqueued_ns - begin_ns;
+  std::future<Answer> result = job.result.get_future();
   request.Stage("queue");
   job.token = request.Enqueue("pictures");
   queue_.push_back(std::move(job));
@@ -46,19 +49,23 @@ void Batcher::Stop() {
 
 void Batcher::Work(size_t number) {
   pitot::SetThreadName(("worker " + std::to_string(number)).c_str());
-  Past past;
+  Past past{0, {}, server_common::ThreadUseNow()};
   while (true) {
     std::vector<Job> jobs;
     pitot::Batch batch = Gather(past, jobs);
     if (jobs.empty()) return;
-    Execute(batch, jobs);
-    past = {MonotonicNs(), {}};
-    for (const Job& job : jobs) past.requests.push_back(job.request_id);
+    Execute(past, batch, jobs);
+    past.requests.clear();
+    for (const Job& job : jobs) {
+      past.requests.push_back(job.request_id);
+      if (stretch_.on_done) stretch_.on_done(job);
+    }
+    past.busy_until_ns = MonotonicNs();
   }
 }
 
 // Blocks until there is a batch to run; no jobs mean that the batcher has stopped and nothing is left.
-pitot::Batch Batcher::Gather(const Past& past, std::vector<Job>& jobs) {
+pitot::Batch Batcher::Gather(Past& past, std::vector<Job>& jobs) {
   std::unique_lock lock(mutex_);
   work_arrived_.wait(lock, [&] { return is_stopping_ || (!is_gathering_ && !queue_.empty()); });
   if (queue_.empty()) return {};
@@ -94,17 +101,30 @@ pitot::Batch Batcher::Gather(const Past& past, std::vector<Job>& jobs) {
   return batch;
 }
 
-void Batcher::Take(const Past& past, std::vector<Job>& jobs, pitot::Batch& batch) {
+void Batcher::Take(Past& past, std::vector<Job>& jobs, pitot::Batch& batch) {
   jobs.push_back(std::move(queue_.front()));
   queue_.pop_front();
-  if (stretch_.on_queued && past.busy_until_ns > jobs.back().enqueued_ns) {
-    stretch_.on_queued(jobs.back(), past.busy_until_ns, past.requests);
+  Charge(past, jobs);
+  Job& job = jobs.back();
+  job.delays.handed_over_ns = past.use.at_ns - std::max(job.enqueued_ns, past.busy_until_ns);
+  if (stretch_.on_queued && past.busy_until_ns > job.enqueued_ns) {
+    stretch_.on_queued(job, past.busy_until_ns, past.requests);
   }
-  batch.Join(jobs.back().token);
-  pitot::Stage(jobs.back().token, "batch");
+  batch.Join(job.token);
+  pitot::Stage(job.token, "batch");
 }
 
-void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
+void Batcher::Charge(Past& past, std::span<Job> jobs) {
+  const server_common::ThreadUse now = server_common::ThreadUseNow();
+  const uint64_t waited_ns = now.runqueue_ns - past.use.runqueue_ns;
+  for (Job& job : jobs)
+    job.delays.cpu_waited_ns += std::min(waited_ns, now.at_ns - std::max(job.enqueued_ns, past.use.at_ns));
+  past.use = now;
+}
+
+void Batcher::Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs) {
+  Charge(past, jobs);
+  const server_common::ThreadUse begun = past.use;
   std::vector<const Planes*> inputs;
   for (const Job& job : jobs) {
     inputs.push_back(&job.input);
@@ -119,14 +139,20 @@ void Batcher::Execute(pitot::Batch& batch, std::vector<Job>& jobs) {
   } catch (...) {
     error = std::current_exception();  // every member's
   }
+  const server_common::ThreadUse ended = server_common::ThreadUseNow();
+  const server_common::Delays delays = server_common::DelaysOfCode(begun, ended);
   batch.Finish();
   PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this
   for (size_t i = 0; i < jobs.size(); ++i) {
+    Charge(past, std::span(jobs).subspan(i));
+    jobs[i].cpu_ns = ended.cpu_ns - begun.cpu_ns;
+    jobs[i].delays.slept_ns = delays.slept_ns;
+    jobs[i].delays.paged_ns = delays.paged_ns;
     pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
     if (error) {
       jobs[i].result.set_exception(error);
     } else {
-      jobs[i].result.set_value(std::move(predictions[i]));
+      jobs[i].result.set_value({std::move(predictions[i]), MonotonicNs()});
     }
   }
 }

@@ -22,6 +22,7 @@
 #include "image_server/prediction.h"
 #include "pitot/request.h"
 #include "pitot/wait.h"
+#include "server_common/delays.h"
 
 namespace image_server {
 
@@ -38,7 +39,9 @@ struct Job {
   pitot::Token token;       // stands for the request on the worker's thread
   uint64_t request_id = 0;  // as the client knows it
   uint64_t enqueued_ns = 0;
-  std::promise<Prediction> result;
+  server_common::Delays delays;
+  uint64_t cpu_ns = 0;  // of its worker, for its batch
+  std::promise<Answer> result;
 };
 
 class Batcher {
@@ -55,6 +58,8 @@ class Batcher {
     std::function<void(std::span<const Job> jobs)> before_network;
     // Is told when a job is taken that its worker could not take earlier: it was at work for these requests.
     std::function<void(const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others)> on_queued;
+    // Is told when a job is done, with what delayed it on its worker.
+    std::function<void(const Job& job)> on_done;
   };
 
   Batcher(const BatcherOptions& options, Model model, Stretch stretch = {});
@@ -64,7 +69,7 @@ class Batcher {
   Batcher& operator=(const Batcher&) = delete;
 
   // Queues a picture of `request`. Nothing when the queue is full or the batcher has stopped: shed the request.
-  std::optional<std::future<Prediction>> Submit(Planes input, pitot::Request& request, uint64_t request_id);
+  std::optional<std::future<Answer>> Submit(Planes input, pitot::Request& request, uint64_t request_id);
 
   // Runs what is queued, then ends the workers. Idempotent.
   void Stop();
@@ -74,11 +79,14 @@ class Batcher {
   struct Past {
     uint64_t busy_until_ns = 0;
     std::vector<uint64_t> requests;
+    server_common::ThreadUse use;  // when it was looked at last
   };
   void Work(size_t number);
-  pitot::Batch Gather(const Past& past, std::vector<Job>& jobs);
-  void Execute(pitot::Batch& batch, std::vector<Job>& jobs);
-  void Take(const Past& past, std::vector<Job>& jobs, pitot::Batch& batch);
+  pitot::Batch Gather(Past& past, std::vector<Job>& jobs);
+  void Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs);
+  void Take(Past& past, std::vector<Job>& jobs, pitot::Batch& batch);
+  // While the worker waits for a CPU, so do these.
+  static void Charge(Past& past, std::span<Job> jobs);
 
   const BatcherOptions options_;
   const Model model_;

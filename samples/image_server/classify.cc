@@ -35,9 +35,14 @@ ClassifyHandler::ClassifyHandler(const ClassifyOptions& options, Preprocessor* p
     : options_(options), preprocessor_(preprocessor), batcher_(batcher), faults_(faults) {}
 
 Image ClassifyHandler::Decode(std::string_view jpeg, uint64_t id) {
-  PITOT_SCOPE("decode", jpeg.size());
-  Image image = DecodeJpeg(jpeg, options_.max_pixels);
-  faults_->InDecode(id);
+  const server_common::ThreadUse begun = server_common::ThreadUseNow();
+  Image image;
+  {
+    PITOT_SCOPE("decode", jpeg.size());
+    image = DecodeJpeg(jpeg, options_.max_pixels);
+    faults_->InDecode(id);
+  }
+  faults_->Slept(id, begun);
   return image;
 }
 
@@ -63,7 +68,7 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
   faults_->BetweenScopes(id);
 
   // The batcher goes on with the stages "queue", "batch", "forward" and "return".
-  std::optional<std::future<Prediction>> result = batcher_->Submit(std::move(input), request, id);
+  std::optional<std::future<Answer>> result = batcher_->Submit(std::move(input), request, id);
   if (!result) return ErrorReply(503, "the server is busy");
   {
     PITOT_WAIT(pitot::WaitKind::kFuture, "prediction", pitot::Owner{});
@@ -71,14 +76,19 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
       return ErrorReply(504, "the network did not answer in time");
     }
   }
-  const Prediction prediction = result->get();  // throws what the network threw
+  const uint64_t woken_ns = server_common::MonotonicNs();
+  const Answer answer = result->get();  // throws what the network threw
+  faults_->HandedOver(id, answer.ready_ns, woken_ns);
 
   request.Stage("respond");
+  const server_common::ThreadUse begun = server_common::ThreadUseNow();
   {
     PITOT_SCOPE("postprocess");
     faults_->InPostprocess(id);
   }
-  return {200, ToJson(prediction, id), pitot::Outcome::kOk};
+  std::string json = ToJson(answer.prediction, id);
+  faults_->Slept(id, begun);
+  return {200, std::move(json), pitot::Outcome::kOk};
 } catch (const ImageError& error) {
   return ErrorReply(400, error.what());
 } catch (const std::exception& error) {

@@ -38,7 +38,6 @@ constexpr FaultKindInfo kKinds[kFaultKinds] = {
     {"empty_cache", {}, kNeedsGpu},
 };
 
-constexpr uint64_t kNoticeableWaitNs = 100'000;  // a shorter wait for a worker is not logged
 constexpr char kInDecode[] = R"(,"scope":"decode")";
 
 constexpr char kInPostprocess[] = R"(,"scope":"postprocess")";
@@ -90,8 +89,15 @@ void Faults::ReadColdFile(uint64_t request) {
   if (!Draw(kMajorFaults, &fault)) return;
   std::call_once(mapped_once_,
                  [&] { mapped_ = std::make_unique<server_common::MappedFile>(directory_, fault.dose_bytes); });
-  const uint64_t begin_ns = MonotonicNs(), faults = mapped_->ForgetAndRead(fault.dose_bytes);
-  Log(kMajorFaults, begin_ns, request, MonotonicNs() - begin_ns, ",\"major_faults\":" + std::to_string(faults));
+  const server_common::ThreadUse begun = server_common::ThreadUseNow();
+  const uint64_t faults = mapped_->ForgetAndRead(fault.dose_bytes);
+  const server_common::ThreadUse ended = server_common::ThreadUseNow();
+  // Asking for pages takes CPU time; while they are on their way the thread sleeps.
+  const server_common::Delays delays = server_common::DelaysOfCode(begun, ended);
+  const uint64_t cpu_ns = ended.cpu_ns - begun.cpu_ns;
+  Log(kMajorFaults, begun.at_ns, request, delays.paged_ns + delays.slept_ns,
+      ",\"major_faults\":" + std::to_string(faults));
+  log().Write(begun.at_ns, request, "paging_code", cpu_ns, server_common::CpuTaken(cpu_ns));
 }
 
 uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {
@@ -105,11 +111,16 @@ void Faults::BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t cl
   }
 }
 
-void Faults::Queued(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others) {
-  if (until_ns - from_ns < kNoticeableWaitNs) return;
-  std::string ids;
-  for (const uint64_t other : others) ids += (ids.empty() ? "\"" : ",\"") + server_common::RequestIdText(other) + "\"";
-  log().Write(from_ns, request, "queued", until_ns - from_ns, ",\"others\":[" + ids + "]");
+void Faults::Slept(uint64_t request, const server_common::ThreadUse& begun) {
+  server_common::Delays delays = server_common::DelaysOfCode(begun, server_common::ThreadUseNow());
+  delays.cpu_waited_ns = 0;
+  log().WriteDelays(begun.at_ns, request, delays);
+}
+
+void Faults::HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns) {
+  server_common::Delays delays;
+  delays.handed_over_ns = woken_ns - std::min(woken_ns, ready_ns);
+  log().WriteDelays(ready_ns, request, delays);
 }
 
 }  // namespace image_server

@@ -76,8 +76,10 @@ class Faults : public server_common::FaultSchedule {
   // should have closed at should_close_ns.
   uint64_t BatchDelayNs(uint64_t normal_ns);
   void BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns);
-  // No fault of its own: logs that the request waited for a worker that was at work for others.
-  void Queued(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others);
+  // No faults of their own, as FaultLog::WriteDelays: in code of this thread since `begun` (what it waited for a CPU
+  // its thread's end says), and of an answer that was ready before its handler woke up.
+  void Slept(uint64_t request, const server_common::ThreadUse& begun);
+  void HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns);
 
  private:
   void ReadColdFile(uint64_t request);

@@ -70,7 +70,11 @@ Batcher::Stretch StretchOf(Faults* faults, GpuFaults* gpu_faults, uint64_t norma
             gpu_faults->BeforeNetwork(requests);
           },
           [faults](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
-            faults->Queued(job.request_id, job.enqueued_ns, busy_until_ns, others);
+            faults->log().WriteQueued(job.enqueued_ns, busy_until_ns, job.request_id, others);
+          },
+          [faults](const Job& job) {
+            faults->log().WriteDelays(job.enqueued_ns, job.request_id, job.delays);
+            faults->log().Write(job.enqueued_ns, job.request_id, "batch_code", job.cpu_ns);
           }};
 }
 
@@ -91,10 +95,14 @@ int Main(int argc, char** argv) {
       options.batcher,
       [&](std::span<const Planes* const> inputs, pitot::Batch& batch) { return classifier.Run(inputs, batch); },
       StretchOf(&faults, &gpu_faults, options.batcher.max_delay_ns));
-  Preprocessor preprocessor(options.preprocess_threads, [&](uint64_t request, uint64_t queued_ns,
-                                                            uint64_t busy_until_ns, std::span<const uint64_t> others) {
-    faults.Queued(request, queued_ns, busy_until_ns, others);
-  });
+  Preprocessor preprocessor(
+      options.preprocess_threads,
+      [&](uint64_t request, uint64_t queued_ns, uint64_t busy_until_ns, std::span<const uint64_t> others) {
+        faults.log().WriteQueued(queued_ns, busy_until_ns, request, others);
+      },
+      [&](uint64_t request, const server_common::Delays& delays) {
+        faults.log().WriteDelays(server_common::MonotonicNs(), request, delays);
+      });
   ClassifyHandler handler(options.classify, &preprocessor, &batcher, &faults);
   options.http.model = classifier.name();
   HttpServer server(options.http, &handler, &faults, &recorder);

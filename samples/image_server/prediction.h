@@ -17,6 +17,11 @@ struct ClassScore {
 // Likeliest first.
 using Prediction = std::vector<ClassScore>;
 
+struct Answer {
+  Prediction prediction;
+  uint64_t ready_ns = 0;  // CLOCK_MONOTONIC
+};
+
 }  // namespace image_server
 
 #endif  // SAMPLES_IMAGE_SERVER_PREDICTION_H_

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "image_server/preprocessor.h"
 
+#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -12,7 +13,8 @@ namespace image_server {
 
 using server_common::MonotonicNs;
 
-Preprocessor::Preprocessor(size_t threads, OnQueued on_queued) : on_queued_(std::move(on_queued)) {
+Preprocessor::Preprocessor(size_t threads, OnQueued on_queued, OnDone on_done)
+    : on_queued_(std::move(on_queued)), on_done_(std::move(on_done)) {
   for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this, i] { Work(i); });
 }
 
@@ -47,6 +49,7 @@ bool Preprocessor::has_queued() {
 void Preprocessor::Work(size_t number) {
   pitot::SetThreadName(("preprocessor " + std::to_string(number)).c_str());
   uint64_t busy_until_ns = 0, last = 0;
+  server_common::ThreadUse before = server_common::ThreadUseNow();
   while (true) {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return is_stopping_ || !queue_.empty(); });
@@ -54,11 +57,18 @@ void Preprocessor::Work(size_t number) {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     lock.unlock();
+    server_common::Delays delays;
+    delays.handed_over_ns = MonotonicNs() - std::max(item.queued_ns, busy_until_ns);
     if (on_queued_ && busy_until_ns > item.queued_ns) on_queued_(item.id, item.queued_ns, busy_until_ns, {&last, 1});
     {
       const pitot::Adopt adopted(item.token);
       item.work();
     }
+    const server_common::ThreadUse now = server_common::ThreadUseNow();
+    delays.cpu_waited_ns =
+        std::min(now.runqueue_ns - before.runqueue_ns, now.at_ns - std::max(item.queued_ns, busy_until_ns));
+    before = now;
+    if (on_done_) on_done_(item.id, delays);
     last = item.id;
     busy_until_ns = MonotonicNs();
   }

@@ -15,6 +15,7 @@
 
 #include "pitot/request.h"
 #include "pitot/wait.h"
+#include "server_common/delays.h"
 
 namespace image_server {
 
@@ -24,8 +25,10 @@ class Preprocessor {
   using OnQueued = std::function<void(uint64_t request, uint64_t queued_ns, uint64_t busy_until_ns,
                                       std::span<const uint64_t> others)>;
 
+  using OnDone = std::function<void(uint64_t request, const server_common::Delays& delays)>;
+
   // 0 threads: work is done on the caller's.
-  Preprocessor(size_t threads, OnQueued on_queued);
+  Preprocessor(size_t threads, OnQueued on_queued, OnDone on_done = {});
   ~Preprocessor();
   Preprocessor(const Preprocessor&) = delete;
   Preprocessor& operator=(const Preprocessor&) = delete;
@@ -45,6 +48,7 @@ class Preprocessor {
   void Work(size_t number);
 
   const OnQueued on_queued_;
+  const OnDone on_done_;
   pitot::Mutex mutex_{"preprocessing"};
   pitot::ConditionVariable arrived_{"preprocessing"};
   std::deque<Item> queue_;

@@ -58,7 +58,11 @@ void HeldLock::Pass(FaultSchedule* faults, size_t kind, uint64_t request) {
     faults->Log(kind, begin_ns, request, locked_ns - begin_ns,
                 ",\"lock\":\"" + name_ + "\",\"role\":\"waiter\",\"holder\":\"" + RequestIdText(holder) + "\"");
   }
-  if (holds) faults->Log(kind, locked_ns, request, held_ns, ",\"role\":\"holder\"");
+  if (!holds) return;
+  faults->Log(kind, locked_ns, request, held_ns, ",\"role\":\"holder\"");
+  Delays delays;
+  delays.slept_ns = held_ns;
+  faults->log().WriteDelays(locked_ns, request, delays);
 }
 
 Spinners::~Spinners() {

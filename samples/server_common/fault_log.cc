@@ -9,8 +9,14 @@
 #include <cstdio>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 namespace server_common {
+namespace {
+
+constexpr uint64_t kNoticeableNs = 100'000;
+
+}  // namespace
 
 std::string RequestIdText(uint64_t id) {
   char text[17];
@@ -36,6 +42,24 @@ void FaultLog::Write(uint64_t time_ns, uint64_t request, const char* fault, uint
                            "}\n";
   if (write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
     std::fprintf(stderr, "fault log: a line was lost: %s\n", std::generic_category().message(errno).c_str());
+  }
+}
+
+void FaultLog::WriteQueued(uint64_t from_ns, uint64_t until_ns, uint64_t request, std::span<const uint64_t> others) {
+  if (until_ns - from_ns < kNoticeableNs) return;
+  std::string ids;
+  for (const uint64_t other : others) ids += (ids.empty() ? "\"" : ",\"") + RequestIdText(other) + "\"";
+  Write(from_ns, request, "queued", until_ns - from_ns, ",\"others\":[" + ids + "]");
+}
+
+void FaultLog::WriteDelays(uint64_t time_ns, uint64_t request, const Delays& delays) {
+  const std::pair<const char*, uint64_t> parts[] = {{"cpu_waited", delays.cpu_waited_ns},
+                                                    {"handed_over", delays.handed_over_ns},
+                                                    {"lock_waited", delays.lock_waited_ns},
+                                                    {"slept", delays.slept_ns},
+                                                    {"paged", delays.paged_ns}};
+  for (const auto& [name, ns] : parts) {
+    if (ns >= kNoticeableNs) Write(time_ns, request, name, ns);
   }
 }
 

@@ -8,7 +8,10 @@
 #define SAMPLES_SERVER_COMMON_FAULT_LOG_H_
 
 #include <cstdint>
+#include <span>
 #include <string>
+
+#include "server_common/delays.h"
 
 namespace server_common {
 
@@ -26,6 +29,11 @@ class FaultLog {
 
   // `more` is appended inside the object: R"(,"role":"waiter")".
   void Write(uint64_t time_ns, uint64_t request, const char* fault, uint64_t injected_ns, const std::string& more = {});
+  // Those of at least 0.1 ms, a line each: "cpu_waited", "handed_over", "lock_waited", "slept", "paged". No faults:
+  // they are true of a request with or without one. Also that it waited for a thread that was at work for others:
+  // "queued".
+  void WriteQueued(uint64_t from_ns, uint64_t until_ns, uint64_t request, std::span<const uint64_t> others);
+  void WriteDelays(uint64_t time_ns, uint64_t request, const Delays& delays);
 
  private:
   int file_ = -1;

@@ -66,9 +66,17 @@ HttpListener::HttpListener(const HttpOptions& options, FaultSchedule* faults, pi
     EndExchange();
     t_exchange.arrival = ConnectionThreads::ArrivalOfThisRequest();
     t_exchange.arrival_ns = MonotonicNs();
+    t_exchange.begun = ThreadUseNow();
     return httplib::Server::HandlerResponse::Unhandled;
   });
-  server_.set_logger([](const httplib::Request&, const httplib::Response&) { EndExchange(); });
+  server_.set_logger([this](const httplib::Request&, const httplib::Response&) {
+    const uint64_t id = t_exchange.id;
+    const ThreadUse begun = t_exchange.begun, ended = ThreadUseNow();
+    EndExchange();
+    Delays delays;  // it slept where it waits, too
+    delays.cpu_waited_ns = ended.runqueue_ns - begun.runqueue_ns;
+    if (id != 0) faults_->log().WriteDelays(begun.at_ns, id, delays);
+  });
   server_.set_exception_handler([](const httplib::Request&, httplib::Response& response, std::exception_ptr) {
     Respond(ErrorReply(500, "internal error"), response);
   });

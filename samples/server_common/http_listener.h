@@ -21,6 +21,7 @@
 #include "pitot/outcome.h"
 #include "pitot/recorder.h"
 #include "pitot/request.h"
+#include "server_common/delays.h"
 #include "server_common/fault_schedule.h"
 #include "server_common/reply.h"
 
@@ -42,6 +43,7 @@ struct HttpOptions {
 struct Exchange {
   pitot::Timestamp arrival;
   uint64_t arrival_ns = 0;  // CLOCK_MONOTONIC; when the headers were there
+  ThreadUse begun;          // of its thread, at the same time
   uint64_t id = 0;          // as the client knows it
   pitot::Request request;
   pitot::Outcome outcome = pitot::Outcome::kCancelled;  // what it is until there is a reply: the client went away

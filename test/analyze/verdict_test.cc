@@ -485,6 +485,35 @@ TEST_CASE("what nobody recorded is no cause to be sure of", "[verdict]") {
   for (const Cause& cause : verdict.causes) CHECK(cause.confidence < 0.1);
 }
 
+TEST_CASE("that a thread slept is known, though not what for", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostBlockedUnknown] += 20 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].confidence == Approx(0.9 * (1 - verdict.causes[0].p)).margin(0.02));
+  slow[Blame::kUntraced] += 20 * kMs;
+  CHECK(route.Judge(route.Make(slow)).causes.at(0).confidence < 0.5);
+}
+
+TEST_CASE("the smaller its share of the excess is the less sure is a cause", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostLock] += 20 * kMs;
+  const Cause alone = route.Judge(route.Make(slow)).causes.at(0);
+  slow[Blame::kExecutorBusy] += 80 * kMs;
+  const Verdict both = route.Judge(route.Make(slow));
+
+  REQUIRE(both.causes.size() == 2);
+  REQUIRE(both.causes[1].blame == Blame::kHostLock);
+  CHECK(both.causes[1].confidence == Approx(alone.confidence * (1 - 0.1 * 0.64)).margin(0.01));
+}
+
 TEST_CASE("without enough normal requests there is only blame", "[verdict]") {
   Route route;
   route.Learn(59);

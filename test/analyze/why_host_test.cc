@@ -240,6 +240,55 @@ TEST_CASE("a thread that woke up late waited for a CPU as far as its run-queue d
   CHECK(walk(10'900, 9'000) == "host_lock 9900; handoff 100; host_oncpu_pre 10000");
 }
 
+TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {
+  const auto walk = [](int64_t delay_us) {
+    Server server;
+    server.Wait(WaitKind::kQueue, 1'000, 5'000);
+    server.Wait(WaitKind::kQueue, 5'000, 11'000);
+    server.Scope(11'000, 21'000, server.decode);
+    server.Look(1'000, 0, 0);
+    server.Look(21'000, 10'000, delay_us);
+    return Text(server.Walk());
+  };
+  CHECK(walk(0) == "batch_window 4000; batch_window 6000; host_oncpu_pre 10000");
+  CHECK(walk(2'500) == "batch_window 4000; batch_window 3500; host_runqueue 2500; host_oncpu_pre 10000");
+  CHECK(walk(9'000) == "batch_window 4000; host_runqueue 6000; host_oncpu_pre 10000");
+}
+
+TEST_CASE("untraced time of a thread that was taken off its CPU is run queue as far as it never slept", "[why]") {
+  const auto walk = [](int64_t voluntary, int64_t involuntary) {
+    Server server;
+    server.Scope(1'000, 6'000, server.decode);
+    server.Scope(16'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0);
+    server.Edge(6'000, 5'000, 0, 0);
+    server.Edge(16'000, 6'000, voluntary, involuntary);
+    server.Edge(21'000, 11'000, voluntary, involuntary);
+    return Text(server.Walk());
+  };
+  CHECK(walk(0, 2) == "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
+  CHECK(walk(1, 2) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
+  CHECK(walk(0, 0) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
+}
+
+TEST_CASE("of untraced time in which a thread slept, too, its run-queue delay is run queue if it lost its CPU",
+          "[why]") {
+  const auto walk = [](int64_t involuntary, int64_t delay_us) {
+    Server server;
+    server.Scope(1'000, 6'000, server.decode);
+    server.Scope(16'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0);
+    server.Look(1'000, 0, 0);
+    server.Edge(21'000, 11'000, 2, involuntary);
+    server.Look(21'000, 11'000, delay_us);
+    return Text(server.Walk());
+  };
+  CHECK(walk(1, 4'000) == "host_oncpu_pre 5000; untraced_or_unexplained 6000; host_runqueue 4000; host_oncpu_pre 5000");
+  CHECK(walk(0, 4'000) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
+  CHECK(walk(1, 90'000) ==
+        "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
+}
+
 TEST_CASE("without counters of the thread code is code", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);

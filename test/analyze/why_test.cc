@@ -217,6 +217,29 @@ TEST_CASE("who waits for a batch that took it by no recorded queue waited for wh
   CHECK(blame.segments[1].by.batch == before);
 }
 
+TEST_CASE("who got a stage after its batch was done waited for what its executor did until then", "[why]") {
+  const auto walk = [](int64_t stage_us, int64_t next_batch_us) {
+    Server server;
+    const uint32_t row = server.Request(1, 100, 250, server.http);
+    const uint32_t own = server.maker.Batch(11, "resnet50", server.executor, 110 * kUs, 90 * kUs);
+    server.maker.Batch(12, "resnet50", server.executor, next_batch_us * kUs, 60 * kUs);
+    server.maker.Member(own, row, 110 * kUs);
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("images"), server.http, server.executor, 110 * kUs, 110 * kUs, own});
+    server.Scope(server.executor, server.forward, 110, 200, {kNone, own});
+    server.Scope(server.executor, server.decode, 200, 235, {});  // hands out results, this one last
+    server.maker.trace.requests[row].stages = {{server.maker.String("return"), stage_us * kUs, (250 - stage_us) * kUs}};
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    server.Wait(server.http, WaitKind::kFuture, "result", 110, 240, {row, kNone});
+    server.Scope(server.http, server.decode, 240, 250, {row, kNone});
+    return Text(BlameOf(server.maker.Finish(), row));
+  };
+  const std::string before = "host_oncpu_pre 10000; host_oncpu_framework 90000; ";
+  CHECK(walk(230, 300) == before + "host_oncpu_post 30000; handoff 10000; host_oncpu_post 10000");
+  CHECK(walk(240, 300) == before + "handoff 40000; host_oncpu_post 10000");  // its own thread said so
+  CHECK(walk(230, 225) == before + "handoff 40000; host_oncpu_post 10000");  // the executor was at work for others
+}
+
 TEST_CASE("a thread in nothing that was recorded while its batch was done elsewhere waited for that", "[why]") {
   Server server;
   const uint32_t row = server.Request(2, 100, 250, server.http);

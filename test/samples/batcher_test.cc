@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "server_common/monotonic.h"
+
 namespace image_server {
 namespace {
 
@@ -43,9 +45,9 @@ Batcher::Model ModelOf(FakeNetwork* network) {
   return [network](std::span<const Planes* const> inputs, pitot::Batch& batch) { return (*network)(inputs, batch); };
 }
 
-std::future<Prediction> Submit(Batcher* batcher, float value) {
+std::future<Answer> Submit(Batcher* batcher, float value) {
   pitot::Request request;  // inert
-  std::optional<std::future<Prediction>> result = batcher->Submit({value}, request, 1);
+  std::optional<std::future<Answer>> result = batcher->Submit({value}, request, 1);
   REQUIRE(result.has_value());
   return std::move(*result);
 }
@@ -55,10 +57,10 @@ TEST_CASE("a full batch does not wait for its delay", "[batcher]") {
   network.Open();
   Batcher batcher({.workers = 1, .max_batch = 3, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network));
 
-  std::vector<std::future<Prediction>> results;
+  std::vector<std::future<Answer>> results;
   for (int i = 0; i < 3; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
 
-  for (size_t i = 0; i < 3; ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
+  for (size_t i = 0; i < 3; ++i) CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
   CHECK(network.sizes() == std::vector<size_t>{3});
 }
 
@@ -67,7 +69,7 @@ TEST_CASE("a batch that is not full runs when the first member has waited its de
   network.Open();
   Batcher batcher({.workers = 2, .max_batch = 100, .max_delay_ns = 1'000'000, .max_queue = 10}, ModelOf(&network));
 
-  CHECK(Submit(&batcher, 5).get().at(0).class_index == 5);
+  CHECK(Submit(&batcher, 5).get().prediction.at(0).class_index == 5);
 }
 
 TEST_CASE("members that arrive while one worker gathers join its batch, whoever else is idle", "[batcher]") {
@@ -75,9 +77,9 @@ TEST_CASE("members that arrive while one worker gathers join its batch, whoever 
   network.Open();
   Batcher batcher({.workers = 4, .max_batch = 6, .max_delay_ns = kForEverNs, .max_queue = 100}, ModelOf(&network));
 
-  std::vector<std::future<Prediction>> results;
+  std::vector<std::future<Answer>> results;
   for (int i = 0; i < 12; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
-  for (std::future<Prediction>& result : results) result.wait();
+  for (std::future<Answer>& result : results) result.wait();
 
   CHECK(network.sizes() == std::vector<size_t>{6, 6});
 }
@@ -85,7 +87,7 @@ TEST_CASE("members that arrive while one worker gathers join its batch, whoever 
 TEST_CASE("a full queue refuses", "[batcher]") {
   FakeNetwork network;
   Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 2}, ModelOf(&network));
-  std::vector<std::future<Prediction>> results;
+  std::vector<std::future<Answer>> results;
   results.push_back(Submit(&batcher, 0));
   while (network.sizes().empty()) std::this_thread::yield();  // the worker has taken it and waits at the gate
   results.push_back(Submit(&batcher, 1));
@@ -95,20 +97,22 @@ TEST_CASE("a full queue refuses", "[batcher]") {
   CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
 
   network.Open();
-  for (size_t i = 0; i < results.size(); ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
+  for (size_t i = 0; i < results.size(); ++i)
+    CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
 }
 
 TEST_CASE("stopping runs what is queued and refuses what comes later", "[batcher]") {
   FakeNetwork network;
   network.Open();
   Batcher batcher({.workers = 2, .max_batch = 4, .max_delay_ns = kForEverNs, .max_queue = 100}, ModelOf(&network));
-  std::vector<std::future<Prediction>> results;
+  std::vector<std::future<Answer>> results;
   for (int i = 0; i < 7; ++i) results.push_back(Submit(&batcher, static_cast<float>(i)));
 
   batcher.Stop();
   batcher.Stop();
 
-  for (size_t i = 0; i < results.size(); ++i) CHECK(results[i].get().at(0).class_index == static_cast<int64_t>(i));
+  for (size_t i = 0; i < results.size(); ++i)
+    CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
   pitot::Request request;
   CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
 }
@@ -121,14 +125,14 @@ TEST_CASE("an exception of the network reaches every member, and the next batch 
                     return std::vector<Prediction>(inputs.size());
                   });
 
-  std::future<Prediction> first = Submit(&batcher, 1), second = Submit(&batcher, 2);
+  std::future<Answer> first = Submit(&batcher, 1), second = Submit(&batcher, 2);
   CHECK_THROWS_AS(first.get(), std::runtime_error);
   CHECK_THROWS_AS(second.get(), std::runtime_error);
 
   fails = false;
-  std::future<Prediction> third = Submit(&batcher, 3), fourth = Submit(&batcher, 4);
-  CHECK(third.get().empty());
-  CHECK(fourth.get().empty());
+  std::future<Answer> third = Submit(&batcher, 3), fourth = Submit(&batcher, 4);
+  CHECK(third.get().prediction.empty());
+  CHECK(fourth.get().prediction.empty());
 }
 
 TEST_CASE("a network that answers for another number of pictures is an error", "[batcher]") {
@@ -149,7 +153,8 @@ TEST_CASE("an experiment can stretch a batch's delay and is told its members", "
                          closed.set_value({jobs.size(), delay_ns, closed_ns - jobs[0].enqueued_ns});
                        },
                    .before_network = nullptr,
-                   .on_queued = nullptr});
+                   .on_queued = nullptr,
+                   .on_done = nullptr});
 
   Submit(&batcher, 5).get();
 
@@ -167,17 +172,46 @@ TEST_CASE("an experiment is told who waited for a worker, and for whom that was 
                   {.delay_ns = nullptr,
                    .on_closed = nullptr,
                    .before_network = nullptr,
-                   .on_queued = [&](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
-                     seen = {job.request_id, others.size(), others[0], busy_until_ns >= job.enqueued_ns};
-                     queued.set_value();
-                   }});
+                   .on_queued =
+                       [&](const Job& job, uint64_t busy_until_ns, std::span<const uint64_t> others) {
+                         seen = {job.request_id, others.size(), others[0], busy_until_ns >= job.enqueued_ns};
+                         queued.set_value();
+                       },
+                   .on_done = nullptr});
 
-  std::future<Prediction> first = Submit(&batcher, 5);
-  std::future<Prediction> second = Submit(&batcher, 6);
+  std::future<Answer> first = Submit(&batcher, 5);
+  std::future<Answer> second = Submit(&batcher, 6);
   network.Open();
   queued.get_future().wait();
 
   CHECK(seen == std::vector<uint64_t>{1, 1, 1, 1});  // Submit's ids; one other; until after it was queued
+}
+
+TEST_CASE("an experiment is told how long a job lay there for a worker that slept", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  std::promise<void> done;
+  uint64_t handed_over_ns = 0, length_ns = 0, cpu_ns = 0;
+  Batcher batcher({.workers = 1, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network),
+                  {.delay_ns = nullptr,
+                   .on_closed = nullptr,
+                   .before_network = nullptr,
+                   .on_queued = nullptr,
+                   .on_done = [&](const Job& job) {
+                     handed_over_ns = job.delays.handed_over_ns;
+                     cpu_ns = job.cpu_ns;
+                     length_ns = server_common::MonotonicNs() - job.enqueued_ns;
+                     done.set_value();
+                   }});
+
+  const uint64_t ready_ns = Submit(&batcher, 5).get().ready_ns;
+  done.get_future().wait();
+
+  CHECK(handed_over_ns > 0);
+  CHECK(cpu_ns > 0);
+  CHECK(handed_over_ns < length_ns);
+  CHECK(ready_ns <= server_common::MonotonicNs());
+  CHECK(ready_ns > 0);
 }
 
 }  // namespace

@@ -134,12 +134,60 @@ TEST_CASE("an injection says what was asked for, and in which scope it was", "[f
   faults.InDecode(0x1234);
 
   const std::vector<nlohmann::json> lines = log.lines();
-  REQUIRE(lines.size() == 3);
+  REQUIRE(lines.size() == 4);
   CHECK(lines[0]["as"] == asked);
   CHECK(lines[0]["scope"] == "postprocess");
   CHECK(lines[1]["fault"] == "unhooked_hop");
   CHECK(lines[1]["injected_ns"].get<uint64_t>() >= 1'000'000);
   CHECK(lines[2]["major_faults"].get<uint64_t>() <= 256);  // pages; a file system in memory has none
+  CHECK(lines[3]["fault"] == "paging_code");
+  CHECK(lines[3]["injected_ns"] == lines[3]["cpu_ns"]);
+}
+
+TEST_CASE("code that was neither on a CPU nor waiting for one slept, for pages where some came from a disk",
+          "[faults]") {
+  const server_common::ThreadUse before = {1000, 100, 50, 7};
+
+  const server_common::Delays slept = server_common::DelaysOfCode(before, {1900, 400, 150, 7});
+  CHECK(slept.cpu_waited_ns == 100);
+  CHECK(slept.slept_ns == 500);
+  CHECK(slept.paged_ns == 0);
+  const server_common::Delays paged = server_common::DelaysOfCode(before, {1900, 400, 150, 8});
+  CHECK(paged.slept_ns == 0);
+  CHECK(paged.paged_ns == 500);
+  // The kernel's clocks are read one after the other.
+  CHECK(server_common::DelaysOfCode(before, {1900, 1010, 50, 7}).slept_ns == 0);
+}
+
+TEST_CASE("a thread that sleeps has slept, and one that spins has not", "[faults]") {
+  const server_common::ThreadUse begun = server_common::ThreadUseNow();
+  server_common::SleepFor(20'000'000);
+  const server_common::ThreadUse slept = server_common::ThreadUseNow();
+  server_common::SpinUntil(server_common::MonotonicNs() + 20'000'000);
+  const server_common::ThreadUse spun = server_common::ThreadUseNow();
+
+  CHECK(slept.cpu_ns - begun.cpu_ns < 10'000'000);
+  CHECK(server_common::DelaysOfCode(begun, slept).slept_ns + (slept.runqueue_ns - begun.runqueue_ns) >= 10'000'000);
+  CHECK(spun.cpu_ns - slept.cpu_ns + (spun.runqueue_ns - slept.runqueue_ns) >= 10'000'000);
+}
+
+TEST_CASE("delays are logged that are long enough to matter, a line each", "[faults]") {
+  TemporaryFile log;
+  Faults faults({.log_file = log.name()});
+  server_common::Delays delays;
+  delays.cpu_waited_ns = 3'000'000;
+  delays.handed_over_ns = 99'999;
+  delays.lock_waited_ns = 100'000;
+
+  faults.log().WriteDelays(5, 0x12, delays);
+
+  const std::vector<nlohmann::json> lines = log.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0]["fault"] == "cpu_waited");
+  CHECK(lines[0]["injected_ns"] == 3'000'000);
+  CHECK(lines[0]["request"] == "0000000000000012");
+  CHECK_FALSE(lines[0].contains("as"));
+  CHECK(lines[1]["fault"] == "lock_waited");
 }
 
 TEST_CASE("who waited for a worker is logged with whom that was at work for", "[faults]") {
@@ -147,8 +195,8 @@ TEST_CASE("who waited for a worker is logged with whom that was at work for", "[
   Faults faults({.log_file = log.name()});
   const std::vector<uint64_t> others = {7, 8};
 
-  faults.Queued(1, 1'000'000, 1'050'000, others);  // too short to matter
-  faults.Queued(2, 1'000'000, 3'000'000, others);
+  faults.log().WriteQueued(1'000'000, 1'050'000, 1, others);  // too short to matter
+  faults.log().WriteQueued(1'000'000, 3'000'000, 2, others);
 
   const std::vector<nlohmann::json> lines = log.lines();
   REQUIRE(lines.size() == 1);
@@ -207,7 +255,7 @@ TEST_CASE("a request that waits for the lock is logged with its holder", "[fault
   for (std::thread& thread : threads) thread.join();
 
   size_t holders = 0, waiters = 0;
-  for (const nlohmann::json& line : log.lines()) {
+  for (const nlohmann::json& line : log.injections()) {
     holders += line["role"] == "holder";
     if (line["role"] == "waiter") {
       ++waiters;
@@ -216,6 +264,9 @@ TEST_CASE("a request that waits for the lock is logged with its holder", "[fault
   }
   CHECK(holders == 2);
   CHECK(waiters <= 1);  // none if the threads missed each other
+  size_t slept = 0;     // who holds it sleeps
+  for (const nlohmann::json& line : log.lines()) slept += line["fault"] == "slept";
+  CHECK(slept == 2);
 }
 
 TEST_CASE("every other fault strikes and is logged", "[faults]") {

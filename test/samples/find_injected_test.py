@@ -31,8 +31,8 @@ class FindInjected(unittest.TestCase):
         lines = [f'{i + 1}) 80.0 ms  /classify  ok  request {request}\n' for i, request in enumerate(ids)]
         (self.incident / 'report.txt').write_text(''.join(lines), encoding='utf-8')
 
-    def write_log(self, faults):
-        lines = [json.dumps({'request': request, 'injected_ns': ms * 1e6}) + '\n' for request, ms in faults]
+    def write_log(self, faults, more='as'):
+        lines = [json.dumps({'request': request, 'injected_ns': ms * 1e6, more: 'lock_held'}) + '\n' for request, ms in faults]
         (self.folder / 'faults.jsonl').write_text(''.join(lines), encoding='utf-8')
 
     def find(self, above_ms='40'):
@@ -56,6 +56,8 @@ class FindInjected(unittest.TestCase):
 
     def test_nothing_is_found_without_an_injection(self):
         self.write_log([])
+        self.assertEqual(self.find().returncode, 1)
+        self.write_log([(SLOW, 60)], more='scope')  # true of it, and not injected
         self.assertEqual(self.find().returncode, 1)
         (self.folder / 'faults.jsonl').unlink()
         self.assertEqual(self.find().returncode, 1)

@@ -161,7 +161,7 @@ TEST_CASE("a prompt that is made long is taken in one piece, and the log names w
   bench.RunAll();
 
   size_t holders = 0, waiters = 0;
-  for (const nlohmann::json& line : log.lines()) {
+  for (const nlohmann::json& line : log.injections()) {
     CHECK(line["fault"] == "long_prompt");
     CHECK(line["injected_ns"] > 0);
     holders += line["role"] == "holder";
@@ -190,7 +190,7 @@ TEST_CASE("every other fault strikes and is logged", "[generate]") {
   }
 
   std::vector<std::string> names;
-  for (const nlohmann::json& line : log.lines()) {
+  for (const nlohmann::json& line : log.injections()) {
     CHECK(line["request"] == "0000000000000001");
     names.push_back(line["fault"]);
   }

@@ -260,6 +260,28 @@ TEST_CASE("an experiment that takes room in the KV cache is told whom it held ba
   CHECK(told == std::vector<uint64_t>{2, 5000, 9000});
 }
 
+TEST_CASE("an experiment is told who came while an iteration ran, and for whom that was", "[scheduler]") {
+  std::vector<uint64_t> told;
+  Scheduler::Experiment experiment;
+  experiment.on_queued = [&](uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others) {
+    told = {request, from_ns, until_ns, others.size(), others[0]};
+  };
+  Bench bench({}, experiment);
+  bench.Submit(2, 8);
+  bench.Step();
+  bench.Submit(2, 2);  // after it
+  bench.Step();
+  CHECK(told.empty());
+
+  const uint64_t over_ns = bench.now_ns;
+  bench.now_ns = over_ns - kIterationNs / 2;
+  bench.Submit(2, 2);
+  bench.now_ns = over_ns;
+  bench.Step();
+
+  CHECK(told == std::vector<uint64_t>{3, over_ns - kIterationNs / 2, over_ns, 2, 2});
+}
+
 TEST_CASE("an experiment that takes all room while nobody runs lets the request in afterwards", "[scheduler]") {
   size_t looks = 0;
   Scheduler::Experiment experiment;

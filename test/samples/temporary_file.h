@@ -26,6 +26,14 @@ class TemporaryFile {
     for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
     return lines;
   }
+  // Those of faults. What is true beside them depends on the machine.
+  std::vector<nlohmann::json> injections() const {
+    std::vector<nlohmann::json> found;
+    for (const nlohmann::json& line : lines()) {
+      if (line.contains("as")) found.push_back(line);
+    }
+    return found;
+  }
 
  private:
   char name_[32] = "/tmp/pitot_faults_XXXXXX";

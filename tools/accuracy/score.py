@@ -36,15 +36,9 @@ class Burn(NamedTuple):
     """CPU time that an injector took."""
     injector: str
     dose: str
-    request: str  # for which it did
     begin_ns: int
     end_ns: int
     cpu_ns: int
-
-    def taken(self, begin_ns: int, end_ns: int) -> float:
-        """Of a stretch of time, if it burnt evenly."""
-        overlap_ns = min(end_ns, self.end_ns) - max(begin_ns, self.begin_ns)
-        return self.cpu_ns * overlap_ns / (self.end_ns - self.begin_ns) if overlap_ns > 0 else 0.0
 
 
 class Record(NamedTuple):
@@ -118,8 +112,8 @@ def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
 
 
-def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
-    """By request. Lines of roles that the table does not ask for are left out."""
+def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], requests: Iterable[str] = ()) -> Dict[str, List[Injection]]:
+    """By request. Lines of roles that the table does not ask for are left out. `requests`: all of the run, most of which may have no line."""
     wanted = entries_by_injector(expected)
     sums: Dict[Tuple[str, str], Injection] = {}
     for line in lines:
@@ -131,31 +125,24 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any]) -> 
         who = line.get(fault.get('culprit'), [])
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         sums[key] = before._replace(injected_ns=before.injected_ns + line['injected_ns'], culprits=culprits)
+    everybody = set(requests) | {request for request, _ in sums}
+    usual = {name: statistics.median(sums[request, name].injected_ns if (request, name) in sums else 0 for request in everybody)
+             for name in {one.injector for one in sums.values()} if 'beyond' in wanted[name]}
     by_request = defaultdict(list)
     for (request, _), injection in sums.items():
-        by_request[request].append(injection)
+        more_ns = injection.injected_ns - int(usual.get(injection.injector, 0))
+        by_request[request].append(injection._replace(injected_ns=more_ns))
     return dict(by_request)
 
 
 def burns_of(lines: Iterable[Dict[str, Any]]) -> List[Burn]:
-    return [Burn(line['fault'], dose_of(line), line['request'], line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
+    return [Burn(line['fault'], dose_of(line), line['time_ns'], line['time_ns'] + line['injected_ns'], line['cpu_ns'])
             for line in lines if line.get('cpu_ns', 0) > 0 and line['injected_ns'] > 0]
 
 
 def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
     others = [burn for burn in burns if burn.injector == OTHERS]
     return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
-
-
-def cpu_taken(verdict: Dict[str, Any], begin_ns: int, burns: Sequence[Burn]) -> int:
-    """How much CPU time injectors took for others while the request waited for a CPU: at most as long as it did."""
-    taken = 0.0
-    for segment in verdict['segments']:
-        if segment.get('blame') == 'host_runqueue':
-            from_ns = begin_ns + segment['begin_ns']
-            until_ns = from_ns + segment['duration_ns']
-            taken += min(segment['duration_ns'], sum(burn.taken(from_ns, until_ns) for burn in burns if burn.request != verdict['request']))
-    return int(taken)
 
 
 def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn) -> bool:
@@ -174,11 +161,7 @@ def injections_by_burns(verdicts: Iterable[Dict[str, Any]], begins: Dict[str, in
         begin_ns = begins.get(verdict['request'])
         if begin_ns is None:
             continue
-        near = [burn for burn in burns if burn.begin_ns < begin_ns + verdict['latency_ns'] and begin_ns < burn.end_ns]
-        taken_ns = cpu_taken(verdict, begin_ns, near)
-        if taken_ns > 0:
-            by_request[verdict['request']].append(Injection('cpu_taken', '', taken_ns, set()))
-        for burn in near:
+        for burn in burns:
             if burn.injector in meanwhile and is_struck_by(verdict, begin_ns, burn):
                 by_request[verdict['request']].append(Injection(burn.injector, burn.dose, 0, set()))
                 break
@@ -196,7 +179,7 @@ def read_findings(path: Path) -> List[Dict[str, Any]]:
 
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
-    injections = injections_of(lines, expected)
+    injections = injections_of(lines, expected, [verdict['request'] for verdict in verdicts])
     burns = burns_of(lines)
     for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, expected).items():
         injections.setdefault(request, []).extend(more)
@@ -457,9 +440,28 @@ def score(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
               for blame, confidence, is_right in zip(one.named, one.confidences, one.right) if blame != UNEXPLAINED]
     result['calibration'], result['calibration_error'] = calibration_of(claims)
     result['findings'] = score_findings(runs, expected)
+    result['proof'] = score_proof(runs, expected)
     verdicts = [verdict for run in runs for verdict in run.verdicts.values()]
     result['verdicts'], result['do_not_add_up'] = len(verdicts), sum(map(does_not_add_up, verdicts))
     return result
+
+
+def score_proof(runs: Sequence[Run], expected: Dict[str, Any]) -> Dict[str, Any]:
+    """Causes that only the server's own lines can prove: how many they do, and how many the lines of another request would.
+    Lines that fit any request were no proof."""
+    own, others = [], []
+    for run in runs:
+        if run.name not in expected['controls'] and run.name not in expected['faults']:
+            continue
+        blames = {blame for truth in expected['truths'] for blame in truth['blames']}
+        blames -= set(expected['faults'].get(run.name, {'blames': []})['blames'])
+        requests = sorted(run.verdicts)
+        for i, request in enumerate(requests):
+            other = requests[(i + len(requests) // 2) % len(requests)]
+            causes = [cause for cause in run.verdicts[request]['causes'] if cause['blame'] in blames]
+            own += [is_true(cause, run.injections.get(request, []), expected) for cause in causes]
+            others += [is_true(cause, run.injections.get(other, []), expected) for cause in causes]
+    return {'causes': len(own), 'own': share(own), 'others': share(others)}
 
 
 def instead_of(records: Sequence[Record]) -> Dict[str, int]:

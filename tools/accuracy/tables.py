@@ -67,6 +67,9 @@ def markdown(score: Dict[str, Any]) -> str:
     error = score['calibration_error']
     lines.append(f'Expected calibration error: {"unknown" if error is None else f"{error:.2f}"}. '
                  f'{score["verdicts"]} verdicts, of which {score["do_not_add_up"]} do not add up.')
+    proof = score['proof']
+    lines += ['', f'Of {proof["causes"]} causes that only lines of the server can prove {percent(proof["own"])} are proved, '
+              f'{percent(proof["others"])} by the lines of another request.']
     return '\n'.join(lines) + '\n'
 
 

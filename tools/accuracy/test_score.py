@@ -27,7 +27,8 @@ PROGRAM = Path(__file__).resolve().parents[1] / 'scoreboard'
 MS = 1_000_000
 EXPECTED = {
     'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'},
-               {'injector': 'cpu_taken', 'blames': ['host_runqueue']}],
+               {'injector': 'cpu_waited', 'blames': ['host_runqueue']},
+               {'injector': 'batch_code', 'blames': ['host_oncpu_framework'], 'beyond': 'median'}],
     'faults': {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
                 'finds': ['a05.input_bound'], 'also': ['a35.latency']},
@@ -174,24 +175,14 @@ class Burnt(unittest.TestCase):
     def injections(self, lines, *verdicts):
         return score.injections_by_burns(verdicts, self.BEGINS, score.burns_of(lines), EXPECTED)
 
-    def test_cpu_that_others_took_meanwhile_is_why_one_waited_for_a_cpu(self):
+    def test_a_wait_for_a_cpu_is_true_as_far_as_the_server_saw_it(self):
+        for waited_ms, is_right in ((3, True), (1, False)):
+            one = run('C02', [line('a', 'cpu_waited', waited_ms)], [self.waiting('a')])
+            self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
+
+    def test_what_was_burnt_meanwhile_is_no_proof_that_one_waited(self):
         burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)
-        got = self.injections([burn], self.waiting('a'))
-        self.assertEqual(got, {'a': [score.Injection('cpu_taken', '', 4 * MS, set())]})
-        one = score.Run('F01', got, {'a': self.waiting('a')}, [], [])
-        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[True]])
-
-    def test_what_was_not_taken_meanwhile_not_on_a_cpu_or_by_itself_is_no_reason(self):
-        for burn in (line('b', 'slow_decode_spin', 8, time_ns=120 * MS, cpu_ns=8 * MS), line('b', 'slow_decode_sleep', 8, time_ns=101 * MS, cpu_ns=0),
-                     line('a', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=8 * MS)):
-            self.assertEqual(self.injections([burn], self.waiting('a')), {})
-
-    def test_a_quarter_of_a_cpu_explains_a_quarter_of_the_wait(self):
-        burn = line('b', 'slow_decode_spin', 8, time_ns=101 * MS, cpu_ns=2 * MS)
-        got = self.injections([burn], self.waiting('a'))
-        self.assertEqual(got['a'][0].injected_ns, MS)
-        one = score.Run('F01', got, {'a': self.waiting('a')}, [], [])
-        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[False]])
+        self.assertEqual(self.injections([burn], self.waiting('a')), {})
 
     def test_spinners_strike_whom_they_slow_not_who_drew_them(self):
         spin = line('b', 'cpu_spinners', 20, dose='dose_ms=20', time_ns=99 * MS, cpu_ns=80 * MS)
@@ -202,6 +193,28 @@ class Burnt(unittest.TestCase):
         result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
         self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
         self.assertEqual(score.injections_of([spin], EXPECTED), {})
+
+
+class Usual(unittest.TestCase):
+    def test_who_has_no_line_took_nothing(self):
+        lines = [line('a', 'batch_code', 4)]
+        self.assertEqual(score.injections_of(lines, EXPECTED, ['a', 'b', 'c'])['a'][0].injected_ns, 4 * MS)
+        self.assertEqual(score.injections_of(lines, EXPECTED, ['a'])['a'][0].injected_ns, 0)
+
+    def test_of_what_every_request_takes_what_is_beyond_the_median_is_true(self):
+        lines = [line(request, 'batch_code', ms) for request, ms in (('a', 2), ('b', 2), ('c', 5))]
+        for excess_ms, is_right in ((3, True), (7, False)):
+            one = run('C02', lines, [verdict('c', [cause('host_oncpu_framework', excess_ms)])])
+            self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
+
+
+    def test_lines_that_prove_as_much_of_any_request_are_shown_to_be_no_proof(self):
+        verdicts = [verdict('a', [cause('host_runqueue', 4)]), verdict('b')]
+        for waited, shares in ((['a'], (1, 0)), (['a', 'b'], (1, 1)), ([], (0, 0))):
+            lines = [line(request, 'cpu_waited', 4) for request in waited]
+            proof = scored(run('C02', lines, verdicts))['proof']
+            self.assertEqual((proof['causes'], proof['own'], proof['others']), (1, *shares))
+        self.assertEqual(scored(run('F20', [line('a', 'cpu_waited', 4)], verdicts))['proof']['causes'], 0)  # its own blame
 
 
 class Watched(unittest.TestCase):

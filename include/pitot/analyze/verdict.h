@@ -71,7 +71,7 @@ struct Cause {
   int64_t excess_ns = 0;  // the difference, without what everything had in common
   double share = 0;       // of the request's excess
   double p = 1;           // how often the farthest part of a normal request is as far
-  double confidence = 0;  // 0 to 1: 1 - p, lowered by losses and by what is not known
+  double confidence = 0;  // 0 to 1, how often causes like it are true: docs/why.md says of what it is made
   // At most so much would be saved, were it normal: where another way was nearly as long, that remains.
   int64_t saving_ns = 0;
   Culprit by;                     // who had most of it

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What kept a thread from a request's work, by the server's own clock and what the kernel counts of the thread: a truth
+// that owes nothing to the recorder, which verdicts are held against.
+#ifndef SAMPLES_SERVER_COMMON_DELAYS_H_
+#define SAMPLES_SERVER_COMMON_DELAYS_H_
+
+#include <cstdint>
+
+namespace server_common {
+
+// Since the thread began.
+struct ThreadUse {
+  uint64_t at_ns = 0;         // CLOCK_MONOTONIC
+  uint64_t cpu_ns = 0;        // on a CPU
+  uint64_t runqueue_ns = 0;   // could run and got no CPU, by a quota included; 0 where the kernel does not say
+  uint64_t major_faults = 0;  // waited for pages from a disk
+};
+
+// Of the caller's thread. Cost: 2 us; the first of a thread opens a file of /proc, which it keeps.
+ThreadUse ThreadUseNow();
+
+// Of one request, in ns.
+struct Delays {
+  uint64_t cpu_waited_ns = 0;   // its thread could run and got no CPU
+  uint64_t handed_over_ns = 0;  // it was there, and the thread that was to go on with it slept still
+  uint64_t lock_waited_ns = 0;
+  uint64_t slept_ns = 0;  // in code that asks for no wait: neither on a CPU nor waiting for one
+  uint64_t paged_ns = 0;  // the same, where pages came from a disk meanwhile
+};
+
+// Of code that asks for no wait, between two readings of one thread.
+Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after);
+
+}  // namespace server_common
+
+#endif  // SAMPLES_SERVER_COMMON_DELAYS_H_
