@@ -173,7 +173,7 @@ int64_t Percentile(std::vector<int64_t>* values, size_t percent) {
 std::vector<TopRow> Finish(Rows* rows) {
   std::vector<FineNs> busy, exposed;
   for (const Tally& tally : rows->all()) busy.push_back(tally.busy), exposed.push_back(tally.exposed);
-  const std::vector<int64_t> busy_ns = RoundTogether(busy), exposed_ns = RoundTogether(exposed);
+  const std::vector<int64_t> busy_ns = RoundTogether(busy), exposed_ns = RoundTogether(exposed, &busy_ns);
   std::vector<TopRow> finished;
   for (size_t i = 0; i < busy.size(); ++i) {
     Tally& tally = rows->all()[i];
