@@ -959,6 +959,10 @@ class Writer {
     lines_.Add(3, "Beside this report, unless they could not be written (the recorder's log says why):");
     lines_.Add(3, "trace.pftrace  open it in https://ui.perfetto.dev (it stays in your browser)");
     lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot; pitot convert dump.pitot");
+    lines_.Blank();
+    lines_.Add(3, "Once the verdict is there, where the host has incidents judged:");
+    lines_.Add(3, "verdict.json   why it was slow, for programs (pitot why --json)");
+    lines_.Add(3, "report.html    the verdict with a picture of the request's time, for any browser (no network)");
   }
 
   const Trace& trace_;
