@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/drift.h"
+#include "base/quantile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,7 +12,6 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-constexpr double kMad = 1.4826;            // of a normal distribution's deviation
 constexpr double kMedianError = 1.2533;    // of a mean's, of a normal distribution
 constexpr size_t kFewestReferences = 2;    // periods before
 constexpr size_t kFewestForSpread = 4;     // of these, for how far they are apart
@@ -19,17 +19,11 @@ constexpr std::ptrdiff_t kRarelySlow = 4;  // at most one of so many
 constexpr size_t kMostParts = 3;           // said of a drift
 constexpr double kLeastPart = 0.1;         // of the difference
 
-template <class T> T MedianOf(std::vector<T> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 double Spread(const std::vector<int64_t>& values) {
-  const int64_t median = MedianOf(values);
+  const int64_t median = base::Median(values);
   std::vector<int64_t> far;
   for (const int64_t value : values) far.push_back(std::abs(value - median));
-  return kMad * static_cast<double>(MedianOf(far));
+  return base::kMadToSigma * static_cast<double>(base::Median(far));
 }
 
 }  // namespace
@@ -77,12 +71,11 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
 Regimes::Summary Regimes::Summarize(const Cell& cell) {
   std::vector<int64_t> latencies;
   for (const Row& row : cell.rows) latencies.push_back(row.latency_ns);
-  std::sort(latencies.begin(), latencies.end());
-  const int64_t p25 = latencies[latencies.size() / 4], p75 = latencies[latencies.size() - 1 - latencies.size() / 4];
+  const int64_t p25 = base::Quantile(latencies, 0.25), p75 = base::Quantile(latencies, 0.75);
   Summary summary;
   summary.begin_ns = cell.period_begin_ns;
   summary.requests = static_cast<uint32_t>(cell.rows.size());
-  summary.median_ns = MedianOf(latencies);
+  summary.median_ns = base::Median(latencies);
   summary.deviation_ns = std::llround(Spread(latencies));
   int64_t typical = 0;
   for (const Row& row : cell.rows) {
@@ -102,8 +95,10 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   all.pop_back();
   std::vector<int64_t> medians;
   for (const Summary& summary : all) medians.push_back(summary.median_ns);
-  const int64_t usual_ns = MedianOf(medians);
-  const Summary& before = *std::find_if(all.begin(), all.end(), [&](auto& one) { return one.median_ns == usual_ns; });
+  const int64_t usual_ns = base::Median(medians);
+  const Summary& before = *std::min_element(all.begin(), all.end(), [&](const Summary& a, const Summary& b) {
+    return std::abs(a.median_ns - usual_ns) < std::abs(b.median_ns - usual_ns);
+  });
 
   const auto difference = static_cast<double>(now.median_ns - before.median_ns);
   if (static_cast<double>(now.median_ns) < options_.least_ratio * static_cast<double>(before.median_ns)) return false;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/verdict.h"
+#include "base/quantile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -147,10 +148,9 @@ class Comparison {
     };
     std::vector<double> sizes;
     for (const auto& row : rows) sizes.push_back(row.work.size);
-    std::sort(sizes.begin(), sizes.end());
     // Among requests of its own size, more than nearly all; among those of any, more than most.
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
-    const double large = sizes[static_cast<size_t>(quantile * static_cast<double>(sizes.size() - 1))];
+    const double large = base::Quantile(std::move(sizes), quantile);
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
     if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);

@@ -6,6 +6,7 @@
 
 #include "analyze/copies.h"
 #include "analyze/host_work.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -27,12 +28,6 @@ CallClass Classify(std::string_view name) {
   if (says("MallocAsync") || says("FreeAsync") || says("Alloc") || says("alloc")) return CallClass::kAlloc;
   if (says("Free")) return CallClass::kFree;
   return CallClass::kOther;
-}
-
-template <class T> T Median(std::vector<T>* values) {
-  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return *middle;
 }
 
 }  // namespace
@@ -66,7 +61,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
   }
   for (auto& [key, all] : durations) {
-    if (all.size() >= options.least_samples) usual_ns_.emplace(key, Median(&all));
+    if (all.size() >= options.least_samples) usual_ns_.emplace(key, base::Median(std::move(all)));
   }
   std::vector<bool> is_known(trace.strings.size());
   std::vector<int64_t> launch_ns;
@@ -83,7 +78,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     const bool is_first = all.begin_ns == all.end_ns;
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
   }
-  if (!launch_ns.empty()) median_launch_ns_ = Median(&launch_ns);
+  median_launch_ns_ = base::Median(std::move(launch_ns));
 }
 
 CallClass GpuOps::ClassOf(uint32_t call) const {
