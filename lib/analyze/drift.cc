@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/drift.h"
-#include "base/quantile.h"
 
 #include <algorithm>
 #include <cmath>
 #include <new>
 
+#include "analyze/depths.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -58,7 +59,8 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
       cell->period_begin_ns = row.at_ns;
     }
     if (cell->rows.size() >= options_.requests_per_period) return Status();
-    Row kept{row.blame.Total(), {}};
+    const bool is_whole = IsWhole(row.work.depth, row.blame);
+    Row kept{row.blame.Total(), {}, is_whole ? ForGpus(row.work.depth) : Depth::kAuto, row.work.steps != 0};
     for (uint32_t k = 0; k < kBlames; ++k)
       kept.parts_us[k] = static_cast<int32_t>(std::min<int64_t>(row.blame.ns[k] / 1000, INT32_MAX));
     cell->rows.push_back(kept);
@@ -77,13 +79,21 @@ Regimes::Summary Regimes::Summarize(const Cell& cell) {
   summary.requests = static_cast<uint32_t>(cell.rows.size());
   summary.median_ns = base::Median(latencies);
   summary.deviation_ns = std::llround(Spread(latencies));
-  int64_t typical = 0;
+  std::vector<const Row*> typical;
   for (const Row& row : cell.rows) {
-    if (row.latency_ns < p25 || row.latency_ns > p75) continue;
-    ++typical;
-    for (uint32_t k = 0; k < kBlames; ++k) summary.mean.ns[k] += int64_t{row.parts_us[k]} * 1000;
+    if (row.latency_ns >= p25 && row.latency_ns <= p75) typical.push_back(&row);
   }
-  for (int64_t& part : summary.mean.ns) part /= std::max<int64_t>(typical, 1);
+  for (const Depth depth : {Depth::kScopes, Depth::kGraphs, Depth::kKernels}) {
+    const auto is_other = [&](const Row* row) { return row->depth != depth; };
+    if (2 * std::count_if(typical.begin(), typical.end(), is_other) >= std::ssize(typical)) continue;
+    typical.erase(std::remove_if(typical.begin(), typical.end(), is_other), typical.end());
+    summary.depth = depth;
+  }
+  for (const Row* row : typical) {
+    summary.has_batches = summary.has_batches && row->has_batches;
+    for (uint32_t k = 0; k < kBlames; ++k) summary.mean.ns[k] += int64_t{row->parts_us[k]} * 1000;
+  }
+  for (int64_t& part : summary.mean.ns) part /= std::max<int64_t>(std::ssize(typical), 1);
   return summary;
 }
 
@@ -126,6 +136,12 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   drift->after_requests = now.requests;
   drift->before = before.mean;
   drift->after = now.mean;
+  drift->is_coarse = before.depth != now.depth || now.depth == Depth::kAuto;
+  if (drift->is_coarse) {
+    const bool has_batches = before.has_batches && now.has_batches;
+    MakeCoarse(&drift->before, has_batches);
+    MakeCoarse(&drift->after, has_batches);
+  }
   drift->since_ns = since != all.end() ? since->begin_ns : now.begin_ns;
   return true;
 }
@@ -164,8 +180,12 @@ std::string DriftText(const Drift& drift, int64_t now_ns) {
   for (size_t i = 0; i < kMostParts && ms(-parts[i].first) > kLeastPart * all && all > 0; ++i)
     most += std::string(i == 0 ? "" : ", ") + BlameName(static_cast<Blame>(parts[i].second)) +
             Format(" %+.1f ms", ms(-parts[i].first));
+  text += most.empty() ? "no part stands out" : most;
+  if (drift.is_coarse)
+    text += "; they were not recorded at one depth: what GPUs did counts as " +
+            std::string(BlameName(Blame::kHostOncpuFramework));
   base::Lines lines;
-  lines.AddWrapped(0, "drift       ", text + (most.empty() ? "no part stands out" : most));
+  lines.AddWrapped(0, "drift       ", text);
   return lines.text();
 }
 

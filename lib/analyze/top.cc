@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/top.h"
-#include "base/quantile.h"
 
 #include <algorithm>
 #include <new>
@@ -14,6 +13,7 @@
 #include "analyze/selection.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "base/quantile.h"
 #include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/serialize/report.h"
-#include "base/quantile.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/columns.h"
+#include "base/quantile.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
