@@ -267,6 +267,7 @@ class WhyJudge final : public Judge {
       analyzers.push_back(std::make_unique<HeardAnalyzer>(std::move(analyzer), &hearing));
     AnalyzeOptions options;
     options.budget_ns = kAnalyzerBudgetNs;
+    options.index = &judgement.index;
     if (Status s = Analyze(trace, analyzers, options, &analysis); !s.ok()) return s;
     opening += Findings(analysis);
     hearing.OpenReport(opening.c_str());
