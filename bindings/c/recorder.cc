@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "convert.h"
+#include "pitot/analyze/judge.h"
 #include "pitot/c.h"
 #include "pitot/collect/cupti.h"
 #include "pitot/collect/host.h"
@@ -16,6 +17,7 @@
 #ifdef PITOT_C_WITH_TORCH
 #include "pitot/collect/torch.h"
 #endif
+#include "pitot/trigger/drift.h"
 #include "pitot/trigger/failure.h"
 #include "pitot/trigger/latency.h"
 #include "pitot/trigger/predicate.h"
@@ -171,6 +173,14 @@ template <class From, class To> void CopyStall(const From& from, To* to) noexcep
   to->scope_open_ms = from.scope_open_ms;
 }
 
+template <class From, class To> void CopyDrift(const From& from, To* to) noexcept {
+  CopyCommon(from, to);
+  to->route = from.route;
+  to->above_percent = from.above_percent;
+  to->recent_requests = from.recent_requests;
+  to->reference_requests = from.reference_requests;
+}
+
 pitot_latency_trigger ToC(const LatencyTriggerOptions& from) noexcept {
   pitot_latency_trigger to{};
   CopyLatency(from, &to);
@@ -213,6 +223,17 @@ std::unique_ptr<Trigger> Make(const pitot_stall_trigger& from) noexcept {
   StallTriggerOptions to;
   CopyStall(from, &to);
   return MakeStallTrigger(to);
+}
+
+pitot_drift_trigger ToC(const DriftTriggerOptions& from) noexcept {
+  pitot_drift_trigger to{};
+  CopyDrift(from, &to);
+  return to;
+}
+std::unique_ptr<Trigger> Make(const pitot_drift_trigger& from) noexcept {
+  DriftTriggerOptions to;
+  CopyDrift(from, &to);
+  return MakeDriftTrigger(to);
 }
 
 pitot_predicate_trigger ToC(const PredicateTriggerOptions& from) noexcept {
@@ -292,6 +313,20 @@ pitot_host ToC(const HostOptions& from) noexcept {
   to.thread_rate_hz = from.thread_rate_hz;
   to.most_threads = from.most_threads;
   to.memory_bytes = from.memory_bytes;
+  return to;
+}
+
+template <class From, class To> void CopyWhy(const From& from, To* to) noexcept {
+  to->budget_ms = from.budget_ms;
+  to->html = from.html != 0;
+  to->sample_every_ms = from.sample_every_ms;
+  to->sample_window_ms = from.sample_window_ms;
+  to->warm_up_ms = from.warm_up_ms;
+  to->baseline_file = from.baseline_file;
+}
+pitot_why ToC(const WhyJudgeOptions& from) noexcept {
+  pitot_why to{};
+  CopyWhy(from, &to);
   return to;
 }
 
@@ -453,6 +488,18 @@ pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host*
   return Say(recorder->recorder.Add(MakeHostCollector(cpp)), message, message_size);
 }
 
+void pitot_why_init(pitot_why* why, size_t size) { Give(ToC(WhyJudgeOptions()), why, size); }
+
+pitot_status pitot_recorder_add_why(pitot_recorder* recorder, const pitot_why* why, char* message,
+                                    size_t message_size) {
+  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
+  pitot_why values = ToC(WhyJudgeOptions());
+  if (Status s = Take(why, &values); !s.ok()) return Say(s, message, message_size);
+  WhyJudgeOptions cpp;
+  CopyWhy(values, &cpp);
+  return Say(recorder->recorder.Add(MakeWhyJudge(cpp)), message, message_size);
+}
+
 void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size) { Give(ToC(NvtxOptions()), nvtx, size); }
 
 pitot_status pitot_recorder_add_nvtx(pitot_recorder* recorder, const pitot_nvtx* nvtx, char* message,
@@ -519,6 +566,9 @@ void pitot_tokens_trigger_init(pitot_tokens_trigger* trigger, size_t size) {
 void pitot_stall_trigger_init(pitot_stall_trigger* trigger, size_t size) {
   Give(ToC(StallTriggerOptions()), trigger, size);
 }
+void pitot_drift_trigger_init(pitot_drift_trigger* trigger, size_t size) {
+  Give(ToC(DriftTriggerOptions()), trigger, size);
+}
 void pitot_predicate_trigger_init(pitot_predicate_trigger* trigger, size_t size) {
   Give(ToC(PredicateTriggerOptions()), trigger, size);
 }
@@ -538,6 +588,10 @@ pitot_status pitot_recorder_add_tokens_trigger(pitot_recorder* recorder, const p
 pitot_status pitot_recorder_add_stall_trigger(pitot_recorder* recorder, const pitot_stall_trigger* trigger,
                                               char* message, size_t message_size) {
   return AddTrigger<StallTriggerOptions>(recorder, trigger, message, message_size);
+}
+pitot_status pitot_recorder_add_drift_trigger(pitot_recorder* recorder, const pitot_drift_trigger* trigger,
+                                              char* message, size_t message_size) {
+  return AddTrigger<DriftTriggerOptions>(recorder, trigger, message, message_size);
 }
 pitot_status pitot_recorder_add_predicate_trigger(pitot_recorder* recorder, const pitot_predicate_trigger* trigger,
                                                   char* message, size_t message_size) {

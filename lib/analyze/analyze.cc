@@ -54,7 +54,7 @@ class Running final : public Analysis {
   const model::Indexes& indexes() const noexcept override { return indexes_; }
   const Walks* walks() noexcept override {
     try {
-      if (!shared_.walks.has_value()) shared_.walks = FindWalks(trace_);
+      if (!shared_.walks.has_value()) shared_.walks = FindWalks(trace_, options_.index);
       return &*shared_.walks;
     } catch (...) {
       return nullptr;

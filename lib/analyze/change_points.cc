@@ -13,6 +13,7 @@
 #include "analyze/evidence.h"
 #include "analyze/serving.h"
 #include "analyze/statistics.h"
+#include "base/quantile.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 
@@ -134,7 +135,7 @@ class ChangePoints final : public Analyzer {
     if (since == 0 || series.values.size() - since < kLeastAfter) return;
     const auto at = series.values.begin() + static_cast<std::ptrdiff_t>(since);
     const std::vector<double> before(series.values.begin(), at), after(at, series.values.end());
-    const double was = Median(before), is = Median(after), change = was > 0 ? is / was - 1 : INFINITY;
+    const double was = base::Median(before), is = base::Median(after), change = was > 0 ? is / was - 1 : INFINITY;
     const Threshold least = analysis.threshold("least_change");
     const double p = MannWhitney(before, after, std::max(Inflation(before), Inflation(after)));
     if (is <= was || change < least.value || p > analysis.threshold("p").value) return;

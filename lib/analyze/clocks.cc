@@ -16,6 +16,7 @@
 #include "analyze/evidence.h"
 #include "analyze/gpu_counters.h"
 #include "analyze/subjects.h"
+#include "base/quantile.h"
 #include "model/held.h"
 #include "pitot/model/indexes.h"
 
@@ -70,18 +71,6 @@ double ClockAt(const std::vector<Held>& clocks, int64_t at_ns) {
   return after == clocks.end() || after->when.begin_ns > at_ns ? 0 : after->value;
 }
 
-// Of values with weights.
-double Percentile(std::vector<std::pair<double, int64_t>> values, double part) {
-  std::sort(values.begin(), values.end());
-  double all = 0, seen = 0;
-  for (const auto& [value, weight] : values) all += static_cast<double>(weight);
-  for (const auto& [value, weight] : values) {
-    seen += static_cast<double>(weight);
-    if (seen >= part * all) return value;
-  }
-  return values.empty() ? 0 : values.back().first;
-}
-
 Slope SlopeOf(const State& state) {
   struct Sums {
     double n = 0, x = 0, y = 0;
@@ -131,7 +120,7 @@ class Clocks final : public Analyzer {
     const std::string subject(gpu.name);
     std::vector<std::pair<double, int64_t>> values;
     for (const Held& held : clocks) values.emplace_back(held.value, held.ns());
-    AddNumber(analysis, "SM_clock", subject, Percentile(values, 0.5), "MHz");
+    AddNumber(analysis, "SM_clock", subject, base::WeightedQuantile(values, 0.5), "MHz");
     State state;
     if (device != kNone) Join(analysis, clocks, device, &state);
     const auto [reason, reason_ns, is_throttling] = ReasonOf(trace, gpu, state.low);
@@ -167,7 +156,7 @@ class Clocks final : public Analyzer {
       values.emplace_back(clock, ns);
       Accumulate(&state->ns, ns);
     }
-    state->base = Percentile(std::move(values), kBasePercentile);
+    state->base = base::WeightedQuantile(std::move(values), kBasePercentile);
     const double below = state->base * (1 - analysis.threshold("drop").value);
     std::vector<std::pair<double, int64_t>> low;
     for (const Kernel& kernel : state->kernels) {
@@ -175,7 +164,7 @@ class Clocks final : public Analyzer {
       Accumulate(&state->low_ns, kernel.ns);
       low.emplace_back(kernel.clock, kernel.ns);
     }
-    state->low_median = Percentile(std::move(low), 0.5);
+    state->low_median = base::WeightedQuantile(std::move(low), 0.5);
     for (const Held& held : clocks) {
       if (held.value <= below) state->low.push_back(held.when);
     }

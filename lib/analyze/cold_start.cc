@@ -14,6 +14,7 @@
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
 #include "analyze/subjects.h"
+#include "base/quantile.h"
 #include "pitot/model/indexes.h"
 #include "serialize/kernel_name.h"
 
@@ -118,9 +119,8 @@ class ColdStart final : public Analyzer {
       if (last - first <= kLeastLater || static_cast<double>(launch.ns) <= least_ns) continue;
       std::vector<int64_t> later;
       for (size_t i = first + 1; i < last; ++i) later.push_back(launches[i].ns);
-      std::sort(later.begin(), later.end());
-      if (launch.ns <= later[(later.size() * 99 + 99) / 100 - 1]) continue;
-      const int64_t begin_ns = trace.calls.begin_ns[launch.call], cost_ns = launch.ns - later[later.size() / 2];
+      if (launch.ns <= base::Quantile(later, 0.99)) continue;
+      const int64_t begin_ns = trace.calls.begin_ns[launch.call], cost_ns = launch.ns - base::Median(std::move(later));
       const model::Intervals call = {{begin_ns, begin_ns + launch.ns}};
       const bool is_jit = !model::Intersection(call, recorded[0]).empty();
       const bool is_told = is_jit || !model::Intersection(call, recorded[1]).empty();

@@ -5,31 +5,18 @@
 #include <cmath>
 #include <utility>
 
+#include "base/quantile.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 namespace {
 
-constexpr double kMad = 1.4826;  // times the median absolute deviation is sigma, of a normal distribution
 // Of the latency. Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) would have scales of
 // microseconds, and be the farthest part of every normal request.
 constexpr double kLeastScale = 0.01;
 constexpr double kLeastRest = 0.2;     // of what a clock stretches, beside the largest part: less says nothing of "all"
 constexpr double kUsualFactor = 0.98;  // the quantile of normal requests' common factors
-
-// As numpy.quantile: linear between ranks.
-double Quantile(const std::vector<int64_t>& ascending, double q) {
-  const double rank = q * static_cast<double>(ascending.size() - 1);
-  const auto below = static_cast<size_t>(rank);
-  const auto low = static_cast<double>(ascending[below]);
-  if (below + 1 >= ascending.size()) return low;
-  return low + (rank - static_cast<double>(below)) * (static_cast<double>(ascending[below + 1]) - low);
-}
-
-double Median(std::vector<int64_t> values) {
-  std::sort(values.begin(), values.end());
-  return Quantile(values, 0.5);
-}
 
 // Means in whole ns that add up to the rounded mean of the sums: rounded down, and what is left goes to the largest
 // remainders, of equal ones to the first part.
@@ -65,13 +52,12 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
 
   // Every other one learns, the rest calibrate.
   std::vector<const BlameVector*> learn, calibrate;
-  std::vector<int64_t> learnt_ns;
+  std::vector<double> learnt_ns;
   for (size_t i = 0; i < rows.size(); ++i) {
     (i % 2 == 0 ? learn : calibrate).push_back(&rows[i]);
-    if (i % 2 == 0) learnt_ns.push_back(rows[i].Total());
+    if (i % 2 == 0) learnt_ns.push_back(static_cast<double>(rows[i].Total()));
   }
-  std::sort(learnt_ns.begin(), learnt_ns.end());
-  const double p25 = Quantile(learnt_ns, 0.25), p75 = Quantile(learnt_ns, 0.75);
+  const double p25 = base::Quantile(learnt_ns, 0.25), p75 = base::Quantile(learnt_ns, 0.75);
   std::vector<const BlameVector*> typical;
   for (const BlameVector* row : learn) {
     const auto latency = static_cast<double>(row->Total());
@@ -83,10 +69,11 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
   for (uint32_t k = 0; k < kBlames; ++k) {
     std::vector<int64_t> values;
     for (const BlameVector* row : learn) values.push_back(row->ns[k]);
-    const double median = Median(values);
-    for (int64_t& value : values) value = std::llabs(value - std::llround(median));
+    const int64_t median = base::Median(values);
+    for (int64_t& value : values) value = std::llabs(value - median);
     const double least = kLeastScale * static_cast<double>(latency_ns_);
-    scale_ns_[k] = std::max<int64_t>(1, std::llround(std::max(kMad * Median(values), least)));
+    scale_ns_[k] = std::max<int64_t>(
+        1, std::llround(std::max(base::kMadToSigma * static_cast<double>(base::Median(std::move(values))), least)));
   }
 
   std::vector<double> factors;
@@ -100,11 +87,7 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
     factors.push_back(at.common_factor);
   }
   std::sort(calibration_.begin(), calibration_.end());
-  std::sort(factors.begin(), factors.end());
-  if (!factors.empty()) {
-    const auto rank = static_cast<size_t>(kUsualFactor * static_cast<double>(factors.size() - 1));
-    usual_common_factor_ = factors[rank];
-  }
+  usual_common_factor_ = base::Quantile(std::move(factors), kUsualFactor);
 }
 
 double Normal::Percentile(int64_t latency_ns) const {

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "analyze/statistics.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -83,7 +84,7 @@ DiffGate TimeGate(const char* name, const std::vector<double>& before, const std
   DiffGate gate = Gate(name, "ns", limit);
   gate.before = Mean(before);
   gate.after = Mean(after);
-  const double median = Median(before);
+  const double median = base::Median(before);
   const Estimate shift = Shift(before, after, WiderOf(before, after));
   gate.is_known = shift.is_known && median > 0;
   if (!gate.is_known) {

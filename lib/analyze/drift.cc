@@ -5,13 +5,14 @@
 #include <cmath>
 #include <new>
 
+#include "analyze/depths.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-constexpr double kMad = 1.4826;            // of a normal distribution's deviation
 constexpr double kMedianError = 1.2533;    // of a mean's, of a normal distribution
 constexpr size_t kFewestReferences = 2;    // periods before
 constexpr size_t kFewestForSpread = 4;     // of these, for how far they are apart
@@ -19,17 +20,11 @@ constexpr std::ptrdiff_t kRarelySlow = 4;  // at most one of so many
 constexpr size_t kMostParts = 3;           // said of a drift
 constexpr double kLeastPart = 0.1;         // of the difference
 
-template <class T> T MedianOf(std::vector<T> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 double Spread(const std::vector<int64_t>& values) {
-  const int64_t median = MedianOf(values);
+  const int64_t median = base::Median(values);
   std::vector<int64_t> far;
   for (const int64_t value : values) far.push_back(std::abs(value - median));
-  return kMad * static_cast<double>(MedianOf(far));
+  return base::kMadToSigma * static_cast<double>(base::Median(far));
 }
 
 }  // namespace
@@ -64,7 +59,8 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
       cell->period_begin_ns = row.at_ns;
     }
     if (cell->rows.size() >= options_.requests_per_period) return Status();
-    Row kept{row.blame.Total(), {}};
+    const bool is_whole = IsWhole(row.work.depth, row.blame);
+    Row kept{row.blame.Total(), {}, is_whole ? ForGpus(row.work.depth) : Depth::kAuto, row.work.steps != 0};
     for (uint32_t k = 0; k < kBlames; ++k)
       kept.parts_us[k] = static_cast<int32_t>(std::min<int64_t>(row.blame.ns[k] / 1000, INT32_MAX));
     cell->rows.push_back(kept);
@@ -77,20 +73,27 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
 Regimes::Summary Regimes::Summarize(const Cell& cell) {
   std::vector<int64_t> latencies;
   for (const Row& row : cell.rows) latencies.push_back(row.latency_ns);
-  std::sort(latencies.begin(), latencies.end());
-  const int64_t p25 = latencies[latencies.size() / 4], p75 = latencies[latencies.size() - 1 - latencies.size() / 4];
+  const int64_t p25 = base::Quantile(latencies, 0.25), p75 = base::Quantile(latencies, 0.75);
   Summary summary;
   summary.begin_ns = cell.period_begin_ns;
   summary.requests = static_cast<uint32_t>(cell.rows.size());
-  summary.median_ns = MedianOf(latencies);
+  summary.median_ns = base::Median(latencies);
   summary.deviation_ns = std::llround(Spread(latencies));
-  int64_t typical = 0;
+  std::vector<const Row*> typical;
   for (const Row& row : cell.rows) {
-    if (row.latency_ns < p25 || row.latency_ns > p75) continue;
-    ++typical;
-    for (uint32_t k = 0; k < kBlames; ++k) summary.mean.ns[k] += int64_t{row.parts_us[k]} * 1000;
+    if (row.latency_ns >= p25 && row.latency_ns <= p75) typical.push_back(&row);
   }
-  for (int64_t& part : summary.mean.ns) part /= std::max<int64_t>(typical, 1);
+  for (const Depth depth : {Depth::kScopes, Depth::kGraphs, Depth::kKernels}) {
+    const auto is_other = [&](const Row* row) { return row->depth != depth; };
+    if (2 * std::count_if(typical.begin(), typical.end(), is_other) >= std::ssize(typical)) continue;
+    typical.erase(std::remove_if(typical.begin(), typical.end(), is_other), typical.end());
+    summary.depth = depth;
+  }
+  for (const Row* row : typical) {
+    summary.has_batches = summary.has_batches && row->has_batches;
+    for (uint32_t k = 0; k < kBlames; ++k) summary.mean.ns[k] += int64_t{row->parts_us[k]} * 1000;
+  }
+  for (int64_t& part : summary.mean.ns) part /= std::max<int64_t>(std::ssize(typical), 1);
   return summary;
 }
 
@@ -102,8 +105,10 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   all.pop_back();
   std::vector<int64_t> medians;
   for (const Summary& summary : all) medians.push_back(summary.median_ns);
-  const int64_t usual_ns = MedianOf(medians);
-  const Summary& before = *std::find_if(all.begin(), all.end(), [&](auto& one) { return one.median_ns == usual_ns; });
+  const int64_t usual_ns = base::Median(medians);
+  const Summary& before = *std::min_element(all.begin(), all.end(), [&](const Summary& a, const Summary& b) {
+    return std::abs(a.median_ns - usual_ns) < std::abs(b.median_ns - usual_ns);
+  });
 
   const auto difference = static_cast<double>(now.median_ns - before.median_ns);
   if (static_cast<double>(now.median_ns) < options_.least_ratio * static_cast<double>(before.median_ns)) return false;
@@ -131,6 +136,12 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   drift->after_requests = now.requests;
   drift->before = before.mean;
   drift->after = now.mean;
+  drift->is_coarse = before.depth != now.depth || now.depth == Depth::kAuto;
+  if (drift->is_coarse) {
+    const bool has_batches = before.has_batches && now.has_batches;
+    MakeCoarse(&drift->before, has_batches);
+    MakeCoarse(&drift->after, has_batches);
+  }
   drift->since_ns = since != all.end() ? since->begin_ns : now.begin_ns;
   return true;
 }
@@ -169,8 +180,12 @@ std::string DriftText(const Drift& drift, int64_t now_ns) {
   for (size_t i = 0; i < kMostParts && ms(-parts[i].first) > kLeastPart * all && all > 0; ++i)
     most += std::string(i == 0 ? "" : ", ") + BlameName(static_cast<Blame>(parts[i].second)) +
             Format(" %+.1f ms", ms(-parts[i].first));
+  text += most.empty() ? "no part stands out" : most;
+  if (drift.is_coarse)
+    text += "; they were not recorded at one depth: what GPUs did counts as " +
+            std::string(BlameName(Blame::kHostOncpuFramework));
   base::Lines lines;
-  lines.AddWrapped(0, "drift       ", text + (most.empty() ? "no part stands out" : most));
+  lines.AddWrapped(0, "drift       ", text);
   return lines.text();
 }
 

@@ -77,19 +77,27 @@ class ClockWithin {
 
 }  // namespace
 
-std::vector<int64_t> RoundTogether(const std::vector<FineNs>& parts) {
+std::vector<int64_t> RoundTogether(const std::vector<FineNs>& parts, const std::vector<int64_t>* whole) {
   const auto fraction = [&](size_t i) { return parts[i] & ((FineNs{1} << kFineBits) - 1); };
-  std::vector<int64_t> whole(parts.size());
+  std::vector<int64_t> rounded(parts.size());
   int64_t left_ns = Round(std::accumulate(parts.begin(), parts.end(), FineNs{0}));
   for (size_t i = 0; i < parts.size(); ++i) {
-    whole[i] = static_cast<int64_t>(parts[i] >> kFineBits);
-    left_ns -= whole[i];
+    rounded[i] = static_cast<int64_t>(parts[i] >> kFineBits);
+    left_ns -= rounded[i];
   }
   std::vector<size_t> order(parts.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return fraction(a) > fraction(b); });
-  for (size_t i = 0; i < order.size() && left_ns > 0; ++i, --left_ns) ++whole[order[i]];
-  return whole;
+  // There is room for all: what is left of the parts is at most what is left of what they are parts of.
+  for (bool has_room = true; left_ns > 0 && has_room;) {
+    has_room = false;
+    for (size_t i = 0; i < order.size() && left_ns > 0; ++i) {
+      if (whole != nullptr && rounded[order[i]] >= (*whole)[order[i]]) continue;
+      ++rounded[order[i]], --left_ns;
+      has_room = true;
+    }
+  }
+  return rounded;
 }
 
 Interval InWindow(const Trace& trace, uint32_t row) {

@@ -24,8 +24,8 @@ inline FineNs PartOf(FineNs fine, int64_t part, int64_t whole) {
   return fine / divisor * factor + fine % divisor * factor / divisor;
 }
 // Whole ns that add up to Round(sum of `parts`): each rounded down, and what is left to the largest fractions, of
-// equal ones to the first.
-std::vector<int64_t> RoundTogether(const std::vector<FineNs>& parts);
+// equal ones to the first. `whole` is what these are parts of, rounded so, if anything: none becomes more than that.
+std::vector<int64_t> RoundTogether(const std::vector<FineNs>& parts, const std::vector<int64_t>* whole = nullptr);
 
 // The time of a row of `gpu` within the window, empty where it is outside; and whether it is in it, if only a moment.
 model::Interval InWindow(const model::Trace& trace, uint32_t gpu_row);

@@ -11,7 +11,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/serving.h"
-#include "analyze/statistics.h"
+#include "base/quantile.h"
 #include "pitot/model/index.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -144,12 +144,12 @@ class LlmServing final : public Analyzer {
     std::vector<double> plain, mixed;
     for (const Gap& gap : route.gaps) (gap.is_mixed ? mixed : plain).push_back(static_cast<double>(gap.Length()));
     Add(analysis, "time per output token", name, route.between_ns / static_cast<int64_t>(route.gaps.size()));
-    if (!plain.empty()) AddNumber(analysis, "usual gap, no prompt", name, Median(plain), "ns");
-    if (!mixed.empty()) AddNumber(analysis, "usual gap, with a prompt", name, Median(mixed), "ns");
+    if (!plain.empty()) AddNumber(analysis, "usual gap, no prompt", name, base::Median(plain), "ns");
+    if (!mixed.empty()) AddNumber(analysis, "usual gap, with a prompt", name, base::Median(mixed), "ns");
     AddNumber(analysis, "gaps with a prompt", name, static_cast<double>(mixed.size()));
     // Without a gap that is plain nobody knows how long one is.
     if (plain.empty()) return;
-    const auto usual_ns = static_cast<int64_t>(Median(plain));
+    const auto usual_ns = static_cast<int64_t>(base::Median(plain));
     const double spike = analysis.threshold("spike").value;
     int64_t mixed_ns = 0, preempted_ns = 0, unknown_ns = 0;
     Longest longest_mixed(EvidenceTable::kWindow, "a prompt was read between two tokens"),

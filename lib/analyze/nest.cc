@@ -117,6 +117,7 @@ bool Nest::HasRow(SiteKind kind) const {
 std::vector<Nest::Scope> Nest::ScopesOf(const model::ThreadRow& thread) const {
   const Interval known = KnownOf(trace_, thread);
   std::vector<Scope> scopes;
+  scopes.reserve(thread.event_count);
   for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
     if (!HasRow(trace_.sites[trace_.events.site[event]].kind)) continue;
     const int64_t begin_ns = trace_.events.begin_ns[event], end_ns = trace_.EventEnd(event);

@@ -13,8 +13,8 @@
 #include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
-#include "analyze/statistics.h"
 #include "analyze/subjects.h"
+#include "base/quantile.h"
 #include "pitot/model/classes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -54,7 +54,7 @@ size_t PeriodOf(const std::vector<size_t>& outliers) {
   if (outliers.size() < 3) return 0;
   std::vector<double> gaps;
   for (size_t i = 1; i < outliers.size(); ++i) gaps.push_back(static_cast<double>(outliers[i] - outliers[i - 1]));
-  const double median = Median(gaps);
+  const double median = base::Median(gaps);
   const bool is_regular =
       median >= 2 && std::all_of(gaps.begin(), gaps.end(), [&](double gap) { return std::fabs(gap - median) <= 1; });
   return is_regular ? static_cast<size_t>(std::llround(median)) : 0;
@@ -103,9 +103,9 @@ class OutlierSteps final : public Analyzer {
       lengths.push_back(step.work_ns);
       total_ns += step.work_ns;
     }
-    const double median = Median(lengths);
+    const double median = base::Median(lengths);
     for (const double length : lengths) off.push_back(std::fabs(length - median));
-    const double mad = std::max(Median(off), kLeastMad * median);
+    const double mad = std::max(base::Median(off), kLeastMad * median);
     if (mad <= 0) return;
     const Threshold least = analysis.threshold("z");
     std::vector<size_t> outliers;

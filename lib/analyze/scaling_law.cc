@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyze/random.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -20,12 +21,6 @@ struct Point {
   std::array<double, kTerms> terms;
   double ns, weight;
 };
-
-double Median(std::vector<double>* values) {
-  const auto middle = values->begin() + static_cast<std::ptrdiff_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return *middle;
-}
 
 // Least squares over the terms in `used`, by Gauss's elimination; false where they do not tell.
 bool Solve(const std::vector<Point>& points, uint32_t used, std::array<double, kTerms>* solution) {
@@ -78,7 +73,7 @@ ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times) {
   for (auto& [size, samples] : *times) {
     const double n = size;
     if (!samples.empty())
-      points.push_back({{1, n - 1, n * (n - 1)}, Median(&samples), static_cast<double>(samples.size())});
+      points.push_back({{1, n - 1, n * (n - 1)}, base::Median(samples), static_cast<double>(samples.size())});
   }
   ScalingLaw law;
   if (points.size() < kTerms) return law;

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/quantile.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
@@ -109,12 +111,13 @@ Estimate Shift(std::vector<double> before, std::vector<double> after, double inf
 Estimate Quantile(std::vector<double> values, double q, double inflation) {
   Estimate quantile;
   if (values.empty()) return quantile;
+  const double value = base::QuantileOf(values.begin(), values.end(), q);
   std::sort(values.begin(), values.end());
   const auto n = static_cast<double>(values.size());
   const double half = kZ * std::sqrt(n * q * (1 - q) * inflation);
   const auto at = [&](double rank) { return values[static_cast<size_t>(std::clamp(rank, 1.0, n)) - 1]; };
   const double low = std::floor(n * q - half), high = std::ceil(n * q + half) + 1;
-  quantile = {low >= 1 && high <= n, at(std::ceil(n * q)), at(low), at(high)};
+  quantile = {low >= 1 && high <= n, value, at(low), at(high)};
   return quantile;
 }
 
@@ -135,13 +138,6 @@ double KolmogorovSmirnov(std::vector<double> a, std::vector<double> b) {
   double p = 0;
   for (int j = 1; j <= 100; ++j) p += (j % 2 == 1 ? 2 : -2) * std::exp(-2.0 * j * j * x * x);
   return std::clamp(p, 0.0, 1.0);
-}
-
-double Median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 }  // namespace analyze

@@ -47,9 +47,6 @@ Estimate Quantile(std::vector<double> values, double q, double inflation);
 // asymptotic form: too large where values are equal, which is the safe side). 1 where a side is empty. O(n log n).
 double KolmogorovSmirnov(std::vector<double> a, std::vector<double> b);
 
-// The middle one, of an even number the mean of the two; 0 of none. O(n).
-double Median(std::vector<double> values);
-
 }  // namespace analyze
 PITOT_NAMESPACE_END
 

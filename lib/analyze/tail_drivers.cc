@@ -11,6 +11,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/serving.h"
+#include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -46,8 +47,10 @@ class TailDrivers final : public Analyzer {
     std::sort(blames.begin(), blames.end(),
               [](const RequestBlame* a, const RequestBlame* b) { return a->blame.Total() < b->blame.Total(); });
     const size_t n = blames.size();
-    const auto latency = [&](size_t i) { return static_cast<double>(blames[i]->blame.Total()); };
-    const double ratio = latency(n - 1 - n / 100) / std::max(1.0, latency(n / 2));
+    std::vector<double> latencies;
+    for (const RequestBlame* blame : blames) latencies.push_back(static_cast<double>(blame->blame.Total()));
+    const double p50 = base::Median(latencies), p99 = base::Quantile(std::move(latencies), 0.99);
+    const double ratio = p99 / std::max(1.0, p50);
     AddNumber(analysis, "p99 / p50", route, ratio);
     const std::vector<Driver> drivers = Drivers(blames);
     for (const Driver& driver : drivers) AddNumber(analysis, BlameName(driver.blame), route, driver.share);

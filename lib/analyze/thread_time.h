@@ -25,10 +25,7 @@ inline std::vector<model::Intervals> InnermostOf(const model::Trace& trace, uint
     if (set.empty()) continue;
     extent = {std::min(extent.begin_ns, set.front().begin_ns), std::max(extent.end_ns, set.back().end_ns)};
   }
-  const std::vector<model::Slice> slices = Sweep(classes, extent);
-  std::vector<model::Intervals> innermost;
-  for (uint32_t k = 0; k < model::kHostClasses; ++k) innermost.push_back(ExposedTime(slices, k));
-  return innermost;
+  return ExposedTimes(classes, extent);
 }
 
 }  // namespace analyze

@@ -18,7 +18,6 @@ using model::GpuClass;
 using model::HostClass;
 using model::Interval;
 using model::Intervals;
-using model::Slice;
 using model::Trace;
 
 constexpr int64_t kUs = 1000;
@@ -36,8 +35,7 @@ void Tile(Analysis& analysis) {
     std::vector<const Intervals*> classes;
     for (uint32_t k = 0; k < model::kGpuClasses; ++k) classes.push_back(&sets.Gpu(device, static_cast<GpuClass>(k)));
     for (uint32_t k = 0; k < model::kHostClasses; ++k) classes.push_back(&sets.Host(static_cast<HostClass>(k)));
-    const std::vector<Slice> slices = Sweep(classes, window);
-    const std::vector<int64_t> totals = TotalsByPriority(slices, static_cast<uint32_t>(classes.size()));
+    const std::vector<int64_t> totals = TotalsByPriority(classes, window);
     Add(analysis, "window", subject, window.end_ns - window.begin_ns);
     int64_t busy_ns = 0;
     for (uint32_t k = 0; k < model::kGpuClasses; ++k) {
@@ -95,7 +93,7 @@ void AsTraceLens(Analysis& analysis) {
   const Intervals computes = Union(std::move(compute)), communicates = Union(std::move(communication));
   const Intervals copies = Union(std::move(memcpy));
   const std::vector<int64_t> totals =
-      TotalsByPriority(model::Sweep({&computes, &communicates, &copies}, {0, model::kMaxTimeNs}), 3);
+      model::TotalsByPriority({&computes, &communicates, &copies}, {0, model::kMaxTimeNs});
   const peers::TraceLensTotals sums = peers::TraceLensMerge(trace, rows);
   AddNumber(analysis, "total", kAll, sums.total_us * 1000, "ns");
   AddNumber(analysis, "busy", kAll, sums.busy_us * 1000, "ns");
@@ -115,7 +113,7 @@ void AsTbPlugin(Analysis& analysis) {
   std::vector<int64_t> totals(peers::kTbRoles + 1);
   int64_t steps_ns = 0;
   for (const Interval& step : steps) {
-    const std::vector<int64_t> of_step = TotalsByPriority(Sweep(classes, step), peers::kTbRoles);
+    const std::vector<int64_t> of_step = TotalsByPriority(classes, step);
     for (size_t k = 0; k < totals.size(); ++k) totals[k] += of_step[k];
     steps_ns += step.end_ns - step.begin_ns;
   }

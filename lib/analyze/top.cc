@@ -13,6 +13,7 @@
 #include "analyze/selection.h"
 #include "base/columns.h"
 #include "base/message.h"
+#include "base/quantile.h"
 #include "serialize/kernel_name.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -161,28 +162,25 @@ void CountRequests(const Trace& trace, const Selection& selection, Rows* rows) {
   if (selection.request() == kNone && has_others) keep(others, kNone, "(no request)");
 }
 
-// The least of them that `percent` of them did not exceed. Reorders them.
-int64_t Percentile(std::vector<int64_t>* values, size_t percent) {
-  if (values->empty()) return TopRow::kUnset;
-  const auto at = values->begin() + static_cast<int64_t>((values->size() * percent + 99) / 100 - 1);
-  std::nth_element(values->begin(), at, values->end());
-  return *at;
+// Reorders them.
+int64_t QuantileOf(std::vector<int64_t>* values, double q) {
+  return values->empty() ? TopRow::kUnset : base::QuantileOf(values->begin(), values->end(), q);
 }
 
 // Rows with all that is derived of what was counted.
 std::vector<TopRow> Finish(Rows* rows) {
   std::vector<FineNs> busy, exposed;
   for (const Tally& tally : rows->all()) busy.push_back(tally.busy), exposed.push_back(tally.exposed);
-  const std::vector<int64_t> busy_ns = RoundTogether(busy), exposed_ns = RoundTogether(exposed);
+  const std::vector<int64_t> busy_ns = RoundTogether(busy), exposed_ns = RoundTogether(exposed, &busy_ns);
   std::vector<TopRow> finished;
   for (size_t i = 0; i < busy.size(); ++i) {
     Tally& tally = rows->all()[i];
     tally.row.gpu_busy_ns = busy_ns[i];
     tally.row.gpu_exposed_ns = exposed_ns[i];
-    tally.row.cpu_p50_ns = Percentile(&tally.cpu_ns, 50);
-    tally.row.cpu_p99_ns = Percentile(&tally.cpu_ns, 99);
-    tally.row.gpu_p50_ns = Percentile(&tally.gpu_ns, 50);
-    tally.row.gpu_p99_ns = Percentile(&tally.gpu_ns, 99);
+    tally.row.cpu_p50_ns = QuantileOf(&tally.cpu_ns, 0.5);
+    tally.row.cpu_p99_ns = QuantileOf(&tally.cpu_ns, 0.99);
+    tally.row.gpu_p50_ns = QuantileOf(&tally.gpu_ns, 0.5);
+    tally.row.gpu_p99_ns = QuantileOf(&tally.gpu_ns, 0.99);
     // Scopes outside of the request that was asked for, and those around captured ones that never ran themselves.
     if (tally.row.calls != 0 || tally.row.gpu_records != 0 || tally.row.gpu_total_ns != 0 || tally.row.self_cpu_ns != 0)
       finished.push_back(std::move(tally.row));

@@ -4,18 +4,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/quantile.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
 constexpr size_t kLeast = 8;
-
-double Median(std::vector<double>* values) {
-  if (values->empty()) return 0;
-  std::sort(values->begin(), values->end());
-  const size_t half = values->size() / 2;
-  return values->size() % 2 == 1 ? (*values)[half] : ((*values)[half - 1] + (*values)[half]) / 2;
-}
 
 }  // namespace
 
@@ -30,8 +25,9 @@ Trend FindTrend(const std::vector<double>& values) {
       score += values[j] > values[i] ? 1 : values[j] < values[i] ? -1 : 0;
     }
   }
-  trend.slope = Median(&slopes);
-  trend.level = Median(&sorted);
+  trend.slope = base::Median(std::move(slopes));
+  trend.level = base::Median(sorted);
+  std::sort(sorted.begin(), sorted.end());
   if (n < kLeast) return trend;
   const auto term = [](size_t count) {
     const auto k = static_cast<double>(count);

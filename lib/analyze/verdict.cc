@@ -8,8 +8,10 @@
 
 #include "analyze/clock_state.h"
 #include "analyze/contrast.h"
+#include "analyze/depths.h"
 #include "analyze/index_data.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -26,14 +28,7 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
                                 BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
-// What only GPUs, or calls of their API, are blamed for.
-constexpr uint32_t kOfGpus =
-    BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
-    BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn) |
-    BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
-    BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
-    BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
-// And what is left of a wait for a GPU where it is not known when that was done.
+// Of GPUs, and what is left of a wait for one where it is not known when that was done.
 constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
@@ -49,8 +44,6 @@ constexpr double kForNobody = 0.7, kUncounted = 0.8;
 constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
-constexpr uint32_t kOnCpu =
-    BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
 
 int64_t Of(const Parts& parts, uint32_t mask) {
   int64_t ns = 0;
@@ -153,10 +146,9 @@ class Comparison {
     };
     std::vector<double> sizes;
     for (const auto& row : rows) sizes.push_back(row.work.size);
-    std::sort(sizes.begin(), sizes.end());
     // Among requests of its own size, more than nearly all; among those of any, more than most.
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
-    const double large = sizes[static_cast<size_t>(quantile * static_cast<double>(sizes.size() - 1))];
+    const double large = base::Quantile(std::move(sizes), quantile);
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
     if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
@@ -360,38 +352,13 @@ Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
   return depth;
 }
 
-// Depths at which the same is known of GPUs are one.
-Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
-
-bool HasGpuParts(const BlameVector& blame) {
-  for (uint32_t k = 0; k < kBlames; ++k) {
-    if ((kOfGpus >> k & 1) != 0 && blame.ns[k] != 0) return true;
-  }
-  return false;
-}
-
-// What is left of a part where GPUs were not recorded: code of the thread that waited for them. Before, in and after
-// its work of the model is told apart by batches alone.
-Blame Coarse(Blame blame, bool has_batches) {
-  const uint32_t coarse = kOfGpus | (has_batches ? 0 : kOnCpu);
-  return (coarse & BlameBit(blame)) != 0 ? Blame::kHostOncpuFramework : blame;
-}
-void MakeCoarse(BlameVector* blame, bool has_batches) {
-  const BlameVector fine = *blame;
-  *blame = {};
-  for (uint32_t k = 0; k < kBlames; ++k) (*blame)[Coarse(static_cast<Blame>(k), has_batches)] += fine.ns[k];
-}
-
 // Leaves those of `rows` that were recorded at `depth`, if they are enough; returns whether all that is compared then
 // says the same of GPUs.
 bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t least, std::vector<BaselineRow>* rows) {
-  const auto is_whole = [](Depth at, const BlameVector& parts) {
-    return ForGpus(at) != Depth::kScopes || !HasGpuParts(parts);  // else it was recorded deeper for a part of its time
-  };
   const auto is_like = [&](const BaselineRow& row) {
-    return ForGpus(row.work.depth) == ForGpus(depth) && is_whole(row.work.depth, row.blame);
+    return ForGpus(row.work.depth) == ForGpus(depth) && IsWhole(row.work.depth, row.blame);
   };
-  if (!is_whole(depth, blame)) return false;
+  if (!IsWhole(depth, blame)) return false;
   const auto like = static_cast<size_t>(std::count_if(rows->begin(), rows->end(), is_like));
   if (like == rows->size()) return true;
   if (like < least) return false;

@@ -9,6 +9,7 @@
 #include "analyze/gpu_counters.h"
 #include "analyze/host_work.h"
 #include "analyze/quality.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -30,12 +31,6 @@ CallClass Classify(std::string_view name) {
   if (says("MallocAsync") || says("FreeAsync") || says("Alloc") || says("alloc")) return CallClass::kAlloc;
   if (says("Free")) return CallClass::kFree;
   return CallClass::kOther;
-}
-
-template <class T> T Median(std::vector<T>* values) {
-  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
-  std::nth_element(values->begin(), middle, values->end());
-  return *middle;
 }
 
 }  // namespace
@@ -70,7 +65,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
   }
   for (auto& [key, all] : durations) {
-    if (all.size() >= options.least_samples) usual_ns_.emplace(key, Median(&all));
+    if (all.size() >= options.least_samples) usual_ns_.emplace(key, base::Median(std::move(all)));
   }
   FindClocks();
   std::vector<bool> is_known(trace.strings.size());
@@ -88,7 +83,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     const bool is_first = all.begin_ns == all.end_ns;
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
   }
-  if (!launch_ns.empty()) median_launch_ns_ = Median(&launch_ns);
+  median_launch_ns_ = base::Median(std::move(launch_ns));
   FindLost();
 }
 
@@ -187,7 +182,7 @@ void GpuOps::FindClocks() {
     if (const double clock = ClockOf(op).now; clock > 0) values[Device(op)].push_back(clock);
   }
   for (uint32_t device = 0; device < clocks_.size(); ++device) {
-    if (!values[device].empty()) clocks_[device].usual = Median(&values[device]);
+    if (!values[device].empty()) clocks_[device].usual = base::Median(std::move(values[device]));
   }
 }
 

@@ -19,17 +19,20 @@ std::vector<uint32_t> WholeRequests(const model::Trace& trace) {
   return rows;
 }
 
-Walks FindWalks(const model::Trace& trace) {
+Walks FindWalks(const model::Trace& trace, const BlameIndex* index) {
   Walks walks;
   const std::vector<uint32_t> rows = WholeRequests(trace);
   walks.whole = rows.size();
   if (rows.empty()) return walks;
-  BlameIndex index;
-  if (!BlameIndex::Make(trace, BlameOptions(), &index).ok()) return walks;
+  BlameIndex made;
+  if (index == nullptr) {
+    if (!BlameIndex::Make(trace, BlameOptions(), &made).ok()) return walks;
+    index = &made;
+  }
   const size_t wanted = std::min<size_t>(rows.size(), Walks::kMost);
   for (size_t i = 0; i < wanted; ++i) {
     RequestBlame blame;
-    if (FindBlame(index, rows[i * rows.size() / wanted], &blame).ok()) walks.blames.push_back(std::move(blame));
+    if (FindBlame(*index, rows[i * rows.size() / wanted], &blame).ok()) walks.blames.push_back(std::move(blame));
   }
   return walks;
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
+#include "serialize/dump_format.h"
 
 namespace pitot::cli {
 namespace {
@@ -66,6 +67,12 @@ int ComplainUnreadable(const std::string& path, const Status& status) {
 
 int LoadDump(const std::string& path, model::Trace* trace, DumpReport* report) {
   const Status status = ReadDump(path, trace, report);
+  const bool is_known = report->version_major == dump_format::kVersionMajor;
+  if (is_known && report->version_minor > dump_format::kVersionMinor)
+    Complain(
+        absl::StrFormat("%s is of format %d.%d, and this version knows %d.%d: what is newer is left out, %d chunks.",
+                        path, report->version_major, report->version_minor, dump_format::kVersionMajor,
+                        dump_format::kVersionMinor, report->chunks_unknown));
   switch (status.code()) {
     case StatusCode::kOk:
       return kDone;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
 #include "base/host_counters.h"
+#include "base/quantile.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
@@ -34,14 +35,11 @@ struct InfoOptions {
   bool json = false;
 };
 
-// Requests of one route; the latencies are of those that finished, ascending.
+// Requests of one route; the latencies are of those that finished.
 struct RouteSummary {
   uint64_t count = 0, ok = 0, open = 0;
   std::vector<int64_t> latencies_ns;
-  int64_t Quantile(double quantile) const {
-    if (latencies_ns.empty()) return 0;
-    return latencies_ns[static_cast<size_t>(quantile * static_cast<double>(latencies_ns.size() - 1) + 0.5)];
-  }
+  int64_t Quantile(double quantile) const { return base::Quantile(latencies_ns, quantile); }
 };
 
 std::map<std::string, RouteSummary> ByRoute(const Trace& trace) {
@@ -54,7 +52,6 @@ std::map<std::string, RouteSummary> ByRoute(const Trace& trace) {
     route.ok += request.outcome == Outcome::kOk;
     route.latencies_ns.push_back(request.duration_ns);
   }
-  for (auto& [name, route] : routes) std::sort(route.latencies_ns.begin(), route.latencies_ns.end());
   return routes;
 }
 

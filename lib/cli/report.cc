@@ -50,8 +50,9 @@ class HtmlFile : public Serializer {
     else
       page.why_not = judged.message();
     analyze::AnalysisReport analysis;
-    if (Status status = Analyze(trace, analyze::MakeCatalogue(), analyze::AnalyzeOptions(), &analysis); !status.ok())
-      return status;
+    analyze::AnalyzeOptions options;
+    if (judgement.index.data() != nullptr) options.index = &judgement.index;
+    if (Status status = Analyze(trace, analyze::MakeCatalogue(), options, &analysis); !status.ok()) return status;
     page.analysis = &analysis;
     const std::string text = ReportHtml(trace, page);
     return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <new>
 
+#include "base/depth_name.h"
+
 namespace pitot::governor {
 namespace {
 
@@ -167,14 +169,14 @@ void Governor::Describe(char* text, size_t size) const noexcept {
   if (policy_.deepest() == Depth::kScopes) {
     snprintf(text, size, "auto, at scopes: no collector offers a deeper one now");
   } else if (armed_until_ns_ != 0) {
-    snprintf(text, size, "armed: %s", NameOf(depth_));
+    snprintf(text, size, "armed: %s", base::DepthName(depth_));
   } else if (last_work_ns_ == 0 || now_ns_ - last_work_ns_ > kIdleNs) {
-    snprintf(text, size, "holding %s; no work to measure", NameOf(base));
+    snprintf(text, size, "holding %s; no work to measure", base::DepthName(base));
   } else if (next == base) {
-    snprintf(text, size, "holding %s", NameOf(base));
+    snprintf(text, size, "holding %s", base::DepthName(base));
   } else {
-    snprintf(text, size, "holding %s; %s %s", NameOf(base), policy_.IsDear(next) ? "over budget at" : "measuring",
-             NameOf(next));
+    snprintf(text, size, "holding %s; %s %s", base::DepthName(base),
+             policy_.IsDear(next) ? "over budget at" : "measuring", base::DepthName(next));
   }
 }
 

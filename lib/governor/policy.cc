@@ -33,11 +33,6 @@ constexpr int64_t kFirstPauseNs = 120'000'000'000, kLongestPauseNs = 3600'000'00
 
 }  // namespace
 
-const char* NameOf(Depth depth) noexcept {
-  constexpr const char* kNames[kDepths] = {"scopes", "graphs", "kernels", "ops"};
-  return IndexOf(depth) < kDepths ? kNames[IndexOf(depth)] : "auto";
-}
-
 Policy::Policy(double budget) noexcept : budget_(budget) {
   for (uint32_t i = 0; i < kDepths; ++i) levels_[i].before = BitOf(static_cast<Depth>(i)) - 1;
 }

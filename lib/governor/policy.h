@@ -16,7 +16,6 @@ inline constexpr uint32_t kDepths = 4;  // kScopes to kOps
 inline constexpr uint32_t kAllDepths = (1u << kDepths) - 1;
 
 constexpr uint32_t IndexOf(Depth depth) noexcept { return static_cast<uint32_t>(depth); }
-const char* NameOf(Depth depth) noexcept;
 
 // A change of the base depth.
 struct Step {

@@ -19,6 +19,7 @@ Intervals Union(std::vector<Interval> intervals) {
     }
   }
   intervals.resize(kept);
+  if (kept < intervals.capacity() / 2) intervals.shrink_to_fit();  // sets are kept
   return intervals;
 }
 

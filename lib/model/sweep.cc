@@ -26,24 +26,19 @@ uint32_t FirstOf(uint64_t active, uint32_t count) {
   return std::min(active == 0 ? count : static_cast<uint32_t>(std::countr_zero(active)), count);
 }
 
-template <class IsIn> Intervals Where(const std::vector<Slice>& slices, const IsIn& is_in) {
-  Intervals set;
-  for (const Slice& slice : slices) {
-    if (!is_in(slice)) continue;
-    if (!set.empty() && set.back().end_ns == slice.time.begin_ns) {
-      set.back().end_ns = slice.time.end_ns;
-    } else {
-      set.push_back(slice.time);
-    }
+// What follows the set's last interval without a gap goes on with it.
+void Append(Interval time, Intervals* set) {
+  if (!set->empty() && set->back().end_ns == time.begin_ns) {
+    set->back().end_ns = time.end_ns;
+  } else {
+    set->push_back(time);
   }
-  return set;
 }
 
-}  // namespace
-
-std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval window) {
-  std::vector<Slice> slices;
-  if (window.begin_ns >= window.end_ns) return slices;
+// Visits slices in order; consecutive ones may be alike.
+template <class Visit>
+void VisitSlices(const std::vector<const Intervals*>& classes, Interval window, const Visit& visit) {
+  if (window.begin_ns >= window.end_ns) return;
   std::priority_queue<Edge, std::vector<Edge>, std::greater<>> edges;
   const auto count = static_cast<uint32_t>(std::min<size_t>(classes.size(), kMostClasses));
   for (uint32_t k = 0; k < count; ++k) {
@@ -59,11 +54,7 @@ std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval 
   const auto advance = [&](int64_t to_ns) {
     to_ns = std::min(to_ns, window.end_ns);
     if (to_ns <= now_ns) return;
-    if (!slices.empty() && slices.back().active == active) {
-      slices.back().time.end_ns = to_ns;
-    } else {
-      slices.push_back({{now_ns, to_ns}, active});
-    }
+    visit(Slice{{now_ns, to_ns}, active});
     now_ns = to_ns;
   };
   while (!edges.empty() && edges.top().at_ns < window.end_ns) {
@@ -79,21 +70,46 @@ std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval 
     }
   }
   advance(window.end_ns);
+}
+
+}  // namespace
+
+std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval window) {
+  std::vector<Slice> slices;
+  VisitSlices(classes, window, [&](const Slice& slice) {
+    if (!slices.empty() && slices.back().active == slice.active) {
+      slices.back().time.end_ns = slice.time.end_ns;
+    } else {
+      slices.push_back(slice);
+    }
+  });
   return slices;
 }
 
-std::vector<int64_t> TotalsByPriority(const std::vector<Slice>& slices, uint32_t count) {
-  std::vector<int64_t> totals(size_t{count} + 1);
-  for (const Slice& slice : slices) totals[FirstOf(slice.active, count)] += slice.time.end_ns - slice.time.begin_ns;
+std::vector<int64_t> TotalsByPriority(const std::vector<const Intervals*>& classes, Interval window) {
+  const auto count = static_cast<uint32_t>(std::min<size_t>(classes.size(), kMostClasses));
+  std::vector<int64_t> totals(classes.size() + 1);
+  VisitSlices(classes, window, [&](const Slice& slice) {
+    const uint32_t first = FirstOf(slice.active, count);
+    totals[first < count ? first : classes.size()] += slice.time.end_ns - slice.time.begin_ns;
+  });
   return totals;
 }
 
-Intervals ExposedTime(const std::vector<Slice>& slices, uint32_t of_class) {
-  return Where(slices, [&](const Slice& slice) { return FirstOf(slice.active, kMostClasses) == of_class; });
+std::vector<Intervals> ExposedTimes(const std::vector<const Intervals*>& classes, Interval window) {
+  std::vector<Intervals> exposed(classes.size());
+  VisitSlices(classes, window, [&](const Slice& slice) {
+    if (slice.active != 0) Append(slice.time, &exposed[FirstOf(slice.active, kMostClasses)]);
+  });
+  return exposed;
 }
 
 Intervals IdleTime(const std::vector<Slice>& slices) {
-  return Where(slices, [](const Slice& slice) { return slice.active == 0; });
+  Intervals idle;
+  for (const Slice& slice : slices) {
+    if (slice.active == 0) Append(slice.time, &idle);
+  }
+  return idle;
 }
 
 int64_t OverlapNs(const std::vector<Slice>& slices, uint64_t classes) {

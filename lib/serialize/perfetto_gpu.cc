@@ -6,6 +6,7 @@
 #include <queue>
 #include <utility>
 
+#include "base/depth_name.h"
 #include "model/occupancy.h"
 
 namespace pitot::serialize {
@@ -18,22 +19,6 @@ namespace {
 
 std::string Axes(const uint32_t size[3]) {
   return std::to_string(size[0]) + " x " + std::to_string(size[1]) + " x " + std::to_string(size[2]);
-}
-
-const char* DepthName(Depth depth) {
-  switch (depth) {
-    case Depth::kScopes:
-      return "scopes";
-    case Depth::kGraphs:
-      return "graphs";
-    case Depth::kKernels:
-      return "kernels";
-    case Depth::kOps:
-      return "operators";
-    case Depth::kAuto:
-      break;
-  }
-  return "unknown";
 }
 
 // Slices that were begun, by when they end.
@@ -356,7 +341,7 @@ void GpuTracks::WriteRecording(uint32_t sequence) {
                                               : event_field::kSliceBegin,
                     mark.track);
     if (mark.kind == Mark::kDepth) {
-      out_.Name(DepthName(trace_.depths[mark.row].depth), "");
+      out_.Name(base::DepthName(trace_.depths[mark.row].depth), "");
     } else if (mark.kind == Mark::kOverhead) {
       out_.Name(OrElse(trace_.strings[trace_.overheads[mark.row].name], "overhead"), "");
     } else if (mark.kind == Mark::kLoss) {

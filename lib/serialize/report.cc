@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/columns.h"
+#include "base/quantile.h"
 #include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 #include "pitot/request.h"
@@ -86,12 +87,6 @@ std::vector<StageTime> StageTimes(const Trace& trace, const RequestRow& request)
 
 // "+1.20 ms"; what rounds to nothing has no sign of its own.
 std::string Difference(int64_t ns) { return (ns > -5000 ? "+" : "") + Milliseconds(ns > -5000 && ns < 0 ? 0 : ns); }
-
-int64_t Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Times and the rows that took them.
 using Ranking = std::vector<std::pair<int64_t, uint32_t>>;
@@ -508,7 +503,7 @@ class Writer {
       const std::vector<int64_t>& others = typical_stages[time.name];
       const bool has_typical = is_known && others.size() >= kFewestTypical;
       table.push_back({time.name == 0 ? "(before the first stage)" : Name(time.name, "(unnamed)"), time.ns,
-                       has_typical ? Median(others) : 0, has_typical});
+                       has_typical ? base::Median(others) : 0, has_typical});
     }
     // What is less than a hundredth of the request is no difference to speak of.
     const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
@@ -518,7 +513,7 @@ class Writer {
           (largest > table.size() || excess(i) > excess(largest)))
         largest = i;
     }
-    table.push_back({"whole request", Latency(row), is_known ? Median(typical_latencies) : 0, is_known});
+    table.push_back({"whole request", Latency(row), is_known ? base::Median(typical_latencies) : 0, is_known});
     stages.largest = largest;
     return stages;
   }
@@ -959,6 +954,10 @@ class Writer {
     lines_.Add(3, "Beside this report, unless they could not be written (the recorder's log says why):");
     lines_.Add(3, "trace.pftrace  open it in https://ui.perfetto.dev (it stays in your browser)");
     lines_.Add(3, "dump.pitot     pitot info dump.pitot; pitot requests dump.pitot; pitot convert dump.pitot");
+    lines_.Blank();
+    lines_.Add(3, "Once the verdict is there, where the host has incidents judged:");
+    lines_.Add(3, "verdict.json   why it was slow, for programs (pitot why --json)");
+    lines_.Add(3, "report.html    the verdict with a picture of the request's time, for any browser (no network)");
   }
 
   const Trace& trace_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/quantile.h"
 #include "model/held.h"
 #include "pitot/model/intervals.h"
 
@@ -38,18 +39,6 @@ Intervals TimesOf(const std::vector<Held>& values, Which which) {
     if (which == Which::kAll || held.value != 0) times.push_back(held.when);
   }
   return model::Union(std::move(times));
-}
-
-// The median over time.
-double Median(const std::vector<Held>& sorted) {
-  int64_t left_ns = 0;
-  for (const Held& held : sorted) left_ns += held.ns();
-  left_ns /= 2;
-  for (const Held& held : sorted) {
-    left_ns -= held.ns();
-    if (left_ns < 0) return held.value;
-  }
-  return sorted.back().value;
 }
 
 }  // namespace
@@ -88,13 +77,13 @@ void GpuState::Write(Lines* lines) const {
 std::string GpuState::Usual(const Counters& of, const char* counter, const char* shown) const {
   const auto found = of.find(counter);
   if (found == of.end()) return {};
-  std::vector<Held> values = ValuesOf(trace_, found->second);
+  std::vector<std::pair<double, int64_t>> values;  // and how long
+  for (const Held& held : ValuesOf(trace_, found->second)) values.emplace_back(held.value, held.ns());
   if (values.empty()) return {};
-  std::sort(values.begin(), values.end(), [](const Held& a, const Held& b) { return a.value < b.value; });
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
   const std::string unit(trace_.strings[trace_.counters[found->second].unit]);
-  std::string text = shown + Format("%.0f ", Median(values)) + unit;
-  if (values.front().value != values.back().value)
-    text += Format(" (%.0f..%.0f)", values.front().value, values.back().value);
+  std::string text = shown + Format("%.0f ", base::WeightedQuantile(values, 0.5)) + unit;
+  if (least->first != most->first) text += Format(" (%.0f..%.0f)", least->first, most->first);
   return text;
 }
 

@@ -3,10 +3,10 @@
 
 #include <time.h>
 
-#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "base/quantile.h"
 #include "trace/internal_sites.h"
 #include "trace/rings.h"
 
@@ -52,8 +52,7 @@ double CalibrateScopeCost(bool slow_clock) {
     }
     run = static_cast<double>(trace::MonotonicNs() - begin) / kScopes;
   }
-  std::sort(runs, runs + kRuns);
-  return runs[kRuns / 2];
+  return base::QuantileOf(runs, runs + kRuns, 0.5);
 }
 
 }  // namespace pitot::session

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/columns.h"
+#include "base/depth_name.h"
 #include "pitot/outcome.h"
 #include "session/calibrate.h"
 #include "session/session.h"
@@ -267,7 +268,7 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
       add_depth("depth.of_request." + base::RequestId(request.id), request.begin_ns, trace->RequestEnd(request));
   }
   const Depth fixed = fixed_depth_.load();
-  add("depth", std::string(governor::NameOf(report.depth)) + (fixed != Depth::kAuto ? ", fixed by the host" : ""));
+  add("depth", std::string(base::DepthName(report.depth)) + (fixed != Depth::kAuto ? ", fixed by the host" : ""));
   if (fixed != Depth::kAuto) return;
   char budget[64];
   std::snprintf(budget, sizeof budget, "%g %%", options_.values.overhead_budget_percent);
@@ -280,7 +281,7 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
     char rest[160];
     std::snprintf(rest, sizeof rest, ", on the p99 %s, from %.0f rounds with %.0f works; %.1f %% of the time",
                   Text(depth.p99).c_str(), depth.rounds, depth.works, depth.time_percent);
-    add(std::string("overhead.") + governor::NameOf(static_cast<Depth>(i)), "on the mean " + Text(depth.mean) + rest);
+    add(std::string("overhead.") + base::DepthName(static_cast<Depth>(i)), "on the mean " + Text(depth.mean) + rest);
   }
   if (report.notes_lost != 0) add("overhead.works_lost", std::to_string(report.notes_lost));
 }

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "governor/policy.h"
+#include "base/depth_name.h"
 #include "pitot/depth.h"
 
 namespace pitot::session {
@@ -73,7 +73,7 @@ inline std::string DepthText(const std::vector<DepthChange>& changes, int64_t be
   if (parts.size() > kMostNamed) parts.resize(kMostNamed);
   std::string text;
   for (const Part& part : parts) {
-    text += std::string(text.empty() ? "" : ", ") + governor::NameOf(part.of->depth) + " (" + part.of->why + ")";
+    text += std::string(text.empty() ? "" : ", ") + base::DepthName(part.of->depth) + " (" + part.of->why + ")";
     if (part.ns == all_ns) break;
     char share[16];
     std::snprintf(share, sizeof share, " %.3g %%", 100 * static_cast<double>(part.ns) / static_cast<double>(all_ns));

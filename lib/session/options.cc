@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
+#include "base/depth_name.h"
 #include "base/message.h"
 #include "trace/requests.h"
 
@@ -149,15 +149,8 @@ uint32_t SmallNumberOf(const char* text) {
 }
 
 Depth DepthOf(const char* text) {
-  static constexpr std::pair<const char*, Depth> kDepths[] = {{"auto", Depth::kAuto},
-                                                              {"scopes", Depth::kScopes},
-                                                              {"graphs", Depth::kGraphs},
-                                                              {"kernels", Depth::kKernels},
-                                                              {"ops", Depth::kOps}};
-  for (const auto& [name, depth] : kDepths) {
-    if (std::strcmp(text, name) == 0) return depth;
-  }
-  return kUnreadableDepth;
+  Depth depth;
+  return base::ParseDepth(text, &depth) ? depth : kUnreadableDepth;
 }
 
 ClockSource ClockOf(const char* text) {

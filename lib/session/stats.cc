@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/quantile.h"
 #include "session/calibrate.h"
 #include "session/session.h"
 #include "trace/names.h"
@@ -109,9 +110,8 @@ void Session::AddHistory(Stats* stats) noexcept {
       each.push_back(static_cast<uint64_t>(static_cast<double>(ages_.Age(ring, now)) / ticks_per_ms));
     }
     if (each.empty()) return;
-    std::sort(each.begin(), each.end());
-    stats->history_shortest_ms = each.front();
-    stats->history_median_ms = each[each.size() / 2];
+    stats->history_shortest_ms = *std::min_element(each.begin(), each.end());
+    stats->history_median_ms = base::Median(std::move(each));
   } catch (const std::bad_alloc&) {
     // Zero says that it is not known.
   }

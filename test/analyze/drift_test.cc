@@ -5,6 +5,7 @@
 
 #include <catch2/catch.hpp>
 #include <string>
+#include <vector>
 
 namespace pitot::test {
 
@@ -23,12 +24,18 @@ struct Route {
   std::string name = "/classify";
   int64_t at_ns = 0;
   int number = 0;
+  // Recorded at these depths in turn: without its kernels their time is the model's code.
+  std::vector<Depth> depths = {Depth::kKernels};
   void Serve(int64_t minutes, double gpu_ms, double code_ms = 4) {
     for (const int64_t end_ns = at_ns + minutes * kMinute; at_ns < end_ns; at_ns += 2000 * kMs, ++number) {
       const double jitter = 0.8 + 0.4 * (number * 37 % 101) / 100;
       BaselineRow row;
       row.at_ns = at_ns;
-      row.blame[Blame::kGpuExecExpected] = static_cast<int64_t>(gpu_ms * jitter * kMs);
+      row.work.depth = depths[static_cast<size_t>(number) % depths.size()];
+      row.work.steps = 1;
+      const bool has_kernels = row.work.depth != Depth::kScopes;
+      row.blame[has_kernels ? Blame::kGpuExecExpected : Blame::kHostOncpuFramework] =
+          static_cast<int64_t>(gpu_ms * jitter * kMs);
       row.blame[Blame::kHostOncpuPre] = static_cast<int64_t>(code_ms * jitter * kMs);
       REQUIRE(regimes.Add(name, 18, row).ok());
     }
@@ -57,6 +64,35 @@ TEST_CASE("a route whose kernels take longer altogether drifts, and it is said b
   CHECK(text.find("for 10 minutes") != std::string::npos);
   CHECK(text.find("gpu_exec_expected +") != std::string::npos);
   CHECK(text.find("host_oncpu_pre") == std::string::npos);
+}
+
+TEST_CASE("a drift compares what is known of GPUs at one depth, else folds it", "[drift]") {
+  constexpr Depth kS = Depth::kScopes, kK = Depth::kKernels;
+  using Depths = std::vector<Depth>;
+  const auto [before, after, is_coarse] = GENERATE(table<Depths, Depths, bool>({
+      {{kK}, {kS}, true},                                          // recorded less deep since
+      {{kK, kS, Depth::kGraphs}, {kK, kS, Depth::kGraphs}, true},  // none at which most were
+      {{kK, kS, kK, kK}, {kK, kK, kK, kS, kK}, false},             // most at one depth
+      {{kK, kS, kK, kK}, {kS, kS, kS, kK, kS}, true},              // but another
+      {{Depth::kOps}, {kK}, false},                                // which know the same of GPUs
+  }));
+  Regimes regimes;
+  Route route{regimes};
+  route.depths = before;
+  route.Serve(20, 16);
+  route.depths = after;
+  route.Serve(10, 16, 10);
+
+  REQUIRE(regimes.Find().size() == 1);
+  const Drift drift = regimes.Find()[0];
+  CHECK(drift.is_coarse == is_coarse);
+  const std::string text = DriftText(drift, route.at_ns);
+  CHECK(text.find("host_oncpu_pre +") != std::string::npos);
+  CHECK(text.find("host_oncpu_framework +") == std::string::npos);
+  CHECK((text.find("not recorded at one depth") != std::string::npos) == is_coarse);
+  CHECK(drift.after[Blame::kGpuExecExpected] + drift.after[Blame::kHostOncpuFramework] ==
+        Approx(16 * kMs).epsilon(0.05));
+  CHECK((drift.after[Blame::kGpuExecExpected] == 0) == is_coarse);
 }
 
 TEST_CASE("a route that takes what it took, less, or a little more does not drift", "[drift]") {

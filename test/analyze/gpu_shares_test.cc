@@ -95,6 +95,12 @@ TEST_CASE("parts of a ns are rounded together, so that they add up", "[top]") {
   CHECK(analyze::RoundTogether({third, 2 * third, analyze::Fine(5)}) == std::vector<int64_t>{0, 1, 5});
   CHECK(analyze::RoundTogether({analyze::Fine(2) + 2 * third, 2 * third, 2 * third}) == std::vector<int64_t>{3, 1, 0});
   CHECK(analyze::RoundTogether({}).empty());
+
+  SECTION("and a part of a part does not become more than that") {
+    const std::vector<int64_t> busy_ns = analyze::RoundTogether({third, 2 * third, third});
+    CHECK(busy_ns == std::vector<int64_t>{0, 1, 0});
+    CHECK(analyze::RoundTogether({third, third, 0}, &busy_ns) == std::vector<int64_t>{0, 1, 0});
+  }
   CHECK(analyze::PartOf(analyze::Fine(10), 1, 4) == analyze::Fine(5) / 2);
   // More than 2^64 of the units.
   CHECK(analyze::Round(analyze::PartOf(analyze::Fine(int64_t{1} << 60), int64_t{1} << 59, int64_t{1} << 60)) ==

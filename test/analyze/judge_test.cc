@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <string>
 
 #include "analyze/make_judge.h"
@@ -98,6 +99,23 @@ TEST_CASE("an incident's report opens with its number and the verdict, with file
   CHECK(Contains(hearing.files["verdict.json"], "\"verdict\": \"causes\""));
   CHECK(Contains(hearing.files["report.html"], "<title>incident 7, latency /classify</title>"));
   CHECK(Contains(hearing.files["report.html"], "1. executor_busy"));
+}
+
+TEST_CASE("a cause in a scope says how long that took, and how long it normally takes", "[judge]") {
+  const Trace trace = Incident(140), few = Incident(20);
+  KeepingHearing hearing(trace), of_few(few);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+  REQUIRE(MakeOne(NoWarmUp())->Decide(of_few).ok());
+
+  // "forward" takes 10.0 to 10.48 ms; executor_busy is behind another's.
+  const std::regex line("\nscope       \"forward\" took 15\\.0 ms; normally p50 (\\S+), p99 (\\S+) \\(of \\d+\\)\n");
+  std::smatch said;
+  REQUIRE(std::regex_search(hearing.opening, said, line));
+  CHECK(std::stod(said[1]) == Approx(10.2).margin(0.4));
+  CHECK(std::stod(said[2]) == Approx(10.5).margin(0.4));
+  CHECK(hearing.opening.find("scope  ") == hearing.opening.rfind("scope  "));
+  CHECK_FALSE(Contains(of_few.opening, "scope  "));
 }
 
 TEST_CASE("the slowest of the others that fired get a line each, whose fault it was", "[judge]") {

@@ -126,6 +126,24 @@ TEST_CASE("a41 names what varies with the latency, not what is merely large", "[
   CHECK(Run(even.Finish(), "a41").analyzers[0].findings.empty());
 }
 
+TEST_CASE("analyzers of requests walk by the index that they are given", "[analyze]") {
+  Server lock, even;
+  for (int i = 0; i < 200; ++i) {
+    lock.Serve({20'000 + i % 7 * 10, i % 10 == 0 ? 30'000 : 0, 5'000, 500});
+    even.Serve({20'000 + i % 7 * 10, 0, 5'000, 500});
+  }
+  const Trace trace = lock.Finish(), other = even.Finish();
+  analyze::BlameIndex own, of_other;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &own).ok());
+  REQUIRE(analyze::BlameIndex::Make(other, {}, &of_other).ok());
+  AnalyzeOptions given;
+  given.index = &own;
+
+  CHECK(Codes(Run(trace, "a41", given)) == std::vector<std::string>{"a41.driver"});
+  given.index = &of_other;  // which nobody does, but it shows
+  CHECK(Codes(Run(trace, "a41", given)).empty());
+}
+
 TEST_CASE("a31 says what a part of the latency can bring at most, and how sure its share is", "[a31]") {
   Server one, even;
   for (int i = 0; i < 50; ++i) {

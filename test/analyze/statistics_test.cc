@@ -5,10 +5,12 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdint>
 #include <random>
 #include <vector>
 
 #include "analyze/change.h"
+#include "base/quantile.h"
 
 namespace pitot::test {
 
@@ -50,6 +52,29 @@ TEST_CASE("a change is split into its effects exactly, in whole ns", "[statistic
   }
 }
 
+TEST_CASE("quantiles are linear between ranks, as numpy's", "[statistics]") {
+  // numpy.quantile([15, 20, 35, 40, 50], [0, .05, .3, .4, .5, .99, 1])
+  const std::vector<double> values = {50, 15, 40, 35, 20};
+  const double known[][2] = {{0, 15}, {0.05, 16}, {0.3, 23}, {0.4, 29}, {0.5, 35}, {0.99, 49.6}, {1, 50}};
+  for (const auto& [q, value] : known) CHECK(base::Quantile(values, q) == Approx(value));
+  CHECK(base::Median(std::vector<double>{4, 1, 2, 3}) == 2.5);
+  CHECK(base::Median(std::vector<double>{7}) == 7);
+  CHECK(base::Median(std::vector<double>{}) == 0);
+
+  SECTION("of whole numbers rounded, also of the largest") {
+    CHECK(base::Median(std::vector<int64_t>{4, 1, 2, 3}) == 3);
+    CHECK(base::Quantile(std::vector<int64_t>{0, 10}, 0.12) == 1);
+    CHECK(base::Median(std::vector<int64_t>{INT64_MAX, 0}) == int64_t{1} << 62);
+    CHECK(base::Quantile(std::vector<uint64_t>{UINT64_MAX, 0}, 1) == UINT64_MAX);
+  }
+  SECTION("of weighted ones the least that weighs so much with those below it") {
+    CHECK(base::WeightedQuantile({{3, 1}, {1, 5}, {2, 4}}, 0.5) == 1);
+    CHECK(base::WeightedQuantile({{3, 1}, {1, 5}, {2, 4}}, 0.51) == 2);
+    CHECK(base::WeightedQuantile({{3, 1}, {1, 5}, {2, 4}}, 1) == 3);
+    CHECK(base::WeightedQuantile({}, 0.5) == 0);
+  }
+}
+
 TEST_CASE("rank tests and intervals are those of the books", "[statistics]") {
   // U = 3 of 36, sigma^2 = 39: z = (18 - 3 - 0.5) / sqrt(39).
   const std::vector<double> a = {1, 2, 3, 4, 6, 8}, b = {5, 7, 9, 10, 11, 12};
@@ -62,9 +87,9 @@ TEST_CASE("rank tests and intervals are those of the books", "[statistics]") {
 
   std::vector<double> hundred;
   for (int i = 1; i <= 100; ++i) hundred.push_back(i);
-  // 50 -+ 1.96 x 5.
+  // 50.5, and 50 -+ 1.96 x 5.
   const Estimate median = Quantile(hundred, 0.5, 1);
-  CHECK((median.value == 50 && median.low == 40 && median.high == 61 && median.is_known));
+  CHECK((median.value == 50.5 && median.low == 40 && median.high == 61 && median.is_known));
   CHECK_FALSE(Quantile(hundred, 0.99, 1).is_known);
   const Estimate shift = Shift(hundred, hundred, 1);
   CHECK(shift.value == Approx(0).margin(1));

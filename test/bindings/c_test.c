@@ -58,6 +58,8 @@ static void UseEverythingWithNull(void) {
   CHECK("no recorder, no failure", pitot_recorder_add_failure_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder, no tokens", pitot_recorder_add_tokens_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder, no stall", pitot_recorder_add_stall_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no drift", pitot_recorder_add_drift_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
+  CHECK("no recorder, no why", pitot_recorder_add_why(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
   CHECK("no recorder, no predicate", pitot_recorder_add_predicate_trigger(NULL, NULL, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder has no depth", pitot_recorder_set_depth(NULL, PITOT_DEPTH_AUTO, NULL, 0) == PITOT_NOT_RUNNING);
   CHECK("no recorder, no CUPTI", pitot_recorder_add_cupti(NULL, NULL, MESSAGE) == PITOT_NOT_RUNNING && SAYS("started"));
@@ -430,6 +432,12 @@ static void EveryFieldReachesTheLibrary(void) {
   REFUSES_TRIGGER(stall, request_open_ms = 1, scope_open_ms, -1);
   REFUSES_TRIGGER(stall, scope_open_ms = 1, pre_window_ms, 3600001);
   REFUSES_TRIGGER(stall, scope_open_ms = 1, post_window_ms, 60001);
+  REFUSES_TRIGGER(drift, above_percent = 20, route, "");
+  REFUSES_TRIGGER(drift, above_percent = 20, above_percent, 4);
+  REFUSES_TRIGGER(drift, above_percent = 20, recent_requests, 99);
+  REFUSES_TRIGGER(drift, recent_requests = 500, reference_requests, 4999);
+  REFUSES_TRIGGER(drift, above_percent = 20, pre_window_ms, 3600001);
+  REFUSES_TRIGGER(drift, above_percent = 20, post_window_ms, 60001);
   REFUSES_TRIGGER(predicate, predicate = Never, cause, "");
   REFUSES_TRIGGER(predicate, predicate = Never, predicate, NULL);
   REFUSES_TRIGGER(predicate, predicate = Never, pre_window_ms, 3600001);
@@ -729,6 +737,19 @@ static void TheBuiltInTriggersFire(void) {
   pitot_scope_begin(pitot_intern("hang"));
   CHECK("it fires while a scope is open", WaitForFirings(recorder, 3));
   pitot_scope_end();
+
+  pitot_drift_trigger drift;
+  pitot_drift_trigger_init(&drift, sizeof drift);
+  CHECK("init gives a drift's defaults", drift.route == NULL && drift.above_percent == 20 &&
+                                             drift.recent_requests == 500 && drift.reference_requests == 20000 &&
+                                             drift.cool_down_ms == 600000);
+  CHECK("a drift trigger is added", pitot_recorder_add_drift_trigger(recorder, &drift, MESSAGE) == PITOT_OK);
+  pitot_why why;
+  pitot_why_init(&why, sizeof why);
+  CHECK("init gives the judge's defaults", why.budget_ms == 2000 && why.html == 1 && why.sample_every_ms == 10000 &&
+                                               why.sample_window_ms == 8000 && why.warm_up_ms == 30000 &&
+                                               why.baseline_file == NULL);
+  CHECK("a judge is added", pitot_recorder_add_why(recorder, &why, MESSAGE) == PITOT_OK);
 
   pitot_latency_trigger latency;
   pitot_latency_trigger_init(&latency, sizeof latency);

@@ -432,6 +432,7 @@ class Triggers(WithFolder):
                                     (recorder.add_latency_trigger, {"above_ms": 1, "memory": -1}, "memory"),
                                     (recorder.add_latency_trigger, {"above_ms": 1, "cool_down_ms": 1 << 32}, "cool_down_ms"),
                                     (recorder.add_stall_trigger, {}, "open_ms"),
+                                    (recorder.add_drift_trigger, {"above_percent": 4}, "above_percent"),
                                     (recorder.add_tokens_trigger, {"gap_above_ms": float("nan")}, "gap_above_ms")):
             with self.assertRaisesRegex(pitot.InvalidArgument, named):
                 add(**options)
@@ -521,6 +522,27 @@ class Collectors(WithFolder):
         self.assertTrue(recorder.add_host(rate_hz=50, memory_bytes=64 << 10))
         # The first incident may be taken before the collector's thread was round once.
         self.assertTrue(any(b"host: involuntary switches" in self.trace_of(recorder) for _ in range(10)))
+
+    def test_an_incident_says_why(self):
+        recorder = self.start()
+        with tempfile.NamedTemporaryFile() as mine:
+            mine.write(b"no baseline")
+            mine.flush()
+            self.assertTrue(recorder.add_why(html=False, baseline_file=mine.name))
+            with pitot.Request("/classify"):
+                pass
+
+            def judged():
+                self.trace_of(recorder)
+                return [told.directory for told in self.incidents if "verdict.json" in os.listdir(told.directory)]
+
+            # A verdict comes after its incident: further ones give it time.
+            directory = next(filter(None, (judged() for _ in range(10))))[0]
+            recorder.stop()
+        with open(os.path.join(directory, "report.txt"), encoding="utf-8") as file:
+            report = file.read()
+        self.assertRegex(report, r"(?s)^incident [0-9]+  manual\nrequest [0-9a-f]{16}  /classify .*\nbaseline    .*\n\nPitot incident")
+        self.assertNotIn("report.html", os.listdir(directory))
 
     def test_an_incident_says_what_nvml_says(self):
         recorder = self.start()
@@ -647,6 +669,7 @@ class Library(unittest.TestCase):
                    "pitot_nvtx": lib.Nvtx, "pitot_torch": lib.Torch,
                    "pitot_latency_trigger": lib.LatencyTrigger, "pitot_failure_trigger": lib.FailureTrigger,
                    "pitot_tokens_trigger": lib.TokensTrigger, "pitot_stall_trigger": lib.StallTrigger,
+                   "pitot_drift_trigger": lib.DriftTrigger, "pitot_why": lib.Why,
                    "pitot_predicate_trigger": lib.PredicateTrigger, "pitot_request_view": lib.RequestViewStruct,
                    "pitot_token": lib.TokenStruct, "pitot_owner": lib.OwnerStruct, "pitot_wait": lib.WaitStruct,
                    "pitot_adopt": lib.AdoptStruct}

@@ -28,6 +28,7 @@
 #include "golden.h"
 #include "pitot/serialize/dump.h"
 #include "report/incident_trace.h"
+#include "serialize/crc32c.h"
 #include "serialize/dump_format.h"
 #include "session/host.h"
 #include "session/worker_priority.h"
@@ -55,6 +56,19 @@ std::string WithBadChunk(std::string dump, pitot::dump_format::ChunkType type) {
     if (found == static_cast<uint16_t>(type)) dump[at + kHeader] ^= 1;
     at += kHeader + size;
   }
+  return dump;
+}
+
+// The dump as one of that format: the header begins with the version's two numbers.
+std::string WithVersion(std::string dump, char major, char minor) {
+  constexpr size_t kHeader = pitot::dump_format::kChunkHeaderBytes;
+  uint32_t size = 0;
+  memcpy(&size, &dump[8], sizeof size);
+  dump[kHeader + 1] = major;
+  dump[kHeader + 3] = minor;
+  const uint32_t crc =
+      pitot::serialize::ExtendCrc32c(pitot::serialize::ExtendCrc32c(0, dump.data(), kHeader - 4), &dump[kHeader], size);
+  memcpy(&dump[kHeader - 4], &crc, sizeof crc);
   return dump;
 }
 
@@ -492,6 +506,23 @@ TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be 
   const json said = json::parse(whole.out);
   for (const auto& loss : said["losses"]) says_damaged |= loss["reason"] == "dump damaged";
   CHECK(says_damaged);
+}
+
+TEST_CASE("of a dump of a newer format it is said what is left out, or that it cannot be read", "[cli]") {
+  Folder folder;
+  folder.Write("dump.pitot", WithVersion(Dump(), 1, 99));
+  folder.Write("other.pitot", WithVersion(Dump(), 2, 0));
+
+  const Result newer = folder.Run("info dump.pitot"), other = folder.Run("info other.pitot");
+
+  CHECK(newer.exit_code == 0);
+  CHECK(newer.out.find("format     1.99, complete") != std::string::npos);
+  CHECK(newer.err.find("is of format 1.99, and this version knows 1.") != std::string::npos);
+  CHECK(newer.err.find("what is newer is left out, 0 chunks") != std::string::npos);
+  CHECK(other.exit_code == 5);
+  CHECK(other.err.find("a dump of version 2; this reader knows 1") != std::string::npos);
+  folder.Write("dump.pitot", Dump());
+  CHECK(folder.Run("info dump.pitot").err.empty());
 }
 
 TEST_CASE("no request of a damaged dump is called complete", "[cli]") {

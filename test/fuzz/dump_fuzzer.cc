@@ -70,6 +70,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(FindInconsistency(trace).empty(), "the trace", FindInconsistency(trace).c_str());
   const pitot::model::ThreadFlatten flatten(trace);
   fuzz::AskWhy(trace);
+  fuzz::AskTop(trace);
+  fuzz::AskDiff(trace);
   pitot::analyze::AnalysisReport answers;
   Require(Analyze(trace, pitot::analyze::MakeCatalogue(), {}, &answers).ok(), "analyzing", "failed");
   for (const pitot::analyze::AnalyzerReport& analyzer : answers.analyzers)

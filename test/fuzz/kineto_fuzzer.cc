@@ -22,6 +22,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const pitot::model::ThreadFlatten flatten(trace);
   const pitot::model::CoverageIndex coverage(trace);
   fuzz::AskWhy(trace);
+  fuzz::AskTop(trace);
+  fuzz::AskDiff(trace);
   for (const pitot::Compat compat :
        {pitot::Compat::kPitot, pitot::Compat::kHta, pitot::Compat::kTraceLens, pitot::Compat::kTbPlugin}) {
     pitot::analyze::AnalyzeOptions options;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is asked of a trace that was read from any bytes: why its requests were slow. Blame adds up, and no row crashes.
+// What is asked of a trace that was read from any bytes: why its requests were slow, what cost most, and what changed
+// since another trace. Sums hold, and no row crashes.
 #ifndef PITOT_TEST_FUZZ_QUESTIONS_H_
 #define PITOT_TEST_FUZZ_QUESTIONS_H_
 
@@ -9,7 +10,9 @@
 #include <string>
 
 #include "fuzz/fuzz.h"
+#include "pitot/analyze/diff.h"
 #include "pitot/analyze/judge.h"
+#include "pitot/analyze/top.h"
 #include "pitot/analyze/verdict.h"
 
 namespace fuzz {
@@ -32,6 +35,69 @@ inline void AskWhy(const pitot::model::Trace& trace) {
     Require(!VerdictText(judgement.index, blame, v).empty(), "the verdict", "has no words");
     Require(!VerdictJson(judgement.index, blame, v).empty(), "the verdict", "has no JSON");
   }
+}
+
+// One table of costs: rows add up to it.
+inline void AskTopBy(const pitot::model::Trace& trace, const pitot::analyze::TopOptions& options) {
+  pitot::analyze::TopTable table;
+  const pitot::Status status = FindTop(trace, options, &table);
+  Require(status.ok(), "top", status.message());
+  int64_t cpu_ns = 0, wait_ns = 0, gpu_ns = 0, busy_ns = 0, exposed_ns = 0;
+  for (const pitot::analyze::TopRow& row : table.rows) {
+    const bool waits_within = row.self_wait_ns >= 0 && row.self_wait_ns <= row.self_cpu_ns;
+    Require(waits_within && row.self_cpu_ns <= row.cpu_total_ns, "top", "CPU time of a row is not within its own");
+    Require(row.gpu_exposed_ns >= 0 && row.gpu_exposed_ns <= row.gpu_busy_ns, "top", "exposed time was not busy");
+    // A request's GPU time counts devices that work at once for it once.
+    Require(row.gpu_busy_ns <= row.self_gpu_ns || options.by == pitot::analyze::TopBy::kRequest, "top",
+            "a row's busy time is more than what ran");
+    cpu_ns += row.self_cpu_ns, wait_ns += row.self_wait_ns, gpu_ns += row.self_gpu_ns;
+    busy_ns += row.gpu_busy_ns, exposed_ns += row.gpu_exposed_ns;
+  }
+  Require(cpu_ns == table.cpu_ns && wait_ns == table.wait_ns && gpu_ns == table.gpu_ns &&
+              busy_ns == table.gpu_busy_ns && exposed_ns == table.gpu_exposed_ns,
+          "top", "rows do not add up");
+}
+
+// Of the trace, by shape where that means something, and of its first request.
+inline void AskTop(const pitot::model::Trace& trace) {
+  using pitot::analyze::TopBy;
+  for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
+    pitot::analyze::TopOptions options;
+    options.by = by;
+    AskTopBy(trace, options);
+    options.groups_by_shape = by != TopBy::kLayer && by != TopBy::kRequest;
+    if (options.groups_by_shape) AskTopBy(trace, options);
+    options.request_id = trace.requests.empty() ? 0 : trace.requests.front().id;
+    if (options.request_id != 0) AskTopBy(trace, options);
+  }
+}
+
+// What changed from `before` to `after`: rows add up to their tables, effects to rows.
+inline void AskDiffOf(const pitot::model::Trace& before, const pitot::model::Trace& after) {
+  namespace analyze = pitot::analyze;
+  analyze::Diff diff;
+  const pitot::Status status = FindDiff(before, after, {}, &diff);
+  Require(status.ok(), "diff", status.message());
+  Require(diff.within_ns + diff.between_ns == diff.after_latency_ns - diff.before_latency_ns, "diff",
+          "what changed within and between does not add up");
+  for (const analyze::DiffTable& table : diff.tables) {
+    int64_t before_ns = 0, after_ns = 0;
+    for (const analyze::DiffRow& row : table.rows) {
+      before_ns += row.before_ns, after_ns += row.after_ns;
+      Require(row.count_effect_ns + row.duration_effect_ns == row.after_ns - row.before_ns, table.name.c_str(),
+              "effects do not add up to their row");
+      Require(row.p >= 0 && row.p <= 1, table.name.c_str(), "p is no probability");
+    }
+    Require(before_ns == table.before_ns && after_ns == table.after_ns, table.name.c_str(), "rows do not add up");
+  }
+}
+
+// From nothing to it, to itself, and to nothing.
+inline void AskDiff(const pitot::model::Trace& trace) {
+  const pitot::model::Trace nothing;
+  AskDiffOf(nothing, trace);
+  AskDiffOf(trace, trace);
+  AskDiffOf(trace, nothing);
 }
 
 }  // namespace fuzz

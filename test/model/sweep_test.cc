@@ -59,10 +59,18 @@ TEST_CASE("a sweep tiles the window exactly with what is active at each moment",
       for (; at_ns < slices[i].time.end_ns; ++at_ns) REQUIRE(slices[i].active == ActiveAt(sets, at_ns));
     }
     REQUIRE(at_ns == window.end_ns);
-    const std::vector<int64_t> totals = TotalsByPriority(slices, static_cast<uint32_t>(sets.size()));
+    const std::vector<int64_t> totals = TotalsByPriority(Pointers(sets), window);
     REQUIRE(std::accumulate(totals.begin(), totals.end(), int64_t{0}) == window.end_ns - window.begin_ns);
     REQUIRE(totals.back() == TotalNs(IdleTime(slices)));
-    for (uint32_t k = 0; k < sets.size(); ++k) REQUIRE(totals[k] == TotalNs(ExposedTime(slices, k)));
+    const std::vector<Intervals> exposed = ExposedTimes(Pointers(sets), window);
+    for (uint32_t k = 0; k < sets.size(); ++k) {
+      REQUIRE(totals[k] == TotalNs(exposed[k]));
+      REQUIRE(exposed[k] == model::Union(exposed[k]));  // in order, none touches the next
+      for (const Interval& time : exposed[k]) {
+        for (at_ns = time.begin_ns; at_ns < time.end_ns; ++at_ns)
+          REQUIRE((ActiveAt(sets, at_ns) & ((2u << k) - 1)) == 1u << k);
+      }
+    }
   }
 }
 
@@ -71,8 +79,8 @@ TEST_CASE("a moment counts for the first class that is active", "[sweep]") {
 
   const std::vector<Slice> slices = Sweep(Pointers(sets), {0, 100});
 
-  CHECK(TotalsByPriority(slices, 3) == std::vector<int64_t>{10, 20, 20, 50});
-  CHECK(ExposedTime(slices, 2) == Intervals{{20, 30}, {40, 50}});
+  CHECK(TotalsByPriority(Pointers(sets), {0, 100}) == std::vector<int64_t>{10, 20, 20, 50});
+  CHECK(ExposedTimes(Pointers(sets), {0, 100})[2] == Intervals{{20, 30}, {40, 50}});
   CHECK(OverlapNs(slices, 0b111) == 3);
   CHECK(OverlapNs(slices, 0b110) == 13);
 }

@@ -370,6 +370,45 @@ TEST_CASE("chunks of a newer minor version are skipped and counted", "[dump]") {
   CHECK(FindDifference(whole, result.trace) == "");
 }
 
+// test/golden/dump_1.N.pitot are what Pitot of that format wrote of its sample trace of then. They are kept for ever.
+TEST_CASE("dumps that were written in older formats read, each with what its format had", "[dump]") {
+  struct Old {
+    uint32_t minor;
+    size_t gpu, paths, depths, counters, operator_depths;
+  };
+  const Old old = GENERATE(Old{0, 0, 0, 0, 0, 0}, Old{1, 4, 0, 0, 0, 0}, Old{2, 4, 1, 2, 2, 0}, Old{5, 4, 1, 2, 2, 2});
+  const std::string path = PITOT_GOLDEN_DIR "/dump_1." + std::to_string(old.minor) + ".pitot";
+  INFO(path);
+  Trace trace;
+  DumpReport report;
+
+  REQUIRE(ReadDump(path, &trace, &report).ok());
+
+  CHECK((report.version_major == 1 && report.version_minor == old.minor && report.complete));
+  CHECK(report.chunks_bad + report.chunks_unknown + report.bytes_skipped + report.rows_dropped == 0);
+  CHECK(model::FindInconsistency(trace) == "");
+  CHECK(trace.strings[trace.process_name] == "sample_server");
+  CHECK((trace.events.size() == 18 && trace.batches.size() == 2 && trace.handoffs.size() == 4));
+  REQUIRE((trace.requests.size() == 3 && trace.firings.size() == 1));
+  const auto fired = std::find_if(trace.requests.begin(), trace.requests.end(),
+                                  [&](const model::RequestRow& row) { return row.id == trace.firings[0].request_id; });
+  REQUIRE(fired != trace.requests.end());
+  CHECK((fired->id == 0x1111222233338f0c && fired->duration_ns == 41'000'000));
+  CHECK(trace.strings[fired->route] == "/classify");
+
+  CHECK(trace.gpu.size() == old.gpu);
+  size_t paths = 0;
+  for (const uint32_t path_row : trace.gpu.scope_path) paths += path_row != 0;
+  CHECK(paths == old.paths);
+  CHECK(trace.depths.size() == old.depths);
+  CHECK(trace.counters.size() == old.counters);
+  CHECK(trace.operator_depths.size() == old.operator_depths);
+  for (const uint32_t device : trace.calls.device) CHECK(device == model::kNone);
+
+  const Result again = Parse(Dump(trace));
+  CHECK(FindDifference(trace, again.trace) == "");
+}
+
 TEST_CASE("a dump of minor version 1 reads without what it had not", "[dump]") {
   Trace whole = SampleTrace();
   std::string older;

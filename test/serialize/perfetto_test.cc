@@ -12,6 +12,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/depth_name.h"
 #include "fakes/string_sink.h"
 #include "golden.h"
 #include "pitot/model/trace.h"
@@ -494,6 +495,24 @@ TEST_CASE("a Perfetto trace shows GPUs' counters, and how they were recorded", "
   CHECK(lost.args.at("lost_to_ns") == "1032000000");
   CHECK(lost.args.at("records") == "12");
   CHECK(replayed.TrackName(replayed.Find("lost: paused").track) == "GPU 0 NVIDIA H100 80GB HBM3");
+}
+
+TEST_CASE("a Perfetto trace calls depths what options call them", "[perfetto]") {
+  constexpr int64_t kMs = 1000000;
+  Trace trace;
+  trace.window_begin_ns = kMs;
+  trace.window_end_ns = 6 * kMs;
+  const Depth depths[] = {Depth::kScopes, Depth::kGraphs, Depth::kKernels, Depth::kOps};
+  for (int64_t i = 0; i < 4; ++i) trace.depths.push_back({(i + 1) * kMs, (i + 2) * kMs, depths[i]});
+  const Replayed replayed = Replay(Serialize(trace));
+
+  for (const Depth depth : depths) {
+    const Replayed::Slice& slice = replayed.Find(base::DepthName(depth));
+    CHECK(replayed.TrackName(slice.track) == "recorded depth");
+    Depth parsed = Depth::kAuto;
+    CHECK((base::ParseDepth(slice.event.name().c_str(), &parsed) && parsed == depth));
+  }
+  CHECK(replayed.Find("ops").begin_ns == 4 * kMs);
 }
 
 TEST_CASE("what streams did and calls drawn at random are all shown, none inside another falsely", "[perfetto]") {

@@ -71,6 +71,11 @@ class Torch(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("shapes", c_uint32), ("memory", c_uint32), ("reserved", c_uint32)]
 
 
+class Why(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("budget_ms", c_uint32), ("html", c_uint32), ("sample_every_ms", c_uint32),
+                ("sample_window_ms", c_uint32), ("warm_up_ms", c_uint32), ("baseline_file", c_char_p)]
+
+
 class OverheadStruct(ctypes.Structure):
     _fields_ = [("is_known", c_uint32), ("reserved", c_uint32), ("percent", c_double), ("low_percent", c_double),
                 ("high_percent", c_double)]
@@ -101,6 +106,12 @@ class TokensTrigger(ctypes.Structure):
 class StallTrigger(ctypes.Structure):
     _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("route", c_char_p), ("request_open_ms", c_double),
                 ("scope", c_char_p), ("scope_open_ms", c_double), ("pre_window_ms", c_uint32), ("post_window_ms", c_uint32)]
+
+
+class DriftTrigger(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("cool_down_ms", c_uint32), ("route", c_char_p), ("above_percent", c_double),
+                ("recent_requests", c_uint32), ("reference_requests", c_uint32), ("pre_window_ms", c_uint32),
+                ("post_window_ms", c_uint32)]
 
 
 class RequestViewStruct(ctypes.Structure):
@@ -170,11 +181,13 @@ recorder_add_nvml = _declare(_slow, "recorder_add_nvml", c_int32, c_void_p, POIN
 recorder_add_host = _declare(_slow, "recorder_add_host", c_int32, c_void_p, POINTER(Host), *_MESSAGE)
 recorder_add_nvtx = _declare(_slow, "recorder_add_nvtx", c_int32, c_void_p, POINTER(Nvtx), *_MESSAGE)
 recorder_add_torch = _declare(_slow, "recorder_add_torch", c_int32, c_void_p, POINTER(Torch), *_MESSAGE)
+recorder_add_why = _declare(_slow, "recorder_add_why", c_int32, c_void_p, POINTER(Why), *_MESSAGE)
 cupti_init = _declare(_quick, "cupti_init", None, POINTER(Cupti), c_size_t)
 nvml_init = _declare(_quick, "nvml_init", None, POINTER(Nvml), c_size_t)
 host_init = _declare(_quick, "host_init", None, POINTER(Host), c_size_t)
 nvtx_init = _declare(_quick, "nvtx_init", None, POINTER(Nvtx), c_size_t)
 torch_init = _declare(_quick, "torch_init", None, POINTER(Torch), c_size_t)
+why_init = _declare(_quick, "why_init", None, POINTER(Why), c_size_t)
 options_init = _declare(_quick, "options_init", None, POINTER(Options), c_size_t)
 options_init_from_environment = _declare(_quick, "options_init_from_environment", None, POINTER(Options), c_size_t)
 
@@ -184,7 +197,7 @@ triggers = {
              _declare(_slow, f"recorder_add_{name}", c_int32, c_void_p, POINTER(struct), *_MESSAGE))
     for struct, name in ((LatencyTrigger, "latency_trigger"), (FailureTrigger, "failure_trigger"),
                          (TokensTrigger, "tokens_trigger"), (StallTrigger, "stall_trigger"),
-                         (PredicateTrigger, "predicate_trigger"))}
+                         (DriftTrigger, "drift_trigger"), (PredicateTrigger, "predicate_trigger"))}
 
 intern = _declare(_quick, "intern", c_uint32, c_char_p)
 set_thread_name = _declare(_quick, "set_thread_name", None, c_char_p)

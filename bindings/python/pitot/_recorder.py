@@ -329,6 +329,19 @@ class Recorder:
         fields = {"shapes": shapes, "memory": memory}
         return self._failure_or(lib.recorder_add_torch, byref(_filled(lib.Torch, lib.torch_init, fields)))
 
+    def add_why(self, *, baseline_file: Union[str, "os.PathLike[str]", None] = None, html: bool = True,
+                budget_ms: Optional[int] = None, sample_every_ms: Optional[int] = None,
+                sample_window_ms: Optional[int] = None, warm_up_ms: Optional[int] = None) -> Status:
+        """Has each incident say why its request was slow: report.txt opens with it, verdict.json and report.html are added.
+
+        That is once it is found, after the incident's own files; flush does not wait for it. What is normal is learned from
+        small samples, and kept over restarts in `baseline_file`. pitot/analyze/judge.h says the rest.
+        """
+        fields = {"baseline_file": None if baseline_file is None else os.fsencode(baseline_file), "html": html,
+                  "budget_ms": budget_ms, "sample_every_ms": sample_every_ms, "sample_window_ms": sample_window_ms,
+                  "warm_up_ms": warm_up_ms}
+        return self._failure_or(lib.recorder_add_why, byref(_filled(lib.Why, lib.why_init, fields)))
+
     def stats(self) -> Stats:
         """What the recorder holds, has lost and costs."""
         stats = StatsStruct(size=sizeof(StatsStruct))
@@ -383,6 +396,15 @@ class Recorder:
         return self._add(lib.StallTrigger, route=lib.encode(route), request_open_ms=request_open_ms, scope=lib.encode(scope),
                          scope_open_ms=scope_open_ms, cool_down_ms=cool_down_ms, pre_window_ms=pre_window_ms,
                          post_window_ms=post_window_ms)
+
+    def add_drift_trigger(self, route: Optional[str] = None, *, above_percent: Optional[float] = None,
+                          recent_requests: Optional[int] = None, reference_requests: Optional[int] = None,
+                          cool_down_ms: Optional[int] = None, pre_window_ms: Optional[int] = None,
+                          post_window_ms: Optional[int] = None) -> Status:
+        """Fires when a route has become slower as a whole: the median of the last requests against that of many before."""
+        return self._add(lib.DriftTrigger, route=lib.encode(route), above_percent=above_percent,
+                         recent_requests=recent_requests, reference_requests=reference_requests, cool_down_ms=cool_down_ms,
+                         pre_window_ms=pre_window_ms, post_window_ms=post_window_ms)
 
     def add_predicate_trigger(self, predicate: Predicate, cause: str = "predicate", *, cool_down_ms: Optional[int] = None,
                               pre_window_ms: Optional[int] = None, post_window_ms: Optional[int] = None) -> Status:

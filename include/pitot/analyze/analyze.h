@@ -19,6 +19,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
+class BlameIndex;  // pitot/analyze/why.h
+
 struct ThresholdSetting {
   std::string name;  // "a04.idle_share"
   double value = 0;
@@ -29,6 +31,8 @@ struct AnalyzeOptions {
   std::vector<std::string> only;  // analyzers by name; empty: all
   std::vector<ThresholdSetting> thresholds;
   int64_t budget_ns = 2'000'000'000;  // CPU time of one analyzer
+  // Of the same trace, so that it is not made again for analyzers that ask about requests; null: it is, if they do.
+  const BlameIndex* index = nullptr;
 };
 
 // As the structs of pitot/extend/analyzer.h, with texts of their own.

@@ -37,8 +37,12 @@ struct Drift {
   uint32_t size_bucket = 0;
   int64_t before_ns = 0, after_ns = 0;  // medians of the latency
   uint32_t before_requests = 0, after_requests = 0;
-  int64_t since_ns = 0;       // the first period that is as slow began then
-  BlameVector before, after;  // means of those between the quartiles
+  int64_t since_ns = 0;  // the first period that is as slow began then
+  // Means of those between the quartiles: of those recorded at one depth, if most were, and at the same before as
+  // after.
+  BlameVector before, after;
+  // They were not: what GPUs did counts as Blame::kHostOncpuFramework, as in verdicts (Verdict::is_coarse).
+  bool is_coarse = false;
 };
 
 // Summaries of what requests took, by period. Memory: at most 30 KiB a route and size bucket, under 2 MiB. Threads: one
@@ -57,6 +61,8 @@ class PITOT_EXPORT Regimes {
   struct Row {
     int64_t latency_ns;
     int32_t parts_us[kBlames];
+    Depth depth;  // of GPUs; kAuto: not all the time the same
+    bool has_batches;
   };
   struct Summary {
     int64_t begin_ns = 0;
@@ -64,6 +70,8 @@ class PITOT_EXPORT Regimes {
     int64_t median_ns = 0;
     int64_t deviation_ns = 0;  // 1.4826 MAD
     BlameVector mean;
+    Depth depth = Depth::kAuto;  // of all that is in `mean`; kAuto: of different ones
+    bool has_batches = true;     // all of them
   };
   struct Cell {
     std::string route;

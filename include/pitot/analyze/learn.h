@@ -11,6 +11,7 @@
 
 #include "pitot/analyze/baseline.h"
 #include "pitot/analyze/drift.h"
+#include "pitot/analyze/scopes.h"
 #include "pitot/analyze/why.h"
 #include "pitot/export.h"
 #include "pitot/model/trace.h"
@@ -37,10 +38,10 @@ struct LearnOptions {
 // rows. Throws std::bad_alloc.
 PITOT_EXPORT std::vector<uint32_t> FindOrdinary(const model::Trace& trace, const LearnOptions& options);
 
-// Walks one request and adds it to `baseline` and (null: not) `regimes`. Nothing is added where the walk is not
-// reliable. Errors: as FindBlame and Baseline::Add. Cost: a walk.
-PITOT_EXPORT Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline,
-                                 Regimes* regimes) noexcept;
+// Walks one request and adds it to `baseline` and (null: not) `regimes` and `scopes`. Nothing is added where the walk
+// is not reliable. Errors: as FindBlame and Baseline::Add. Cost: a walk.
+PITOT_EXPORT Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline, Regimes* regimes,
+                                 ScopeTimes* scopes = nullptr) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -147,7 +147,7 @@ struct TopTable {
 // torch/autograd/profiler_util.py: FunctionEvent.self_cpu_time_total, self_device_time_total). Where an operator calls
 // one of its own name it adds up both in "CPU total"; here each moment counts once, so that no share is above 100 %.
 // (Of one whose only child has its name it makes one call, EventList._remove_dup_nodes; here they are two.) Percentiles
-// are the least time that so many of the calls did not exceed (nearest rank).
+// are linear between ranks, as those of numpy, rounded.
 //
 // GPU work belongs to the innermost operator or scope that was open on the launching thread when the call was made; a
 // CUDA graph's nodes to those they were captured in (GpuColumns::scope_path), and in total to those that launched the

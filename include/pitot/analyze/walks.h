@@ -25,8 +25,9 @@ struct Walks {
   // Of these, by begin; where there are more than kMost, evenly spaced. Those that could not be walked are missing.
   std::vector<RequestBlame> blames;
 };
-// The trace must pass FindInconsistency. Throws std::bad_alloc. Cost: of BlameIndex::Make, and a walk each.
-PITOT_EXPORT Walks FindWalks(const model::Trace& trace);
+// The trace must pass FindInconsistency. `index` is of this trace; null: it is made, if there is a request. Throws
+// std::bad_alloc. Cost: of BlameIndex::Make, and a walk each.
+PITOT_EXPORT Walks FindWalks(const model::Trace& trace, const BlameIndex* index = nullptr);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -29,12 +29,12 @@ struct Slice {
 // O(n log c) of the intervals and the classes.
 PITOT_EXPORT std::vector<Slice> Sweep(const std::vector<const Intervals*>& classes, Interval window);
 
-// How much of slices each of `count` classes has, where a moment counts for the first that is active; the last number
-// is of moments in which none is. They add up to the slices.
-PITOT_EXPORT std::vector<int64_t> TotalsByPriority(const std::vector<Slice>& slices, uint32_t count);
+// How much of the window each class has, where a moment counts for the first that is active; the last number is of
+// moments in which none is. They add up to the window. As Sweep, without the memory of slices.
+PITOT_EXPORT std::vector<int64_t> TotalsByPriority(const std::vector<const Intervals*>& classes, Interval window);
+// When each class is active and none before it.
+PITOT_EXPORT std::vector<Intervals> ExposedTimes(const std::vector<const Intervals*>& classes, Interval window);
 
-// When a class is active and none before it.
-PITOT_EXPORT Intervals ExposedTime(const std::vector<Slice>& slices, uint32_t of_class);
 // When none is.
 PITOT_EXPORT Intervals IdleTime(const std::vector<Slice>& slices);
 // How long all of `classes` (bits) were active at once, whatever else was.

@@ -215,6 +215,24 @@ PITOT_C_API void pitot_torch_init(pitot_torch* torch, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_torch(pitot_recorder* recorder, const pitot_torch* torch, char* message,
                                                   size_t message_size);
 
+// As pitot::WhyJudgeOptions.
+typedef struct pitot_why {
+  uint32_t size;
+  uint32_t budget_ms;
+  uint32_t html;             // 0 or 1
+  uint32_t sample_every_ms;  // 0: only incidents teach what is normal
+  uint32_t sample_window_ms;
+  uint32_t warm_up_ms;
+  const char* baseline_file;  // NULL: what is normal is kept nowhere
+} pitot_why;
+PITOT_C_API void pitot_why_init(pitot_why* why, size_t size);
+// Has each incident say why its request was slow: report.txt opens with it, verdict.json and report.html are added once
+// it is found, which pitot_recorder_flush does not wait for. For good; replaces the one before. NULL: the defaults.
+// Errors: PITOT_NOT_RUNNING; PITOT_RESOURCE_EXHAUSTED. What is wrong with the file is said in report.txt. Since
+// revision 5.
+PITOT_C_API pitot_status pitot_recorder_add_why(pitot_recorder* recorder, const pitot_why* why, char* message,
+                                                size_t message_size);
+
 // Stops recording and gives back memory and threads; an incident being written is finished, in at most `timeout_ms`.
 // The handle stays valid. Idempotent. Not from a callback.
 PITOT_C_API void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms);
@@ -368,6 +386,21 @@ typedef struct pitot_stall_trigger {
 } pitot_stall_trigger;
 PITOT_C_API void pitot_stall_trigger_init(pitot_stall_trigger* trigger, size_t size);
 PITOT_C_API pitot_status pitot_recorder_add_stall_trigger(pitot_recorder* recorder, const pitot_stall_trigger* trigger,
+                                                          char* message, size_t message_size);
+
+// A route that has become slower as a whole. Since revision 5.
+typedef struct pitot_drift_trigger {
+  uint32_t size;
+  uint32_t cool_down_ms;
+  const char* route;
+  double above_percent;
+  uint32_t recent_requests;
+  uint32_t reference_requests;
+  uint32_t pre_window_ms;
+  uint32_t post_window_ms;
+} pitot_drift_trigger;
+PITOT_C_API void pitot_drift_trigger_init(pitot_drift_trigger* trigger, size_t size);
+PITOT_C_API pitot_status pitot_recorder_add_drift_trigger(pitot_recorder* recorder, const pitot_drift_trigger* trigger,
                                                           char* message, size_t message_size);
 
 // How a request ended. Written to files; any other number counts as PITOT_OUTCOME_ABANDONED.
