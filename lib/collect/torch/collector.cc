@@ -140,7 +140,7 @@ Status TorchCollector::Start() noexcept {
     if (!status.ok()) return g_taken_by.store(before), status;
     const Changing changing;
     running_ = this;
-    ClearRangesFolded();
+    ClearNamesFolded();
     status = Open();
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
@@ -233,7 +233,7 @@ void TorchCollector::KeepMemory(int64_t begin_ns) {
 
 void TorchCollector::AddTo(TraceBuilder& trace) {
   trace.AddAttribute("torch.version", TORCH_VERSION);
-  if (const uint64_t folded = RangesFolded(); folded != 0)
+  if (const uint64_t folded = NamesFolded(); folded != 0)
     trace.AddAttribute("torch.names_folded", std::to_string(folded).c_str());
   for (size_t i = 0; i < kept_depths_.size(); ++i)
     trace.AddOperatorDepth(kept_depths_[i].at_ns,
