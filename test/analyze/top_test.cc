@@ -335,6 +335,29 @@ TEST_CASE("what threads with operators do while these are not recorded has a row
   CHECK_FALSE(Top(Made().maker.Finish(), TopBy::kOperator).operators.is_known);
 }
 
+TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
+  Made made;
+  made.maker.trace.operator_depths = {{0, 1000, Depth::kOps}};
+  const uint32_t http = made.maker.Thread("http");
+  const uint32_t request = made.maker.Request(1, "/a", 0, 1000);
+  const uint32_t first = made.maker.Batch(3, "model", made.thread, 0, 300),
+                 second = made.maker.Batch(4, "model", made.thread, 380, 500);
+  made.maker.Member(first, request, 0);
+  made.maker.Member(second, request, 380);
+  made.maker.Event(made.thread, made.linear, 390, 60, {kNone, second});
+  made.maker.Event(http, made.forward, 500, 100, {request, kNone});
+  Trace trace = made.maker.Finish();
+  trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 350, 7, 0},
+                  {made.thread, model::LossReason::kDepth, 900, 950, 0, 0},
+                  {http, model::LossReason::kOverwritten, 0, 480, 7, 0}};  // it runs none
+  const TopTable table = Top(trace, TopBy::kOperator);
+
+  CHECK((table.operators.covered_ns == 650 && table.operators.ran_ns == 1000));
+  CHECK((table.operators.recorded_batches == 1 && table.operators.batches == 2));
+  const TopTable of_request = Top(trace, {TopBy::kOperator, TopSort::kDefault, false, 1});
+  CHECK((of_request.operators.covered_ns == 500 && of_request.operators.ran_ns == 800));
+}
+
 TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 100, 300);

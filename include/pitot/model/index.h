@@ -231,6 +231,8 @@ class PITOT_EXPORT OperatorTimes {
  private:
   bool is_of_operators_;
   Intervals told_, recorded_;
+  std::vector<Intervals> kept_;  // of recorded_, what of a thread's is not lost
+  Intervals kept_of_all_;        // by each thread that ran operators
 };
 
 // Counters (of `counters` and `samples`) between moments. A sample holds until the next one.
