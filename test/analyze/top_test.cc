@@ -358,6 +358,18 @@ TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
   CHECK((of_request.operators.covered_ns == 500 && of_request.operators.ran_ns == 800));
 }
 
+TEST_CASE("what was captured in scopes and no operator is not of the operator that launched it", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.forward, 50, 1);
+  made.maker.Event(made.thread, made.linear, 100, 50);
+  made.Launch(110, 200, 7, "k", "forward / layer1");
+  made.Launch(120, 300, 5, "k");
+  const TopTable table = Top(made.maker.Finish(), TopBy::kOperator);
+
+  CHECK(Row(table, "aten::linear").self_gpu_ns == 5);
+  CHECK(Row(table, "aten::linear").gpu_total_ns == 12);
+}
+
 TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 100, 300);
