@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analyze/host_work.h"
+#include "analyze/walk_waits.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -285,9 +286,13 @@ model::ArgValue Nest::ArgumentOf(uint32_t event, const std::vector<uint32_t>& of
 
 uint32_t Nest::RowOf(uint32_t event) {
   const StringId name = NameOf(event);
-  uint32_t beside = 0;  // what else tells rows apart: the layer around it, or shapes
+  uint32_t beside = 0;  // what else tells rows apart: the layer around it, what a wait waited for, or shapes
+  WaitArgs wait;
+  const bool is_wait = ReadWait(trace_, event, &wait) && wait.resource != 0;
   if (options_.by == TopBy::kLayer) {
     beside = open_.empty() ? kNone : scopes_[open_.back()].row;
+  } else if (is_wait) {
+    beside = wait.resource;
   } else if (options_.groups_by_shape) {
     beside = static_cast<StringId>(ArgumentOf(event, shapes_));
   }
@@ -296,6 +301,8 @@ uint32_t Nest::RowOf(uint32_t event) {
     const std::string_view text = trace_.strings[name].empty() ? "(unnamed)" : trace_.strings[name];
     if (options_.by == TopBy::kLayer && beside != kNone) {
       found->second = rows_.Of(rows_[beside].row.name + std::string(kBetween) + std::string(text));
+    } else if (is_wait) {
+      found->second = rows_.Of(std::string(text) + ": " + std::string(trace_.strings[wait.resource]));
     } else {
       found->second = rows_.Of(text, options_.by == TopBy::kLayer ? std::string_view() : trace_.strings[beside]);
     }

@@ -358,6 +358,25 @@ TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
   CHECK((of_request.operators.covered_ns == 500 && of_request.operators.ran_ns == 800));
 }
 
+TEST_CASE("waits for different things are different rows among scopes", "[top]") {
+  Made made;
+  const uint32_t wait = made.maker.Site(SiteKind::kWait, "wait",
+                                        {{"kind", ArgType::kUint},
+                                         {"resource", ArgType::kName},
+                                         {"owner_thread", ArgType::kUint},
+                                         {"owner_request", ArgType::kUint}});
+  const auto add = [&](int64_t begin_ns, int64_t ns, const char* resource) {
+    made.maker.Event(made.thread, wait, begin_ns, ns, {}, {1, made.maker.String(resource), 0, 0});
+  };
+  add(100, 10, "cache");
+  add(200, 20, "queue");
+  add(300, 5, "cache");
+  const TopTable table = Top(made.maker.Finish(), TopBy::kScope);
+
+  CHECK((Row(table, "wait: cache").self_wait_ns == 15 && Row(table, "wait: cache").calls == 2));
+  CHECK(Row(table, "wait: queue").self_wait_ns == 20);
+}
+
 TEST_CASE("what was captured in scopes and no operator is not of the operator that launched it", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 50, 1);
