@@ -16,10 +16,10 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -587,8 +587,7 @@ TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
 TEST_CASE("a large file that cannot be a dump is not read to its end", "[cli]") {
   const Folder folder;
   folder.Write("huge.bin", "");
-  std::filesystem::resize_file(folder / "huge.bin",
-                               uint64_t{1} << 40);  // holds nothing, and no machine has as much
+  std::filesystem::resize_file(folder / "huge.bin", uint64_t{1} << 40);  // holds nothing, and no machine has as much
 
   const Result result = folder.Run("info huge.bin");
 
