@@ -7,6 +7,7 @@
 
 #include "analyze/host_work.h"
 #include "analyze/walk_waits.h"
+#include "model/losses.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -51,13 +52,6 @@ bool Contains(const Intervals& set, int64_t at_ns) {
   return after != set.begin() && at_ns < (after - 1)->end_ns;
 }
 
-// Whether events of a time are missing, not only the sight of a scope or a request.
-bool IsOfEvents(model::LossReason reason) {
-  using model::LossReason;
-  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
-         reason == LossReason::kUnreadable;
-}
-
 uint32_t ArgumentNamed(std::string_view name, const Trace& trace, const model::SiteRow& site) {
   const bool is_text = name == "shapes";
   for (uint32_t i = 0; i < site.arg_names.size(); ++i) {
@@ -85,7 +79,8 @@ Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selec
       has_operator_depths_(!trace.operator_depths.empty()) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {
-    if (loss.thread != kNone && IsOfEvents(loss.reason)) lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
+    if (loss.thread != kNone && model::IsOfEvents(loss.reason))
+      lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
   for (auto& intervals : lost) lost_.push_back(model::Union(std::move(intervals)));
   for (const model::SiteRow& site : trace.sites) {

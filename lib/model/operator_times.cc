@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/losses.h"
 #include "pitot/model/index.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -12,12 +13,6 @@ int64_t PartNs(const Intervals& set, const Interval& of) { return TotalNs(Inters
 
 Interval TimeOf(const Trace& trace, const BatchRow& batch) {
   return {batch.begin_ns, batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns};
-}
-
-// Whether events of a time are missing, not only the sight of a scope or a request.
-bool IsOfEvents(LossReason reason) {
-  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
-         reason == LossReason::kUnreadable;
 }
 
 bool RanOperators(const Trace& trace, const ThreadRow& thread) {
