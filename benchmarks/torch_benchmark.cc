@@ -13,7 +13,9 @@
 #include "benchmarks/recording.h"
 #include "benchmarks/resident.h"
 #include "benchmarks/rounds.h"
+#include "collect/torch/thread_state.h"
 #include "pitot/collect/torch.h"
+#include "pitot/trace.h"
 
 namespace pitot::benchmarks {
 namespace {
@@ -79,6 +81,44 @@ void AboveEmpty(benchmark::State& state, Rounds& rounds) {
   });
 }
 
+// Parts of that, each in a loop of its own, against an empty one.
+double Nothing(uint64_t count) {
+  auto body = [](uint64_t) {};
+  return TimeLoop(count, body);
+}
+double Clocks(uint64_t count) {
+  const uint32_t gate = __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED);
+  uint64_t sum = 0;
+  auto body = [&](uint64_t) { sum += detail::Clock(gate), sum -= detail::Clock(gate); };
+  const double ns = TimeLoop(count, body);
+  benchmark::DoNotOptimize(sum);
+  return ns;
+}
+double NamedScopes(uint64_t count) {
+  const Name name = Intern("aten::is_same_size");
+  auto body = [&](uint64_t) { PITOT_SCOPE_NAMED(name); };
+  return TimeLoop(count, body);
+}
+double Names(uint64_t count) {
+  libtorch::ThreadState* const state = libtorch::ThreadState::Get();
+  auto body = [&](uint64_t) { benchmark::DoNotOptimize(state->NameOf("aten::is_same_size")); };
+  return TimeLoop(count, body);
+}
+double Contexts(uint64_t count) {
+  libtorch::ThreadState* const state = libtorch::ThreadState::Get();
+  auto body = [&](uint64_t) {
+    void* const block = state->Take();
+    benchmark::DoNotOptimize(block);
+    state->Give(block);
+  };
+  return TimeLoop(count, body);
+}
+template <double (*kLoop)(uint64_t)> void Part(benchmark::State& state, Rounds& rounds) {
+  Recorder recorder;
+  if (!StartOrSkip(state, Options(), &recorder)) return;
+  rounds.Subtract(20 * kOperators, Nothing, kLoop);
+}
+
 // Memory stays watched: LibTorch's own allocator is put back to compare with.
 void Watched(benchmark::State& state, Rounds& rounds) {
   static c10::Allocator* const plain = c10::GetAllocator(c10::DeviceType::CPU);
@@ -102,7 +142,9 @@ void PerThread(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
   Options options;
   options.max_ring_bytes = 64 << 10;
-  if (!StartOrSkip(state, options, &recorder) || !OkOrSkip(state, torch::Enable(recorder))) return;
+  TorchOptions with;
+  with.memory = false;  // allocators cannot be left again, and are what Watched compares
+  if (!StartOrSkip(state, options, &recorder) || !OkOrSkip(state, torch::Enable(recorder, with))) return;
   recorder.SetDepth(Depth::kScopes);
   const auto work = [] {
     const c10::NoGradGuard no_grad;
@@ -117,6 +159,10 @@ void RegisterTorch() {
   Register("operator of LibTorch, empty callback, added", kRounds, EmptyCallback, "ns", 0);
   Register("operator of LibTorch, recorded, added", kRounds, At<Depth::kOps, false, Operators>, "ns", 150);
   Register("the same, above an empty callback", kRounds, AboveEmpty, "ns", 30);
+  Register("of that: two readings of the clock", kRounds, Part<Clocks>, "ns", 0);
+  Register("of that: a named scope, with these", kRounds, Part<NamedScopes>, "ns", 0);
+  Register("of that: its name looked up", kRounds, Part<Names>, "ns", 0);
+  Register("of that: its context taken and given back", kRounds, Part<Contexts>, "ns", 0);
   Register("operator of LibTorch, recorded with shapes, added", kRounds, At<Depth::kOps, true, Operators>, "ns", 0);
   Register("operator of LibTorch at depth kernels, added", kRounds, At<Depth::kKernels, false, Operators>, "ns", 0);
   Register("memory of a thread that runs operators, recorded, added", 1, PerThread, "bytes", 0);

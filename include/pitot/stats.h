@@ -58,7 +58,7 @@ struct Stats {
 
   // Losses since Start. Overwritten events are the ring's nature and are listed per thread in each incident.
   uint64_t threads_refused;          // found no ring
-  uint64_t events_refused;           // of those threads
+  uint64_t events_refused;           // of those threads; of BeginScope and NVTX's pushes within 62 open scopes
   uint64_t requests_refused;         // more than max_open_requests
   uint64_t names_refused;            // the name table was full
   uint64_t labels_folded;            // became "(other)", routes included

@@ -6,6 +6,8 @@
 #include <string>
 
 #include "analyze/host_work.h"
+#include "analyze/walk_waits.h"
+#include "model/losses.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -50,13 +52,6 @@ bool Contains(const Intervals& set, int64_t at_ns) {
   return after != set.begin() && at_ns < (after - 1)->end_ns;
 }
 
-// Whether events of a time are missing, not only the sight of a scope or a request.
-bool IsOfEvents(model::LossReason reason) {
-  using model::LossReason;
-  return reason == LossReason::kOverwritten || reason == LossReason::kCopying || reason == LossReason::kReserve ||
-         reason == LossReason::kUnreadable;
-}
-
 uint32_t ArgumentNamed(std::string_view name, const Trace& trace, const model::SiteRow& site) {
   const bool is_text = name == "shapes";
   for (uint32_t i = 0; i < site.arg_names.size(); ++i) {
@@ -84,7 +79,8 @@ Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selec
       has_operator_depths_(!trace.operator_depths.empty()) {
   std::vector<std::vector<Interval>> lost(trace.threads.size());
   for (const model::LossRow& loss : trace.losses) {
-    if (loss.thread != kNone && IsOfEvents(loss.reason)) lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
+    if (loss.thread != kNone && model::IsOfEvents(loss.reason))
+      lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
   for (auto& intervals : lost) lost_.push_back(model::Union(std::move(intervals)));
   for (const model::SiteRow& site : trace.sites) {
@@ -286,9 +282,13 @@ model::ArgValue Nest::ArgumentOf(uint32_t event, const std::vector<uint32_t>& of
 
 uint32_t Nest::RowOf(uint32_t event) {
   const StringId name = NameOf(event);
-  uint32_t beside = 0;  // what else tells rows apart: the layer around it, or shapes
+  uint32_t beside = 0;  // what else tells rows apart: the layer around it, what a wait waited for, or shapes
+  WaitArgs wait;
+  const bool is_wait = ReadWait(trace_, event, &wait) && wait.resource != 0;
   if (options_.by == TopBy::kLayer) {
     beside = open_.empty() ? kNone : scopes_[open_.back()].row;
+  } else if (is_wait) {
+    beside = wait.resource;
   } else if (options_.groups_by_shape) {
     beside = static_cast<StringId>(ArgumentOf(event, shapes_));
   }
@@ -297,6 +297,8 @@ uint32_t Nest::RowOf(uint32_t event) {
     const std::string_view text = trace_.strings[name].empty() ? "(unnamed)" : trace_.strings[name];
     if (options_.by == TopBy::kLayer && beside != kNone) {
       found->second = rows_.Of(rows_[beside].row.name + std::string(kBetween) + std::string(text));
+    } else if (is_wait) {
+      found->second = rows_.Of(std::string(text) + ": " + std::string(trace_.strings[wait.resource]));
     } else {
       found->second = rows_.Of(text, options_.by == TopBy::kLayer ? std::string_view() : trace_.strings[beside]);
     }

@@ -713,6 +713,7 @@ void Assembler::AddCountedLosses() {
     trace_.losses.push_back({kNone, reason, snapshot_.clock.first.monotonic_ns, trace_.window_end_ns, events, 0});
   };
   add(model::LossReason::kRefused, snapshot_.ring_counts.events_refused);
+  add(model::LossReason::kTooDeepToBegin, snapshot_.ring_counts.begins_refused);
   add(model::LossReason::kClosedElsewhere, snapshot_.ring_counts.closed_elsewhere);
 }
 

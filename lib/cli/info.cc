@@ -169,8 +169,13 @@ std::string Text(const std::string& path, const Trace& trace, const LoadReport& 
   lines.Add(0, (report.is_kineto ? "trace      " : "dump       ") + path);
   lines.Add(0, "format     " + FormatName(report) +
                    (report.IsComplete() ? ", complete" : ", damaged: what was whole is shown"));
-  lines.Add(0, "process    " + Str(trace, trace.process_name) + absl::StrFormat(" (pid %d)", trace.pid));
-  lines.Add(0, "taken      " + base::DateTime(Realtime(trace, trace.clock.monotonic_ns)));
+  // PyTorch's profiler may say neither.
+  const std::string process = Str(trace, trace.process_name);
+  lines.Add(0, "process    " + (trace.pid != 0    ? process + absl::StrFormat(" (pid %d)", trace.pid)
+                                : process.empty() ? "(unknown)"
+                                                  : process));
+  lines.Add(0, "taken      " + (trace.clock.realtime_ns != 0 ? base::DateTime(Realtime(trace, trace.clock.monotonic_ns))
+                                                             : "(unknown)"));
   lines.Add(0, "span       " + Duration(trace.window_end_ns - trace.window_begin_ns) + ", " +
                    base::TimeOfDay(Realtime(trace, trace.window_begin_ns)) + " to " +
                    base::TimeOfDay(Realtime(trace, trace.window_end_ns)));

@@ -3,6 +3,7 @@
 // `pitot`: answers questions about incidents, converts them, and says what a machine allows.
 #include <cstring>
 #include <exception>
+#include <string_view>
 
 #include "CLI/CLI.hpp"
 #include "cli/command.h"
@@ -42,6 +43,8 @@ int main(int argc, char** argv) {
     AddRecover(app, exit_code);
     AddDoctor(app, exit_code);
     try {
+      if (argc == 2 && std::string_view(argv[1]) == "help")
+        return Print(app.help()), FlushOutput() == 0 ? kDone : kNotWritten;
       app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {
       const bool is_unknown = argc > 1 && argv[1][0] != '-' &&

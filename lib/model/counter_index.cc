@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "pitot/model/index.h"
 
@@ -31,32 +33,47 @@ std::optional<double> CounterIndex::Most(uint32_t counter, int64_t begin_ns, int
   return most;
 }
 
+namespace {
+
+// When a request was worked on, as far as it is known: until it was queued or in a batch, in its batches, in what was
+// recorded of it, and after its last batch.
+std::vector<Interval> WorkOn(const Trace& trace, const RequestIndex& requests, uint32_t request) {
+  const RequestRow& row = trace.requests[request];
+  const int64_t end_ns = trace.RequestEnd(row);
+  int64_t left_ns = end_ns, last_ns = INT64_MIN;
+  std::vector<Interval> spans;
+  for (const uint32_t batch : requests.Batches(request)) {
+    const BatchRow& ran = trace.batches[batch];
+    const int64_t ran_end_ns = ran.duration_ns == kOpen ? trace.window_end_ns : ran.begin_ns + ran.duration_ns;
+    spans.push_back({ran.begin_ns, ran_end_ns});
+    left_ns = std::min(left_ns, ran.begin_ns), last_ns = std::max(last_ns, ran_end_ns);
+  }
+  for (const uint32_t handoff : requests.Handoffs(request)) {
+    const int64_t queued_ns = trace.handoffs[handoff].enqueue_ns;
+    if (queued_ns >= row.begin_ns && !spans.empty()) left_ns = std::min(left_ns, queued_ns);
+  }
+  spans.push_back({row.begin_ns, std::max(row.begin_ns, left_ns)});
+  if (last_ns != INT64_MIN && last_ns < end_ns) spans.push_back({last_ns, end_ns});
+  for (const uint32_t event : requests.Events(request))
+    spans.push_back({trace.events.begin_ns[event], trace.EventEnd(event)});
+  return Union(std::move(spans));
+}
+
+}  // namespace
+
 std::vector<MemoryPeak> MemoryPeaksOf(const Trace& trace, const RequestIndex& requests, const CounterIndex& counters,
                                       uint32_t request) {
-  struct Span {
-    int64_t begin_ns, end_ns;
-  };
-  std::vector<Span> spans;
-  for (const uint32_t batch : requests.Batches(request)) {
-    const BatchRow& row = trace.batches[batch];
-    spans.push_back({row.begin_ns, row.duration_ns == kOpen ? trace.window_end_ns : row.begin_ns + row.duration_ns});
-  }
-  if (spans.empty()) spans.push_back({trace.requests[request].begin_ns, trace.RequestEnd(trace.requests[request])});
-
+  const Intervals spans = WorkOn(trace, requests, request);
   std::vector<MemoryPeak> peaks;
   for (uint32_t counter = 0; counter < trace.counters.size(); ++counter) {
     const CounterRow& row = trace.counters[counter];
     const std::string_view name = trace.strings[row.name];
     if (!name.ends_with("allocated") || trace.strings[row.unit] != "bytes") continue;
     std::optional<double> most;
-    int64_t begin_ns = INT64_MAX;
-    for (const Span& span : spans) {
-      most = std::max(most, counters.Most(counter, span.begin_ns, span.end_ns));
-      begin_ns = std::min(begin_ns, span.begin_ns);
-    }
+    for (const Interval& span : spans) most = std::max(most, counters.Most(counter, span.begin_ns, span.end_ns));
     if (!most) continue;
     const auto bytes = [](double value) { return static_cast<uint64_t>(std::max(value, 0.0)); };
-    peaks.push_back({counter, bytes(*most), bytes(counters.At(counter, begin_ns).value_or(0))});
+    peaks.push_back({counter, bytes(*most), bytes(counters.At(counter, trace.requests[request].begin_ns).value_or(0))});
   }
   return peaks;
 }

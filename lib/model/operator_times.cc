@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/losses.h"
 #include "pitot/model/index.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -14,6 +15,13 @@ Interval TimeOf(const Trace& trace, const BatchRow& batch) {
   return {batch.begin_ns, batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns};
 }
 
+bool RanOperators(const Trace& trace, const ThreadRow& thread) {
+  for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
+    if (trace.sites[trace.events.site[event]].kind == SiteKind::kOperator) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 OperatorTimes::OperatorTimes(const Trace& trace) : is_of_operators_(!trace.operator_depths.empty()) {
@@ -23,29 +31,44 @@ OperatorTimes::OperatorTimes(const Trace& trace) : is_of_operators_(!trace.opera
     if (row.depth >= Depth::kOps) deep.push_back({row.begin_ns, row.end_ns});
   }
   told_ = Union(std::move(all)), recorded_ = Union(std::move(deep));
+  std::vector<std::vector<Interval>> lost(trace.threads.size());
+  for (const LossRow& loss : trace.losses) {
+    if (loss.thread != kNone && IsOfEvents(loss.reason)) lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
+  }
+  kept_of_all_ = recorded_;
+  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+    const Intervals missing = Union(std::move(lost[thread]));
+    kept_.push_back(Difference(recorded_, missing));
+    if (RanOperators(trace, trace.threads[thread])) kept_of_all_ = Difference(kept_of_all_, missing);
+  }
 }
 
 OperatorCoverage OperatorTimes::Of(const Trace& trace, const RequestIndex& index, uint32_t request) const {
   OperatorCoverage coverage;
   if (!is_of_operators_) return coverage;
-  const auto add = [&](const Interval& ran) {
+  const auto add = [&](const Interval& ran, const Intervals& kept) {
     coverage.is_known |= PartNs(told_, ran) != 0;
-    coverage.covered_ns += PartNs(recorded_, ran);
+    coverage.covered_ns += PartNs(kept, ran);
     coverage.ran_ns += ran.end_ns - ran.begin_ns;
   };
-  const auto count = [&](uint32_t batch) {
-    const Interval ran = TimeOf(trace, trace.batches[batch]);
+  const auto kept_by = [&](uint32_t thread) -> const Intervals& { return thread != kNone ? kept_[thread] : recorded_; };
+  const auto count = [&](const BatchRow& batch) {
+    const Interval ran = TimeOf(trace, batch);
     const int64_t ran_ns = ran.end_ns - ran.begin_ns;
     ++coverage.batches;
-    coverage.recorded_batches += ran_ns > 0 && PartNs(recorded_, ran) >= ran_ns - ran_ns / 5;
+    coverage.recorded_batches += ran_ns > 0 && PartNs(kept_by(batch.thread), ran) >= ran_ns - ran_ns / 5;
   };
   if (request == kNone) {
-    add({trace.window_begin_ns, trace.window_end_ns});
-    for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) count(batch);
+    add({trace.window_begin_ns, trace.window_end_ns}, kept_of_all_);
+    for (const BatchRow& batch : trace.batches) count(batch);
     return coverage;
   }
-  for (const uint32_t batch : index.Batches(request)) add(TimeOf(trace, trace.batches[batch])), count(batch);
-  if (coverage.batches == 0) add({trace.requests[request].begin_ns, trace.RequestEnd(trace.requests[request])});
+  for (const uint32_t row : index.Batches(request)) {
+    const BatchRow& batch = trace.batches[row];
+    add(TimeOf(trace, batch), kept_by(batch.thread)), count(batch);
+  }
+  const RequestRow& row = trace.requests[request];
+  if (coverage.batches == 0) add({row.begin_ns, trace.RequestEnd(row)}, kept_by(row.begin_thread));
   return coverage;
 }
 

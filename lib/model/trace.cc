@@ -439,6 +439,8 @@ const char* LossReasonName(LossReason reason) {
       return "no room (requests)";
     case LossReason::kRefused:
       return "no ring";
+    case LossReason::kTooDeepToBegin:
+      return "too deep to begin";
   }
   return "unknown";
 }

@@ -719,6 +719,11 @@ class ChunkReader {
   uint64_t rows_dropped_ = 0;
 };
 
+constexpr uint8_t kMagicBytes[] = {dump_format::kMagic & 255, dump_format::kMagic >> 8 & 255,
+                                   dump_format::kMagic >> 16 & 255, dump_format::kMagic >> 24};
+
+constexpr const char* kNoChunk = "not a pitot dump: no whole chunk in it";
+
 bool MakesSense(const proto::Header& header) {
   return IsTime(header.window_begin_ns()) && IsTime(header.window_end_ns()) && IsTime(header.monotonic_ns()) &&
          IsTime(header.realtime_ns()) && IsTime(header.boottime_ns()) &&
@@ -738,7 +743,7 @@ class DumpParser {
       if (Status status = Take(at); !status.ok()) return status;
       at += dump_format::kChunkHeaderBytes + payload_size_;
     }
-    if (!IsDump()) return Status(StatusCode::kInvalidArgument, "not a pitot dump: no whole chunk in it");
+    if (!IsDump()) return Status(StatusCode::kInvalidArgument, kNoChunk);
     report_.bytes_skipped += size_ - std::min(at, size_);
     reader_.Finish();
     report_.rows_dropped = reader_.rows_dropped();
@@ -758,8 +763,6 @@ class DumpParser {
   }
   // A file that ends within its first chunk may have become one.
   bool IsDump() const {
-    static constexpr uint8_t kMagicBytes[] = {dump_format::kMagic & 255, dump_format::kMagic >> 8 & 255,
-                                              dump_format::kMagic >> 16 & 255, dump_format::kMagic >> 24};
     if (report_.chunks + report_.chunks_unknown != 0) return true;
     return size_ == 0 || memcmp(data_, kMagicBytes, std::min<uint64_t>(size_, sizeof kMagicBytes)) == 0;
   }
@@ -954,15 +957,24 @@ Status FileError(const std::string& path, int error) {
   return Status(code, (path + ": " + strerror(error)).c_str());
 }
 
-// Not mapped: a file that shrinks under a mapping kills its reader.
+// Of a dump whose first chunk is damaged the second, at the latest, begins within these bytes.
+constexpr size_t kFirstBytes = 2 * (dump_format::kPayloadMaxBytes + dump_format::kChunkHeaderBytes);
+
+// Not mapped: a file that shrinks under a mapping kills its reader. What cannot be a dump is not read on.
 Status ReadAll(const std::string& path, std::string* contents) {
   const File file(path.c_str());
   struct stat facts {};
   if (file.descriptor() < 0 || fstat(file.descriptor(), &facts) != 0) return FileError(path, errno);
   if (!S_ISREG(facts.st_mode)) return Status(StatusCode::kInvalidArgument, (path + ": no regular file").c_str());
-  contents->resize(static_cast<size_t>(facts.st_size));
+  const auto size = static_cast<size_t>(facts.st_size);
+  contents->resize(std::min(size, kFirstBytes));
   size_t have = 0;
-  while (have < contents->size()) {
+  while (have < size) {
+    if (have == kFirstBytes) {
+      if (memmem(contents->data(), have, kMagicBytes, sizeof kMagicBytes) == nullptr)
+        return Status(StatusCode::kInvalidArgument, kNoChunk);
+      contents->resize(size);
+    }
     const ssize_t got = read(file.descriptor(), contents->data() + have, contents->size() - have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FileError(path, errno);

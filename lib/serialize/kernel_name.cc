@@ -6,16 +6,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 namespace pitot::serialize {
 namespace {
 
 constexpr std::string_view kAnonymous = "(anonymous namespace)";
 
-// A compiled name may say "as before" of a part that says it too: a few hundred letters can stand for gigabytes, and a
-// dump may come from anyone. With so many references at most, each to all that is before, it is a megabyte or two.
-constexpr size_t kMostReferences = 32;
-constexpr size_t kMostBytes = 16 << 10;  // of a name in full
+constexpr size_t kMostBytes = 16 << 10;   // of a name in full
+constexpr size_t kMostWritten = 1 << 20;  // by the demangler, of one that may have more
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsIdentifier(char c) {
@@ -36,16 +35,60 @@ size_t SkipBrackets(std::string_view text, size_t at) {
   return at;
 }
 
-// "S_", "T0_", "S1A_" in a compiled name; such letters in its identifiers count too.
-size_t References(std::string_view compiled) {
-  size_t references = 0;
+struct Reference {
+  size_t at, size;
+};
+
+// "S_", "T0_", "S1A_" in a compiled name, which stand for a part of it; such letters in its identifiers count too.
+std::vector<Reference> References(std::string_view compiled) {
+  std::vector<Reference> references;
   for (size_t at = 0; at < compiled.size(); ++at) {
     if (compiled[at] != 'S' && compiled[at] != 'T') continue;
     size_t end = at + 1;
     while (end < compiled.size() && (IsDigit(compiled[end]) || (compiled[end] >= 'A' && compiled[end] <= 'Z'))) ++end;
-    references += end < compiled.size() && compiled[end] == '_';
+    if (end == compiled.size() || compiled[end] != '_') continue;
+    references.push_back({at, end + 1 - at});
+    at = end;
   }
   return references;
+}
+
+// An identifier that is as long as the reference and takes its place, made of a letter that no name has.
+constexpr char kNextLetter = '\1', kLaterLetter = '\2';
+void HideReference(const Reference& reference, char letter, std::string* compiled) {
+  if (reference.size > 10) return;  // its number is none of a name that the demangler reads
+  compiled->replace(reference.at, reference.size, reference.size, letter);
+  (*compiled)[reference.at] = static_cast<char>('0' + reference.size - 1);
+}
+
+// What the demangler makes of it; empty if it refuses.
+std::string Written(const std::string& compiled) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(compiled.c_str(), nullptr, nullptr, &status),
+                                                    std::free);
+  return status == 0 && text != nullptr ? text.get() : "";
+}
+
+// A compiled name may say "as before" of a part that says it too: a few hundred letters can stand for gigabytes, and a
+// dump may come from anyone. So references are given back one after the other: what one stands for is no more than what
+// was written, or the letters of the name, and it is written as often as what took its place. Empty if the demangler
+// refuses it, if it is larger than kMostWritten, or has references where nothing is written of them.
+std::string FullName(std::string_view compiled) {
+  const std::vector<Reference> references = References(compiled);
+  std::string hidden(compiled);
+  for (const Reference& reference : references) HideReference(reference, kLaterLetter, &hidden);
+  std::string written;
+  for (const Reference& next : references) {
+    HideReference(next, kNextLetter, &hidden);
+    written = Written(hidden);
+    const auto letters = static_cast<size_t>(std::count(written.begin(), written.end(), kNextLetter));
+    const size_t times = letters / (next.size - 1);
+    // Of a letter of a name an abbreviation makes no more than so many ("std::basic_iostream<char, ...>").
+    constexpr size_t kMostOfLetter = 80;
+    if (times == 0 || (times + 1) * std::max(written.size(), compiled.size() * kMostOfLetter) > kMostWritten) return {};
+    hidden.replace(next.at, next.size, compiled.substr(next.at, next.size));
+  }
+  return Written(hidden);
 }
 
 // The scopes and the name at the front of a compiled name, for those that the demangler refuses (it does the longest).
@@ -126,15 +169,8 @@ std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
 KernelName ReadKernelName(std::string_view compiled) {
   const std::string text(compiled);
   if (text.compare(0, 2, "_Z") != 0) return {text, BriefName(text)};
-  if (References(compiled) <= kMostReferences) {
-    int status = 0;
-    const std::unique_ptr<char, void (*)(void*)> full(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
-                                                      std::free);
-    if (status == 0 && full != nullptr) {
-      const std::string_view name = full.get();
-      return {name.size() <= kMostBytes ? std::string(name) : text, BriefName(name)};
-    }
-  }
+  if (const std::string full = FullName(compiled); !full.empty())
+    return {full.size() <= kMostBytes ? full : text, BriefName(full)};
   const std::string name = NameInFront(compiled);
   return {text, name.empty() ? text : name};
 }

@@ -128,6 +128,8 @@ const char* RemedyFor(model::LossReason reason) {
       return "a larger Options::memory_budget_bytes";
     case model::LossReason::kDepth:
       return "no option: scopes within 62 others are not shown while open";
+    case model::LossReason::kTooDeepToBegin:
+      return "no option: what BeginScope and NVTX begin within 62 open scopes is not recorded";
     case model::LossReason::kClosedElsewhere:
       return "no option: PITOT_ASYNC_SCOPE for what ends on another thread";
     case model::LossReason::kUnreadable:

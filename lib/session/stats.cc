@@ -59,7 +59,7 @@ Stats Session::Count() noexcept {
   stats.threads_retired = rings.retired;
   stats.events_recorded = rings.events;
   stats.threads_refused = rings.threads_refused;
-  stats.events_refused = rings.events_refused;
+  stats.events_refused = rings.events_refused + rings.begins_refused;
   stats.scopes_closed_elsewhere = rings.closed_elsewhere;
   stats.scopes_misnested = rings.misnested;
   const trace::RequestCounts requests = trace::CountRequests();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/manual.h"
 
+#include <algorithm>
+
 #include "pitot/manual.h"
 #include "trace/internal_sites.h"
 
@@ -22,8 +24,6 @@ struct SiteWords {
   const uint64_t* words;
 };
 
-uint32_t* Unrecorded(ThreadRing* ring, uint8_t owner) { return &ring->begun_unrecorded[owner == kHostsScopes ? 0 : 1]; }
-
 // Of the host's own sites nothing is recorded but that they ran, whatever they say.
 uint32_t CountArgs(const Site* site, uint8_t owner) {
   return owner == kHostsScopes && site != &kNamedScopeSite ? 0 : site->arg_count;
@@ -36,6 +36,13 @@ void Unlink(ThreadRing* ring, uint32_t depth) {
   *link = ring->begun_before[depth];
 }
 
+// Where a range ended below others, as domains' stacks may cross, a gap stays until what is above it has gone.
+void DropGapsOnTop(ThreadRing* ring) {
+  for (; ring->gaps != 0 && ring->depth != 0 && ring->depth <= detail::kMaxOpen; --ring->depth, --ring->gaps) {
+    if (ring->open[ring->depth - 1].begin != 0) return;
+  }
+}
+
 void End(ThreadRing* ring, uint32_t depth) {
   Unlink(ring, depth);
   const uint8_t owner = ring->begun_by[depth];
@@ -46,11 +53,57 @@ void End(ThreadRing* ring, uint32_t depth) {
   detail::Append(ring, scope.site, scope.begin, end,
                  SiteWords{CountArgs(scope.site, owner), ring->open_args[depth].words});
   detail::ShowArgs(ring, depth, 0, nullptr, 0);
-  // Domains' stacks may cross.
-  if (is_hosts || ring->depth == depth + 1)
+  if (is_hosts || ring->depth == depth + 1) {
     detail::Pop(ring, depth);
-  else
+  } else if ((ring->depth & kHoles) != 0) {
     CloseOutOfOrder(ring, depth);
+  } else {
+    __atomic_store_n(&ring->open[depth].begin, 0, __ATOMIC_RELEASE);
+    ++ring->gaps;
+  }
+  DropGapsOnTop(ring);
+}
+
+bool IsRange(const ThreadRing& ring, uint32_t depth) {
+  for (uint32_t at = ring.begun; at != 0; at = ring.begun_before[at - 1]) {
+    if (at == depth + 1) return ring.begun_by[depth] != kHostsScopes;
+  }
+  return false;
+}
+
+// Ends the oldest range of whoever has most, `owner` with the one that it begins: of ranges, too, the newest survive.
+void EndOldest(ThreadRing* ring, uint8_t owner) {
+  uint8_t counts[kMaxOwners] = {}, most = kHostsScopes;
+  counts[owner] = 1;
+  for (uint32_t at = ring->begun; at != 0; at = ring->begun_before[at - 1]) {
+    const uint8_t its = ring->begun_by[at - 1];
+    if (its != kHostsScopes && ++counts[its] > counts[most]) most = its;
+  }
+  uint32_t oldest = 0;
+  for (uint32_t at = ring->begun; at != 0; at = ring->begun_before[at - 1]) {
+    if (ring->begun_by[at - 1] == most) oldest = at;
+  }
+  End(ring, oldest - 1);
+  g_ranges_cut.fetch_add(1, std::memory_order_relaxed);
+}
+
+template <class Count> bool TakeOne(Count* count) { return *count != 0 && (--*count, true); }
+
+constexpr uint32_t kNoPlace = ~uint32_t{0};
+
+// Where in the stack a scope goes that `owner` begins.
+uint32_t PlaceFor(ThreadRing* ring, uint8_t owner) {
+  DropGapsOnTop(ring);
+  if (owner == kHostsScopes) return ring->depth < detail::kMaxOpen ? ring->depth : kNoPlace;
+  if ((ring->depth & kHoles) != 0) return kNoPlace;
+  const auto has_room = [&] { return ring->depth < detail::kMaxOpen || ring->gaps != 0; };
+  if (ring->ranges_open == kMaxRanges || (!has_room() && ring->ranges_open != 0)) EndOldest(ring, owner);
+  if (!has_room()) return kNoPlace;
+  // Ranges and their gaps leave the host its room.
+  if (ring->depth < detail::kMaxOpen && ring->ranges_open + ring->gaps < kMaxRanges) return ring->depth;
+  uint32_t gap = std::min(ring->depth, detail::kMaxOpen) - 1;
+  while (ring->open[gap].begin != 0) --gap;
+  return gap;
 }
 
 }  // namespace
@@ -59,11 +112,14 @@ void BeginScopeOf(uint8_t owner, const Site* site, const uint64_t* words) noexce
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return;
   const bool is_hosts = owner == kHostsScopes;
-  const uint32_t depth = ring->depth;
-  uint32_t* const unrecorded = Unrecorded(ring, owner);
-  if (*unrecorded != 0 || depth >= detail::kMaxOpen || (!is_hosts && ring->ranges_open >= kMaxRanges)) {
-    ++*unrecorded;
-    CountRefusedEvent();
+  const bool is_within_unrecorded = is_hosts ? ring->begun_unrecorded != 0 : ring->ranges_unrecorded[owner] != 0;
+  const uint32_t depth = is_within_unrecorded ? kNoPlace : PlaceFor(ring, owner);
+  if (depth == kNoPlace) {
+    if (is_hosts)
+      ++ring->begun_unrecorded;
+    else if (ring->ranges_unrecorded[owner] != UINT8_MAX)
+      ++ring->ranges_unrecorded[owner];
+    CountRefusedBegin();
     return;
   }
   const uint32_t args = CountArgs(site, owner);
@@ -75,16 +131,16 @@ void BeginScopeOf(uint8_t owner, const Site* site, const uint64_t* words) noexce
   ring->begun_by[depth] = owner;
   ring->begun = static_cast<uint8_t>(depth + 1);
   if (!is_hosts) ++ring->ranges_open;
-  detail::Push(ring, site, begin);
+  if (depth == ring->depth) return detail::Push(ring, site, begin);
+  --ring->gaps;
+  __atomic_store_n(&ring->open[depth].site, site, __ATOMIC_RELEASE);
+  __atomic_store_n(&ring->open[depth].begin, begin, __ATOMIC_RELEASE);
 }
 
 bool EndScopeOf(uint8_t owner) noexcept {
   ThreadRing* ring = EnterThread();
   if (ring == nullptr) return true;
-  if (uint32_t* const unrecorded = Unrecorded(ring, owner); *unrecorded != 0) {
-    --*unrecorded;
-    return true;
-  }
+  if (owner == kHostsScopes ? TakeOne(&ring->begun_unrecorded) : TakeOne(&ring->ranges_unrecorded[owner])) return true;
   for (uint32_t at = ring->begun; at != 0; at = ring->begun_before[at - 1]) {
     if (ring->begun_by[at - 1] != owner) continue;
     End(ring, at - 1);
@@ -101,14 +157,13 @@ void RecordEvent(const Site* site, uint64_t begin_ticks, const uint64_t* words) 
 }
 
 bool CutRanges(ThreadRing* ring, uint32_t depth) noexcept {
-  uint32_t cut = 0;
+  DropGapsOnTop(ring);
   // Where the stack has holes its depth is none.
-  while (ring->depth > depth + 1 && ring->begun == ring->depth && ring->begun_by[ring->begun - 1] != kHostsScopes) {
-    End(ring, ring->begun - 1);
-    ++cut;
+  while (ring->depth > depth + 1 && ring->depth <= detail::kMaxOpen && IsRange(*ring, ring->depth - 1)) {
+    End(ring, ring->depth - 1);
+    g_ranges_cut.fetch_add(1, std::memory_order_relaxed);
   }
-  g_ranges_cut.fetch_add(cut, std::memory_order_relaxed);
-  return cut != 0 && ring->depth == depth + 1;
+  return ring->depth == depth + 1;
 }
 
 uint64_t RangesCut() noexcept { return g_ranges_cut.load(std::memory_order_relaxed); }

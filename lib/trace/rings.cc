@@ -51,6 +51,7 @@ constinit pthread_key_t g_key = 0;
 
 constinit std::atomic<uint64_t> g_threads_refused{0};
 constinit std::atomic<uint64_t> g_events_refused{0};
+constinit std::atomic<uint64_t> g_begins_refused{0};
 constinit std::atomic<uint64_t> g_closed_elsewhere{0};
 constinit std::atomic<uint64_t> g_misnested{0};
 constinit std::atomic<uint32_t> g_given_back{1};  // grows when a ring may have become free
@@ -162,10 +163,11 @@ void Dress(ThreadRing* ring, uint32_t gate) {
   ring->depth = 0;
   ring->request = ring->batch = 0;
   ring->begun = 0;
-  ring->ranges_open = 0;
+  ring->ranges_open = ring->gaps = 0;
   ring->usage_ticks = 0;
   ring->schedstat.store(0);
-  ring->begun_unrecorded[0] = ring->begun_unrecorded[1] = 0;
+  ring->begun_unrecorded = 0;
+  std::memset(ring->ranges_unrecorded, 0, sizeof ring->ranges_unrecorded);
   ring->misnested.store(0, std::memory_order_relaxed);
   ring->state = RingState::kLive;
   ring->number = g_next_number++;
@@ -223,7 +225,7 @@ bool OpenRings(const RingLimits& limits, bool slow_clock) noexcept {
   g_bytes_used = 0;
   g_searches = g_rings_recycled = g_events_recycled = g_recycled_exit_ticks = 0;
   g_next_number = 1;
-  for (auto* counter : {&g_threads_refused, &g_events_refused, &g_closed_elsewhere, &g_misnested})
+  for (auto* counter : {&g_threads_refused, &g_events_refused, &g_begins_refused, &g_closed_elsewhere, &g_misnested})
     counter->store(0, std::memory_order_relaxed);
   g_generation = g_generation % 0x3fffffff + 1;
   g_is_os_clock.store(slow_clock, std::memory_order_relaxed);
@@ -278,11 +280,6 @@ void ForgetRingsAfterFork() noexcept {
   if (g_has_key) pthread_setspecific(g_key, nullptr);
 }
 
-// The open stack has a hole once a scope was closed before one it encloses. Until the hole is gone the depth carries a
-// high bit, which makes every close come here and hides scopes that open meanwhile from the stack; below the bit it
-// counts the scopes that are open.
-constexpr uint32_t kHoles = 0x80000000;
-
 void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
   const bool had_holes = (ring->depth & kHoles) != 0;
   uint32_t open = ring->depth & ~kHoles;
@@ -291,6 +288,9 @@ void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
     return;
   }
   if (open > 0) --open;
+  auto* thread = static_cast<ThreadRing*>(ring);
+  open -= std::min<uint32_t>(open, thread->gaps);
+  thread->gaps = 0;
   if (depth < detail::kMaxOpen) __atomic_store_n(&ring->open[depth].begin, 0, __ATOMIC_RELEASE);
   uint32_t shown = 0, top = 0;
   for (uint32_t i = 0; i < detail::kMaxOpen; ++i) {
@@ -298,7 +298,6 @@ void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept {
   }
   if (depth < top) {
     g_misnested.fetch_add(1, std::memory_order_relaxed);
-    auto* thread = static_cast<ThreadRing*>(ring);
     thread->misnested.store(thread->misnested.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   ring->depth = shown == open && shown == top ? open : open | kHoles;
@@ -324,12 +323,13 @@ PinnedRings::~PinnedRings() {
   if (is_any_free) g_given_back.fetch_add(1, std::memory_order_relaxed);
 }
 
-void CountRefusedEvent() noexcept { g_events_refused.fetch_add(1, std::memory_order_relaxed); }
+void CountRefusedBegin() noexcept { g_begins_refused.fetch_add(1, std::memory_order_relaxed); }
 
 RingCounts CountRings() noexcept {
   RingCounts counts;
   counts.threads_refused = g_threads_refused.load(std::memory_order_relaxed);
   counts.events_refused = g_events_refused.load(std::memory_order_relaxed);
+  counts.begins_refused = g_begins_refused.load(std::memory_order_relaxed);
   counts.closed_elsewhere = g_closed_elsewhere.load(std::memory_order_relaxed);
   counts.misnested = g_misnested.load(std::memory_order_relaxed);
   const std::lock_guard lock(g_mutex);

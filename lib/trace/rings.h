@@ -22,6 +22,11 @@ inline constexpr uint32_t kThreadNameBytes = 64;
 enum class RingState : uint8_t { kLive, kRetired, kParked };
 
 inline constexpr uint32_t kMaxOpenArgs = 4;
+inline constexpr uint32_t kMaxOwners = 128;  // of scopes that calls begin (manual.h)
+// In a thread's depth, while its open stack has a hole because a scope was closed before one it encloses: it makes
+// every close go to CloseOutOfOrder and hides scopes that open meanwhile; below the bit the depth counts those that are
+// open.
+inline constexpr uint32_t kHoles = 0x80000000;
 
 // The arguments of an open scope, which its record says only at its end: what a wait waits for, how a scope is named at
 // run time. Holds for the open scope of its depth if both began at the same tick. detail::ShowArgs writes it.
@@ -46,14 +51,16 @@ struct ThreadRing : detail::Ring {
   std::atomic<uint64_t> misnested;
   std::atomic<bool> named;         // by SetThreadName
   uint8_t begun;                   // depth of the newest scope that a call began (manual.h), plus one
-  uint32_t begun_unrecorded[2];    // how many were begun since that found no room: the host's, others'
-  uint32_t ranges_open;            // of others than the host
+  uint32_t begun_unrecorded;       // how many the host began since that found no room
+  uint8_t ranges_open;             // of others than the host
+  uint8_t gaps;                    // below the depth, where such a range has ended; 0 while there are holes
   uint64_t usage_ticks;            // when the thread recorded its usage last (usage.h)
   std::atomic<int32_t> schedstat;  // its file to read then, plus 1; 0: none
   std::atomic<bool> is_reading;    // it
   uint8_t
       begun_before[detail::kMaxOpen];  // of a scope begun at that depth: the one begun before that is open, as `begun`
   uint8_t begun_by[detail::kMaxOpen];  // its owner
+  uint8_t ranges_unrecorded[kMaxOwners];  // of an owner's, how many found no room since
   OpenArgs open_args[detail::kMaxOpen];
 };
 
@@ -67,8 +74,9 @@ struct RingCounts {
   uint64_t bytes_used = 0, bytes_parked = 0;
   uint32_t live = 0, retired = 0;
   uint64_t threads_refused = 0, events_refused = 0, closed_elsewhere = 0, misnested = 0;
-  uint64_t events = 0;    // by all threads since the gate was opened
-  uint64_t searches = 0;  // how often a thread without a ring looked for one
+  uint64_t begins_refused = 0;  // of scopes that calls began within kMaxOpen others
+  uint64_t events = 0;          // by all threads since the gate was opened
+  uint64_t searches = 0;        // how often a thread without a ring looked for one
   // What recycling took from the incidents to come, since the gate was opened: rings, the events recorded in them, and
   // when the last of their threads exited.
   uint64_t rings_recycled = 0, events_recycled = 0, recycled_exit_ticks = 0;
@@ -113,7 +121,7 @@ class PinnedRings {
 void CloseOutOfOrder(detail::Ring* ring, uint32_t depth) noexcept;
 
 RingCounts CountRings() noexcept;
-void CountRefusedEvent() noexcept;
+void CountRefusedBegin() noexcept;
 // The last kMaxRecycledKept that were recycled, the newest last. May throw bad_alloc.
 std::vector<RecycledRing> RecentlyRecycled();
 

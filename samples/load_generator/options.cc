@@ -18,6 +18,14 @@ bool IsLoopback(const std::string& host) {
   return inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+// CLI11's own says the range, of which both ends have hundreds of digits.
+const CLI::Validator kAboveZero(
+    [](const std::string& text) {
+      double value = 0;
+      return CLI::detail::lexical_cast(text, value) && value > 0 ? std::string() : text + " is not above 0";
+    },
+    "POSITIVE");
+
 }  // namespace
 
 Options ParseOptions(int argc, char** argv) {
@@ -32,7 +40,7 @@ Options ParseOptions(int argc, char** argv) {
   app.option_defaults()->always_capture_default();
   app.add_option("--port", options.port, "The server's port")->required()->check(CLI::Range(1, 65535));
   app.add_option("--host", options.host, "A loopback address; any other host is refused");
-  app.add_option("--duration", duration_s, "Seconds that are measured")->check(CLI::PositiveNumber);
+  app.add_option("--duration", duration_s, "Seconds that are measured")->check(kAboveZero);
   app.add_option("--warm-up", options.warm_up_s, "Seconds before that")->check(CLI::NonNegativeNumber);
   app.add_option("--json", options.json_file, "File for the results; -: standard output");
   app.add_option("--fault-log", options.fault_log,
@@ -42,14 +50,12 @@ Options ParseOptions(int argc, char** argv) {
   app.add_option("--seed", arrivals.seed, "Of arrivals, pictures and lengths");
 
   auto* const load = "Load";
-  app.add_option("--rate", arrivals.rate, "Arrivals a second, Poisson")->check(CLI::PositiveNumber)->group(load);
+  app.add_option("--rate", arrivals.rate, "Arrivals a second, Poisson")->check(kAboveZero)->group(load);
   app.add_flag("--closed", options.is_closed_loop, "Closed loop: each connection sends when it has its reply")
       ->group(load);
   app.add_option("--concurrency", options.concurrency, "Connections")->check(CLI::Range(1, 4096))->group(load);
   app.add_option("--burst", arrivals.burst, "This many more at one instant...")->group(load);
-  app.add_option("--burst-every", arrivals.burst_every_s, "...every so many seconds")
-      ->check(CLI::PositiveNumber)
-      ->group(load);
+  app.add_option("--burst-every", arrivals.burst_every_s, "...every so many seconds")->check(kAboveZero)->group(load);
 
   auto* const pictures = "Pictures";
   app.add_option("--image-size", options.image_size, "Side of the pictures")
@@ -64,15 +70,15 @@ Options ParseOptions(int argc, char** argv) {
   app.add_flag("--generate", options.is_generating, "Send prompts to /generate in place of pictures; open loop")
       ->group(text);
   app.add_option("--prompt-mean", options.prompt.mean, "Tokens of a prompt, log-normal")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->group(text);
-  app.add_option("--prompt-max", options.prompt.most, "At most")->check(CLI::PositiveNumber)->group(text);
+  app.add_option("--prompt-max", options.prompt.most, "At most")->check(kAboveZero)->group(text);
   app.add_option("--output-mean", options.output.mean, "Tokens to generate, log-normal")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->group(text);
-  app.add_option("--output-max", options.output.most, "At most")->check(CLI::PositiveNumber)->group(text);
+  app.add_option("--output-max", options.output.most, "At most")->check(kAboveZero)->group(text);
   app.add_option("--long-prompt", options.long_prompt, "Tokens of the prompts that --big-share is the share of")
-      ->check(CLI::PositiveNumber)
+      ->check(kAboveZero)
       ->group(text);
   app.add_option("--cancel-share", options.cancel_share, "Share of requests whose client leaves half-way")
       ->check(CLI::Range(0.0, 1.0))

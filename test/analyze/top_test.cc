@@ -335,6 +335,60 @@ TEST_CASE("what threads with operators do while these are not recorded has a row
   CHECK_FALSE(Top(Made().maker.Finish(), TopBy::kOperator).operators.is_known);
 }
 
+TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
+  Made made;
+  made.maker.trace.operator_depths = {{0, 1000, Depth::kOps}};
+  const uint32_t http = made.maker.Thread("http");
+  const uint32_t request = made.maker.Request(1, "/a", 0, 1000);
+  const uint32_t first = made.maker.Batch(3, "model", made.thread, 0, 300),
+                 second = made.maker.Batch(4, "model", made.thread, 380, 500);
+  made.maker.Member(first, request, 0);
+  made.maker.Member(second, request, 380);
+  made.maker.Event(made.thread, made.linear, 390, 60, {kNone, second});
+  made.maker.Event(http, made.forward, 500, 100, {request, kNone});
+  Trace trace = made.maker.Finish();
+  trace.losses = {{made.thread, model::LossReason::kOverwritten, 0, 350, 7, 0},
+                  {made.thread, model::LossReason::kDepth, 900, 950, 0, 0},
+                  {http, model::LossReason::kOverwritten, 0, 480, 7, 0}};  // it runs none
+  const TopTable table = Top(trace, TopBy::kOperator);
+
+  CHECK((table.operators.covered_ns == 650 && table.operators.ran_ns == 1000));
+  CHECK((table.operators.recorded_batches == 1 && table.operators.batches == 2));
+  const TopTable of_request = Top(trace, {TopBy::kOperator, TopSort::kDefault, false, 1});
+  CHECK((of_request.operators.covered_ns == 500 && of_request.operators.ran_ns == 800));
+}
+
+TEST_CASE("waits for different things are different rows among scopes", "[top]") {
+  Made made;
+  const uint32_t wait = made.maker.Site(SiteKind::kWait, "wait",
+                                        {{"kind", ArgType::kUint},
+                                         {"resource", ArgType::kName},
+                                         {"owner_thread", ArgType::kUint},
+                                         {"owner_request", ArgType::kUint}});
+  const auto add = [&](int64_t begin_ns, int64_t ns, const char* resource) {
+    made.maker.Event(made.thread, wait, begin_ns, ns, {}, {1, made.maker.String(resource), 0, 0});
+  };
+  add(100, 10, "cache");
+  add(200, 20, "queue");
+  add(300, 5, "cache");
+  const TopTable table = Top(made.maker.Finish(), TopBy::kScope);
+
+  CHECK((Row(table, "wait: cache").self_wait_ns == 15 && Row(table, "wait: cache").calls == 2));
+  CHECK(Row(table, "wait: queue").self_wait_ns == 20);
+}
+
+TEST_CASE("what was captured in scopes and no operator is not of the operator that launched it", "[top]") {
+  Made made;
+  made.maker.Event(made.thread, made.forward, 50, 1);
+  made.maker.Event(made.thread, made.linear, 100, 50);
+  made.Launch(110, 200, 7, "k", "forward / layer1");
+  made.Launch(120, 300, 5, "k");
+  const TopTable table = Top(made.maker.Finish(), TopBy::kOperator);
+
+  CHECK(Row(table, "aten::linear").self_gpu_ns == 5);
+  CHECK(Row(table, "aten::linear").gpu_total_ns == 12);
+}
+
 TEST_CASE("a layer is the path of the host's scopes, without operators", "[top]") {
   Made made;
   made.maker.Event(made.thread, made.forward, 100, 300);

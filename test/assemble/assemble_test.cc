@@ -471,16 +471,19 @@ TEST_CASE("an asynchronous scope whose beginning is not in the window is left ou
 TEST_CASE("refused events and scopes closed elsewhere are losses of the process", "[assemble]") {
   Snapshot snapshot = Of({}, 100);
   snapshot.ring_counts.events_refused = 5;
+  snapshot.ring_counts.begins_refused = 4;
   snapshot.ring_counts.closed_elsewhere = 6;
 
   const Trace trace = Assembled(snapshot);
 
-  REQUIRE(trace.losses.size() == 2);
+  REQUIRE(trace.losses.size() == 3);
   CHECK(trace.losses[0].reason == LossReason::kRefused);
   CHECK(trace.losses[0].events == 5);
   CHECK(trace.losses[0].thread == kNone);
-  CHECK(trace.losses[1].reason == LossReason::kClosedElsewhere);
-  CHECK(trace.losses[1].events == 6);
+  CHECK(trace.losses[1].reason == LossReason::kTooDeepToBegin);
+  CHECK(trace.losses[1].events == 4);
+  CHECK(trace.losses[2].reason == LossReason::kClosedElsewhere);
+  CHECK(trace.losses[2].events == 6);
   // Counted since the start, which may be long before the window.
   CHECK(trace.losses[0].begin_ns == 0);
   CHECK(trace.losses[0].end_ns == trace.window_end_ns);

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -614,6 +615,17 @@ TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
   }
 }
 
+TEST_CASE("a large file that cannot be a dump is not read to its end", "[cli]") {
+  const Folder folder;
+  folder.Write("huge.bin", "");
+  std::filesystem::resize_file(folder / "huge.bin", uint64_t{1} << 40);  // holds nothing, and no machine has as much
+
+  const Result result = folder.Run("info huge.bin");
+
+  CHECK(result.exit_code == 5);
+  CHECK(result.err.find("not a pitot dump") != std::string::npos);
+}
+
 TEST_CASE("a pipe without a writer is no dump, and not waited for", "[cli]") {
   Folder folder;
   REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
@@ -648,6 +660,24 @@ TEST_CASE("wrong usage exits with 2 and points at the help", "[cli]") {
     CHECK(result.exit_code == 2);
     CHECK(result.err.find("--help") != std::string::npos);
     CHECK(result.out == "");
+  }
+}
+
+TEST_CASE("the command help is --help", "[cli]") {
+  const Folder folder;
+  const Result help = folder.Run("help");
+  CHECK(help.exit_code == 0);
+  CHECK(help.out == folder.Run("--help").out);
+}
+
+TEST_CASE("info does not make up when a trace was taken that does not say it", "[cli]") {
+  const Folder folder;
+  for (const char* const empty : {"[]", "{\"traceEvents\": []}"}) {
+    folder.Write("empty.json", empty);
+    const Result info = folder.Run("info empty.json");
+    CHECK(info.out.find("process    (unknown)\n") != std::string::npos);
+    CHECK(info.out.find("taken      (unknown)\n") != std::string::npos);
+    CHECK(info.out.find("1970") == std::string::npos);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "pitot/model/index.h"
+#include "serialize/sample_trace.h"
 
 namespace pitot::test {
 
@@ -63,15 +64,35 @@ TEST_CASE("a counter holds its value until the next sample", "[index]") {
   CHECK(counters.Most(1, 21, 40) == 3.0);
 }
 
-TEST_CASE("a request's peak is that of its batches, and of what was allocated as they began", "[index]") {
-  Trace trace = MakeTrace(true);
-  AddCounter(&trace, "LibTorch allocated", "bytes", {{0, 100}, {110, 9000}, {115, 200}, {165, 800}, {190, 7000}});
+TEST_CASE("a request's peak is of when it was worked on: before it was queued, in its batches, and after", "[index]") {
+  // When the allocator's peak was, and whether the request was worked on then.
+  const std::vector<std::pair<int64_t, bool>> moments = {{95, false},  {105, true}, {115, false}, {130, true},
+                                                         {150, false}, {165, true}, {190, true},  {205, false}};
+  for (const auto& [at_ns, is_its] : moments) {
+    CAPTURE(at_ns);
+    Trace trace = MakeTrace(true);
+    trace.handoffs.push_back({});
+    trace.handoffs.back().request = 0, trace.handoffs.back().enqueue_ns = 110;
+    AddCounter(&trace, "LibTorch allocated", "bytes", {{0, 100}, {at_ns, 9000}, {at_ns + 2, 200}});
 
-  const auto peaks = Peaks(trace);
+    const auto peaks = Peaks(trace);
 
-  REQUIRE(peaks.size() == 1);
-  CHECK(peaks[0].most_bytes == 800);
-  CHECK(peaks[0].before_bytes == 200);
+    REQUIRE(peaks.size() == 1);
+    CHECK((peaks[0].most_bytes == 9000) == is_its);
+    CHECK(peaks[0].before_bytes == (at_ns < 100 ? 200 : 100));
+  }
+}
+
+TEST_CASE("what was recorded in a request's context between its batches counts", "[index]") {
+  TraceMaker maker;
+  maker.trace = MakeTrace(true);
+  const uint32_t thread = maker.Thread("handler"), site = maker.Site(SiteKind::kScope, "decode");
+  AddCounter(&maker.trace, "LibTorch allocated", "bytes", {{0, 100}, {150, 9000}, {152, 200}});
+  const auto before = Peaks(maker.trace);
+  maker.Event(thread, site, 145, 10, {0});
+
+  CHECK(before[0].most_bytes == 200);
+  CHECK(Peaks(maker.Finish())[0].most_bytes == 9000);
 }
 
 TEST_CASE("of a request in no batch it is that of the request", "[index]") {

@@ -367,6 +367,7 @@ TEST_CASE("what would have kept more is said of each kind of loss", "[report]") 
   CHECK(Has(with(LossReason::kOpenRequests), said + "no room (requests) a larger Options::memory_budget_bytes"));
   CHECK(Has(with(LossReason::kClosedElsewhere), said + "closed elsewhere no option: PITOT_ASYNC_SCOPE"));
   CHECK(Has(with(LossReason::kDepth), said + "too deep no option: "));
+  CHECK(Has(with(LossReason::kTooDeepToBegin), said + "too deep to begin no option: what BeginScope and NVTX begin"));
   for (const LossReason reason : {LossReason::kUnreadable, LossReason::kDamaged})
     CHECK_FALSE(Has(with(reason), "what would keep more"));
 }

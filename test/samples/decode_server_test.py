@@ -31,7 +31,7 @@ NEVER_MS = 60000
 class Server:
     """A server process on a free port; stopped by its pid."""
 
-    def __init__(self, folder, *options):
+    def __init__(self, folder, depth, *options):
         self.folder = folder
         port_file = folder / 'port'
         self.log = open(folder / 'server.log', 'w+', encoding='utf-8')
@@ -39,7 +39,7 @@ class Server:
             [SERVER, *TINY, '--port', '0', '--port-file', str(port_file), '--incident-dir', str(folder / 'incidents'),
              '--fault-log', str(folder / 'faults.jsonl'), '--allow-fault-control', '--slo-ms', str(NEVER_MS), *options],
             stdout=self.log, stderr=subprocess.STDOUT,
-            env={**os.environ, 'PITOT_DEPTH': 'scopes'})  # operators of so fast a model fill rings
+            env={**os.environ, 'PITOT_DEPTH': depth})
         deadline = time.monotonic() + 60
         while not port_file.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -131,12 +131,13 @@ def wait_for(find, seconds):
 
 class WithServer(unittest.TestCase):
     OPTIONS = ()
+    DEPTH = 'scopes'  # operators of so fast a model fill rings
 
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory()
         cls.folder = Path(cls.temporary.name)
-        cls.server = Server(cls.folder, *cls.OPTIONS)
+        cls.server = Server(cls.folder, cls.DEPTH, *cls.OPTIONS)
 
     @classmethod
     def tearDownClass(cls):
@@ -306,6 +307,51 @@ class Gaps(WithServer):
         self.assertAlmostEqual(len(set(request['batch_ids'])), request['tokens']['count'], delta=10)
         self.assertTrue(set(request['batch_ids']) & set(other['batch_ids']))
         self.assertEqual(other['tokens']['count'], 3)
+
+
+class Operators(WithServer):
+    OPTIONS = ('--context', '512', '--gap-slo-ms', str(NEVER_MS), '--ttft-slo-ms', str(FIRST_TOKEN_SLO_MS))
+    DEPTH = 'ops'
+
+    def top(self, incident, request, by):
+        """The request's rows, by name."""
+        run = subprocess.run([PITOT, 'top', str(incident / 'dump.pitot'), '--by', by, '--request', request, '--json',
+                              '--limit', '0'], capture_output=True, text=True, timeout=60, check=False)
+        return {row['name']: row for row in json.loads(run.stdout)['rows']}
+
+    def products_in(self, incident, request):
+        return self.top(incident, request, 'op').get('aten::addmm', {'calls': 0})['calls']
+
+    def scheduler_in(self, incident):
+        """What the report says that ran on the thread that worked for the slow request."""
+        report = (incident / 'report.txt').read_text(encoding='utf-8')
+        return report.partition('* scheduler #')[2].partition('* http')[0]
+
+    def test_operators_and_layers_of_a_slow_request_are_in_its_report_and_in_top(self):
+        incident = None
+        for _ in range(5):  # an incident begins no sooner than a second after the one before it
+            self.faults(f'slow_tokenizer_sleep:rate=1,dose_ms={DOSE_MS}')
+            _, summary = self.server.generate(prompt_length=40, max_tokens=5)
+            self.faults()
+            slow = summary['id']
+            incident = wait_for(lambda of=slow: self.incident_in_which_fired(of), 5)
+            # The process may have gone deep in the middle of it, and what took longest been no operator.
+            if incident and self.products_in(incident, slow) >= 2 * 5 and 'aten::' in self.scheduler_in(incident):
+                break
+        self.assertIsNotNone(incident, self.server.output())
+
+        operators, layers = self.top(incident, slow, 'op'), self.top(incident, slow, 'layer')
+        # Two layers in each of five iterations, each with products of matrices; and what these took is not nothing.
+        self.assertGreaterEqual(self.products_in(incident, slow), 2 * 5)
+        self.assertGreater(operators['aten::addmm']['self_cpu_ns'], 0)
+        self.assertTrue(any(' / ' in name for name in layers), layers)
+        scheduler = self.scheduler_in(incident)
+        self.assertRegex(scheduler, r'aten::\w+\s+[\d.]+\s+[mun]s')
+        self.assertRegex(scheduler, r'(layer \d|attention|mlp|prefill|decode)\s+[\d.]+\s+[mun]s')
+
+
+class OperatorsOfLateRequests(Operators):
+    DEPTH = 'auto'  # deep from when the request is late
 
 
 class CommandLine(unittest.TestCase):

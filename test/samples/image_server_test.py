@@ -56,6 +56,15 @@ class MemoryLeak(unittest.TestCase):
             self.assertGreater(grown, 0.9 * totals[-1])
 
 
+class LoadGenerator(unittest.TestCase):
+    def test_numbers_that_must_be_above_zero_are_refused_in_a_line(self):
+        for option in ('--duration', '--rate', '--burst-every'):
+            for value in ('0', '-3', 'x'):
+                run = subprocess.run([LOAD, '--port', '1', option, value], capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(run.returncode, 2)
+                self.assertIn(f'{option}: {value} is not above 0', run.stderr)
+
+
 if __name__ == '__main__':
     SERVER, LOAD = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()

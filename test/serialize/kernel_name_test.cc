@@ -1,13 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "serialize/kernel_name.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <iterator>
+#include <random>
+#include <string>
 
 #include "serialize/sample_trace.h"
 
 using pitot::serialize::ActivityName;
 using pitot::serialize::BriefName;
 using pitot::serialize::ReadKernelName;
+
+namespace {
+
+// How a compiled name refers to its n-th part.
+std::string NumberOf(int n) {
+  constexpr const char* kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::string digits;
+  for (--n; n >= 0; n = n / 36 - (n < 36)) digits.insert(digits.begin(), kDigits[n % 36]);
+  return "S" + digits + "_";
+}
+
+}  // namespace
 
 TEST_CASE("a compiled name becomes C++, and its brief name has neither types nor arguments", "[kernel_name]") {
   const auto name = ReadKernelName("_ZN2at6native13reduce_kernelILi512ELi1EfEEvPT1_i");
@@ -45,6 +61,68 @@ TEST_CASE("a name that would fill the memory is not written out", "[kernel_name]
     CHECK(name.full.size() < 20000);
     CHECK((name.full == compiled) == (levels > 10));
     CHECK(name.brief == "f");
+  }
+}
+
+// As g++ compiles batch_norm_transform_input_kernel<Half, Half, float, false, int> of PyTorch's, with its accessors of
+// tensors: 33 references.
+TEST_CASE("a name of many references is written out as any demangler does", "[kernel_name]") {
+  const auto name = ReadKernelName(
+      "_ZN2at6native33batch_norm_transform_input_kernelIN3c104HalfES3_fLb0EiEEvRKNS_27GenericPackedTensorAc"
+      "cessorIKT_Lm3ENS_16DefaultPtrTraitsET3_EERNS4_IS5_Lm3ES7_S8_EERKNS4_INSt11conditionalIXT2_ET1_T0_E4t"
+      "ypeELm1ES7_S8_EEPSK_RKNS4_IKSG_Lm1ES7_S8_EEPSP_SF_PNS4_INS4_IS5_Lm2ES7_S8_EELm2ES7_S8_EEPFvSD_S8_SG_"
+      "SO_E");
+  CHECK(name.full ==
+        "void at::native::batch_norm_transform_input_kernel<c10::Half, c10::Half, float, false, int>(at::Gene"
+        "ricPackedTensorAccessor<c10::Half const, 3ul, at::DefaultPtrTraits, int> const&, at::GenericPackedTe"
+        "nsorAccessor<c10::Half, 3ul, at::DefaultPtrTraits, int>&, at::GenericPackedTensorAccessor<std::condi"
+        "tional<false, float, c10::Half>::type, 1ul, at::DefaultPtrTraits, int> const&, at::GenericPackedTens"
+        "orAccessor<std::conditional<false, float, c10::Half>::type, 1ul, at::DefaultPtrTraits, int> const*, "
+        "at::GenericPackedTensorAccessor<c10::Half const, 1ul, at::DefaultPtrTraits, int> const&, at::Generic"
+        "PackedTensorAccessor<c10::Half const, 1ul, at::DefaultPtrTraits, int> const*, float, at::GenericPack"
+        "edTensorAccessor<at::GenericPackedTensorAccessor<c10::Half, 2ul, at::DefaultPtrTraits, int>, 2ul, at"
+        "::DefaultPtrTraits, int>*, void (*)(at::GenericPackedTensorAccessor<c10::Half, 3ul, at::DefaultPtrTr"
+        "aits, int>&, int, c10::Half, at::GenericPackedTensorAccessor<c10::Half const, 1ul, at::DefaultPtrTra"
+        "its, int>))");
+  CHECK(name.brief == "at::native::batch_norm_transform_input_kernel");
+}
+
+TEST_CASE("a name whose every reference is twice what was before is not written out", "[kernel_name]") {
+  // f(n<n<n<n<int, int>, 1st>, 2nd>, ...>): one reference a level.
+  for (const int levels : {4, 22, 40}) {
+    std::string compiled = "_Z1f", close = "1aIiiE";
+    for (int level = 0; level < levels; ++level) compiled += "1nI";
+    compiled += close;
+    // Of 1n of each level, 1a and 1aIiiE the last is the next to be referred to.
+    for (int level = 0; level < levels; ++level) compiled += NumberOf(levels + 1 + level) + "E";
+    const auto name = ReadKernelName(compiled);
+    CHECK(name.full.size() < 20000);
+    CHECK((name.full == compiled) == (levels > 10));
+    CHECK(name.brief == "f");
+  }
+}
+
+TEST_CASE("names that were damaged or made up are read in bounds, whatever they say", "[kernel_name]") {
+  const std::string names[] = {
+      "_ZN2at6native13reduce_kernelILi512ELi1EfEEvPT1_i",
+      "_ZN2at6native18elementwise_kernelILi128ELi4EZNS0_22gpu_kernel_impl_nocastIZZZNS0_23direct_copy_kernel_cudaERNS_"
+      "18TensorIteratorBaseEENKUlvE1_clEvENKUlvE5_clEvEUlfE_EEvS4_RKT_EUliE_EEviT1_",
+      "_Z1fIJifdEEvDpT_", "_ZN1AcvT_IiEEv", "_Z1fI1aIS_S0_ES1_EvT_T0_S2_"};
+  std::mt19937 random(7);
+  const auto any = [&](size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random); };
+  const std::string parts[] = {"S_", "S0_", "S1_", "T_", "T0_", "DpT_", "I",  "E",
+                               "N",  "J",   "1a",  "P",  "F",   "Z",    "St", "i"};
+  for (int i = 0; i < 20000; ++i) {
+    std::string compiled = names[any(std::size(names))];
+    for (size_t changes = 1 + any(12); changes > 0; --changes) {
+      const size_t at = 2 + any(compiled.size() - 2);
+      compiled.replace(at, any(3), any(4) == 0 ? compiled.substr(2, any(60)) : parts[any(std::size(parts))]);
+      if (compiled.size() < 4) compiled = names[0];
+    }
+    const auto name = ReadKernelName(compiled);
+    REQUIRE(name.full.size() <= std::max<size_t>(compiled.size(), 16 << 10));
+    REQUIRE(name.brief.size() <= size_t{1} << 20);
+    REQUIRE(name.full.find_first_of("\1\2") == std::string::npos);
   }
 }
 

@@ -185,7 +185,7 @@ TEST_CASE("what lies too deep is not recorded but counted, and every end finds i
   REQUIRE(scopes.size() == pitot::detail::kMaxOpen);
   for (int i = 0; i < static_cast<int>(scopes.size()); ++i)
     CHECK(scopes[static_cast<size_t>(i)] == Named{std::to_string(i), kStartNs + i, 2 * (kDeep - i) - 1});
-  CHECK(pitot::trace::CountRings().events_refused == 10);
+  CHECK(pitot::trace::CountRings().begins_refused == 10);
   CHECK(server.threads.ring(0)->depth == 0);
 }
 
@@ -279,12 +279,132 @@ TEST_CASE("a range that nobody ended ends with the host's scope around it, and i
 
 TEST_CASE("ranges that are never ended leave the host's scopes their room, and are counted", "[manual]") {
   VirtualServer server;
-  for (int i = 0; i < 100; ++i) BeginRange(1, 1);
+  const uint64_t before = pitot::trace::RangesCut();
+  for (int i = 0; i < 100; ++i) {
+    BeginRange(1, 1);
+    server.clock.Advance(1);
+  }
   BeginScope(&kSite);
   const auto trace = server.Trace();
   EndScope();
 
-  CHECK(EventsNamed(trace, "range").size() == pitot::trace::kMaxRanges);
+  CHECK(EventsNamed(trace, "range").size() == 100);
+  CHECK(pitot::trace::RangesCut() - before == 100 - pitot::trace::kMaxRanges);
   CHECK(EventsNamed(trace, "of a site").size() == 1);
-  CHECK(pitot::trace::CountRings().events_refused == 100 - pitot::trace::kMaxRanges);
+  CHECK(pitot::trace::CountRings().begins_refused == 0);
+}
+
+TEST_CASE("ranges that one never ends leave others theirs, wherever the host's scopes are", "[manual]") {
+  VirtualServer server;
+  const uint64_t before = pitot::trace::RangesCut();
+  for (int i = 0; i < 40; ++i) BeginRange(1, 1);
+  for (int i = 0; i < 5; ++i) {
+    BeginRange(2, 2);
+    server.clock.Advance(3);
+    CHECK(pitot::trace::EndScopeOf(2));
+    BeginRange(1, 1);
+  }
+  {
+    PITOT_SCOPE("host's");
+    for (int i = 0; i < 40; ++i) {
+      BeginRange(2, 2);
+      server.clock.Advance(3);
+      CHECK(pitot::trace::EndScopeOf(2));
+      BeginRange(1, 1);
+    }
+    PITOT_SCOPE("inner");
+    server.clock.Advance(1);
+  }
+  BeginScope(&kSite);
+  server.clock.Advance(1);
+  EndScope();
+  const auto trace = server.Trace();
+
+  int of_second = 0;
+  for (const auto& range : EventsNamed(trace, "range")) {
+    if (range.args[0].second != "2") continue;
+    ++of_second;
+    CHECK(range.duration_ns == 3);
+  }
+  CHECK(of_second == 45);
+  CHECK(EventsNamed(trace, "host's")[0].duration_ns == 121);
+  CHECK(EventsNamed(trace, "inner")[0].duration_ns == 1);
+  CHECK(EventsNamed(trace, "of a site")[0].duration_ns == 1);
+  CHECK(pitot::trace::RangesCut() - before > 0);
+  const auto counts = pitot::trace::CountRings();
+  CHECK((counts.begins_refused == 0 && counts.misnested == 0));
+  CHECK(server.threads.ring(0)->depth <= pitot::trace::kMaxRanges);
+}
+
+TEST_CASE("what one begins beyond its room is not ended by another's end", "[manual]") {
+  VirtualServer server;
+  BeginRange(2, 2);
+  server.clock.Advance(1);
+  for (int i = 0; i < 34; ++i) {
+    BeginRange(1, 1);
+    server.clock.Advance(1);
+  }
+
+  CHECK(pitot::trace::EndScopeOf(2));
+  CHECK_FALSE(pitot::trace::EndScopeOf(2));
+  int open = 0;
+  for (const auto& range : EventsNamed(server.Trace(), "range")) {
+    open += range.duration_ns == kOpen;
+    if (range.args[0].second == "2") CHECK(range.duration_ns == 35);
+  }
+  CHECK(open == 31);
+}
+
+TEST_CASE("ranges take gaps of others where the host's scopes leave no other room", "[manual]") {
+  VirtualServer server;
+  BeginRange(1, 1);
+  for (uint32_t i = 1; i < pitot::detail::kMaxOpen; ++i) BeginScope(&kSite);
+  server.clock.Advance(1);
+  BeginRange(2, 2);  // in place of the first
+  CHECK_FALSE(pitot::trace::EndScopeOf(1));
+  CHECK(EventsNamed(server.Trace(), "range").size() == 2);
+  CHECK(pitot::trace::EndScopeOf(2));
+  BeginRange(3, 3);
+  BeginScope(&kSite);  // one too many
+  EndScope();
+  CHECK(pitot::trace::EndScopeOf(3));
+  for (uint32_t i = 1; i < pitot::detail::kMaxOpen; ++i) EndScope();
+
+  CHECK(EventsNamed(server.Trace(), "of a site").size() == pitot::detail::kMaxOpen - 1);
+  CHECK(pitot::trace::CountRings().begins_refused == 1);
+  CHECK(pitot::trace::CountRings().misnested == 0);
+  CHECK(server.threads.ring(0)->depth == 0);
+}
+
+TEST_CASE("each owner's refused ranges are its own", "[manual]") {
+  VirtualServer server;
+  for (uint32_t i = 0; i < pitot::detail::kMaxOpen; ++i) BeginScope(&kSite);
+  BeginRange(1, 1);  // no room at all
+  EndScope();
+  BeginRange(2, 2);
+  CHECK(pitot::trace::EndScopeOf(2));
+  CHECK(pitot::trace::EndScopeOf(1));
+  CHECK_FALSE(pitot::trace::EndScopeOf(1));
+
+  CHECK(EventsNamed(server.Trace(), "range").size() == 1);
+}
+
+TEST_CASE("a scope that is closed out of order beside a gap leaves a stack that heals", "[manual]") {
+  VirtualServer server;
+  BeginRange(1, 1);
+  BeginScope(&kSite);
+  {
+    PITOT_SCOPE("enclosed");
+    CHECK(pitot::trace::EndScopeOf(1));  // a gap
+    EndScope();                          // a hole
+    BeginRange(2, 2);                    // no room until it is gone
+    CHECK(pitot::trace::EndScopeOf(2));
+  }
+  BeginRange(3, 3);
+  CHECK(pitot::trace::EndScopeOf(3));
+
+  CHECK(EventsNamed(server.Trace(), "range").size() == 2);
+  CHECK(server.threads.ring(0)->depth == 0);
+  const auto counts = pitot::trace::CountRings();
+  CHECK((counts.misnested == 1 && counts.begins_refused == 1));
 }

@@ -223,13 +223,16 @@ class PITOT_EXPORT OperatorTimes {
   // O(n log n). The trace must outlive nothing.
   explicit OperatorTimes(const Trace& trace);
   Intervals NotRecorded() const { return Difference(told_, recorded_); }
-  // Of the batches that the request was in, added up (of the request itself, if of none); of the window for kNone. Both
-  // are of the same trace.
+  // Of the batches that the request was in, added up (of the request itself, if of none); of the window for kNone.
+  // Without the time of which a thread's events were lost: a batch's thread's, and of the window any that ran
+  // operators. Both are of the same trace.
   OperatorCoverage Of(const Trace& trace, const RequestIndex& index, uint32_t request) const;
 
  private:
   bool is_of_operators_;
   Intervals told_, recorded_;
+  std::vector<Intervals> kept_;  // of recorded_, what of a thread's is not lost
+  Intervals kept_of_all_;        // by each thread that ran operators
 };
 
 // Counters (of `counters` and `samples`) between moments. A sample holds until the next one.
@@ -248,12 +251,13 @@ class PITOT_EXPORT CounterIndex {
   std::vector<uint32_t> starts_;
 };
 
-// How much memory an allocator had given out at most while a request was worked on, by whomever: during its batches, of
-// one in none during itself. Allocators are counters in bytes whose name ends in "allocated".
+// How much memory an allocator had given out at most while a request was worked on, by whomever: until it was queued or
+// its first batch began, in its batches, in events of its own context, and after its last batch; of one in no batch
+// from its beginning to its end. Allocators are counters in bytes whose name ends in "allocated".
 struct MemoryPeak {
   uint32_t counter = kNone;
   uint64_t most_bytes = 0;
-  uint64_t before_bytes = 0;  // when its work began
+  uint64_t before_bytes = 0;  // when it began
 };
 // One for each allocator that says something of that time. Both indexes are of the same trace.
 PITOT_EXPORT std::vector<MemoryPeak> MemoryPeaksOf(const Trace& trace, const RequestIndex& requests,

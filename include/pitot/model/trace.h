@@ -202,6 +202,7 @@ enum class LossReason : uint8_t {
   kRecycled = 8,         // the ring of a thread that had exited was given to another: all that it recorded
   kDamaged = 9,          // a dump that is cut off or damaged: what is missing is of any kind
   kOpenRequests = 10,    // open requests for which there was no room; `events` is their number
+  kTooDeepToBegin = 11,  // scopes that calls began within 62 open ones: not recorded
 };
 PITOT_EXPORT const char* LossReasonName(LossReason reason);
 

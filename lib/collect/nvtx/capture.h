@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "collect/nvtx/abi.h"
+#include "trace/rings.h"
 
 namespace pitot::nvtx {
 
 // Names that others' texts may take in the process's table of names, which is the host's, too.
 inline constexpr uint32_t kMaxNames = 4096;
-inline constexpr uint32_t kMaxDomains = 128;          // with the two that stand for none and for those beyond
-inline constexpr uint32_t kMaxRangesUnderWay = 1024;  // begun by a start, which any thread may end
+inline constexpr uint32_t kMaxDomains = trace::kMaxOwners;  // with the two that stand for none and for those beyond
+inline constexpr uint32_t kMaxRangesUnderWay = 1024;        // begun by a start, which any thread may end
 
 // What was lost since capturing began, and why.
 struct Counts {

@@ -25,10 +25,23 @@ struct Domain {
 constinit Domain g_domains[kMaxDomains];
 constinit std::atomic<uint32_t> g_pitot_name{kNever}, g_nccl_name{kNever};
 
+// Of "aten::mm, seq = 7, op_id = 9, sizes = [[2, 3], [3, 4]]" the name. PyTorch's emit_nvtx pushes such (getNvtxStr in
+// torch/csrc/profiler/util.cpp, of 1.13 and 2.11): with its numbers each would be a name of its own.
+std::string_view WithoutNumbers(std::string_view text) noexcept {
+  for (size_t at = text.find(", "); at != text.npos; at = text.find(", ", at + 2)) {
+    const std::string_view rest = text.substr(at + 2);
+    for (const std::string_view key : {"seq = ", "op_id = ", "sizes = ", "input_op_ids = "}) {
+      const char next = rest.size() > key.size() && rest.substr(0, key.size()) == key ? rest[key.size()] : '\0';
+      if (next == '[' || (next >= '0' && next <= '9')) return text.substr(0, at);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 Name NameOf(std::string_view text) noexcept {
-  text = text.substr(0, kMaxNameBytes);
+  text = WithoutNumbers(text.substr(0, kMaxNameBytes));
   if (const Name known = trace::FindName(text); known.index != 0) return known;
   // Two threads with the same new text count it twice: there is room for a few less.
   if (g_names.load(kRelaxed) < kMaxNames) {

@@ -16,7 +16,7 @@ namespace pitot::nvtx {
 
 inline void Count(std::atomic<uint64_t>* count) noexcept { count->fetch_add(1, std::memory_order_relaxed); }
 
-// "(unnamed)" where there is no text; of one that is wide, UTF-8.
+// Without the numbers that PyTorch's emit_nvtx appends. "(unnamed)" where there is no text; of one that is wide, UTF-8.
 Name NameOf(std::string_view text) noexcept;
 Name NameOf(const char* text) noexcept;
 Name NameOf(const wchar_t* text) noexcept;

@@ -70,7 +70,7 @@ class TorchCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint64_t HeldBytes() const noexcept override {
-    return sizeof *this + kept_bytes_.load() + HistoryBytes() + ThreadState::HeldBytes();
+    return sizeof *this + kept_bytes_.load() + depths_bytes_.load() + HistoryBytes() + ThreadState::HeldBytes();
   }
   uint32_t Depths() const noexcept override { return is_running_.load() ? BitOf(Depth::kOps) : 0; }
   void SetDepth(Depth depth) noexcept override;
@@ -103,7 +103,7 @@ class TorchCollector final : public Collector {
   std::deque<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next
   std::vector<DepthChange> kept_depths_;
   int64_t kept_end_ns_ = 0;
-  std::atomic<uint64_t> kept_bytes_{0};  // of kept_ and kept_depths_
+  std::atomic<uint64_t> kept_bytes_{0}, depths_bytes_{0};  // of kept_ and kept_depths_; of depths_
   std::atomic<bool> is_running_{false};
   std::optional<Operators> operators_;
 };
@@ -140,7 +140,7 @@ Status TorchCollector::Start() noexcept {
     if (!status.ok()) return g_taken_by.store(before), status;
     const Changing changing;
     running_ = this;
-    ClearRangesFolded();
+    ClearNamesFolded();
     status = Open();
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
@@ -182,6 +182,7 @@ void TorchCollector::NoteDepth(Depth depth) {
   if (is_same) return;
   if (depths_.size() == kMostDepthChanges) depths_.pop_front();
   depths_.push_back({trace::MonotonicNs(), depth});
+  depths_bytes_.store(depths_.size() * sizeof(DepthChange));
 }
 
 // The rest is in the threads' rings.
@@ -233,7 +234,7 @@ void TorchCollector::KeepMemory(int64_t begin_ns) {
 
 void TorchCollector::AddTo(TraceBuilder& trace) {
   trace.AddAttribute("torch.version", TORCH_VERSION);
-  if (const uint64_t folded = RangesFolded(); folded != 0)
+  if (const uint64_t folded = NamesFolded(); folded != 0)
     trace.AddAttribute("torch.names_folded", std::to_string(folded).c_str());
   for (size_t i = 0; i < kept_depths_.size(); ++i)
     trace.AddOperatorDepth(kept_depths_[i].at_ns,

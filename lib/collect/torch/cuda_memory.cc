@@ -23,7 +23,7 @@ constinit GpuAccount g_accounts[kMostDevices];
 enum class State : uint8_t { kNone, kBeginning, kBegun };
 constinit std::atomic<State> g_states[kMostDevices] = {};
 
-// Takes the allocator's lock, which a thread may take again that has it.
+// Takes the allocator's lock, which a thread may take again that has it. Throws what LibTorch throws.
 GpuNumbers Numbers(int32_t device) {
   const auto stats = Caching::getDeviceStats(static_cast<c10::DeviceIndex>(device));
   const auto all = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
@@ -33,16 +33,21 @@ GpuNumbers Numbers(int32_t device) {
 
 // At a device's first event, or before where it has some memory. What is told meanwhile is in its first numbers, or
 // found at its next event.
-bool HasBegun(int32_t device) {
+bool HasBegun(int32_t device) noexcept {
   std::atomic<State>& state = g_states[device];
   State now = state.load(std::memory_order_acquire);
   if (now != State::kNone || !state.compare_exchange_strong(now, State::kBeginning)) return now == State::kBegun;
-  const bool is_begun = g_accounts[device].Begin(device, Numbers(device), Numbers);
+  bool is_begun = false;
+  try {
+    is_begun = g_accounts[device].Begin(device, Numbers(device), Numbers);
+  } catch (...) {
+    // At the next event, maybe.
+  }
   state.store(is_begun ? State::kBegun : State::kNone, std::memory_order_release);
   return is_begun;
 }
 
-void OnTrace(const Caching::TraceEntry& entry) {
+void OnTrace(const Caching::TraceEntry& entry) noexcept {
   const int32_t device = entry.device_;
   if (device < 0 || device >= kMostDevices || !HasBegun(device)) return;
   GpuAccount& account = g_accounts[device];

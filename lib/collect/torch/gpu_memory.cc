@@ -18,7 +18,8 @@ int64_t RoundedUp(int64_t bytes) { return (bytes + kUnitBytes - 1) / kUnitBytes 
 
 bool GpuAccount::Begin(int32_t device, const GpuNumbers& now, Read numbers) noexcept {
   memory_ = MakeMemory(device, now.allocated_bytes, now.reserved_bytes);
-  numbers_ = numbers;
+  read_ = numbers;
+  numbers_ = now;
   seen_retries_ = now.retries;
   return memory_ != nullptr;
 }
@@ -30,22 +31,31 @@ bool GpuAccount::TakeRetries(int64_t retries) noexcept {
   return more != 0;
 }
 
-// Before the event. `being_freed`: what the allocator's numbers have lost already.
-void GpuAccount::Align(int64_t being_freed, bool is_due) {
-  const int64_t bucket = MemoryNow() >> MemoryHistory::kBucketBits;
-  if (bucket == aligned_bucket_ && !is_rough_ && !is_due) return;
-  aligned_bucket_ = bucket;
-  is_rough_ = false;
-  const GpuNumbers numbers = numbers_(memory_->device);
-  memory_->allocated.SetLevel(numbers.allocated_bytes + being_freed);
-  if (memory_->reserved->bytes() != static_cast<uint64_t>(numbers.reserved_bytes)) {
-    memory_->reserved->SetLevel(numbers.reserved_bytes);
-    memory_->reserved->Add(0, MemoryNow());
+bool GpuAccount::ReadNumbers() noexcept {
+  try {
+    numbers_ = read_(memory_->device);
+    return true;
+  } catch (...) {
+    return false;
   }
-  TakeRetries(numbers.retries);
 }
 
-void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t free_bytes) {
+// Before the event. `being_freed`: what the allocator's numbers have lost already.
+void GpuAccount::Align(int64_t being_freed, bool is_due) noexcept {
+  const int64_t bucket = MemoryNow() >> MemoryHistory::kBucketBits;
+  if (bucket == aligned_bucket_ && !is_rough_ && !is_due) return;
+  if (!ReadNumbers()) return;
+  aligned_bucket_ = bucket;
+  is_rough_ = false;
+  memory_->allocated.SetLevel(numbers_.allocated_bytes + being_freed);
+  if (memory_->reserved->bytes() != static_cast<uint64_t>(numbers_.reserved_bytes)) {
+    memory_->reserved->SetLevel(numbers_.reserved_bytes);
+    memory_->reserved->Add(0, MemoryNow());
+  }
+  TakeRetries(numbers_.retries);
+}
+
+void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t free_bytes) noexcept {
   const int32_t device = memory_->device;
   const bool is_large = bytes > kSmallBytes;
   switch (event) {
@@ -59,12 +69,12 @@ void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t free_bytes) {
     default:
       break;
   }
-  const GpuNumbers numbers = numbers_(device);
-  const bool is_retried = event != GpuEvent::kReleased && TakeRetries(numbers.retries);
+  ReadNumbers();
+  const bool is_retried = event != GpuEvent::kReleased && TakeRetries(numbers_.retries);
   if (event != GpuEvent::kOutOfMemory)
     memory_->reserved->Add(event == GpuEvent::kReserved ? bytes : -bytes, MemoryNow());
   const uint64_t reserved = memory_->reserved->bytes(), allocated = memory_->allocated.bytes();
-  const int64_t inactive_split = numbers.inactive_split_bytes;
+  const int64_t inactive_split = numbers_.inactive_split_bytes;
   if (event == GpuEvent::kOutOfMemory) {
     memory_->out_of_memory.fetch_add(1, kRelaxed);
     PITOT_INSTANT("out of GPU memory", bytes, device, free_bytes, reserved, allocated, inactive_split);

@@ -22,21 +22,24 @@ struct GpuNumbers {
 
 class GpuAccount {
  public:
-  // `numbers` reads the allocator's; it is called within Note only, where the lock is held. False: no memory.
+  // `numbers` reads the allocator's; it is called within Note only, where the lock is held, and may throw: then what it
+  // said before holds. False: no memory.
   using Read = GpuNumbers (*)(int32_t device);
   bool Begin(int32_t device, const GpuNumbers& now, Read numbers) noexcept;
 
   // `free_bytes`: of the device, when it is out of memory. Under the allocator's lock. Cost: twice a millisecond, and
   // around large blocks, a call of `numbers`.
-  void Note(GpuEvent event, int64_t bytes, uint64_t free_bytes);
+  void Note(GpuEvent event, int64_t bytes, uint64_t free_bytes) noexcept;
 
  private:
-  void Align(int64_t being_freed, bool is_due);
+  bool ReadNumbers() noexcept;
+  void Align(int64_t being_freed, bool is_due) noexcept;
   // Whether there were more of them.
   bool TakeRetries(int64_t retries) noexcept;
 
   Memory* memory_ = nullptr;
-  Read numbers_ = nullptr;
+  Read read_ = nullptr;
+  GpuNumbers numbers_;  // as last read
   int64_t seen_retries_ = 0;
   int64_t aligned_bucket_ = -1;  // of the history's
   bool is_rough_ = true;         // a block was given that may be larger than we know

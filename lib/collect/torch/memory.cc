@@ -38,11 +38,11 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   if (place == nullptr) return nullptr;
   if (Memory* const memory = place->load()) return memory;
   StartMemoryClock();
-  std::unique_ptr<Memory> memory(new (std::nothrow) Memory(device));
+  std::unique_ptr<Memory> memory(new (std::nothrow) Memory(device, MemoryNow()));
   if (memory == nullptr) return nullptr;
   memory->allocated.Add(allocated_bytes, MemoryNow());
   if (device != torch::kCpu) {
-    memory->reserved.reset(new (std::nothrow) MemoryHistory);
+    memory->reserved.reset(new (std::nothrow) MemoryHistory(MemoryNow()));
     if (memory->reserved == nullptr) return nullptr;
     memory->reserved->Add(reserved_bytes, MemoryNow());
   }

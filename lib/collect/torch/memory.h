@@ -17,7 +17,7 @@ namespace pitot::libtorch {
 
 // A kind of memory. Lives for ever.
 struct Memory {
-  explicit Memory(int32_t of_device) : device(of_device) {}
+  Memory(int32_t of_device, int64_t now) : device(of_device), allocated(now) {}
 
   const int32_t device;  // CUDA's ordinal; pitot::torch::kCpu
   MemoryHistory allocated;

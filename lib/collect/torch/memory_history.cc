@@ -42,11 +42,18 @@ bool MemoryHistory::Read(const std::atomic<uint64_t>& word, int64_t bucket, uint
   return true;
 }
 
+// The level after so many bytes more or less. In one order with BeginPeak's: one of the two sees the other.
+int64_t MemoryHistory::Raised(int64_t bytes) noexcept {
+  if (bytes >= 0) return level_.fetch_add(bytes) + bytes;
+  int64_t was = level_.load(kRelaxed);
+  while (!level_.compare_exchange_weak(was, std::max(int64_t{0}, was + bytes))) {}
+  return std::max(int64_t{0}, was + bytes);
+}
+
 void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
-  // In one order with BeginPeak's: one of the two sees the other.
-  const int64_t level = level_.fetch_add(bytes) + bytes;
+  const int64_t level = Raised(bytes);
   const uint64_t highest = Clamp(bytes < 0 ? level - bytes : level);
-  const int64_t bucket = now >> kBucketBits;
+  const int64_t bucket = BucketOf(now);
   const size_t at = static_cast<size_t>(bucket) % kBuckets;
   // A word of an earlier lap is less than any of this one.
   Raise(&buckets_[at].peak, Word(bucket, highest));
@@ -65,7 +72,7 @@ void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
 
 std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t end, size_t most) const {
   std::vector<Sample> samples;
-  const int64_t first = begin >> kBucketBits, last = end >> kBucketBits;
+  const int64_t first = BucketOf(begin), last = BucketOf(end);
   uint64_t peak = 0, level = 0;
   // What it was before.
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
@@ -78,7 +85,7 @@ std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t
   for (int64_t bucket = std::max(first, oldest); bucket <= last; ++bucket) {
     const size_t at = static_cast<size_t>(bucket) % kBuckets;
     if (!Read(buckets_[at].peak, bucket, &peak)) continue;
-    const int64_t bucket_begin = bucket << kBucketBits;
+    const int64_t bucket_begin = begin_ + (bucket << kBucketBits);
     if (samples.empty() || samples.back().bytes != peak) samples.push_back({std::max(begin, bucket_begin), peak});
     if (!Read(buckets_[at].last, bucket, &level) || level >= peak) continue;
     samples.push_back({std::min(end, bucket_begin + (int64_t{1} << kBucketBits) - 1), level});
@@ -89,9 +96,9 @@ std::vector<MemoryHistory::Sample> MemoryHistory::Between(int64_t begin, int64_t
 
 uint64_t MemoryHistory::PeakBetween(int64_t begin, int64_t end) const noexcept {
   uint64_t peak = bytes(), read;
-  const int64_t last = end >> kBucketBits;
+  const int64_t last = BucketOf(end);
   const int64_t oldest = std::max(int64_t{0}, last - static_cast<int64_t>(kBuckets) + 1);
-  for (int64_t bucket = std::max(begin >> kBucketBits, oldest); bucket <= last; ++bucket) {
+  for (int64_t bucket = std::max(BucketOf(begin), oldest); bucket <= last; ++bucket) {
     if (Read(buckets_[static_cast<size_t>(bucket) % kBuckets].peak, bucket, &read)) peak = std::max(peak, read);
   }
   return peak;

@@ -2,7 +2,8 @@
 //
 // How much of one kind of memory is allocated, and how much was: the most and the last of each of many short buckets of
 // time, 40 s and more. Written by whichever thread allocates, perhaps under an allocator's lock. Times are ticks of the
-// recorder's clock (pitot/trace.h), of which 2^21 are 0.5 to 2 ms.
+// recorder's clock (pitot/trace.h), of which 2^21 are 0.5 to 2 ms. Buckets are counted from the history's beginning on,
+// for 2^57 ticks: a year of 4 GHz.
 #ifndef PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
 #define PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
 
@@ -24,7 +25,10 @@ class MemoryHistory {
     uint64_t bytes;
   };
 
-  // So many bytes more, or less. Threads: any. Cost: 10 to 20 ns, 40 where two do nothing else; no lock, no allocation.
+  explicit MemoryHistory(int64_t begin = 0) noexcept : begin_(begin) {}
+
+  // So many bytes more, or less, but not less than none: what a host allocated before may be freed now. Threads: any.
+  // Cost: 10 to 20 ns, 40 where two do nothing else; no lock, no allocation.
   void Add(int64_t bytes, int64_t now) noexcept;
   // What is allocated, as who should know says, whatever was added. It shows with the next Add. Not beside an Add.
   void SetLevel(int64_t bytes) noexcept { level_.store(bytes, std::memory_order_relaxed); }
@@ -47,10 +51,13 @@ class MemoryHistory {
  private:
   static constexpr int kByteBits = 44;
   static uint64_t Clamp(int64_t bytes) noexcept { return bytes < 0 ? 0 : static_cast<uint64_t>(bytes); }
+  int64_t BucketOf(int64_t at) const noexcept { return at < begin_ ? 0 : (at - begin_) >> kBucketBits; }
+  int64_t Raised(int64_t bytes) noexcept;
   static uint64_t Word(int64_t bucket, uint64_t bytes) noexcept;
   // Of that bucket, if it is still there.
   static bool Read(const std::atomic<uint64_t>& word, int64_t bucket, uint64_t* bytes) noexcept;
 
+  const int64_t begin_;
   // Apart by how often they are written: by every Add; by few, and read by all; by Adds while a peak is followed.
   alignas(64) std::atomic<int64_t> level_{0};
   alignas(64) std::atomic<uint64_t> most_{0};

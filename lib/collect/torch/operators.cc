@@ -79,10 +79,17 @@ Context OnOperator(const RecordFunction& function) {
 Context OnShapedOperator(const RecordFunction& function) {
   ThreadState* const state = Enter();
   if (state == nullptr || function.scope() == RecordScope::BACKWARD_FUNCTION) return OnOperator(function);
-  // What a counted operator calls is in its sum.
-  const uint64_t flops = state->flops_owner() == nullptr ? FlopsOf(function) : 0;
+  uint64_t flops = 0;
+  ShapeText shapes;
+  try {
+    // What a counted operator calls is in its sum.
+    if (state->flops_owner() == nullptr) flops = FlopsOf(function);
+    shapes = ShapesOf(function);
+  } catch (...) {
+    // Of what cannot be looked at the name is known.
+  }
   Context context =
-      Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), function.threadId(), flops, ShapesOf(function));
+      Begin<kShaped>(state->NameOf(function.name()), function.seqNr(), function.threadId(), flops, shapes);
   if (flops != 0) state->set_flops_owner(context.get());
   return context;
 }

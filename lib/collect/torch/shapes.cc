@@ -39,8 +39,16 @@ const char* TypeName(at::ScalarType type) {
   }
 }
 
-bool HasSizes(const at::Tensor& tensor) {
-  return tensor.defined() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+// False where a tensor has none that are numbers: it is undefined, symbolic or nested, or of a class that throws.
+bool SizesOf(const at::Tensor& tensor, Sizes* sizes) noexcept {
+  if (!tensor.defined() || tensor.is_nested() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides())
+    return false;
+  try {
+    *sizes = {tensor.sizes().data(), tensor.sizes().size()};
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 constexpr size_t kMostTensors = 4, kMostDimensions = 8;
@@ -79,18 +87,16 @@ void ShapeText::Put(const char* text, size_t size) noexcept {
   size_ += size;
 }
 
-void ShapeText::Add(const at::Tensor& tensor) noexcept {
+void ShapeText::Add(const at::Tensor& tensor) {
   const size_t before = size_;
   if (size_ != 0) Put(", ", 2);
-  if (HasSizes(tensor)) {
-    bool is_first = true;
-    for (const int64_t size : tensor.sizes()) {
+  if (Sizes sizes; SizesOf(tensor, &sizes)) {
+    for (size_t i = 0; i < sizes.count; ++i) {
       char digits[24];
-      if (!is_first) Put("x", 1);
-      is_first = false;
-      Put(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, size).ptr - digits));
+      if (i != 0) Put("x", 1);
+      Put(digits, static_cast<size_t>(std::to_chars(digits, digits + sizeof digits, sizes[i]).ptr - digits));
     }
-    Put(" ", is_first ? 0 : 1);
+    Put(" ", sizes.count != 0 ? 1 : 0);
     const char* const type = TypeName(tensor.scalar_type());
     Put(type, std::strlen(type));
   } else {
@@ -117,9 +123,7 @@ uint64_t FlopsOf(const at::RecordFunction& function) {
   const auto inputs = function.inputs();
   for (size_t i = 0; i < inputs.size() && count < kMostTensors; ++i) {
     if (!inputs[i].isTensor()) continue;
-    const at::Tensor& tensor = inputs[i].toTensor();
-    if (!HasSizes(tensor)) continue;
-    tensors[count++] = {tensor.sizes().data(), tensor.sizes().size()};
+    SizesOf(inputs[i].toTensor(), &tensors[count++]);  // else it has no dimensions, which fits no formula
   }
   return formula == FlopFormula::kConvolution ? Convolution(inputs, tensors, count) : Flops(formula, tensors, count);
 }

@@ -13,9 +13,10 @@
 
 namespace pitot::libtorch {
 
-// Of the operator's tensors, lists of them included, in the order of its arguments; cut where it does not fit.
+// Of the operator's tensors, lists of them included, in the order of its arguments; cut where it does not fit. Of one
+// whose sizes are no numbers (symbolic ones, nested tensors) "symbolic". Errors: what LibTorch throws.
 struct ShapeText {
-  void Add(const at::Tensor& tensor) noexcept;
+  void Add(const at::Tensor& tensor);
   size_t size() const { return size_; }
   const char* data() const { return text_; }
 
@@ -27,8 +28,8 @@ struct ShapeText {
 };
 ShapeText ShapesOf(const at::RecordFunction& function);
 
-// 0: not known. Of operators inside one another that have some (convolution, and the _convolution that it calls) the
-// outermost says it all.
+// 0: not known. Errors: what LibTorch throws. Of operators inside one another that have some (convolution, and the
+// _convolution that it calls) the outermost says it all.
 uint64_t FlopsOf(const at::RecordFunction& function);
 
 }  // namespace pitot::libtorch

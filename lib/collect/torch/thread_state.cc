@@ -32,14 +32,26 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 thread_local Owner t_owner;
-constinit std::atomic<uint32_t> g_range_names{0};
-constinit std::atomic<uint64_t> g_ranges_folded{0};
+constinit std::atomic<uint32_t> g_names{0};
+constinit std::atomic<uint64_t> g_names_folded{0};
 constinit std::atomic<uint64_t> g_held_bytes{0};
+
+// The name, if it is one of the first `most`.
+Name Bounded(std::string_view text, uint32_t most) noexcept {
+  if (const Name known = trace::FindName(text); known.index != 0) return known;
+  // Two threads with the same new text count it twice: there is room for a few less.
+  if (g_names.load(kRelaxed) < most) {
+    g_names.fetch_add(1, kRelaxed);
+    return trace::InternText(text);
+  }
+  g_names_folded.fetch_add(1, kRelaxed);
+  return Name{0};
+}
 
 }  // namespace
 
-uint64_t RangesFolded() noexcept { return g_ranges_folded.load(kRelaxed); }
-void ClearRangesFolded() noexcept { g_ranges_folded.store(0, kRelaxed); }
+uint64_t NamesFolded() noexcept { return g_names_folded.load(kRelaxed); }
+void ClearNamesFolded() noexcept { g_names_folded.store(0, kRelaxed); }
 
 ThreadState* ThreadState::Make() noexcept {
   if (t_is_over) return nullptr;
@@ -60,20 +72,9 @@ void ThreadState::Free(void* block) noexcept {
   std::free(block);
 }
 
-Name ThreadState::InternRange(std::string_view text) noexcept {
-  if (const Name known = trace::FindName(text); known.index != 0) return known;
-  // Two threads with the same new text count it twice: there is room for a few less.
-  if (g_range_names.load(kRelaxed) < kMaxRangeNames) {
-    g_range_names.fetch_add(1, kRelaxed);
-    return trace::InternText(text);
-  }
-  g_ranges_folded.fetch_add(1, kRelaxed);
-  return Name{0};
-}
-
-Name ThreadState::Learn(const char* text, Seen* seen, Name (*intern)(std::string_view)) noexcept {
+Name ThreadState::Learn(const char* text, Seen* seen, uint32_t most) noexcept {
   const std::string_view read(text, strnlen(text, trace::kMaxNameBytes));
-  const Name name = intern(read);
+  const Name name = Bounded(read, most);
   const std::string_view kept = trace::NameText(name.index);
   // What found the table full is looked up each time.
   if (kept == read) *seen = {text, kept.data(), static_cast<uint32_t>(kept.size()), name.index};

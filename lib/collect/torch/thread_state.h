@@ -15,11 +15,12 @@
 
 namespace pitot::libtorch {
 
-// Names that ranges may take in the process's table of names, which is the host's, too; as many as NVTX's may.
-inline constexpr uint32_t kMaxRangeNames = 4096;
-// Ranges that were called "(other)" for it.
-uint64_t RangesFolded() noexcept;
-void ClearRangesFolded() noexcept;
+// Names that operators and ranges may take in the process's table of names, which is the host's, too; as many as NVTX's
+// may. Ranges leave some for operators: a host may number them.
+inline constexpr uint32_t kMaxNames = 4096, kMaxRangeNames = 3072;
+// Operators and ranges that were called "(other)" for it.
+uint64_t NamesFolded() noexcept;
+void ClearNamesFolded() noexcept;
 
 class ThreadState {
  public:
@@ -30,18 +31,18 @@ class ThreadState {
   // The calling thread's; null if there is no memory.
   static ThreadState* Get() noexcept { return __builtin_expect(t_state != nullptr, 1) ? t_state : Make(); }
 
-  // As pitot::Intern, which keeps kMaxNameBytes; no more is read. `text` may change or go away after: what is
-  // remembered of it is compared. Cost: 5 ns if it was seen before.
+  // Of an operator. As pitot::Intern, which keeps kMaxNameBytes, no more is read; "(other)" beyond the limit. `text`
+  // may change or go away after: what is remembered of it is compared. Cost: 5 ns if it was seen before.
   Name NameOf(const char* text) noexcept {
     Seen& seen = SeenAt(text);
     if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
-    return Learn(text, &seen, trace::InternText);
+    return Learn(text, &seen, kMaxNames);
   }
-  // Of a range, whose names a host may number without bound: the first kMaxRangeNames, then "(other)".
+  // Of a range.
   Name RangeNameOf(const char* text) noexcept {
     Seen& seen = SeenAt(text);
     if (__builtin_expect(seen.at == text && seen.IsStill(text), 1)) return {seen.index};
-    return Learn(text, &seen, InternRange);
+    return Learn(text, &seen, kMaxRangeNames);
   }
 
   // The context of the operator that runs on this thread and whose floating point operations are those of what it
@@ -72,8 +73,7 @@ class ThreadState {
 
   ~ThreadState();
   static ThreadState* Make() noexcept;
-  static Name Learn(const char* text, Seen* seen, Name (*intern)(std::string_view)) noexcept;
-  static Name InternRange(std::string_view text) noexcept;
+  static Name Learn(const char* text, Seen* seen, uint32_t most) noexcept;
   Seen& SeenAt(const char* text) noexcept {
     const auto address = reinterpret_cast<uintptr_t>(text);
     return seen_[(address >> 3 ^ address >> 11) % kSeen];

@@ -11,6 +11,7 @@
 
 #include "collect/nvtx/capture.h"
 #include "collect/nvtx/rig.h"
+#include "trace/names.h"
 
 namespace {
 
@@ -357,6 +358,56 @@ TEST_CASE("strings may be null, freed after the call, written anew, wide, and of
               "text 2(domain=(none))", std::string(120, 'x') + "(domain=(none))",
               "wide \u00e4\u20ac\U0001f600(domain=(none))", "(unnamed)(domain=(none))", euros + "(domain=(none))",
               "\ufffd\ufffd(domain=(none))", "(unnamed)(domain=(none))", "(unnamed)(domain=(none))"});
+}
+
+TEST_CASE("the numbers that PyTorch appends to operators make no names", "[nvtx]") {
+  FOR_EACH_EMITTER();
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(path);
+  library->mark_a("aten::mm");
+  const uint32_t names = pitot::trace::CountNames();
+  for (uint32_t i = 0; i < 2 * pitot::nvtx::kMaxNames; ++i) {
+    library->push_a(("aten::mm, seq = " + std::to_string(i) + ", op_id = " + std::to_string(i + 7)).c_str());
+    library->pop();
+  }
+  for (const char* text :
+       {"aten::mm, op_id = 12", "aten::mm, seq = 3, sizes = [[2, 3], [3, 4]]",
+        "aten::mm, op_id = 4, sizes = [[2, 3]], input_op_ids = [(1,0)]", "step, seq = none", "ncclAllReduce"})
+    library->mark_a(text);
+
+  const auto trace = host.Incident();
+
+  CHECK(pitot::trace::CountNames() - names <= 8);
+  CHECK(Attribute(trace, "nvtx.names_folded").empty());
+  Texts last = Captured(trace);
+  last.erase(last.begin(), last.end() - 6);
+  CHECK(last == Texts{"aten::mm(domain=(none))", "aten::mm(domain=(none))", "aten::mm(domain=(none))",
+                      "aten::mm(domain=(none))", "step, seq = none(domain=(none))", "ncclAllReduce(domain=(none))"});
+}
+
+TEST_CASE("a thread whose library forgets to pop shows other libraries' ranges, and says what it cut", "[nvtx]") {
+  FOR_EACH_EMITTER();
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(path);
+  void *const leaks = library->create_domain("leaks"), *const other = library->create_domain("other");
+  const auto leaked = Message("leaked"), balanced = Message("balanced");
+  for (int i = 0; i < 40; ++i) library->domain_push(leaks, &leaked);
+  for (int i = 0; i < 5; ++i) {
+    library->domain_push(other, &balanced);
+    library->domain_pop(other);
+  }
+  {
+    PITOT_SCOPE("host's");
+    library->domain_push(other, &balanced);
+    library->domain_pop(other);
+  }
+  const auto trace = host.Incident();
+
+  CHECK(EventsNamed(trace, "balanced").size() == 6);
+  CHECK(Attribute(trace, "nvtx.never_popped") == "9");
+  CHECK(trace.losses.empty());
 }
 
 TEST_CASE("attributes of a foreign size are read as far as they go", "[nvtx]") {

@@ -6,6 +6,7 @@
 #include <link.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -384,6 +385,23 @@ TEST_CASE("a tool gets no scopes where that is not wanted, and the status says t
   CHECK(status.code() == pitot::StatusCode::kUnavailable);
   CHECK(Contains(status.message(), PITOT_FAKE_TOOL));
   CHECK(Told().empty());
+}
+
+TEST_CASE("a tool is not told the end of a scope that began before it was told of any", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.Start());
+  {
+    PITOT_SCOPE("began before");
+    REQUIRE(host.recorder.Add(pitot::MakeNvtxCollector()).ok());
+    Told();
+    MirroredScope();
+  }
+  MirroredScope();
+
+  const Texts told = Told();
+  CHECK(std::count(told.begin(), told.end(), "pop pitot") == 2);
+  CHECK(std::count(told.begin(), told.end(), "push pitot/mirrored") == 2);
 }
 
 TEST_CASE("threads mirror scopes while the mirror comes and goes", "[nvtx]") {

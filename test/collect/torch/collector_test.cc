@@ -331,6 +331,19 @@ TEST_CASE("what the collector holds is in Stats: histories, what an incident kep
   CHECK(host.recorder.Stats().collector_bytes < beside);
 }
 
+TEST_CASE("changes of depth that incidents may show are in what the collector holds", "[torch]") {
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  host.recorder.SetDepth(Depth::kScopes);
+  const uint64_t before = host.recorder.Stats().collector_bytes;
+  for (int i = 0; i < 50; ++i) {
+    host.recorder.SetDepth(Depth::kOps);
+    host.recorder.SetDepth(Depth::kScopes);
+  }
+
+  CHECK(host.recorder.Stats().collector_bytes >= before + 100 * sizeof(int64_t));
+}
+
 TEST_CASE("recorders may come and go while threads run operators", "[torch]") {
   std::atomic<bool> is_done{false};
   std::vector<std::thread> threads;

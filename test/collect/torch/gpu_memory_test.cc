@@ -5,6 +5,7 @@
 #include "collect/torch/gpu_memory.h"
 
 #include <catch2/catch.hpp>
+#include <stdexcept>
 
 #include "pitot/collect/torch.h"
 
@@ -18,12 +19,19 @@ constexpr int64_t kMiB = 1 << 20;
 
 GpuNumbers g_numbers;
 int g_reads = 0;
+bool g_throws = false;
 int32_t g_next_device = 0;  // memory stays watched: each test has a device of its own
+
+GpuNumbers Read(int32_t) {
+  ++g_reads;
+  if (g_throws) throw std::runtime_error("no stats");
+  return g_numbers;
+}
 
 struct Allocator {
   explicit Allocator(GpuNumbers before = {}) {
     g_numbers = before;
-    REQUIRE(account.Begin(device, before, [](int32_t) { return ++g_reads, g_numbers; }));
+    REQUIRE(account.Begin(device, before, Read));
   }
   // A block may be larger than what was asked for.
   void Allocate(int64_t bytes, int64_t given) {
@@ -127,4 +135,20 @@ TEST_CASE("a retry counts, also one that ends out of memory, also after the host
   g_numbers.retries = 1;  // of zero, since
   allocator.Reserve(2 * kMiB);
   CHECK(allocator.Use().retries == 3);
+}
+
+TEST_CASE("numbers that cannot be read leave what was known, until they can be read again", "[gpu_memory]") {
+  Allocator allocator({.allocated_bytes = 5 * kMiB, .reserved_bytes = 20 * kMiB});
+  g_throws = true;
+  allocator.Reserve(4 * kMiB);
+  allocator.Allocate(3 * kMiB, 4 * kMiB);
+  allocator.Free(2 * kMiB, 2 * kMiB);
+  allocator.account.Note(GpuEvent::kOutOfMemory, 100 * kMiB, 0);
+  CHECK(allocator.Use().allocated_bytes == 6 * kMiB);
+  CHECK(allocator.Use().reserved_bytes == 24 * kMiB);
+  CHECK(allocator.Use().out_of_memory == 1);
+
+  g_throws = false;
+  allocator.Allocate(1024, 1024);
+  CHECK(allocator.Use().allocated_bytes == 7 * kMiB + 1024);
 }

@@ -17,7 +17,8 @@ constexpr int64_t kBucket = int64_t{1} << MemoryHistory::kBucketBits;
 struct History {
   MemoryHistory& operator*() { return *history; }
   MemoryHistory* operator->() { return history.get(); }
-  std::unique_ptr<MemoryHistory> history = std::make_unique<MemoryHistory>();
+  explicit History(int64_t begin = 0) : history(std::make_unique<MemoryHistory>(begin)) {}
+  std::unique_ptr<MemoryHistory> history;
 };
 
 std::vector<uint64_t> Bytes(const std::vector<MemoryHistory::Sample>& samples) {
@@ -157,4 +158,26 @@ TEST_CASE("of more changes than an incident has room for neighbours become one, 
   const std::vector<uint64_t> bytes = Bytes(thin);
   CHECK(*std::max_element(bytes.begin(), bytes.end()) == 5999);
   CHECK(history->Between(kBucket, 1002 * kBucket, all.size()).size() == all.size());
+}
+
+TEST_CASE("a machine may have been up for years before memory is watched", "[memory]") {
+  const int64_t year = int64_t{1} << 57;
+  History history(3 * year + 12345);
+  history->Add(100, 3 * year + 20 * kBucket);
+  history->Add(50, 3 * year + 40 * kBucket);
+
+  CHECK(Bytes(history->Between(3 * year + 30 * kBucket, 3 * year + 50 * kBucket)) == std::vector<uint64_t>{100, 150});
+  CHECK(history->PeakBetween(3 * year + 39 * kBucket, 3 * year + 41 * kBucket) == 150);
+  CHECK(history->Between(3 * year + 30 * kBucket, 3 * year + 50 * kBucket)[1].at >= 3 * year + 39 * kBucket);
+  CHECK(Bytes(history->Between(0, 3 * year + 21 * kBucket)).back() == 100);
+}
+
+TEST_CASE("what was allocated before it was watched may be freed", "[memory]") {
+  History history;
+  history->Add(10, 1 * kBucket);
+  history->Add(-64, 2 * kBucket);
+  history->Add(32, 3 * kBucket);
+
+  CHECK(history->bytes() == 32);
+  CHECK(Bytes(history->Between(kBucket, 4 * kBucket)) == std::vector<uint64_t>{10, 64, 0, 32});
 }

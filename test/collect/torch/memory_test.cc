@@ -2,6 +2,7 @@
 //
 // What tensors take, on the LibTorch of this machine. The allocator is watched from the first test on.
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 
 #include <catch2/catch.hpp>
 #include <optional>
@@ -133,6 +134,16 @@ TEST_CASE("memory is left alone where it is not asked for", "[torch]") {
 
   CHECK(Count(trace, "allocate") == 0);
   CHECK_FALSE(Peak(trace, "LibTorch CPU allocated").has_value());
+}
+
+TEST_CASE("a block from before memory was watched that is freed now takes nothing from what is allocated later",
+          "[torch]") {
+  TorchHost host(Depth::kScopes);
+  void* const block = c10::GetDefaultCPUAllocator()->raw_allocate(Allocated() + 64 * kMiB);
+  c10::GetAllocator(c10::DeviceType::CPU)->raw_deallocate(block);
+  CHECK(Allocated() == 0);
+  const at::Tensor tensor = Bytes(32 * kMiB);
+  CHECK(Allocated() >= 32 * kMiB);
 }
 
 TEST_CASE("of a device that is not watched nothing is known", "[torch]") {

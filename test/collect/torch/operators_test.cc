@@ -55,6 +55,11 @@ std::optional<uint64_t> Argument(const model::Trace& trace, uint32_t event, std:
   }
   return std::nullopt;
 }
+std::string ShapesIn(const model::Trace& trace, std::string_view name) {
+  const auto events = Named(trace, name);
+  const auto text = events.empty() ? std::nullopt : Argument(trace, events[0], "shapes");
+  return text ? std::string(trace.strings[static_cast<model::StringId>(*text)]) : "nothing";
+}
 bool IsInside(const model::Trace& trace, uint32_t inner, uint32_t outer) {
   return trace.events.thread[inner] == trace.events.thread[outer] &&
          trace.events.begin_ns[inner] >= trace.events.begin_ns[outer] && trace.EventEnd(inner) <= trace.EventEnd(outer);
@@ -174,19 +179,30 @@ TEST_CASE("with shapes operators say what they worked on and what that costs", "
   at::ones({3}).to(at::kHalf).neg();
   const model::Trace trace = host.Incident();
 
-  const auto shapes = [&](std::string_view name) {
-    const auto events = Named(trace, name);
-    const auto text = events.empty() ? std::nullopt : Argument(trace, events[0], "shapes");
-    return text ? std::string(trace.strings[static_cast<model::StringId>(*text)]) : "nothing";
-  };
-  CHECK(shapes("aten::conv2d") == "2x3x8x8 f32, 4x3x3x3 f32");
-  CHECK(shapes("aten::cat") == "2 f32, 3 i64");
-  CHECK(shapes("aten::neg") == "3 f16");
+  CHECK(ShapesIn(trace, "aten::conv2d") == "2x3x8x8 f32, 4x3x3x3 f32");
+  CHECK(ShapesIn(trace, "aten::cat") == "2 f32, 3 i64");
+  CHECK(ShapesIn(trace, "aten::neg") == "3 f16");
   REQUIRE(!Named(trace, "aten::mm").empty());
   CHECK(Argument(trace, Named(trace, "aten::mm")[0], "flops") == 2 * 3 * 5 * 7);
   REQUIRE(!Named(trace, "aten::convolution").empty());
   CHECK(Argument(trace, Named(trace, "aten::convolution")[0], "flops") == 2ull * 2 * 4 * 3 * 9 * 64);
   CHECK(Argument(trace, Named(trace, "aten::conv2d")[0], "flops") == 0);
+}
+
+TEST_CASE("with shapes tensors without sizes are symbolic, and their operators recorded", "[torch]") {
+  const c10::NoGradGuard no_grad;
+  TorchHost host(Depth::kOps, {.shapes = true});
+  REQUIRE(host.StartAll());
+  const at::Tensor nested = at::_nested_tensor_from_tensor_list({at::ones({2, 4}), at::ones({2, 4})});
+  at::relu(nested);
+  at::bmm(nested, at::_nested_tensor_from_tensor_list({at::ones({4, 3}), at::ones({4, 3})}));
+  at::mm(at::ones({3, 5}), at::ones({5, 7}));
+  const model::Trace trace = host.Incident();
+
+  CHECK(ShapesIn(trace, "aten::relu") == "symbolic");
+  CHECK(ShapesIn(trace, "aten::bmm") == "symbolic, symbolic");
+  CHECK(Argument(trace, Named(trace, "aten::bmm")[0], "flops") == 0);
+  CHECK(Argument(trace, Named(trace, "aten::mm").back(), "flops") == 2 * 3 * 5 * 7);
 }
 
 // As torch/utils/flop_counter.py of PyTorch 2.11 counts: a convolution by its outermost operator, also where a traced
