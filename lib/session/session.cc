@@ -228,6 +228,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (collector == nullptr)
     return Said(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
+  collector->ExpectDepth(fixed_depth_.load());
   if (Status s = collector->Start(); !s.ok()) return Said(Refuse(*collector, std::move(s)));
   const auto has_room = [&] {
     try {

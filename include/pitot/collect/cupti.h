@@ -54,8 +54,9 @@ struct CuptiOptions {
   // Whether CUPTI is called by Recorder::Add. Whoever has called it once pays for it as long as the process lives,
   // whatever is recorded: 1.5 to 2 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
   // docs/gpu_measurements.md). So by default it is not called before kernels are wanted: by a depth that the host
-  // fixes; at kAuto after the first incident, or from the start with lasting_cost_percent = 100. What CUPTI refuses is
-  // said only then, and graphs that were captured before have no scopes. Where there is no driver, where a variable of
+  // fixes; at kAuto after the first incident, or from the start with lasting_cost_percent = 100. What CUPTI refuses
+  // then is said in incidents, and pauses it: Recorder::ResumeCupti tries again. Graphs that were captured before have
+  // no scopes. Where there is no driver, where a variable of
   // the environment names a tool, with graph_level, and where PyTorch's profiler is not allowed it is called by Add.
   bool attach_at_start = false;
 };

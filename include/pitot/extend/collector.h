@@ -97,6 +97,9 @@ class PITOT_EXPORT Collector {
   virtual ~Collector();
   // Named in messages and traces: "cupti".
   virtual const char* Name() const noexcept = 0;
+  // The depth that the host has fixed, or kAuto: told once, before Start, by Recorder::Add. SetDepth comes all the
+  // same.
+  virtual void ExpectDepth(Depth depth) noexcept;
   // Called once, by Recorder::Add. An error is said, and the collector not used.
   virtual Status Start() noexcept = 0;
   // Called once, when the recorder stops, on the thread that stops it, after and never beside the last call of

@@ -24,6 +24,7 @@ class CuptiCollector final : public Collector {
   ~CuptiCollector() override { CuptiCollector::Stop(); }
 
   const char* Name() const noexcept override { return "cupti"; }
+  void ExpectDepth(Depth depth) noexcept override { recording_->ExpectDepth(depth); }
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint32_t Depths() const noexcept override { return IsOurs() ? recording_->Depths() : 0; }

@@ -98,7 +98,7 @@ bool Control::MayMissProfile() const noexcept {
 
 bool Control::HasProfilerSwitched() noexcept {
   try {
-    return (AskKineto() == KinetoState::kActive) != (mode() == Mode::kAside) && mode() != Mode::kReady;
+    return (AskKineto() == KinetoState::kActive) != (mode() == Mode::kAside);
   } catch (const std::exception&) {
     return false;
   }
@@ -119,6 +119,9 @@ std::string Control::WhyNothing() const {
   const std::lock_guard lock(reason_mutex_);
   const char* remedy = remedy_;
   switch (mode()) {
+    case Mode::kReady:
+      if (reason_.empty()) return {};
+      break;
     case Mode::kPaused:
       remedy = "Recorder::ResumeCupti";
       break;
@@ -165,16 +168,30 @@ Status Control::Start(Attach attach, bool graph_level) noexcept {
   }
 }
 
-// For the first time. What goes wrong goes wrong for good.
-void Control::TakeWhenWanted() {
-  if (mode() != Mode::kReady || (wanted_ == Depth::kScopes && !is_looking_)) return;
+// For the first time. Errors: Take's.
+Status Control::TakeWhenWanted() {
+  if (mode() != Mode::kReady) return {};
+  if (std::exchange(is_put_off_, false)) SetReason("");
+  if (wanted_ == Depth::kScopes && !is_looking_) return {};
   cuda_ = surroundings_.ask_cuda();
-  if (AskKineto() == KinetoState::kActive) {
+  const KinetoState kineto = AskKineto();
+  if (kineto == KinetoState::kActive) {
     SetReason("PyTorch's profiler has CUPTI");
     mode_.store(Mode::kAside);
-  } else if (Status status = Take(false); !status.ok()) {
-    mode_.store(Mode::kDead), SetReason(status.message());
+    return {};
   }
+  // While it begins it does not say so yet, and our callbacks would take its buffers.
+  is_put_off_ = kineto == KinetoState::kIdle && !IsLongIdle();
+  if (is_put_off_) {
+    SetReason("PyTorch's profiler has profiled, and could be about to again",
+              "wait, Pitot begins when it was idle for 10 s");
+    return {};
+  }
+  is_beginning_.store(true);
+  Status status = Take(false);
+  is_beginning_.store(false);
+  if (!status.ok() && mode() == Mode::kReady) SetReason(status.message()), mode_.store(Mode::kPaused);
+  return status;
 }
 
 // Makes CUPTI ours: attributes, subscription, callbacks, kinds. `is_back`: others had it, and left what they left.
@@ -343,8 +360,7 @@ Status Control::Resume() noexcept {
     if (attach_ == Attach::kWhenWanted && !has_given()) {
       mode_.store(Mode::kReady);
       SetReason("");
-      TakeWhenWanted();
-      return mode() == Mode::kDead ? Error(StatusCode::kUnavailable, "%s", reason_.c_str()) : Status();
+      return TakeWhenWanted();
     }
     has_graph_level_ = false;  // what was captured meanwhile nobody knows
     Status status = Take(true);
@@ -392,6 +408,7 @@ void Control::Tick(int64_t now_ns, bool is_used) noexcept {
   try {
     const KinetoState kineto = AskKineto();
     const bool is_kineto_active = kineto == KinetoState::kActive;
+    if (is_put_off_) TakeWhenWanted();
     if (mode() == Mode::kAside || (source_.load() == CallSource::kCallbacks && kineto != KinetoState::kAbsent))
       cuda_ = surroundings_.ask_cuda();
     if (is_fatal_.exchange(false)) {

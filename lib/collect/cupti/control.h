@@ -36,7 +36,8 @@ enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
 // When CUPTI is called for the first time, from which on it costs (docs/gpu_measurements.md).
 enum class Attach : uint8_t {
   kAtStart,
-  kWhenWanted,  // by SetDepth or SetLook; where there is no driver, or a tool may have CUPTI, at the start
+  kWhenWanted,  // by SetDepth or SetLook; where there is no driver, or a tool may have CUPTI, at the start.
+                // What is refused then is paused: Resume tries again.
 };
 
 // The environment variable by which this process was told to load a tool that wants CUPTI itself; null: none.
@@ -117,6 +118,10 @@ class Control {
   uint32_t registrations() const noexcept { return registrations_.load(std::memory_order_relaxed); }
   // CUPTI was given something of ours to call.
   bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
+  // It is in the first calls of CUPTI, which take longer than any later one.
+  bool is_beginning() const noexcept { return is_beginning_.load(std::memory_order_relaxed); }
+  // CUPTI was called for the first time when the process may have captured graphs.
+  bool has_begun_late() const noexcept { return attach_ == Attach::kWhenWanted && has_given(); }
   // Kernels were recorded in this process, by this one, one before or PyTorch's profiler (of which a profile that
   // nobody saw is not known): what that leaves behind is there.
   bool has_recorded() const noexcept { return surroundings_.has_recorded->load(std::memory_order_relaxed); }
@@ -133,7 +138,7 @@ class Control {
 
  private:
   KinetoState AskKineto();
-  void TakeWhenWanted();
+  Status TakeWhenWanted();
   Status Take(bool is_back);
   Status Subscribe(KinetoState kineto);
   Result RegisterCallbacks(bool is_again);
@@ -174,8 +179,9 @@ class Control {
   Depth wanted_ = Depth::kScopes;
   bool has_call_records_ = false;  // they were on when the process first used CUDA
   bool is_by_kind_ = false;        // records of single calls cannot be had: whole kinds, without the calls not wanted
+  bool is_settling_ = false;       // they are on until it does
   bool is_looking_ = false;
-  bool is_settling_ = false;      // they are on until it does
+  bool is_put_off_ = false;       // the first call, until PyTorch's profiler is long idle
   bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
   int64_t without_since_ns_ = 0;  // since when
   uint32_t reclaimed_ = 0;
@@ -190,6 +196,7 @@ class Control {
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
+  std::atomic<bool> is_beginning_{false};
   std::atomic<bool> has_given_{false};
   std::atomic<uint32_t> registrations_{0};
   std::atomic<bool> is_graph_trace_on_{false};

@@ -114,7 +114,7 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   }
   if (kept == Kept::kDeep) return {};
   const Mode mode = control_->mode();
-  if (mode != Mode::kOn && mode != Mode::kReady) return control_->WhyNothing();
+  if (std::string why = control_->WhyNothing(); !why.empty()) return why;
   if (kept == Kept::kUnheard)
     return std::string(
                "CUPTI has asked for no buffer since the depth rose: no GPU worked, or PyTorch's profiler came and went "
@@ -182,7 +182,7 @@ void Recording::AddClockSteps(TraceBuilder& trace) {
   trace.AddAttribute("cupti.clock", text);
 }
 
-void Recording::AddReasons(TraceBuilder& trace, Kept kept) {
+void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) {
   DecodeCounts counts;
   uint64_t names_refused, shapes_refused, streams_refused;
   {
@@ -206,6 +206,9 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept) {
         std::string(reason.empty() ? "" : "; ") +
         "calls are not recorded, what GPUs did is not tied to requests: PyTorch's profiler is in the process, and "
         "CUPTI makes no records of calls, as where CUDA was in use before the collector was added";
+  if (has_bare_nodes && source == CallSource::kCallbacks && control_->has_begun_late())
+    reason += std::string(reason.empty() ? "" : "; ") +
+              "graphs that were captured before CUPTI was first called carry no scopes: CuptiOptions::attach_at_start";
   if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
   AddForecast(trace);
   if (const std::string why = WhyNoKernels(kept); !why.empty()) trace.AddAttribute("cupti.not_recorded", why.c_str());
@@ -289,6 +292,7 @@ void Recording::AddTo(TraceBuilder& trace) {
     if (is_new) copy->second = trace.AddText(CopyName(detail).c_str());
     return copy->second;
   };
+  bool has_bare_nodes = false;
   pinned_.ForEach([&](const GpuRecord& record) {
     GpuActivity activity;
     switch (record.activity) {
@@ -323,6 +327,7 @@ void Recording::AddTo(TraceBuilder& trace) {
     activity.graph = record.graph;
     activity.node = record.node;
     activity.scope_path = path_of(record.scope_path);
+    has_bare_nodes = has_bare_nodes || (record.node != 0 && record.scope_path == 0);
     activity.bytes = record.value;
     trace.Add(activity);
   });
@@ -333,7 +338,7 @@ void Recording::AddTo(TraceBuilder& trace) {
   }
   const Kept kept = AddDepths(trace);
   AddMissing(trace);
-  AddReasons(trace, kept);
+  AddReasons(trace, kept, has_bare_nodes);
 }
 
 }  // namespace pitot::cupti

@@ -201,7 +201,8 @@ void Recording::Mark() noexcept { marked_ns_.store(ClockNs(CLOCK_MONOTONIC)); }
 int64_t Recording::HangingNs() const noexcept {
   const int64_t marked_ns = marked_ns_.load();
   const int64_t ns = marked_ns != 0 ? ClockNs(CLOCK_MONOTONIC) - marked_ns : 0;
-  return ns >= environment_.patience_ns ? ns : 0;
+  const bool is_beginning = control_ != nullptr && control_->is_beginning();
+  return ns >= (is_beginning ? environment_.start_patience_ns : environment_.patience_ns) ? ns : 0;
 }
 
 Status Recording::Order(const Orders& orders) noexcept {
@@ -211,8 +212,11 @@ Status Recording::Order(const Orders& orders) noexcept {
   const uint64_t order = ++ordered_;
   changed_.notify_all();
   const auto is_done = [&] { return is_over_ || obeyed_ >= order; };
-  if (HangingNs() != 0 || !changed_.wait_for(lock, nanoseconds(environment_.patience_ns), is_done))
-    return DoesNotAnswer("what was asked is done when it does");
+  const auto wait = [&](int64_t ns) { return changed_.wait_for(lock, nanoseconds(ns), is_done); };
+  bool has_answered = HangingNs() == 0 && wait(environment_.patience_ns);
+  if (!has_answered && HangingNs() == 0 && control_->is_beginning())
+    has_answered = wait(environment_.start_patience_ns);
+  if (!has_answered) return DoesNotAnswer("what was asked is done when it does");
   return obeyed_ >= order ? answer_ : NotRunning();
 }
 
@@ -293,6 +297,8 @@ void Recording::Round(int64_t now_ns) {
       history_->AddLoss({withheld_ns_, now_ns, kNoDevice, "not handed over by CUPTI", 0});
     write_off_ns_ = now_ns + environment_.surroundings.long_idle_ns;
   }
+  // CUPTI gives back what it has when it is called.
+  if (control_->mode() == Mode::kReady) write_off_ns_ = now_ns + environment_.surroundings.long_idle_ns;
   if (now_ns >= write_off_ns_ && control_->mode() == Mode::kOn) {
     engine_->pool->WriteOff(now_ns);
     const bool is_done = engine_->pool->counts().unplaced == 0;
@@ -441,7 +447,7 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
   const uint32_t asked = asked_.load(std::memory_order_relaxed);
   const bool is_wanted = std::exchange(asked_seen_, asked) != asked;
   look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
-  if (control_->mode() == Mode::kReady && !has_kept_.load(std::memory_order_relaxed)) return;
+  if (!control_->has_given() && !has_kept_.load(std::memory_order_relaxed)) return;
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
   is_looking_ = true;
   look_begin_ns_ = now_ns;

@@ -36,6 +36,10 @@ class Recording {
   // CUPTI is this one's now, until Release. Errors: kAlreadyRunning, kUnavailable.
   static Status Claim() noexcept;
   void Release() noexcept;
+  // Before Open: what the host has fixed, or kAuto.
+  void ExpectDepth(Depth depth) noexcept {
+    if (depth != Depth::kAuto && depth != Depth::kScopes) attach_ = Attach::kAtStart;
+  }
   // Checks the options and finds the library. Throws bad_alloc.
   Status Open();
   // The thread, from taking CUPTI to releasing it after End.
@@ -87,7 +91,7 @@ class Recording {
   Kept AddDepths(TraceBuilder& trace);
   void AddMissing(TraceBuilder& trace) const;
   std::string WhyNoKernels(Kept kept) const;
-  void AddReasons(TraceBuilder& trace, Kept kept);
+  void AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes);
   void AddForecast(TraceBuilder& trace);
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
@@ -116,7 +120,7 @@ class Recording {
   const std::string library_;
   const uint64_t memory_bytes_;
   const bool graph_level_;
-  const Attach attach_;
+  Attach attach_;
   const double lasting_cost_percent_;
   const Environment environment_;
   Api api_;

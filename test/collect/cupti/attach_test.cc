@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <string>
+#include <thread>
 
 #include "collect/cupti/rig.h"
 
@@ -107,7 +108,7 @@ TEST_CASE("CUPTI is called at the start where later would be too late, or could 
   CHECK(has_begun);
 }
 
-TEST_CASE("a CUPTI that refuses when it is called late is named in incidents and in the log", "[cupti]") {
+TEST_CASE("a CUPTI that refuses when it is called late is named, and had again once nobody is in the way", "[cupti]") {
   LazyHost host;
   host.cuda.SubscribeOther("Nsight Systems");
   REQUIRE(host.StartAt(Depth::kScopes));
@@ -120,6 +121,89 @@ TEST_CASE("a CUPTI that refuses when it is called late is named in incidents and
              Catch::StartsWith("another tool has CUPTI") && Catch::EndsWith("; to record kernels: run without it"));
   CHECK(CountSaid(host, "another tool has CUPTI") == 1);
   CHECK(host.collector->Depths() == 0);
+  CHECK_FALSE(host.recorder.ResumeCupti().ok());
+  host.cuda.UnsubscribeOther();
+  CHECK(host.recorder.ResumeCupti().ok());
+  host.cuda.Run({.name = "after"});
+  CHECK(CountNamed(host.Incident(), "after") == 1);
+}
+
+TEST_CASE("where the host has fixed a depth, Add says what CUPTI refuses", "[cupti]") {
+  LazyHost host;
+  host.options.depth = Depth::kKernels;
+  host.cuda.SubscribeOther("Nsight Systems");
+  REQUIRE(host.Start());
+  const pitot::Status status = host.Add();
+  CHECK(status.code() == pitot::StatusCode::kUnavailable);
+  CHECK_THAT(status.message(), Catch::Contains("another tool has CUPTI"));
+}
+
+TEST_CASE("a first call of CUPTI that takes long is no hang", "[cupti]") {
+  LazyHost host;
+  host.environment.patience_ns = 50'000'000;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.HangIn("cuptiSubscribe");
+  std::thread caller([&] { host.collector->SetDepth(Depth::kKernels); });
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));
+  // Longer than any later call may take.
+  const int64_t until_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) + 3 * host.environment.patience_ns;
+  REQUIRE(fakes::WaitUntil([&] { return pitot::base::ClockNs(CLOCK_MONOTONIC) >= until_ns; }));
+  CHECK(Attribute(host.Incident(), "cupti.not_recorded").empty());
+  host.cuda.HangIn("");
+  caller.join();  // SetDepth has waited for it
+  host.cuda.Run({.name = "first"});
+  CHECK(CountNamed(host.Incident(), "first") == 1);
+}
+
+TEST_CASE("what a collector before has out is waited for from the first call of CUPTI on", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.memory_bytes = 27 << 20;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Refuse("cuptiActivityFlushAll");
+  host.cuda.Run({});
+  host.recorder.Stop();
+  host.cuda.Refuse("");
+  static std::atomic<int64_t> last_ns;
+  last_ns = 0;
+  host.cupti_options.attach_at_start = false;
+  host.environment.read_clocks = []() noexcept {
+    const cupti::ClockPair pair = cupti::ReadClockPair();
+    last_ns = pair.monotonic_ns;
+    return pair;
+  };
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const int64_t long_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) + 2 * host.environment.surroundings.long_idle_ns;
+  REQUIRE(fakes::WaitUntil([&] { return last_ns > long_ns; }));  // it rests
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "after"});
+  const auto trace = host.Incident();
+  CHECK(CountNamed(trace, "after") == 1);
+  CHECK(Attribute(trace, "cupti.foreign_buffers").empty());
+  CHECK(trace.gpu_losses.empty());
+}
+
+TEST_CASE("CUDA is asked whether it is in use when CUPTI is first called", "[cupti]") {
+  LazyHost host;
+  g_kineto = KinetoState::kUnused;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  fakes::g_cuda = cupti::CudaState::kInUse;
+  host.collector->SetDepth(Depth::kKernels);
+  // Records of single calls come no more: whole kinds.
+  CHECK(host.cuda.IsEnabled(cupti::kRuntime));
+}
+
+TEST_CASE("graphs that were captured before CUPTI was first called are said to carry no scopes", "[cupti]") {
+  for (const bool is_late : {false, true}) {
+    LazyHost host;
+    host.cupti_options.attach_at_start = !is_late;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    const uint32_t graph = host.cuda.Instantiate(3);
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Replay(graph, "node");
+    const auto trace = host.Incident();
+    CHECK(CountNamed(trace, "node") == 3);
+    CHECK((Attribute(trace, "cupti").find("captured before CUPTI was first called") != std::string::npos) == is_late);
+  }
 }
 
 TEST_CASE("where PyTorch's profiler runs when kernels are first wanted Pitot waits for its end", "[cupti]") {
@@ -138,15 +222,43 @@ TEST_CASE("where PyTorch's profiler runs when kernels are first wanted Pitot wai
   CHECK(CountNamed(host.Incident(), "after") == 1);
 }
 
-TEST_CASE("a profile that nobody saw before CUPTI was first called hides nothing", "[cupti]") {
+TEST_CASE("a profile that may be about to begin keeps its buffers, and Pitot begins when it is long idle", "[cupti]") {
   LazyHost host;
-  g_kineto = KinetoState::kUnused;
-  REQUIRE(host.StartAt(Depth::kScopes));
-  host.cuda.RegisterOther();
+  host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
   g_kineto = KinetoState::kIdle;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.cuda.RegisterOther();  // and does not say so yet
   host.collector->SetDepth(Depth::kKernels);
+  CHECK(CallsThatBegin(host) == 0);
+  CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
+             Catch::StartsWith("PyTorch's profiler has profiled") && Catch::EndsWith("was idle for 10 s"));
+  host.collector->SetDepth(Depth::kScopes);
+  CHECK(Attribute(host.Incident(), "cupti.not_recorded").empty());
+  host.recorder.Stop();
+
+  host.environment.surroundings.long_idle_ns = 100'000'000;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.collector->SetDepth(Depth::kKernels);
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.IsEnabled(cupti::kConcurrentKernel); }));
   host.cuda.Run({.name = "after"});
   CHECK(CountNamed(host.Incident(), "after") == 1);
+}
+
+TEST_CASE("a look that was ordered while paused does not call CUPTI without an incident", "[cupti]") {
+  static std::atomic<int> rounds;
+  rounds = 0;
+  LazyHost host;
+  host.environment.read_clocks = []() noexcept { return ++rounds, cupti::ReadClockPair(); };
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const auto rest = [&] {
+    const int until = rounds + 4;
+    REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == 0 && rounds >= until; }));
+  };
+  REQUIRE(host.recorder.PauseCupti().ok());
+  rest();
+  REQUIRE(host.recorder.ResumeCupti().ok());
+  rest();
+  CHECK(CallsThatBegin(host) == 0);
 }
 
 TEST_CASE("a pause ends what was ready, and CUPTI is called after it only where kernels are wanted", "[cupti]") {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -36,7 +37,7 @@ inline pitot::CuptiOptions SmallMemory() {
   pitot::CuptiOptions options;
   options.library = PITOT_FAKE_CUPTI;
   options.memory_bytes = 8 << 20;
-  options.attach_at_start = true;
+  options.attach_at_start = std::getenv("PITOT_FAKE_CUPTI_LATE") == nullptr;
   return options;
 }
 
