@@ -49,6 +49,7 @@ SETS = {
                "registered": "register", "registered late": "| register",
                "calls": "register records_of_calls=1 | records_of_calls=0",
                "all by hand": f"subscribe unsubscribe {OURS} thread_ids register records_of_calls=1 | records_of_calls=0",
+               "whole kinds of calls": "| register enable=5 enable=4 records_of_others=0 disable=5 disable=4",
                "strides": "strides", "added": "pitot cupti", "attached": "pitot attach", "attached late": "| pitot attach"},
     "records": {"never": "", "never again": "", "kernels": "| register enable=10", "and copies, sets": f"| register {KINDS}",
                 "and overhead, jit": f"| register {KINDS} enable=17 enable=52",
