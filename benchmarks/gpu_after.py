@@ -6,17 +6,23 @@ What CUPTI leaves behind stays for the life of a process, so that no process can
 started that are alike but for the steps below, and take turns, one iteration each, for as many rounds as asked. The median
 over rounds of one's time against that of the first is what its steps cost; `never again` is the noise.
 
-Sets of processes (--set): `after`, what recording leaves behind; `taking`, which step of taking CUPTI costs what; `records`,
-what the cost of records depends on. --process adds one by hand: "name: steps before CUDA is used | steps after 30 iterations".
+Sets of processes (--set): `after`, what recording leaves behind; `depths`, what a depth costs a process that stays at it;
+`taking`, which step of taking CUPTI costs what; `records`, what the cost of records depends on. --process adds one by hand:
+"name: steps before CUDA is used | steps after 30 iterations".
 
-Steps: `pitot` starts a recorder at depth scopes, `cupti` adds the collector, `attach` with attach_at_start, `depth=N` records at that depth for half a second,
-`stop` stops it; all others are of benchmarks/cupti_alone.cc, without Pitot (--alone).
+Steps: `pitot` starts a recorder at depth scopes, `auto` puts it at that depth, `cupti` adds the collector, `attach` with
+attach_at_start, `torch` LibTorch's (--torch), `depth=N` records at that depth from then on, `incident` asks for one and works
+for 6 s, so that at auto CUPTI is called and what it costs forecast (no kernel is recorded where that is too much), `stop` stops
+the recorder. `callback` is an empty RecordFunction callback (--callback); all others are of benchmarks/cupti_alone.cc, without
+Pitot (--alone). What a recorder runs in is a batch, which the governor measures.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
 
 import argparse
+import contextlib
 import ctypes
+import functools
 import json
 import os
 import random
@@ -30,14 +36,20 @@ import time
 DEVICE_BUFFER, PREALLOCATED, ZEROED, PINNED, PER_THREAD = ((n << 32) for n in (0, 6, 5, 8, 9))
 OURS = f"attribute_flag={ZEROED + 1} attribute_flag={PER_THREAD + 1}"
 KINDS = "enable=10 enable=1 enable=2"
+FORECAST_S = 6  # of work after the first incident
 SETS = {
-    "after": {"never": "", "never again": "", "added": "pitot cupti", "attached": "pitot attach", "stepped down": "pitot cupti | depth=2 depth=0",
-              "stopped": "pitot cupti | depth=2 depth=0 stop"},
+    "after": {"never": "", "never again": "", "added": "pitot cupti", "attached": "pitot attach",
+              "stepped down": "pitot cupti | depth=2 depth=0", "stopped": "pitot cupti | depth=2 depth=0 stop",
+              "auto": "pitot auto cupti", "auto, after an incident": "pitot auto cupti | incident"},
+    "depths": {"never": "", "never again": "", "auto": "pitot auto cupti", "auto, after an incident": "pitot auto cupti | incident",
+               "kernels, attached late": "pitot cupti | depth=2", "kernels, attached at start": "pitot attach | depth=2",
+               "ops": "pitot cupti torch | depth=3", "callback and CUPTI alone": f"| callback register {KINDS}"},
     "taking": {"never": "", "never again": "", "recorder": "pitot", "loaded": "load", "attributes": OURS,
                "thread ids": "thread_ids", "subscribed": "subscribe", "subscribed and back": "subscribe unsubscribe",
                "registered": "register", "registered late": "| register",
                "calls": "register records_of_calls=1 | records_of_calls=0",
                "all by hand": f"subscribe unsubscribe {OURS} thread_ids register records_of_calls=1 | records_of_calls=0",
+               "whole kinds of calls": "| register enable=5 enable=4 records_of_others=0 disable=5 disable=4",
                "strides": "strides", "added": "pitot cupti", "attached": "pitot attach", "attached late": "| pitot attach"},
     "records": {"never": "", "never again": "", "kernels": "| register enable=10", "and copies, sets": f"| register {KINDS}",
                 "and overhead, jit": f"| register {KINDS} enable=17 enable=52",
@@ -57,12 +69,24 @@ SETS = {
 class Steps:
     """Takes the steps of one process."""
 
-    def __init__(self, alone, folder):
-        self.alone = ctypes.CDLL(alone) if alone else None
+    def __init__(self, options, folder):
+        self.alone = ctypes.CDLL(options.alone) if options.alone else None
         if self.alone:
             self.alone.pitot_cupti_do.argtypes = [ctypes.c_char_p, ctypes.c_uint64]
+        self.callback = ctypes.CDLL(options.callback) if options.callback else None
         self.folder = folder
         self.recorder = None
+
+    @staticmethod
+    def work(iterate, seconds):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            iterate()
+
+    @staticmethod
+    def check(status):
+        if not status:
+            sys.exit(f"gpu_after: {status.message}")
 
     def take(self, steps, iterate):
         for step in steps.split():
@@ -70,15 +94,23 @@ class Steps:
             if word == "pitot":
                 import pitot
                 self.recorder = pitot.start(self.folder, depth=pitot.Depth.SCOPES)
+            elif word == "auto":
+                import pitot
+                self.check(self.recorder.set_depth(pitot.Depth.AUTO))
             elif word in ("cupti", "attach"):
-                if not (status := self.recorder.add_cupti(attach_at_start=word == "attach")):
-                    sys.exit(f"gpu_after: {status.message}")
+                self.check(self.recorder.add_cupti(attach_at_start=word == "attach"))
+            elif word == "torch":
+                self.check(self.recorder.add_torch())
             elif word == "depth":
                 import pitot
-                self.recorder.set_depth(pitot.Depth(int(number)))
-                end = time.monotonic() + 0.5
-                while time.monotonic() < end:
-                    iterate()
+                self.check(self.recorder.set_depth(pitot.Depth(int(number))))
+                self.work(iterate, 0.5)
+            elif word == "incident":
+                self.check(self.recorder.trigger("the first"))
+                self.check(self.recorder.flush())
+                self.work(iterate, FORECAST_S)
+            elif word == "callback":
+                self.callback.pitot_callback_alone(1)
             elif word == "stop":
                 self.recorder.stop()
             elif not self.alone:
@@ -94,14 +126,19 @@ def serve(steps, options):
     def iterate():
         torch.cuda.synchronize()
         begin = time.perf_counter()
-        function()
-        torch.cuda.synchronize()
+        with batch():
+            function()
+            torch.cuda.synchronize()
         return time.perf_counter() - begin
 
     before, _, after = steps.partition("|")
     folder = tempfile.TemporaryDirectory()
-    process = Steps(options.alone, folder.name)
+    process = Steps(options, folder.name)
     process.take(before, None)
+    batch = contextlib.nullcontext
+    if process.recorder:
+        import pitot
+        batch = functools.partial(pitot.Batch, "model")
     import gpu_overhead
     with torch.inference_mode():
         function = gpu_overhead.workloads(options.workload)[options.workload]
@@ -129,6 +166,8 @@ def main():
     parser.add_argument("--set", choices=SETS, default="after", help="which processes (default: %(default)s)")
     parser.add_argument("--process", action="append", default=[], metavar="NAME: STEPS", help="one more process")
     parser.add_argument("--alone", help="libpitot_cupti_alone.so")
+    parser.add_argument("--torch", action="store_true", help="record LibTorch, too (the library is built with PITOT_C_WITH_TORCH)")
+    parser.add_argument("--callback", help="libpitot_callback_alone.so")
     parser.add_argument("--pairs", type=int, default=10000, help="rounds, at most (default: %(default)s)")
     parser.add_argument("--workload", default="resnet50 b1", help="of gpu_overhead.py (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=500, help="stop then, with the rounds there are (default: %(default)s)")
@@ -139,8 +178,13 @@ def main():
         return serve(options.serve, options)
 
     processes = {**SETS[options.set], **dict(map(str.strip, one.split(":", 1)) for one in options.process)}
+    without = {step for step, given in (("torch", options.torch), ("callback", options.callback)) if not given}
+    for name in [name for name, steps in processes.items() if without & set(steps.split())]:
+        print(f"gpu_after: '{name}' is left out: it needs --{' and --'.join(sorted(without & set(processes.pop(name).split())))}",
+              file=sys.stderr)
     command = [sys.executable, os.path.abspath(__file__), "--workload", options.workload]
     command += ["--alone", options.alone] if options.alone else []
+    command += ["--callback", options.callback] if options.callback else []
     children = {name: subprocess.Popen([*command, f"--serve={steps}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
                 for name, steps in processes.items()}
     times = {}

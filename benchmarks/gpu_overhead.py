@@ -8,7 +8,9 @@ median over rounds of its block's median iteration against that of the arm `off`
 
 Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on,
 nothing done with them, Pitot paused), ops (Pitot at that depth, with LibTorch's operators and memory: --torch), callback (an
-empty RecordFunction callback and CUPTI alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and CUDA; a few rounds).
+empty RecordFunction callback and CUPTI alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and
+CUDA; a few rounds). `auto` is before the first incident: beside off alone CUPTI is never called, so that its ratio says
+nothing of CUPTI. What `auto` costs after one stays for the life of a process: gpu_after.py --set depths.
 `lasting` compares blocks at depth scopes after all of this with blocks before the first arm ever ran.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
@@ -35,6 +37,7 @@ except ImportError as missing:
 ITERATIONS = 8
 PITOT_ARMS = {"off": pitot.Depth.SCOPES, "off again": pitot.Depth.SCOPES, "auto": pitot.Depth.AUTO,
               "graphs": pitot.Depth.GRAPHS, "kernels": pitot.Depth.KERNELS, "ops": pitot.Depth.OPS}
+LABELS = {"auto": "auto, before an incident"}
 
 
 class Bottleneck(nn.Module):
@@ -159,7 +162,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=30, help="blocks of each arm (default: %(default)s)")
     parser.add_argument("--kineto-rounds", type=int, default=4, help="of PyTorch's profiler (default: %(default)s)")
-    parser.add_argument("--arms", default="off,off again,kernels,graphs,ops,cupti,callback,kineto,kineto-ops", help="default: %(default)s")
+    parser.add_argument("--arms", default="off,off again,kernels,graphs,ops,cupti,callback,kineto,kineto-ops", 
+                        help="auto: before the first incident (default: %(default)s)")
     parser.add_argument("--workloads", default="", help="only those whose name contains this")
     parser.add_argument("--alone", help="libpitot_cupti_alone.so, for the arm cupti")
     parser.add_argument("--torch", action="store_true", help="record LibTorch (the library is built with PITOT_C_WITH_TORCH)")
@@ -229,8 +233,8 @@ def measure(name, function, arms, switch, options):
     for arm in arms:
         if arm != "off":
             low, middle, high = quartiles(ratios[arm])
-            print(f"  {arm:<12} {middle:.3f}  [{low:.3f}, {high:.3f}]  n={len(ratios[arm])}", flush=True)
-    print(f"  {'lasting':<12} {lasting:.3f}  (before the first arm, second half against first: {null:.3f})", flush=True)
+            print(f"  {LABELS.get(arm, arm):<26} {middle:.3f}  [{low:.3f}, {high:.3f}]  n={len(ratios[arm])}", flush=True)
+    print(f"  {'lasting':<26} {lasting:.3f}  (before the first arm, second half against first: {null:.3f})", flush=True)
     return {"off_ms": 1e3 * statistics.median(times), "ratios": ratios, "lasting": lasting, "null": null}
 
 

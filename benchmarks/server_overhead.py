@@ -4,15 +4,29 @@
 
 Starts the server three times: recorded, unrecorded, and unrecorded again. Drives each in turn, closed loop, in short blocks
 whose order is shuffled; idle servers cost nothing meanwhile. Compares recorded with unrecorded, and the two unrecorded with
-each other: that ratio is the noise floor of the machine, and a difference below it means nothing. What a part of recording
-costs is found with more arms in the same run: --arm "without NVML=--no-nvml". With --alone there is an unrecorded server, too, whose CUPTI
-records kernels that nobody reads: what is above it is Pitot's.
+each other: that ratio is the noise floor of the machine, and a difference below it means nothing. Two equal processes differ
+for as long as they live (where their memory lies, which CPUs they got), by more than rounds show: --starts starts all of them
+anew, and the medians of each start are said, too.
+
+What a part of recording costs is found with more arms in the same run: --arm "without NVML=--no-nvml". `recorded` has
+incidents: nothing misses its objective, but the trigger of the p99.5 fires, at most every 10 s, and has everything armed for
+2 s, which is longer than a short block. These tell apart what that costs:
+
+  --arm "quiet=--no-triggers"                     no incident; at depth auto CUPTI is not called
+  --arm "incident before=--no-triggers incident"  one before the rounds, and 6 s of work for the forecast; then none
+  --arm "no judge=--no-why"                       incidents that do not say why
+
+With --alone there is an unrecorded server, too, whose CUPTI records kernels that nobody reads: what is above it is Pitot's.
 
 Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio
-and its quartiles); p99 over all requests of an arm, with a bootstrap interval that resamples blocks.
+and its quartiles); p99 over all requests of an arm, with a bootstrap interval that resamples blocks. What of the CPU Pitot's
+threads took is said by thread: what is above it the host's threads pay.
 """
 
 import argparse
+import collections
+import http.client
+import itertools
 import json
 import os
 import pathlib
@@ -27,6 +41,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNRECORDED = ("off", "off again")
 ALONE = "CUPTI alone"
+INCIDENT = "incident"  # a word of an arm
+FORECAST_S = 6  # of work after an incident
 VARIABLE = re.compile(r"[A-Z_]+=")
 
 
@@ -35,13 +51,28 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def cpu_of_pitot(pid):
+    """Seconds of each of Pitot's threads, by name; those that have ended (collectors' starts) are left out."""
+    seconds = collections.Counter()
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        try:
+            name = (task / "comm").read_text().strip()
+            if name.startswith("pitot"):
+                seconds[name] += int((task / "schedstat").read_text().split()[0]) / 1e9
+        except OSError:
+            continue  # it has ended
+    return seconds
+
+
 class Server:
     def __init__(self, binaries, folder, arm, words, preload):
         name = arm.replace(" ", "_")
         port_file = folder / f"{name}.port"
         environment = dict(word.split("=", 1) for word in words if VARIABLE.match(word))
-        options = [word for word in words if not VARIABLE.match(word)]
+        options = [word for word in words if not VARIABLE.match(word) and word != INCIDENT]
         command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
+        if INCIDENT in words:
+            command.append("--allow-fault-control")  # else nobody may ask for one
         if arm == ALONE:
             environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE="1")
         if arm not in (*UNRECORDED, ALONE):
@@ -59,16 +90,25 @@ class Server:
 
     def block(self, binaries, folder, seconds, concurrency, seed):
         result = folder / "block.json"
-        before = cpu_seconds(self.process.pid)
+        before, pitot_before = cpu_seconds(self.process.pid), cpu_of_pitot(self.process.pid)
         subprocess.run([binaries / "load_generator", "--port", str(self.port), "--closed", "--concurrency", str(concurrency),
                         "--duration", str(seconds), "--warm-up", "0.3", "--seed", str(seed), "--image-size", "64",
                         "--list-latencies", "--slowest", "0", "--json", result], check=True, stdout=subprocess.DEVNULL)
-        used = cpu_seconds(self.process.pid) - before
+        used, of_pitot = cpu_seconds(self.process.pid) - before, cpu_of_pitot(self.process.pid)
         data = json.loads(result.read_text())
         if data["requests"]["ok"] != data["requests"]["sent"]:
             print(f"warning: {data['requests']}", file=sys.stderr)
         return {"throughput": data["throughput_per_s"], "cpu_per_request": used / max(data["requests"]["sent"], 1),
-                "p50": data["latency_ms"]["p50"], "latencies": data["latencies_ms"]}
+                "p50": data["latency_ms"]["p50"], "latencies": data["latencies_ms"],
+                "cpu_of_pitot": {name: of_pitot[name] - pitot_before[name] for name in of_pitot}}
+
+    def ask_for_incident(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("POST", "/incidentz")
+        answer = connection.getresponse()
+        if answer.status >= 300:
+            sys.exit(f"the server made no incident: {answer.status} {answer.read()}")
+        connection.close()
 
     def stop(self):
         self.process.terminate()
@@ -95,10 +135,35 @@ def p99_interval(blocks_a, blocks_b, rng, rounds=400):
     return p99(blocks_a) / p99(blocks_b), quantile(ratios, 0.025), quantile(ratios, 0.975)
 
 
+def measure(args, arms, more, rounds, rng):
+    """The blocks of each arm, of servers that are started here."""
+    blocks = {arm: [] for arm in arms}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        servers = {}
+        try:
+            for arm in arms:
+                servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split(), args.alone)
+            for arm in arms:  # warm-up, not counted
+                servers[arm].block(args.binaries, folder, 1, args.concurrency, 0)
+            for arm in (arm for arm in arms if INCIDENT in more.get(arm, "").split()):
+                servers[arm].ask_for_incident()
+                servers[arm].block(args.binaries, folder, FORECAST_S, args.concurrency, 0)
+            for round_number in rounds:
+                for arm in rng.sample(arms, len(arms)):
+                    blocks[arm].append(servers[arm].block(args.binaries, folder, args.seconds, args.concurrency, round_number))
+                print(f"\rround {round_number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
+        finally:
+            for server in servers.values():
+                server.stop()
+    return blocks
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, default=ROOT / "build/release/bin")
     parser.add_argument("--rounds", type=int, default=20, help="blocks of each arm")
+    parser.add_argument("--starts", type=int, default=1, help="times that the servers are started; rounds are spread over them")
     parser.add_argument("--seconds", type=float, default=3, help="of a block")
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
@@ -116,21 +181,10 @@ def main():
     arms = ("recorded", *more, *((ALONE,) if args.alone else ()), *UNRECORDED)
     rng = random.Random(args.seed)
     blocks = {arm: [] for arm in arms}
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = pathlib.Path(temporary)
-        servers = {}
-        try:
-            for arm in arms:
-                servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split(), args.alone)
-            for arm in arms:  # warm-up, not counted
-                servers[arm].block(args.binaries, folder, 1, args.concurrency, 0)
-            for round_number in range(args.rounds):
-                for arm in rng.sample(arms, len(arms)):
-                    blocks[arm].append(servers[arm].block(args.binaries, folder, args.seconds, args.concurrency, round_number))
-                print(f"\rround {round_number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
-        finally:
-            for server in servers.values():
-                server.stop()
+    starts = [range(start, args.rounds, args.starts) for start in range(min(args.starts, args.rounds))]
+    for rounds in starts:
+        for arm, measured in measure(args, arms, more, rounds, rng).items():
+            blocks[arm] += measured
     print(file=sys.stderr)
     if args.json:
         args.json.write_text(json.dumps(blocks))
@@ -148,6 +202,18 @@ def main():
             row += f"{cell:>{width}}"
         ratio, low, high = p99_interval(blocks[arm], blocks["off"], rng)
         print(f"{arm:22}{row}{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}")
+    if len(starts) > 1:
+        print("Throughput (off / on), the median of each start:")
+        for arm in (arm for arm in arms if arm != "off"):
+            ratios = [b["throughput"] / a["throughput"] for a, b in zip(blocks[arm], blocks["off"])]
+            ends = list(itertools.accumulate(map(len, starts)))
+            print(f"{arm:22}" + "  ".join(f"{statistics.median(ratios[end - len(of):end]):.4f}" for of, end in zip(starts, ends)))
+    print("CPU of Pitot's threads, us a request:")
+    for arm in arms:
+        total = sum((collections.Counter(b["cpu_of_pitot"]) for b in blocks[arm]), collections.Counter())
+        if total:
+            sent = max(requests[arm], 1)
+            print(f"{arm:22}" + ", ".join(f"{name} {1e6 * seconds / sent:.1f}" for name, seconds in total.most_common()))
 
 
 if __name__ == "__main__":

@@ -133,12 +133,22 @@ TEST_CASE("a CUPTI that is called when kernels are first wanted ties all of them
   if (!host.StartOrSkip({}, 1, false)) return;
   const gpu::Stream stream = gpu::MakeStream();
   for (int i = 0; i < 1000; ++i) gpu::LaunchSpin(stream, 2000);
+  gpu::Graph* graph = nullptr;
+  {
+    PITOT_SCOPE("capture");
+    graph = gpu::Capture(stream, 100, nullptr);
+  }
+  REQUIRE(graph != nullptr);
   gpu::SynchronizeStream(stream);
   CHECK(host.Incident().gpu.size() == 0);
+  const auto begin = std::chrono::steady_clock::now();
   REQUIRE(host.recorder.SetDepth(Depth::kKernels).ok());
+  std::printf("attached in %.1f ms\n",
+              std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
   {
     PITOT_SCOPE("forward");
     for (int i = 0; i < 1000; ++i) gpu::LaunchSpin(stream, 2000);
+    for (int i = 0; i < 10; ++i) gpu::Replay(graph, stream);
     gpu::SynchronizeStream(stream);
   }
   const model::Trace trace = host.Incident();
@@ -147,6 +157,15 @@ TEST_CASE("a CUPTI that is called when kernels are first wanted ties all of them
   CHECK(kernels.size() == 1000);
   CHECK(std::count_if(kernels.begin(), kernels.end(),
                       [&](uint32_t kernel) { return trace.gpu.call[kernel] != kNone; }) == 1000);
+  // Nobody told of the nodes of a graph that was captured before: its kernels have their launch, and no scope.
+  const std::vector<uint32_t> of_graph = Kernels(trace, "Empty");
+  CHECK(of_graph.size() == 1000);
+  for (const uint32_t kernel : of_graph) {
+    REQUIRE(trace.gpu.call[kernel] != kNone);
+    REQUIRE(Has(trace.strings[trace.calls.name[trace.gpu.call[kernel]]], "GraphLaunch"));
+    REQUIRE(trace.strings[trace.gpu.scope_path[kernel]] == "");
+  }
+  gpu::Free(graph);
 }
 
 TEST_CASE("without a subscription calls are tied through records, switched on late, too", "[gpu][records]") {

@@ -61,8 +61,8 @@ struct CuptiOptions {
   bool attach_at_start = false;
 };
 
-// Add it before the first use of CUDA: what is enabled later can be switched off again, but costs each launch a little
-// for the life of the process. Null if there is no memory.
+// Add it before the first use of CUDA where CUPTI is called at once (attach_at_start): some of it does not work later.
+// By default it is called later, wherever it was added. Null if there is no memory.
 // Threads: any; neither within a callback of CUPTI's nor while a library is being loaded.
 // Errors: Recorder::Add says why no GPU is recorded, and everything else is. kInvalidArgument names the option.
 //   kNotFound: there is no libcupti. kAlreadyRunning: there is a collector. kResourceExhausted: no memory or thread.
