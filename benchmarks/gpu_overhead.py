@@ -9,8 +9,8 @@ median over rounds of its block's median iteration against that of the arm `off`
 Arms: off (depth scopes), off again, auto, graphs, kernels (Pitot at that depth), cupti (CUPTI alone: activity records on,
 nothing done with them, Pitot paused), ops (Pitot at that depth, with LibTorch's operators and memory: --torch), callback (an
 empty RecordFunction callback and CUPTI alone: --callback), kineto, kineto-ops (PyTorch's profiler: CUDA only, and CPU and
-CUDA; a few rounds). `auto` is before the first incident: beside off alone CUPTI is never called, so that its ratio says
-nothing of CUPTI. What `auto` costs after one stays for the life of a process: gpu_after.py --set depths.
+CUDA; a few rounds). What CUPTI costs by being there is in `off`, too: gpu_after.py --set depths
+compares with processes that have none.
 `lasting` compares blocks at depth scopes after all of this with blocks before the first arm ever ran.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
@@ -37,7 +37,6 @@ except ImportError as missing:
 ITERATIONS = 8
 PITOT_ARMS = {"off": pitot.Depth.SCOPES, "off again": pitot.Depth.SCOPES, "auto": pitot.Depth.AUTO,
               "graphs": pitot.Depth.GRAPHS, "kernels": pitot.Depth.KERNELS, "ops": pitot.Depth.OPS}
-LABELS = {"auto": "auto, before an incident"}
 
 
 class Bottleneck(nn.Module):
@@ -180,8 +179,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         recorder = pitot.start(folder, depth=pitot.Depth.SCOPES)
-        # Else the first rounds of `off` would have no CUPTI, and those after the first of another arm would.
-        status = recorder.add_cupti(graph_level=options.graph_level, attach_at_start=bool(set(arms) - {"off", "off again", "auto"}))
+        status = recorder.add_cupti(graph_level=options.graph_level)
         if not status:
             sys.exit(f"gpu_overhead: {status.message}")
         if options.torch and not (status := recorder.add_torch()):
@@ -233,7 +231,7 @@ def measure(name, function, arms, switch, options):
     for arm in arms:
         if arm != "off":
             low, middle, high = quartiles(ratios[arm])
-            print(f"  {LABELS.get(arm, arm):<26} {middle:.3f}  [{low:.3f}, {high:.3f}]  n={len(ratios[arm])}", flush=True)
+            print(f"  {arm:<26} {middle:.3f}  [{low:.3f}, {high:.3f}]  n={len(ratios[arm])}", flush=True)
     print(f"  {'lasting':<26} {lasting:.3f}  (before the first arm, second half against first: {null:.3f})", flush=True)
     return {"off_ms": 1e3 * statistics.median(times), "ratios": ratios, "lasting": lasting, "null": null}
 

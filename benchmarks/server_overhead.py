@@ -12,7 +12,7 @@ What a part of recording costs is found with more arms in the same run: --arm "w
 incidents: nothing misses its objective, but the trigger of the p99.5 fires, at most every 10 s, and has everything armed for
 2 s, which is longer than a short block. These tell apart what that costs:
 
-  --arm "quiet=--no-triggers"                     no incident; at depth auto CUPTI is not called
+  --arm "quiet=--no-triggers"                     no incident
   --arm "incident before=--no-triggers incident"  one before the rounds, and 6 s of work for the forecast; then none
   --arm "no judge=--no-why"                       incidents that do not say why
 

@@ -255,7 +255,7 @@ static void StructsOfCollectorsFollowTheRules(void) {
   CHECK("init gives CUPTI's defaults and zeroes what the library does not know",
         cupti.known.size == sizeof cupti && cupti.known.graph_level == 0 && cupti.known.library == NULL &&
             cupti.known.memory_bytes == 64u << 20 && cupti.known.lasting_cost_percent == 1 &&
-            cupti.known.allow_torch_profiler == 1 && cupti.known.attach_at_start == 0 && cupti.unknown == 0);
+            cupti.known.allow_torch_profiler == 1 && cupti.known.attach_at_start == 1 && cupti.unknown == 0);
   cupti.unknown = 1;
   CHECK("a newer caller's CUPTI is refused where it sets what is unknown",
         pitot_recorder_add_cupti(recorder, &cupti.known, MESSAGE) == PITOT_INVALID_ARGUMENT && SAYS("newer"));

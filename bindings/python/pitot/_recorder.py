@@ -270,7 +270,7 @@ class Recorder:
     def add_cupti(self, *, library: Union[str, "os.PathLike[str]", None] = None,
                   memory_bytes: Optional[int] = None, graph_level: bool = False,
                   lasting_cost_percent: Optional[float] = None, allow_torch_profiler: bool = True,
-                  attach_at_start: bool = False) -> Status:
+                  attach_at_start: bool = True) -> Status:
         """Records what NVIDIA GPUs do, for good. Call it before the first use of CUDA (`import torch` may come before).
 
         `library` is the file of libcupti, which is found if it is None; pitot/collect/cupti.h says what `graph_level`,

@@ -42,7 +42,7 @@ struct CuptiOptions {
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded:
   // ResNet-50 at batch 1, launched eagerly, takes 12 % longer than in a process without Pitot. Of that 4.5 % come with
   // the first call of CUPTI (attach_at_start), and are not bounded by this. Pitot forecasts it from short looks at the
-  // calls, the first after the first incident, and what a launch costs on one H100 (1.4 us, extrapolated to all other
+  // calls and what a launch costs on one H100 (1.4 us, extrapolated to all other
   // machines), and records no kernels at kAuto while the forecast is above this or not known yet; incidents say so.
   // 100: records them from the start, whatever they leave behind. A depth that the host fixes is not asked for.
   double lasting_cost_percent = 1;
@@ -53,12 +53,14 @@ struct CuptiOptions {
   bool allow_torch_profiler = true;
   // Whether CUPTI is called by Recorder::Add. Whoever has called it once pays for it as long as the process lives,
   // whatever is recorded: 1.5 to 2 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
-  // docs/gpu_measurements.md). So by default it is not called before kernels are wanted: by a depth that the host
-  // fixes; at kAuto after the first incident, or from the start with lasting_cost_percent = 100. What CUPTI refuses
-  // then is said in incidents, and pauses it: Recorder::ResumeCupti tries again. Graphs that were captured before have
-  // no scopes. Where there is no driver, where a variable of
-  // the environment names a tool, with graph_level, and where PyTorch's profiler is not allowed it is called by Add.
-  bool attach_at_start = false;
+  // docs/gpu_measurements.md). False: it is called when kernels are wanted for the first time, by a depth that the host
+  // fixes, at kAuto after the first incident, or at once with lasting_cost_percent = 100. Then graphs that were
+  // captured before have no scopes, what CUPTI refuses is said in incidents (Recorder::ResumeCupti tries again), and
+  // beside LibTorch all calls of CUDA are dear from then on: 15 to 18 % of ResNet-50 at batch 1 for good, 53 rather
+  // than 16 % while kernels are recorded. Where there is no driver, a variable of the environment names a tool, the
+  // host has fixed a depth above kScopes, with graph_level, and where PyTorch's profiler is not allowed it is called by
+  // Add.
+  bool attach_at_start = true;
 };
 
 // Add it before the first use of CUDA where CUPTI is called at once (attach_at_start): some of it does not work later.

@@ -118,6 +118,11 @@ class Control {
   uint32_t registrations() const noexcept { return registrations_.load(std::memory_order_relaxed); }
   // CUPTI was given something of ours to call.
   bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
+  // Calls can be recorded only by switching on all of them, which leaves far more behind than kernels do
+  // (docs/gpu_measurements.md).
+  bool needs_whole_kinds() const noexcept {
+    return is_by_kind_.load() || (mode() == Mode::kReady && kineto_.load() != KinetoState::kAbsent);
+  }
   // It is in the first calls of CUPTI, which take longer than any later one.
   bool is_beginning() const noexcept { return is_beginning_.load(std::memory_order_relaxed); }
   // CUPTI was called for the first time when the process may have captured graphs.
@@ -178,7 +183,6 @@ class Control {
   uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
   Depth wanted_ = Depth::kScopes;
   bool has_call_records_ = false;  // they were on when the process first used CUDA
-  bool is_by_kind_ = false;        // records of single calls cannot be had: whole kinds, without the calls not wanted
   bool is_settling_ = false;       // they are on until it does
   bool is_looking_ = false;
   bool is_put_off_ = false;       // the first call, until PyTorch's profiler is long idle
@@ -197,6 +201,8 @@ class Control {
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
   std::atomic<bool> is_beginning_{false};
+  // Records of single calls cannot be had: whole kinds, without the calls not wanted.
+  std::atomic<bool> is_by_kind_{false};
   std::atomic<bool> has_given_{false};
   std::atomic<uint32_t> registrations_{0};
   std::atomic<bool> is_graph_trace_on_{false};

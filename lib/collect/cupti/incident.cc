@@ -121,6 +121,11 @@ std::string Recording::WhyNoKernels(Kept kept) const {
                "unseen") +
            kRemedy + "wait, Pitot comes back 10 s after a profile";
   if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
+  if (control_->needs_whole_kinds())
+    return std::string(
+               "calls of CUDA can be recorded only all at once here, which would leave some 15 % behind for good (a "
+               "profile of PyTorch's has run, or CUPTI is called after CUDA)") +
+           kRemedy + "CuptiOptions::lasting_cost_percent = 100, or fix the depth";
   if (mode == Mode::kReady)
     return std::string("CUPTI costs once it is called, and is not before the first incident") + kRemedy +
            "wait for the next one, or CuptiOptions::attach_at_start";

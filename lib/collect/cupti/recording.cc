@@ -418,7 +418,9 @@ void Recording::TakeCalls() {
 }
 
 bool Recording::MayRecord() const noexcept {
-  if (lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return true;
+  if (lasting_cost_percent_ >= kAnyLastingCost) return true;
+  if (control_->needs_whole_kinds()) return false;
+  if (control_->has_recorded()) return true;
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   return percent >= 0 && percent <= lasting_cost_percent_;
 }
@@ -449,6 +451,7 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
   look_due_ns_ = now_ns + (is_wanted ? environment_.look_ns : environment_.between_looks_ns);
   if (!control_->has_given() && !has_kept_.load(std::memory_order_relaxed)) return;
   if (!is_wanted || lasting_cost_percent_ >= kAnyLastingCost || control_->has_recorded()) return;
+  if (control_->needs_whole_kinds()) return;  // to look leaves as much behind
   is_looking_ = true;
   look_begin_ns_ = now_ns;
   control_->SetLook(true);

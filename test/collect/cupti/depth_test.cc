@@ -72,10 +72,11 @@ TEST_CASE("armed by a trigger CUPTI records all, and nothing again after", "[cup
 
 TEST_CASE("while it would leave too much behind no kernel is recorded at the automatic depth, and incidents say so",
           "[cupti]") {
-  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kIdle}) {
+  for (const KinetoState kineto : {KinetoState::kAbsent, KinetoState::kUnused}) {
     const bool has_callbacks = kineto == KinetoState::kAbsent;
     GpuHost host;
     g_kineto = kineto;
+    host.cupti_options.lasting_cost_percent = 1;
     host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
     CHECK(host.collector->Depths() == 0);
@@ -139,21 +140,38 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
   CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
 }
 
-TEST_CASE("what a recorder before or a profile has left behind is not forecast again", "[cupti]") {
+TEST_CASE("what a recorder before has left behind is not forecast again", "[cupti]") {
   GpuHost host;
-  SECTION("a recorder") {
-    REQUIRE(host.StartAt(Depth::kKernels));
-    host.recorder.Stop();
-    REQUIRE(host.StartAt(Depth::kScopes));
-  }
-  SECTION("a profile that was running") {
-    g_kineto = KinetoState::kActive;
-    REQUIRE(host.StartAt(Depth::kScopes));
-    g_kineto = KinetoState::kIdle;
-  }
+  host.cupti_options.lasting_cost_percent = 1;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.recorder.Stop();
+  REQUIRE(host.StartAt(Depth::kScopes));
   CHECK(fakes::WaitUntil([&] { return host.collector->Depths() == fakes::kDepths; }));
   CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"),
              Catch::StartsWith("kernels were recorded in this process"));
+}
+
+TEST_CASE("where calls come only all at once, after a profile, none is switched on unless the host takes any cost",
+          "[cupti]") {
+  for (const double percent : {20.0, 100.0}) {
+    GpuHost host;
+    host.cupti_options.lasting_cost_percent = percent;
+    host.environment.look_ns = host.environment.between_looks_ns = 1;
+    g_kineto = KinetoState::kUnused;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    fakes::Profile(host);
+    if (percent == 100) {
+      CHECK(host.collector->Depths() == fakes::kDepths);
+      continue;
+    }
+    for (int i = 0; i < 5; ++i) {
+      CHECK(host.collector->Depths() == 0);
+      host.Round();
+    }
+    CHECK_FALSE(host.cuda.IsEnabled(cupti::kRuntime));
+    CHECK_THAT(Attribute(host.Incident(), "cupti.not_recorded"),
+               Catch::StartsWith("calls of CUDA can be recorded only all at once here"));
+  }
 }
 
 TEST_CASE("a call that was under way when depth fell hides none that follows", "[cupti]") {

@@ -37,6 +37,7 @@ inline pitot::CuptiOptions SmallMemory() {
   pitot::CuptiOptions options;
   options.library = PITOT_FAKE_CUPTI;
   options.memory_bytes = 8 << 20;
+  options.lasting_cost_percent = 100;  // Depths says whose CUPTI is
   options.attach_at_start = std::getenv("PITOT_FAKE_CUPTI_LATE") == nullptr;
   return options;
 }
