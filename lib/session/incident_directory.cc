@@ -263,9 +263,9 @@ Status IncidentDirectory::AddLater(const std::string& path, Serializer* serializ
 }
 
 Status IncidentDirectory::Commit(std::string* path) {
-  close(partial_fd_);
-  partial_fd_ = -1;
+  constexpr size_t kLongestCopy = 8;  // "-1000"
   const std::string wanted = name_;
+  path->reserve(path_.size() + 1 + name_.size() + kLongestCopy);  // once it is renamed nothing fails for want of memory
   int error = EEXIST;
   // Processes that share the directory may have incidents of one name: those that came later get a number behind it.
   for (int copy = 1; copy <= 1000 && (error == EEXIST || error == ENOTEMPTY); ++copy) {
@@ -276,11 +276,13 @@ Status IncidentDirectory::Commit(std::string* path) {
       error = renameat(fd_, partial_.c_str(), fd_, name_.c_str()) == 0 ? 0 : errno;
   }
   if (error != 0) {
-    RemoveFlat(fd_, partial_);
+    Abandon();
     return SystemError("rename an incident to", path_ + "/" + name_, error);
   }
+  close(partial_fd_);
+  partial_fd_ = -1;
   fsync(fd_);
-  *path = path_ + "/" + name_;
+  path->assign(path_).append("/").append(name_);
   return {};
 }
 
