@@ -187,9 +187,7 @@ Status Control::TakeWhenWanted() {
               "wait, Pitot begins when it was idle for 10 s");
     return {};
   }
-  is_beginning_.store(true);
   Status status = Take(false);
-  is_beginning_.store(false);
   if (!status.ok() && mode() == Mode::kReady) SetReason(status.message()), mode_.store(Mode::kPaused);
   return status;
 }

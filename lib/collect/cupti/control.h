@@ -123,8 +123,6 @@ class Control {
   bool needs_whole_kinds() const noexcept {
     return is_by_kind_.load() || (mode() == Mode::kReady && kineto_.load() != KinetoState::kAbsent);
   }
-  // It is in the first calls of CUPTI, which take longer than any later one.
-  bool is_beginning() const noexcept { return is_beginning_.load(std::memory_order_relaxed); }
   // CUPTI was called for the first time when the process may have captured graphs.
   bool has_begun_late() const noexcept { return attach_ == Attach::kWhenWanted && has_given(); }
   // Kernels were recorded in this process, by this one, one before or PyTorch's profiler (of which a profile that
@@ -200,7 +198,6 @@ class Control {
   std::atomic<CallSource> source_{CallSource::kNone};
   std::atomic<Depth> effective_{Depth::kScopes};
   std::atomic<bool> is_fatal_{false};
-  std::atomic<bool> is_beginning_{false};
   // Records of single calls cannot be had: whole kinds, without the calls not wanted.
   std::atomic<bool> is_by_kind_{false};
   std::atomic<bool> has_given_{false};

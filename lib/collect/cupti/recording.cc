@@ -196,13 +196,15 @@ void Recording::Wait(uint64_t round, int64_t due_ns) noexcept {
   }
 }
 
-void Recording::Mark() noexcept { marked_ns_.store(ClockNs(CLOCK_MONOTONIC)); }
+void Recording::Mark() noexcept {
+  may_begin_.store(control_ != nullptr && control_->mode() == Mode::kReady);
+  marked_ns_.store(ClockNs(CLOCK_MONOTONIC));
+}
 
 int64_t Recording::HangingNs() const noexcept {
   const int64_t marked_ns = marked_ns_.load();
   const int64_t ns = marked_ns != 0 ? ClockNs(CLOCK_MONOTONIC) - marked_ns : 0;
-  const bool is_beginning = control_ != nullptr && control_->is_beginning();
-  return ns >= (is_beginning ? environment_.start_patience_ns : environment_.patience_ns) ? ns : 0;
+  return ns >= (may_begin_.load() ? environment_.start_patience_ns : environment_.patience_ns) ? ns : 0;
 }
 
 Status Recording::Order(const Orders& orders) noexcept {
@@ -214,8 +216,7 @@ Status Recording::Order(const Orders& orders) noexcept {
   const auto is_done = [&] { return is_over_ || obeyed_ >= order; };
   const auto wait = [&](int64_t ns) { return changed_.wait_for(lock, nanoseconds(ns), is_done); };
   bool has_answered = HangingNs() == 0 && wait(environment_.patience_ns);
-  if (!has_answered && HangingNs() == 0 && control_->is_beginning())
-    has_answered = wait(environment_.start_patience_ns);
+  if (!has_answered && HangingNs() == 0 && may_begin_.load()) has_answered = wait(environment_.start_patience_ns);
   if (!has_answered) return DoesNotAnswer("what was asked is done when it does");
   return obeyed_ >= order ? answer_ : NotRunning();
 }

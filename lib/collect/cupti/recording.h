@@ -148,6 +148,7 @@ class Recording {
 
   std::atomic<int64_t> drained_ns_{0};       // until when all that CUPTI recorded is decoded
   std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
+  std::atomic<bool> may_begin_{false};       // its work may be the first calls of CUPTI, which take longer
   mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
   std::atomic<bool> has_kept_{false};        // for an incident
   std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
