@@ -110,6 +110,14 @@ class Server:
             sys.exit(f"the server made no incident: {answer.status} {answer.read()}")
         connection.close()
 
+    def depth(self):
+        """What the governor says at last, or None."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("GET", "/statsz")
+        depth = json.loads(connection.getresponse().read())["recorder"].get("depth")
+        connection.close()
+        return depth
+
     def stop(self):
         self.process.terminate()
         try:
@@ -136,7 +144,7 @@ def p99_interval(blocks_a, blocks_b, rng, rounds=400):
 
 
 def measure(args, arms, more, rounds, rng):
-    """The blocks of each arm, of servers that are started here."""
+    """The blocks of each arm, of servers that are started here, and what their governors said."""
     blocks = {arm: [] for arm in arms}
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
@@ -153,10 +161,11 @@ def measure(args, arms, more, rounds, rng):
                 for arm in rng.sample(arms, len(arms)):
                     blocks[arm].append(servers[arm].block(args.binaries, folder, args.seconds, args.concurrency, round_number))
                 print(f"\rround {round_number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
+            depths = {arm: server.depth() for arm, server in servers.items()}
         finally:
             for server in servers.values():
                 server.stop()
-    return blocks
+    return blocks, depths
 
 
 def main():
@@ -182,9 +191,12 @@ def main():
     rng = random.Random(args.seed)
     blocks = {arm: [] for arm in arms}
     starts = [range(start, args.rounds, args.starts) for start in range(min(args.starts, args.rounds))]
+    depths = []
     for rounds in starts:
-        for arm, measured in measure(args, arms, more, rounds, rng).items():
-            blocks[arm] += measured
+        measured, of_start = measure(args, arms, more, rounds, rng)
+        depths.append(of_start)
+        for arm in arms:
+            blocks[arm] += measured[arm]
     print(file=sys.stderr)
     if args.json:
         args.json.write_text(json.dumps(blocks))
@@ -214,6 +226,10 @@ def main():
         if total:
             sent = max(requests[arm], 1)
             print(f"{arm:22}" + ", ".join(f"{name} {1e6 * seconds / sent:.1f}" for name, seconds in total.most_common()))
+    print("What the governor said at last, of each start:")
+    for arm in arms:
+        for depth in (of_start[arm] for of_start in depths if of_start[arm]):
+            print(f"{arm:22}{depth['state'] or 'fixed'}; costs {depth['cost_percent']} %; armed {depth['armed_percent']:.1f} %")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ void AddRecordingOptions(const std::string& works, CLI::App* app, RecordingOptio
                 "Do not time " + works + " on the GPU by CUDA events")
       ->group(group);
   app->add_flag("!--no-nvml", options->collect_nvml, "Do not record what state the GPU is in")->group(group);
+  app->add_flag("!--no-host", options->collect_host, "Do not record what stops threads")->group(group);
   app->add_flag("!--no-nvtx", options->collect_nvtx, "Do not record what libraries emit to NVTX")->group(group);
   app->add_flag("!--no-torch", options->collect_torch, "Do not record LibTorch's operators")->group(group);
   app->add_option("--worker-cpu", options->worker_cpu_percent,

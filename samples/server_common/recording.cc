@@ -33,7 +33,7 @@ pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& 
   // What is refused the recorder logs, so that nobody asks for the status.
   // What libraries say of themselves, before they say the first of it.
   if (options.collect_nvtx) (void)recorder.Add(pitot::MakeNvtxCollector());
-  (void)recorder.Add(pitot::MakeHostCollector());  // what stops threads
+  if (options.collect_host) (void)recorder.Add(pitot::MakeHostCollector());  // what stops threads
   // What the GPU does and what state it is in, before CUDA starts.
   if (uses_cuda) {
     pitot::CuptiOptions cupti;

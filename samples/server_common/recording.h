@@ -19,6 +19,7 @@ struct RecordingOptions {
   bool collect_cupti = true;
   bool collect_cuda_events = true;
   bool collect_nvml = true;
+  bool collect_host = true;
   bool collect_nvtx = true;
   bool collect_torch = true;
   double lasting_cost_percent = 1;  // as CuptiOptions

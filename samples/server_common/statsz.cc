@@ -28,6 +28,15 @@ nlohmann::json ProcessJson() {
   return {{"cpu_seconds", Seconds(usage.ru_utime) + Seconds(usage.ru_stime)}, {"resident_bytes", ResidentBytes()}};
 }
 
+nlohmann::json PercentJson(const pitot::Overhead& overhead) {
+  if (!overhead.is_known) return "unknown";
+  return {overhead.percent, overhead.low_percent, overhead.high_percent};
+}
+
+nlohmann::json DepthJson(const pitot::DepthStats& depth) {
+  return {{"state", depth.state}, {"cost_percent", PercentJson(depth.cost)}, {"armed_percent", depth.armed_percent}};
+}
+
 nlohmann::json RecorderJson(const pitot::Recorder& recorder) {
   const pitot::Status status = recorder.status();
   nlohmann::json json = {{"status", pitot::StatusCodeName(status.code())}, {"message", status.message()}};
@@ -37,6 +46,7 @@ nlohmann::json RecorderJson(const pitot::Recorder& recorder) {
                     {"requests_and_names", stats.memory.requests_and_names},
                     {"snapshot_reserve", stats.memory.snapshot_reserve},
                     {"analysis_arena", stats.memory.analysis_arena}};
+  json["depth"] = DepthJson(stats.depth);
 #define ADD(field) json[#field] = stats.field
   ADD(ring_bytes_used);
   ADD(address_bytes_parked);

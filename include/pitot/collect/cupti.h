@@ -42,9 +42,9 @@ struct CuptiOptions {
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded:
   // ResNet-50 at batch 1, launched eagerly, takes 12 % longer than in a process without Pitot. Of that 4.5 % come with
   // the first call of CUPTI (attach_at_start), and are not bounded by this. Pitot forecasts it from short looks at the
-  // calls and what a launch costs on one H100 (1.4 us, extrapolated to all other
-  // machines), and records no kernels at kAuto while the forecast is above this or not known yet; incidents say so.
-  // 100: records them from the start, whatever they leave behind. A depth that the host fixes is not asked for.
+  // calls and what a launch costs on one H100 (1.4 us, extrapolated to all other machines), and records no kernels at
+  // kAuto while the forecast is above this or not known yet; incidents say so. 100: records them from the start,
+  // whatever they leave behind. A depth that the host fixes is not asked for.
   double lasting_cost_percent = 1;
   // Whether PyTorch's profiler may have CUPTI, too, where LibTorch is in the process. Then CUPTI's one subscription is
   // left to it: calls are tied through records, and nobody tells of the nodes of CUDA graphs. False is for servers that
@@ -63,9 +63,8 @@ struct CuptiOptions {
   bool attach_at_start = true;
 };
 
-// Add it before the first use of CUDA where CUPTI is called at once (attach_at_start): some of it does not work later.
-// By default it is called later, wherever it was added. Null if there is no memory.
-// Threads: any; neither within a callback of CUPTI's nor while a library is being loaded.
+// Add it before the first use of CUDA: some of CUPTI does not work later, and beside LibTorch it costs far more. Null
+// if there is no memory. Threads: any; neither within a callback of CUPTI's nor while a library is being loaded.
 // Errors: Recorder::Add says why no GPU is recorded, and everything else is. kInvalidArgument names the option.
 //   kNotFound: there is no libcupti. kAlreadyRunning: there is a collector. kResourceExhausted: no memory or thread.
 //   kUnavailable: no GPU, driver or permission, another tool has CUPTI, it does not answer, or the parent has it.

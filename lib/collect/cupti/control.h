@@ -119,9 +119,12 @@ class Control {
   // CUPTI was given something of ours to call.
   bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
   // Calls can be recorded only by switching on all of them, which leaves far more behind than kernels do
-  // (docs/gpu_measurements.md).
+  // (docs/gpu_measurements.md): beside LibTorch where CUPTI was not called before CUDA, and after a profile, seen or
+  // not.
   bool needs_whole_kinds() const noexcept {
-    return is_by_kind_.load() || (mode() == Mode::kReady && kineto_.load() != KinetoState::kAbsent);
+    const KinetoState kineto = kineto_.load();
+    return is_by_kind_.load() || (mode() == Mode::kReady && kineto != KinetoState::kAbsent) ||
+           (call_source() == CallSource::kRecords && kineto == KinetoState::kIdle);
   }
   // CUPTI was called for the first time when the process may have captured graphs.
   bool has_begun_late() const noexcept { return attach_ == Attach::kWhenWanted && has_given(); }
