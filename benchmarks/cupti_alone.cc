@@ -2,10 +2,13 @@
 //
 // CUPTI alone, without a recorder: what it costs is the floor that Pitot's cost is compared with. A library for
 // gpu_overhead.py (records of kernels, copies and sets on or off, nothing done with them) and for gpu_after.py (step by
-// step); preloaded, with PITOT_CUPTI_ALONE set, it switches on from the program's start (server_overhead.py).
+// step); preloaded, it takes the steps of PITOT_CUPTI_ALONE ("register enable=10") at the program's start
+// (server_overhead.py).
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -117,7 +120,13 @@ extern "C" __attribute__((visibility("default"))) int pitot_cupti_alone(int on) 
 namespace {
 
 __attribute__((constructor)) void BeginWithTheProgram() {
-  if (std::getenv("PITOT_CUPTI_ALONE") != nullptr && pitot_cupti_alone(1) != kSuccess) std::abort();
+  const char* const steps = std::getenv("PITOT_CUPTI_ALONE");
+  std::istringstream words(steps != nullptr ? steps : "");
+  for (std::string word; words >> word;) {
+    const size_t end = word.find('=');
+    const uint64_t number = end != std::string::npos ? std::strtoull(word.c_str() + end + 1, nullptr, 10) : 0;
+    if (Do(word.substr(0, end), number) != kSuccess) std::abort();
+  }
 }
 
 }  // namespace

@@ -16,10 +16,11 @@ incidents: nothing misses its objective, but the trigger of the p99.5 fires, at 
   --arm "incident before=--no-triggers incident"  one before the rounds, and 6 s of work for the forecast; then none
   --arm "no judge=--no-why"                       incidents that do not say why
 
-With --alone there is an unrecorded server, too, whose CUPTI records kernels that nobody reads: what is above it is Pitot's.
+With --alone there are two unrecorded servers, too: one whose CUPTI was called once, and records nothing, and one whose CUPTI
+records kernels that nobody reads. What is above them is Pitot's.
 
-Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio
-and its quartiles); p99 over all requests of an arm, with a bootstrap interval that resamples blocks. What of the CPU Pitot's
+Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio,
+its quartiles, and after the sign half of the 95 % interval of the median, from resampled rounds); p99 over all requests of an arm, with a bootstrap interval that resamples blocks. What of the CPU Pitot's
 threads took is said by thread: what is above it the host's threads pay.
 """
 
@@ -40,7 +41,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNRECORDED = ("off", "off again")
-ALONE = "CUPTI alone"
+ALONE = {"CUPTI called": "register", "CUPTI alone": "register enable=10 enable=1 enable=2"}  # steps of cupti_alone.cc
 INCIDENT = "incident"  # a word of an arm
 FORECAST_S = 6  # of work after an incident
 VARIABLE = re.compile(r"[A-Z_]+=")
@@ -73,9 +74,9 @@ class Server:
         command = [binaries / "image_server", "--port", "0", "--port-file", port_file, *options]
         if INCIDENT in words:
             command.append("--allow-fault-control")  # else nobody may ask for one
-        if arm == ALONE:
-            environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE="1")
-        if arm not in (*UNRECORDED, ALONE):
+        if arm in ALONE:
+            environment.update(LD_PRELOAD=str(preload.resolve()), PITOT_CUPTI_ALONE=ALONE[arm])
+        if arm not in (*UNRECORDED, *ALONE):
             # An objective that nothing misses: the cost of recording, not that of incidents.
             command += ["--incident-dir", folder / f"{name}.incidents", "--slo-ms", "60000"]
         else:
@@ -88,11 +89,11 @@ class Server:
             time.sleep(0.1)
         self.port = int(port_file.read_text())
 
-    def block(self, binaries, folder, seconds, concurrency, seed):
+    def block(self, folder, args, seed, seconds=None):
         result = folder / "block.json"
         before, pitot_before = cpu_seconds(self.process.pid), cpu_of_pitot(self.process.pid)
-        subprocess.run([binaries / "load_generator", "--port", str(self.port), "--closed", "--concurrency", str(concurrency),
-                        "--duration", str(seconds), "--warm-up", "0.3", "--seed", str(seed), "--image-size", "64",
+        subprocess.run([args.binaries / "load_generator", "--port", str(self.port), "--closed", "--concurrency", str(args.concurrency),
+                        "--duration", str(seconds or args.seconds), "--warm-up", str(args.warm_up), "--seed", str(seed), "--image-size", "64",
                         "--list-latencies", "--slowest", "0", "--json", result], check=True, stdout=subprocess.DEVNULL)
         used, of_pitot = cpu_seconds(self.process.pid) - before, cpu_of_pitot(self.process.pid)
         data = json.loads(result.read_text())
@@ -131,6 +132,11 @@ def quantile(values, q):
     return values[min(len(values) - 1, int(q * len(values)))]
 
 
+def half_interval(values, rng, rounds=400):
+    medians = [statistics.median(rng.choices(values, k=len(values))) for _ in range(rounds)]
+    return (quantile(medians, 0.975) - quantile(medians, 0.025)) / 2
+
+
 def p99_interval(blocks_a, blocks_b, rng, rounds=400):
     """Ratio of p99s with its 95 % bootstrap interval over blocks."""
     def p99(blocks):
@@ -153,13 +159,13 @@ def measure(args, arms, more, rounds, rng):
             for arm in arms:
                 servers[arm] = Server(args.binaries, folder, arm, args.server_options + more.get(arm, "").split(), args.alone)
             for arm in arms:  # warm-up, not counted
-                servers[arm].block(args.binaries, folder, 1, args.concurrency, 0)
+                servers[arm].block(folder, args, 0, seconds=1)
             for arm in (arm for arm in arms if INCIDENT in more.get(arm, "").split()):
                 servers[arm].ask_for_incident()
-                servers[arm].block(args.binaries, folder, FORECAST_S, args.concurrency, 0)
+                servers[arm].block(folder, args, 0, seconds=FORECAST_S)
             for round_number in rounds:
                 for arm in rng.sample(arms, len(arms)):
-                    blocks[arm].append(servers[arm].block(args.binaries, folder, args.seconds, args.concurrency, round_number))
+                    blocks[arm].append(servers[arm].block(folder, args, round_number))
                 print(f"\rround {round_number + 1} of {args.rounds}", end="", file=sys.stderr, flush=True)
             depths = {arm: server.depth() for arm, server in servers.items()}
         finally:
@@ -174,6 +180,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=20, help="blocks of each arm")
     parser.add_argument("--starts", type=int, default=1, help="times that the servers are started; rounds are spread over them")
     parser.add_argument("--seconds", type=float, default=3, help="of a block")
+    parser.add_argument("--warm-up", type=float, default=0.3, help="seconds before each block, not counted")
     parser.add_argument("--concurrency", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=pathlib.Path, help="also write every block's numbers here")
@@ -187,7 +194,7 @@ def main():
             sys.exit(f"{args.binaries / name} is missing: build with -DPITOT_BUILD_SAMPLES=ON, or name the folder by --binaries")
 
     more = dict(arm.split("=", 1) for arm in args.arm)
-    arms = ("recorded", *more, *((ALONE,) if args.alone else ()), *UNRECORDED)
+    arms = ("recorded", *more, *(ALONE if args.alone else ()), *UNRECORDED)
     rng = random.Random(args.seed)
     blocks = {arm: [] for arm in arms}
     starts = [range(start, args.rounds, args.starts) for start in range(min(args.starts, args.rounds))]
@@ -205,13 +212,14 @@ def main():
     print(f"{args.rounds} blocks of {args.seconds} s an arm, concurrency {args.concurrency}; requests: "
           + ", ".join(f"{arm} {requests[arm]:,}" for arm in arms))
     print("Cost against off, as a ratio (1 = none): median of rounds [quartiles]; p99 with its 95 % interval. Off again is the noise.")
-    print(f"{'':22}{'throughput (off / on)':>24}{'CPU seconds per request':>26}{'p50':>24}{'p99':>24}")
+    print(f"{'':22}{'throughput (off / on)':>32}{'CPU seconds per request':>32}{'p50':>32}{'p99':>24}")
     for arm in (arm for arm in arms if arm != "off"):
         row = ""
-        for key, width in (("throughput", 24), ("cpu_per_request", 26), ("p50", 24)):
+        for key in ("throughput", "cpu_per_request", "p50"):
             ratios = [b[key] / a[key] if key == "throughput" else a[key] / b[key] for a, b in zip(blocks[arm], blocks["off"])]
             cell = f"{statistics.median(ratios):.4f} [{quantile(ratios, .25):.3f}, {quantile(ratios, .75):.3f}]"
-            row += f"{cell:>{width}}"
+            cell += f" \u00b1{half_interval(ratios, rng):.3f}"
+            row += f"{cell:>32}"
         ratio, low, high = p99_interval(blocks[arm], blocks["off"], rng)
         print(f"{arm:22}{row}{f'{ratio:.4f} [{low:.3f}, {high:.3f}]':>24}")
     if len(starts) > 1:

@@ -11,6 +11,7 @@ void AddRecordingOptions(const std::string& works, CLI::App* app, RecordingOptio
   app->add_flag("!--no-triggers", options->trigger, "No incidents but those asked for by POST /incidentz")
       ->group(group);
   app->add_flag("!--no-cupti", options->collect_cupti, "Do not record what the GPU does")->group(group);
+  app->add_flag("!--no-attach", options->attach_at_start, "Do not call CUPTI before kernels are wanted")->group(group);
   app->add_option("--lasting-cost", options->lasting_cost_percent,
                   "Percent that recording kernels may leave behind for good; 100: any")
       ->check(CLI::Range(0.0, 100.0))

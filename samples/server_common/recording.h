@@ -17,6 +17,7 @@ struct RecordingOptions {
   std::string incident_directory{};
   bool trigger = true;  // false: incidents only where they are asked for
   bool collect_cupti = true;
+  bool attach_at_start = true;  // as CuptiOptions
   bool collect_cuda_events = true;
   bool collect_nvml = true;
   bool collect_host = true;
