@@ -38,9 +38,9 @@ struct NvmlOptions {
 //   kAlreadyRunning: this collector was started before.
 // Lifetime: the recorder's. A thread that hangs in the driver when the recorder stops is left behind with its memory.
 // Cost: Recorder::Add waits until NVML has answered, 10 s at most, and Recorder::Stop for the round under way, 2 s at
-//   most. Then about 0.5 ms a GPU and round on that thread, 1.6 ms once a second (H100; up to 12 ms were seen), none on
-//   others that could be measured; each incident says "nvml.round_us". Every GPU that NVML sees is asked, in each
-//   process that records.
+//   most. Then about 1 ms a GPU and round on that thread (H100, H200; up to 15 ms were seen), none on others that
+//   could be measured; each incident says "nvml.round_us". Every GPU that NVML sees is asked, in each process that
+//   records.
 PITOT_EXPORT std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END
