@@ -11,10 +11,10 @@ Sets of processes (--set): `after`, what recording leaves behind; `depths`, what
 "name: steps before CUDA is used | steps after 30 iterations".
 
 Steps: `pitot` starts a recorder at depth scopes, `auto` puts it at that depth, `cupti` adds the collector, `attach` with
-attach_at_start, `torch` LibTorch's (--torch), `depth=N` records at that depth from then on, `incident` asks for one and works
-for 6 s, so that at auto CUPTI is called and what it costs forecast (no kernel is recorded where that is too much), `stop` stops
-the recorder. `callback` is an empty RecordFunction callback (--callback); all others are of benchmarks/cupti_alone.cc, without
-Pitot (--alone). What a recorder runs in is a batch, which the governor measures.
+attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory), `depth=N` records at that depth from then on,
+`incident` asks for one and works for 6 s, so that at auto CUPTI is called and what it costs forecast (no kernel is recorded
+where that is too much), `stop` stops the recorder. `callback` is an empty RecordFunction callback (--callback); all others are
+of benchmarks/cupti_alone.cc, without Pitot (--alone). What a recorder runs in is a batch, which the governor measures.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """
@@ -44,7 +44,8 @@ SETS = {
     "depths": {"never": "", "never again": "", "auto": "pitot auto attach", "auto, after an incident": "pitot auto attach | incident",
                "auto, attached late, after an incident": "pitot auto cupti | incident",
                "kernels, attached late": "pitot cupti | depth=2", "kernels, attached at start": "pitot attach | depth=2",
-               "ops": "pitot attach torch | depth=3", "callback and CUPTI alone": f"| callback register {KINDS}"},
+               "kernels, memory watched": "pitot attach torch | depth=2",
+               "ops, memory not watched": "pitot attach operators | depth=3", "ops": "pitot attach torch | depth=3", "callback and CUPTI alone": f"| callback register {KINDS}"},
     "taking": {"never": "", "never again": "", "recorder": "pitot", "loaded": "load", "attributes": OURS,
                "thread ids": "thread_ids", "subscribed": "subscribe", "subscribed and back": "subscribe unsubscribe",
                "registered": "register", "registered late": "| register",
@@ -100,8 +101,8 @@ class Steps:
                 self.check(self.recorder.set_depth(pitot.Depth.AUTO))
             elif word in ("cupti", "attach"):
                 self.check(self.recorder.add_cupti(attach_at_start=word == "attach"))
-            elif word == "torch":
-                self.check(self.recorder.add_torch())
+            elif word in ("torch", "operators"):
+                self.check(self.recorder.add_torch(memory=word == "torch"))
             elif word == "depth":
                 import pitot
                 self.check(self.recorder.set_depth(pitot.Depth(int(number))))
@@ -166,6 +167,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", choices=SETS, default="after", help="which processes (default: %(default)s)")
     parser.add_argument("--process", action="append", default=[], metavar="NAME: STEPS", help="one more process")
+    parser.add_argument("--only", action="append", metavar="NAME", help="these of the set, beside those that never record (repeat)")
     parser.add_argument("--alone", help="libpitot_cupti_alone.so")
     parser.add_argument("--torch", action="store_true", help="record LibTorch, too (the library is built with PITOT_C_WITH_TORCH)")
     parser.add_argument("--callback", help="libpitot_callback_alone.so")
@@ -179,10 +181,12 @@ def main():
         return serve(options.serve, options)
 
     processes = {**SETS[options.set], **dict(map(str.strip, one.split(":", 1)) for one in options.process)}
-    without = {step for step, given in (("torch", options.torch), ("callback", options.callback)) if not given}
-    for name in [name for name, steps in processes.items() if without & set(steps.split())]:
-        print(f"gpu_after: '{name}' is left out: it needs --{' and --'.join(sorted(without & set(processes.pop(name).split())))}",
-              file=sys.stderr)
+    for step, given in (("torch", options.torch), ("operators", options.torch), ("callback", options.callback)):
+        for name in [name for name, steps in processes.items() if step in steps.split() and not given]:
+            processes.pop(name)
+            print(f"gpu_after: '{name}' is left out: it needs --{'callback' if step == 'callback' else 'torch'}", file=sys.stderr)
+    if options.only:
+        processes = {name: steps for name, steps in processes.items() if name.startswith("never") or name in options.only}
     command = [sys.executable, os.path.abspath(__file__), "--workload", options.workload]
     command += ["--alone", options.alone] if options.alone else []
     command += ["--callback", options.callback] if options.callback else []

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an operator of LibTorch costs more while it is recorded, against one that nobody hears of, in the same round: of
-// at::is_same_size, which does nothing to speak of. A tensor's life, likewise, while memory is watched.
+// at::is_same_size, which does nothing to speak of, and of those of a model. A tensor's life, likewise, while memory is
+// watched.
 #include <ATen/record_function.h>  // clang 14 wants it before ATen.h
 
 #include <ATen/ATen.h>
@@ -30,6 +31,49 @@ double Operators(uint64_t count) {
   return TimeLoop(count, body);
 }
 
+// A transformer's forward, of 24 layers so small that LibTorch is what takes the time: operators as a model calls them,
+// inside one another, with other data between them. A pass is an operation.
+double Models(uint64_t count) {
+  constexpr int64_t kWidth = 32, kWords = 4;
+  const c10::NoGradGuard no_grad;
+  const at::Tensor words = at::randn({kWords, kWidth}), square = at::randn({kWidth, kWidth}) * 0.1;
+  const at::Tensor wide = at::randn({4 * kWidth, kWidth}) * 0.1, narrow = at::randn({kWidth, 4 * kWidth}) * 0.1;
+  const at::Tensor bias = at::zeros({kWidth}), wide_bias = at::zeros({4 * kWidth}), ones = at::ones({kWidth});
+  auto body = [&](uint64_t) {
+    at::Tensor x = words;
+    for (int layer = 0; layer < 24; ++layer) {
+      const at::Tensor y = at::layer_norm(x, {kWidth}, ones, bias);
+      const auto head = [&] { return at::linear(y, square, bias).view({kWords, 4, kWidth / 4}).transpose(0, 1); };
+      const at::Tensor q = head(), k = head(), v = head();
+      const at::Tensor a = at::matmul(at::softmax(at::matmul(q, k.transpose(1, 2)) * 0.35, -1), v);
+      x = x + at::linear(a.transpose(0, 1).reshape({kWords, kWidth}), square, bias);
+      x = x + at::linear(at::gelu(at::linear(at::layer_norm(x, {kWidth}, ones, bias), wide, wide_bias)), narrow, bias);
+    }
+    benchmark::DoNotOptimize(x);
+  };
+  return TimeLoop(count, body);
+}
+
+// Of a pass.
+uint64_t OperatorsOfModel() {
+  static uint64_t operators;
+  operators = 0;
+  const auto count = [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+    ++operators;
+    return nullptr;
+  };
+  const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(count).scopes({at::RecordScope::FUNCTION}));
+  Models(1);
+  at::removeCallback(handle);
+  return operators;
+}
+
+// What an operator of it takes, of its whole time.
+double OperatorsInModel(uint64_t count) {
+  static const uint64_t operators = OperatorsOfModel();
+  return Models((count + operators - 1) / operators) / static_cast<double>(operators);
+}
+
 double Tensors(uint64_t count) {
   const c10::NoGradGuard no_grad;
   auto body = [&](uint64_t) { at::empty({1024}); };
@@ -39,15 +83,17 @@ double Tensors(uint64_t count) {
 std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction&) { return nullptr; }
 void End(const at::RecordFunction&, at::ObserverContext*) {}
 
-double WithEmptyCallback(uint64_t count) {
+template <double (*kLoop)(uint64_t)> double WithEmptyCallback(uint64_t count) {
   const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(Begin, End).scopes({at::RecordScope::FUNCTION}));
-  Operators(1);
-  const double ns = Operators(count);
+  kLoop(1);
+  const double ns = kLoop(count);
   at::removeCallback(handle);
   return ns;
 }
 
-void EmptyCallback(benchmark::State&, Rounds& rounds) { rounds.Subtract(kOperators, Operators, WithEmptyCallback); }
+template <double (*kLoop)(uint64_t)> void EmptyCallback(benchmark::State&, Rounds& rounds) {
+  rounds.Subtract(kOperators, kLoop, WithEmptyCallback<kLoop>);
+}
 
 // At `depth` against depth scopes, where no operator is heard of.
 template <Depth kDepth, bool kShapes, double (*kLoop)(uint64_t)> void At(benchmark::State& state, Rounds& rounds) {
@@ -67,15 +113,15 @@ template <Depth kDepth, bool kShapes, double (*kLoop)(uint64_t)> void At(benchma
 }
 
 // What Pitot adds to an empty callback.
-void AboveEmpty(benchmark::State& state, Rounds& rounds) {
+template <double (*kLoop)(uint64_t)> void AboveEmpty(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
   TorchOptions with;
   with.memory = false;
   if (!StartOrSkip(state, Options(), &recorder) || !OkOrSkip(state, torch::Enable(recorder, with))) return;
-  rounds.Subtract(kOperators, WithEmptyCallback, [&](uint64_t count) {
+  rounds.Subtract(kOperators, WithEmptyCallback<kLoop>, [&](uint64_t count) {
     recorder.SetDepth(Depth::kOps);
-    Operators(1);
-    const double ns = Operators(count);
+    kLoop(1);
+    const double ns = kLoop(count);
     recorder.SetDepth(Depth::kScopes);
     return ns;
   });
@@ -156,9 +202,12 @@ void PerThread(benchmark::State& state, Rounds& rounds) {
 }
 
 void RegisterTorch() {
-  Register("operator of LibTorch, empty callback, added", kRounds, EmptyCallback, "ns", 0);
+  Register("operator of LibTorch, empty callback, added", kRounds, EmptyCallback<Operators>, "ns", 0);
   Register("operator of LibTorch, recorded, added", kRounds, At<Depth::kOps, false, Operators>, "ns", 150);
-  Register("the same, above an empty callback", kRounds, AboveEmpty, "ns", 30);
+  Register("the same, above an empty callback", kRounds, AboveEmpty<Operators>, "ns", 30);
+  Register("operator inside a model, empty callback, added", kRounds, EmptyCallback<OperatorsInModel>, "ns", 0);
+  Register("operator inside a model, recorded, added", kRounds, At<Depth::kOps, false, OperatorsInModel>, "ns", 0);
+  Register("the same inside a model, above an empty callback", kRounds, AboveEmpty<OperatorsInModel>, "ns", 0);
   Register("of that: two readings of the clock", kRounds, Part<Clocks>, "ns", 0);
   Register("of that: a named scope, with these", kRounds, Part<NamedScopes>, "ns", 0);
   Register("of that: its name looked up", kRounds, Part<Names>, "ns", 0);
