@@ -5,20 +5,26 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "collect/cupti/api.h"
+#include "collect/cupti/buffers.h"
 #include "collect/cupti/collector.h"
 #include "collect/cupti/driver.h"
+#include "fakes/wait_until.h"
 #include "gpu/host.h"
 #include "gpu/work.h"
 #include "pitot/collect/cuda_events.h"
@@ -27,6 +33,7 @@
 
 namespace {
 
+namespace cupti = pitot::cupti;
 namespace model = pitot::model;
 using gpu::Count;
 using gpu::GpuHost;
@@ -428,7 +435,7 @@ TEST_CASE("a million kernels a second: the newest survive, memory is bounded, lo
 
 namespace {
 
-// Of each kernel when it came into the history: now less its end, ns. Has room for all that a test launches.
+// Of each kernel when its record can be had: now less its end, ns. Has room for all that a test launches.
 std::vector<int64_t> g_ages_ns;
 
 void NoteAges(const pitot::cupti::GpuRecord* records, size_t count) noexcept {
@@ -439,48 +446,114 @@ void NoteAges(const pitot::cupti::GpuRecord* records, size_t count) noexcept {
   }
 }
 
+// Kernels of 10 us for 3 s in batches, with a pause after each where a server would wait for requests. How many.
+size_t LaunchBatches(gpu::Stream stream, bool is_served) {
+  constexpr int kLaunches = 50;
+  size_t launched = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  while (std::chrono::steady_clock::now() < until) {
+    for (int i = 0; i < kLaunches; ++i, ++launched) gpu::LaunchSpin(stream, 10'000);
+    gpu::SynchronizeStream(stream);
+    if (is_served) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return launched;
+}
+
+// Of those since the last time.
+void SayAges(const char* how) {
+  std::vector<int64_t> ages_ns = std::exchange(g_ages_ns, {});
+  g_ages_ns.reserve(ages_ns.capacity());
+  REQUIRE_FALSE(ages_ns.empty());
+  std::sort(ages_ns.begin(), ages_ns.end());
+  const auto ms = [&](double quantile) {
+    return static_cast<double>(ages_ns[static_cast<size_t>(quantile * static_cast<double>(ages_ns.size() - 1))]) / 1e6;
+  };
+  std::printf("%s: age of a record when it can be had: median %.1f ms, p99 %.1f, most %.1f, least %.2f (%zu kernels)\n",
+              how, ms(0.5), ms(0.99), ms(1), ms(0), ages_ns.size());
+  REQUIRE(ages_ns.front() > 0);
+}
+
+// CUPTI's buffers as they come back, without a collector.
+struct RawBuffers {
+  cupti::Api api{};
+  std::unique_ptr<cupti::BufferPool> pool = cupti::BufferPool::Make(64, 256 << 10);
+  std::mutex mutex;
+};
+RawBuffers* g_raw = nullptr;  // for the life of the process, as CUPTI has it
+
+void RequestRaw(uint8_t** buffer, size_t* size, size_t* most_records) {
+  *buffer = g_raw->pool->Take();
+  *size = *buffer != nullptr ? 256 << 10 : 0;
+  *most_records = 0;
+}
+
+void CompleteRaw(void*, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+  const std::lock_guard lock(g_raw->mutex);
+  const int64_t now_ns = pitot::base::ClockNs(CLOCK_REALTIME);
+  uint8_t* record = nullptr;
+  while (g_raw->pool->Find(buffer) && g_raw->api.activity_get_next_record(buffer, valid, &record) == cupti::kSuccess) {
+    if (cupti::Field<uint32_t>(record, 0) == cupti::kConcurrentKernel && g_ages_ns.size() < g_ages_ns.capacity())
+      g_ages_ns.push_back(now_ns - static_cast<int64_t>(cupti::Field<uint64_t>(record, cupti::kernel::kEnd)));
+  }
+  g_raw->pool->Complete(buffer, valid);
+}
+
 }  // namespace
 
 TEST_CASE("each record comes into the history once, after its kernel's end; how old it is then is printed",
           "[gpu][fresh]") {
-  constexpr int kLaunches = 50;
   GpuHost host(Depth::kKernels);
   REQUIRE(host.Start());
   g_ages_ns.reserve(2'000'000);
-  pitot::cupti::Environment environment{{pitot::cupti::AskKineto, pitot::cupti::AskCuda}};
+  cupti::Environment environment{{cupti::AskKineto, cupti::AskCuda}};
   environment.on_records = NoteAges;
-  const pitot::Status status = host.recorder.Add(pitot::cupti::MakeCollector({}, environment));
+  const pitot::Status status = host.recorder.Add(cupti::MakeCollector({}, environment));
   if (gpu::CountDevices() == 0) {
     WARN("skipped, there is no GPU: " << status.message());
     return;
   }
   REQUIRE(status.ok());
   const gpu::Stream stream = gpu::MakeStream();
-  size_t launched = 0;
   for (const bool is_served : {true, false}) {
-    const size_t first = launched;
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
-    while (std::chrono::steady_clock::now() < until) {
-      for (int i = 0; i < kLaunches; ++i, ++launched) gpu::LaunchSpin(stream, 10'000);
-      gpu::SynchronizeStream(stream);
-      if (is_served) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+    const size_t launched = LaunchBatches(stream, is_served);
     REQUIRE(std::string(gpu::LastError()) == "");
     const model::Trace trace = host.Incident();  // all has been decoded by then
     Say(trace);
     REQUIRE(g_ages_ns.size() == launched);
     REQUIRE(Count(trace, "cupti.bad_timestamps") == 0);
-    std::vector<int64_t> ages_ns(g_ages_ns.begin() + static_cast<std::ptrdiff_t>(first), g_ages_ns.end());
-    std::sort(ages_ns.begin(), ages_ns.end());
-    const auto ms = [&](double quantile) {
-      return static_cast<double>(ages_ns[static_cast<size_t>(quantile * static_cast<double>(ages_ns.size() - 1))]) /
-             1e6;
-    };
-    std::printf(
-        "%s: age of a record when it can be had: median %.1f ms, p99 %.1f, most %.1f, least %.2f (%zu kernels)\n",
-        is_served ? "batches" : "without a pause", ms(0.5), ms(0.99), ms(1), ms(0), ages_ns.size());
-    REQUIRE(ages_ns.front() > 0);
+    SayAges(is_served ? "batches" : "without a pause");
   }
+}
+
+TEST_CASE("how old records would be in raw buffers, kept as CUPTI completes them, is printed", "[gpu][raw]") {
+  if (gpu::CountDevices() == 0) {
+    WARN("skipped, there is no GPU");
+    return;
+  }
+  g_ages_ns.reserve(2'000'000);
+  g_raw = new RawBuffers;
+  REQUIRE(cupti::LoadCupti("", &g_raw->api).ok());
+  REQUIRE(g_raw->api.activity_register_callbacks(RequestRaw, CompleteRaw) == cupti::kSuccess);
+  REQUIRE(g_raw->api.activity_enable(cupti::kConcurrentKernel) == cupti::kSuccess);
+  std::atomic<bool> is_over{false};
+  std::thread flusher([&] {
+    for (; !is_over; std::this_thread::sleep_for(std::chrono::milliseconds(20))) g_raw->api.activity_flush_all(0);
+  });
+  const gpu::Stream stream = gpu::MakeStream();
+  for (const bool is_served : {true, false}) {
+    const size_t launched = LaunchBatches(stream, is_served);
+    const auto is_complete = [&] {
+      const std::lock_guard lock(g_raw->mutex);
+      return g_ages_ns.size() == launched;
+    };
+    const bool has_all = fakes::WaitUntil(is_complete);
+    const std::lock_guard lock(g_raw->mutex);
+    SayAges(is_served ? "raw, batches" : "raw, without a pause");
+    CHECK(has_all);
+  }
+  is_over = true;
+  flusher.join();
+  CHECK(g_raw->api.activity_disable(cupti::kConcurrentKernel) == cupti::kSuccess);
 }
 
 TEST_CASE("36 million nodes later neither memory has grown nor a timestamp gone bad", "[gpu][soak]") {
