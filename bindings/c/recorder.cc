@@ -135,112 +135,161 @@ Status FromC(const pitot_options& from, Options* to) noexcept {
   return to->log_context != nullptr ? Status() : Status(StatusCode::kResourceExhausted, "no memory for the log");
 }
 
-// What triggers are told, from the one language's struct to the other's: their fields have the same names.
+// What each struct of the host's stands for: the C++ options of the same fields, copied both ways, and what is made of
+// them.
+template <class Struct> struct Kind;
 
 template <class From, class To> void CopyCommon(const From& from, To* to) noexcept {
   to->cool_down_ms = from.cool_down_ms;
   to->pre_window_ms = from.pre_window_ms;
   to->post_window_ms = from.post_window_ms;
 }
-template <class From, class To> void CopyLatency(const From& from, To* to) noexcept {
-  CopyCommon(from, to);
-  to->memory = from.memory;
-  to->route = from.route;
-  to->above_ms = from.above_ms;
-  to->or_above_quantile = from.or_above_quantile;
-  to->warm_up_requests = from.warm_up_requests;
-  to->k = from.k;
-  to->n = from.n;
-}
-template <class From, class To> void CopyFailure(const From& from, To* to) noexcept {
-  CopyCommon(from, to);
-  to->on_failed = from.on_failed != 0;
-  to->route = from.route;
-  to->on_timed_out = from.on_timed_out != 0;
-  to->on_abandoned = from.on_abandoned != 0;
-}
-template <class From, class To> void CopyTokens(const From& from, To* to) noexcept {
-  CopyCommon(from, to);
-  to->route = from.route;
-  to->first_token_above_ms = from.first_token_above_ms;
-  to->gap_above_ms = from.gap_above_ms;
-}
-template <class From, class To> void CopyStall(const From& from, To* to) noexcept {
-  CopyCommon(from, to);
-  to->route = from.route;
-  to->request_open_ms = from.request_open_ms;
-  to->scope = from.scope;
-  to->scope_open_ms = from.scope_open_ms;
-}
 
-template <class From, class To> void CopyDrift(const From& from, To* to) noexcept {
-  CopyCommon(from, to);
-  to->route = from.route;
-  to->above_percent = from.above_percent;
-  to->recent_requests = from.recent_requests;
-  to->reference_requests = from.reference_requests;
-}
+template <> struct Kind<pitot_latency_trigger> {
+  using Cpp = LatencyTriggerOptions;
+  static constexpr auto kMake = MakeLatencyTrigger;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    CopyCommon(from, to);
+    to->memory = from.memory;
+    to->route = from.route;
+    to->above_ms = from.above_ms;
+    to->or_above_quantile = from.or_above_quantile;
+    to->warm_up_requests = from.warm_up_requests;
+    to->k = from.k;
+    to->n = from.n;
+  }
+};
+template <> struct Kind<pitot_failure_trigger> {
+  using Cpp = FailureTriggerOptions;
+  static constexpr auto kMake = MakeFailureTrigger;
+  static constexpr const char* kReserved = "pitot_failure_trigger::reserved must be 0";
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    CopyCommon(from, to);
+    to->on_failed = from.on_failed != 0;
+    to->route = from.route;
+    to->on_timed_out = from.on_timed_out != 0;
+    to->on_abandoned = from.on_abandoned != 0;
+  }
+};
+template <> struct Kind<pitot_tokens_trigger> {
+  using Cpp = TokensTriggerOptions;
+  static constexpr auto kMake = MakeTokensTrigger;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    CopyCommon(from, to);
+    to->route = from.route;
+    to->first_token_above_ms = from.first_token_above_ms;
+    to->gap_above_ms = from.gap_above_ms;
+  }
+};
+template <> struct Kind<pitot_stall_trigger> {
+  using Cpp = StallTriggerOptions;
+  static constexpr auto kMake = MakeStallTrigger;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    CopyCommon(from, to);
+    to->route = from.route;
+    to->request_open_ms = from.request_open_ms;
+    to->scope = from.scope;
+    to->scope_open_ms = from.scope_open_ms;
+  }
+};
+template <> struct Kind<pitot_drift_trigger> {
+  using Cpp = DriftTriggerOptions;
+  static constexpr auto kMake = MakeDriftTrigger;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    CopyCommon(from, to);
+    to->route = from.route;
+    to->above_percent = from.above_percent;
+    to->recent_requests = from.recent_requests;
+    to->reference_requests = from.reference_requests;
+  }
+};
+// All but the predicate.
+template <> struct Kind<pitot_predicate_trigger> {
+  using Cpp = PredicateTriggerOptions;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    CopyCommon(from, to);
+    to->cause = from.cause;
+  }
+};
+template <> struct Kind<pitot_cupti> {
+  using Cpp = CuptiOptions;
+  static constexpr auto kMake = MakeCuptiCollector;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->graph_level = from.graph_level != 0;
+    to->library = from.library;
+    to->memory_bytes = from.memory_bytes;
+    to->lasting_cost_percent = from.lasting_cost_percent;
+    to->allow_torch_profiler = from.allow_torch_profiler != 0;
+    to->attach_at_start = from.attach_at_start != 0;
+  }
+};
+template <> struct Kind<pitot_nvml> {
+  using Cpp = NvmlOptions;
+  static constexpr auto kMake = MakeNvmlCollector;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->rate_hz = from.rate_hz;
+    to->library = from.library;
+    to->memory_bytes = from.memory_bytes;
+  }
+};
+template <> struct Kind<pitot_host> {
+  using Cpp = HostOptions;
+  static constexpr auto kMake = MakeHostCollector;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->rate_hz = from.rate_hz;
+    to->thread_rate_hz = from.thread_rate_hz;
+    to->most_threads = from.most_threads;
+    to->memory_bytes = from.memory_bytes;
+  }
+};
+template <> struct Kind<pitot_why> {
+  using Cpp = WhyJudgeOptions;
+  static constexpr auto kMake = MakeWhyJudge;
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->budget_ms = from.budget_ms;
+    to->html = from.html != 0;
+    to->sample_every_ms = from.sample_every_ms;
+    to->sample_window_ms = from.sample_window_ms;
+    to->warm_up_ms = from.warm_up_ms;
+    to->baseline_file = from.baseline_file;
+  }
+};
+template <> struct Kind<pitot_nvtx> {
+  using Cpp = NvtxOptions;
+  static constexpr auto kMake = MakeNvtxCollector;
+  static constexpr const char* kReserved = "pitot_nvtx::reserved must be 0";
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->capture = from.capture != 0;
+    to->mirror_scopes = from.mirror_scopes != 0;
+  }
+};
+#ifndef PITOT_C_WITH_TORCH
+struct TorchOptions {
+  bool shapes = false, memory = true;
+};
+#endif
+template <> struct Kind<pitot_torch> {
+  using Cpp = TorchOptions;
+#ifdef PITOT_C_WITH_TORCH
+  static constexpr auto kMake = MakeTorchCollector;
+#endif
+  static constexpr const char* kReserved = "pitot_torch::reserved must be 0";
+  template <class From, class To> static void Copy(const From& from, To* to) noexcept {
+    to->shapes = from.shapes != 0;
+    to->memory = from.memory != 0;
+  }
+};
 
-pitot_latency_trigger ToC(const LatencyTriggerOptions& from) noexcept {
-  pitot_latency_trigger to{};
-  CopyLatency(from, &to);
+template <class Struct> Struct Defaults() noexcept {
+  Struct to{};
+  Kind<Struct>::Copy(typename Kind<Struct>::Cpp(), &to);
   return to;
 }
-std::unique_ptr<Trigger> Make(const pitot_latency_trigger& from) noexcept {
-  LatencyTriggerOptions to;
-  CopyLatency(from, &to);
-  return MakeLatencyTrigger(to);
-}
 
-pitot_failure_trigger ToC(const FailureTriggerOptions& from) noexcept {
-  pitot_failure_trigger to{};
-  CopyFailure(from, &to);
-  return to;
-}
-std::unique_ptr<Trigger> Make(const pitot_failure_trigger& from) noexcept {
-  FailureTriggerOptions to;
-  CopyFailure(from, &to);
-  return MakeFailureTrigger(to);
-}
-
-pitot_tokens_trigger ToC(const TokensTriggerOptions& from) noexcept {
-  pitot_tokens_trigger to{};
-  CopyTokens(from, &to);
-  return to;
-}
-std::unique_ptr<Trigger> Make(const pitot_tokens_trigger& from) noexcept {
-  TokensTriggerOptions to;
-  CopyTokens(from, &to);
-  return MakeTokensTrigger(to);
-}
-
-pitot_stall_trigger ToC(const StallTriggerOptions& from) noexcept {
-  pitot_stall_trigger to{};
-  CopyStall(from, &to);
-  return to;
-}
-std::unique_ptr<Trigger> Make(const pitot_stall_trigger& from) noexcept {
-  StallTriggerOptions to;
-  CopyStall(from, &to);
-  return MakeStallTrigger(to);
-}
-
-pitot_drift_trigger ToC(const DriftTriggerOptions& from) noexcept {
-  pitot_drift_trigger to{};
-  CopyDrift(from, &to);
-  return to;
-}
-std::unique_ptr<Trigger> Make(const pitot_drift_trigger& from) noexcept {
-  DriftTriggerOptions to;
-  CopyDrift(from, &to);
-  return MakeDriftTrigger(to);
-}
-
-pitot_predicate_trigger ToC(const PredicateTriggerOptions& from) noexcept {
-  pitot_predicate_trigger to{};
-  CopyCommon(from, &to);
-  to.cause = from.cause;
-  return to;
+template <class Struct> auto Make(const Struct& from) noexcept {
+  typename Kind<Struct>::Cpp to;
+  Kind<Struct>::Copy(from, &to);
+  return Kind<Struct>::kMake(to);
 }
 
 // The C++ trigger around a C function, which lives as long as this.
@@ -251,8 +300,7 @@ class PredicateTrigger final : public Trigger {
     PredicateTriggerOptions to;
     if (function_ != nullptr) to.predicate = Ask;
     to.context = this;
-    to.cause = from.cause;
-    CopyCommon(from, &to);
+    Kind<pitot_predicate_trigger>::Copy(from, &to);
     inner_ = MakePredicateTrigger(to);
   }
 
@@ -288,78 +336,11 @@ std::unique_ptr<Trigger> Make(const pitot_predicate_trigger& from) noexcept {
   return std::unique_ptr<Trigger>(new (std::nothrow) PredicateTrigger(from));
 }
 
-pitot_cupti ToC(const CuptiOptions& from) noexcept {
-  pitot_cupti to{};
-  to.graph_level = from.graph_level;
-  to.library = from.library;
-  to.memory_bytes = from.memory_bytes;
-  to.lasting_cost_percent = from.lasting_cost_percent;
-  to.allow_torch_profiler = from.allow_torch_profiler;
-  to.attach_at_start = from.attach_at_start;
-  return to;
+template <class Struct> Status AddTo(Recorder* recorder, const Struct& values) noexcept {
+  return recorder->Add(Make(values));
 }
-
-pitot_nvml ToC(const NvmlOptions& from) noexcept {
-  pitot_nvml to{};
-  to.rate_hz = from.rate_hz;
-  to.library = from.library;
-  to.memory_bytes = from.memory_bytes;
-  return to;
-}
-
-pitot_host ToC(const HostOptions& from) noexcept {
-  pitot_host to{};
-  to.rate_hz = from.rate_hz;
-  to.thread_rate_hz = from.thread_rate_hz;
-  to.most_threads = from.most_threads;
-  to.memory_bytes = from.memory_bytes;
-  return to;
-}
-
-template <class From, class To> void CopyWhy(const From& from, To* to) noexcept {
-  to->budget_ms = from.budget_ms;
-  to->html = from.html != 0;
-  to->sample_every_ms = from.sample_every_ms;
-  to->sample_window_ms = from.sample_window_ms;
-  to->warm_up_ms = from.warm_up_ms;
-  to->baseline_file = from.baseline_file;
-}
-pitot_why ToC(const WhyJudgeOptions& from) noexcept {
-  pitot_why to{};
-  CopyWhy(from, &to);
-  return to;
-}
-
-pitot_nvtx ToC(const NvtxOptions& from) noexcept {
-  pitot_nvtx to{};
-  to.capture = from.capture;
-  to.mirror_scopes = from.mirror_scopes;
-  return to;
-}
-
-#ifdef PITOT_C_WITH_TORCH
-pitot_torch ToC(const TorchOptions& from) noexcept {
-  pitot_torch to{};
-  to.shapes = from.shapes;
-  to.memory = from.memory;
-  return to;
-}
-pitot_torch DefaultTorch() noexcept { return ToC(TorchOptions()); }
-
-Status AddTorch(Recorder* recorder, const pitot_torch& values) noexcept {
-  TorchOptions cpp;
-  cpp.shapes = values.shapes != 0;
-  cpp.memory = values.memory != 0;
-  return recorder->Add(MakeTorchCollector(cpp));
-}
-#else
-pitot_torch DefaultTorch() noexcept {
-  pitot_torch to{};
-  to.memory = 1;
-  return to;
-}
-
-Status AddTorch(Recorder*, const pitot_torch&) noexcept {
+#ifndef PITOT_C_WITH_TORCH
+Status AddTo(Recorder*, const pitot_torch&) noexcept {
   return Status(StatusCode::kUnavailable,
                 "libpitot_c.so was built without LibTorch; to record it: build it against the LibTorch of this process "
                 "with -DPITOT_C_WITH_TORCH=ON");
@@ -368,17 +349,16 @@ Status AddTorch(Recorder*, const pitot_torch&) noexcept {
 
 Status NotStarted() noexcept { return Status(StatusCode::kNotRunning, "the recorder was not started"); }
 
-template <class CppOptions, class Struct>
-pitot_status AddTrigger(pitot_recorder* recorder, const Struct* given, char* message, size_t message_size) noexcept {
+template <class Struct>
+pitot_status Add(pitot_recorder* recorder, const Struct* given, char* message, size_t message_size) noexcept {
   if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  Struct values = ToC(CppOptions());
+  auto values = Defaults<Struct>();
   if (Status s = Take(given, &values); !s.ok()) return Say(s, message, message_size);
-  if constexpr (std::is_same_v<Struct, pitot_failure_trigger>) {
+  if constexpr (requires { Kind<Struct>::kReserved; }) {
     if (values.reserved != 0)
-      return Say(Status(StatusCode::kInvalidArgument, "pitot_failure_trigger::reserved must be 0"), message,
-                 message_size);
+      return Say(Status(StatusCode::kInvalidArgument, Kind<Struct>::kReserved), message, message_size);
   }
-  return Say(recorder->recorder.Add(Make(values)), message, message_size);
+  return Say(AddTo(&recorder->recorder, values), message, message_size);
 }
 
 }  // namespace
@@ -434,21 +414,11 @@ pitot_status pitot_recorder_set_depth(pitot_recorder* recorder, pitot_depth dept
   return Say(recorder != nullptr ? recorder->recorder.SetDepth(DepthOf(depth)) : NotStarted(), message, message_size);
 }
 
-void pitot_cupti_init(pitot_cupti* cupti, size_t size) { Give(ToC(CuptiOptions()), cupti, size); }
+void pitot_cupti_init(pitot_cupti* cupti, size_t size) { Give(Defaults<pitot_cupti>(), cupti, size); }
 
 pitot_status pitot_recorder_add_cupti(pitot_recorder* recorder, const pitot_cupti* cupti, char* message,
                                       size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  pitot_cupti values = ToC(CuptiOptions());
-  if (Status s = Take(cupti, &values); !s.ok()) return Say(s, message, message_size);
-  CuptiOptions cpp;
-  cpp.library = values.library;
-  cpp.memory_bytes = values.memory_bytes;
-  cpp.graph_level = values.graph_level != 0;
-  cpp.lasting_cost_percent = values.lasting_cost_percent;
-  cpp.allow_torch_profiler = values.allow_torch_profiler != 0;
-  cpp.attach_at_start = values.attach_at_start != 0;
-  return Say(recorder->recorder.Add(MakeCuptiCollector(cpp)), message, message_size);
+  return Add(recorder, cupti, message, message_size);
 }
 
 pitot_status pitot_recorder_pause_cupti(pitot_recorder* recorder, char* message, size_t message_size) {
@@ -459,72 +429,39 @@ pitot_status pitot_recorder_resume_cupti(pitot_recorder* recorder, char* message
   return Say(recorder != nullptr ? recorder->recorder.ResumeCupti() : NotStarted(), message, message_size);
 }
 
-void pitot_nvml_init(pitot_nvml* nvml, size_t size) { Give(ToC(NvmlOptions()), nvml, size); }
+void pitot_nvml_init(pitot_nvml* nvml, size_t size) { Give(Defaults<pitot_nvml>(), nvml, size); }
 
 pitot_status pitot_recorder_add_nvml(pitot_recorder* recorder, const pitot_nvml* nvml, char* message,
                                      size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  pitot_nvml values = ToC(NvmlOptions());
-  if (Status s = Take(nvml, &values); !s.ok()) return Say(s, message, message_size);
-  NvmlOptions cpp;
-  cpp.rate_hz = values.rate_hz;
-  cpp.library = values.library;
-  cpp.memory_bytes = values.memory_bytes;
-  return Say(recorder->recorder.Add(MakeNvmlCollector(cpp)), message, message_size);
+  return Add(recorder, nvml, message, message_size);
 }
 
-void pitot_host_init(pitot_host* host, size_t size) { Give(ToC(HostOptions()), host, size); }
+void pitot_host_init(pitot_host* host, size_t size) { Give(Defaults<pitot_host>(), host, size); }
 
 pitot_status pitot_recorder_add_host(pitot_recorder* recorder, const pitot_host* host, char* message,
                                      size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  pitot_host values = ToC(HostOptions());
-  if (Status s = Take(host, &values); !s.ok()) return Say(s, message, message_size);
-  HostOptions cpp;
-  cpp.rate_hz = values.rate_hz;
-  cpp.thread_rate_hz = values.thread_rate_hz;
-  cpp.most_threads = values.most_threads;
-  cpp.memory_bytes = values.memory_bytes;
-  return Say(recorder->recorder.Add(MakeHostCollector(cpp)), message, message_size);
+  return Add(recorder, host, message, message_size);
 }
 
-void pitot_why_init(pitot_why* why, size_t size) { Give(ToC(WhyJudgeOptions()), why, size); }
+void pitot_why_init(pitot_why* why, size_t size) { Give(Defaults<pitot_why>(), why, size); }
 
 pitot_status pitot_recorder_add_why(pitot_recorder* recorder, const pitot_why* why, char* message,
                                     size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  pitot_why values = ToC(WhyJudgeOptions());
-  if (Status s = Take(why, &values); !s.ok()) return Say(s, message, message_size);
-  WhyJudgeOptions cpp;
-  CopyWhy(values, &cpp);
-  return Say(recorder->recorder.Add(MakeWhyJudge(cpp)), message, message_size);
+  return Add(recorder, why, message, message_size);
 }
 
-void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size) { Give(ToC(NvtxOptions()), nvtx, size); }
+void pitot_nvtx_init(pitot_nvtx* nvtx, size_t size) { Give(Defaults<pitot_nvtx>(), nvtx, size); }
 
 pitot_status pitot_recorder_add_nvtx(pitot_recorder* recorder, const pitot_nvtx* nvtx, char* message,
                                      size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  pitot_nvtx values = ToC(NvtxOptions());
-  if (Status s = Take(nvtx, &values); !s.ok()) return Say(s, message, message_size);
-  if (values.reserved != 0)
-    return Say(Status(StatusCode::kInvalidArgument, "pitot_nvtx::reserved must be 0"), message, message_size);
-  NvtxOptions cpp;
-  cpp.capture = values.capture != 0;
-  cpp.mirror_scopes = values.mirror_scopes != 0;
-  return Say(recorder->recorder.Add(MakeNvtxCollector(cpp)), message, message_size);
+  return Add(recorder, nvtx, message, message_size);
 }
 
-void pitot_torch_init(pitot_torch* torch, size_t size) { Give(DefaultTorch(), torch, size); }
+void pitot_torch_init(pitot_torch* torch, size_t size) { Give(Defaults<pitot_torch>(), torch, size); }
 
 pitot_status pitot_recorder_add_torch(pitot_recorder* recorder, const pitot_torch* torch, char* message,
                                       size_t message_size) {
-  if (recorder == nullptr) return Say(NotStarted(), message, message_size);
-  pitot_torch values = DefaultTorch();
-  if (Status s = Take(torch, &values); !s.ok()) return Say(s, message, message_size);
-  if (values.reserved != 0)
-    return Say(Status(StatusCode::kInvalidArgument, "pitot_torch::reserved must be 0"), message, message_size);
-  return Say(AddTorch(&recorder->recorder, values), message, message_size);
+  return Add(recorder, torch, message, message_size);
 }
 
 void pitot_recorder_stop(pitot_recorder* recorder, uint32_t timeout_ms) {
@@ -555,47 +492,47 @@ pitot_status pitot_recorder_on_incident(pitot_recorder* recorder, pitot_incident
 }
 
 void pitot_latency_trigger_init(pitot_latency_trigger* trigger, size_t size) {
-  Give(ToC(LatencyTriggerOptions()), trigger, size);
+  Give(Defaults<pitot_latency_trigger>(), trigger, size);
 }
 void pitot_failure_trigger_init(pitot_failure_trigger* trigger, size_t size) {
-  Give(ToC(FailureTriggerOptions()), trigger, size);
+  Give(Defaults<pitot_failure_trigger>(), trigger, size);
 }
 void pitot_tokens_trigger_init(pitot_tokens_trigger* trigger, size_t size) {
-  Give(ToC(TokensTriggerOptions()), trigger, size);
+  Give(Defaults<pitot_tokens_trigger>(), trigger, size);
 }
 void pitot_stall_trigger_init(pitot_stall_trigger* trigger, size_t size) {
-  Give(ToC(StallTriggerOptions()), trigger, size);
+  Give(Defaults<pitot_stall_trigger>(), trigger, size);
 }
 void pitot_drift_trigger_init(pitot_drift_trigger* trigger, size_t size) {
-  Give(ToC(DriftTriggerOptions()), trigger, size);
+  Give(Defaults<pitot_drift_trigger>(), trigger, size);
 }
 void pitot_predicate_trigger_init(pitot_predicate_trigger* trigger, size_t size) {
-  Give(ToC(PredicateTriggerOptions()), trigger, size);
+  Give(Defaults<pitot_predicate_trigger>(), trigger, size);
 }
 
 pitot_status pitot_recorder_add_latency_trigger(pitot_recorder* recorder, const pitot_latency_trigger* trigger,
                                                 char* message, size_t message_size) {
-  return AddTrigger<LatencyTriggerOptions>(recorder, trigger, message, message_size);
+  return Add(recorder, trigger, message, message_size);
 }
 pitot_status pitot_recorder_add_failure_trigger(pitot_recorder* recorder, const pitot_failure_trigger* trigger,
                                                 char* message, size_t message_size) {
-  return AddTrigger<FailureTriggerOptions>(recorder, trigger, message, message_size);
+  return Add(recorder, trigger, message, message_size);
 }
 pitot_status pitot_recorder_add_tokens_trigger(pitot_recorder* recorder, const pitot_tokens_trigger* trigger,
                                                char* message, size_t message_size) {
-  return AddTrigger<TokensTriggerOptions>(recorder, trigger, message, message_size);
+  return Add(recorder, trigger, message, message_size);
 }
 pitot_status pitot_recorder_add_stall_trigger(pitot_recorder* recorder, const pitot_stall_trigger* trigger,
                                               char* message, size_t message_size) {
-  return AddTrigger<StallTriggerOptions>(recorder, trigger, message, message_size);
+  return Add(recorder, trigger, message, message_size);
 }
 pitot_status pitot_recorder_add_drift_trigger(pitot_recorder* recorder, const pitot_drift_trigger* trigger,
                                               char* message, size_t message_size) {
-  return AddTrigger<DriftTriggerOptions>(recorder, trigger, message, message_size);
+  return Add(recorder, trigger, message, message_size);
 }
 pitot_status pitot_recorder_add_predicate_trigger(pitot_recorder* recorder, const pitot_predicate_trigger* trigger,
                                                   char* message, size_t message_size) {
-  return AddTrigger<PredicateTriggerOptions>(recorder, trigger, message, message_size);
+  return Add(recorder, trigger, message, message_size);
 }
 
 }  // extern "C"

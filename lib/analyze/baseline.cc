@@ -112,16 +112,16 @@ uint64_t Baseline::size() const {
 size_t Baseline::memory_bytes() const {
   size_t bytes = cells_.capacity() * sizeof(Cell);
   for (const Cell& cell : cells_) bytes += cell.ring.capacity() * sizeof(Packed) + cell.route.capacity();
+  for (const ScopeTimes::Cell& cell : scopes_.cells_)
+    bytes += sizeof cell + cell.route.capacity() + cell.scope.capacity();
   return bytes;
 }
 
-// ---- As bytes: little endian; "PITB", version u32, number of cells u32; a cell is the route's length u32, the route,
-// size_bucket u32, number of rows u32, and rows, oldest first; a row is shift u8, kBlames x i32, size f64, launches,
-// steps, tokens u32, and (from version 2 on) the depth u8. A checksum u64 (FNV-1a of all before it) ends it.
+// ---- As bytes: docs/formats/baseline.md
 
 namespace {
 
-constexpr uint32_t kMagic = 0x42544950, kVersion = 2;
+constexpr uint32_t kMagic = 0x42544950, kVersion = 3;
 
 uint64_t Checksum(std::string_view bytes) {
   uint64_t hash = 0xcbf29ce484222325;
@@ -131,6 +131,10 @@ uint64_t Checksum(std::string_view bytes) {
 
 template <class T> void Put(uint64_t value, std::string* to) {
   for (size_t i = 0; i < sizeof(T); ++i) to->push_back(static_cast<char>(value >> (8 * i)));
+}
+void PutText(std::string_view text, std::string* to) {
+  Put<uint32_t>(text.size(), to);
+  to->append(text);
 }
 
 class Reader {
@@ -146,11 +150,12 @@ class Reader {
     bytes_.remove_prefix(sizeof(T));
     return static_cast<T>(value);
   }
-  std::string_view TakeText(size_t size) {
+  std::string TakeText() {
+    const size_t size = Take<uint32_t>();
     is_whole_ = is_whole_ && size <= bytes_.size();
     const std::string_view text = is_whole_ ? bytes_.substr(0, size) : std::string_view();
     bytes_.remove_prefix(text.size());
-    return text;
+    return std::string(text);
   }
   bool is_whole() const { return is_whole_; }
   size_t left() const { return bytes_.size(); }
@@ -169,8 +174,7 @@ Status Baseline::Save(std::string* bytes) const noexcept {
     Put<uint32_t>(kVersion, &out);
     Put<uint32_t>(cells_.size(), &out);
     for (const Cell& cell : cells_) {
-      Put<uint32_t>(cell.route.size(), &out);
-      out += cell.route;
+      PutText(cell.route, &out);
       Put<uint32_t>(cell.size_bucket, &out);
       Put<uint32_t>(cell.ring.size(), &out);
       for (size_t i = 0; i < cell.ring.size(); ++i) {
@@ -183,6 +187,18 @@ Status Baseline::Save(std::string* bytes) const noexcept {
         Put<uint64_t>(size, &out);
         for (const uint32_t count : {row.work.launches, row.work.steps, row.work.tokens}) Put<uint32_t>(count, &out);
         Put<uint8_t>(static_cast<uint8_t>(row.work.depth), &out);
+      }
+    }
+    Put<uint32_t>(scopes_.cells_.size(), &out);
+    for (const ScopeTimes::Cell& cell : scopes_.cells_) {
+      PutText(cell.route, &out);
+      PutText(cell.scope, &out);
+      const auto& counts = cell.sketch.counts_;
+      Put<uint32_t>(std::size(counts) - static_cast<size_t>(std::count(std::begin(counts), std::end(counts), 0)), &out);
+      for (size_t bucket = 0; bucket < std::size(counts); ++bucket) {
+        if (counts[bucket] == 0) continue;
+        Put<uint16_t>(bucket, &out);
+        Put<uint16_t>(counts[bucket], &out);
       }
     }
     Put<uint64_t>(Checksum(out), &out);
@@ -209,7 +225,7 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
     std::vector<Cell> cells;
     for (uint32_t left = reader.Take<uint32_t>(); left > 0 && reader.is_whole(); --left) {
       Cell cell;
-      cell.route = std::string(reader.TakeText(reader.Take<uint32_t>()));
+      cell.route = reader.TakeText();
       cell.size_bucket = reader.Take<uint32_t>();
       const uint32_t rows = reader.Take<uint32_t>();
       if (!reader.is_whole() || rows > reader.left() / kRowBytes) return damaged;
@@ -240,8 +256,21 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
       }
       if (cells.size() < options_.most_cells) cells.push_back(std::move(cell));
     }
+    ScopeTimes scopes;
+    for (uint32_t left = version >= 3 ? reader.Take<uint32_t>() : 0; left > 0 && reader.is_whole(); --left) {
+      ScopeTimes::Cell cell{reader.TakeText(), reader.TakeText(), {}};
+      for (uint32_t buckets = reader.Take<uint32_t>(); buckets > 0 && reader.is_whole(); --buckets) {
+        const auto bucket = reader.Take<uint16_t>(), count = reader.Take<uint16_t>();
+        if (bucket >= std::size(cell.sketch.counts_) || cell.sketch.counts_[bucket] != 0) return damaged;
+        cell.sketch.counts_[bucket] = count;
+        cell.sketch.size_ += count;
+      }
+      if (cell.sketch.size_ > DurationSketch::kMost) return damaged;
+      if (scopes.cells_.size() < ScopeTimes::kMostScopes) scopes.cells_.push_back(std::move(cell));
+    }
     if (!reader.is_whole() || reader.left() != 0) return damaged;
     cells_ = std::move(cells);
+    scopes_ = std::move(scopes);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to load the baseline");

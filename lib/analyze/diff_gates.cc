@@ -101,8 +101,7 @@ DiffGate TimeGate(const char* name, const std::vector<double>& before, const std
 DiffGate QuantileGate(const char* name, double q, const std::vector<double>& before, const std::vector<double>& after,
                       double limit) {
   DiffGate gate = Gate(name, "ns", limit);
-  const double inflation = WiderOf(before, after);
-  const Estimate a = Quantile(before, q, inflation), b = Quantile(after, q, inflation);
+  const Estimate a = Quantile(before, q), b = Quantile(after, q);
   gate.before = a.value;
   gate.after = b.value;
   gate.decides = false;

@@ -245,7 +245,7 @@ class WhyJudge final : public Judge {
                                             : JudgeRequest(trace, request, &baseline_, &judgement);
     if (judged.ok()) {
       opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
-      opening += scopes_.Text(judgement.index, judgement.blame, judgement.verdict);
+      opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
       opening += Others(request, hearing, &judgement);
       html.judgement = &judgement;
     } else {
@@ -286,8 +286,7 @@ class WhyJudge final : public Judge {
     learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
     for (const uint32_t row : rows) {
       if (hearing.IsOver()) break;
-      if (Status s = LearnRequest(index, row, &baseline_, &regimes_, &scopes_); !s.ok())
-        return hearing.IsOver() ? Status() : s;
+      if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return hearing.IsOver() ? Status() : s;
     }
     return Status();
   }
@@ -366,7 +365,6 @@ class WhyJudge final : public Judge {
   LearnOptions learn_;
   Baseline baseline_;
   Regimes regimes_;
-  ScopeTimes scopes_;
   std::string wrong_;  // with the file; said once
   int64_t saved_ns_ = 0;
 };

@@ -67,25 +67,25 @@ Interval KnownOf(const Trace& trace, const model::ThreadRow& thread) {
   return {std::clamp(thread.history_begin_ns, trace.window_begin_ns, trace.window_end_ns), trace.window_end_ns};
 }
 
-Nest::Nest(const Trace& trace, const TopOptions& options, const Selection& selection, Rows* rows)
-    : trace_(trace),
+Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& selection, Rows* rows)
+    : trace_(index.trace),
       options_(options),
       selection_(selection),
-      launches_(trace),
-      shares_(FindGpuShares(trace)),
+      launches_(trace_),
+      shares_(index.shares),
       rows_(*rows),
-      first_calls_(FirstCalls(trace)),
-      shallow_(model::OperatorTimes(trace).NotRecorded()),
-      has_operator_depths_(!trace.operator_depths.empty()) {
-  std::vector<std::vector<Interval>> lost(trace.threads.size());
-  for (const model::LossRow& loss : trace.losses) {
+      first_calls_(FirstCalls(trace_)),
+      shallow_(index.operators.NotRecorded()),
+      has_operator_depths_(!trace_.operator_depths.empty()) {
+  std::vector<std::vector<Interval>> lost(trace_.threads.size());
+  for (const model::LossRow& loss : trace_.losses) {
     if (loss.thread != kNone && model::IsOfEvents(loss.reason))
       lost[loss.thread].push_back({loss.begin_ns, loss.end_ns});
   }
   for (auto& intervals : lost) lost_.push_back(model::Union(std::move(intervals)));
-  for (const model::SiteRow& site : trace.sites) {
-    shapes_.push_back(ArgumentNamed("shapes", trace, site));
-    flops_.push_back(ArgumentNamed("flops", trace, site));
+  for (const model::SiteRow& site : trace_.sites) {
+    shapes_.push_back(ArgumentNamed("shapes", trace_, site));
+    flops_.push_back(ArgumentNamed("flops", trace_, site));
   }
 }
 

@@ -11,6 +11,7 @@
 
 #include "analyze/rows.h"
 #include "analyze/selection.h"
+#include "analyze/top_index.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -20,7 +21,7 @@ model::Interval KnownOf(const model::Trace& trace, const model::ThreadRow& threa
 
 class Nest {
  public:
-  Nest(const model::Trace& trace, const TopOptions& options, const Selection& selection, Rows* rows);
+  Nest(const TopIndex& index, const TopOptions& options, const Selection& selection, Rows* rows);
   // Counts everything. O(n log n), and the depth of scopes for each launch.
   void Count();
 
@@ -63,7 +64,7 @@ class Nest {
   const TopOptions& options_;
   const Selection& selection_;
   const model::LaunchIndex launches_;
-  const GpuShares shares_;
+  const GpuShares& shares_;
   Rows& rows_;
   const std::vector<uint32_t> first_calls_;
   model::Intervals shallow_;                      // when operators were not recorded

@@ -84,8 +84,7 @@ std::vector<uint32_t> FindOrdinary(const Trace& trace, const LearnOptions& optio
   return rows;
 }
 
-Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline, Regimes* regimes,
-                    ScopeTimes* scopes) noexcept {
+Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline, Regimes* regimes) noexcept {
   RequestBlame blame;
   if (Status status = FindBlame(index, request, &blame); !status.ok() || !blame.is_reliable) return status;
   const Trace& trace = index.data()->index.trace;
@@ -94,7 +93,7 @@ Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baselin
   const std::string_view route = trace.strings[row.route];
   Status status = baseline->Add(route, row.size_bucket, normal);
   if (status.ok() && regimes != nullptr) status = regimes->Add(route, row.size_bucket, normal);
-  if (status.ok() && scopes != nullptr) status = scopes->Add(index, blame);
+  if (status.ok()) status = baseline->scopes().Add(index, blame);
   return status;
 }
 

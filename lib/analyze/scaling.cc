@@ -72,7 +72,7 @@ class Scaling final : public Analyzer {
     if (times.empty()) return;
     const uint32_t largest = times.rbegin()->first;
     if (largest < 2 * times.begin()->first) return;  // too alike to tell
-    const SureScalingLaw sure = FitSurely(std::move(times));
+    const SureScalingLaw sure = FitSurely(times);
     if (sure.law.one_ns <= 0) return;
     AddNumber(analysis, "serial", subject, sure.law.serial);
     AddNumber(analysis, "crosstalk", subject, sure.law.crosstalk);

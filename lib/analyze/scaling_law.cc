@@ -68,9 +68,9 @@ uint32_t ScalingLaw::Best(uint32_t most) const {
   return Gain(below + 1, below) > 0 ? below + 1 : below;
 }
 
-ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times) {
+ScalingLaw FitScaling(const std::map<uint32_t, std::vector<double>>& times) {
   std::vector<Point> points;
-  for (auto& [size, samples] : *times) {
+  for (const auto& [size, samples] : times) {
     const double n = size;
     if (!samples.empty())
       points.push_back({{1, n - 1, n * (n - 1)}, base::Median(samples), static_cast<double>(samples.size())});
@@ -94,9 +94,9 @@ ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times) {
   return law;
 }
 
-SureScalingLaw FitSurely(std::map<uint32_t, std::vector<double>> times) {
+SureScalingLaw FitSurely(const std::map<uint32_t, std::vector<double>>& times) {
   SureScalingLaw sure;
-  sure.law = FitScaling(&times);
+  sure.law = FitScaling(times);
   if (sure.law.one_ns <= 0) return sure;
   const uint32_t largest = times.rbegin()->first;
   sure.best = sure.law.Best(largest);
@@ -108,7 +108,7 @@ SureScalingLaw FitSurely(std::map<uint32_t, std::vector<double>> times) {
       std::vector<double>& of = drawn[size];
       for (size_t k = 0; k < samples.size(); ++k) of.push_back(samples[random.Below(samples.size())]);
     }
-    const ScalingLaw law = FitScaling(&drawn);
+    const ScalingLaw law = FitScaling(drawn);
     serial.push_back(law.serial);
     gain.push_back(law.one_ns > 0 ? law.Gain(sure.best, largest) : 0);
   }

@@ -27,8 +27,8 @@ struct ScalingLaw {
   // How much more throughput `n` have than `other`, as a share of the other's.
   double Gain(uint32_t n, uint32_t other) const { return n * TimeNs(other) / (other * TimeNs(n)) - 1; }
 };
-// Times in ns by N. Three values of N at least; else nothing is fitted, and one_ns is 0. Samples are reordered.
-ScalingLaw FitScaling(std::map<uint32_t, std::vector<double>>* times);
+// Times in ns by N. Three values of N at least; else nothing is fitted, and one_ns is 0.
+ScalingLaw FitScaling(const std::map<uint32_t, std::vector<double>>& times);
 
 // The law, and what it is at least with 95 % confidence by the bootstrap: 200 draws of as many samples of each N.
 struct SureScalingLaw {
@@ -37,7 +37,7 @@ struct SureScalingLaw {
   double least_serial = 0;
   double least_gain = 0;  // of the best over the largest
 };
-SureScalingLaw FitSurely(std::map<uint32_t, std::vector<double>> times);
+SureScalingLaw FitSurely(const std::map<uint32_t, std::vector<double>>& times);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

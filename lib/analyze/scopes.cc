@@ -7,6 +7,7 @@
 
 #include "analyze/index_data.h"
 #include "base/columns.h"
+#include "pitot/analyze/verdict.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {

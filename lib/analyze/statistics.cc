@@ -12,7 +12,7 @@ namespace analyze {
 namespace {
 
 constexpr double kZ = 1.959963984540054;  // 95 % of a normal distribution are within so many sigmas
-constexpr double kMostCorrelation = 0.99;
+constexpr size_t kMostBlocks = 2048;
 constexpr size_t kMostQuantiles = 1000;
 
 // From 1 on; equal values share their mean.
@@ -48,15 +48,28 @@ std::vector<double> Thinned(std::vector<double> values) {
 double Inflation(const std::vector<double>& values) {
   double ties = 0;
   const std::vector<double> ranks = Ranks(values, &ties);
-  const double mean = static_cast<double>(ranks.size() + 1) / 2;
-  double together = 0, alone = 0;
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    alone += (ranks[i] - mean) * (ranks[i] - mean);
-    if (i != 0) together += (ranks[i] - mean) * (ranks[i - 1] - mean);
+  const auto n = static_cast<double>(ranks.size());
+  const double mean = (n + 1) / 2, alone = (n * n * n - n - ties) / 12;  // the sum of squares
+  if (alone <= 0) return 1;
+  const size_t size = (ranks.size() + kMostBlocks - 1) / kMostBlocks;
+  std::vector<double> blocks;  // sums, of ranks against their mean
+  for (size_t i = 0; i + size <= ranks.size(); i += size) {
+    const auto begin = ranks.begin() + static_cast<std::ptrdiff_t>(i);
+    blocks.push_back(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(size), 0.0) -
+                     static_cast<double>(size) * mean);
   }
-  if (alone == 0) return 1;
-  const double r = std::clamp(together / alone, 0.0, kMostCorrelation);
-  return (1 + r) / (1 - r);
+  const auto together = [&](size_t lag) {
+    double sum = 0;
+    for (size_t i = lag; i < blocks.size(); ++i) sum += blocks[i] * blocks[i - lag];
+    return sum / alone;
+  };
+  double inflation = -together(0);
+  for (size_t lag = 0; lag + 1 < blocks.size(); lag += 2) {
+    const double pair = together(lag) + together(lag + 1);
+    if (pair <= 0) break;
+    inflation += 2 * pair;
+  }
+  return std::max(inflation, 1.0);
 }
 
 double MannWhitney(const std::vector<double>& a, const std::vector<double>& b, double inflation) {
@@ -108,17 +121,17 @@ Estimate Shift(std::vector<double> before, std::vector<double> after, double inf
   return shift;
 }
 
-Estimate Quantile(std::vector<double> values, double q, double inflation) {
-  Estimate quantile;
-  if (values.empty()) return quantile;
-  const double value = base::QuantileOf(values.begin(), values.end(), q);
-  std::sort(values.begin(), values.end());
+Estimate Quantile(const std::vector<double>& values, double q) {
+  if (values.empty()) return {};
+  const double value = base::Quantile(values, q);
+  std::vector<double> is_above, sorted = values;
+  for (const double one : values) is_above.push_back(one > value ? 1 : 0);
+  std::sort(sorted.begin(), sorted.end());
   const auto n = static_cast<double>(values.size());
-  const double half = kZ * std::sqrt(n * q * (1 - q) * inflation);
-  const auto at = [&](double rank) { return values[static_cast<size_t>(std::clamp(rank, 1.0, n)) - 1]; };
+  const double half = kZ * std::sqrt(n * q * (1 - q) * Inflation(is_above));
+  const auto at = [&](double rank) { return sorted[static_cast<size_t>(std::clamp(rank, 1.0, n)) - 1]; };
   const double low = std::floor(n * q - half), high = std::ceil(n * q + half) + 1;
-  quantile = {low >= 1 && high <= n, value, at(low), at(high)};
-  return quantile;
+  return {low >= 1 && high <= n, value, at(low), at(high)};
 }
 
 double KolmogorovSmirnov(std::vector<double> a, std::vector<double> b) {

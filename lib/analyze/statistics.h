@@ -23,9 +23,10 @@ struct Estimate {
   double value = 0, low = 0, high = 0;
 };
 
-// How much wider than for independent values intervals are: (1 + r) / (1 - r), of the correlation r of the ranks of
-// neighbours (Bartlett, for a first-order process); at least 1. `values` in the order of time. Requests that wait
-// behind each other are not independent. O(n log n).
+// How much larger than of independent values the variance of their mean rank is: 1 + 2 (r1 + r2 + ...), of the
+// correlations r of ranks that are 1, 2, ... apart, added in pairs while these are positive (Geyer 1992, the initial
+// positive sequence); at least 1. `values` in the order of time: requests that wait behind each other, or that a busy
+// machine held up together, are not independent. O(n log n), and 2,048^2 where all are alike for long.
 double Inflation(const std::vector<double>& values);
 
 // The two-sided p of Mann and Whitney's U: by the normal approximation, corrected for ties and continuity, its variance
@@ -40,8 +41,8 @@ std::vector<bool> Discoveries(const std::vector<double>& p, double q);
 Estimate Shift(std::vector<double> before, std::vector<double> after, double inflation);
 
 // A quantile and the order statistics n q -+ 1.96 sqrt(n q (1 - q) inflation) around it; unknown where these are beyond
-// the ends. O(n log n).
-Estimate Quantile(std::vector<double> values, double q, double inflation);
+// the ends. The inflation is of which values are above it. `values` in the order of time. O(Inflation).
+Estimate Quantile(const std::vector<double>& values, double q);
 
 // The probability that two samples of one distribution differ as much in any quantile (Kolmogorov and Smirnov, the
 // asymptotic form: too large where values are equal, which is the safe side). 1 where a side is empty. O(n log n).

@@ -7,10 +7,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyze/gpu_shares.h"
 #include "analyze/nest.h"
 #include "analyze/rows.h"
 #include "analyze/selection.h"
+#include "analyze/top_index.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "base/quantile.h"
@@ -36,8 +36,8 @@ std::string ExtentText(const uint32_t (&extent)[3]) {
   return text;
 }
 
-void CountKernels(const Trace& trace, const TopOptions& options, const Selection& selection, Rows* rows) {
-  const GpuShares shares = FindGpuShares(trace);
+void CountKernels(const TopIndex& index, const TopOptions& options, const Selection& selection, Rows* rows) {
+  const Trace& trace = index.trace;
   std::unordered_map<uint64_t, uint32_t> cache;  // of kernels, by name and shape
   for (uint32_t gpu_row = 0; gpu_row < trace.gpu.size(); ++gpu_row) {
     const GpuKind kind = trace.gpu.kind[gpu_row];
@@ -67,8 +67,8 @@ void CountKernels(const Trace& trace, const TopOptions& options, const Selection
     tally.row.cut_calls += is_cut;
     tally.AddSelfGpu(rows->UnitOfGpu(gpu_row), time.end_ns - time.begin_ns);
     tally.row.gpu_total_ns = tally.row.self_gpu_ns;
-    tally.busy += shares.busy[gpu_row];
-    tally.exposed += shares.exposed[gpu_row];
+    tally.busy += index.shares.busy[gpu_row];
+    tally.exposed += index.shares.exposed[gpu_row];
     if (!is_cut) tally.gpu_ns.push_back(time.end_ns - time.begin_ns);
   }
 }
@@ -86,7 +86,8 @@ struct WorkOf {
   Work others;
 };
 
-WorkOf FindWork(const Trace& trace) {
+WorkOf FindWork(const TopIndex& index) {
+  const Trace& trace = index.trace;
   WorkOf work{std::vector<Work>(trace.batches.size()), std::vector<Work>(trace.requests.size()), {}};
   const auto of = [&](uint32_t request, uint32_t batch) -> Work& {
     return batch != kNone ? work.batches[batch] : request != kNone ? work.requests[request] : work.others;
@@ -97,14 +98,13 @@ WorkOf FindWork(const Trace& trace) {
       of(trace.events.request[segment.event], trace.events.batch[segment.event]).cpu_ns +=
           segment.end_ns - segment.begin_ns;
   }
-  const GpuShares shares = FindGpuShares(trace);
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     if (trace.gpu.kind[row] == GpuKind::kSpan) continue;
     const uint32_t call = trace.gpu.call[row];
     Work& some = call == kNone ? work.others : of(trace.calls.request[call], trace.calls.batch[call]);
     ++some.gpu_records;
-    some.busy += shares.busy[row];
-    some.exposed += shares.exposed[row];
+    some.busy += index.shares.busy[row];
+    some.exposed += index.shares.exposed[row];
     if (&some == &work.others)
       some.gpu.push_back({trace.gpu.begin_ns[row], trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]});
   }
@@ -119,8 +119,9 @@ void Add(const Work& work, int64_t gpu_ns, Tally* tally) {
   tally->exposed += work.exposed;
 }
 
-void CountRequests(const Trace& trace, const Selection& selection, Rows* rows) {
-  const WorkOf work = FindWork(trace);
+void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows) {
+  const Trace& trace = index.trace;
+  const WorkOf work = FindWork(index);
   const model::GpuTime time(trace);
   std::vector<Tally> tallies(trace.requests.size() + 1);
   Tally& others = tallies.back();
@@ -286,14 +287,14 @@ model::KernelCoverage CoverageOfWindow(const Trace& trace, bool is_damaged) {
   return coverage;
 }
 
-void AddQuality(const Trace& trace, const model::RequestIndex& index, const Selection& selection, TopTable* table) {
-  const model::CoverageIndex coverage(trace);
+void AddQuality(const TopIndex& index, const Selection& selection, TopTable* table) {
+  const Trace& trace = index.trace;
   table->window_ns = trace.window_end_ns - trace.window_begin_ns;
-  table->has_gpu = coverage.HasGpu();
-  table->is_damaged = coverage.IsDamaged();
-  table->coverage = selection.request() != kNone ? coverage.Of(index, selection.request())
+  table->has_gpu = index.coverage.HasGpu();
+  table->is_damaged = index.coverage.IsDamaged();
+  table->coverage = selection.request() != kNone ? index.coverage.Of(index.requests, selection.request())
                                                  : CoverageOfWindow(trace, table->is_damaged);
-  table->operators = model::OperatorTimes(trace).Of(trace, index, selection.request());
+  table->operators = index.operators.Of(trace, index.requests, selection.request());
   for (const model::LossRow& loss : trace.losses) {
     if (loss.reason == model::LossReason::kOpenRequests) continue;
     ++table->losses;
@@ -304,7 +305,7 @@ void AddQuality(const Trace& trace, const model::RequestIndex& index, const Sele
     table->spans += trace.gpu.kind[row] == GpuKind::kSpan && selection.HasGpu(row);
   if (selection.request() == kNone) return;
   std::vector<bool> is_member(trace.requests.size());
-  for (const uint32_t batch : index.Batches(selection.request())) {
+  for (const uint32_t batch : index.requests.Batches(selection.request())) {
     const uint32_t first = trace.batches[batch].first_member;
     for (uint32_t row = first; row < first + trace.batches[batch].member_count; ++row) {
       const uint32_t request = trace.members[row].request;
@@ -314,29 +315,31 @@ void AddQuality(const Trace& trace, const model::RequestIndex& index, const Sele
   table->other_members = static_cast<uint64_t>(std::count(is_member.begin(), is_member.end(), true));
 }
 
-Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
+}  // namespace
+
+Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table) {
+  const Trace& trace = index.trace;
   *table = TopTable();
   table->by = options.by;
   if (options.groups_by_shape && (options.by == TopBy::kLayer || options.by == TopBy::kRequest))
     return Status(StatusCode::kInvalidArgument, "groups_by_shape: neither layers nor requests have shapes");
-  const model::RequestIndex index(trace);
-  const uint32_t request = options.request_id != 0 ? index.Row(options.request_id) : kNone;
+  const uint32_t request = options.request_id != 0 ? index.requests.Row(options.request_id) : kNone;
   if (options.request_id != 0 && request == kNone)
     return base::Error(StatusCode::kNotFound, "no request %s is in the trace",
                        base::RequestId(options.request_id).c_str());
-  const Selection selection(trace, index, request);
+  const Selection selection(trace, index.requests, request);
   Rows rows(trace);
   switch (options.by) {
     case TopBy::kOperator:
     case TopBy::kLayer:
     case TopBy::kScope:
-      Nest(trace, options, selection, &rows).Count();
+      Nest(index, options, selection, &rows).Count();
       break;
     case TopBy::kKernel:
-      CountKernels(trace, options, selection, &rows);
+      CountKernels(index, options, selection, &rows);
       break;
     case TopBy::kRequest:
-      CountRequests(trace, selection, &rows);
+      CountRequests(index, selection, &rows);
       break;
   }
   table->rows = Finish(&rows);
@@ -347,18 +350,16 @@ Status Fill(const Trace& trace, const TopOptions& options, TopTable* table) {
     table->gpu_busy_ns += row.gpu_busy_ns;
     table->gpu_exposed_ns += row.gpu_exposed_ns;
   }
-  AddQuality(trace, index, selection, table);
+  AddQuality(index, selection, table);
   const TopSort sort = Resolve(options.sort, *table);
   Sort(sort, table);
   AddCertainty(sort, selection, &rows, table);
   return Status();
 }
 
-}  // namespace
-
 Status FindTop(const Trace& trace, const TopOptions& options, TopTable* table) noexcept {
   try {
-    return Fill(trace, options, table);
+    return FindTop(TopIndex(trace), options, table);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to count the trace");
   } catch (...) {

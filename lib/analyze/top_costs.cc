@@ -8,7 +8,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/resampling.h"
 #include "analyze/subjects.h"
-#include "pitot/analyze/top.h"
+#include "analyze/top_index.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -27,11 +27,12 @@ class TopCosts final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a02", "what costs most", kThresholds); }
 
   Status Run(Analysis& analysis) override {
+    const TopIndex index(analysis.trace());
     for (const TopBy by : {TopBy::kOperator, TopBy::kKernel}) {
       TopOptions options;
       options.by = by;
       TopTable table;
-      Status found = FindTop(analysis.trace(), options, &table);
+      Status found = FindTop(index, options, &table);
       if (!found.ok()) return found;
       const int64_t all_ns = table.gpu_ns != 0 ? table.gpu_ns : table.cpu_ns;
       if (all_ns != 0) OfTable(analysis, table, all_ns);

@@ -131,8 +131,12 @@ int Why(const WhyArguments& arguments) {
     const int written = SaveBaseline(trace, index, &baseline, arguments.save_baseline);
     if (written != kDone) return written;
   }
-  const auto say = arguments.json ? analyze::VerdictJson : analyze::VerdictText;
-  Print(say(index, judgement.blame, judgement.verdict));
+  if (arguments.json) {
+    Print(VerdictJson(index, judgement.blame, judgement.verdict));
+  } else {
+    Print(VerdictText(index, judgement.blame, judgement.verdict) +
+          baseline.scopes().Text(index, judgement.blame, judgement.verdict));
+  }
   return loaded;
 }
 

@@ -4,6 +4,11 @@
 #include <catch2/catch.hpp>
 #include <random>
 
+#include "analyze/small_server.h"
+#include "base/columns.h"
+#include "golden.h"
+#include "pitot/analyze/learn.h"
+
 namespace pitot::test {
 
 using analyze::Baseline;
@@ -28,6 +33,44 @@ std::vector<int64_t> Latencies(const Baseline& baseline, int64_t now_ns = 0, uin
   std::vector<int64_t> latencies;
   for (const BaselineRow& row : rows) latencies.push_back(row.blame.Total());
   return latencies;
+}
+
+std::string Saved(const Baseline& baseline) {
+  std::string bytes;
+  REQUIRE(baseline.Save(&bytes).ok());
+  return bytes;
+}
+
+// With a checksum that holds.
+std::string Sealed(std::string body) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : body) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  for (int i = 0; i < 8; ++i) body.push_back(static_cast<char>(hash >> (8 * i)));
+  return body;
+}
+
+// A request of a version before, which had so many bytes less at the end.
+std::string OfVersion(char version, size_t less) {
+  Baseline baseline;
+  BaselineRow row = Row(77);
+  row.work = {7.5, 3, 2, 1, Depth::kOps};
+  REQUIRE(baseline.Add("/classify", 3, row).ok());
+  std::string bytes = Saved(baseline);
+  bytes.resize(bytes.size() - 8 - less);
+  bytes[4] = version;
+  return Sealed(bytes);
+}
+
+// What a small server's normal requests teach.
+Baseline Learned() {
+  const model::Trace trace = small_server::Server().Make(40);
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+  Baseline baseline;
+  for (const uint32_t row : analyze::FindOrdinary(trace, {}))
+    REQUIRE(LearnRequest(index, row, &baseline, nullptr).ok());
+  REQUIRE(baseline.scopes().Find("/classify", "forward") != nullptr);
+  return baseline;
 }
 
 }  // namespace
@@ -132,35 +175,46 @@ TEST_CASE("a baseline survives as bytes, and counts as of the epoch before", "[b
   CHECK(after.Find("/classify", 3, 6'000 * kSecond, 1, &rows) == Baseline::Level::kNone);
 }
 
-TEST_CASE("a baseline of version 1, which does not say how deep, is as deep as its launches say", "[baseline]") {
-  for (const uint32_t launches : {0u, 3u}) {
-    Baseline before;
-    BaselineRow row = Row(77);
-    row.work.launches = launches;
-    row.work.depth = Depth::kOps;
-    REQUIRE(before.Add("/classify", 3, row).ok());
-    std::string bytes;
-    REQUIRE(before.Save(&bytes).ok());
-    bytes.resize(bytes.size() - 9);  // the checksum and the depth
-    bytes[4] = 1;
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char c : bytes) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(hash >> (8 * i)));
+TEST_CASE("how long scopes take survives with a baseline", "[baseline]") {
+  const Baseline before = Learned();
+  Baseline after;
+  REQUIRE(after.Load(Saved(before), 0).ok());
 
-    Baseline after;
-    REQUIRE(after.Load(bytes, 0).ok());
-
-    std::vector<BaselineRow> rows;
-    REQUIRE(after.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
-    CHECK(rows[0].work.depth == (launches != 0 ? Depth::kKernels : Depth::kScopes));
+  for (const char* const scope : {"decode", "forward", "respond"}) {
+    const analyze::DurationSketch *was = before.scopes().Find("/classify", scope),
+                                  *is = after.scopes().Find("/classify", scope);
+    REQUIRE((was != nullptr && is != nullptr));
+    CHECK(is->size() == was->size());
+    for (const double q : {0.0, 0.5, 0.99}) CHECK(is->Quantile(q) == was->Quantile(q));
   }
+  CHECK(Saved(after) == Saved(before));
+}
+
+TEST_CASE("the bytes of a baseline are those of docs/formats/baseline.md", "[baseline]") {
+  const std::string bytes = Saved(Learned());
+  std::string lines;
+  for (size_t i = 0; i < bytes.size(); ++i)
+    lines += base::Format(i % 32 == 31 || i + 1 == bytes.size() ? "%02x\n" : "%02x ", static_cast<uint8_t>(bytes[i]));
+  CheckGolden("baseline_3.txt", lines);
+}
+
+TEST_CASE("a baseline of version 2 has no scopes, of version 1 it is as deep as its launches say", "[baseline]") {
+  Baseline second = Learned(), first;
+  REQUIRE(second.Load(OfVersion(2, 4), 0).ok());
+  REQUIRE(first.Load(OfVersion(1, 5), 0).ok());
+
+  std::vector<BaselineRow> rows;
+  REQUIRE(second.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
+  CHECK(rows[0].work.depth == Depth::kOps);
+  CHECK(second.scopes().Find("/classify", "forward") == nullptr);
+  REQUIRE(first.Find("/classify", 3, 0, 1, &rows) == Baseline::Level::kCell);
+  CHECK(rows[0].work.depth == Depth::kKernels);
+  CHECK(first.Load(OfVersion(4, 0), 0).code() == StatusCode::kDataLoss);
 }
 
 TEST_CASE("bytes that are cut or bent are refused, and what was there stays", "[baseline]") {
-  Baseline baseline;
-  for (int i = 0; i < 5; ++i) REQUIRE(baseline.Add("/classify", 3, Row(i)).ok());
-  std::string bytes;
-  REQUIRE(baseline.Save(&bytes).ok());
+  const std::string bytes = Saved(Learned());
+  const std::string_view body = std::string_view(bytes).substr(0, bytes.size() - 8);
   Baseline other;
   REQUIRE(other.Add("/classify", 3, Row(77)).ok());
 
@@ -171,8 +225,21 @@ TEST_CASE("bytes that are cut or bent are refused, and what was there stays", "[
     bent[at] = static_cast<char>(bent[at] ^ 0x10);
     REQUIRE(other.Load(bent, 0).code() == StatusCode::kDataLoss);
   }
+  // With a checksum that holds: cut; then other buckets than the one that ends it: the same twice, one beyond the last,
+  // one of too many.
+  for (size_t size = 0; size < body.size(); ++size)
+    REQUIRE(other.Load(Sealed(std::string(body.substr(0, size))), 0).code() == StatusCode::kDataLoss);
+  const std::string bucket(body.substr(body.size() - 4)), before(body.substr(0, body.size() - 8));
+  const auto with = [&](char count, const std::string& buckets) {
+    return other.Load(Sealed(before + count + std::string(3, '\0') + buckets), 0).code();
+  };
+  CHECK(with(2, bucket + bucket) == StatusCode::kDataLoss);
+  CHECK(with(1, std::string("\xb0\1\1\0", 4)) == StatusCode::kDataLoss);
+  CHECK(with(1, std::string("\0\0\1\x20", 4)) == StatusCode::kDataLoss);
 
   CHECK(Latencies(other) == std::vector<int64_t>{77});
+  CHECK(other.scopes().Find("/classify", "forward") == nullptr);
+  CHECK(with(1, std::string("\xaf\1\1\0", 4)) == StatusCode::kOk);
 }
 
 }  // namespace pitot::test

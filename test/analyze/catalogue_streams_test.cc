@@ -149,15 +149,15 @@ TEST_CASE("the scalability law is found again in times that it made, and not in 
   const analyze::ScalingLaw made = {1000, 0.2, 0.01};
   std::map<uint32_t, std::vector<double>> times;
   for (const uint32_t n : {1, 2, 4, 8, 16}) times[n] = {made.TimeNs(n), made.TimeNs(n), 9 * made.TimeNs(n)};
-  const analyze::ScalingLaw found = analyze::FitScaling(&times);
+  const analyze::ScalingLaw found = analyze::FitScaling(times);
   CHECK(found.one_ns == Approx(1000));
   CHECK(found.serial == Approx(0.2));
   CHECK(found.crosstalk == Approx(0.01));
   CHECK(found.Peak() == Approx(std::sqrt(80)));
   std::map<uint32_t, std::vector<double>> two = {{1, {1000}}, {2, {1500}}};
-  CHECK(analyze::FitScaling(&two).one_ns == 0);
+  CHECK(analyze::FitScaling(two).one_ns == 0);
   std::map<uint32_t, std::vector<double>> falling = {{1, {1000}}, {2, {900}}, {4, {700}}};
-  CHECK(analyze::FitScaling(&falling).serial == 0);
+  CHECK(analyze::FitScaling(falling).serial == 0);
 }
 
 TEST_CASE("a15 finds batches that do one request after another, and those that are too large", "[a15]") {

@@ -221,6 +221,7 @@ TEST_CASE("what is normal is kept in a file, which another judge begins with", "
   REQUIRE(judge->Decide(after).ok());
 
   CHECK(Contains(after.opening, "compared with 105 requests of the same route and size"));
+  CHECK(Contains(after.opening, "scope       \"forward\" took 15.0 ms; normally p50 "));
   CHECK(!Contains(after.opening, "baseline    "));
   std::ofstream(file) << "garbage";
   REQUIRE(MakeOne(options)->Decide(wrong).ok());

@@ -36,11 +36,7 @@ class Server {
     decode_ = maker_.Site(SiteKind::kScope, "decode");
     forward_ = maker_.Site(SiteKind::kScope, "forward");
     respond_ = maker_.Site(SiteKind::kScope, "respond");
-    wait_ = maker_.Site(SiteKind::kWait, "wait",
-                        {{"kind", ArgType::kUint},
-                         {"resource", ArgType::kName},
-                         {"owner_thread", ArgType::kUint},
-                         {"owner_request", ArgType::kUint}});
+    wait_ = maker_.WaitSite();
   }
   // 4 ms of decoding, 10 ms of the model and 1 ms of the answer, each a bit more or less.
   void Normal(int i) {

@@ -360,11 +360,7 @@ TEST_CASE("of what was overwritten no operators count as recorded", "[top]") {
 
 TEST_CASE("waits for different things are different rows among scopes", "[top]") {
   Made made;
-  const uint32_t wait = made.maker.Site(SiteKind::kWait, "wait",
-                                        {{"kind", ArgType::kUint},
-                                         {"resource", ArgType::kName},
-                                         {"owner_thread", ArgType::kUint},
-                                         {"owner_request", ArgType::kUint}});
+  const uint32_t wait = made.maker.WaitSite();
   const auto add = [&](int64_t begin_ns, int64_t ns, const char* resource) {
     made.maker.Event(made.thread, wait, begin_ns, ns, {}, {1, made.maker.String(resource), 0, 0});
   };

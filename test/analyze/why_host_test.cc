@@ -34,11 +34,7 @@ struct Server {
     http = maker.Thread("http-1");
     maker.trace.threads[http].tid = kTid;
     decode = maker.Site(SiteKind::kScope, "decode");
-    wait = maker.Site(SiteKind::kWait, "wait",
-                      {{"kind", ArgType::kUint},
-                       {"resource", ArgType::kName},
-                       {"thread", ArgType::kUint},
-                       {"request", ArgType::kUint}});
+    wait = maker.WaitSite();
     request = maker.Request(1, "/classify", 1'000 * kUs, 20'000 * kUs);
     maker.trace.requests[request].begin_thread = maker.trace.requests[request].end_thread = http;
   }

@@ -59,11 +59,7 @@ struct Server {
     maker.trace.devices.push_back({});
     maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
     maker.trace.streams.push_back({0, 1, 8, 0, 0, 0});
-    wait = maker.Site(SiteKind::kWait, "wait",
-                      {{"kind", ArgType::kUint},
-                       {"resource", ArgType::kName},
-                       {"thread", ArgType::kUint},
-                       {"request", ArgType::kUint}});
+    wait = maker.WaitSite();
     decode = maker.Site(SiteKind::kScope, "decode");
     forward = maker.Site(SiteKind::kScope, "forward");
   }

@@ -47,6 +47,21 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   CheckGolden("cli_why_few.txt", result.out);
 }
 
+TEST_CASE("why says how long a scope of a cause normally takes, by a baseline that another dump made", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+  folder.Write("dump.pitot", Dump(Server().Make(3)));
+  REQUIRE(folder.Run("why before.pitot --save-baseline " + folder / "normal").exit_code == 0);
+
+  const Result result = folder.Run("why dump.pitot --baseline " + folder / "normal"),
+               alone = folder.Run("why dump.pitot");
+
+  INFO(result.err);
+  REQUIRE(result.exit_code == 0);
+  CHECK(Contains(result.out, "\nscope       \"forward\" took 15.0 ms; normally p50 "));
+  CHECK_FALSE(Contains(alone.out, "scope   "));
+}
+
 TEST_CASE("why speaks JSON in whole ns that add up", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140, false)));

@@ -34,10 +34,10 @@ std::string ModulePath() {
 }  // namespace
 
 TEST_CASE("a process that exits while GPUs work and records are flushed exits as it said", "[gpu][exit]") {
-  const int code = fakes::InChild([] {
-    auto* const host = new GpuHost(Depth::kKernels);  // as a host that never stops its recorder
-    HOLDS(host->Start());
-    const pitot::Status status = host->recorder.Add(pitot::MakeCuptiCollector());
+  GpuHost host(Depth::kKernels);  // started in the child, which never stops its recorder
+  const int code = fakes::InChild([&] {
+    HOLDS(host.Start());
+    const pitot::Status status = host.recorder.Add(pitot::MakeCuptiCollector());
     if (gpu::CountDevices() == 0) return fakes::kCannotRun;
     HOLDS(status.ok());
     const gpu::Stream stream = gpu::MakeStream();

@@ -56,6 +56,14 @@ uint32_t TraceMaker::Site(SiteKind kind, std::string_view name,
   return static_cast<uint32_t>(trace.sites.size()) - 1;
 }
 
+uint32_t TraceMaker::WaitSite() {
+  return Site(SiteKind::kWait, "wait",
+              {{"kind", ArgType::kUint},
+               {"resource", ArgType::kName},
+               {"owner_thread", ArgType::kUint},
+               {"owner_request", ArgType::kUint}});
+}
+
 void TraceMaker::Event(uint32_t thread, uint32_t site, int64_t begin_ns, int64_t duration_ns, Context context,
                        const std::vector<model::ArgValue>& args) {
   model::EventColumns& events = trace.events;
@@ -229,11 +237,7 @@ Trace SampleTrace() {
   const uint32_t leaf = maker.Site(SiteKind::kLeaf, "copy");
   const uint32_t named = maker.Site(SiteKind::kScope, "", {{"", ArgType::kName}, {"layer", ArgType::kInt}});
   trace.sites[named].name_is_first_arg = true;
-  const uint32_t wait = maker.Site(SiteKind::kWait, "wait",
-                                   {{"kind", ArgType::kUint},
-                                    {"resource", ArgType::kName},
-                                    {"owner_thread", ArgType::kUint},
-                                    {"owner_request", ArgType::kUint}});
+  const uint32_t wait = maker.WaitSite();
   const uint32_t mark = maker.Site(SiteKind::kInstant, "cache miss", {{"key", ArgType::kString}});
   const uint32_t depth = maker.Site(SiteKind::kCounter, "queue depth", {{"depth", ArgType::kInt}});
   const uint32_t load = maker.Site(SiteKind::kCounter, "load", {{"load", ArgType::kDouble}});

@@ -30,6 +30,8 @@ class TraceMaker {
   model::StringId String(std::string_view text) { return trace.strings.Add(text); }
   uint32_t Thread(std::string_view name);
   uint32_t Site(SiteKind kind, std::string_view name, const std::vector<std::pair<std::string, ArgType>>& args = {});
+  // "wait", with the arguments of PITOT_WAIT: kind, resource, owner's thread and request.
+  uint32_t WaitSite();
   void Event(uint32_t thread, uint32_t site, int64_t begin_ns, int64_t duration_ns, Context context = {},
              const std::vector<model::ArgValue>& args = {});
   uint32_t Request(uint64_t id, std::string_view route, int64_t begin_ns, int64_t duration_ns);

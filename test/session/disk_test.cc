@@ -28,10 +28,11 @@ using session_test::Host;
 using session_test::SmallOptions;
 namespace fs = std::filesystem;
 
-// A small disk, gone with the process that mounts it.
+// A small disk, gone with this, at the latest with the process that mounts it.
 class SmallDisk {
  public:
   explicit SmallDisk(const char* size) : ok_(mount("tmpfs", path().c_str(), "tmpfs", 0, size) == 0) {}
+  ~SmallDisk() { umount2(path().c_str(), MNT_DETACH); }
   bool ok() const { return ok_; }
   bool MakeReadOnly() { return mount(nullptr, path().c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0; }
   const std::string& path() const { return directory_.path(); }
@@ -242,9 +243,9 @@ TEST_CASE("a directory whose place a link took fails incidents and nothing is wr
 TEST_CASE("a process killed while it writes leaves no half incident after the next start", "[disk]") {
   const TempDirectory directory;
   const auto names = [&] { return NamesIn(directory.path()); };
+  Host host;  // and its own directory, which a child that is killed would leave
   const pid_t child = fakes::StartChild([&] {
     if (fakes::kThreadSanitizer) return 0;  // which cannot start threads here
-    Host host;
     host.options.incident_directory = directory.path().c_str();
     if (!host.Start() || !host.TriggerAndFlush()) return 1;
     (void)host.recorder.Add(fakes::MakeCallSerializer("hangs", [](const auto&, pitot::ByteSink& sink) {
@@ -267,7 +268,6 @@ TEST_CASE("a process killed while it writes leaves no half incident after the ne
   REQUIRE(hangs);
   CHECK(names()[0][0] == '.');
 
-  Host host;
   host.options.incident_directory = directory.path().c_str();
   REQUIRE(host.Start());
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What normal requests look like, in bounded memory: of each route and size the blame of the newest of them, whole
-// vectors, so that what is usual adds up as what is asked about does. pitot/analyze/verdict.h compares.
+// vectors, so that what is usual adds up as what is asked about does, and how long scopes of a route take.
+// pitot/analyze/verdict.h compares.
 //
 // Feed it with a uniform sample of requests that ended well: what triggers picked because it was slow would teach it
 // that slow is normal. Keep what ran while the server warmed up out of it.
@@ -15,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "pitot/analyze/scopes.h"
 #include "pitot/analyze/why.h"
 #include "pitot/depth.h"
 #include "pitot/export.h"
@@ -68,6 +70,10 @@ class PITOT_EXPORT Baseline {
   Level Find(std::string_view route, uint32_t size_bucket, int64_t now_ns, uint32_t least,
              std::vector<BaselineRow>* rows) const;
 
+  // How long scopes of such requests take. LearnRequest (pitot/analyze/learn.h) adds to it, Add does not.
+  ScopeTimes& scopes() { return scopes_; }
+  const ScopeTimes& scopes() const { return scopes_; }
+
   static constexpr std::string_view kHead = "PITB";  // that all bytes of Save begin with
   // All of it as bytes, and back: a baseline that survives a restart. What is loaded counts as of the epoch that is
   // over at `now_ns`, for times of another boot mean nothing: it is forgotten as new requests take its place. Load
@@ -101,6 +107,7 @@ class PITOT_EXPORT Baseline {
   BaselineOptions options_;
   std::vector<Cell> cells_;
   uint64_t refused_ = 0;
+  ScopeTimes scopes_;
 };
 PITOT_EXPORT const char* LevelName(Baseline::Level level) noexcept;  // "same route and size"
 

@@ -11,7 +11,6 @@
 
 #include "pitot/analyze/baseline.h"
 #include "pitot/analyze/drift.h"
-#include "pitot/analyze/scopes.h"
 #include "pitot/analyze/why.h"
 #include "pitot/export.h"
 #include "pitot/model/trace.h"
@@ -38,10 +37,10 @@ struct LearnOptions {
 // rows. Throws std::bad_alloc.
 PITOT_EXPORT std::vector<uint32_t> FindOrdinary(const model::Trace& trace, const LearnOptions& options);
 
-// Walks one request and adds it to `baseline` and (null: not) `regimes` and `scopes`. Nothing is added where the walk
-// is not reliable. Errors: as FindBlame and Baseline::Add. Cost: a walk.
-PITOT_EXPORT Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline, Regimes* regimes,
-                                 ScopeTimes* scopes = nullptr) noexcept;
+// Walks one request and adds it to `baseline`, its scopes too, and (null: not) to `regimes`. Nothing is added where the
+// walk is not reliable. Errors: as FindBlame and Baseline::Add. Cost: a walk.
+PITOT_EXPORT Status LearnRequest(const BlameIndex& index, uint32_t request, Baseline* baseline,
+                                 Regimes* regimes) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

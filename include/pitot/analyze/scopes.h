@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
 #include "pitot/export.h"
 #include "pitot/status.h"
@@ -19,9 +18,12 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
+class Baseline;  // pitot/analyze/baseline.h keeps and saves them
+struct Verdict;  // pitot/analyze/verdict.h
+
 // Counts durations in buckets a sixteenth of an octave wide at most (as HdrHistogram does): a quantile is off by at
-// most 1/32 (3.1 %) of the value at its rank, q (n - 1) rounded. From 1 us to 68 s; what is beyond counts as that. Once
-// it holds kMost all counts are halved: of two durations, the newer counts more. 868 bytes.
+// most 1/32 (3.1 %) of the value at its rank, q (n - 1) rounded. From 1 us to 137 s; what is beyond counts as that.
+// Once it holds kMost all counts are halved: of two durations, the newer counts more. 868 bytes.
 class PITOT_EXPORT DurationSketch {
  public:
   static constexpr uint32_t kMost = 8192;
@@ -30,6 +32,7 @@ class PITOT_EXPORT DurationSketch {
   int64_t Quantile(double q) const noexcept;  // 0 of none
 
  private:
+  friend class Baseline;
   static constexpr uint32_t kFirst = 10, kOctaves = 27, kParts = 16;  // from 2^10 ns on
   static uint32_t BucketOf(int64_t ns) noexcept;
   uint32_t size_ = 0;
@@ -49,6 +52,7 @@ class PITOT_EXPORT ScopeTimes {
   std::string Text(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) const;
 
  private:
+  friend class Baseline;
   struct Cell {
     std::string route, scope;
     DurationSketch sketch;

@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -313,6 +314,7 @@ TEST_CASE("a host that exits in the middle of a flush exits, and CUPTI is not ca
         host->cuda.SynchronizeStream({.handle = fakes::FakeStream(13)});
         host->cuda.CaptureNode(1);
       }
+      std::filesystem::remove_all(host->directory.path());  // nobody deletes the host
       if (host->cuda.is_hanging() || host->cuda.calls() != before) _exit(2);
     });
     HOLDS(host->StartAt(Depth::kKernels));
