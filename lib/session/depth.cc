@@ -95,15 +95,19 @@ void Session::TellCollectors() noexcept {
   const std::lock_guard tell_lock(tell_mutex_);
   for (size_t i = 0;; ++i) {
     Collector* collector;
-    Depth due;
+    Depth expected, due;
+    bool is_other;
     {
       const std::lock_guard lock(depth_mutex_);
       if (i == governed_.size() || !running_.load()) return;
-      collector = governed_[i].collector;
-      due = DueOf(governed_[i]);
-      if (std::exchange(governed_[i].told, due) == due) continue;
+      Governed& governed = governed_[i];
+      collector = governed.collector;
+      expected = fixed_depth_.load(), due = DueOf(governed);
+      is_other = std::exchange(governed.expects, expected) != expected;
+      if (std::exchange(governed.told, due) == due && !is_other) continue;
     }
     if (!EnterHost()) return;
+    if (is_other) collector->ExpectDepth(expected);
     collector->SetDepth(due);
     LeaveHost();
   }

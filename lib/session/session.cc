@@ -228,7 +228,8 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
   if (Status s = status(); !s.ok()) return s;
   if (collector == nullptr)
     return Said(Status(StatusCode::kResourceExhausted, "the collector is null: there was no memory for it"));
-  collector->ExpectDepth(fixed_depth_.load());
+  const Depth expected = fixed_depth_.load();
+  collector->ExpectDepth(expected);
   if (Status s = collector->Start(); !s.ok()) return Said(Refuse(*collector, std::move(s)));
   const auto has_room = [&] {
     try {
@@ -246,7 +247,7 @@ Status Session::AddCollector(std::unique_ptr<Collector> collector) noexcept {
     const std::lock_guard lock(mutex_);
     if (stopping_ || !has_room()) return false;
     if (governor_ == nullptr) MakeGovernor();
-    governed_.push_back({collector.get()});
+    governed_.push_back({collector.get(), 0, expected});
     collectors_.push_back(std::move(collector));
     return true;
   };

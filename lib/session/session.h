@@ -98,8 +98,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // A collector, and how deep it records.
   struct Governed {
     Collector* collector;
-    uint32_t depths = 0;        // Collector::Depths, when it was last asked
-    Depth told = Depth::kAuto;  // kAuto: nothing yet
+    uint32_t depths = 0;           // Collector::Depths, when it was last asked
+    Depth expects = Depth::kAuto;  // Collector::ExpectDepth, as last told
+    Depth told = Depth::kAuto;     // kAuto: nothing yet
   };
 
   // Hands on what fires on a request or a scope, with when that began.

@@ -33,7 +33,7 @@ struct Seen {
   std::atomic<uint64_t> held_bytes{0};
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
-  std::atomic<Depth> depth{Depth::kAuto};
+  std::atomic<Depth> depth{Depth::kAuto}, expected{Depth::kOps}, expected_at_depth{Depth::kOps};
   std::atomic<int> telling{0}, told_at_once{0}, stopped_while_told{0}, told_after_stop{0};
   fakes::Gate gate;  // for what is told at kKernels, if is_gated
   bool is_gated = false;
@@ -42,6 +42,7 @@ struct Seen {
 struct FakeCollector final : pitot::Collector {
   explicit FakeCollector(Seen* to) : seen(to) {}
   const char* Name() const noexcept override { return "fake"; }
+  void ExpectDepth(Depth depth) noexcept override { seen->expected = depth; }
   Status Start() noexcept override {
     ++seen->started;
     return start;
@@ -58,7 +59,7 @@ struct FakeCollector final : pitot::Collector {
     if (++seen->telling > 1) ++seen->told_at_once;
     seen->told_after_stop += seen->stopped != 0;
     if (depth == Depth::kKernels && seen->is_gated) seen->gate.Pass();
-    seen->depth = depth;
+    seen->depth = depth, seen->expected_at_depth = seen->expected.load();
     --seen->telling;
   }
   Status Pause() noexcept override {
@@ -474,6 +475,22 @@ TEST_CASE("a request that stays late does not have all recorded for ever", "[col
   CHECK(host.Becomes(Depth::kKernels));
   CHECK(host.Becomes(Depth::kScopes));
   request.Finish(pitot::Outcome::kCancelled);
+}
+
+TEST_CASE("who chooses the depth is told before Start, and anew with each depth that another chose",
+          "[collector][depth]") {
+  Seen seen;
+  Host host;
+  host.options.depth = Depth::kKernels;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
+  CHECK(seen.expected == Depth::kKernels);
+  for (const Depth depth : {Depth::kAuto, Depth::kScopes, Depth::kAuto, Depth::kKernels}) {
+    seen.expected_at_depth = Depth::kOps;
+    REQUIRE(host.recorder.SetDepth(depth).ok());
+    // Also where the depth itself stays: before the governor's first tick it is kScopes.
+    CHECK(seen.expected_at_depth == depth);
+  }
 }
 
 TEST_CASE("a depth that the host fixes is not undone by what was governed before", "[collector][depth]") {

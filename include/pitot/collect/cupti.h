@@ -54,12 +54,12 @@ struct CuptiOptions {
   // Whether CUPTI is called by Recorder::Add. Whoever has called it once pays for it as long as the process lives,
   // whatever is recorded: 1.5 to 2 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
   // docs/gpu_measurements.md). False: it is called when kernels are wanted for the first time, by a depth that the host
-  // fixes, at kAuto after the first incident, or at once with lasting_cost_percent = 100. Then graphs that were
-  // captured before have no scopes, what CUPTI refuses is said in incidents (Recorder::ResumeCupti tries again), and
-  // beside LibTorch all calls of CUDA are dear from then on: 15 to 18 % of ResNet-50 at batch 1 for good, 53 rather
-  // than 16 % while kernels are recorded. Where there is no driver, a variable of the environment names a tool, the
-  // host has fixed a depth above kScopes, with graph_level, and where PyTorch's profiler is not allowed it is called by
-  // Add.
+  // fixes, at kAuto after the first incident, or with lasting_cost_percent = 100. Then graphs that were captured before
+  // have no scopes, and what CUPTI refuses is said in incidents (Recorder::ResumeCupti tries again). Beside LibTorch
+  // all calls of CUDA are dear from then on, 15 to 18 % of ResNet-50 at batch 1 for good, 53 rather than 16 % while
+  // kernels are recorded: there it is never called at kAuto but with lasting_cost_percent = 100. Where there is no
+  // driver, a variable of the environment names a tool, the host has fixed a depth above kScopes, with graph_level, and
+  // where PyTorch's profiler is not allowed it is called by Add.
   bool attach_at_start = true;
 };
 

@@ -97,8 +97,8 @@ class PITOT_EXPORT Collector {
   virtual ~Collector();
   // Named in messages and traces: "cupti".
   virtual const char* Name() const noexcept = 0;
-  // The depth that the host has fixed, or kAuto: told once, before Start, by Recorder::Add. SetDepth comes all the
-  // same.
+  // The depth that the host has fixed, or kAuto, where the governor chooses among Depths: told before Start, by
+  // Recorder::Add, and whenever it changes, before the SetDepth of the new depth and as that is called.
   virtual void ExpectDepth(Depth depth) noexcept;
   // Called once, by Recorder::Add. An error is said, and the collector not used.
   virtual Status Start() noexcept = 0;

@@ -369,13 +369,13 @@ Status Control::Resume() noexcept {
   }
 }
 
-void Control::SetDepth(Depth depth) noexcept {
+void Control::SetDepth(Depth depth, bool takes_any_cost) noexcept {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return;
   try {
     // Kinds belong to the process: what is switched off now would be missing in PyTorch's profile.
     const bool is_active = kineto_.load() != KinetoState::kAbsent && AskKineto() == KinetoState::kActive;
-    wanted_ = depth;
+    wanted_ = depth, takes_any_cost_ = takes_any_cost;
     TakeWhenWanted();
     if (mode() != Mode::kOn || is_active) return;
     // A profile that nobody saw has left its callbacks.
@@ -544,7 +544,9 @@ void Control::OnResource(uint32_t callback_id) noexcept {
 // there is one, is off only while nodes are recorded.
 void Control::Apply() {
   if (kineto_.load() == KinetoState::kIdle) TakeWholeKinds();  // a profile has ended
-  const bool wants_nodes = wanted_ >= Depth::kKernels;
+  // Whoever chose the depth did not know that calls would come only all at once.
+  const Depth wanted = is_by_kind_ && !takes_any_cost_ ? Depth::kScopes : wanted_;
+  const bool wants_nodes = wanted >= Depth::kKernels;
   const bool has_nodes = IsEnabled(kConcurrentKernel) && !IsEnabled(kGraphTrace);
   has_graph_level_ = has_graph_level_ && !has_unsafe_graphs_.load();
   if (has_graph_level_ && !wants_nodes && !IsEnabled(kGraphTrace)) {
@@ -560,13 +562,13 @@ void Control::Apply() {
   }
   is_waiting_ = false;
   if (wants_nodes) LeaveGraphLevel();
-  for (const uint32_t kind : kKernelKinds) Enable(kind, wanted_ != Depth::kScopes);
+  for (const uint32_t kind : kKernelKinds) Enable(kind, wanted != Depth::kScopes);
   if (mode() != Mode::kOn) return;  // it failed, and all was handed back
-  const bool is_looking = is_looking_ && wanted_ == Depth::kScopes;
+  const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
   if (is_looking) calls_.SetLook(true);
-  EnableCalls(wants_nodes || is_settling_ || is_looking ? 2 : wanted_ == Depth::kGraphs ? 1 : 0);
+  EnableCalls(wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0);
   if (!is_looking) calls_.SetLook(false);  // not before: what is only looked at is not recorded
-  if (mode() == Mode::kOn) effective_.store(std::min(wanted_, Depth::kKernels));
+  if (mode() == Mode::kOn) effective_.store(std::min(wanted, Depth::kKernels));
 }
 
 // Through records of kernels: switched off without them CUPTI goes on as before, and crashes at the launch of the next

@@ -80,8 +80,9 @@ class Control {
   // kUnavailable, with CUPTI's reason and who has it; those of later are in WhyNothing.
   Status Start(Attach attach, bool graph_level) noexcept;
   void Stop() noexcept;
-  // Cost: 100 us (median on an H100; 311 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
-  void SetDepth(Depth depth) noexcept;
+  // Cost: 100 us (median on an H100; 394 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
+  // `takes_any_cost`: also where calls come only all at once (needs_whole_kinds); else nothing is recorded there.
+  void SetDepth(Depth depth, bool takes_any_cost) noexcept;
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
   // that may leave behind.
   void SetLook(bool on) noexcept;
@@ -183,6 +184,7 @@ class Control {
   uint64_t enabled_ = 0;          // kinds, by bit
   uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
   Depth wanted_ = Depth::kScopes;
+  bool takes_any_cost_ = false;
   bool has_call_records_ = false;  // they were on when the process first used CUDA
   bool is_settling_ = false;       // they are on until it does
   bool is_looking_ = false;

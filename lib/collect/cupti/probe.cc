@@ -29,7 +29,7 @@ Status TryCupti(const Api& api) {
                                      [](void*, uint32_t, uint8_t*, size_t, size_t) {}, [](void*, bool) {}};
   Control control(&api, &until_exit, &calls, callbacks, {AskKineto, AskCuda});
   if (Status status = control.Start(Attach::kAtStart, false); !status.ok()) return status;
-  control.SetDepth(Depth::kKernels);
+  control.SetDepth(Depth::kKernels, true);
   const bool is_recording = control.mode() == Mode::kOn && control.depth() == Depth::kKernels;
   const std::string reason = control.Reason();
   control.Stop();

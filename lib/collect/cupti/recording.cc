@@ -106,7 +106,10 @@ Status Recording::Take() {
   PayForTables();
   ReadClocks();
   control_ = AddControl(engine_, environment_.surroundings);
-  if (Status status = control_->Start(attach_, graph_level_); !status.ok()) return status;
+  const Depth expected = expected_.load(std::memory_order_relaxed);
+  const bool is_wanted = expected != Depth::kAuto && expected != Depth::kScopes;
+  if (Status status = control_->Start(is_wanted ? Attach::kAtStart : attach_, graph_level_); !status.ok())
+    return status;
   before_ = seen_ = engine_->pool->counts();
   drained_ns_ = ClockNs(CLOCK_MONOTONIC);
   NoteDepth();
@@ -231,7 +234,7 @@ void Recording::Obey() noexcept {
     Mark();
     Status answer;
     if (orders.hand != nullptr) answer = (control_->*orders.hand)();
-    if (orders.depth) control_->SetDepth(*orders.depth);
+    if (orders.depth) control_->SetDepth(*orders.depth, TakesAnyCost());
     NoteDepth();
     lock.lock();
     if (orders.hand != nullptr) answer_ = std::move(answer);
@@ -416,6 +419,11 @@ void Recording::TakeCalls() {
                                       call.begin_ns, call.begin_ns + call.duration_ns);
   }
   std::erase_if(decoded_, IsCall);
+}
+
+// The host does, of what it fixes or altogether.
+bool Recording::TakesAnyCost() const noexcept {
+  return lasting_cost_percent_ >= kAnyLastingCost || expected_.load(std::memory_order_relaxed) != Depth::kAuto;
 }
 
 bool Recording::MayRecord() const noexcept {

@@ -36,10 +36,8 @@ class Recording {
   // CUPTI is this one's now, until Release. Errors: kAlreadyRunning, kUnavailable.
   static Status Claim() noexcept;
   void Release() noexcept;
-  // Before Open: what the host has fixed, or kAuto.
-  void ExpectDepth(Depth depth) noexcept {
-    if (depth != Depth::kAuto && depth != Depth::kScopes) attach_ = Attach::kAtStart;
-  }
+  // What the host has fixed, or kAuto. Before Open, and of the next SetDepth.
+  void ExpectDepth(Depth depth) noexcept { expected_.store(depth, std::memory_order_relaxed); }
   // Checks the options and finds the library. Throws bad_alloc.
   Status Open();
   // The thread, from taking CUPTI to releasing it after End.
@@ -95,6 +93,7 @@ class Recording {
   void AddForecast(TraceBuilder& trace);
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
+  bool TakesAnyCost() const noexcept;
   bool MayRecord() const noexcept;
 
   // The thread's.
@@ -120,7 +119,7 @@ class Recording {
   const std::string library_;
   const uint64_t memory_bytes_;
   const bool graph_level_;
-  Attach attach_;
+  const Attach attach_;
   const double lasting_cost_percent_;
   const Environment environment_;
   Api api_;
@@ -146,10 +145,11 @@ class Recording {
   uint32_t asked_seen_ = 0;
   uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 
-  std::atomic<int64_t> drained_ns_{0};       // until when all that CUPTI recorded is decoded
-  std::atomic<int64_t> marked_ns_{0};        // 0: the thread waits for work
-  std::atomic<bool> may_begin_{false};       // its work may be the first calls of CUPTI, which take longer
-  mutable std::atomic<uint32_t> asked_{0};   // how often Depths was
+  std::atomic<int64_t> drained_ns_{0};      // until when all that CUPTI recorded is decoded
+  std::atomic<int64_t> marked_ns_{0};       // 0: the thread waits for work
+  std::atomic<bool> may_begin_{false};      // its work may be the first calls of CUPTI, which take longer
+  mutable std::atomic<uint32_t> asked_{0};  // how often Depths was
+  std::atomic<Depth> expected_{Depth::kAuto};
   std::atomic<bool> has_kept_{false};        // for an incident
   std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known

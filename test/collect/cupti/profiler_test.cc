@@ -209,6 +209,50 @@ TEST_CASE("who takes the buffers while one is being filled is noticed, too", "[c
   }));
 }
 
+TEST_CASE("at the automatic depth calls are not taken all at once where a profile begins and ends within a look",
+          "[cupti]") {
+  GpuHost host;
+  host.cupti_options.lasting_cost_percent = 1;
+  host.environment.look_ns = int64_t{1} << 60, host.environment.between_looks_ns = 1;  // one look, for ever
+  host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
+  g_kineto = KinetoState::kUnused;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  host.collector->ExpectDepth(Depth::kAuto);
+  host.collector->SetDepth(Depth::kScopes);
+  host.cuda.Run({});
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.callbacks_enabled() == 0; }));
+  REQUIRE(fakes::WaitUntil([&] {
+    host.collector->Depths();  // as the governor asks, so that it looks
+    return host.cuda.callbacks_enabled() != 0;
+  }));
+  Profile(host);
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kRuntime));
+  CHECK(host.collector->Depths() == 0);
+  // Nor where kernels were wanted until then; a host that fixes them has them.
+  host.collector->SetDepth(Depth::kKernels);
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kRuntime));
+  CHECK_FALSE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  host.collector->ExpectDepth(Depth::kKernels);
+  host.collector->SetDepth(Depth::kKernels);
+  CHECK(host.cuda.IsEnabled(cupti::kRuntime));
+}
+
+TEST_CASE("at the automatic depth calls are not taken all at once where LibTorch is loaded while kernels are recorded",
+          "[cupti]") {
+  GpuHost host;
+  g_cuda = CudaState::kInUse;
+  host.cupti_options.lasting_cost_percent = 20;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const bool is_governed = GENERATE(true, false);
+  host.collector->ExpectDepth(is_governed ? Depth::kAuto : Depth::kKernels);
+  host.collector->SetDepth(Depth::kKernels);
+  REQUIRE(host.cuda.IsEnabled(cupti::kConcurrentKernel));
+  g_kineto = KinetoState::kUnused;
+  host.Round();
+  CHECK(host.cuda.IsEnabled(cupti::kRuntime) != is_governed);
+  CHECK(host.cuda.IsEnabled(cupti::kConcurrentKernel) != is_governed);
+}
+
 TEST_CASE("PyTorch's profiler is left alone while it begins for the first time", "[cupti]") {
   GpuHost host;
   host.environment.surroundings.long_idle_ns = 0;
