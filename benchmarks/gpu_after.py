@@ -38,21 +38,22 @@ OURS = f"attribute_flag={ZEROED + 1} attribute_flag={PER_THREAD + 1}"
 KINDS = "enable=10 enable=1 enable=2"
 FORECAST_S = 6  # of work after the first incident
 SETS = {
-    "after": {"never": "", "never again": "", "added": "pitot cupti", "attached": "pitot attach",
-              "stepped down": "pitot cupti | depth=2 depth=0", "stopped": "pitot cupti | depth=2 depth=0 stop",
+    "after": {"never": "", "never again": "", "added, not called": "pitot cupti", "added": "pitot attach",
+              "stepped down": "pitot attach | depth=2 depth=0", "stopped": "pitot attach | depth=2 depth=0 stop",
               "auto": "pitot auto attach", "auto, after an incident": "pitot auto attach | incident"},
     "depths": {"never": "", "never again": "", "auto": "pitot auto attach", "auto, after an incident": "pitot auto attach | incident",
                "auto, attached late, after an incident": "pitot auto cupti | incident",
                "kernels, attached late": "pitot cupti | depth=2", "kernels, attached at start": "pitot attach | depth=2",
                "kernels, memory watched": "pitot attach torch | depth=2",
-               "ops, memory not watched": "pitot attach operators | depth=3", "ops": "pitot attach torch | depth=3", "callback and CUPTI alone": f"| callback register {KINDS}"},
+               "ops, memory not watched": "pitot attach operators | depth=3", "ops": "pitot attach torch | depth=3",
+               "callback and CUPTI alone": f"register {KINDS} | callback"},
     "taking": {"never": "", "never again": "", "recorder": "pitot", "loaded": "load", "attributes": OURS,
                "thread ids": "thread_ids", "subscribed": "subscribe", "subscribed and back": "subscribe unsubscribe",
                "registered": "register", "registered late": "| register",
                "calls": "register records_of_calls=1 | records_of_calls=0",
                "all by hand": f"subscribe unsubscribe {OURS} thread_ids register records_of_calls=1 | records_of_calls=0",
                "whole kinds of calls": "| register enable=5 enable=4 records_of_others=0 disable=5 disable=4",
-               "strides": "strides", "added": "pitot cupti", "attached": "pitot attach", "attached late": "| pitot attach"},
+               "strides": "strides", "added, not called": "pitot cupti", "added": "pitot attach", "added late": "| pitot attach"},
     "records": {"never": "", "never again": "", "kernels": "| register enable=10", "and copies, sets": f"| register {KINDS}",
                 "and overhead, jit": f"| register {KINDS} enable=17 enable=52",
                 "before CUDA": f"register {KINDS}",
@@ -64,7 +65,7 @@ SETS = {
                 "and callbacks": f"subscribe register | callbacks=1 {KINDS}",
                 "and records of calls": f"register records_of_calls=1 | {KINDS}",
                 "and whole kinds of calls": f"| register {KINDS} enable=5 enable=4 records_of_others=0",
-                "Pitot at kernels": "pitot cupti | depth=2"},
+                "Pitot at kernels": "pitot attach | depth=2"},
 }
 
 
