@@ -449,6 +449,26 @@ TEST_CASE("a wait for a condition in a batch of which nothing has run yet is for
   }
 }
 
+TEST_CASE("a request is not behind the batch that took it because that had to wait for a lock", "[why]") {
+  for (const bool has_run : {false, true}) {  // else the executor was busy with those who had joined before
+    Server server;
+    const uint32_t row = server.Request(2, 100, 200, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    const uint32_t own = server.maker.Batch(11, "resnet50", server.executor, 90 * kUs, 110 * kUs);
+    server.maker.Member(own, row, 150 * kUs);
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, 110 * kUs, 150 * kUs, own});
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    if (has_run) server.Scope(server.executor, server.forward, 90, 105, {kNone, own});
+    server.Wait(server.executor, WaitKind::kLock, "batch queue", 105, 150, {kNone, own}, 2);
+    server.Scope(server.executor, server.forward, 150, 200, {kNone, own});
+
+    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+          (has_run ? "host_oncpu_pre 10000; executor_busy 40000; host_oncpu_framework 50000"
+                   : "host_oncpu_pre 10000; handoff 40000; host_oncpu_framework 50000"));
+  }
+}
+
 TEST_CASE("a thread that awaits a condition awaits work if who put some into the queue ended it", "[why]") {
   for (const bool is_by_sender : {true, false}) {
     Server server;

@@ -83,8 +83,10 @@ struct Cause {
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // kUndetermined
-  std::string more_of;  // kMoreWork: "size", "launches", "steps", "tokens"
+  // "size", "launches", "steps", "tokens": kMoreWork; or beside causes, where that is why some parts were longer.
+  std::string more_of;
   double more_factor = 1;
+  int64_t more_ns = 0;  // what these parts were longer by; in rest_ns
 
   int64_t latency_ns = 0;
   int64_t typical_ns = 0;  // the sum of `normal`
