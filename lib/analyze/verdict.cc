@@ -245,6 +245,9 @@ class Comparison {
       return analyze::HostProof::kQuota;
     if (cause.blame == Blame::kHostPagefaultIo && blame_.segments[cause.longest[0]].counter != kNone)
       return analyze::HostProof::kMajorFaults;
+    const Culprit& by = blame_.segments[cause.longest[0]].by;
+    if (cause.blame == Blame::kExecutorBusy && by.batch == kNone && by.request != kNone)
+      return analyze::HostProof::kInOwnBatch;
     return analyze::HostProof::kNone;
   }
 

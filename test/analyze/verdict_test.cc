@@ -392,6 +392,24 @@ TEST_CASE("more of the same work is said to be that, and by how much", "[verdict
   }
 }
 
+TEST_CASE("who waited for another's work in its own batch is told to split that", "[verdict]") {
+  for (const bool is_in_queue : {false, true}) {
+    Route route;
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kExecutorBusy] += 40 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Find(&blame, Blame::kExecutorBusy)->by.request = route.other;
+    if (is_in_queue) Find(&blame, Blame::kExecutorBusy)->by.batch = 0;
+
+    const Verdict verdict = route.Judge(blame);
+
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].by.request == route.other);
+    CHECK(std::string(verdict.causes[0].advice.code) == (is_in_queue ? "add_capacity" : "split_long_work"));
+  }
+}
+
 TEST_CASE("parts that more work explains are no cause beside a longer wait, and it is said", "[verdict]") {
   Sized sized(896);
   sized.Learn(512);
@@ -650,6 +668,9 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(std::string(AdviceFor(Blame::kAllocStall, BatchClose::kUnknown).code) == "allocate_early");
   CHECK(std::string(AdviceFor(Blame::kLaunchQueueFull, BatchClose::kUnknown).code) == "gpu_bound");
   CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown).code) == "instrument");
+  CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kFull).code) == "add_capacity");
+  CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kStep, HostProof::kInOwnBatch).code) ==
+        "split_long_work");
   const auto host = [](Blame blame, HostProof proof) {
     return std::string(AdviceFor(blame, BatchClose::kUnknown, proof).code);
   };

@@ -60,7 +60,8 @@ struct Advice {
   const char* text;
 };
 // What counters of the host add: the process was throttled by its CPU quota meanwhile; memory was read from a disk.
-enum class HostProof : uint8_t { kNone = 0, kQuota = 1, kMajorFaults = 2 };
+// And what the executor did: another request's work by itself, in a batch that both were in.
+enum class HostProof : uint8_t { kNone = 0, kQuota = 1, kMajorFaults = 2, kInOwnBatch = 3 };
 // By what the segment that was longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, HostProof proof = HostProof::kNone) noexcept;
 
