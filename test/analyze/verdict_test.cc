@@ -430,6 +430,21 @@ TEST_CASE("parts that more work explains are no cause beside a longer wait, and 
         std::string::npos);
 }
 
+TEST_CASE("what more work explains is not said to be slower in everything, nor to be diffuse", "[verdict]") {
+  Sized sized(896);
+  sized.Learn(512);
+  BlameVector slow = sized.Typical();
+  for (const Blame part :
+       {Blame::kHostOncpuPre, Blame::kHostOncpuFramework, Blame::kHostOncpuPost, Blame::kGpuExecExpected})
+    slow[part] *= 4;
+  slow[Blame::kHostRunqueue] += 60 * kMs;
+  VerdictOptions names_nothing;
+  names_nothing.least_excess_ns = 1'000 * kMs;
+
+  CHECK(sized.Judge(sized.Make(slow)).kind == VerdictKind::kCauses);
+  CHECK(sized.Judge(sized.Make(slow), names_nothing).kind == VerdictKind::kMoreWork);
+}
+
 TEST_CASE("a part that took much longer than more work explains is a cause all the same", "[verdict]") {
   Sized sized(280);
   sized.Learn(512);
