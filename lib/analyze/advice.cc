@@ -13,6 +13,11 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
         return {"shorten_batch_delay", "the batch waited its whole delay: lower it, or adapt it to the load"};
       return {"check_batch_policy", "the batch waited for members: compare its size and delay with the arrivals"};
     case Blame::kExecutorBusy:
+      if (proof == HostProof::kInOwnBatch)
+        return {"split_long_work",
+                "its batch did another request's work by itself: do that in pieces (a prompt in chunks), or on an "
+                "executor of its own"};
+      [[fallthrough]];
     case Blame::kQueueWaitOthers:
     case Blame::kAdmissionQueue:
       return {"add_capacity",

@@ -319,8 +319,11 @@ class Page {
   static std::string Kind(const Verdict& v) {
     switch (v.kind) {
       case VerdictKind::kCauses:
-        return v.causes.size() == 1 ? "One part of its time is outside of what normal requests show."
-                                    : "These parts of its time are outside of what normal requests show.";
+        return std::string(v.causes.size() == 1 ? "One part of its time is outside of what normal requests show."
+                                                : "These parts of its time are outside of what normal requests show.") +
+               (v.more_of.empty() ? ""
+                                  : Format(" Beside that it was more work: %.3g times the usual ", v.more_factor) +
+                                        v.more_of + ", " + Signed(v.more_ns) + " ms.");
       case VerdictKind::kUniform:
         return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor) +
                (v.clocks.empty() ? "" : " Of clocks: " + v.clocks + ".");

@@ -91,7 +91,8 @@ class Comparison {
     }
     FindCauses(at);
     // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
-    const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+    const bool is_uniform = more_work_ == 0 &&
+                            at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
                             static_cast<double>(unknown_ns_) < options_.most_unknown * static_cast<double>(v.rest_ns);
     if (is_uniform) {
       v.common_factor = at.common_factor;
@@ -111,6 +112,8 @@ class Comparison {
     } else if (unknown_share_ >= options_.most_unknown) {
       v.kind = VerdictKind::kUndetermined;
       v.why_not = "most of the excess is in time that nothing explains";
+    } else if (more_work_ != 0 && v.causes.empty()) {
+      v.kind = VerdictKind::kMoreWork;
     } else {
       v.kind = v.causes.empty() ? VerdictKind::kDiffuse : VerdictKind::kCauses;
     }
@@ -119,10 +122,12 @@ class Comparison {
   }
 
  private:
-  // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one.
+  // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one. Where
+  // that explains what its parts took longer, but little of the excess, these parts alone are more work.
   bool IsMoreWork(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
-    double best = 0;
+    double best = 0, best_of = 0;  // of how much more of those parts
+    uint32_t best_where = 0;
     const auto consider = [&](const char* what, double units, double usually, uint32_t where) {
       if (usually <= 0 || units < kLeastMore * usually) return;
       int64_t usual_ns = 0, more_ns = 0;
@@ -136,6 +141,8 @@ class Comparison {
       const double explained = std::min(by_count, static_cast<double>(more_ns));
       if (explained <= best) return;
       best = explained;
+      best_of = static_cast<double>(more_ns);
+      best_where = where;
       verdict_->more_of = what;
       verdict_->more_factor = units / usually;
     };
@@ -153,7 +160,12 @@ class Comparison {
     if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
     consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
-    if (best >= options_.more_work_share * excess) return true;
+    const bool is_all = best >= options_.more_work_share * excess;
+    if (is_all || (best > 0 && best >= options_.more_work_share * best_of)) {
+      more_work_ = best_where;
+      verdict_->more_ns = Of(at.excess_ns, best_where);
+      return is_all;
+    }
     verdict_->more_of.clear();
     verdict_->more_factor = 1;
     return false;
@@ -170,7 +182,7 @@ class Comparison {
     unknown_share_ = ShareOfPositive(unknown_ns_);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);
-      if (at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
+      if ((more_work_ >> k & 1) != 0 || at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
           residual < options_.least_share * static_cast<double>(excess_ns))
         continue;
       verdict_->causes.push_back(Describe(k, &at));
@@ -181,7 +193,7 @@ class Comparison {
     for (uint32_t k = 0; k < kBlames; ++k) {
       const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
                                         [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
-      if (is_named || at.p[k] > verdict_->alpha || at.residual_ns[k] <= 0) continue;
+      if (is_named || (more_work_ >> k & 1) != 0 || at.p[k] > verdict_->alpha || at.residual_ns[k] <= 0) continue;
       ++verdict_->unnamed;
       verdict_->unnamed_ns += at.residual_ns[k];
     }
@@ -233,6 +245,9 @@ class Comparison {
       return analyze::HostProof::kQuota;
     if (cause.blame == Blame::kHostPagefaultIo && blame_.segments[cause.longest[0]].counter != kNone)
       return analyze::HostProof::kMajorFaults;
+    const Culprit& by = blame_.segments[cause.longest[0]].by;
+    if (cause.blame == Blame::kExecutorBusy && by.batch == kNone && by.request != kNone)
+      return analyze::HostProof::kInOwnBatch;
     return analyze::HostProof::kNone;
   }
 
@@ -330,6 +345,7 @@ class Comparison {
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
+  uint32_t more_work_ = 0;   // parts that are longer because there was more to do
   int64_t unknown_ns_ = 0;   // of the positive residual, in parts that say nothing
   int64_t positive_ns_ = 0;  // the positive residual
   double unknown_share_ = 0;

@@ -43,6 +43,7 @@ class Writer {
       json_.Key("more_work").Begin('{');
       json_.Key("of").Text(v.more_of);
       json_.Key("factor").Real(v.more_factor);
+      json_.Key("more_ns").Int(v.more_ns);
       json_.End();
     }
     json_.Key("common_factor").Real(v.common_factor);

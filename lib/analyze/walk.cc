@@ -12,6 +12,8 @@ namespace {
 
 // A chain of causes that all lie in one moment is short; rows that contradict each other could make it a circle.
 constexpr uint32_t kMostMoves = 64;
+// That a request is in at once.
+constexpr uint32_t kMostBatches = 64;
 
 bool IsCode(const BlameSegment& segment) {
   const bool is_on_cpu = segment.blame == Blame::kHostOncpuPre || segment.blame == Blame::kHostOncpuFramework ||
@@ -220,8 +222,12 @@ void Walk::StepOnThread() {
   code.batch = BatchAt(begin_ns);
   if (piece.event != kNone) {
     code.blame = BlameOfCode(now_ns_);
-    const uint32_t other = trace_.events.request[piece.event];
-    if (other != kNone && other != request_) code.by.request = other;  // it was there while this was done for another
+    const uint32_t other = Outermost(trace_, index_.requests, trace_.events.request[piece.event]);
+    if (other != kNone && other != Outermost(trace_, index_.requests, request_)) {  // it waits for this to be done
+      code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
+      code.by.thread = thread_;
+      code.by.request = other;
+    }
   }
   Emit(begin_ns, code);
 }
@@ -348,23 +354,25 @@ int64_t Walk::HandedOutNs(const Sign& done) const {
 }
 
 Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner) {
-  const Sign done = signs_.LastDone(thread_, after_ns, by_ns, owner);
-  if (done.thread != kNone) return done;
   // A batch that the request did not outlast hands out its results before it ends: after the last that its thread did.
-  // Who did anything since it joined may have had them before, unless it says that it waits.
-  Sign handed_out;
-  const auto* const end = index_.memberships.end(request_);
-  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+  // So does one that it was still in when the batch's thread notified it. Who did anything since it joined may have had
+  // them before, unless it says that it waits.
+  Sign last = signs_.LastDone(thread_, after_ns, by_ns, owner);
+  const int64_t least_ns = owner != 0 ? by_ns : blame_->end_ns;
+  const auto* const begin = index_.memberships.begin(request_);
+  const auto* in = std::partition_point(begin, index_.memberships.end(request_),
+                                        [&](const Membership& row) { return row.join_ns < by_ns; });
+  for (uint32_t i = 0; i < kMostBatches && in != begin && (in - 1)->latest_leave_ns >= least_ns; ++i) {
     patience_.Count();
-    const uint32_t thread = trace_.batches[in->batch].thread;
-    if (in->leave_ns < blame_->end_ns || thread == kNone || thread == thread_) continue;
+    const uint32_t thread = trace_.batches[(--in)->batch].thread;
+    if (in->leave_ns < least_ns || thread == kNone || thread == thread_) continue;
     if (owner != 0 && trace_.threads[thread].number != owner) continue;
     const Piece piece = index_.threads.Before(thread, by_ns);
     if (piece.begin_ns <= in->join_ns || (is_wait ? piece.begin_ns : in->join_ns) <= after_ns) continue;
     const int64_t at_ns = piece.event == kNone && piece.call == kNone ? piece.begin_ns : by_ns;
-    if (at_ns > handed_out.at_ns) handed_out = {thread, at_ns};
+    if (at_ns > last.at_ns) last = {thread, at_ns};
   }
-  return handed_out;
+  return last;
 }
 
 Sign Walk::LastSeenElsewhere(int64_t by_ns) { return signs_.LastSeen(thread_, by_ns); }

@@ -33,12 +33,14 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
   }
 }
 
-// Whether a wait for a condition was for work of the queue: to fill the batch that took it, or ended by who put
-// something there.
+// Whether a wait for a condition was for work of the queue: to fill the batch that took it (as that for the lock which
+// comes with it is), or ended by who put something there.
 bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) {
-  if (args.kind != WaitKind::kCondition || handoff == kNone) return false;
+  if (handoff == kNone) return false;
   const model::HandoffRow& row = trace_.handoffs[handoff];
   const uint32_t batch = trace_.events.batch[wait];
+  if (args.kind == WaitKind::kLock) return batch != kNone && batch == row.batch && IsGathering(wait);
+  if (args.kind != WaitKind::kCondition) return false;
   if (batch != kNone) return batch == row.batch;
   const uint32_t notifier = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
   if (notifier == kNone) return false;

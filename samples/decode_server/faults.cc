@@ -80,8 +80,11 @@ Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> a
                                 std::span<const uint64_t> others) {
     log().WriteQueued(from_ns, until_ns, request, others);
   };
-  experiment.on_iterated = [this](std::span<const uint64_t> requests, const server_common::Delays& delays) {
-    for (const uint64_t request : requests) log().WriteDelays(MonotonicNs(), request, delays);
+  experiment.on_run = [this](std::span<const uint64_t> requests, const server_common::Delays& delays, uint64_t cpu_ns) {
+    for (const uint64_t request : requests) {
+      log().WriteDelays(MonotonicNs(), request, delays);
+      log().Write(MonotonicNs(), request, "batch_code", cpu_ns);
+    }
   };
   return experiment;
 }

@@ -166,7 +166,6 @@ void Scheduler::RunIteration() {
   batch.Close(pitot::BatchClose::kStep);
   if (experiment_.before_iteration) experiment_.before_iteration(members);
 
-  const server_common::ThreadUse begun = server_common::ThreadUseNow();
   std::vector<Part> rest;
   for (const Part& part : parts) {
     const Job& job = part.entry->job;
@@ -177,23 +176,29 @@ void Scheduler::RunIteration() {
     const uint64_t from_ns = clock_();
     {
       const pitot::Adopt adopted(part.entry->token);  // the others of the iteration wait for this request
-      RunParts({&part, 1}, batch);
+      RunFor({&job.request_id, 1}, {&part, 1}, batch);
     }
     if (experiment_.on_unchunked) {
       experiment_.on_unchunked(job.request_id, Without(members, job.request_id), from_ns, clock_());
     }
   }
-  if (!rest.empty()) RunParts(rest, batch);
+  if (!rest.empty()) RunFor(members, rest, batch);
 
   for (Entry& entry : running_) {
     if (entry.is_over) batch.Leave(entry.token);
   }
-  const server_common::Delays delays = server_common::DelaysOfCode(begun, server_common::ThreadUseNow());
   batch.Finish();
   Remove();
-  if (experiment_.on_iterated) experiment_.on_iterated(members, delays);
   last_members_ = std::move(members);
   last_ns_ = clock_();
+}
+
+void Scheduler::RunFor(std::span<const uint64_t> requests, std::span<const Part> parts, pitot::Batch& batch) {
+  const server_common::ThreadUse begun = server_common::ThreadUseNow();
+  RunParts(parts, batch);
+  const server_common::ThreadUse ended = server_common::ThreadUseNow();
+  if (!experiment_.on_run) return;
+  experiment_.on_run(requests, server_common::DelaysOfCode(begun, ended), ended.cpu_ns - begun.cpu_ns);
 }
 
 void Scheduler::RunParts(std::span<const Part> parts, pitot::Batch& batch) {

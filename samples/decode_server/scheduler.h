@@ -83,8 +83,10 @@ class Scheduler {
     // That the request came while an iteration ran for these, and could not join before it was over.
     std::function<void(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others)>
         on_queued;
-    // How long the scheduler's thread waited for a CPU in an iteration of these, or slept.
-    std::function<void(std::span<const uint64_t> requests, const server_common::Delays& delays)> on_iterated;
+    // How long the scheduler's thread ran the model for these, on a CPU, and what it waited for a CPU meanwhile, or
+    // slept.
+    std::function<void(std::span<const uint64_t> requests, const server_common::Delays& delays, uint64_t cpu_ns)>
+        on_run;
   };
 
   Scheduler(const SchedulerOptions& options, Model model, Experiment experiment = {},
@@ -136,6 +138,8 @@ class Scheduler {
   bool HasRoomFor(Entry& entry, size_t taken);
   std::vector<Part> Plan();
   void RunIteration();
+  // Runs them, and tells the experiment what that took of these requests.
+  void RunFor(std::span<const uint64_t> requests, std::span<const Part> parts, pitot::Batch& batch);
   void RunParts(std::span<const Part> parts, pitot::Batch& batch);
   void Deliver(const Part& part, int32_t token);
   void Remove();

@@ -141,20 +141,23 @@ void Batcher::Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs) {
   }
   const server_common::ThreadUse ended = server_common::ThreadUseNow();
   const server_common::Delays delays = server_common::DelaysOfCode(begun, ended);
-  batch.Finish();
-  PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    Charge(past, std::span(jobs).subspan(i));
-    jobs[i].cpu_ns = ended.cpu_ns - begun.cpu_ns;
-    jobs[i].delays.slept_ns = delays.slept_ns;
-    jobs[i].delays.paged_ns = delays.paged_ns;
-    pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
-    if (error) {
-      jobs[i].result.set_exception(error);
-    } else {
-      jobs[i].result.set_value({std::move(predictions[i]), MonotonicNs()});
+  {
+    PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this batch still
+    for (size_t i = 0; i < jobs.size(); ++i) {
+      Charge(past, std::span(jobs).subspan(i));
+      jobs[i].cpu_ns = past.use.cpu_ns - begun.cpu_ns;
+      jobs[i].delays.slept_ns = delays.slept_ns;
+      jobs[i].delays.paged_ns = delays.paged_ns;
+      batch.Leave(jobs[i].token);
+      pitot::Stage(jobs[i].token, "return");  // until the handler's thread has woken up
+      if (error) {
+        jobs[i].result.set_exception(error);
+      } else {
+        jobs[i].result.set_value({std::move(predictions[i]), MonotonicNs()});
+      }
     }
   }
+  batch.Finish();
 }
 
 }  // namespace image_server

@@ -105,9 +105,11 @@ uint64_t Faults::BatchDelayNs(uint64_t normal_ns) {
   return Draw(kBatchTimeout, &fault) ? std::max(normal_ns, fault.dose_ns) : normal_ns;
 }
 
-void Faults::BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns) {
-  if (closed_ns > should_close_ns) {
-    Log(kBatchTimeout, should_close_ns, request, closed_ns - should_close_ns);
+void Faults::BatchWaited(std::span<const Member> members, uint64_t normal_ns, uint64_t closed_ns) {
+  uint64_t should_close_ns = 0;
+  for (const Member& member : members) {
+    if (member.enqueued_ns > should_close_ns) should_close_ns = member.enqueued_ns + normal_ns;
+    if (closed_ns > should_close_ns) Log(kBatchTimeout, should_close_ns, member.request, closed_ns - should_close_ns);
   }
 }
 

@@ -72,10 +72,13 @@ class Faults : public server_common::FaultSchedule {
   void InPostprocess(uint64_t request);  // slow_postprocess
   void BetweenScopes(uint64_t request);  // unhooked_hop
 
-  // batch_timeout: the delay for the next batch; and that a member with this id waited until closed_ns in a batch that
-  // should have closed at should_close_ns.
+  // batch_timeout: the delay for the next batch; and that these, which came in this order, waited until closed_ns in
+  // one with another delay than normal_ns. Who came when it should have been closed would have waited in the next.
+  struct Member {
+    uint64_t request, enqueued_ns;
+  };
   uint64_t BatchDelayNs(uint64_t normal_ns);
-  void BatchWaited(uint64_t request, uint64_t should_close_ns, uint64_t closed_ns);
+  void BatchWaited(std::span<const Member> members, uint64_t normal_ns, uint64_t closed_ns);
   // No faults of their own, as FaultLog::WriteDelays: in code of this thread since `begun` (what it waited for a CPU
   // its thread's end says), and of an answer that was ready before its handler woke up.
   void Slept(uint64_t request, const server_common::ThreadUse& begun);

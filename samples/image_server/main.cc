@@ -59,10 +59,9 @@ Batcher::Stretch StretchOf(Faults* faults, GpuFaults* gpu_faults, uint64_t norma
   return {[faults](uint64_t delay_ns) { return faults->BatchDelayNs(delay_ns); },
           [faults, normal_ns](std::span<const Job> jobs, uint64_t delay_ns, uint64_t closed_ns) {
             if (delay_ns == normal_ns) return;
-            const uint64_t should_close_ns = jobs.front().enqueued_ns + normal_ns;
-            for (const Job& job : jobs) {
-              faults->BatchWaited(job.request_id, std::max(should_close_ns, job.enqueued_ns), closed_ns);
-            }
+            std::vector<Faults::Member> members;
+            for (const Job& job : jobs) members.push_back({job.request_id, job.enqueued_ns});
+            faults->BatchWaited(members, normal_ns, closed_ns);
           },
           [gpu_faults](std::span<const Job> jobs) {
             std::vector<uint64_t> requests;

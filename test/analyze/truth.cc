@@ -54,6 +54,13 @@ Segment AsTruth(const Trace& trace, const BlameSegment& from) {
     case Blame::kAdmissionQueue:
     case Blame::kQueueWaitOthers:
     case Blame::kExecutorBusy:
+      if (from.handoff == kNone &&
+          from.blame != Blame::kAdmissionQueue) {  // in no queue: its thread did this for another
+        to.cause = Cause::kOnCpu;
+        to.name = NameOf(trace, from.event);
+        to.culprit.request = trace.requests[from.by.request].id;
+        break;
+      }
       to.cause = Cause::kQueueWait;
       to.name = queue;
       to.culprit = AsTruth(trace, from.by);

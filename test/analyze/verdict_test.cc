@@ -101,6 +101,16 @@ class Route {
   std::mt19937_64 random_{7};
 };
 
+// The same with a size of its own; normal ones have 224.
+class Sized : public Route {
+ public:
+  explicit Sized(double size) {
+    maker_.trace.requests[request].sizes = {{maker_.String("pixels"), size}};
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
 BlameSegment* Find(RequestBlame* blame, Blame of) {
   for (BlameSegment& segment : blame->segments) {
     if (segment.blame == of) return &segment;
@@ -368,14 +378,6 @@ TEST_CASE("of what everything has in common clocks that were recorded say whethe
 }
 
 TEST_CASE("more of the same work is said to be that, and by how much", "[verdict]") {
-  class Sized : public Route {
-   public:
-    explicit Sized(double size) {
-      maker_.trace.requests[request].sizes = {{maker_.String("pixels"), size}};
-      trace_ = maker_.Finish();
-      REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
-    }
-  };
   for (const double size : {224.0, 896.0}) {
     Sized sized(size);
     sized.Learn(512);
@@ -388,6 +390,73 @@ TEST_CASE("more of the same work is said to be that, and by how much", "[verdict
     if (size > 224) CHECK(verdict.more_of == "size");
     if (size > 224) CHECK(verdict.more_factor == Approx(4));
   }
+}
+
+TEST_CASE("who waited for another's work in its own batch is told to split that", "[verdict]") {
+  for (const bool is_in_queue : {false, true}) {
+    Route route;
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kExecutorBusy] += 40 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Find(&blame, Blame::kExecutorBusy)->by.request = route.other;
+    if (is_in_queue) Find(&blame, Blame::kExecutorBusy)->by.batch = 0;
+
+    const Verdict verdict = route.Judge(blame);
+
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].by.request == route.other);
+    CHECK(std::string(verdict.causes[0].advice.code) == (is_in_queue ? "add_capacity" : "split_long_work"));
+  }
+}
+
+TEST_CASE("parts that more work explains are no cause beside a longer wait, and it is said", "[verdict]") {
+  Sized sized(896);
+  sized.Learn(512);
+  BlameVector slow = sized.Draw();
+  for (const Blame part : {Blame::kHostOncpuPre, Blame::kHostOncpuFramework}) slow[part] *= 4;
+  slow[Blame::kHostRunqueue] += 60 * kMs;
+  const RequestBlame blame = sized.Make(slow);
+
+  const Verdict verdict = sized.Judge(blame);
+
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kHostRunqueue);
+  CHECK(verdict.more_of == "size");
+  CHECK(verdict.more_ns > 30 * kMs);
+  CHECK(verdict.rest_ns + verdict.causes[0].excess_ns == verdict.latency_ns - verdict.typical_ns);
+  CHECK(VerdictText(sized.index, blame, verdict).find("and more work, not slower: 4 times the usual size, +3") !=
+        std::string::npos);
+}
+
+TEST_CASE("what more work explains is not said to be slower in everything, nor to be diffuse", "[verdict]") {
+  Sized sized(896);
+  sized.Learn(512);
+  BlameVector slow = sized.Typical();
+  for (const Blame part :
+       {Blame::kHostOncpuPre, Blame::kHostOncpuFramework, Blame::kHostOncpuPost, Blame::kGpuExecExpected})
+    slow[part] *= 4;
+  slow[Blame::kHostRunqueue] += 60 * kMs;
+  VerdictOptions names_nothing;
+  names_nothing.least_excess_ns = 1'000 * kMs;
+
+  CHECK(sized.Judge(sized.Make(slow)).kind == VerdictKind::kCauses);
+  CHECK(sized.Judge(sized.Make(slow), names_nothing).kind == VerdictKind::kMoreWork);
+}
+
+TEST_CASE("a part that took much longer than more work explains is a cause all the same", "[verdict]") {
+  Sized sized(280);
+  sized.Learn(512);
+  BlameVector slow = sized.Typical();
+  slow[Blame::kHostOncpuPre] += 60 * kMs;
+
+  const Verdict verdict = sized.Judge(sized.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kHostOncpuPre);
+  CHECK(verdict.more_of.empty());
 }
 
 TEST_CASE("one of a few large requests is more work than the rest of its route", "[verdict]") {
@@ -614,6 +683,9 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(std::string(AdviceFor(Blame::kAllocStall, BatchClose::kUnknown).code) == "allocate_early");
   CHECK(std::string(AdviceFor(Blame::kLaunchQueueFull, BatchClose::kUnknown).code) == "gpu_bound");
   CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown).code) == "instrument");
+  CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kFull).code) == "add_capacity");
+  CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kStep, HostProof::kInOwnBatch).code) ==
+        "split_long_work");
   const auto host = [](Blame blame, HostProof proof) {
     return std::string(AdviceFor(blame, BatchClose::kUnknown, proof).code);
   };

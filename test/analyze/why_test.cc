@@ -253,6 +253,68 @@ TEST_CASE("a thread in nothing that was recorded while its batch was done elsewh
         "host_oncpu_post 10000");
 }
 
+TEST_CASE("code that its thread did for another request is a wait for that one, as in a queue", "[why]") {
+  for (const bool is_in_batch : {true, false}) {
+    Server server;
+    const uint32_t other = server.Request(1, 50, 400, server.other), row = server.Request(2, 100, 300, server.executor);
+    uint32_t batch = kNone;
+    if (is_in_batch) batch = server.maker.Batch(11, "decode", server.executor, 110 * kUs, 150 * kUs);
+    if (is_in_batch) server.maker.Member(batch, row, 110 * kUs);
+    server.Scope(server.executor, server.decode, 100, 110, {row, kNone});
+    server.Scope(server.executor, server.forward, 110, 200, {other, batch});  // its prompt, say
+    server.Scope(server.executor, server.forward, 200, 260, {is_in_batch ? kNone : row, batch});
+    server.Scope(server.executor, server.decode, 260, 300, {row, kNone});
+
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+    CHECK(Text(blame) ==
+          (is_in_batch ? "host_oncpu_pre 10000; executor_busy 90000; host_oncpu_framework 60000; "
+                         "host_oncpu_post 40000"
+                       : "host_oncpu_pre 10000; queue_wait_others 90000; host_oncpu_pre 60000; host_oncpu_pre 40000"));
+    CHECK(blame.segments[1].by.request == other);
+    CHECK(blame.segments[1].by.thread == server.executor);
+  }
+}
+
+TEST_CASE("what a part of the request did on its thread is the request's own", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 300, server.http), part = server.Request(3, 110, 200, server.http);
+  server.maker.trace.requests[part].parent_id = 2;
+  server.Scope(server.http, server.decode, 100, 300, {row, kNone});
+  server.Scope(server.http, server.forward, 110, 200, {part, kNone});
+  const Trace trace = server.maker.Finish();
+
+  CHECK(Text(BlameOf(trace, row)) == "host_oncpu_pre 10000; host_oncpu_pre 90000; host_oncpu_pre 100000");
+  CHECK(Text(BlameOf(trace, part)) == "host_oncpu_pre 90000");
+}
+
+TEST_CASE("of several batches done in one wait the last to hand out a result is what was waited for", "[why]") {
+  // The thread looks every now and then only: a first result came just after it had begun to wait, or it was notified
+  // of the last one, and the batch was over before the request.
+  for (const bool is_notified : {false, true}) {
+    Server server;
+    const uint32_t row = server.Request(2, 100, 320, server.http);
+    const uint32_t first = server.maker.Batch(11, "decode", server.executor, 110 * kUs, 30 * kUs);
+    const uint32_t last = server.maker.Batch(12, "decode", server.executor, 150 * kUs, (is_notified ? 160 : 200) * kUs);
+    server.maker.Member(first, row, 110 * kUs);
+    server.maker.Member(last, row, 150 * kUs);
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("prompts"), server.http, server.executor, 105 * kUs, 110 * kUs, first});
+    server.Scope(server.executor, server.forward, 110, 140, {kNone, first});
+    server.Scope(server.executor, server.forward, 150, 280, {kNone, last});
+    server.Scope(server.http, server.decode, 100, 135, {row, kNone});
+    server.Wait(server.http, is_notified ? WaitKind::kCondition : WaitKind::kFuture, "token", 135, 300, {row, kNone},
+                is_notified ? 3 : 0);
+    server.Scope(server.http, server.decode, 300, 320, {row, kNone});
+
+    CHECK(
+        Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 5000; untraced_or_unexplained 5000; host_oncpu_framework 30000; untraced_or_unexplained 10000; "
+        "host_oncpu_framework 130000; handoff 20000; " +
+            std::string(is_notified ? "host_oncpu_post 20000" : "host_oncpu_framework 20000"));
+  }
+}
+
 TEST_CASE("a result that a batch hands out before it ends is what was waited for", "[why]") {
   for (const bool is_told : {false, true}) {
     Server server;
@@ -380,6 +442,26 @@ TEST_CASE("a wait for a condition in a batch of which nothing has run yet is for
                      "host_oncpu_framework 50000"
                    : "host_oncpu_pre 10000; untraced_or_unexplained 10000; batch_window 30000; "
                      "host_oncpu_framework 50000"));
+  }
+}
+
+TEST_CASE("a request is not behind the batch that took it because that had to wait for a lock", "[why]") {
+  for (const bool has_run : {false, true}) {  // else the executor was busy with those who had joined before
+    Server server;
+    const uint32_t row = server.Request(2, 100, 200, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    const uint32_t own = server.maker.Batch(11, "resnet50", server.executor, 90 * kUs, 110 * kUs);
+    server.maker.Member(own, row, 150 * kUs);
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, 110 * kUs, 150 * kUs, own});
+    server.Scope(server.http, server.decode, 100, 110, {row, kNone});
+    if (has_run) server.Scope(server.executor, server.forward, 90, 105, {kNone, own});
+    server.Wait(server.executor, WaitKind::kLock, "batch queue", 105, 150, {kNone, own}, 2);
+    server.Scope(server.executor, server.forward, 150, 200, {kNone, own});
+
+    CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+          (has_run ? "host_oncpu_pre 10000; executor_busy 40000; host_oncpu_framework 50000"
+                   : "host_oncpu_pre 10000; handoff 40000; host_oncpu_framework 50000"));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "server_common/monotonic.h"
+#include "session/host.h"
 
 namespace image_server {
 namespace {
@@ -99,6 +100,34 @@ TEST_CASE("a full queue refuses", "[batcher]") {
   network.Open();
   for (size_t i = 0; i < results.size(); ++i)
     CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
+}
+
+TEST_CASE("members leave their batch as each gets its result, and it is over when all have theirs", "[batcher]") {
+  session_test::Host host;
+  REQUIRE(host.Start());
+  FakeNetwork network;
+  network.Open();
+  std::vector<pitot::Request> requests;
+  for (int i = 0; i < 3; ++i) requests.push_back(pitot::Request::Begin("/classify"));
+  {
+    Batcher batcher({.workers = 1, .max_batch = 3, .max_delay_ns = kForEverNs, .max_queue = 10}, ModelOf(&network));
+    for (pitot::Request& request : requests) (void)batcher.Submit({1}, request, request.id());
+  }
+  for (pitot::Request& request : requests) request.Finish(pitot::Outcome::kOk);
+  REQUIRE(host.TriggerAndFlush());
+
+  const pitot::model::Trace trace = host.traces().back();
+  REQUIRE(trace.batches.size() == 1);
+  const int64_t end_ns = trace.batches[0].begin_ns + trace.batches[0].duration_ns;
+  int64_t last_ns = trace.batches[0].begin_ns;
+  REQUIRE(trace.members.size() == 3);
+  for (const auto& member : trace.members) {
+    CHECK((member.leave_ns > last_ns && member.leave_ns < end_ns));
+    last_ns = member.leave_ns;
+  }
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.EventName(event) == "hand out results") CHECK(trace.events.batch[event] == 0);
+  }
 }
 
 TEST_CASE("stopping runs what is queued and refuses what comes later", "[batcher]") {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 #include <string>
 #include <thread>
@@ -280,13 +281,31 @@ TEST_CASE("every other fault strikes and is logged", "[faults]") {
     faults.InDecode(1);
     faults.InHandler(1);
     CHECK(faults.BatchDelayNs(2'000'000) == 30'000'000);
-    faults.BatchWaited(1, 100, 350);
-    faults.BatchWaited(1, 100, 90);  // it was full in time
+    faults.BatchWaited(std::vector<Faults::Member>{{1, 100}}, 200, 350);
+    faults.BatchWaited(std::vector<Faults::Member>{{1, 100}}, 200, 290);  // it was full in time
   }
 
   std::multiset<std::string> names;
   for (const nlohmann::json& line : log.lines()) names.insert(line["fault"]);
   CHECK(names == std::multiset<std::string>{"batch_timeout", "cpu_spinners", "fsync", "page_faults"});
+}
+
+TEST_CASE("who came to a batch that should have been closed lost what the next one would not have waited", "[faults]") {
+  TemporaryFile log;
+  {
+    Faults faults({.faults = {ParseFault("batch_timeout:rate=1,dose_ms=30")}, .log_file = log.name()});
+    faults.Start();
+    REQUIRE(faults.BatchDelayNs(200) == 30'000'000);
+    faults.BatchWaited(std::vector<Faults::Member>{{1, 1'000}, {2, 1'150}, {3, 1'250}, {4, 1'400}, {5, 1'900}}, 200,
+                       2'000);
+  }
+
+  std::map<std::string, int> lost;
+  for (const nlohmann::json& line : log.lines()) lost[line["request"]] = line["injected_ns"];
+  CHECK(lost == std::map<std::string, int>{{"0000000000000001", 800},
+                                           {"0000000000000002", 800},
+                                           {"0000000000000003", 550},
+                                           {"0000000000000004", 550}});
 }
 
 TEST_CASE("what burns CPU says how much, and what sleeps that it took none", "[faults]") {

@@ -222,9 +222,14 @@ TEST_CASE("an experiment is told who had to wait for a prompt that was taken in 
                                 uint64_t until_ns) {
     told.push_back({request, {others.begin(), others.end()}, until_ns - from_ns});
   };
+  std::vector<std::vector<uint64_t>> ran;
+  experiment.on_run = [&](std::span<const uint64_t> requests, const server_common::Delays&, uint64_t) {
+    ran.emplace_back(requests.begin(), requests.end());
+  };
   Bench bench({.prefill_chunk = 4}, experiment);
   bench.Submit(2, 10);
   bench.Step();
+  ran.clear();
 
   bench.Submit(100, 2, Admission::kQueued, /*is_chunked=*/false);
 
@@ -233,6 +238,7 @@ TEST_CASE("an experiment is told who had to wait for a prompt that was taken in 
   CHECK(told[0].request == 2);
   CHECK(told[0].others == std::vector<uint64_t>{1});
   CHECK(told[0].took_ns == kIterationNs);
+  CHECK(ran == std::vector<std::vector<uint64_t>>{{2}, {2, 1}});  // alone, then what is left for all of them
   CHECK(bench.Step() == std::vector<Did>{{0, 3, 1, true}, {1, 100, 1, true}});
 }
 

@@ -113,6 +113,7 @@ Segment Actor::Here() const {
   switch (top.doing) {
     case Doing::kScope:
       here.cause = Cause::kOnCpu;
+      here.culprit.request = culprit_.request;
       break;
     case Doing::kAwaitWork:
       here.cause = Cause::kBatchWindow;

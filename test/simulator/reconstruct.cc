@@ -89,6 +89,11 @@ class Reconstruction {
   std::string Text(uint64_t id) const { return std::string(trace_.strings[static_cast<StringId>(id)]); }
   std::string Resource(uint32_t event) const { return Text(Arg(event, 1)); }
   uint32_t Number(uint32_t thread) const { return trace_.threads[thread].number; }
+  uint32_t Outermost(uint32_t request) const {
+    while (request != kNone && index_.Row(trace_.requests[request].parent_id) != kNone)
+      request = index_.Row(trace_.requests[request].parent_id);
+    return request;
+  }
   // The row that has the thread then, or kNone; until when at most.
   static uint32_t RowAt(const std::vector<Tenure>& tenures, int64_t ns, int64_t* until_ns) {
     uint32_t row = kNone;
@@ -201,6 +206,10 @@ class Reconstruction {
     Walk(leg.thread, leg.begin_ns, leg.end_ns, [&](int64_t begin_ns, int64_t end_ns, uint32_t event) {
       Segment segment{begin_ns, end_ns, Cause::kOnCpu, Number(leg.thread), {}, {}, {}};
       if (event != kNone) segment.name = trace_.EventName(event);
+      if (event != kNone && !IsWait(event)) {
+        const uint32_t other = Outermost(trace_.events.request[event]);
+        if (other != kNone && other != Outermost(row)) segment.culprit.request = trace_.requests[other].id;
+      }
       if (event == kNone || !IsWait(event)) return AppendSegment(segment, path);
       segment.name = Resource(event);
       const auto kind = static_cast<WaitKind>(Arg(event, 0));
@@ -270,8 +279,7 @@ class Reconstruction {
           batch = RowAt(batches_[leg.thread], segment.begin_ns, &segment.end_ns);
           request = RowAt(requests_[leg.thread], segment.begin_ns, &segment.end_ns);
         }
-        while (request != kNone && index_.Row(trace_.requests[request].parent_id) != kNone)
-          request = index_.Row(trace_.requests[request].parent_id);
+        request = Outermost(request);
         segment.culprit = {};
         if (batch != kNone)
           segment.culprit.batch = trace_.batches[batch].id;

@@ -261,7 +261,22 @@ Run Server::Play() {
   std::vector<std::pair<uint64_t, BatchClose>> closes;
   for (const TrueBatch& batch : truth_.batches) closes.emplace_back(batch.id, batch.close);
   std::sort(closes.begin(), closes.end());
+  std::map<uint64_t, uint64_t> parents;
+  for (const TrueRequest& request : truth_.requests) parents[request.id] = request.parent_id;
+  const auto outermost = [&](uint64_t id) {
+    while (id != 0 && parents.count(parents[id]) != 0) id = parents[id];
+    return id;
+  };
   for (TrueRequest& request : truth_.requests) {
+    std::vector<Segment> path;
+    path.swap(request.path);
+    for (Segment& segment : path) {
+      if (segment.cause == Cause::kOnCpu) {  // of another request alone; parts of a request count as the request
+        segment.culprit.request = outermost(segment.culprit.request);
+        if (segment.culprit.request == outermost(request.id)) segment.culprit = {};
+      }
+      AppendSegment(segment, &request.path);
+    }
     for (Segment& segment : request.path) {
       if (segment.cause != Cause::kBatchWindow) continue;
       const auto of = std::lower_bound(closes.begin(), closes.end(), std::pair(segment.culprit.batch, BatchClose{}));

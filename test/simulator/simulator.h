@@ -232,7 +232,8 @@ struct Segment {
   Cause cause = Cause::kOnCpu;
   uint32_t thread = 0;                                    // on which it was, or that took it
   std::string name;                                       // scope, queue, lock or resource
-  Culprit culprit;                                        // of kQueueWait and kLockWait; of kBatchWindow the batch
+  Culprit culprit;                                        // of kQueueWait and kLockWait; of kBatchWindow the batch;
+                                                          // of kOnCpu another request that its thread did this for
   pitot::BatchClose close = pitot::BatchClose::kUnknown;  // of kBatchWindow
   bool operator==(const Segment&) const = default;
 };

@@ -86,6 +86,11 @@ class Board:
         struck = [phase for faults in doses for phase in (Phase(self.setting.struck_s, tuple(faults)), Phase(GAP_S))]
         return [Phase(self.setting.quiet_s), *struck]
 
+    def striking_all(self, fault: str) -> List[Phase]:
+        """Strikes a tenth of the run, all requests of it: what strikes a fifth and more is normal (analyzers.md 2.13)."""
+        struck_s = self.setting.struck_s / 2
+        return [Phase(9 * struck_s), Phase(struck_s, (fault,)), Phase(GAP_S)]
+
     def timed(self, fault: str, share: float) -> str:
         before = BATCH_DELAY_MS if fault.startswith('batch_timeout') else 0.0
         return f'{fault}{"," if ":" in fault else f":rate={RATE},"}dose_ms={before + share * self.typical_ms:.3f}'
@@ -95,7 +100,7 @@ class Board:
         plans = [self.image(name, self.phases(*([self.timed(fault, dose)] for dose in setting.doses))) for name, fault in TIMED.items()]
         plans += [self.image(name, self.phases(*([f'{fault}{dose}'] for dose in doses))) for name, (fault, doses) in SIZED.items()]
         # Eight connections and one thread to decode: the queue is there by itself, and the decoder is slow for all.
-        plans.append(self.image('F02', self.phases([f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}']),
+        plans.append(self.image('F02', self.striking_all(f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'),
                                 arguments=['--preprocess-threads', '1']))
         # Of one CPU, above what the load takes on the mean.
         plans.append(self.image('F21', self.phases(*([f'cpu_quota:dose_percent={share * self.rate * self.typical_ms / 10:.0f}']
@@ -104,8 +109,7 @@ class Board:
         plans.append(self.image('F27', whole, ['--burst', '24', '--burst-every', '2.5']))
         plans.append(self.image('F28', whole, ['--big-share', '0.05', '--big-size', '640']))
         for name, (fault, doses) in DECODE.items():
-            plans.append(Plan(name, 'decode', [*TINY_LANGUAGE_MODEL, '--no-torch'],
-                PROMPTS,
+            plans.append(Plan(name, 'decode', [*TINY_LANGUAGE_MODEL, '--no-torch'], PROMPTS,
                               self.phases(*([f'{fault}{dose}'] for dose in doses)), {}, setting.decode_rate))
         return sorted(plans, key=lambda plan: plan.name)
 

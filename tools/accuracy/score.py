@@ -46,13 +46,15 @@ class Record(NamedTuple):
     fault: str
     dose: str
     injected_ns: int
+    beside_ns: int  # that was the same to the request, and is not the fault's
     typical_ns: int
     named: List[str]  # blames, largest excess first
     right: List[bool]  # of these
     confidences: List[float]  # of these
     is_named: bool  # what the table wants was said
-    is_first: bool  # and first
-    is_ranked: bool  # among the three largest, said or not
+    is_first: bool  # and first, or behind what a log says to have taken more
+    is_alone: bool  # and first of all
+    is_ranked: bool  # among the three largest, said or not, or behind three that took more
     blamed_ns: Optional[int]  # on what the table wants, where it was said
     has_culprit: Optional[bool]
     rivals: Dict[str, bool]
@@ -124,7 +126,8 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], req
         before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
         who = line.get(fault.get('culprit'), [])
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
-        sums[key] = before._replace(injected_ns=before.injected_ns + line['injected_ns'], culprits=culprits)
+        took_ns = line.get('cpu_ns', line['injected_ns']) if 'on_cpu' in fault else line['injected_ns']
+        sums[key] = before._replace(injected_ns=before.injected_ns + took_ns, culprits=culprits)
     everybody = set(requests) | {request for request, _ in sums}
     usual = {name: statistics.median(sums[request, name].injected_ns if (request, name) in sums else 0 for request in everybody)
              for name in {one.injector for one in sums.values()} if 'beyond' in wanted[name]}
@@ -145,25 +148,31 @@ def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
     return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
 
 
-def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn) -> bool:
-    """That it was slow, and at least half of its time went by meanwhile."""
+def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn, waited_ns: int) -> bool:
+    """That it was slow, at least half of its time went by meanwhile, and by its own lines it waited for that."""
     latency_ns, typical_ns = verdict['latency_ns'], verdict['typical_ns']
     overlap_ns = min(begin_ns + latency_ns, burn.end_ns) - max(begin_ns, burn.begin_ns)
-    return 2 * overlap_ns >= latency_ns and 0 < typical_ns and latency_ns - typical_ns >= LEAST_RATIO * typical_ns
+    return 2 * overlap_ns >= latency_ns and 0 < typical_ns and min(latency_ns - typical_ns, waited_ns) >= LEAST_RATIO * typical_ns
 
 
 def injections_by_burns(verdicts: Iterable[Dict[str, Any]], begins: Dict[str, int], burns: Sequence[Burn],
-                        expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
-    """What burning CPU did to requests that it was not for."""
-    meanwhile = {fault['injector'] for fault in expected['faults'].values() if fault.get('strikes') == 'meanwhile'}
+                        logged: Dict[str, List[Injection]], expected: Dict[str, Any]) -> Dict[str, List[Injection]]:
+    """What burning CPU did to requests that it was not for: as much as their own lines (`logged`) say."""
+    meanwhile = {fault['injector']: fault for fault in expected['faults'].values() if fault.get('strikes') == 'meanwhile'}
+    by_injector = entries_by_injector(expected)
     by_request = defaultdict(list)
     for verdict in verdicts:
         begin_ns = begins.get(verdict['request'])
         if begin_ns is None:
             continue
         for burn in burns:
-            if burn.injector in meanwhile and is_struck_by(verdict, begin_ns, burn):
-                by_request[verdict['request']].append(Injection(burn.injector, burn.dose, 0, set()))
+            if burn.injector not in meanwhile:
+                continue
+            blames = set(meanwhile[burn.injector]['blames'])
+            waited_ns = max((line.injected_ns for line in logged.get(verdict['request'], ())
+                             if blames & set(by_injector[line.injector]['blames'])), default=0)
+            if is_struck_by(verdict, begin_ns, burn, waited_ns):
+                by_request[verdict['request']].append(Injection(burn.injector, burn.dose, waited_ns, set()))
                 break
     return dict(by_request)
 
@@ -181,7 +190,7 @@ def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
     injections = injections_of(lines, expected, [verdict['request'] for verdict in verdicts])
     burns = burns_of(lines)
-    for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, expected).items():
+    for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, injections, expected).items():
         injections.setdefault(request, []).extend(more)
     return Run(folder.name.split('.')[0], injections, {verdict['request']: verdict for verdict in verdicts},
                read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1))
@@ -249,6 +258,13 @@ def is_true(cause: Dict[str, Any], injections: Iterable[Injection], expected: Di
     return any(cause['blame'] in by_injector[one.injector]['blames'] and 2 * one.injected_ns >= cause['excess_ns'] for one in injections)
 
 
+def is_greater(cause: Dict[str, Any], than: Injection, injections: Iterable[Injection], expected: Dict[str, Any]) -> bool:
+    """Whether a log says that this is true of the request, and took at least as much. Of two things at once the greater is to
+    be told first (analyzers.md 3.2, X01 to X04)."""
+    greater = [one for one in injections if one.injected_ns >= than.injected_ns > 0]
+    return is_true(cause, greater, expected)
+
+
 def judge(run: Run, request: str, fault_id: str, injection: Injection, expected: Dict[str, Any]) -> Record:
     fault, verdict = expected['faults'][fault_id], run.verdicts[request]
     blames, kinds = set(fault['blames']), set(fault.get('kinds', []))
@@ -256,17 +272,24 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
     hits = [cause for cause in causes if cause['blame'] in blames]
     # That everything was slower is no cause, unless it says what of.
     by_kind = verdict['verdict'] in kinds and fault.get('clocks', '') in verdict.get('clocks', '')
+    is_beside = 'more_work' in kinds and 'more_work' in verdict  # said of some parts, and causes of the others
+    is_alone = by_kind or bool(ranking and ranking[0]['blame'] in blames)
+    first = [cause['blame'] in blames or is_greater(cause, injection, run.injections[request], expected) for cause in ranking[:3]]
+    beside = [one for one in run.injections[request] if one.injector in fault.get('beside', ())]
+    # Who had most of a cause is its culprit.
+    culprits = injection.culprits.union(*(one.culprits for one in beside if one.injected_ns >= injection.injected_ns))
     culprit = None
     if hits and injection.culprits:
-        culprit = any(has_culprit(cause, injection.culprits, fault['culprit']) for cause in hits)
+        culprit = any(has_culprit(cause, culprits, fault['culprit']) for cause in hits)
     return Record(
-        fault_id, injection.dose, injection.injected_ns, verdict['typical_ns'],
+        fault_id, injection.dose, injection.injected_ns, sum(one.injected_ns for one in beside), verdict['typical_ns'],
         named=[cause['blame'] for cause in causes],
         right=[cause['blame'] in blames or is_true(cause, run.injections[request], expected) for cause in causes],
         confidences=[cause['confidence'] for cause in causes],
-        is_named=bool(hits) or by_kind,
-        is_first=by_kind or bool(ranking and ranking[0]['blame'] in blames),
-        is_ranked=by_kind or any(cause['blame'] in blames for cause in ranking[:3]),
+        is_named=bool(hits) or by_kind or is_beside,
+        is_first=by_kind or first[:1] == [True],
+        is_alone=is_alone,
+        is_ranked=by_kind or is_beside or any(cause['blame'] in blames for cause in ranking[:3]) or first == [True] * 3,
         blamed_ns=sum(cause['excess_ns'] for cause in hits) if hits else None,
         has_culprit=culprit,
         rivals={'largest segment': bool(largest_segment(verdict) & blames), "HTA's bound_by": bool(hta_bound_by(verdict) & blames),
@@ -345,8 +368,8 @@ def wilson(hits: int, of: int, z: float = 1.96) -> Tuple[float, float]:
 
 def scores_of(records: Sequence[Record]) -> Dict[str, Any]:
     right = [flag for record in records for flag in record.right]
-    errors = [abs(record.blamed_ns - record.injected_ns) / record.injected_ns for record in records
-              if record.blamed_ns is not None and record.injected_ns > 0]
+    errors = [abs(record.blamed_ns - record.injected_ns - record.beside_ns) / (record.injected_ns + record.beside_ns)
+              for record in records if record.blamed_ns is not None and record.injected_ns > 0]
     culprits = [record.has_culprit for record in records if record.has_culprit is not None]
     named = sum(record.is_named for record in records)
     return {
@@ -354,7 +377,8 @@ def scores_of(records: Sequence[Record]) -> Dict[str, Any]:
         'ratio': statistics.fmean(record.ratio for record in records) if records else None,
         'recall': share([record.is_named for record in records]), 'recall_interval': wilson(named, len(records)),
         'precision': share(right), 'named': len(right),
-        'top1': share([record.is_first for record in records]), 'top3': share([record.is_ranked for record in records]),
+        'top1': share([record.is_first for record in records]), 'top1_alone': share([record.is_alone for record in records]),
+        'top3': share([record.is_ranked for record in records]),
         'blame_error': statistics.median(errors) if errors else None,
         'culprit': share(culprits), 'culprits': len(culprits),
         'abstained': share([not record.named and not record.is_named for record in records]),

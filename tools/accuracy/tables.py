@@ -16,11 +16,12 @@ def fault_row(name: str, what: str, dose: str, scores: Dict[str, Any], limit: st
     low, high = scores['recall_interval']
     return [name, what, dose, '' if not scores['ratio'] else f'{scores["ratio"]:.2f}', str(scores['requests']),
             f'{percent(scores["recall"])} ({100 * low:.0f} to {100 * high:.0f})', percent(scores['precision']), percent(scores['top1']),
-            percent(scores['top3']), percent(scores['blame_error']), percent(scores['culprit']), percent(scores['abstained']), limit]
+            percent(scores['top1_alone']), percent(scores['top3']), percent(scores['blame_error']), percent(scores['culprit']),
+            percent(scores['abstained']), limit]
 
 
-FAULT_HEADS = ('', 'fault', 'dose', 'of typical', 'requests', 'recall, %', 'precision', 'top 1', 'top 3', 'blame error', 'culprit', 'abstained',
-               'found from')
+FAULT_HEADS = ('', 'fault', 'dose', 'of typical', 'requests', 'recall, %', 'precision', 'top 1', 'alone', 'top 3', 'blame error', 'culprit',
+               'abstained', 'found from')
 
 
 def counted(counts: Dict[str, int]) -> str:
@@ -43,7 +44,7 @@ def markdown(score: Dict[str, Any]) -> str:
     lines += table(('', 'missed', 'what was said first instead'), missed)
     rivals = list(score['all']['rivals'])
     lines += table(('right of struck requests', 'Pitot, first', *rivals),
-                   [[name, percent(whole['top1']), *(percent(whole['rivals'][rival]) for rival in rivals)] for name, whole in
+                   [[name, percent(whole['top1_alone']), *(percent(whole['rivals'][rival]) for rival in rivals)] for name, whole in
                     [*((name, combined(fault['doses'].values())) for name, fault in score['faults'].items()), ('all', score['all'])]])
     if score['pairs']:
         lines += table(('two at once', '', 'requests', 'both named', 'the greater first'),
@@ -129,5 +130,5 @@ def combined(cells: Any) -> Dict[str, Any]:
 
     def mean(of: Any) -> float:
         return sum((of(cell) or 0.0) * cell['requests'] for cell in cells) / total
-    return {'top1': mean(lambda cell: cell['top1']),
+    return {'top1_alone': mean(lambda cell: cell['top1_alone']),
             'rivals': {name: mean(lambda cell, name=name: cell['rivals'].get(name)) for name in (cells[0]['rivals'] if cells else ())}}

@@ -36,6 +36,9 @@ EXPECTED = {
         'F99': {'what': 'unknown', 'injector': 'unseen', 'blames': ['host_gil'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
         'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
+        'F30': {'what': 'prompt', 'injector': 'long_prompt', 'role': 'waiter', 'blames': ['executor_busy'], 'culprit': 'holder',
+                'beside': ['queued']},
+        'F31': {'what': 'slow post-processing', 'injector': 'slow_postprocess', 'on_cpu': True, 'blames': ['host_oncpu_post']},
         'F16': {'what': 'low clock', 'injector': 'gpu_clock_low', 'blames': ['gpu_clock'], 'kinds': ['uniform'], 'clocks': 'SM clock'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
     },
@@ -134,6 +137,51 @@ class Faults(unittest.TestCase):
                                     [verdict('a', [cause('host_oncpu_pre', 4), cause('executor_busy', 3)])]))['all']
                 self.assertEqual(result['precision'], precision)
 
+    def test_behind_what_a_log_line_says_to_have_taken_more_a_fault_is_rightly_second(self):
+        for waited_ms, top1 in ((6, 1), (4.1, 1), (3.9, 0), (0.1, 0)):
+            with self.subTest(waited_ms=waited_ms):
+                result = scored(run('F01', [line('a', 'slow_decode_spin', 4), line('a', 'cpu_waited', waited_ms)],
+                                    [verdict('a', [cause('host_runqueue', 6), cause('host_oncpu_pre', 4)])]))['all']
+                self.assertEqual((result['top1'], result['top1_alone'], result['top3']), (top1, 0, 1))
+
+    def test_what_is_first_and_in_no_log_is_wrong_however_long_other_lines_are(self):
+        for lines, excess_ms in (([line('a', 'queued', 9, others=['b'])], 6), ([line('a', 'cpu_waited', 6)], 13)):
+            result = scored(run('F01', [line('a', 'slow_decode_spin', 4), *lines],
+                                [verdict('a', [cause('host_runqueue', excess_ms), cause('host_oncpu_pre', 4)])]))['all']
+            self.assertEqual(result['top1'], 0)
+
+    def test_behind_three_that_took_more_a_fault_is_in_its_place_and_not_found(self):
+        more = [cause('host_runqueue', 9), cause('executor_busy', 8), cause('host_oncpu_framework', 7)]
+        lines = [line('a', 'slow_decode_spin', 4), line('a', 'cpu_waited', 9), line('a', 'queued', 8), line('a', 'batch_code', 7),
+                 line('b', 'queued', 0), line('c', 'queued', 0)]
+        for causes, top3 in ((more, 1), (more[:2], 0), ([*more[:2], cause('host_lock', 5)], 0)):
+            one = score.Run('F01', score.injections_of(lines, EXPECTED), {'a': verdict('a', causes)}, [], [])
+            result = scored(one)['all']
+            self.assertEqual((result['recall'], result['top3']), (0, top3))
+
+    def test_of_a_blame_that_several_things_make_the_longest_has_the_culprit(self):
+        for queued_ms, culprit in ((5, 1), (3, 0)):
+            lines = [line('a', 'long_prompt', 4, role='waiter', holder='b'), line('a', 'queued', queued_ms, others=['c'])]
+            result = scored(run('F30', lines, [verdict('a', [cause('executor_busy', 9, by={'request': 'c'})])]))['all']
+            self.assertEqual(result['culprit'], culprit)
+
+    def test_code_took_what_it_was_on_a_cpu_not_what_it_waited_for_one(self):
+        lines = [line('a', 'slow_postprocess', 9, cpu_ns=4 * MS), line('a', 'cpu_waited', 5)]
+        result = scored(run('F31', lines, [verdict('a', [cause('host_runqueue', 5), cause('host_oncpu_post', 4)])]))['all']
+        self.assertEqual((result['blame_error'], result['top1'], result['top1_alone']), (0, 1, 0))
+
+    def test_what_lines_beside_the_fault_say_of_the_same_blame_is_no_error(self):
+        lines = [line('a', 'long_prompt', 4, role='waiter', holder='b'), line('a', 'queued', 2, others=['c'])]
+        for excess_ms, error in ((6, 0), (4, 1 / 3)):
+            result = scored(run('F30', lines, [verdict('a', [cause('executor_busy', excess_ms, by={'request': 'b'})])]))['all']
+            self.assertAlmostEqual(result['blame_error'], error)
+
+    def test_more_work_that_is_said_beside_causes_is_found_and_not_first(self):
+        lines = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}, line('a', 'cpu_waited', 4)]
+        said = {**verdict('a', [cause('host_runqueue', 4)]), 'more_work': {'of': 'size', 'factor': 4, 'more_ns': 2 * MS}}
+        result = scored(run('F28', lines, [said]))['all']
+        self.assertEqual((result['recall'], result['precision'], result['top1'], result['top3']), (1, 1, 0, 1))
+
     def test_a_verdict_of_the_wanted_kind_is_right(self):
         lines = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}]
         self.assertEqual(scored(run('F28', lines, [verdict('a', kind='more_work')]))['all']['recall'], 1)
@@ -173,7 +221,7 @@ class Burnt(unittest.TestCase):
         return one
 
     def injections(self, lines, *verdicts):
-        return score.injections_by_burns(verdicts, self.BEGINS, score.burns_of(lines), EXPECTED)
+        return score.injections_by_burns(verdicts, self.BEGINS, score.burns_of(lines), score.injections_of(lines, EXPECTED), EXPECTED)
 
     def test_a_wait_for_a_cpu_is_true_as_far_as_the_server_saw_it(self):
         for waited_ms, is_right in ((3, True), (1, False)):
@@ -187,9 +235,10 @@ class Burnt(unittest.TestCase):
     def test_spinners_strike_whom_they_slow_not_who_drew_them(self):
         spin = line('b', 'cpu_spinners', 20, dose='dose_ms=20', time_ns=99 * MS, cpu_ns=80 * MS)
         usual = verdict('b')
-        got = self.injections([spin], self.waiting('a'), usual)
-        self.assertIn(score.Injection('cpu_spinners', 'dose_ms=20', 0, set()), got['a'])
+        got = self.injections([spin, line('a', 'cpu_waited', 4)], self.waiting('a'), usual)
+        self.assertIn(score.Injection('cpu_spinners', 'dose_ms=20', 4 * MS, set()), got['a'])
         self.assertNotIn('b', got)
+        self.assertEqual(self.injections([spin, line('a', 'cpu_waited', 1)], self.waiting('a'), usual), {})  # slow for something else
         result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
         self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
         self.assertEqual(score.injections_of([spin], EXPECTED), {})

@@ -60,7 +60,8 @@ struct Advice {
   const char* text;
 };
 // What counters of the host add: the process was throttled by its CPU quota meanwhile; memory was read from a disk.
-enum class HostProof : uint8_t { kNone = 0, kQuota = 1, kMajorFaults = 2 };
+// And what the executor did: another request's work by itself, in a batch that both were in.
+enum class HostProof : uint8_t { kNone = 0, kQuota = 1, kMajorFaults = 2, kInOwnBatch = 3 };
 // By what the segment that was longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, HostProof proof = HostProof::kNone) noexcept;
 
@@ -83,8 +84,10 @@ struct Cause {
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // kUndetermined
-  std::string more_of;  // kMoreWork: "size", "launches", "steps", "tokens"
+  // "size", "launches", "steps", "tokens": kMoreWork; or beside causes, where that is why some parts were longer.
+  std::string more_of;
   double more_factor = 1;
+  int64_t more_ns = 0;  // what these parts were longer by; in rest_ns
 
   int64_t latency_ns = 0;
   int64_t typical_ns = 0;  // the sum of `normal`

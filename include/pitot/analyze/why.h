@@ -29,9 +29,9 @@ enum class Blame : uint8_t {
   kNetIn = 0,                // from the network; nothing records it yet
   kAdmissionQueue = 1,       // had arrived, and the thread that began it was at work for others
   kHandoff = 2,              // was in a queue, or its result or lock was there, and an idle thread had to wake up
-  kQueueWaitOthers = 3,      // in a queue, while the thread that took it was at work for another request
+  kQueueWaitOthers = 3,      // in a queue, or on a thread, while that was at work for another request
   kBatchWindow = 4,          // its batch waited for more members
-  kExecutorBusy = 5,         // in a queue, while the thread that took it was at work for another batch
+  kExecutorBusy = 5,         // the same for another batch; or, in its own batch, for another request
   kHostOncpuPre = 6,         // code before its last batch or GPU work
   kHostOncpuFramework = 7,   // code in its batch, or between its calls of the GPU
   kHostOncpuPost = 8,        // code after that
