@@ -313,6 +313,8 @@ class Page {
       P("soft", sum + Signed(v.rest_ns) + " the rest: together " + Signed(v.latency_ns - v.typical_ns) +
                     " ms = " + Ms(v.latency_ns) + " - " + Ms(v.typical_ns));
     }
+    if (!v.causes.empty() && !v.more_of.empty())
+      P("soft", Format("It took %.3g times the usual ", v.more_factor) + v.more_of + ".");
     if (v.causes.size() > 1) P("soft", "All of these normal would save at most " + Duration(v.joint_saving_ns) + ".");
   }
 

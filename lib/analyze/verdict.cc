@@ -90,6 +90,10 @@ class Comparison {
       return ListLargest(&at);
     }
     FindCauses(at);
+    if (v.causes.empty() && !v.more_of.empty()) {  // more launches, and no part that is outside of what is normal
+      v.kind = VerdictKind::kMoreWork;
+      return ListLargest(&at);
+    }
     // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
     const bool is_uniform = at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
                             static_cast<double>(unknown_ns_) < options_.most_unknown * static_cast<double>(v.rest_ns);
@@ -150,10 +154,14 @@ class Comparison {
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
     const double large = base::Quantile(std::move(sizes), quantile);
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
-    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
     consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
-    if (best >= options_.more_work_share * excess) return true;
+    const double least = options_.more_work_share * excess;
+    if (best >= least) return true;
+    // What a request asked for is work; in how many pieces the server does it is the server's own affair, and a cause.
+    // Only where requests of other sizes are compared with may more pieces be a larger request.
+    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    if (best >= least) return verdict_->level != analyze::Baseline::Level::kCell;
     verdict_->more_of.clear();
     verdict_->more_factor = 1;
     return false;

@@ -79,6 +79,8 @@ class Teller {
     TellKind(v, &lines);
     int number = 0;
     for (const Cause& cause : v.causes) TellCause(++number, cause, &lines);
+    if (!v.causes.empty() && !v.more_of.empty())
+      lines.Add(5, Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str()));
     if (!v.causes.empty() || v.common_ns != 0) {
       const std::string rest =
           v.unnamed == 0 ? " within the normal range"

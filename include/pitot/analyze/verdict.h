@@ -47,7 +47,7 @@ struct VerdictOptions {
 enum class VerdictKind : uint8_t {
   kCauses = 1,        // `causes` says which
   kUniform = 2,       // everything was slower by `common_factor`; there may be causes beside that
-  kMoreWork = 3,      // it was more work, not slower: `more_of`
+  kMoreWork = 3,      // it was more work, not slower: `more_of`; no cause
   kDiffuse = 4,       // slow, and no part is outside of its normal range
   kNotUnusual = 5,    // not slow among its like
   kUndetermined = 6,  // `why_not` says why nothing can be said
@@ -83,7 +83,9 @@ struct Cause {
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // kUndetermined
-  std::string more_of;  // kMoreWork: "size", "launches", "steps", "tokens"
+  // "size", "launches", "steps", "tokens": that there were `more_factor` times as many explains most of the excess. Of
+  // launches of its own size there may be causes beside that.
+  std::string more_of;
   double more_factor = 1;
 
   int64_t latency_ns = 0;
