@@ -390,6 +390,11 @@ TEST_CASE("more launches for a request of the same size are no more work: what t
     REQUIRE(verdict.causes.size() == (bucket == 4 ? 1 : 0));
     if (bucket == 3) continue;
     CHECK(verdict.causes[0].blame == Blame::kLaunchApi);
+    BlameVector hardly = route.Typical();  // too little of any part to name it
+    hardly[Blame::kLaunchApi] = 2 * kMs + 190 * kUs;
+    VerdictOptions options;
+    options.normal_percentile = 0.5;
+    CHECK(route.Judge(route.Make(hardly), options).kind == VerdictKind::kMoreWork);
     CHECK(VerdictText(route.index, blame, verdict).find("with 4 times the usual launches") != std::string::npos);
   }
 }
