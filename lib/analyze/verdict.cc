@@ -28,6 +28,8 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
                                 BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
+// What is made of operations of a GPU alone: more of them take more of it.
+constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kBatchWindow));
 // Of GPUs, and what is left of a wait for one where it is not known when that was done.
 constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
 // A factor below this is no "more".
@@ -69,7 +71,7 @@ class Comparison {
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
-    const Contrast at = normal.Test(blame_.blame);
+    Contrast at = normal.Test(blame_.blame);
     v.typical_ns = normal.latency_ns();
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
@@ -88,6 +90,12 @@ class Comparison {
     if (IsMoreWork(rows, work, at)) {
       v.kind = VerdictKind::kMoreWork;
       return ListLargest(&at);
+    }
+    if (!v.more_of.empty()) {
+      const double p = OftenAsMany(rows, work.launches, normal);
+      for (uint32_t k = 0; k < kBlames; ++k) {
+        if ((kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0) at.p[k] = std::min(at.p[k], p);
+      }
     }
     FindCauses(at);
     if (v.causes.empty() && !v.more_of.empty()) {  // more launches, and no part that is outside of what is normal
@@ -165,6 +173,17 @@ class Comparison {
     verdict_->more_of.clear();
     verdict_->more_factor = 1;
     return false;
+  }
+
+  // How often a normal request launches so much, of those that calibrate latencies: the p of a count.
+  double OftenAsMany(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) const {
+    uint32_t all = 0, as_many = 0;
+    for (const BaselineRow& row : rows) {
+      if (normal.Percentile(row.blame.Total()) > options_.normal_percentile) continue;
+      ++all;
+      as_many += row.work.launches >= launches ? 1 : 0;
+    }
+    return (1.0 + as_many) / (1.0 + all);
   }
 
   // ---- Causes (2.9, step 3)

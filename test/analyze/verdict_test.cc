@@ -108,6 +108,21 @@ BlameSegment* Find(RequestBlame* blame, Blame of) {
   return nullptr;
 }
 
+// The same, of whose batch 40 operations of a GPU are known.
+class Launching : public Route {
+ public:
+  Launching() {  // 40 operations for its batch
+    maker_.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    for (int i = 0; i < 40; ++i) {
+      maker_.Call(0, "cudaLaunchKernel", 20 * kMs + i * kMs / 2, 10 * kUs, {model::kNone, 0});
+      maker_.Gpu(0, model::GpuKind::kKernel, "add", 20 * kMs + i * kMs / 2 + 20 * kUs, 5 * kUs,
+                 maker_.trace.calls.size() - 1);
+    }
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a verdict names the part, its excess, whom it waited for and what to do", "[verdict]") {
@@ -355,19 +370,6 @@ TEST_CASE("code and the launches that it makes are one part: both slower are no 
 }
 
 TEST_CASE("more launches for a request of the same size are no more work: what they took is named", "[verdict]") {
-  class Launching : public Route {
-   public:
-    Launching() {  // 40 operations for its batch
-      maker_.trace.streams.push_back({0, 1, 7, 0, 0, 0});
-      for (int i = 0; i < 40; ++i) {
-        maker_.Call(0, "cudaLaunchKernel", 20 * kMs + i * kMs / 2, 10 * kUs, {model::kNone, 0});
-        maker_.Gpu(0, model::GpuKind::kKernel, "add", 20 * kMs + i * kMs / 2 + 20 * kUs, 5 * kUs,
-                   maker_.trace.calls.size() - 1);
-      }
-      trace_ = maker_.Finish();
-      REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
-    }
-  };
   for (const uint32_t bucket : {4u, 3u}) {  // its own, or another one: then it may be larger
     Launching route;
     for (int i = 0; i < 512; ++i) {
@@ -396,6 +398,30 @@ TEST_CASE("more launches for a request of the same size are no more work: what t
     options.normal_percentile = 0.5;
     CHECK(route.Judge(route.Make(hardly), options).kind == VerdictKind::kMoreWork);
     CHECK(VerdictText(route.index, blame, verdict).find("with 4 times the usual launches") != std::string::npos);
+  }
+}
+
+TEST_CASE("what launches took is named where hardly a request like it launches so often, however much it varies",
+          "[verdict]") {
+  for (const bool is_usual : {false, true}) {
+    Launching route;
+    for (int i = 0; i < 512; ++i) {
+      BaselineRow row;
+      row.blame = route.Draw();
+      row.blame[Blame::kLaunchApi] = 3 * kMs + i % 8 * kMs / 2;
+      row.work = {0, is_usual && i % 16 < 2 ? 40u : 10u, 1, 0, Depth::kKernels};
+      REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+    }
+    BlameVector slow = route.Typical();
+    slow[Blame::kLaunchApi] = 7 * kMs;
+
+    const Verdict verdict = route.Judge(route.Make(slow));
+
+    CHECK(verdict.more_of == "launches");
+    CHECK((verdict.kind == VerdictKind::kCauses) == !is_usual);
+    REQUIRE(verdict.causes.size() == (is_usual ? 0 : 1));
+    if (!is_usual) CHECK(verdict.causes[0].blame == Blame::kLaunchApi);
+    if (!is_usual) CHECK(verdict.causes[0].p < 0.01);
   }
 }
 
