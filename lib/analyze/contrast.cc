@@ -12,9 +12,12 @@ namespace analyze {
 
 namespace {
 
-// Of the latency. Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) would have scales of
-// microseconds, and be the farthest part of every normal request.
+// Of the latency.
 constexpr double kLeastScale = 0.01;
+// Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) have no spread, and would be the
+// farthest part of every normal request: a scale is no less than what 2 of 100 requests are above usual by, in the
+// deviations of a normal distribution that are exceeded as seldom. 2 % is the alpha of verdicts.
+constexpr double kTail = 0.98, kTailToSigma = 2.054;
 constexpr double kLeastRest = 0.2;     // of what a clock stretches, beside the largest part: less says nothing of "all"
 constexpr double kUsualFactor = 0.98;  // the quantile of normal requests' common factors
 
@@ -68,12 +71,17 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
 
   for (uint32_t k = 0; k < kBlames; ++k) {
     std::vector<int64_t> values;
-    for (const BlameVector* row : learn) values.push_back(row->ns[k]);
+    std::vector<double> above_ns;  // usual, of those that are not slow: what made others slow is no spread
+    for (const BlameVector* row : learn) {
+      values.push_back(row->ns[k]);
+      if (static_cast<double>(row->Total()) <= p75) above_ns.push_back(static_cast<double>(row->ns[k] - mu_ns_[k]));
+    }
     const int64_t median = base::Median(values);
     for (int64_t& value : values) value = std::llabs(value - median);
+    const double spread = base::kMadToSigma * static_cast<double>(base::Median(std::move(values)));
+    const double tail = base::Quantile(std::move(above_ns), kTail) / kTailToSigma;
     const double least = kLeastScale * static_cast<double>(latency_ns_);
-    scale_ns_[k] = std::max<int64_t>(
-        1, std::llround(std::max(base::kMadToSigma * static_cast<double>(base::Median(std::move(values))), least)));
+    scale_ns_[k] = std::max<int64_t>(1, std::llround(std::max({spread, tail, least})));
   }
 
   std::vector<double> factors;
@@ -97,34 +105,42 @@ double Normal::Percentile(int64_t latency_ns) const {
 }
 
 // The weighted median of excess / mu over what a clock stretches, weighted by mu. It must not rest on one part alone,
-// or every slow kernel were a slow clock: the largest part is left out once, and what is nearer to 0 counts.
+// or every slow kernel were a slow clock: the largest part is left out once, and what is nearer to 0 counts. Calls that
+// launch are made by the code around them, and what holds up the one holds up the other: the two are one part.
 double Normal::CommonFactor(const Parts& excess_ns) const {
-  std::vector<std::pair<double, double>> ratios;  // and weights
-  uint32_t largest = kBlames;
+  struct Part {
+    double ratio, mu;
+  };
+  std::vector<Part> parts;
+  constexpr auto kCode = static_cast<uint32_t>(Blame::kHostOncpuFramework);
+  constexpr auto kLaunching = static_cast<uint32_t>(Blame::kLaunchApi);
+  const auto is_stretched = [&](uint32_t k) { return (execution_ >> k & 1) != 0; };
+  const bool is_code_with_calls = is_stretched(kCode) && is_stretched(kLaunching);
   for (uint32_t k = 0; k < kBlames; ++k) {
-    if ((execution_ >> k & 1) != 0 && mu_ns_[k] > 0 && (largest == kBlames || mu_ns_[k] > mu_ns_[largest])) largest = k;
+    if (!is_stretched(k) || (is_code_with_calls && k == kLaunching)) continue;
+    const bool has_calls = is_code_with_calls && k == kCode;
+    const auto mu = static_cast<double>(mu_ns_[k] + (has_calls ? mu_ns_[kLaunching] : 0));
+    const auto excess = static_cast<double>(excess_ns[k] + (has_calls ? excess_ns[kLaunching] : 0));
+    if (mu > 0) parts.push_back({excess / mu, mu});
   }
-  double weight = 0;  // of the median found last
-  const auto median = [&](uint32_t without) {
-    ratios.clear();
-    weight = 0;
-    for (uint32_t k = 0; k < kBlames; ++k) {
-      if (k == without || (execution_ >> k & 1) == 0 || mu_ns_[k] <= 0) continue;
-      const auto mu = static_cast<double>(mu_ns_[k]);
-      ratios.emplace_back(static_cast<double>(excess_ns[k]) / mu, mu);
-      weight += mu;
-    }
-    std::sort(ratios.begin(), ratios.end());
+  if (parts.empty()) return 0;
+  std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.ratio < b.ratio; });
+  const auto largest =
+      std::max_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.mu < b.mu; });
+  const auto median = [&](double weight, auto without) {
     double before = 0;
-    for (const auto& [ratio, mu] : ratios) {
-      before += mu;
-      if (before >= weight / 2) return ratio;
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+      before += part == without ? 0 : part->mu;
+      if (part != without && before >= weight / 2) return part->ratio;
     }
     return 0.0;
   };
-  if (largest == kBlames) return 0;
-  const double all = median(kBlames), all_weight = weight, rest = median(largest);
-  if (weight < kLeastRest * all_weight || (all > 0) != (rest > 0)) return 0;
+  double weight = 0;
+  for (const Part& part : parts) weight += part.mu;
+  const double others = weight - largest->mu;
+  if (others < kLeastRest * weight) return 0;
+  const double all = median(weight, parts.end()), rest = median(others, largest);
+  if ((all > 0) != (rest > 0)) return 0;
   return std::fabs(all) < std::fabs(rest) ? all : rest;
 }
 

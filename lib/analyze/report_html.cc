@@ -316,14 +316,19 @@ class Page {
     if (v.causes.size() > 1) P("soft", "All of these normal would save at most " + Duration(v.joint_saving_ns) + ".");
   }
 
+  static std::string MoreWork(const Verdict& v) {
+    if (v.more_of.empty()) return {};
+    const std::string work = Format("%.3g times the usual ", v.more_factor) + v.more_of;
+    return v.more_ns == 0 ? " It took " + work + "."
+                          : " Beside that it was more work: " + work + ", " + Signed(v.more_ns) + " ms.";
+  }
+
   static std::string Kind(const Verdict& v) {
     switch (v.kind) {
       case VerdictKind::kCauses:
         return std::string(v.causes.size() == 1 ? "One part of its time is outside of what normal requests show."
                                                 : "These parts of its time are outside of what normal requests show.") +
-               (v.more_of.empty() ? ""
-                                  : Format(" Beside that it was more work: %.3g times the usual ", v.more_factor) +
-                                        v.more_of + ", " + Signed(v.more_ns) + " ms.");
+               MoreWork(v);
       case VerdictKind::kUniform:
         return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor) +
                (v.clocks.empty() ? "" : " Of clocks: " + v.clocks + ".");

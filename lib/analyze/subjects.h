@@ -53,6 +53,16 @@ inline bool IsLoading(std::string_view overhead) {
   return overhead == "module loading" || overhead == "lazy function loading";
 }
 
+// The same of calls, by their names.
+inline bool IsCompilingCall(std::string_view call) {
+  const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
+  return has("nvrtcCompile") || has("LinkComplete") || has("nvPTXCompiler");
+}
+inline bool IsLoadingCall(std::string_view call) {
+  const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
+  return has("ModuleLoad") || has("LibraryLoad") || has("ModuleGetFunction") || has("FuncLoad");
+}
+
 // Sums of times that may overlap stay at the most there is.
 inline void Accumulate(int64_t* sum, int64_t ns) {
   if (__builtin_add_overflow(*sum, ns, sum)) *sum = INT64_MAX;

@@ -28,6 +28,8 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
                                 BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
+// What is made of operations of a GPU alone: more of them take more of it.
+constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kBatchWindow));
 // Of GPUs, and what is left of a wait for one where it is not known when that was done.
 constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
 // A factor below this is no "more".
@@ -69,7 +71,7 @@ class Comparison {
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
-    const Contrast at = normal.Test(blame_.blame);
+    Contrast at = normal.Test(blame_.blame);
     v.typical_ns = normal.latency_ns();
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
@@ -89,7 +91,18 @@ class Comparison {
       v.kind = VerdictKind::kMoreWork;
       return ListLargest(&at);
     }
+    const bool is_in_more_pieces = !v.more_of.empty() && more_work_ == 0;
+    if (is_in_more_pieces) {
+      const double p = OftenAsMany(rows, work.launches, normal);
+      for (uint32_t k = 0; k < kBlames; ++k) {
+        if ((kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0) at.p[k] = std::min(at.p[k], p);
+      }
+    }
     FindCauses(at);
+    if (is_in_more_pieces && v.causes.empty()) {  // and no part that is outside of what is normal
+      v.kind = VerdictKind::kMoreWork;
+      return ListLargest(&at);
+    }
     // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
     const bool is_uniform = more_work_ == 0 &&
                             at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
@@ -157,18 +170,33 @@ class Comparison {
     const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
     const double large = base::Quantile(std::move(sizes), quantile);
     if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
-    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
     consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
-    const bool is_all = best >= options_.more_work_share * excess;
-    if (is_all || (best > 0 && best >= options_.more_work_share * best_of)) {
+    const double least = options_.more_work_share * excess;
+    if (best >= least) return true;
+    if (best > 0 && best >= options_.more_work_share * best_of) {
       more_work_ = best_where;
       verdict_->more_ns = Of(at.excess_ns, best_where);
-      return is_all;
+      return false;
     }
+    // What a request asked for is work; in how many pieces the server does it is the server's own affair, and a cause.
+    // Only where requests of other sizes are compared with may more pieces be a larger request.
+    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    if (best >= least) return verdict_->level != analyze::Baseline::Level::kCell;
     verdict_->more_of.clear();
     verdict_->more_factor = 1;
     return false;
+  }
+
+  // How often a normal request launches so much, of those that calibrate latencies: the p of a count.
+  double OftenAsMany(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) const {
+    uint32_t all = 0, as_many = 0;
+    for (const BaselineRow& row : rows) {
+      if (normal.Percentile(row.blame.Total()) > options_.normal_percentile) continue;
+      ++all;
+      as_many += row.work.launches >= launches ? 1 : 0;
+    }
+    return (1.0 + as_many) / (1.0 + all);
   }
 
   // ---- Causes (2.9, step 3)

@@ -79,12 +79,13 @@ class Teller {
     TellKind(v, &lines);
     int number = 0;
     for (const Cause& cause : v.causes) TellCause(++number, cause, &lines);
-    if (!v.causes.empty() && !v.more_of.empty())
-      lines.Add(5, Format("and more work, not slower: %.3g times the usual %s, ", v.more_factor, v.more_of.c_str()) +
-                       Signed(v.more_ns));
+    if (!v.causes.empty() && !v.more_of.empty()) {
+      const std::string work = Format("%.3g times the usual %s", v.more_factor, v.more_of.c_str());
+      lines.Add(5, v.more_ns == 0 ? "with " + work : "and more work, not slower: " + work + ", " + Signed(v.more_ns));
+    }
     if (!v.causes.empty() || v.common_ns != 0) {
       const std::string rest =
-          v.unnamed == 0 ? v.more_of.empty() ? " within the normal range" : ", with that"
+          v.unnamed == 0 ? v.more_ns == 0 ? " within the normal range" : ", with that"
                          : ", with " + Signed(v.unnamed_ns) + " of " + base::Plural(v.unnamed, "lesser cause");
       lines.Add(5, base::PadRight("rest " + Signed(v.rest_ns) + rest, 50) + "sum of excess " +
                        Ms(v.latency_ns - v.typical_ns) + " = " + Ms(v.latency_ns) + " - " + Ms(v.typical_ns));

@@ -9,6 +9,7 @@
 #include "analyze/gpu_counters.h"
 #include "analyze/host_work.h"
 #include "analyze/quality.h"
+#include "analyze/subjects.h"
 #include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -23,6 +24,7 @@ namespace {
 // Names of the runtime's and the driver's API, of CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
 CallClass Classify(std::string_view name) {
   const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
+  if (IsLoadingCall(name) || IsCompilingCall(name)) return CallClass::kLoad;
   if (says("Synchronize")) return CallClass::kSync;
   if (says("Memcpy") || says("Memset") || says("Prefetch")) {
     return says("Async") || says("Memset") ? CallClass::kLaunch : CallClass::kBlockingCopy;

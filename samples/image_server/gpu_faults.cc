@@ -8,8 +8,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
-#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,7 +24,8 @@ namespace {
 using server_common::MonotonicNs;
 
 constexpr int64_t kSmallFloats = 1024;  // 4 KiB
-constexpr int64_t kMatrix = 2048;       // its square takes a GPU long enough
+// Its square is more blocks than a GPU holds at once: less leaves room for others' kernels, which then are not held up.
+constexpr int64_t kMatrix = 4096;
 constexpr int64_t kMoreThanThereIs = int64_t{1} << 44;
 constexpr uint64_t kMostLeakedBytes = uint64_t{1} << 30;  // so that an experiment does not end the server
 
@@ -58,6 +59,11 @@ void GpuFaults::BeforeNetwork(std::span<const uint64_t> requests) {
 }
 
 GpuFaults::~GpuFaults() {
+  {
+    std::lock_guard lock(neighbour_mutex_);
+    is_over_ = true;
+  }
+  neighbour_changed_.notify_one();
   if (neighbour_.joinable()) neighbour_.join();
 }
 
@@ -106,12 +112,13 @@ void GpuFaults::DeviceMalloc(const Fault& fault) {
   if (allocate != nullptr && release != nullptr && allocate(&memory, fault.dose_bytes) == 0) release(memory);
 }
 
-// Kernels that the network does not use; each is new once.
+// Kernels that the network does not use; each is new once. Of those that LibTorch brings compiled, each in a file, and
+// so a module, of its own: what it compiles at run time (lgamma, erfinv) takes a CPU for half a second.
 void GpuFaults::LazyKernel(const Fault&) {
   using Operation = at::Tensor (*)(const at::Tensor&);
-  static constexpr std::array<Operation, 12> kOperations = {at::erfinv, at::lgamma, at::digamma, at::asinh,
-                                                            at::acosh,  at::atanh,  at::expm1,   at::log1p,
-                                                            at::erfc,   at::frac,   at::sinc,    at::i0};
+  static constexpr std::array<Operation, 12> kOperations = {at::asinh, at::acosh, at::atanh, at::asin,
+                                                            at::acos,  at::atan,  at::sinh,  at::cosh,
+                                                            at::tan,   at::log1p, at::erfc,  at::frac};
   const size_t next = loaded_++;
   if (next < kOperations.size()) kOperations[next](at::ones({kSmallFloats}, device_));
 }
@@ -154,36 +161,56 @@ void GpuFaults::MemoryLeak(std::span<const uint64_t> requests) {
   for (const uint64_t request : requests) faults_->Log(kMemoryLeak, begin_ns, request, took_ns, more);
 }
 
-// It is on the device before the network is, and logs when it is done for how long it was there.
+// Whom it strikes is logged when it is done, with how much longer it was there.
 void GpuFaults::Neighbour(FaultKind kind, Stream stream, std::span<const uint64_t> requests) {
-  Fault fault;
-  if (!faults_->Draw(kind, &fault)) return;
   std::lock_guard lock(neighbour_mutex_);
-  if (neighbour_.joinable()) neighbour_.join();
-  std::promise<void> launched;
-  neighbour_ = std::thread([&, this, kind, stream, count = fault.dose_count,
-                            victims = std::vector<uint64_t>(requests.begin(), requests.end())]() mutable {
-    pitot::SetThreadName("neighbour");
+  Fault fault;
+  if (!visit_.has_value()) {
+    if (!faults_->Draw(kind, &fault)) return;
+    visit_ = Visit{kind, stream, fault.dose_count, {}};
+    if (!neighbour_.joinable()) neighbour_ = std::thread([this] { ServeNeighbours(); });
+    neighbour_changed_.notify_one();
+  }
+  if (visit_->kind != kind) return;
+  for (const uint64_t request : requests) visit_->victims.push_back({request, MonotonicNs()});
+}
+
+void GpuFaults::ServeNeighbours() {
+  pitot::SetThreadName("neighbour");
+  const c10::InferenceMode inference;
+  const c10::impl::VirtualGuardImpl streams(device_.type());
+  const c10::Stream own = streams.getStreamFromGlobalPool(device_);
+  const auto multiply = [this](uint64_t count) {
+    at::Tensor x = at::ones({kMatrix, kMatrix}, device_);
+    for (uint64_t i = 0; i < count; ++i) x = at::mm(x, x);
+    x.max().item<float>();
+  };
+  multiply(1);  // what the first time costs strikes nobody
+  std::unique_lock lock(neighbour_mutex_);
+  while (true) {
+    neighbour_changed_.wait(lock, [this] { return visit_.has_value() || is_over_; });
+    if (is_over_) return;
+    const Visit visit = *visit_;  // but for its victims, who come while it is there
+    lock.unlock();
+    const uint64_t begin_ns = MonotonicNs();
     pitot::Request request = pitot::Request::Begin("/neighbour");
-    const uint64_t id = request.id(), begin_ns = MonotonicNs();
-    const c10::InferenceMode inference;
-    std::optional<c10::StreamGuard> on_own;
-    const c10::impl::VirtualGuardImpl streams(device_.type());
-    if (stream == Stream::kOwn) on_own.emplace(streams.getStreamFromGlobalPool(device_));
+    const uint64_t id = request.id();
     {
       PITOT_SCOPE("neighbour");
-      at::Tensor x = at::ones({kMatrix, kMatrix}, device_);
-      for (uint64_t i = 0; i < count; ++i) x = at::mm(x, x);
-      launched.set_value();  // the last that is touched of the caller's
-      x.max().item<float>();
+      std::optional<c10::StreamGuard> on_own;
+      if (visit.stream == Stream::kOwn) on_own.emplace(own);
+      multiply(visit.count);
     }
-    const uint64_t took_ns = MonotonicNs() - begin_ns;
+    const uint64_t end_ns = MonotonicNs();
     request.Finish(pitot::Outcome::kOk);
-    for (const uint64_t victim : victims) {
-      faults_->Log(kind, begin_ns, victim, took_ns, ",\"holder\":\"" + server_common::RequestIdText(id) + "\"");
+    const std::string more = ",\"holder\":\"" + server_common::RequestIdText(id) + "\"";
+    lock.lock();
+    for (const Victim& victim : visit_->victims) {
+      const uint64_t since_ns = std::max(victim.since_ns, begin_ns);
+      if (since_ns < end_ns) faults_->Log(visit.kind, since_ns, victim.request, end_ns - since_ns, more);
     }
-  });
-  launched.get_future().wait();
+    visit_.reset();
+  }
 }
 
 }  // namespace image_server

@@ -9,9 +9,11 @@
 #include <c10/core/Device.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -43,9 +45,21 @@ class GpuFaults {
   void FullQueue(const Fault& fault);
   void EmptyCache(const Fault& fault);
   void MemoryLeak(std::span<const uint64_t> requests);
-  // Another request's work on the device, beside this batch's on a stream of its own, or before it on the same one.
+  // Another request's work on the device, beside this batch's on a stream of its own, or before it on the same one. The
+  // batch waits for nothing of the host for it. One at a time: batches that begin while it is there are struck, too.
   enum class Stream { kDefault, kOwn };
+  struct Victim {
+    uint64_t request;
+    uint64_t since_ns;
+  };
+  struct Visit {
+    FaultKind kind;
+    Stream stream;
+    uint64_t count;
+    std::vector<Victim> victims;
+  };
   void Neighbour(FaultKind kind, Stream stream, std::span<const uint64_t> requests);
+  void ServeNeighbours();
 
   Faults* const faults_;
   const c10::Device device_;
@@ -54,6 +68,9 @@ class GpuFaults {
   uint64_t leaked_bytes_ = 0;      // guarded by leaked_mutex_, as those
   std::atomic<size_t> loaded_{0};  // of the kernels that LazyKernel uses for the first time
   std::mutex neighbour_mutex_;
+  std::condition_variable neighbour_changed_;
+  std::optional<Visit> visit_;  // until it is over; guarded by neighbour_mutex_, as those
+  bool is_over_ = false;
   std::thread neighbour_;
 };
 

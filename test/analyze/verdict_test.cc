@@ -118,6 +118,21 @@ BlameSegment* Find(RequestBlame* blame, Blame of) {
   return nullptr;
 }
 
+// The same, of whose batch 40 operations of a GPU are known.
+class Launching : public Route {
+ public:
+  Launching() {  // 40 operations for its batch
+    maker_.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    for (int i = 0; i < 40; ++i) {
+      maker_.Call(0, "cudaLaunchKernel", 20 * kMs + i * kMs / 2, 10 * kUs, {model::kNone, 0});
+      maker_.Gpu(0, model::GpuKind::kKernel, "add", 20 * kMs + i * kMs / 2 + 20 * kUs, 5 * kUs,
+                 maker_.trace.calls.size() - 1);
+    }
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a verdict names the part, its excess, whom it waited for and what to do", "[verdict]") {
@@ -337,6 +352,107 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   CHECK(verdict.common_factor == Approx(0.4).margin(0.02));
   CHECK(verdict.causes.empty());
   CHECK(verdict.common_ns > 5 * kMs);
+}
+
+TEST_CASE("code and the launches that it makes are one part: both slower are no slow clock", "[verdict]") {
+  Route route;
+  const auto draw = [&] {  // of a server that is bound by launches
+    BlameVector blame = route.Draw();
+    blame[Blame::kLaunchApi] = blame[Blame::kHostOncpuFramework] * 7 / 10;
+    blame[Blame::kGpuExecExpected] = 0;
+    return blame;
+  };
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.work.depth = Depth::kKernels;
+    row.blame = draw();
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = draw();
+  for (const Blame part : {Blame::kHostOncpuFramework, Blame::kLaunchApi}) slow[part] = slow[part] * 15 / 10;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 2);
+  CHECK(verdict.causes[0].blame == Blame::kHostOncpuFramework);
+  CHECK(verdict.causes[1].blame == Blame::kLaunchApi);
+}
+
+TEST_CASE("more launches for a request of the same size are no more work: what they took is named", "[verdict]") {
+  for (const uint32_t bucket : {4u, 3u}) {  // its own, or another one: then it may be larger
+    Launching route;
+    for (int i = 0; i < 512; ++i) {
+      BaselineRow row;
+      row.blame = route.Draw();
+      row.blame[Blame::kLaunchApi] = 2 * kMs;
+      row.work = {0, 10, 1, 0, Depth::kKernels};
+      REQUIRE(route.baseline.Add("/classify", bucket, row).ok());
+    }
+    BlameVector slow = route.Draw();
+    slow[Blame::kLaunchApi] = 8 * kMs;
+
+    const RequestBlame blame = route.Make(slow);
+    const Verdict verdict = route.Judge(blame);
+
+    CHECK(verdict.more_of == "launches");
+    CHECK(verdict.more_factor == Approx(4));
+    CHECK((verdict.kind == VerdictKind::kCauses) == (bucket == 4));
+    CHECK((verdict.kind == VerdictKind::kMoreWork) == (bucket == 3));
+    REQUIRE(verdict.causes.size() == (bucket == 4 ? 1 : 0));
+    if (bucket == 3) continue;
+    CHECK(verdict.causes[0].blame == Blame::kLaunchApi);
+    BlameVector hardly = route.Typical();  // too little of any part to name it
+    hardly[Blame::kLaunchApi] = 2 * kMs + 190 * kUs;
+    VerdictOptions options;
+    options.normal_percentile = 0.5;
+    CHECK(route.Judge(route.Make(hardly), options).kind == VerdictKind::kMoreWork);
+    CHECK(VerdictText(route.index, blame, verdict).find("with 4 times the usual launches") != std::string::npos);
+  }
+}
+
+TEST_CASE("what launches took is named where hardly a request like it launches so often, however much it varies",
+          "[verdict]") {
+  for (const bool is_usual : {false, true}) {
+    Launching route;
+    for (int i = 0; i < 512; ++i) {
+      BaselineRow row;
+      row.blame = route.Draw();
+      row.blame[Blame::kLaunchApi] = 3 * kMs + i % 8 * kMs / 2;
+      row.work = {0, is_usual && i % 16 < 2 ? 40u : 10u, 1, 0, Depth::kKernels};
+      REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+    }
+    BlameVector slow = route.Typical();
+    slow[Blame::kLaunchApi] = 7 * kMs;
+
+    const Verdict verdict = route.Judge(route.Make(slow));
+
+    CHECK(verdict.more_of == "launches");
+    CHECK((verdict.kind == VerdictKind::kCauses) == !is_usual);
+    REQUIRE(verdict.causes.size() == (is_usual ? 0 : 1));
+    if (!is_usual) CHECK(verdict.causes[0].blame == Blame::kLaunchApi);
+    if (!is_usual) CHECK(verdict.causes[0].p < 0.01);
+  }
+}
+
+TEST_CASE("a part that one in forty requests waits in for long does not hide what is farther from usual", "[verdict]") {
+  Route route;
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.work.depth = Depth::kKernels;
+    row.blame = route.Draw();
+    const bool waits = i % 40 == 0 || i % 40 == 21;  // of those that learn and of those that calibrate
+    row.blame[Blame::kExecutorBusy] = waits ? 3 * kMs : 20 * kUs;
+    row.blame[Blame::kHostOncpuFramework] -= waits ? 3 * kMs : 0;  // no slower for it
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuPre] += 5 * kMs / 2;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kHostOncpuPre);
 }
 
 TEST_CASE("of what everything has in common clocks that were recorded say whether they were lower", "[verdict]") {

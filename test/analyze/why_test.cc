@@ -652,6 +652,19 @@ TEST_CASE("a launch that loaded a module says so", "[why]") {
         "gpu_exec_expected 8000; host_oncpu_post 20000");
 }
 
+TEST_CASE("a call that loads code is that, and no code of the host", "[why]") {
+  for (const char* call : {"cuLibraryLoadData", "cuModuleLoadData", "cuModuleGetFunction", "cuLinkComplete"}) {
+    Server server;
+    const uint32_t row = server.OnGpu(200);
+    server.Call(call, 110, 160, {row, kNone});
+    server.Call("cudaLaunchKernel", 160, 170, {row, kNone});
+    server.Gpu("gemm", 172, 180);
+    server.Call("cudaStreamSynchronize", 171, 180, {row, kNone}, 0);
+
+    CHECK(BlameOf(server.maker.Finish(), row).blame[Blame::kLazyLoadJit] == 50 * kUs);
+  }
+}
+
 TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(900);

@@ -2,9 +2,9 @@
 """How often the findings of `pitot analyze` are right: by analyzer, on runs with a known fault and on controls.
 
 A finding is true of a run if expected.json says so of its fault: `finds` is what the analyzers that exist for the fault must say of it,
-`also` what is true of it, too. Of a finding that names a blame (`names_blame`) the blame must be the fault's. Where other programs had half
-of all CPU time it is true that the server waited for CPUs. What is undetermined, only informs (severity info) or says what recorders
-counted themselves (`counted`) claims nothing that could be false.
+`also` what is true of it, too; `always` is true of every run of the board's setting, whatever struck it. Of a finding that names a blame
+(`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time it is true that the server waited for CPUs.
+What is undetermined, only informs (severity info) or says what recorders counted themselves (`counted`) claims nothing that could be false.
 """
 
 from collections import defaultdict
@@ -29,8 +29,9 @@ class Truth:
         self.is_known = bool(faults) or name in expected['controls']
         self.is_control = name in expected['controls']
         self.finds: Set[str] = {code for fault in faults for code in fault.get('finds', [])}
-        self.also: Set[str] = self.finds | {code for fault in faults for code in fault.get('also', [])}
-        self.blames: Set[str] = {blame for fault in faults for blame in fault.get('blames', [])}
+        always = expected.get('always', {})
+        self.also: Set[str] = self.finds | {code for entry in [*faults, always] for code in entry.get('also', [])}
+        self.blames: Set[str] = {blame for entry in [*faults, always] for blame in entry.get('blames', [])}
         if is_crowded:  # by the log of other programs' CPU time
             self.also.add('a27.runqueue')
             self.blames.add('host_runqueue')

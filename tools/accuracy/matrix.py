@@ -51,11 +51,11 @@ PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output
 BATCH_DELAY_MS = 2.0  # the image server's, to which a batch timeout comes
 ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_copy:dose_mib=', (8, 64)),
           'F05': ('sync_each:dose_count=', (200, 1000)), 'F06': ('scalar_readback:dose_count=', (200, 1000)),
-          'F07': ('device_malloc:dose_mib=', (64, 1024)), 'F09': ('lazy_kernel:rate=', (0.02,)),
+          'F07': ('device_malloc:dose_mib=', (4096, 16384)), 'F09': ('lazy_kernel:rate=', (0.02,)),
           'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
-          'F13': ('shared_stream:dose_count=', (20, 80)), 'F14': ('neighbour:dose_count=', (20, 80))}
+          'F13': ('shared_stream:dose_count=', (3, 10)), 'F14': ('neighbour:dose_count=', (3, 10))}
 RECORDED = {'F33': 'memory_leak:rate=0.3,dose_mib=1'}  # with what LibTorch's allocators say
-GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=256', 'neighbour:rate=0.2,dose_count=40'),
+GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=8192', 'neighbour:rate=0.2,dose_count=5'),
              'X03': ('small_copies:rate=0.3,dose_count=500', 'batch_timeout:rate=0.3,dose_ms=10'),
              'X04': ('lazy_kernel:rate=0.05',)}
 BIG = ['--big-share', '0.2', '--big-size', '640']
@@ -160,7 +160,7 @@ class Board:
             return Version(name, FIRST_VERSION, served(name, *faults))
         jobs: List[Job] = [served(FIRST_VERSION)._replace(is_judged=False), version('C07')]
         if is_gpu:
-            return [*jobs, version('F36', 'tiny_kernels:rate=1,dose_count=20')]
+            return [*jobs, version('F36', 'tiny_kernels:rate=1,dose_count=200')]
         longer = f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'
         return [*jobs, version('F35', longer), version('F36', 'decode_again:rate=1')]
 

@@ -201,8 +201,10 @@ def read_runs(out: Path, expected: Dict[str, Any]) -> List[Run]:
     return [read_run(folder, expected) for folder in sorted(out.iterdir()) if (folder / 'why.jsonl').exists()] if out.exists() else []
 
 
-def read_expected() -> Dict[str, Any]:
-    return json.loads((HERE / 'expected.json').read_text(encoding='utf-8'))
+def read_expected(setting: str = '') -> Dict[str, Any]:
+    """`always`: what is true of every run of the setting."""
+    expected: Dict[str, Any] = json.loads((HERE / 'expected.json').read_text(encoding='utf-8'))
+    return {**expected, 'always': expected['settings'].get(setting, {})}
 
 
 # ---- Rivals, on the same traces

@@ -327,6 +327,13 @@ class Findings(unittest.TestCase):
         self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
                                                       'found': 0, 'precision': 0, 'recall': None})
 
+    def test_what_is_true_of_every_run_of_a_setting_is_false_of_no_control(self):
+        said = [finding('a10.launch_bound'), finding('a41.driver', 'executor_busy makes 40 %'), finding('a23.leak')]
+        for setting, false in (('gpu', 1), ('quick', 3)):
+            with self.subTest(setting=setting):
+                result = score.score([run('C02', [], [], said)], score.read_expected(setting))['findings']
+                self.assertEqual(result['all']['false_on_controls'], false)
+
     def test_what_is_of_another_fault_is_false(self):
         result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
         self.assertEqual((result['all']['precision'], result['all']['false_on_controls']), (0, 0))

@@ -47,7 +47,7 @@ struct VerdictOptions {
 enum class VerdictKind : uint8_t {
   kCauses = 1,        // `causes` says which
   kUniform = 2,       // everything was slower by `common_factor`; there may be causes beside that
-  kMoreWork = 3,      // it was more work, not slower: `more_of`
+  kMoreWork = 3,      // it was more work, not slower: `more_of`; no cause
   kDiffuse = 4,       // slow, and no part is outside of its normal range
   kNotUnusual = 5,    // not slow among its like
   kUndetermined = 6,  // `why_not` says why nothing can be said
@@ -84,10 +84,11 @@ struct Cause {
 struct Verdict {
   VerdictKind kind = VerdictKind::kUndetermined;
   std::string why_not;  // kUndetermined
-  // "size", "launches", "steps", "tokens": kMoreWork; or beside causes, where that is why some parts were longer.
+  // "size", "steps", "tokens", "launches": that there were `more_factor` times as many explains most of the excess
+  // (kMoreWork), or, beside causes, `more_ns` of the rest; or that there were as many launches is why causes are.
   std::string more_of;
   double more_factor = 1;
-  int64_t more_ns = 0;  // what these parts were longer by; in rest_ns
+  int64_t more_ns = 0;  // what parts that are no causes were longer by for it; in rest_ns
 
   int64_t latency_ns = 0;
   int64_t typical_ns = 0;  // the sum of `normal`
