@@ -41,8 +41,8 @@ Kind KindOfOverhead(std::string_view name) {
 }
 Kind KindOfCall(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  if (has("nvrtcCompile") || has("LinkComplete") || has("nvPTXCompiler")) return kJit;
-  if (has("ModuleLoad") || has("LibraryLoad") || has("ModuleGetFunction") || has("FuncLoad")) return kLazyLoad;
+  if (IsCompilingCall(name)) return kJit;
+  if (IsLoadingCall(name)) return kLazyLoad;
   return has("GraphInstantiate") || has("StreamBeginCapture") || has("StreamEndCapture") ? kGraph : kKinds;
 }
 

@@ -105,6 +105,9 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame =
           now_ns_ - begin_ns > index_.options.sync_return_ns ? Blame::kHostBlockedUnknown : Blame::kHostOncpuFramework;
       break;
+    case CallClass::kLoad:
+      segment.blame = Blame::kLazyLoadJit;
+      break;
     case CallClass::kOther:
       segment.blame = Blame::kHostOncpuFramework;
       break;

@@ -9,6 +9,7 @@
 #include "analyze/gpu_counters.h"
 #include "analyze/host_work.h"
 #include "analyze/quality.h"
+#include "analyze/subjects.h"
 #include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -30,6 +31,7 @@ CallClass Classify(std::string_view name) {
   if (says("Launch")) return CallClass::kLaunch;
   if (says("MallocAsync") || says("FreeAsync") || says("Alloc") || says("alloc")) return CallClass::kAlloc;
   if (says("Free")) return CallClass::kFree;
+  if (IsLoadingCall(name) || IsCompilingCall(name)) return CallClass::kLoad;
   return CallClass::kOther;
 }
 

@@ -24,6 +24,7 @@ enum class CallClass : uint8_t {
   kBlockingCopy,  // waits for its own copy
   kFree,          // waits for the device, then frees
   kAlloc,
+  kLoad,  // loads or compiles code
 };
 
 class GpuOps {
