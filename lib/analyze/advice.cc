@@ -48,7 +48,11 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
     case Blame::kHostPagefaultIo:
       if (proof == HostProof::kMajorFaults)
         return {"fault_in_early", "memory was read from a disk: pre-fault or lock it, keep it in memory, no swap"};
-      return {"take_io_out", "warm the page cache, read ahead, write after the answer"};
+      // A wait that the program itself calls input or output: of whatever kind, not of memory.
+      return {
+          "take_io_out",
+          "its thread waited for input or output: do that ahead or after the answer, keep what was read, or look at "
+          "who answers so late"};
     case Blame::kHostBlockedUnknown:
       return {"name_waits", "say with PITOT_WAIT what its thread waits for, and who has it"};
     case Blame::kLaunchApi:

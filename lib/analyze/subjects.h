@@ -52,15 +52,16 @@ inline bool IsCompiling(std::string_view overhead) {
 inline bool IsLoading(std::string_view overhead) {
   return overhead == "module loading" || overhead == "lazy function loading";
 }
-
-// The same of calls, by their names.
+// Calls of the driver's and the runtime's API, of CUDA and HIP, and of compilers that do nothing else.
 inline bool IsCompilingCall(std::string_view call) {
   const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
   return has("nvrtcCompile") || has("LinkComplete") || has("nvPTXCompiler");
 }
+// With lazy loading a kernel's code may be loaded where it is asked for, too.
 inline bool IsLoadingCall(std::string_view call) {
   const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
-  return has("ModuleLoad") || has("LibraryLoad") || has("ModuleGetFunction") || has("FuncLoad");
+  return has("ModuleLoad") || has("LibraryLoad") || has("FuncLoad") || has("ModuleGetFunction") ||
+         has("LibraryGetKernel") || has("KernelGetFunction");
 }
 
 // Sums of times that may overlap stay at the most there is.

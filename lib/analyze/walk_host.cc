@@ -21,6 +21,10 @@ namespace {
 // The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over.
 constexpr int64_t kLateNs = 200'000'000;
 
+// What a major fault is believed to wait for, on average: a read somewhere on a disk of 7,200 turns a minute, a seek
+// (8.5 ms, as such disks' data sheets say) and half a turn (4.2 ms).
+constexpr int64_t kFaultNs = 13'000'000;
+
 // A part of `whole` for `share` of `all` of it, down to whole ns.
 int64_t Part(int64_t whole, int64_t share, int64_t all) {
   __extension__ typedef __int128 Wide;
@@ -71,13 +75,15 @@ class HostUse::Measurement {
  public:
   Series cpu, delay, voluntary, involuntary, major;
 
-  Thread Run(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu, const BlameOptions& options) {
+  Thread Run(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu, const Series& io_pressure,
+             const BlameOptions& options) {
     thread_.delay_counter = delay.counter;
     FindBrackets();
     FindStretches(trace, pieces, gpu);
     SpreadDelays();
     Judge();
     Divide();
+    BoundFaults(io_pressure);
     DivideUntraced();
     for (Stretch& stretch : thread_.stretches) {
       OffCpu& off = stretch.off;
@@ -194,6 +200,33 @@ class HostUse::Measurement {
     for (Bracket& bracket : brackets) bracket.delay_ns = std::max<int64_t>(bracket.delay_ns - bracket.open_ns, 0);
   }
 
+  // Few faults do not make a long sleep wait for a disk. Between two looks at them it waited for as long as reads of so
+  // many take, or as the I/O pressure of the machine grew where that is more; for the rest nobody knows. No less where
+  // the pressure grew by less: it is a mean over CPUs, weighted by when they were not idle (the kernel's
+  // sched/psi.c), so that one thread that waits among many that run is a small part of it.
+  void BoundFaults(const Series& io_pressure) {
+    std::vector<Stretch>& all = thread_.stretches;
+    for (size_t first = 0, last = 0; first < all.size(); first = last) {
+      const Reading* const begin = voluntary.By(all[first].begin_ns);
+      int64_t sum_ns = 0;
+      for (last = first; last < all.size() && (last == first || voluntary.By(all[last].begin_ns) == begin); ++last)
+        sum_ns += all[last].off.pagefault_ns;
+      if (sum_ns == 0) continue;
+      const Reading* const end = voluntary.From(all[first].end_ns);
+      const int64_t faults = major.Grew(begin->at_ns, end->at_ns);
+      const int64_t reads_ns = std::min(faults, sum_ns / kFaultNs + 1) * kFaultNs;
+      const Reading *const before = io_pressure.By(begin->at_ns), *const after = io_pressure.From(end->at_ns);
+      const int64_t pressure_ns = before != nullptr && after != nullptr ? after->value - before->value : 0;
+      const int64_t most_ns = std::min(sum_ns, std::max(reads_ns, pressure_ns));
+      for (size_t i = first; i < last; ++i) {
+        OffCpu& off = all[i].off;
+        const int64_t fault_ns = Part(off.pagefault_ns, most_ns, sum_ns);
+        off.blocked_ns += off.pagefault_ns - fault_ns;
+        off.pagefault_ns = fault_ns;
+      }
+    }
+  }
+
   // Of the delay that is in no code as much as is untraced, where the thread did not only wake up late.
   void DivideUntraced() {
     std::vector<Bracket>& brackets = thread_.brackets;
@@ -231,6 +264,7 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     return found;
   };
   for (const Reading& reading : series(throttled).readings) throttled_.emplace_back(reading.at_ns, reading.value);
+  const Series io_pressure = series(base::HostCounter(base::kIoPressure));
   std::unordered_map<int64_t, uint32_t> with_tid;
   for (const model::ThreadRow& thread : trace.threads) ++with_tid[thread.tid];
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
@@ -243,7 +277,7 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     measurement.voluntary = series(base::ThreadCounter(tid, base::kVoluntary));
     measurement.involuntary = series(base::ThreadCounter(tid, base::kInvoluntary));
     measurement.major = series(base::ThreadCounter(tid, base::kMajorFaults));
-    threads_[thread] = measurement.Run(trace, threads.Pieces(thread), gpu, options);
+    threads_[thread] = measurement.Run(trace, threads.Pieces(thread), gpu, io_pressure, options);
   }
 }
 

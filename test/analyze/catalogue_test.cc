@@ -460,11 +460,14 @@ TEST_CASE("a27 says where a CPU quota was spent", "[a27]") {
 }
 
 TEST_CASE("a27 tells page faults from sleep", "[a27]") {
-  const analyze::AnalysisReport faults = HostTrace(60'000, 5, 0, 2).Run("a27"),
+  const analyze::AnalysisReport faults = HostTrace(60'000, 5, 0, 4).Run("a27"),
+                                few = HostTrace(60'000, 5, 0, 1).Run("a27"),
                                 sleep = HostTrace(60'000, 5, 0, 0).Run("a27");
 
   CHECK(Found(faults, "a27.pagefaults").has_value());
   CHECK_FALSE(Found(faults, "a27.blocked").has_value());
+  CHECK(Measured(few, "pagefaults", "all") == 13'000);
+  CHECK(Measured(few, "blocked", "all") == 27'000);
   CHECK(Found(sleep, "a27.blocked").has_value());
   CHECK_FALSE(Found(sleep, "a27.pagefaults").has_value());
 }

@@ -809,6 +809,10 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(host(Blame::kHostRunqueue, HostProof::kQuota) == "raise_quota");
   CHECK(host(Blame::kHostPagefaultIo, HostProof::kNone) == "take_io_out");
   CHECK(host(Blame::kHostPagefaultIo, HostProof::kMajorFaults) == "fault_in_early");
+  const std::string named = AdviceFor(Blame::kHostPagefaultIo, BatchClose::kUnknown).text;
+  CHECK(named.find("waited for input or output") != std::string::npos);
+  CHECK(named.find("fault") == std::string::npos);
+  CHECK(named.find("page cache") == std::string::npos);
 }
 
 TEST_CASE("a verdict on a row that is none is refused", "[verdict]") {

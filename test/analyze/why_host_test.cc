@@ -134,6 +134,30 @@ TEST_CASE("code that slept is blocked, by major faults where there were some", "
   CHECK(walk(2) == "host_oncpu_pre 5000; host_pagefault_io 15000 by thread 41: major faults");
 }
 
+TEST_CASE("few major faults explain as much sleep as so many reads of a disk take, or as the I/O pressure grew",
+          "[why]") {
+  const auto walk = [](int64_t faults, int64_t pressure_us) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0, 0);
+    server.Look(11'000, 1'000, 0);  // in two stretches: the faults are those of both
+    server.Edge(21'000, 2'000, 4, 0, faults);
+    if (pressure_us >= 0) {
+      for (const auto& [at_us, value_us] :
+           {std::pair<int64_t, int64_t>{500, 70}, {12'000, 80}, {90'000, 70 + pressure_us}})
+        server.samples[base::HostCounter(base::kIoPressure)].emplace_back(at_us * kUs, value_us * kUs);
+    }
+    const RequestBlame blame = server.Walk();
+    return std::to_string(blame.blame[Blame::kHostPagefaultIo] / kUs) + " of " +
+           std::to_string((blame.blame[Blame::kHostPagefaultIo] + blame.blame[Blame::kHostBlockedUnknown]) / kUs);
+  };
+  CHECK(walk(1, -1) == "13000 of 18000");
+  CHECK(walk(1, 10) == "13000 of 18000");  // a thread that waits is a small part of the pressure where others run
+  CHECK(walk(1, 16'000) == "16000 of 18000");
+  CHECK(walk(1, 90'000) == "18000 of 18000");
+  CHECK(walk(2, -1) == "18000 of 18000");
+}
+
 TEST_CASE("of code that slept as much as the thread waited for a CPU meanwhile is run queue", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);

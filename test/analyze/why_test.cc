@@ -652,17 +652,19 @@ TEST_CASE("a launch that loaded a module says so", "[why]") {
         "gpu_exec_expected 8000; host_oncpu_post 20000");
 }
 
-TEST_CASE("a call that loads code is that, and no code of the host", "[why]") {
-  for (const char* call : {"cuLibraryLoadData", "cuModuleLoadData", "cuModuleGetFunction", "cuLinkComplete"}) {
+TEST_CASE("a call that does nothing but load or compile code says so", "[why]") {
+  const auto walk = [](const char* name) {
     Server server;
     const uint32_t row = server.OnGpu(200);
-    server.Call(call, 110, 160, {row, kNone});
-    server.Call("cudaLaunchKernel", 160, 170, {row, kNone});
-    server.Gpu("gemm", 172, 180);
-    server.Call("cudaStreamSynchronize", 171, 180, {row, kNone}, 0);
-
-    CHECK(BlameOf(server.maker.Finish(), row).blame[Blame::kLazyLoadJit] == 50 * kUs);
+    server.Call(name, 110, 150, {row, kNone});
+    return Text(BlameOf(server.maker.Finish(), row));
+  };
+  for (const char* name : {"cuLibraryLoadData", "cuModuleLoadDataEx", "cudaLibraryLoadData", "cuLibraryGetKernel",
+                           "cuKernelGetFunction", "nvrtcCompileProgram"}) {
+    CAPTURE(name);
+    CHECK(walk(name) == "host_oncpu_pre 10000; lazy_load_jit 40000; host_oncpu_post 50000");
   }
+  CHECK(walk("cuModuleGetLoadingMode") == "host_oncpu_pre 10000; host_oncpu_framework 40000; host_oncpu_post 50000");
 }
 
 TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {
