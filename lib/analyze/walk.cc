@@ -386,20 +386,10 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
 }
 
 // Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.
-bool Walk::IsGathering(uint32_t wait) {
-  const uint32_t batch = trace_.events.batch[wait], thread = trace_.events.thread[wait];
-  if (batch == kNone) return false;
-  const int64_t begin_ns = trace_.batches[batch].begin_ns;
-  const auto [found, is_new] = code_ns_.try_emplace(thread);
-  std::vector<int64_t>& code_ns = found->second;
-  for (const Piece& piece : is_new ? index_.threads.Pieces(thread) : std::vector<Piece>()) {
-    patience_.Count();
-    const bool is_code = piece.call != kNone || (piece.event != kNone &&
-                                                 trace_.sites[trace_.events.site[piece.event]].kind != SiteKind::kWait);
-    if (is_code) code_ns.push_back(piece.begin_ns);
-  }
-  const auto code = std::lower_bound(code_ns.begin(), code_ns.end(), begin_ns);
-  return code == code_ns.end() || *code >= trace_.events.begin_ns[wait];
+bool Walk::IsGathering(uint32_t wait) const {
+  const uint32_t batch = trace_.events.batch[wait];
+  return batch != kNone && index_.threads.CodeFromNs(trace_.events.thread[wait], trace_.batches[batch].begin_ns) >=
+                               trace_.events.begin_ns[wait];
 }
 
 Blame Walk::BlameOfCode(int64_t at_ns) const {

@@ -96,7 +96,7 @@ class Walk {
   Sign LastSeenElsewhere(int64_t by_ns);
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
-  bool IsGathering(uint32_t wait);
+  bool IsGathering(uint32_t wait) const;
 
   // ---- walk_queue.cc: what a thread did while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
@@ -127,7 +127,6 @@ class Walk {
   std::vector<uint32_t> own_threads_, own_batches_;  // that it, or a batch of its, was on; that it was in; ascending
   Patience patience_;
   Signs signs_;
-  std::unordered_map<uint32_t, std::vector<int64_t>> code_ns_;  // when pieces of threads began that are no waits
 
   // The cursor: a moment, and the thread or the operation that the request needed then.
   int64_t now_ns_ = 0;

@@ -55,6 +55,17 @@ std::vector<Piece> Overlay(const std::vector<model::Segment>& scopes, const std:
   return pieces;
 }
 
+// Which of `pieces` are calls or scopes.
+std::vector<uint32_t> CodeOf(const Trace& trace, const std::vector<Piece>& pieces) {
+  std::vector<uint32_t> code;
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    const bool is_scope = piece.event != kNone && trace.sites[trace.events.site[piece.event]].kind != SiteKind::kWait;
+    if (piece.call != kNone || is_scope) code.push_back(i);
+  }
+  return code;
+}
+
 }  // namespace
 
 // ---- Memberships
@@ -130,10 +141,12 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
   for (uint32_t request = 0; request < trace.requests.size(); ++request) FindAccepted(request);
   const std::vector<uint32_t> calls = FirstCalls(trace);
   pieces_.reserve(trace.threads.size());
+  code_.reserve(trace.threads.size());
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     patience->Count(trace.threads[thread].event_count + calls[thread + 1] - calls[thread]);
     pieces_.push_back(
         Overlay(model::FlattenThread(trace, thread), FlattenCalls(trace, calls[thread], calls[thread + 1])));
+    code_.push_back(CodeOf(trace, pieces_.back()));
   }
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const model::BatchRow& batch = trace.batches[row];
@@ -171,6 +184,13 @@ Piece Threads::At(uint32_t thread, int64_t at_ns) const {
   const Piece& piece = *(after - 1);
   if (piece.end_ns > at_ns) return piece;
   return {piece.end_ns, next_ns, kNone, kNone};
+}
+
+int64_t Threads::CodeFromNs(uint32_t thread, int64_t at_ns) const {
+  const std::vector<Piece>& pieces = pieces_[thread];
+  const auto code = std::partition_point(code_[thread].begin(), code_[thread].end(),
+                                         [&](uint32_t piece) { return pieces[piece].begin_ns < at_ns; });
+  return code == code_[thread].end() ? INT64_MAX : pieces[*code].begin_ns;
 }
 
 void Threads::FindAccepted(uint32_t request) {

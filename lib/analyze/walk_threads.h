@@ -83,6 +83,9 @@ class Threads {
   }
   // All that it did, in order.
   const std::vector<Piece>& Pieces(uint32_t thread) const { return pieces_[thread]; }
+  // When the first piece of code that begins at `at_ns` or later begins: of calls and scopes, not of waits. INT64_MAX if
+  // none does. O(log n).
+  int64_t CodeFromNs(uint32_t thread, int64_t at_ns) const;
   // When the thread where the request began had time for it: at its first scope or call there; never after `by_ns`.
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
 
@@ -94,6 +97,7 @@ class Threads {
   const model::RequestIndex& index_;
   const Memberships& memberships_;
   std::vector<std::vector<Piece>> pieces_;   // by thread, in order
+  std::vector<std::vector<uint32_t>> code_;  // by thread, those of its pieces that are code
   std::vector<Tenures> batches_, requests_;  // by thread
   std::vector<int64_t> accepted_ns_;         // of each request, as AcceptedNs; INT64_MAX: nothing says so
 };

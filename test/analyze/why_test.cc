@@ -920,6 +920,38 @@ TEST_CASE("twice the rows are twice the work, however they tangle", "[why]") {
   }
 }
 
+TEST_CASE("a walk does not go through all that its threads did in the window", "[why]") {
+  constexpr uint32_t kRequests = 2'000;
+  Server server;
+  for (uint32_t i = 0; i < kRequests; ++i) {
+    const int64_t at = 100 * (i + 1);
+    const uint32_t row = server.Request(i + 2, at, at + 90, server.http);
+    server.maker.trace.requests[row].end_thread = server.executor;
+    const uint32_t batch = server.maker.Batch(0x10000 + i, "resnet50", server.executor, (at + 10) * kUs, 80 * kUs);
+    server.maker.Member(batch, row, (at + 10) * kUs);
+    server.maker.trace.handoffs.push_back(
+        {row, server.maker.String("jobs"), server.http, server.executor, (at + 10) * kUs, (at + 10) * kUs, batch});
+    server.Wait(server.executor, WaitKind::kCondition, "batch member", at + 20, at + 50, {kNone, batch});
+    server.Scope(server.executor, server.forward, at + 50, at + 90, {kNone, batch});
+  }
+  server.maker.trace.window_end_ns = 100 * (kRequests + 2) * kUs;
+  const Trace trace = server.maker.Finish();
+  Asked asked;
+  BlameOptions options;
+  options.is_over = Asked::Count;
+  options.is_over_context = &asked;
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, options, &index).ok());
+  const uint64_t of_index = asked.times;
+
+  for (uint32_t row = 0; row < kRequests; ++row) {
+    RequestBlame blame;
+    REQUIRE(FindBlame(index, row, &blame).ok());
+    REQUIRE(blame.blame[Blame::kBatchWindow] == 30 * kUs);
+  }
+  CHECK(asked.times == of_index);  // it is asked every 1,024 steps of a walk
+}
+
 TEST_CASE("indexing and walking end when it is over", "[why]") {
   const Trace trace = Tangled(20'000);
   for (const uint64_t most : {0u, 5u, 60u}) {
