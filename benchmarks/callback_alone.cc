@@ -14,10 +14,14 @@ at::CallbackHandle g_handle = 0;
 
 }  // namespace
 
+// Which it is already is no change.
 extern "C" __attribute__((visibility("default"))) void pitot_callback_alone(int on) {
-  if (on != 0)
-    g_handle = at::addGlobalCallback(at::RecordFunctionCallback(Nothing).scopes(
-        {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::TORCHSCRIPT_FUNCTION}));
-  else
+  if ((on != 0) == (g_handle != 0)) return;
+  if (on == 0) {
     at::removeCallback(g_handle);
+    g_handle = 0;
+    return;
+  }
+  g_handle = at::addGlobalCallback(at::RecordFunctionCallback(Nothing).scopes(
+      {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::TORCHSCRIPT_FUNCTION}));
 }

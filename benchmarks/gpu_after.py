@@ -4,16 +4,21 @@
 
 What CUPTI leaves behind stays for the life of a process, so that no process can be compared with itself: several are
 started that are alike but for the steps below, and take turns, one iteration each, for as many rounds as asked. The median
-over rounds of one's time against that of the first is what its steps cost; `never again` is the noise.
+over rounds of one's time against that of the first is what its steps cost; `never again` is the noise. Two processes of
+the same steps differ, too: of --starts more than one, each process is started so often, and beside the median of its starts
+stand the least and the most of them.
 
 Sets of processes (--set): `after`, what recording leaves behind; `depths`, what a depth costs a process that stays at it;
-`taking`, which step of taking CUPTI costs what; `records`, what the cost of records depends on. --process adds one by hand:
-"name: steps before CUDA is used | steps after 30 iterations".
+`taking`, which step of taking CUPTI costs what; `records`, what the cost of records depends on; `switching`, what operators
+and memory cost against an empty callback in the same process. --process adds one by hand: "name: steps before CUDA is used |
+steps after 30 iterations | steps of one state ~ of another": a process of several states takes them in turn in each round, in
+shuffled order, and their times are against that of its first state.
 
 Steps: `pitot` starts a recorder at depth scopes, `auto` puts it at that depth, `cupti` adds the collector, `attach` with
-attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory), `depth=N` records at that depth from then on,
+attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory), `depth=N` records at that depth from then on (`to=N`: without iterations that settle it),
 `incident` asks for one and works for 6 s, so that at auto CUPTI is called and what it costs forecast (no kernel is recorded
-where that is too much), `stop` stops the recorder. `callback` is an empty RecordFunction callback (--callback); all others are
+where that is too much), `stop` stops the recorder. `callback` is an empty RecordFunction callback (--callback; `callback=0`: no more);
+all others are
 of benchmarks/cupti_alone.cc, without Pitot (--alone). What a recorder runs in is a batch, which the governor measures.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
@@ -47,6 +52,8 @@ SETS = {
                "kernels, memory watched": "pitot attach torch | depth=2",
                "ops, memory not watched": "pitot attach operators | depth=3", "ops": "pitot attach torch | depth=3",
                "callback and CUPTI alone": f"register {KINDS} | callback"},
+    "switching": {f"{what} watched": f"pitot attach {word} | depth=3 | to=2 callback=0 ~ to=2 callback ~ to=3 callback=0"
+                  for what, word in (("memory", "torch"), ("no memory", "operators"))},
     "taking": {"never": "", "never again": "", "recorder": "pitot", "loaded": "load", "attributes": OURS,
                "thread ids": "thread_ids", "subscribed": "subscribe", "subscribed and back": "subscribe unsubscribe",
                "registered": "register", "registered late": "| register",
@@ -104,16 +111,17 @@ class Steps:
                 self.check(self.recorder.add_cupti(attach_at_start=word == "attach"))
             elif word in ("torch", "operators"):
                 self.check(self.recorder.add_torch(memory=word == "torch"))
-            elif word == "depth":
+            elif word in ("depth", "to"):
                 import pitot
                 self.check(self.recorder.set_depth(pitot.Depth(int(number))))
-                self.work(iterate, 0.5)
+                if word == "depth":
+                    self.work(iterate, 0.5)
             elif word == "incident":
                 self.check(self.recorder.trigger("the first"))
                 self.check(self.recorder.flush())
                 self.work(iterate, FORECAST_S)
             elif word == "callback":
-                self.callback.pitot_callback_alone(1)
+                self.callback.pitot_callback_alone(int(number or 1))
             elif word == "stop":
                 self.recorder.stop()
             elif not self.alone:
@@ -123,7 +131,7 @@ class Steps:
 
 
 def serve(steps, options):
-    """In a process of its own: takes the steps, then times an iteration for each line that is read."""
+    """In a process of its own: takes the steps, then times an iteration in the state of each number that is read."""
     import torch  # CUPTI comes with it
 
     def iterate():
@@ -134,7 +142,7 @@ def serve(steps, options):
             torch.cuda.synchronize()
         return time.perf_counter() - begin
 
-    before, _, after = steps.partition("|")
+    before, after, states = parts(steps)
     folder = tempfile.TemporaryDirectory()
     process = Steps(options, folder.name)
     process.take(before, None)
@@ -151,7 +159,8 @@ def serve(steps, options):
         for _ in range(10):
             iterate()
         print("ready", flush=True)
-        for _ in sys.stdin:
+        for line in sys.stdin:
+            process.take(states[int(line)], iterate)
             iterate()  # the caches are another's
             print(iterate(), flush=True)
     folder.cleanup()
@@ -164,6 +173,56 @@ def interval(values, rounds=1000):
     return medians[int(0.025 * rounds)], medians[int(0.975 * rounds)]
 
 
+class Child:
+    """A process that takes its steps, and its times by state."""
+
+    def __init__(self, name, steps, command):
+        self.name = name
+        self.times = {state: [] for state in range(len(labels(name, steps)))}
+        self.process = subprocess.Popen([*command, f"--serve={steps}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def is_ready(self):
+        if self.process.stdout.readline() == "ready\n":
+            return True
+        print(f"gpu_after: the process '{self.name}' did not start", file=sys.stderr)
+        return False
+
+    def iterate(self, state):
+        self.process.stdin.write(f"{state}\n")
+        self.process.stdin.flush()
+        self.times[state].append(float(self.process.stdout.readline()))
+
+    def stop(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def parts(steps):
+    """Those before CUDA is used, those after, and those of each state, of which there is one at least."""
+    before, after, states = (steps + "||").split("|")[:3]
+    return before, after, [state.strip() for state in states.split("~")]
+
+
+def labels(name, steps):
+    """Of the states of a process."""
+    return [f"{name}: {state}" if state else name for state in parts(steps)[2]]
+
+
+def ratios(child, state, never):
+    """By round: of states to the first, of processes to those that never record."""
+    return [own / other for own, other in zip(child.times[state], child.times[0] if len(child.times) > 1 else never)]
+
+
+def summary(starts):
+    """Of the ratios of each start: the median, and of one start its 95 % bootstrap interval, of several the least and the most."""
+    medians = [statistics.median(one) for one in starts]
+    low, high = interval(starts[0]) if len(starts) == 1 else (min(medians), max(medians))
+    return {"ratio": statistics.median(medians), "low": low, "high": high}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--set", choices=SETS, default="after", help="which processes (default: %(default)s)")
@@ -172,6 +231,7 @@ def main():
     parser.add_argument("--alone", help="libpitot_cupti_alone.so")
     parser.add_argument("--torch", action="store_true", help="record LibTorch, too (the library is built with PITOT_C_WITH_TORCH)")
     parser.add_argument("--callback", help="libpitot_callback_alone.so")
+    parser.add_argument("--starts", type=int, default=1, help="of each process (default: %(default)s)")
     parser.add_argument("--pairs", type=int, default=10000, help="rounds, at most (default: %(default)s)")
     parser.add_argument("--workload", default="resnet50 b1", help="of gpu_overhead.py (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=500, help="stop then, with the rounds there are (default: %(default)s)")
@@ -191,42 +251,35 @@ def main():
     command = [sys.executable, os.path.abspath(__file__), "--workload", options.workload]
     command += ["--alone", options.alone] if options.alone else []
     command += ["--callback", options.callback] if options.callback else []
-    children = {name: subprocess.Popen([*command, f"--serve={steps}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                for name, steps in processes.items()}
-    times = {}
+    children = [Child(name, steps, command) for name, steps in processes.items() for _ in range(options.starts)]
     try:
-        for name, child in children.items():
-            if child.stdout.readline() == "ready\n":
-                times[name] = []
-            else:
-                print(f"gpu_after: the process '{name}' did not start", file=sys.stderr)
-        baseline = next(iter(processes))
-        if baseline not in times or len(times) < len(processes) // 2:
+        ready = [child for child in children if child.is_ready()]
+        baseline = [child for child in ready if child.name == next(iter(processes))]
+        if not baseline or len(ready) < len(children) // 2:
             return 1
+        turns = [(child, state) for child in ready for state in child.times]
         rng, end = random.Random(1), time.monotonic() + options.seconds
-        while len(times[baseline]) < options.pairs and time.monotonic() < end:
-            for name in rng.sample(list(times), len(times)):
-                children[name].stdin.write("\n")
-                children[name].stdin.flush()
-                times[name].append(float(children[name].stdout.readline()))
+        rounds = 0
+        while rounds < options.pairs and time.monotonic() < end:
+            for child, state in rng.sample(turns, len(turns)):
+                child.iterate(state)
+            rounds += 1
     finally:
-        for child in children.values():
-            child.stdin.close()
-            try:
-                child.wait(30)
-            except subprocess.TimeoutExpired:
-                child.kill()
+        for child in children:
+            child.stop()
+    never = [statistics.fmean(times) for times in zip(*(child.times[0] for child in baseline))]
+    print(f"{options.workload}: {1e3 * statistics.median(never):.3f} ms, {rounds} rounds, {options.starts} starts of each")
     numbers = {}
-    print(f"{options.workload}: {1e3 * statistics.median(times[baseline]):.3f} ms, {len(times[baseline])} rounds")
-    for name in list(times)[1:]:
-        ratios = [a / b for a, b in zip(times[name], times[baseline])]
-        low, high = interval(ratios)
-        numbers[name] = {"ratio": statistics.median(ratios), "low": low, "high": high}
-        print(f"  {name:<28} {statistics.median(ratios):.4f}  [{low:.4f}, {high:.4f}]", flush=True)
+    for name, steps in processes.items():
+        for state, label in enumerate(labels(name, steps)):
+            starts = [ratios(child, state, never) for child in ready if child.name == name]
+            if starts and label != baseline[0].name:
+                numbers[label] = summary(starts)
+                print("  {:<48} {ratio:.4f}  [{low:.4f}, {high:.4f}]".format(label, **numbers[label]), flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             json.dump(numbers, out, indent=1)
-    return 0 if len(times) == len(processes) else 1
+    return 0 if len(ready) == len(children) else 1
 
 
 if __name__ == "__main__":
