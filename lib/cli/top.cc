@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -273,27 +272,20 @@ std::string Grid(std::vector<Column> columns, size_t most_width) {
   return text += std::string(width, '-') + '\n';
 }
 
-// Never 100 where something is missing.
-std::string PercentText(int64_t covered_ns, int64_t ran_ns) {
-  if (covered_ns == ran_ns) return "100 %";
-  const double percent = 100.0 * static_cast<double>(covered_ns) / static_cast<double>(ran_ns);
-  return base::Format("%.1f %%", std::min(std::floor(percent * 10) / 10, 99.9));
-}
-
 std::string Notes(const TopTable& table, bool is_of_request) {
   std::string notes;
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
   const std::string of = is_of_request ? "the request's time" : "the window";
   const bool has_operators = table.by == TopBy::kOperator || table.by == TopBy::kScope;
   if (const model::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
-    add("operators were recorded in " + PercentText(operators.covered_ns, operators.ran_ns) + " of " + of +
+    add("operators were recorded in " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " + of +
         (operators.batches == 0
              ? ""
              : absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches)));
   if (table.has_gpu)
-    add(table.coverage.is_known
-            ? "kernels were recorded in " + PercentText(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
-            : "in how much of " + of + " kernels were recorded is not known");
+    add(table.coverage.is_known ? "kernels were recorded in " +
+                                      base::Coverage(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
+                                : "in how much of " + of + " kernels were recorded is not known");
   if (table.is_damaged) add("the dump is damaged: times are of what is left of it");
   if (table.losses != 0)
     add("events were lost (" + base::Plural(table.losses, "loss") +
@@ -411,7 +403,7 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
     return (operators.covered_ns == 0
                 ? "operators were not recorded in " + time
-                : "operators were recorded in only " + PercentText(operators.covered_ns, operators.ran_ns) + " of " +
+                : "operators were recorded in only " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " +
                       time + ", which has none there") +
            ": Options::depth and Recorder::SetDepth fix depth ops";
   }
