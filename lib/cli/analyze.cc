@@ -114,7 +114,7 @@ std::string Text(const AnalysisReport& report) {
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
-      lines.Add(3, PadRight(measure.subject, 24) + "  " + PadRight(measure.name, 28) +
+      lines.Add(3, PadRight(base::CutMiddle(measure.subject, 34), 34) + "  " + PadRight(measure.name, 40) +
                        PadLeft(Value(measure.value, measure.unit), 16));
     }
   }
