@@ -394,10 +394,27 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+const char* WhoRecords(TopBy by) {
+  switch (by) {
+    case TopBy::kOperator:
+      return "LibTorch's collector records operators at depth ops (docs/torch.md).";
+    case TopBy::kKernel:
+      return "CUPTI's collector records kernels at depth kernels (docs/gpu.md).";
+    case TopBy::kLayer:
+      return "they are the host's scopes around operators, which LibTorch's collector records (docs/torch.md).";
+    case TopBy::kScope:
+      return "PITOT_SCOPE records them (docs/instrumenting.md).";
+    case TopBy::kRequest:
+      return "Request::Begin records them (docs/instrumenting.md).";
+  }
+  return "";
+}
+
 std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
-    return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input;
+    return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input + ": " +
+           WhoRecords(table.by);
   const model::OperatorCoverage& operators = table.operators;
   if (operators.is_known && operators.covered_ns != operators.ran_ns) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
@@ -407,7 +424,8 @@ std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
                       time + ", which has none there") +
            ": Options::depth and Recorder::SetDepth fix depth ops";
   }
-  return "no operators and no GPU work " + of + "are in " + arguments.input;
+  return "no operators and no GPU work " + of + "are in " + arguments.input + ": " + WhoRecords(table.by) +
+         " `--by scope` counts the host's scopes.";
 }
 
 int Top(const TopArguments& arguments) {
@@ -419,7 +437,8 @@ int Top(const TopArguments& arguments) {
     const char* const end = arguments.request.data() + arguments.request.size();
     const auto [read, error] = std::from_chars(arguments.request.data(), end, options.request_id, 16);
     if (error != std::errc() || read != end || options.request_id == 0) {
-      Complain("--request: " + arguments.request + " is no request's id, which are hexadecimal: `pitot requests`");
+      Complain("--request: " + arguments.request +
+               " is no request's id, which are hexadecimal: `pitot requests` lists them.");
       return kUsage;
     }
   }
@@ -446,7 +465,8 @@ int Top(const TopArguments& arguments) {
     Print(Table(table, shown, arguments));
   }
   if (table.rows.empty()) {
-    Complain(status.ok() ? WhyNothing(table, arguments) : status.message());
+    Complain(status.ok() ? WhyNothing(table, arguments)
+                         : std::string(status.message()) + ". `pitot requests --limit 0` lists those that are.");
     return loaded == kDamaged ? kDamaged : kNothingFound;
   }
   return loaded;
