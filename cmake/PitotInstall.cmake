@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Install rules: find_package(pitot COMPONENTS trace core analyze cuda_events cupti host nvml nvtx torch reader c), pkg-config pitot,
-# pitot_c and one for each collector but torch, the command line tool. The installed tree may be moved: nothing in it names the
+# pitot_c and one for analyze and each collector but torch, the command line tool. The installed tree may be moved: nothing in it names the
 # machine that built it.
 
 include(GNUInstallDirs)
@@ -77,21 +77,21 @@ string(REGEX REPLACE "/$" "" pitot_pc_prefix "${pitot_pc_prefix}")
 configure_file(${PROJECT_SOURCE_DIR}/pitot.pc.in ${PROJECT_BINARY_DIR}/pitot.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/pitot.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-# Of each collector one that requires pitot.pc: its library comes before those.
-foreach(pitot_pc_collector cuda_events cupti host nvml nvtx)
-  set(pitot_pc_collector_libs "")
+# Of analyze and each collector one that requires pitot.pc: its library comes before those. Of torch none, as LibTorch has none.
+foreach(pitot_pc_component analyze cuda_events cupti host nvml nvtx)
+  set(pitot_pc_component_libs "")
   if(NOT BUILD_SHARED_LIBS)
     # As its target has them.
-    get_target_property(options pitot_${pitot_pc_collector} INTERFACE_LINK_OPTIONS)
+    get_target_property(options pitot_${pitot_pc_component} INTERFACE_LINK_OPTIONS)
     foreach(option IN LISTS options)
       if(option MATCHES "^LINKER:(.*)$")
-        string(APPEND pitot_pc_collector_libs " -Wl,${CMAKE_MATCH_1}")
+        string(APPEND pitot_pc_component_libs " -Wl,${CMAKE_MATCH_1}")
       endif()
     endforeach()
   endif()
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/pitot_collector.pc.in ${PROJECT_BINARY_DIR}/pitot_${pitot_pc_collector}.pc
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/pitot_component.pc.in ${PROJECT_BINARY_DIR}/pitot_${pitot_pc_component}.pc
                  @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/pitot_${pitot_pc_collector}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(FILES ${PROJECT_BINARY_DIR}/pitot_${pitot_pc_component}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
 
 if(TARGET pitot_c)

@@ -69,7 +69,7 @@ struct Stats {
   uint64_t triggers_fired;
   uint64_t incidents_written;
   uint64_t incidents_suppressed;  // firings that began or joined none: no budget, or too many at once
-  uint64_t incidents_failed;      // could not be written; the log callback says why
+  uint64_t incidents_failed;      // could not be written; the log callback says why, of a row of the 1st, 2nd, 4th, ...
   uint64_t files_failed;          // missing from incidents: refused by a serializer, or the disk was full
   uint64_t verdicts_given;        // incidents judged
   uint64_t verdicts_failed;       // not judged, or not in time; report.txt and the log callback say why

@@ -61,6 +61,7 @@ struct Series {
   const char* unit;
   const char* advice;
   std::vector<double> values;
+  std::vector<double> whole;  // the same with all of each request's batches', which must have grown as much; or none
 };
 
 class ChangePoints final : public Analyzer {
@@ -78,7 +79,9 @@ class ChangePoints final : public Analyzer {
     });
     if (!has_any) return Status();
     const model::GpuTime gpu_time(trace);
-    const std::vector<double> allocations = AllocationsOf(trace);
+    const std::vector<double> whole_gpu = WholeGpuTimes(trace, gpu_time);
+    const std::vector<double> allocations = AllocationsOf(trace, Batches::kShares);
+    const std::vector<double> whole_allocations = AllocationsOf(trace, Batches::kWhole);
     for (auto& [route, requests] : routes) {
       if (static_cast<double>(requests.size()) < least) continue;
       if (analysis.IsOver()) return Status();
@@ -90,21 +93,26 @@ class ChangePoints final : public Analyzer {
                         "latency",
                         "ns",
                         "what else changed then? `pitot diff` of traces of before and after says",
+                        {},
                         {}};
       Series gpu = {"a35.gpu_time",
                     "GPU time",
                     "ns",
                     "other kernels, a lower clock or larger inputs: `pitot diff` of traces of before and after says",
+                    {},
                     {}};
       Series allocation = {"a35.allocations",
                            "allocations",
                            "1",
                            "a pool ran full, or inputs took shapes it had not met: allocate before the first request",
+                           {},
                            {}};
       for (const uint32_t request : requests) {
         latency.values.push_back(static_cast<double>(trace.requests[request].duration_ns));
         gpu.values.push_back(static_cast<double>(gpu_time.Request(request)));
+        gpu.whole.push_back(whole_gpu[request]);
         allocation.values.push_back(allocations[request]);
+        allocation.whole.push_back(whole_allocations[request]);
       }
       for (const Series* series : {&latency, &gpu, &allocation}) Judge(analysis, route, requests, *series);
     }
@@ -112,7 +120,21 @@ class ChangePoints final : public Analyzer {
   }
 
  private:
-  static std::vector<double> AllocationsOf(const Trace& trace) {
+  // Of each request, with all of its batches' rather than its shares: smaller batches share theirs between fewer.
+  static std::vector<double> WholeGpuTimes(const Trace& trace, const model::GpuTime& gpu_time) {
+    std::vector<double> whole;
+    for (uint32_t request = 0; request < trace.requests.size(); ++request)
+      whole.push_back(static_cast<double>(gpu_time.Request(request)));
+    for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
+      for (const model::GpuTime::Share& share : gpu_time.Shares(batch))
+        whole[share.request] += static_cast<double>(gpu_time.Batch(batch) - share.ns);
+    }
+    return whole;
+  }
+
+  // Of each request, with its shares of its batches' or with all of theirs.
+  enum class Batches : uint8_t { kShares, kWhole };
+  static std::vector<double> AllocationsOf(const Trace& trace, Batches batches) {
     std::vector<double> of(trace.requests.size());
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       if (!model::IsAllocation(trace.strings[trace.calls.name[call]])) continue;
@@ -123,7 +145,8 @@ class ChangePoints final : public Analyzer {
       }
       const model::BatchRow& row = trace.batches[batch];
       for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
-        if (trace.members[m].request != kNone) of[trace.members[m].request] += 1.0 / row.member_count;
+        const double part = batches == Batches::kShares ? 1.0 / row.member_count : 1;
+        if (trace.members[m].request != kNone) of[trace.members[m].request] += part;
       }
     }
     return of;
@@ -139,6 +162,11 @@ class ChangePoints final : public Analyzer {
     const Threshold least = analysis.threshold("least_change");
     const double p = MannWhitney(before, after, std::max(Inflation(before), Inflation(after)));
     if (is <= was || change < least.value || p > analysis.threshold("p").value) return;
+    if (!series.whole.empty()) {
+      const auto at_whole = series.whole.begin() + static_cast<std::ptrdiff_t>(since);
+      const double whole_was = base::Median(std::vector<double>(series.whole.begin(), at_whole));
+      if (base::Median(std::vector<double>(at_whole, series.whole.end())) < (1 + least.value) * whole_was) return;
+    }
     AddNumber(analysis, (std::string(series.name) + " before").c_str(), route, was, series.unit);
     AddNumber(analysis, (std::string(series.name) + " after").c_str(), route, is, series.unit);
     const Trace& trace = analysis.trace();

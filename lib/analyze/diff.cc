@@ -48,14 +48,6 @@ struct Side {
       const model::RequestRow& row = from.requests[request];
       sizes.push_back(row.sizes.empty() || !std::isfinite(row.sizes[0].value) ? row.size_bucket : row.sizes[0].value);
     }
-    for (const uint32_t unit : units.samples()) sampled_likes.push_back(likes[unit]);
-  }
-  std::vector<double> GpuTimes() const {
-    std::vector<double> times(units.samples().size());
-    for (const Ledger::Entry& entry : gpu.entries()) {
-      for (size_t i = 0; i < entry.values.size(); ++i) times[i] += entry.values[i];
-    }
-    return times;
   }
   bool HasLosses() const { return !trace.losses.empty() || !trace.gpu_losses.empty(); }
   Depth DeepestDepth() const {
@@ -68,7 +60,7 @@ struct Side {
   const DiffUnits units;
   const Ledger gpu;
   std::vector<double> latencies, sizes;  // of units
-  std::vector<std::string> likes, sampled_likes;
+  std::vector<std::string> likes;
 };
 
 class Comparison {
@@ -139,18 +131,17 @@ class Comparison {
       diff_.gates.push_back(QuantileGate("latency p50", 0.5, a, b, options_.regression));
       diff_.gates.push_back(QuantileGate("latency p99", 0.99, a, b, options_.regression));
     }
-    // What samples had. What only one of the traces recorded is compared with nothing.
-    const Matched some = Match(before_.sampled_likes, after_.sampled_likes, options_.most_mix_shift);
+    // What only one of the traces recorded is compared with nothing.
     const size_t times = diff_.gates.size();
     if (has_times && before_.trace.gpu.size() != 0 && after_.trace.gpu.size() != 0)
-      diff_.gates.push_back(TimeGate("gpu time", Pick(before_.GpuTimes(), some.before),
-                                     Pick(after_.GpuTimes(), some.after), options_.regression));
+      diff_.gates.push_back(TimeGate("gpu time", Pick(GpuTimesOf(before_.trace, before_.units), all.before),
+                                     Pick(GpuTimesOf(after_.trace, after_.units), all.after), options_.regression));
     if (before_.trace.calls.size() != 0 && after_.trace.calls.size() != 0) {
       const Counts counts1 = CountsOf(before_.trace, before_.units), counts2 = CountsOf(after_.trace, after_.units);
       const auto add = [&](const char* name, const char* unit, const std::vector<double>& x,
                            const std::vector<double>& y) {
         diff_.gates.push_back(
-            CountGate(name, unit, Pick(x, some.before), Pick(y, some.after), options_.count_growth, options_.q));
+            CountGate(name, unit, Pick(x, all.before), Pick(y, all.after), options_.count_growth, options_.q));
       };
       add("launches", "1", counts1.launches, counts2.launches);
       add("bytes copied", "bytes", counts1.bytes_copied, counts2.bytes_copied);

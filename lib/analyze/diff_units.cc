@@ -81,27 +81,44 @@ void Ledger::Add(uint32_t entry, uint32_t unit, int64_t ns, uint32_t parts, bool
   to.values[sample] += static_cast<double>(ns) / parts;
 }
 
+namespace {
+
+// Calls f(unit, parts) for each unit that a row of `gpu` was for.
+template <class F> void ForEachOfGpu(const Trace& trace, const DiffUnits& units, uint32_t row, F f) {
+  if (trace.gpu.kind[row] == model::GpuKind::kSpan) return;
+  const uint32_t call = trace.gpu.call[row];
+  if (call == kNone) return units.ForEach(kNone, kNone, trace.gpu.begin_ns[row], f);
+  units.ForEach(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], f);
+}
+
+}  // namespace
+
+std::vector<double> GpuTimesOf(const Trace& trace, const DiffUnits& units) {
+  std::vector<double> times(units.size());
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    ForEachOfGpu(trace, units, row, [&](uint32_t unit, uint32_t parts) {
+      times[unit] += static_cast<double>(trace.gpu.duration_ns[row]) / parts;
+    });
+  }
+  return times;
+}
+
 Ledger GpuLedger(const Trace& trace, const DiffUnits& units) {
   Ledger ledger(units);
   std::unordered_map<model::StringId, uint32_t> kernels;
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const model::GpuKind kind = trace.gpu.kind[row];
-    if (kind == model::GpuKind::kSpan) continue;
-    const uint32_t call = trace.gpu.call[row];
-    const bool is_known = call != kNone;
     uint32_t entry = kNone;
-    units.ForEach(is_known ? trace.calls.request[call] : kNone, is_known ? trace.calls.batch[call] : kNone,
-                  is_known ? trace.calls.begin_ns[call] : trace.gpu.begin_ns[row], [&](uint32_t unit, uint32_t parts) {
-                    if (entry == kNone && kind == model::GpuKind::kKernel) {
-                      const auto [found, is_new] = kernels.try_emplace(trace.gpu.name[row], kNone);
-                      if (is_new)
-                        found->second = ledger.Of(serialize::ReadKernelName(trace.strings[trace.gpu.name[row]]).full);
-                      entry = found->second;
-                    } else if (entry == kNone) {
-                      entry = ledger.Of(kind == model::GpuKind::kGraph ? "graph" : serialize::ActivityName(trace, row));
-                    }
-                    ledger.Add(entry, unit, trace.gpu.duration_ns[row], parts);
-                  });
+    ForEachOfGpu(trace, units, row, [&](uint32_t unit, uint32_t parts) {
+      if (entry == kNone && kind == model::GpuKind::kKernel) {
+        const auto [found, is_new] = kernels.try_emplace(trace.gpu.name[row], kNone);
+        if (is_new) found->second = ledger.Of(serialize::ReadKernelName(trace.strings[trace.gpu.name[row]]).full);
+        entry = found->second;
+      } else if (entry == kNone) {
+        entry = ledger.Of(kind == model::GpuKind::kGraph ? "graph" : serialize::ActivityName(trace, row));
+      }
+      ledger.Add(entry, unit, trace.gpu.duration_ns[row], parts);
+    });
   }
   return ledger;
 }
@@ -179,13 +196,11 @@ Ledger BlameLedger(const Trace& trace, const DiffUnits& units, uint64_t* walked)
 }
 
 Counts CountsOf(const Trace& trace, const DiffUnits& units) {
-  const size_t n = units.samples().size();
+  const size_t n = units.size();
   Counts counts{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n), std::vector<double>(n)};
   const auto add = [&](uint32_t call, double amount, std::vector<double>* to) {
     units.ForEach(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call],
-                  [&](uint32_t unit, uint32_t parts) {
-                    if (units.SampleOf(unit) != kNone) (*to)[units.SampleOf(unit)] += amount / parts;
-                  });
+                  [&](uint32_t unit, uint32_t parts) { (*to)[unit] += amount / parts; });
   };
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const std::string_view name = trace.strings[trace.calls.name[call]];

@@ -90,7 +90,9 @@ Ledger BlameLedger(const model::Trace& trace, const DiffUnits& units, uint64_t* 
 // "/classify, size 4": what makes requests alike.
 std::string LikeOf(const model::Trace& trace, uint32_t request);
 
-// What each sampled unit had of what has no noise.
+// Of each unit, ns of what GPUs did for it: what its part of GpuLedger adds up to.
+std::vector<double> GpuTimesOf(const model::Trace& trace, const DiffUnits& units);
+// What each unit had of what has no noise.
 struct Counts {
   std::vector<double> launches, bytes_copied, waits, allocations;
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A04: why was the GPU idle? Each gap between two things that a device did belongs to what ended it: until that was
-// launched, to what the launching thread did; from there on, to the launch.
+// launched, to what the launching thread did; from there on, to the launch. Where that thread was in a wait that the
+// host records, it had nothing to launch: there was no request, or requests were elsewhere.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -12,6 +13,7 @@
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "analyze/thread_time.h"
+#include "pitot/model/index.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -38,14 +40,20 @@ struct Gap {
 
 // What gaps are made of. The host's classes come first.
 enum Cause : uint32_t {
-  kUntraced = model::kHostClasses,  // the launching thread did nothing that is recorded
-  kLaunch,                          // from the call to the work
-  kDispatch,                        // the work was launched before the gap: the GPU's own time between two things
-  kUnknown,                         // what ended the gap has no call
+  kNoRequest = model::kHostClasses,  // the launching thread was in a wait of the host's while no request was open
+  kWait,                             // the same while one was
+  kUntraced,                         // the launching thread did nothing that is recorded
+  kLaunch,                           // from the call to the work
+  kDispatch,                         // the work was launched before the gap: the GPU's own time between two things
+  kUnknown,                          // what ended the gap has no call
   kCauses,
 };
 const char* CauseName(uint32_t cause) {
   switch (cause) {
+    case kNoRequest:
+      return "idle_no_request";
+    case kWait:
+      return "idle_wait";
     case kUntraced:
       return "idle_untraced";
     case kLaunch:
@@ -81,6 +89,24 @@ std::vector<Gap> GapsOf(const Trace& trace, uint32_t device) {
   return gaps;
 }
 
+// When some request was open. What does not end in the window is open to its end.
+Intervals OpenRequests(const Trace& trace) {
+  Intervals open;
+  for (const model::RequestRow& request : trace.requests) open.push_back({request.begin_ns, trace.RequestEnd(request)});
+  return model::Union(std::move(open));
+}
+
+// When a thread was in a PITOT_WAIT, pitot::Mutex or pitot::ConditionVariable and in nothing within it.
+Intervals RecordedWaits(const Trace& trace, uint32_t thread) {
+  Intervals waits;
+  if (thread == kNone) return waits;
+  for (const model::Segment& segment : model::FlattenThread(trace, thread)) {
+    if (trace.sites[trace.events.site[segment.event]].kind == SiteKind::kWait)
+      waits.push_back({segment.begin_ns, segment.end_ns});
+  }
+  return model::Union(std::move(waits));
+}
+
 class IdleGaps final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override { return InfoOf("a04", "why GPUs were idle", kThresholds); }
@@ -112,14 +138,24 @@ class IdleGaps final : public Analyzer {
       causes[was_queued ? kDispatch : kLaunch] += gap.time.end_ns - gap.launched_ns;
       if (!was_queued) waits[trace.calls.thread[call]].push_back({gap.time.begin_ns, gap.launched_ns});
     }
+    const Intervals requests = OpenRequests(trace);
     for (const auto& [thread, times] : waits) {
-      const std::vector<Intervals> classes = InnermostOf(trace, thread);
-      for (uint32_t k = 0; k < model::kHostClasses; ++k) {
-        const int64_t ns = TotalNs(Intersection(classes[k], times));
-        causes[k] += ns;
-        causes[kUntraced] -= ns;
-      }
       causes[kUntraced] += TotalNs(times);
+      const auto count = [&, &until = times](uint32_t cause, const Intervals& when) {
+        const int64_t ns = TotalNs(Intersection(when, until));
+        causes[cause] += ns;
+        causes[kUntraced] -= ns;
+      };
+      const std::vector<Intervals> classes = InnermostOf(trace, thread);
+      Intervals recorded = RecordedWaits(trace, thread);
+      for (uint32_t k = 0; k < model::kHostClasses; ++k) {
+        // Calls, and waiting for data, say more than a wait around them; scopes and operators around it say less.
+        const bool is_around = k >= static_cast<uint32_t>(HostClass::kOperator);
+        count(k, is_around ? Difference(classes[k], recorded) : classes[k]);
+        if (!is_around) recorded = Difference(recorded, classes[k]);
+      }
+      count(kNoRequest, trace.requests.empty() ? Intervals() : Difference(recorded, requests));
+      count(kWait, trace.requests.empty() ? recorded : Intersection(recorded, requests));
     }
 
     const Intervals busy = DeviceBusy(trace, device);
@@ -144,8 +180,15 @@ class IdleGaps final : public Analyzer {
     Longest longest(EvidenceTable::kGpu, "this ended a gap");
     for (const Gap& gap : gaps) longest.Show(gap.gpu_row, gap.time);
     const auto cause = static_cast<uint32_t>(std::max_element(causes.begin(), causes.end()) - causes.begin());
-    std::string summary = "idle for " + Percent(share) + " of the time between its first and last work; most of it, " +
-                          base::Duration(causes[cause]) + ", was " + NameOf(cause).substr(5);
+    std::string summary = "idle for " + Percent(share) + " of the time between its first and last work; " +
+                          (2 * causes[cause] > idle_ns ? "most" : "the largest part") + " of it, " +
+                          base::Duration(causes[cause]) + ", was " + TextOf(cause);
+    if (cause == kNoRequest) {
+      std::vector<int64_t> rest = causes;
+      rest[kNoRequest] = 0;
+      const auto next = static_cast<uint32_t>(std::max_element(rest.begin(), rest.end()) - rest.begin());
+      if (rest[next] > 0) summary += "; then " + base::Duration(rest[next]) + " " + TextOf(next);
+    }
     // A launch that took so long is a first upload, or records were lost: the trace does not tell which.
     const Gap& largest = *std::max_element(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
       return a.time.end_ns - a.time.begin_ns < b.time.end_ns - b.time.begin_ns;
@@ -156,17 +199,38 @@ class IdleGaps final : public Analyzer {
       summary +=
           ", in one hole between a call and its first work: a first upload of a graph or module, or lost records";
     Conclude(analysis, Judged("a04.idle", subject.c_str(), "idle / (last end - first begin)", share, most),
-             {.severity = SeverityOf(share, most.value),
+             {.severity = cause == kNoRequest ? Severity::kLow : SeverityOf(share, most.value),
               .confidence = is_hole ? 0.3 : 0.9,
               .is_undetermined = is_hole,
-              .cost_ns = idle_ns,
+              .cost_ns = idle_ns - causes[kNoRequest],
               .summary = summary,
               .recommendation = AdviceFor(cause)},
              longest);
   }
 
+  static std::string TextOf(uint32_t cause) {
+    switch (cause) {
+      case kNoRequest:
+        return "without any request, the launching thread in a recorded wait";
+      case kWait:
+        return "in a recorded wait of the launching thread";
+      case static_cast<uint32_t>(HostClass::kScope):
+        return "in scopes of the launching thread, outside of calls";
+      default:
+        return NameOf(cause).substr(5);
+    }
+  }
+
   static const char* AdviceFor(uint32_t cause) {
     switch (cause) {
+      case kNoRequest:
+        return "none: the GPU was idle because no work came";
+      case kWait:
+        return "look at what the thread waited for: requests that others still prepare (a05), a batch that fills, a "
+               "lock";
+      case static_cast<uint32_t>(HostClass::kScope):
+        return "look at what its scopes compute between launches (`pitot top --by scope`), and do it elsewhere or "
+               "ahead";
       case static_cast<uint32_t>(HostClass::kSynchronization):
         return "launch ahead of waiting: the thread waited for the GPU before it gave it more work (a09)";
       case static_cast<uint32_t>(HostClass::kAllocation):

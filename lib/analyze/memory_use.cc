@@ -47,7 +47,7 @@ class MemoryUse final : public Analyzer {
       if (trace.strings[trace.counters[row].unit] != "bytes") continue;
       if (!name.ends_with("allocated") && !name.ends_with("reserved") && !name.ends_with("memory used")) continue;
       const std::optional<double> most = counters.Most(row, trace.window_begin_ns, trace.window_end_ns);
-      if (most) AddNumber(analysis, "most", std::string(name), *most, "bytes");
+      if (most) AddNumber(analysis, "most", SubjectOf(trace, row), *most, "bytes");
       if (name.ends_with("allocated")) Leak(analysis, counters, row);
       if (analysis.IsOver()) return Status();
     }
@@ -57,6 +57,13 @@ class MemoryUse final : public Analyzer {
   }
 
  private:
+  // Each GPU has an allocator of this name: "GPU 1: LibTorch allocated".
+  static std::string SubjectOf(const Trace& trace, uint32_t counter) {
+    const model::CounterRow& row = trace.counters[counter];
+    const std::string name(trace.strings[row.name]);
+    return row.device == kNone ? name : GpuName(trace, row.device) + ": " + name;
+  }
+
   // What is given out as requests end, the least of each few that end together: what a request needs for itself is
   // gone at one of them, what it leaves behind is not.
   static void Leak(Analysis& analysis, const model::CounterIndex& counters, uint32_t counter) {
@@ -81,7 +88,7 @@ class MemoryUse final : public Analyzer {
     if (static_cast<double>(live.size() * group) < requests.value) return;
     const Trend trend = FindTrend(live);
     const double a_request = trend.slope / static_cast<double>(group);
-    const std::string subject(trace.strings[trace.counters[counter].name]);
+    const std::string subject = SubjectOf(trace, counter);
     AddNumber(analysis, "growth_a_request", subject, a_request, "bytes");
     const Threshold most = analysis.threshold("leak_growth");
     const double growth = trend.level <= 0 ? 0 : 100 * a_request / trend.level;

@@ -82,6 +82,15 @@ inline std::string Duration(int64_t ns) {
   if (size < 999950) return Format("%.1f ms", us * 1e-3);
   return Format("%.2f s", us * 1e-6);
 }
+// The share of a whole that is covered, to the nearest 0.1 %; never 100 where something is missing, nor 0 where
+// something is there, nor of an empty whole.
+inline std::string Coverage(int64_t covered, int64_t whole) {
+  if (whole <= 0) return "0.0 %";
+  if (covered == whole) return "100 %";
+  const double percent = 100.0 * static_cast<double>(covered) / static_cast<double>(whole);
+  if (covered > 0 && percent < 0.1) return "less than 0.1 %";
+  return Format("%.1f %%", std::min(percent, 99.9));
+}
 inline std::string Milliseconds(int64_t ns) { return Format("%.2f ms", static_cast<double>(ns) * 1e-6); }
 inline std::string Bytes(uint64_t bytes) {
   if (bytes < 10240) return Count(bytes) + " B";

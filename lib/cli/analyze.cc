@@ -114,7 +114,7 @@ std::string Text(const AnalysisReport& report) {
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
-      lines.Add(3, PadRight(measure.subject, 24) + "  " + PadRight(measure.name, 28) +
+      lines.Add(3, PadRight(base::CutMiddle(measure.subject, 34), 34) + "  " + PadRight(measure.name, 40) +
                        PadLeft(Value(measure.value, measure.unit), 16));
     }
   }
@@ -182,7 +182,8 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
     const std::vector<std::string> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     double value = 0;
     if (parts.size() != 2 || !absl::SimpleAtod(parts[1], &value)) {
-      Complain(absl::StrFormat("--set %s: it is given as a04.idle_share=0.2", setting));
+      Complain(absl::StrFormat("--set %s: it is given as a04.idle_share=0.2; docs/analyze.md lists the thresholds.",
+                               setting));
       return false;
     }
     options->thresholds.push_back({absl::AsciiStrToLower(parts[0]), value});
@@ -205,8 +206,9 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   AnalysisReport report;
   const Status status = Analyze(trace, analyze::MakeCatalogue(), options, &report);
   if (!status.ok()) {
-    Complain(status.message());
-    return status.code() == StatusCode::kInvalidArgument ? kUsage : kUnreadable;
+    const bool is_usage = status.code() == StatusCode::kInvalidArgument;
+    Complain(std::string(status.message()) + (is_usage ? ". docs/analyze.md lists analyzers and thresholds." : ""));
+    return is_usage ? kUsage : kUnreadable;
   }
   for (const AnalyzerReport& analyzer : report.analyzers) {
     if (!analyzer.status.ok())

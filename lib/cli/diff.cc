@@ -48,7 +48,7 @@ std::string Requests(const Diff& diff, uint64_t count) { return base::Plural(cou
 
 void AddGates(const Diff& diff, Lines* lines) {
   lines->Add(0, PadRight("a " + std::string(DiffPerName(diff.per)), 16) + PadLeft("before", 12) + PadLeft("after", 12) +
-                    PadLeft("change", 10) + "   " + PadRight("95 % within", 22) + PadLeft("limit", 8));
+                    PadLeft("shift", 10) + "   " + PadRight("95 % within", 22) + PadLeft("limit", 8));
   for (const DiffGate& gate : diff.gates) {
     const std::string bounds = gate.is_known ? Growth(gate.low) + " to " + Growth(gate.high) : "not known";
     lines->Add(0, PadRight(gate.name, 16) + PadLeft(Value(gate.before, gate.unit), 12) +
@@ -58,6 +58,9 @@ void AddGates(const Diff& diff, Lines* lines) {
                       PadLeft(Growth(gate.limit), 8) + "  " + DiffOutcomeName(gate.outcome));
     if (!gate.why.empty()) lines->AddWrapped(3, "", gate.why + (gate.decides ? "" : " (does not decide)"));
   }
+  lines->AddWrapped(0, "shift: ",
+                    "after / before; of latency and gpu time, whose means these are, the median difference between "
+                    "requests over the median before");
 }
 
 void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lines) {

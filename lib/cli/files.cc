@@ -159,7 +159,13 @@ std::string DumpPath(const std::string& path) {
     newest = std::max(newest, entry->path());
     ++incidents;
   }
-  if (incidents == 0) return directory / kName;
+  if (incidents == 0) {
+    Complain(
+        absl::StrFormat("no incident is in %s: one is written once a trigger fires or the server calls "
+                        "Recorder::Trigger.",
+                        path));
+    return directory / kName;
+  }
   if (incidents > 1)
     Complain(
         absl::StrFormat("%d incidents are in %s; this is the newest, %s", incidents, path, newest.filename().native()));

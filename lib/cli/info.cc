@@ -104,8 +104,7 @@ std::string KernelText(const Trace& trace) {
   const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
   std::string text = "recorded for " + Duration(times.recorded_ns) + " of the window's " + Duration(window_ns);
   if (times.whole_ns != times.recorded_ns) text += ", " + Duration(times.whole_ns) + " of it without losses";
-  text += absl::StrFormat(
-      " (%.1f %%)", 100.0 * static_cast<double>(times.whole_ns) / static_cast<double>(std::max<int64_t>(window_ns, 1)));
+  text += " (" + base::Coverage(times.whole_ns, window_ns) + ")";
   if (!trace.batches.empty())
     text += "; 80 % or more of the time of " + Count(times.batches) + " of " + Count(trace.batches.size()) + " batches";
   return text;

@@ -258,7 +258,12 @@ int Requests(const RequestsOptions& options) {
     Print(Table(trace, selected, shown));
   }
   if (rows.empty()) {
-    Complain(absl::StrFormat("none of the %d requests of %s matches", trace.requests.size(), options.input));
+    Complain(trace.requests.empty()
+                 ? absl::StrFormat("no requests are in %s: Request::Begin records them (docs/instrumenting.md). `pitot "
+                                   "analyze` and `pitot top` do without.",
+                                   options.input)
+                 : absl::StrFormat("none of the %d requests of %s matches. `pitot info` lists the routes.",
+                                   trace.requests.size(), options.input));
     return loaded == kDamaged ? kDamaged : kNothingFound;
   }
   return loaded;

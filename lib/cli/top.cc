@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -273,27 +272,20 @@ std::string Grid(std::vector<Column> columns, size_t most_width) {
   return text += std::string(width, '-') + '\n';
 }
 
-// Never 100 where something is missing.
-std::string PercentText(int64_t covered_ns, int64_t ran_ns) {
-  if (covered_ns == ran_ns) return "100 %";
-  const double percent = 100.0 * static_cast<double>(covered_ns) / static_cast<double>(ran_ns);
-  return base::Format("%.1f %%", std::min(std::floor(percent * 10) / 10, 99.9));
-}
-
 std::string Notes(const TopTable& table, bool is_of_request) {
   std::string notes;
   const auto add = [&](const std::string& note) { notes += (notes.empty() ? "" : "; ") + note; };
   const std::string of = is_of_request ? "the request's time" : "the window";
   const bool has_operators = table.by == TopBy::kOperator || table.by == TopBy::kScope;
   if (const model::OperatorCoverage& operators = table.operators; operators.is_known && has_operators)
-    add("operators were recorded in " + PercentText(operators.covered_ns, operators.ran_ns) + " of " + of +
+    add("operators were recorded in " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " + of +
         (operators.batches == 0
              ? ""
              : absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches)));
   if (table.has_gpu)
-    add(table.coverage.is_known
-            ? "kernels were recorded in " + PercentText(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
-            : "in how much of " + of + " kernels were recorded is not known");
+    add(table.coverage.is_known ? "kernels were recorded in " +
+                                      base::Coverage(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
+                                : "in how much of " + of + " kernels were recorded is not known");
   if (table.is_damaged) add("the dump is damaged: times are of what is left of it");
   if (table.losses != 0)
     add("events were lost (" + base::Plural(table.losses, "loss") +
@@ -402,20 +394,38 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   return document.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+const char* WhoRecords(TopBy by) {
+  switch (by) {
+    case TopBy::kOperator:
+      return "LibTorch's collector records operators at depth ops (docs/torch.md).";
+    case TopBy::kKernel:
+      return "CUPTI's collector records kernels at depth kernels (docs/gpu.md).";
+    case TopBy::kLayer:
+      return "they are the host's scopes around operators, which LibTorch's collector records (docs/torch.md).";
+    case TopBy::kScope:
+      return "PITOT_SCOPE records them (docs/instrumenting.md).";
+    case TopBy::kRequest:
+      return "Request::Begin records them (docs/instrumenting.md).";
+  }
+  return "";
+}
+
 std::string WhyNothing(const TopTable& table, const TopArguments& arguments) {
   const std::string of = arguments.request.empty() ? "" : "of request " + arguments.request + " ";
   if (table.by != TopBy::kOperator)
-    return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input;
+    return "nothing " + of + "is there to count by " + arguments.by + " in " + arguments.input + ": " +
+           WhoRecords(table.by);
   const model::OperatorCoverage& operators = table.operators;
   if (operators.is_known && operators.covered_ns != operators.ran_ns) {
     const std::string time = of.empty() ? "the window" : "the time of request " + arguments.request;
     return (operators.covered_ns == 0
                 ? "operators were not recorded in " + time
-                : "operators were recorded in only " + PercentText(operators.covered_ns, operators.ran_ns) + " of " +
+                : "operators were recorded in only " + base::Coverage(operators.covered_ns, operators.ran_ns) + " of " +
                       time + ", which has none there") +
            ": Options::depth and Recorder::SetDepth fix depth ops";
   }
-  return "no operators and no GPU work " + of + "are in " + arguments.input;
+  return "no operators and no GPU work " + of + "are in " + arguments.input + ": " + WhoRecords(table.by) +
+         " `--by scope` counts the host's scopes.";
 }
 
 int Top(const TopArguments& arguments) {
@@ -427,7 +437,8 @@ int Top(const TopArguments& arguments) {
     const char* const end = arguments.request.data() + arguments.request.size();
     const auto [read, error] = std::from_chars(arguments.request.data(), end, options.request_id, 16);
     if (error != std::errc() || read != end || options.request_id == 0) {
-      Complain("--request: " + arguments.request + " is no request's id, which are hexadecimal: `pitot requests`");
+      Complain("--request: " + arguments.request +
+               " is no request's id, which are hexadecimal: `pitot requests` lists them.");
       return kUsage;
     }
   }
@@ -454,7 +465,8 @@ int Top(const TopArguments& arguments) {
     Print(Table(table, shown, arguments));
   }
   if (table.rows.empty()) {
-    Complain(status.ok() ? WhyNothing(table, arguments) : status.message());
+    Complain(status.ok() ? WhyNothing(table, arguments)
+                         : std::string(status.message()) + ". `pitot requests --limit 0` lists those that are.");
     return loaded == kDamaged ? kDamaged : kNothingFound;
   }
   return loaded;

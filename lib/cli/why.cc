@@ -27,6 +27,9 @@ struct WhyArguments {
   bool json = false;
 };
 
+constexpr const char* kSaveFirst = "`pitot why DUMP --save-baseline FILE` writes one.";
+constexpr const char* kWithoutRequests = ". `pitot analyze` and `pitot top` do without.";
+
 class Bytes final : public Serializer {
  public:
   explicit Bytes(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -44,11 +47,11 @@ int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* bas
   std::ifstream file(path, std::ios::binary);
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (!file.is_open() || file.bad()) {
-    Complain("--baseline: cannot read " + path);
+    Complain("--baseline: cannot read " + path + ". " + kSaveFirst);
     return kUnreadable;
   }
   const Status status = baseline->Load(bytes, now_ns);
-  if (!status.ok()) Complain("--baseline: " + path + ": " + status.message());
+  if (!status.ok()) Complain("--baseline: " + path + ": " + status.message() + ". " + kSaveFirst);
   return status.ok() ? kDone : kUnreadable;
 }
 
@@ -89,7 +92,7 @@ int WhyEach(const Trace& trace, int loaded) {
     Print(nlohmann::ordered_json::parse(one).dump() + "\n");
     is_empty = false;
   }
-  if (is_empty) Complain("no request that began and ended is in the dump");
+  if (is_empty) Complain("no request that began and ended is in the dump" + std::string(kWithoutRequests));
   return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
@@ -99,7 +102,8 @@ int Why(const WhyArguments& arguments) {
     const char* const end = arguments.request.data() + arguments.request.size();
     const auto [read, error] = std::from_chars(arguments.request.data(), end, id, 16);
     if (error != std::errc() || read != end || id == 0) {
-      Complain("--request: " + arguments.request + " is no request's id, which are hexadecimal: `pitot requests`");
+      Complain("--request: " + arguments.request +
+               " is no request's id, which are hexadecimal: `pitot requests` lists them.");
       return kUsage;
     }
   }
@@ -111,8 +115,9 @@ int Why(const WhyArguments& arguments) {
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
   const uint32_t row = analyze::ChooseRequest(trace, id);
   if (row == kNone) {
-    Complain(id != 0 ? "no request " + base::RequestId(id) + " is in " + arguments.input
-                     : "no request that began and ended is in " + arguments.input);
+    Complain(id != 0 ? "no request " + base::RequestId(id) + " is in " + arguments.input +
+                           ". `pitot requests --limit 0` lists those that are."
+                     : "no request that began and ended is in " + arguments.input + kWithoutRequests);
     return none;
   }
   analyze::Baseline baseline;
@@ -136,6 +141,12 @@ int Why(const WhyArguments& arguments) {
   } else {
     Print(VerdictText(index, judgement.blame, judgement.verdict) +
           baseline.scopes().Text(index, judgement.blame, judgement.verdict));
+    // Not part of the verdict, which opens reports too.
+    if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone)
+      Complain(
+          "what is normal can be learnt from dumps with more such requests: `pitot why DUMP --save-baseline FILE`, "
+          "then "
+          "--baseline FILE here.");
   }
   return loaded;
 }

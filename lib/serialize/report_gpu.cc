@@ -2,7 +2,6 @@
 #include "serialize/report_gpu.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <iterator>
 #include <map>
@@ -60,15 +59,11 @@ constexpr UntimedReason kUntimed[] = {
     {"cuda_events.dropped", "whose context was destroyed"},
 };
 
-double PercentOf(int64_t part, int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
-std::string Percent(int64_t part, int64_t whole) { return Format("%.1f %%", PercentOf(part, whole)); }
-// Never 100 where something is missing, nor 0 where something is there.
+std::string Percent(int64_t part, int64_t whole) {
+  return Format("%.1f %%", 100.0 * static_cast<double>(part) / static_cast<double>(whole));
+}
 template <class Covered> std::string Coverage(const Covered& coverage) {
-  if (!coverage.is_known) return "unknown";
-  if (coverage.covered_ns == coverage.ran_ns) return "100 %";
-  const double percent = PercentOf(coverage.covered_ns, coverage.ran_ns);
-  if (coverage.covered_ns > 0 && percent < 0.1) return "less than 0.1 %";
-  return Format("%.1f %%", std::min(std::floor(percent * 10) / 10, 99.9));
+  return coverage.is_known ? base::Coverage(coverage.covered_ns, coverage.ran_ns) : "unknown";
 }
 
 // Rows that have something in common.

@@ -273,12 +273,15 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
   }
   const Depth fixed = fixed_depth_.load();
   add("depth", std::string(base::DepthName(report.depth)) + (fixed != Depth::kAuto ? ", fixed by the host" : ""));
-  if (fixed != Depth::kAuto) return;
+  if (fixed != Depth::kAuto)
+    return add("overhead.mean",
+               "not measured: the depth is fixed, and only at Depth::kAuto is there another to compare it with");
   char budget[64];
   std::snprintf(budget, sizeof budget, "%g %%", options_.values.overhead_budget_percent);
   add("overhead.budget", budget);
   add("overhead.state", report.state);
-  add("overhead.mean", Text(report.cost));
+  add("overhead.mean",
+      report.cost.is_known ? Text(report.cost) : "unknown: no depth has been measured for long enough");
   for (size_t i = 1; i < governor::kDepths; ++i) {
     const governor::DepthReport& depth = report.depths[i];
     if (!depth.is_available) continue;

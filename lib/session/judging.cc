@@ -178,8 +178,11 @@ void Session::JudgeCase(const Case& judged) noexcept {
   priority_.BeNormal();
   is_judging_ = false;
   (status.ok() ? verdicts_given_ : verdicts_failed_).fetch_add(1, std::memory_order_relaxed);
-  if (!status.ok())
-    Log(LogLevel::kWarning,
+  if (status.ok())
+    failed_verdicts_.End();
+  else
+    LogFailure(
+        &failed_verdicts_, LogLevel::kWarning, incident.number,
         Error(status.code(), "incident %llu: %s", static_cast<unsigned long long>(incident.number), status.message())
             .message());
   TellHost(&Hooks::on_verdict, incident, judged.path, status.ok() ? judged.written : status, opening.c_str());

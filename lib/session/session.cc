@@ -155,6 +155,17 @@ void Session::Log(LogLevel level, const char* message) const noexcept {
   LeaveHost();
 }
 
+// Logs what failed of an incident, if it is its turn: a row must not fill the host's log.
+void Session::LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept {
+  const bool is_its_turn = row->Add(incident);
+  if (!is_its_turn && !give_up_.load()) return;
+  if (row->count() == 1) return Log(level, message);
+  Log(level,
+      Error(StatusCode::kInternal, "%s (%llu in a row; the 1st, 2nd, 4th, 8th and so on are said, Stats counts all)",
+            message, static_cast<unsigned long long>(row->count()))
+          .message());
+}
+
 void Session::GiveUpOn(const Incident& incident) noexcept {
   incidents_failed_.fetch_add(1, std::memory_order_relaxed);
   Log(LogLevel::kError, Error(StatusCode::kUnavailable, "incident %llu, %s: cut off: the recorder was stopped",

@@ -28,6 +28,7 @@
 #include "pitot/model/trace.h"
 #include "pitot/stats.h"
 #include "session/depth_history.h"
+#include "session/failures_in_a_row.h"
 #include "session/firing_inbox.h"
 #include "session/incident_budget.h"
 #include "session/incident_directory.h"
@@ -141,6 +142,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   uint64_t CollectorBytes() noexcept;
   void AddHistory(Stats* stats) noexcept;
   void Log(LogLevel level, const char* message) const noexcept;
+  void LogFailure(FailuresInARow* row, LogLevel level, uint64_t incident, const char* message) const noexcept;
   // Counts an incident that Stop leaves no time for, and says so.
   void GiveUpOn(const Incident& incident) noexcept;
   using Hook = void (*Hooks::*)(void* context, const IncidentInfo& incident);
@@ -289,6 +291,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   int64_t nested_cpu_ns_ = 0;  // of what was written while it judged
   int64_t worker_cpu_ns_ = 0;
   std::set<std::string> said_;  // what is not recorded
+  FailuresInARow failed_incidents_, failed_verdicts_;
   double worker_tokens_ns_ = 0;
   int64_t worker_refilled_ns_ = 0;
 

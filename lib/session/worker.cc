@@ -219,7 +219,7 @@ Status Session::WriteFiles(const Incident& incident, const model::Trace& trace, 
                     serializer->FileName(), file.message());
     {
       const Awake awake(&priority_);  // the host's log takes locks of its own
-      Log(LogLevel::kError, missing.message());
+      LogFailure(&failed_incidents_, LogLevel::kError, incident.number, missing.message());
     }
     files_failed_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -253,13 +253,20 @@ void Session::WriteIncident(std::unique_ptr<Incident> taken) noexcept {
   handed_over_ns_.store(0);
   if (path.empty() && !status.ok()) {
     incidents_failed_.fetch_add(1, std::memory_order_relaxed);
-    Log(LogLevel::kError,
-        Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
-              incident.cause.c_str(), status.message())
-            .message());
+    LogFailure(&failed_incidents_, LogLevel::kError, incident.number,
+               Error(status.code(), "incident %llu, %s: %s", static_cast<unsigned long long>(incident.number),
+                     incident.cause.c_str(), status.message())
+                   .message());
   } else if (directory_.IsOpen()) {
     incidents_written_.fetch_add(1, std::memory_order_relaxed);
     Log(LogLevel::kInfo, Error(StatusCode::kInternal, "incident: %s", path.c_str()).message());
+    if (status.ok()) {
+      if (const uint64_t failed = failed_incidents_.count(); failed > 1)
+        Log(LogLevel::kInfo, Error(StatusCode::kInternal, "it is whole after %llu in a row that were not",
+                                   static_cast<unsigned long long>(failed))
+                                 .message());
+      failed_incidents_.End();
+    }
   }
   TellHost(&Hooks::on_incident, incident, path, status, "");
   if (written.trace && !give_up_.load() && GetJudge().judge != nullptr)

@@ -31,7 +31,8 @@ void CheckServer(const Options& options) {
   client.set_connection_timeout(5);
   const httplib::Result result = client.Get("/healthz");
   if (!result || result->status != 200) {
-    throw std::runtime_error("no healthy server on " + options.host + ":" + std::to_string(options.port));
+    throw std::runtime_error("no healthy server on " + options.host + ":" + std::to_string(options.port) +
+                             "; start one, or see --help for --port");
   }
 }
 

@@ -143,7 +143,9 @@ int HttpListener::Bind() {
   const int port = options_.port == 0                                 ? server_.bind_to_any_port("127.0.0.1")
                    : server_.bind_to_port("127.0.0.1", options_.port) ? options_.port
                                                                       : -1;
-  if (port <= 0) throw std::runtime_error("cannot listen on 127.0.0.1:" + std::to_string(options_.port));
+  if (port <= 0)
+    throw std::runtime_error("cannot listen on 127.0.0.1:" + std::to_string(options_.port) +
+                             "; --port 0 takes a free one");
   // cpp-httplib has room for 5 connections that are not accepted yet; one more waits a second for its SYN to be
   // resent.
   listen(listening_socket_, 512);

@@ -18,7 +18,8 @@ namespace server_common {
 inline c10::Device ChooseDevice(const std::string& name) {
   if (name == "cpu") return c10::kCPU;
   const bool has_cuda = torch::cuda::is_available();
-  if (name == "cuda" && !has_cuda) throw std::runtime_error("--device cuda: this LibTorch sees no CUDA device");
+  if (name == "cuda" && !has_cuda)
+    throw std::runtime_error("--device cuda: this LibTorch sees no CUDA device; --device cpu needs none");
   return name == "cuda" || (name == "auto" && has_cuda) ? c10::kCUDA : c10::kCPU;
 }
 

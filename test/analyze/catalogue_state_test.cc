@@ -107,6 +107,22 @@ TEST_CASE("a23 tells memory in pieces from no memory", "[a23]") {
   CHECK_FALSE(Found(none, "a23.fragmentation").has_value());
 }
 
+TEST_CASE("a23 says of which GPU an allocator is where each has one", "[a23]") {
+  GpuTrace made(1000);
+  made.trace.devices.resize(2);
+  made.trace.devices[1].ordinal = 1;
+  for (uint32_t device = 0; device < 2; ++device) {
+    const uint32_t counter = made.Counter("LibTorch allocated", "bytes");
+    made.trace.counters[counter].device = device;
+    made.Sample(counter, 0, 1000 * (device + 1));
+  }
+
+  const analyze::AnalysisReport report = made.Run("a23");
+
+  CHECK(Measured(report, "most", "GPU 0: LibTorch allocated") == 1000);
+  CHECK(Measured(report, "most", "GPU 1: LibTorch allocated") == 2000);
+}
+
 TEST_CASE("a23 finds a device that is nearly full", "[a23]") {
   const auto has_peak = [](double used) {
     GpuTrace made(1000);

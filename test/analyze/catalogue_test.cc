@@ -115,6 +115,52 @@ TEST_CASE("a04 does not say why where one hole between a call and its work is mo
   CHECK(finding->confidence < 0.5);
 }
 
+TEST_CASE("a04 does not blame a server whose GPU was idle because no request was there", "[a04]") {
+  const auto make = [](int64_t second_begins_us) {
+    GpuTrace made(1000);
+    made.Request(0, 110);
+    made.Request(second_begins_us, 1000 - second_begins_us);
+    made.Launch("first", 0, 10, 20, 80);
+    made.Event(SiteKind::kScope, "executor", 0, 1000);
+    made.Event(SiteKind::kWait, "wait", 150, 700);
+    made.Launch("second", 900, 10, 930, 20);
+    return made.Run("a04");
+  };
+  const analyze::AnalysisReport quiet = make(800);
+
+  CHECK(Measured(quiet, "idle_no_request") == 650);
+  CHECK(Measured(quiet, "idle_wait") == 50);
+  CHECK(Measured(quiet, "idle_scope") == 50 + 50);
+  CHECK(Measured(quiet, "idle_untraced") == 0);
+  std::optional<analyze::FindingRow> finding = Found(quiet, "a04.idle");
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kLow);
+  CHECK(finding->cost_ns == 180000);
+  CHECK(finding->summary.find("most of it, 650 us, was without any request") != std::string::npos);
+  CHECK(finding->summary.find("; then 100 us in scopes") != std::string::npos);
+  CHECK(finding->recommendation.find("no work came") != std::string::npos);
+
+  finding = Found(make(120), "a04.idle");  // it was there all the while, and somewhere else
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->severity == Severity::kHigh);
+  CHECK(finding->cost_ns == 830000);
+  CHECK(finding->recommendation.find("what the thread waited for") != std::string::npos);
+}
+
+TEST_CASE("a04 says most of what is more than half only, and names scopes of the host's as such", "[a04]") {
+  GpuTrace made(1000);
+  made.Launch("first", 0, 10, 0, 100);
+  made.Event(SiteKind::kScope, "tokenize", 100, 400);
+  made.Launch("second", 800, 10, 1000, 0);  // 300 us of nothing recorded, 200 until it ran
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a04"), "a04.idle");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->summary.find("the largest part of it, 400 us, was in scopes") != std::string::npos);
+  CHECK(finding->recommendation.find("--by scope") != std::string::npos);
+}
+
 TEST_CASE("a04 leaves a device alone that is hardly idle", "[a04]") {
   GpuTrace made(1000);
   made.Launch("first", 0, 10, 20, 400);

@@ -4,6 +4,7 @@
 #include "pitot/analyze/diff.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <string>
 
 #include "analyze/diff_tables.h"
@@ -68,6 +69,17 @@ TEST_CASE("the same version twice is no regression", "[diff]") {
   for (const DiffTable& table : diff.tables) {
     for (const DiffRow& row : table.rows) CHECK_FALSE(row.is_significant);
   }
+}
+
+TEST_CASE("the gate of GPU time says what its table adds up to, of however many requests", "[diff]") {
+  Version many;
+  many.requests = 955;
+  Trace trace = Make(many);
+  for (uint32_t row = 0; row < trace.gpu.size() / 3; ++row) trace.gpu.duration_ns[row] /= 1 + row % 2;
+
+  const Diff diff = Compare(trace, trace);
+
+  CHECK(std::llround(Gate(diff, "gpu time").before) == Table(diff, "gpu").before_ns);
 }
 
 TEST_CASE("a slower kernel is a regression by its duration and not by its count (F35)", "[diff]") {

@@ -118,6 +118,37 @@ TEST_CASE("a35 says when GPU work or allocations of requests grew", "[a35]") {
   CHECK(Codes(Run(trace, "a35")) == std::vector<std::string>{"a35.gpu_time", "a35.allocations"});
 }
 
+TEST_CASE("a35 does not call it more work that smaller batches share theirs between fewer requests", "[a35]") {
+  const auto make = [](int64_t small_batch_us, int allocations) {
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("executor");
+    maker.trace.devices.resize(1);
+    maker.trace.streams.resize(1);
+    maker.trace.streams[0].device = 0;
+    uint64_t id = 0;
+    for (int i = 0; i < 60; ++i) {
+      const int64_t at = i * 10 * kMs;
+      const int members = i < 15 ? 8 : 3;
+      const uint32_t batch = maker.Batch(0x9000 + static_cast<uint64_t>(i), "resnet", thread, at, 5 * kMs);
+      for (int m = 0; m < members; ++m) {
+        const uint32_t request = maker.Request(++id, "/classify", at, 5 * kMs);
+        maker.trace.requests[request].end_known = true;
+        maker.Member(batch, request, at);
+      }
+      maker.Call(thread, "cudaLaunchKernel", at, 5 * kUs, {kNone, batch});
+      maker.Gpu(0, GpuKind::kKernel, "k", at + 10 * kUs, members == 8 ? kMs : small_batch_us * kUs,
+                maker.trace.calls.size() - 1);
+      for (int k = 0; k < (members == 8 ? 4 : allocations); ++k)
+        maker.Call(thread, "cudaMalloc", at + (k + 1) * 10 * kUs, kUs, {kNone, batch});
+    }
+    maker.trace.window_end_ns = 600 * kMs;
+    return maker.Finish();
+  };
+
+  CHECK(Run(make(700, 3), "a35").analyzers[0].findings.empty());  // 125 us a request to 233, and 0.5 to 1
+  CHECK(Codes(Run(make(1'500, 6), "a35")) == std::vector<std::string>{"a35.gpu_time", "a35.allocations"});
+}
+
 TEST_CASE("a36 finds batches far out of line and their period, not larger batches nor the first ones", "[a36]") {
   const auto make = [](const auto& length_us, int members) {
     TraceMaker maker;

@@ -447,6 +447,7 @@ TEST_CASE("an empty answer exits with 1", "[cli]") {
 
   CHECK(text.exit_code == 1);
   CHECK(text.err.find("none of the 14 requests") != std::string::npos);
+  CHECK(text.err.find("`pitot info` lists the routes") != std::string::npos);
   CHECK(program.exit_code == 1);
   CHECK(json::parse(program.out)["requests"].empty());
 }
@@ -609,7 +610,9 @@ TEST_CASE("files that are missing or no dumps are told apart", "[cli]") {
     CHECK(missing.err.find("none.pitot: No such file or directory") != std::string::npos);
     CHECK(missing.err.find("none.pitot") == missing.err.rfind("none.pitot"));
     CHECK(missing.out == "");
-    CHECK(folder.Run(command + " .").exit_code == 3);
+    const Result without = folder.Run(command + " .");
+    CHECK(without.exit_code == 3);
+    CHECK(without.err.find("no incident is in .: one is written once a trigger fires") != std::string::npos);
     CHECK(folder.Run(command + " garbage").exit_code == 5);
     CHECK(folder.Run(command + " empty").exit_code == 5);
   }

@@ -241,6 +241,7 @@ TEST_CASE("top counts for one request what ran for it and for its batches", "[cl
   const Result none = folder.Run("top dump.pitot --request 1234");
   CHECK(none.exit_code == 1);
   CHECK(Contains(none.err, "no request 0000000000001234"));
+  CHECK(Contains(none.err, "`pitot requests --limit 0` lists those that are"));
   CHECK(folder.Run("top dump.pitot --request r2").exit_code == 2);
 }
 
@@ -365,6 +366,9 @@ TEST_CASE("top refuses what it cannot do", "[cli]") {
   CHECK(folder.Run("top garbage").exit_code == 5);
   const Result plain = folder.Run("top plain.pitot");
   CHECK(plain.exit_code == 1);
-  CHECK(Contains(plain.err, "no operators and no GPU work are in plain.pitot"));
+  CHECK(Contains(plain.err, "no operators and no GPU work are in plain.pitot: LibTorch's collector records operators"));
+  const Result kernels = folder.Run("top plain.pitot --by kernel");
+  CHECK(kernels.exit_code == 1);
+  CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/gpu.md)"));
   CHECK(folder.Run("top plain.pitot --by scope").exit_code == 0);
 }

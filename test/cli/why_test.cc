@@ -45,6 +45,8 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   CheckGolden("cli_why_few.txt", result.out);
+  CHECK(Contains(result.err, "`pitot why DUMP --save-baseline FILE`"));
+  CHECK(folder.Run("why dump.pitot --json").err.empty());
 }
 
 TEST_CASE("why says how long a scope of a cause normally takes, by a baseline that another dump made", "[cli]") {
@@ -150,8 +152,10 @@ TEST_CASE("why refuses what it cannot do", "[cli]") {
   CHECK(cut.exit_code == 4);
   CHECK(unknown.exit_code == 1);
   CHECK(Contains(unknown.err, "no request 0000000000001234 is in"));
+  CHECK(Contains(unknown.err, "`pitot requests --limit 0` lists those that are"));
   CHECK(nothing.exit_code == 1);
   CHECK(Contains(nothing.err, "no request that began and ended"));
+  CHECK(Contains(nothing.err, "`pitot analyze` and `pitot top` do without"));
 }
 
 TEST_CASE("why says what it is asked", "[cli]") {
@@ -188,6 +192,7 @@ TEST_CASE("why refuses a baseline that is none", "[cli]") {
   CHECK(Contains(none.err, "--baseline: cannot read none"));
   CHECK(garbage.exit_code == 3);
   CHECK(Contains(garbage.err, "--baseline: garbage: the baseline is not whole, or is none"));
+  for (const Result& result : {none, garbage}) CHECK(Contains(result.err, "--save-baseline FILE` writes one"));
   CHECK(nowhere.exit_code != 0);
 }
 

@@ -125,6 +125,7 @@ class Test:
         self.check_missing_component(prefix)
         self.check_pkg_config(prefix, "pkg_config", False)
         self.check_pkg_config(prefix, "pkg_config_collectors", False, COLLECTORS, source="collectors.cc")
+        self.check_pkg_config(prefix, "pkg_config_analyze", False, "pitot_analyze", source="analyze.cc")
         self.check_readme()
         with open(os.path.join(self.arguments.build, "CMakeCache.txt"), encoding="utf-8") as file:
             if "\nPITOT_BUILD_C:BOOL=ON\n" in file.read():
@@ -150,6 +151,7 @@ class Test:
                            "-DCONSUMER_COMPONENTS=cuda_events;cupti;host;nvml;nvtx")
         self.check_pkg_config(prefix, "pkg_config_shared", True)
         self.check_pkg_config(prefix, "pkg_config_collectors_shared", True, COLLECTORS, source="collectors.cc")
+        self.check_pkg_config(prefix, "pkg_config_analyze_shared", True, "pitot_analyze", source="analyze.cc")
         self.check_c(prefix, "c_shared")
 
     def options(self):

@@ -26,6 +26,16 @@ TEST_CASE("counts and bytes are grouped", "[report]") {
   CHECK(Plural(0, "request") == "0 requests");
 }
 
+TEST_CASE("coverage is rounded, but is 100 % only of everything and 0 only of nothing", "[report]") {
+  CHECK(Coverage(9766, 10000) == "97.7 %");
+  CHECK(Coverage(9764, 10000) == "97.6 %");
+  CHECK(Coverage(10000, 10000) == "100 %");
+  CHECK(Coverage(9999, 10000) == "99.9 %");
+  CHECK(Coverage(1, 10000) == "less than 0.1 %");
+  CHECK(Coverage(0, 10000) == "0.0 %");
+  CHECK(Coverage(0, 0) == "0.0 %");
+}
+
 TEST_CASE("text is cut and padded by characters, not bytes", "[report]") {
   CHECK(PadRight("äöü", 5) == "äöü  ");
   CHECK(PadLeft("äöü", 5) == "  äöü");

@@ -201,6 +201,51 @@ TEST_CASE("a disk without room for any file fails the incident, which leaves not
   CHECK(host.incidents().size() == 2);
 }
 
+TEST_CASE("a disk that stays full does not fill the log, which says how many incidents it cost", "[disk]") {
+  Host host;
+  REQUIRE(host.Start());
+  bool is_full = true;
+  const auto refuse = [&](const auto&, pitot::ByteSink& sink) {
+    sink.Write("two", 2);
+    return is_full ? pitot::Status(StatusCode::kIoError, "No space left") : pitot::Status();
+  };
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("large", refuse)).ok());
+  for (int i = 0; i < 9; ++i) REQUIRE(host.TriggerAndFlush());
+
+  std::vector<std::string> said;
+  for (const fakes::LogLine& line : host.log.lines()) {
+    if (line.level == pitot::LogLevel::kError) said.push_back(line.text);
+  }
+  REQUIRE(said.size() == 4);
+  CHECK(Contains(said[0], "incident 1 is without large"));
+  CHECK_FALSE(Contains(said[0], "in a row"));
+  CHECK(Contains(said[3], "incident 8 is without large"));
+  CHECK(Contains(said[3], "8 in a row"));
+  CHECK(host.recorder.Stats().files_failed == 9);
+  is_full = false;
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(host.log.Has(pitot::LogLevel::kInfo, "after 9 in a row that were not"));
+  is_full = true;
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(host.log.Has(pitot::LogLevel::kError, "incident 11 is without large"));
+}
+
+TEST_CASE("a disk without room for any file fails each incident, of which the log speaks ever less", "[disk]") {
+  Host host;
+  REQUIRE(host.Start());
+  const auto two = [](const auto&, pitot::ByteSink& sink) { return sink.Write("two", 2), pitot::Status(); };
+  REQUIRE(host.recorder.Add(fakes::MakeCallSerializer("keep", two)).ok());
+  {
+    const FileSizeLimit limit(1);
+    for (int i = 0; i < 9; ++i) REQUIRE(host.TriggerAndFlush());
+  }
+  int failures = 0;
+  for (const fakes::LogLine& line : host.log.lines())
+    failures += Contains(line.text, "none of its files could be written") ? 1 : 0;
+  CHECK(failures == 4);
+  CHECK(host.recorder.Stats().incidents_failed == 9);
+}
+
 TEST_CASE("a directory that is removed while an incident is written fails that one only", "[disk]") {
   const TempDirectory parent;
   const std::string path = parent / "incidents";

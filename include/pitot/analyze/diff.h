@@ -60,12 +60,14 @@ struct DiffTable {
 
 // What decides. Of counts the bounds are the ratio itself where requests of neither side differ.
 struct DiffGate {
-  std::string name, unit;               // "latency"; "ns", "bytes", "1"
-  double before = 0, after = 0;         // means, of p50 and p99 quantiles, of the requests that were compared
-  bool is_known = false;                // whether the next three mean anything
-  double ratio = 1, low = 1, high = 1;  // after / before, and what holds it with 95 %; infinite where there was none
-  double limit = 1;                     // a regression, if `low` is beyond
-  bool decides = true;                  // whether not knowing makes the whole inconclusive
+  std::string name, unit;        // "latency"; "ns", "bytes", "1"
+  double before = 0, after = 0;  // means, of p50 and p99 quantiles, of the requests that were compared
+  bool is_known = false;         // whether the next three mean anything
+  // after / before, and what holds it with 95 %; infinite where there was none. Of "latency" and "gpu time" the median
+  // of all differences (Hodges and Lehmann) over the median before, which a few slow requests do not move as means do.
+  double ratio = 1, low = 1, high = 1;
+  double limit = 1;     // a regression, if `low` is beyond
+  bool decides = true;  // whether not knowing makes the whole inconclusive
   DiffOutcome outcome = DiffOutcome::kInconclusive;
   std::string why;  // of kInconclusive
 };
