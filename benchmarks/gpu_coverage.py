@@ -42,8 +42,8 @@ FAULTS = {
     "lazy_kernel": "rate=0.01",
     "tiny_kernels": "rate=0.01,dose_count=8000",
     "full_queue": "rate=0.01,dose_count=2000",
-    "shared_stream": "rate=0.01,dose_count=200",
-    "neighbour": "rate=0.01,dose_count=400",
+    "shared_stream": "rate=0.01,dose_count=15",
+    "neighbour": "rate=0.01,dose_count=20",
 }
 
 

@@ -83,8 +83,8 @@ class Threads {
   }
   // All that it did, in order.
   const std::vector<Piece>& Pieces(uint32_t thread) const { return pieces_[thread]; }
-  // When the first piece of code that begins at `at_ns` or later begins: of calls and scopes, not of waits. INT64_MAX if
-  // none does. O(log n).
+  // When the first piece of code that begins at `at_ns` or later begins: of calls and scopes, not of waits. INT64_MAX
+  // if none does. O(log n).
   int64_t CodeFromNs(uint32_t thread, int64_t at_ns) const;
   // When the thread where the request began had time for it: at its first scope or call there; never after `by_ns`.
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
