@@ -9,7 +9,12 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/GradMode.h>
 
+#include <sys/mman.h>
+
+#include <cstring>
 #include <memory>
+#include <new>
+#include <vector>
 
 #include "benchmarks/recording.h"
 #include "benchmarks/resident.h"
@@ -72,6 +77,50 @@ uint64_t OperatorsOfModel() {
 double OperatorsInModel(uint64_t count) {
   static const uint64_t operators = OperatorsOfModel();
   return Models((count + operators - 1) / operators) / static_cast<double>(operators);
+}
+
+// What an interpreter does to caches between two operators: it runs code and touches data of many pages.
+class Interpreter {
+ public:
+  Interpreter() : data_(kPages * kStride) {
+    void* const pages = mmap(nullptr, kPages * kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED) throw std::bad_alloc();
+    code_ = static_cast<char*>(pages);
+    for (size_t i = 0; i < kPages; ++i) std::memcpy(code_ + At(i), &kReturn, sizeof kReturn);
+    __builtin___clear_cache(code_, code_ + kPages * kPage);
+    mprotect(code_, kPages * kPage, PROT_READ | PROT_EXEC);
+  }
+  ~Interpreter() { munmap(code_, kPages * kPage); }
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
+  void Run() {
+    for (size_t i = 0; i < kPages; ++i) {
+      ++data_[i * kStride], ++data_[i * kStride + kPage / 2];
+      reinterpret_cast<void (*)()>(code_ + At(i))();
+    }
+  }
+
+ private:
+  static constexpr size_t kPages = 256, kPage = 4096, kStride = kPage + 64;
+#if defined(__aarch64__)
+  static constexpr uint32_t kReturn = 0xd65f03c0;
+#else
+  static constexpr uint32_t kReturn = 0xc3;
+#endif
+  static size_t At(size_t i) { return i * kPage + i * 64 % kPage; }
+  std::vector<unsigned char> data_;
+  char* code_ = nullptr;
+};
+
+double ColdOperators(uint64_t count) {
+  static Interpreter interpreter;
+  const c10::NoGradGuard no_grad;
+  const at::Tensor a = at::empty({4}), b = at::empty({4});
+  auto body = [&](uint64_t) {
+    interpreter.Run();
+    at::is_same_size(a, b);
+  };
+  return TimeLoop(count, body);
 }
 
 double Tensors(uint64_t count) {
@@ -208,6 +257,9 @@ void RegisterTorch() {
   Register("operator inside a model, empty callback, added", kRounds, EmptyCallback<OperatorsInModel>, "ns", 0);
   Register("operator inside a model, recorded, added", kRounds, At<Depth::kOps, false, OperatorsInModel>, "ns", 0);
   Register("the same inside a model, above an empty callback", kRounds, AboveEmpty<OperatorsInModel>, "ns", 0);
+  Register("operator with cold caches, empty callback, added", kRounds, EmptyCallback<ColdOperators>, "ns", 0);
+  Register("operator with cold caches, recorded, added", kRounds, At<Depth::kOps, false, ColdOperators>, "ns", 0);
+  Register("the same with cold caches, above an empty callback", kRounds, AboveEmpty<ColdOperators>, "ns", 0);
   Register("of that: two readings of the clock", kRounds, Part<Clocks>, "ns", 0);
   Register("of that: a named scope, with these", kRounds, Part<NamedScopes>, "ns", 0);
   Register("of that: its name looked up", kRounds, Part<Names>, "ns", 0);
