@@ -6,7 +6,7 @@ What CUPTI leaves behind stays for the life of a process, so that no process can
 started that are alike but for the steps below, and take turns, one iteration each, for as many rounds as asked. The median
 over rounds of one's time against that of the first is what its steps cost; `never again` is the noise. Two processes of
 the same steps differ, too: of --starts more than one, each process is started so often, and beside the median of its starts
-stand the least and the most of them.
+stand the least and the most of them. After that the thread's CPU time, page faults and switches of an iteration.
 
 Sets of processes (--set): `after`, what recording leaves behind; `depths`, what a depth costs a process that stays at it;
 `taking`, which step of taking CUPTI costs what; `records`, what the cost of records depends on; `switching`, what operators
@@ -31,6 +31,7 @@ import functools
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -136,11 +137,13 @@ def serve(steps, options):
 
     def iterate():
         torch.cuda.synchronize()
-        begin = time.perf_counter()
+        before, cpu, begin = resource.getrusage(resource.RUSAGE_THREAD), time.thread_time(), time.perf_counter()
         with batch():
             function()
             torch.cuda.synchronize()
-        return time.perf_counter() - begin
+        took, cpu, after = time.perf_counter() - begin, time.thread_time() - cpu, resource.getrusage(resource.RUSAGE_THREAD)
+        return (took, cpu, after.ru_minflt - before.ru_minflt,
+                after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw)
 
     before, after, states = parts(steps)
     folder = tempfile.TemporaryDirectory()
@@ -162,7 +165,7 @@ def serve(steps, options):
         for line in sys.stdin:
             process.take(states[int(line)], iterate)
             iterate()  # the caches are another's
-            print(iterate(), flush=True)
+            print(*iterate(), flush=True)
     folder.cleanup()
 
 
@@ -174,11 +177,12 @@ def interval(values, rounds=1000):
 
 
 class Child:
-    """A process that takes its steps, and its times by state."""
+    """A process that takes its steps, and by state its times and what else its iterations took."""
 
     def __init__(self, name, steps, command):
         self.name = name
         self.times = {state: [] for state in range(len(labels(name, steps)))}
+        self.uses = {state: [] for state in self.times}
         self.process = subprocess.Popen([*command, f"--serve={steps}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def is_ready(self):
@@ -190,7 +194,9 @@ class Child:
     def iterate(self, state):
         self.process.stdin.write(f"{state}\n")
         self.process.stdin.flush()
-        self.times[state].append(float(self.process.stdout.readline()))
+        took, *use = map(float, self.process.stdout.readline().split())
+        self.times[state].append(took)
+        self.uses[state].append(use)
 
     def stop(self):
         self.process.stdin.close()
@@ -272,10 +278,13 @@ def main():
     numbers = {}
     for name, steps in processes.items():
         for state, label in enumerate(labels(name, steps)):
-            starts = [ratios(child, state, never) for child in ready if child.name == name]
-            if starts and label != baseline[0].name:
-                numbers[label] = summary(starts)
-                print("  {:<48} {ratio:.4f}  [{low:.4f}, {high:.4f}]".format(label, **numbers[label]), flush=True)
+            started = [child for child in ready if child.name == name]
+            if started and label != baseline[0].name:
+                cpu, faults, switches = map(statistics.fmean, zip(*(use for child in started for use in child.uses[state])))
+                numbers[label] = {**summary([ratios(child, state, never) for child in started]), "cpu_ms": 1e3 * cpu, "faults": faults,
+                                  "switches": switches}
+                print("  {:<48} {ratio:.4f}  [{low:.4f}, {high:.4f}]  {cpu_ms:7.3f} ms  {faults:5.1f}  {switches:5.1f}".format(
+                    label, **numbers[label]), flush=True)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as out:
             json.dump(numbers, out, indent=1)
