@@ -42,10 +42,10 @@ class GpuCheck(unittest.TestCase):
             file.write(text)
         os.chmod(path, 0o755)
 
-    def run_parts(self, *parts):
+    def run_parts(self, *parts, environment=None):
         """Its exit status and the table's lines."""
         command = [sys.executable, self.tool, *(option for part in parts for option in ("--only", part))]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})})
         return done.returncode, done.stdout[done.stdout.index("part  "):].splitlines()[1:]
 
     def test_samples_run_as_they_are_slow_and_as_they_are_mended_and_both_numbers_are_shown(self):
@@ -78,6 +78,26 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(table[0].split()[:3], ["gpu_test", "join", "FAILED"])
         self.assertEqual(table[1].split()[:3], ["gpu_test", "fresh", "ok"])
         self.assertTrue(table[1].endswith("median 9.0 ms, p99 21.0"), table)
+
+    def test_the_board_that_is_scored_and_the_one_to_tune_on_are_parts_of_their_own_and_say_what_did_not_fit(self):
+        for name in ("gpu_test", "image_server"):
+            self.install(name, "#!/bin/sh\n")
+        os.makedirs(os.path.join(self.folder.name, "python", "torch"))
+        with open(os.path.join(self.folder.name, "python", "torch", "__init__.py"), "w", encoding="utf-8"):
+            pass
+        with open(os.path.join(self.folder.name, "tools", "scoreboard"), "w", encoding="utf-8") as file:
+            file.write("import sys\nprint(' '.join(sys.argv[1:]))\nsys.exit('scoreboard: no time for F14, C02: --resume goes on')\n")
+        torch = {"PYTHONPATH": os.path.join(self.folder.name, "python")}
+
+        for part, setting in (("scoreboard", "gpu"), ("scoreboard tune", "gpu_tune")):
+            status, table = self.run_parts(part, environment=torch)
+            self.assertEqual(status, 1)
+            self.assertEqual(table[0][:31].strip(), part)
+            text = "\n".join(table)
+            self.assertIn(f"--setting {setting} ", text)
+            self.assertIn("--limit-s 240", text)
+            self.assertIn("no time for F14, C02", text)
+            self.assertEqual(text.count("--setting"), 1)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 """How often the findings of `pitot analyze` are right: by analyzer, on runs with a known fault and on controls.
 
 A finding is true of a run if expected.json says so of its fault: `finds` is what the analyzers that exist for the fault must say of it,
-`also` what is true of it, too; `always` is true of every run of the board's setting, whatever struck it. Of a finding that names a blame
+`also` what is true of it, too; `always` is true of every run of the board's setting, whatever struck it, and counted apart: who says it
+every time has told nothing apart. Of a finding that names a blame
 (`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time it is true that the server waited for CPUs.
 What is undetermined, only informs (severity info) or says what recorders counted themselves (`counted`) claims nothing that could be false.
 """
@@ -29,23 +30,30 @@ class Truth:
         self.is_known = bool(faults) or name in expected['controls']
         self.is_control = name in expected['controls']
         self.finds: Set[str] = {code for fault in faults for code in fault.get('finds', [])}
+        self.also: Set[str] = self.finds | {code for fault in faults for code in fault.get('also', [])}
+        self.blames: Set[str] = {blame for fault in faults for blame in fault.get('blames', [])}
         always = expected.get('always', {})
-        self.also: Set[str] = self.finds | {code for entry in [*faults, always] for code in entry.get('also', [])}
-        self.blames: Set[str] = {blame for entry in [*faults, always] for blame in entry.get('blames', [])}
+        self.always_also, self.always_blames = set(always.get('also', [])), set(always.get('blames', []))
         if is_crowded:  # by the log of other programs' CPU time
             self.also.add('a27.runqueue')
             self.blames.add('host_runqueue')
         self.names_blame: Set[str] = set(expected['names_blame'])
 
+    def is_of_run(self, finding: Dict[str, Any]) -> bool:
+        return self.has(finding, self.also, self.blames)
+
     def is_true(self, finding: Dict[str, Any]) -> bool:
+        return self.is_of_run(finding) or self.has(finding, self.always_also, self.always_blames)
+
+    def has(self, finding: Dict[str, Any], also: Set[str], blames: Set[str]) -> bool:
         if finding['code'] in self.names_blame:
-            return finding['summary'].partition(' ')[0] in self.blames
-        return finding['code'] in self.also
+            return finding['summary'].partition(' ')[0] in blames
+        return finding['code'] in also
 
 
 def score_findings(runs: Sequence[Any], expected: Dict[str, Any]) -> Dict[str, Any]:
     """By analyzer, and of all of them. Runs have a name and findings."""
-    cells: Dict[str, Dict[str, Any]] = defaultdict(lambda: {'said': 0, 'true': 0, 'false_of': defaultdict(int), 'false_on_controls': 0,
+    cells: Dict[str, Dict[str, Any]] = defaultdict(lambda: {'said': 0, 'true': 0, 'always': 0, 'false_of': defaultdict(int), 'false_on_controls': 0,
                                                             'expected': 0, 'found': 0})
     controls = 0
     for run in runs:
@@ -61,6 +69,7 @@ def score_findings(runs: Sequence[Any], expected: Dict[str, Any]) -> Dict[str, A
             for name in (analyzer_of(code), 'all'):
                 cells[name]['said'] += 1
                 cells[name]['true'] += is_true
+                cells[name]['always'] += is_true and not truth.is_of_run(finding)
                 cells[name]['false_on_controls'] += truth.is_control and not is_true
             if not is_true:
                 cells[analyzer_of(code)]['false_of'][run.name] += 1

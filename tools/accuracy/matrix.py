@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs there are: faults, doses, models, loads and seeds."""
 
+import re
 from typing import Dict, List, NamedTuple, Sequence
 
 from servers import Altered, Job, Phase, Plan, Played, PlayedVersion, Version
@@ -25,23 +26,31 @@ class Setting(NamedTuple):
     controls: Sequence[str]
     skip: Sequence[str] = ()
     most_rate: float = 60.0  # requests a second with faults: a lock that a fifth of them keep must not become the bottleneck
+    gpu_dose: float = 1.0  # times the counts and sizes of faults on a GPU
+    runs: Sequence[str] = ()  # these alone; none: all
 
 
 STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # whom these slowed no log says; of F37 nothing is asked of a request
 RARE = ('X06',)  # few requests are struck by both
+# Where few are struck: times the rate of requests, of which fewer hold the lock then, so that as many as before wait for it of a hundred
+# (a wait that a tenth of the requests have is soon normal); and times the seconds of each dose.
+MORE_LOAD, MORE_TIME = {'F22': 4.0}, {'F20': 5 / 3, 'F26': 5 / 3, 'F29': 2.0}
+GPU_FAULTS = (*(f'F{number:02}' for number in (*range(3, 10), *range(11, 15))), 'X01', 'C02', 'C06')
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
     'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, RARE),
     'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, RARE),
-    # As short as 131 normal requests and some twenty struck ones a dose allow: all of it in 8 minutes.
+    # As short as 131 normal requests and some twenty struck ones a dose allow: 25 runs in 210 s, the 14 of gpu_tune in some 130.
     'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 0, (0.5, 2),
                    2, 2, 3, 1, QUICK_CONTROLS, RARE, most_rate=120.0),
+    'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 0, (0.5, 2),
+                        1.5, 2, 2.5, 1, QUICK_CONTROLS, RARE, most_rate=90.0, gpu_dose=0.6, runs=GPU_FAULTS),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
 }
 
 # What is dosed by time gets shares of typical latency; the rest is as it is, as many doses as there are.
-TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_held', 'F26': 'batch_timeout:rate=0.1', 'F31': 'slow_postprocess',
+TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_held:rate=0.05', 'F26': 'batch_timeout:rate=0.1', 'F31': 'slow_postprocess',
          'F39': 'unhooked_hop'}
 SIZED = {'F20': ('cpu_spinners:rate=0.02,threads=4,dose_ms=', (20, 60)), 'F25': (f'major_faults:rate={RATE},dose_mib=', (1, 4)),
          'F32': (f'fsync:rate={RATE},dose_bytes=', (4096, 1 << 20))}
@@ -51,13 +60,15 @@ PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output
 BATCH_DELAY_MS = 2.0  # the image server's, to which a batch timeout comes
 ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_copy:dose_mib=', (8, 64)),
           'F05': ('sync_each:dose_count=', (200, 1000)), 'F06': ('scalar_readback:dose_count=', (200, 1000)),
-          'F07': ('device_malloc:dose_mib=', (4096, 16384)), 'F09': ('lazy_kernel:rate=', (0.02,)),
+          'F07': ('device_malloc:dose_mib=', (4096, 16384)), 'F09': ('lazy_kernel:rate=', (0.05,)),
           'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
           'F13': ('shared_stream:dose_count=', (3, 10)), 'F14': ('neighbour:dose_count=', (3, 10))}
+ON_GPU_TOO = {'F01': 'slow_decode_spin', 'F22': 'lock_held', 'F26': 'batch_timeout:rate=0.1'}
 RECORDED = {'F33': 'memory_leak:rate=0.3,dose_mib=1'}  # with what LibTorch's allocators say
 GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=8192', 'neighbour:rate=0.2,dose_count=5'),
              'X03': ('small_copies:rate=0.3,dose_count=500', 'batch_timeout:rate=0.3,dose_ms=10'),
              'X04': ('lazy_kernel:rate=0.05',)}
+GPU_DOSE = re.compile(r'(dose_(?:count|mib)=)(\d+)')
 BIG = ['--big-share', '0.2', '--big-size', '640']
 # Of the simulator's servers, in which clocks and CPUs fall for a while and what is slower for it is known.
 PLAYED = {'F16': ['--fault', 'gpu_clock_low'], 'X02': ['--fault', 'gpu_clock_low', '--fault', 'cpu_crowded'],
@@ -81,10 +92,13 @@ class Board:
         return Plan(name, 'image', [*self.setting.image, '--no-torch', *arguments], [*self.setting.pictures, *load], phases,
                     environment or {}, rate or self.rate)
 
-    def phases(self, *doses: Sequence[str]) -> List[Phase]:
+    def phases(self, *doses: Sequence[str], times: float = 1.0) -> List[Phase]:
         """A quiet part, from which most of the baseline is learnt, and each dose for a while."""
-        struck = [phase for faults in doses for phase in (Phase(self.setting.struck_s, tuple(faults)), Phase(GAP_S))]
+        struck = [phase for faults in doses for phase in (Phase(times * self.setting.struck_s, tuple(faults)), Phase(GAP_S))]
         return [Phase(self.setting.quiet_s), *struck]
+
+    def rate_of(self, name: str) -> float:
+        return min(self.rate * MORE_LOAD.get(name, 1.0), LOAD * self.capacity)
 
     def striking_all(self, fault: str) -> List[Phase]:
         """Strikes a tenth of the run, all requests of it: what strikes a fifth and more is normal (analyzers.md 2.13)."""
@@ -97,20 +111,22 @@ class Board:
 
     def faults(self) -> List[Plan]:
         setting, whole = self.setting, [Phase(self.setting.quiet_s + len(self.setting.doses) * self.setting.struck_s)]
-        plans = [self.image(name, self.phases(*([self.timed(fault, dose)] for dose in setting.doses))) for name, fault in TIMED.items()]
-        plans += [self.image(name, self.phases(*([f'{fault}{dose}'] for dose in doses))) for name, (fault, doses) in SIZED.items()]
+        plans = [self.image(name, self.phases(*([self.timed(fault, dose)] for dose in setting.doses), times=MORE_TIME.get(name, 1.0)),
+                            rate=self.rate_of(name)) for name, fault in TIMED.items()]
+        plans += [self.image(name, self.phases(*([f'{fault}{dose}'] for dose in doses), times=MORE_TIME.get(name, 1.0)))
+                  for name, (fault, doses) in SIZED.items()]
         # Eight connections and one thread to decode: the queue is there by itself, and the decoder is slow for all.
         plans.append(self.image('F02', self.striking_all(f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'),
                                 arguments=['--preprocess-threads', '1']))
         # Of one CPU, above what the load takes on the mean.
         plans.append(self.image('F21', self.phases(*([f'cpu_quota:dose_percent={share * self.rate * self.typical_ms / 10:.0f}']
-                                                     for share in (1.5, 1.0)))))
+                                                     for share in (1.3, 1.0)))))
         plans += [self.with_torch(self.image(name, self.phases([fault]))) for name, fault in RECORDED.items()]
         plans.append(self.image('F27', whole, ['--burst', '24', '--burst-every', '2.5']))
         plans.append(self.image('F28', whole, ['--big-share', '0.05', '--big-size', '640']))
         for name, (fault, doses) in DECODE.items():
             plans.append(Plan(name, 'decode', [*TINY_LANGUAGE_MODEL, '--no-torch'], PROMPTS,
-                              self.phases(*([f'{fault}{dose}'] for dose in doses)), {}, setting.decode_rate))
+                              self.phases(*([f'{fault}{dose}'] for dose in doses), times=MORE_TIME.get(name, 1.0)), {}, setting.decode_rate))
         return sorted(plans, key=lambda plan: plan.name)
 
     def pairs(self) -> List[Plan]:
@@ -136,14 +152,18 @@ class Board:
     def with_torch(plan: Plan) -> Plan:
         return plan._replace(arguments=[argument for argument in plan.arguments if argument != '--no-torch'])
 
+    def dosed(self, fault: str) -> str:
+        return GPU_DOSE.sub(lambda dose: f'{dose[1]}{max(1, round(self.setting.gpu_dose * int(dose[2])))}', fault)
+
     def gpu_plans(self) -> List[Plan]:
         """Kernels are recorded, and LibTorch's operators are not."""
         recorded = {'PITOT_DEPTH': 'kernels'}
-        plans = [self.image(name, self.phases(*([f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}'] for dose in doses)),
+        plans = [self.image(name, self.phases(*([self.dosed(f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}')]
+                                                for dose in doses)),
                             environment=recorded) for name, (fault, doses) in ON_GPU.items()]
-        host = [self.image(name, self.phases(*([self.timed(TIMED[name], dose)] for dose in self.setting.doses)), environment=recorded)
-                for name in ('F01', 'F22', 'F26')]
-        plans += [self.image(name, self.phases(list(faults)), BIG if name == 'X04' else (), environment=recorded)
+        host = [self.image(name, self.phases(*([self.timed(fault, dose)] for dose in self.setting.doses)), environment=recorded)
+                for name, fault in ON_GPU_TOO.items()]
+        plans += [self.image(name, self.phases([self.dosed(fault) for fault in faults]), BIG if name == 'X04' else (), environment=recorded)
                   for name, faults in GPU_PAIRS.items()]
         plans.append(self.with_torch(self.image('F08', self.phases(['empty_cache:rate=0.1']), environment=recorded)))
         return [*plans, *(plan._replace(environment=recorded) for plan in self.controls()), *host]
@@ -172,11 +192,14 @@ class Board:
         return jobs
 
     def jobs(self) -> List[Job]:
+        jobs: List[Job]
         if 'cuda' in self.setting.image:
             moved = [Altered(name, 'F14', arguments) for name, (_, arguments) in SKEWED.items()]
-            return [*self.gpu_plans(), *moved, *self.versions()]
-        jobs: List[Job] = [*self.faults(), *self.pairs(), self.lossy(), *self.controls(), *self.versions(), *self.played()]
-        return [job for job in jobs if job.name not in self.setting.skip]
+            jobs = [*self.gpu_plans(), *moved, *self.versions()]
+        else:
+            jobs = [*self.faults(), *self.pairs(), self.lossy(), *self.controls(), *self.versions(), *self.played()]
+        runs = self.setting.runs or [job.name for job in jobs]
+        return [job for job in jobs if job.name in runs and job.name not in self.setting.skip]
 
     @staticmethod
     def unrecorded(job: Job) -> List[Job]:

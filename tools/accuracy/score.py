@@ -21,7 +21,7 @@ LEAST_RATIO = 0.25  # of typical latency: what the targets of accuracy are about
 UNEXPLAINED = 'untraced_or_unexplained'  # names no cause: its confidence is low because it does not
 OTHERS = 'other_programs'  # what the runner logs of programs that are not the server
 SURE = 0.8  # a cause with this confidence or more is one that somebody acts upon
-HERE = Path(__file__).resolve().parent
+EXPECTED = Path(__file__).resolve().parent / 'expected.json'
 
 
 class Injection(NamedTuple):
@@ -55,7 +55,7 @@ class Record(NamedTuple):
     is_first: bool  # and first, or behind what a log says to have taken more
     is_alone: bool  # and first of all
     is_ranked: bool  # among the three largest, said or not, or behind three that took more
-    blamed_ns: Optional[int]  # on what the table wants, where it was said
+    blamed_ns: Optional[int]  # on what the table wants, where it was said, and on what else the fault's time is of (made_of)
     has_culprit: Optional[bool]
     rivals: Dict[str, bool]
 
@@ -202,9 +202,9 @@ def read_runs(out: Path, expected: Dict[str, Any]) -> List[Run]:
 
 
 def read_expected(setting: str = '') -> Dict[str, Any]:
-    """`always`: what is true of every run of the setting."""
-    expected: Dict[str, Any] = json.loads((HERE / 'expected.json').read_text(encoding='utf-8'))
-    return {**expected, 'always': expected['settings'].get(setting, {})}
+    """`always`: what is true of every run of the setting; of gpu_tune what is of gpu."""
+    expected: Dict[str, Any] = json.loads(EXPECTED.read_text(encoding='utf-8'))
+    return {**expected, 'always': expected['settings'].get(setting.partition('_')[0], {})}
 
 
 # ---- Rivals, on the same traces
@@ -277,6 +277,7 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
     is_beside = 'more_work' in kinds and 'more_work' in verdict  # said of some parts, and causes of the others
     is_alone = by_kind or bool(ranking and ranking[0]['blame'] in blames)
     first = [cause['blame'] in blames or is_greater(cause, injection, run.injections[request], expected) for cause in ranking[:3]]
+    of_fault = blames.union(fault.get('made_of', ()))
     beside = [one for one in run.injections[request] if one.injector in fault.get('beside', ())]
     # Who had most of a cause is its culprit.
     culprits = injection.culprits.union(*(one.culprits for one in beside if one.injected_ns >= injection.injected_ns))
@@ -292,7 +293,7 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
         is_first=by_kind or first[:1] == [True],
         is_alone=is_alone,
         is_ranked=by_kind or is_beside or any(cause['blame'] in blames for cause in ranking[:3]) or first == [True] * 3,
-        blamed_ns=sum(cause['excess_ns'] for cause in hits) if hits else None,
+        blamed_ns=sum(cause['excess_ns'] for cause in causes if cause['blame'] in of_fault) if hits else None,
         has_culprit=culprit,
         rivals={'largest segment': bool(largest_segment(verdict) & blames), "HTA's bound_by": bool(hta_bound_by(verdict) & blames),
                 "torch-tb-profiler's rules": bool(profiler_rules(run.profiler) & blames)})

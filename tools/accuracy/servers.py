@@ -392,10 +392,13 @@ def ask(binaries: Path, path: Path, arguments: Sequence[Any], statuses: Sequence
 
 def digest(binaries: Path) -> str:
     """Of the programs that make runs and judge them: those of others are not to be gone on with."""
+    return digest_of([path for path in sorted(binaries.glob('*')) if path.name in PROGRAMS])
+
+
+def digest_of(paths: Sequence[Path]) -> str:
     of = hashlib.sha256()
-    for path in sorted(binaries.glob('*')):
-        if path.name in PROGRAMS:
-            of.update(path.read_bytes())
+    for path in paths:
+        of.update(path.read_bytes())
     return of.hexdigest()
 
 

@@ -71,16 +71,31 @@ def markdown(score: Dict[str, Any]) -> str:
     proof = score['proof']
     lines += ['', f'Of {proof["causes"]} causes that only lines of the server can prove {percent(proof["own"])} are proved, '
               f'{percent(proof["others"])} by the lines of another request.']
+    lines += notes_of(score)
     return '\n'.join(lines) + '\n'
+
+
+def notes_of(score: Dict[str, Any]) -> List[str]:
+    """What a reader must know who takes the numbers for those of one board whose table was fixed before."""
+    notes = []
+    if score.get('left_out'):
+        notes.append(f'**Not all of the board**: there was no time for {", ".join(score["left_out"])}.')
+    if score.get('is_rejudged') or score.get('is_frozen') is False:
+        changed = ['verdicts'] * bool(score.get('is_rejudged')) + ['what they must say'] * (score.get('is_frozen') is False)
+        notes.append(f'**Not frozen**: {" and ".join(changed)} changed after these runs were begun.')
+    return [line for note in notes for line in ('', note)]
 
 
 def findings_table(findings: Dict[str, Any]) -> List[str]:
     """What the catalogue said; of analyzers that neither said anything nor should have there is no row."""
     def row(name: str, cell: Dict[str, Any]) -> List[str]:
-        return [name, str(cell['said']), str(cell['true']), percent(cell['precision']), str(cell['false_on_controls']),
-                counted(cell['false_of']), f'{cell["found"]} of {cell["expected"]}' if cell['expected'] else '']
+        others = cell['said'] - cell['always']
+        return [name, str(cell['said']), str(cell['true']), percent(cell['precision']), str(cell['always'] or ''),
+                f'{cell["true"] - cell["always"]} of {others}' if others else '', str(cell['false_on_controls']), counted(cell['false_of']),
+                f'{cell["found"]} of {cell["expected"]}' if cell['expected'] else '']
     cells = [*findings['analyzers'].items(), *([('all', findings['all'])] if findings['all'] else [])]
-    return table(('analyzer', 'findings', 'true', 'precision', f'false on {findings["controls"]} controls', 'false of', 'faults found'),
+    return table(('analyzer', 'findings', 'true', 'precision', 'true of every run', 'others, true',
+                  f'false on {findings["controls"]} controls', 'false of', 'faults found'),
                  [row(name, cell) for name, cell in cells])
 
 

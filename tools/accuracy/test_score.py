@@ -17,6 +17,7 @@ from unittest import mock
 import ablation
 import arms
 import coverage
+import floors
 import matrix
 import plot
 import score
@@ -41,6 +42,7 @@ EXPECTED = {
         'F31': {'what': 'slow post-processing', 'injector': 'slow_postprocess', 'on_cpu': True, 'blames': ['host_oncpu_post']},
         'F16': {'what': 'low clock', 'injector': 'gpu_clock_low', 'blames': ['gpu_clock'], 'kinds': ['uniform'], 'clocks': 'SM clock'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
+        'F11': {'what': 'short kernels', 'injector': 'tiny_kernels', 'blames': ['launch_api'], 'made_of': ['host_oncpu_framework']},
     },
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
     'lossy': {'F37': {'what': 'losses'}},
@@ -175,6 +177,13 @@ class Faults(unittest.TestCase):
         for excess_ms, error in ((6, 0), (4, 1 / 3)):
             result = scored(run('F30', lines, [verdict('a', [cause('executor_busy', excess_ms, by={'request': 'b'})])]))['all']
             self.assertAlmostEqual(result['blame_error'], error)
+
+    def test_code_between_a_faults_calls_is_of_what_it_took_where_its_calls_are_named(self):
+        lines = [line('a', 'tiny_kernels', 8)]
+        calls, code = cause('launch_api', 6), cause('host_oncpu_framework', 2)
+        for causes, recall, error in (([calls, code], 1, 0), ([calls], 1, 1 / 4), ([code], 0, None), ([calls, cause('host_lock', 2)], 1, 1 / 4)):
+            result = scored(run('F11', lines, [verdict('a', causes)]))['all']
+            self.assertEqual((result['recall'], result['blame_error']), (recall, error))
 
     def test_more_work_that_is_said_beside_causes_is_found_and_not_first(self):
         lines = [{'request': 'a', 'fault': 'bigger_input', 'injected_ns': 0}, line('a', 'cpu_waited', 4)]
@@ -324,7 +333,7 @@ class Findings(unittest.TestCase):
         result = self.of(run('C02', [], [], [finding('a36.outliers'), finding('a41.driver', 'host_lock makes'), finding('a39.lost_events'),
                                              finding('a31.dominant', severity='info'), finding('a29.long_gaps', undetermined=True)]))
         self.assertEqual((result['controls'], result['all']['said'], result['all']['false_on_controls']), (1, 2, 2))
-        self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
+        self.assertEqual(result['analyzers']['a36'], {'said': 1, 'true': 0, 'always': 0, 'false_of': {'C02': 1}, 'false_on_controls': 1, 'expected': 0,
                                                       'found': 0, 'precision': 0, 'recall': None})
 
     def test_what_is_true_of_every_run_of_a_setting_is_false_of_no_control(self):
@@ -332,7 +341,14 @@ class Findings(unittest.TestCase):
         for setting, false in (('gpu', 1), ('quick', 3)):
             with self.subTest(setting=setting):
                 result = score.score([run('C02', [], [], said)], score.read_expected(setting))['findings']
-                self.assertEqual(result['all']['false_on_controls'], false)
+                self.assertEqual((result['all']['false_on_controls'], result['all']['always']), (false, 3 - false))
+
+    def test_what_is_true_of_every_run_is_counted_apart_from_what_tells_runs_apart(self):
+        said = [finding('a10.launch_bound'), finding('a43.idle_energy'), finding('a23.leak')]
+        result = score.score([run('F11', [], [], said)], score.read_expected('gpu_tune'))
+        cell = result['findings']['all']
+        self.assertEqual((cell['said'], cell['true'], cell['always']), (3, 2, 1))  # a10 is F11's own
+        self.assertIn('| all | 3 | 2 | 67 % | 1 | 1 of 2 | 0 |', tables.markdown(result))
 
     def test_what_is_of_another_fault_is_false(self):
         result = self.of(run('F22', [], [], [finding('a05.input_bound')]))
@@ -562,6 +578,39 @@ class Judged(unittest.TestCase):
             self.assertIn('--every', (out / 'why.jsonl').read_text(encoding='utf-8'))
 
 
+class Floors(unittest.TestCase):
+    # Of many requests, with a control: nothing may be wrong for want of numbers.
+    ENOUGH = 200
+
+    def missed(self, right=1.0, culprits=1.0, false=0.0, excess_ms=4, confidence=0.99, requests=ENOUGH, wrong=None):
+        """Which floors a board misses of which such shares are right."""
+        struck = [f'{i:04}' for i in range(requests)]
+        named = [cause('host_oncpu_pre', excess_ms, confidence, evidence='in "decode"' if i < culprits * requests else 'in "other"')
+                 for i in range(requests)]
+        verdicts = [verdict(one, [named[i]] if i < right * requests else [wrong] if wrong else []) for i, one in enumerate(struck)]
+        normal = [verdict(f'c{i:04}', [cause('host_lock', 3, 0.01)] if i < false * 1000 else []) for i in range(1000)]
+        board = scored(run('F01', [line(one, 'slow_decode_spin', 4, scope='decode') for one in struck], verdicts), run('C02', [], normal))
+        return [one.partition(':')[0] for one in floors.missed(board)]
+
+    def test_a_good_board_misses_none(self):
+        self.assertEqual(self.missed(), [])
+        self.assertEqual(self.missed(right=0.95, culprits=0.95, false=0.01, excess_ms=4.3), [])
+
+    def test_each_floor_is_missed_by_what_it_is_for(self):
+        said = {'recall, lower end', 'top 1, lower end'}
+        self.assertEqual(set(self.missed(right=0.8)), said)
+        self.assertEqual(set(self.missed(right=0.9, wrong=cause('host_lock', 4))), {'precision, lower end'})
+        self.assertEqual(self.missed(culprits=0.8), ['culprit, lower end'])
+        self.assertEqual(self.missed(false=0.03), ['false of 100 control requests, upper end'])
+        self.assertEqual(self.missed(confidence=0.85), ['expected calibration error'])
+        self.assertEqual(self.missed(excess_ms=5), ['blame error, median'])
+
+    def test_of_few_requests_nothing_is_shown_to_be_right(self):
+        self.assertEqual(len(self.missed(requests=3)), 4)
+        nothing = scored(run('F28', [], []))
+        self.assertEqual(len(floors.missed(nothing)), len(floors.FLOORS))
+
+
 class Runs(unittest.TestCase):
     def setUp(self):
         loader = importlib.machinery.SourceFileLoader('scoreboard', str(PROGRAM))
@@ -581,9 +630,9 @@ class Runs(unittest.TestCase):
             return {'capacity': 100, 'typical_ms': 5}
         with mock.patch.object(matrix.Board, 'jobs', lambda _: jobs), mock.patch.object(servers, 'probe', probe), \
                 mock.patch.object(servers, 'digest', lambda _: programs), mock.patch('builtins.print'):
-            board = self.program.Matrix(options)
-            board.run()
-        return board.failed
+            self.board = self.program.Matrix(options)
+            self.board.run()
+        return self.board.failed
 
     def done(self):
         return sorted(path.parent.name for path in self.out.glob('*/why.jsonl'))
@@ -607,6 +656,22 @@ class Runs(unittest.TestCase):
     def test_what_would_end_after_the_limit_is_not_begun(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02')], limit_s=10)
         self.assertEqual((failed, self.done()), (['no time for F01, F02: --resume goes on'], []))
+        self.assertEqual(self.board.left_out, ['F01', 'F02'])
+
+    def test_runs_that_were_left_out_and_tables_that_changed_since_are_said_under_the_numbers(self):
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(score, 'EXPECTED', Path(folder) / 'expected.json'):
+            score.EXPECTED.write_text('{}', encoding='utf-8')
+            self.run_jobs([FakeJob('F01')])
+            same = self.program.since_begun(self.out, False)
+            score.EXPECTED.write_text('{"faults": {}}', encoding='utf-8')
+            self.run_jobs([FakeJob('F01'), FakeJob('F02')])  # goes on with what was begun before
+            changed = self.program.since_begun(self.out, True)
+        self.assertEqual((same, changed), ({'is_frozen': True, 'is_rejudged': False}, {'is_frozen': False, 'is_rejudged': True}))
+        self.assertTrue(self.program.since_begun(self.out, False)['is_rejudged'])  # it stays so
+        self.assertEqual(tables.notes_of(same), [])
+        notes = tables.notes_of({**changed, 'left_out': ['F02', 'F03']})
+        self.assertIn('no time for F02, F03', notes[1])
+        self.assertIn('verdicts and what they must say changed', notes[3])
 
     def test_what_others_are_made_of_is_made_too(self):
         jobs = [FakeJob('V01'), servers.Version('F36', 'V01', None), FakeJob('F14p'), servers.Altered('F38', 'F14p', ())]
@@ -633,6 +698,21 @@ class Runs(unittest.TestCase):
             with self.subTest(setting=name):
                 self.assertEqual(len(names), len(set(names)))
                 self.assertLessEqual(set(names), known | {matrix.FIRST_VERSION})
+
+    def test_a_board_that_rules_are_chosen_on_shares_nothing_with_the_one_that_is_scored(self):
+        for tuned, scored_on in (('tune', 'quick'), ('gpu_tune', 'gpu')):
+            one, other = matrix.SETTINGS[tuned], matrix.SETTINGS[scored_on]
+            self.assertNotEqual(one.seed, other.seed)
+            self.assertNotEqual(list(one.image), list(other.image))
+            self.assertNotEqual(list(one.pictures), list(other.pictures))
+        jobs = {name: {job.name: job for job in matrix.Board(matrix.SETTINGS[name], 2000, 8).jobs()} for name in ('gpu', 'gpu_tune')}
+        self.assertLessEqual(set(jobs['gpu_tune']), set(jobs['gpu']))
+        self.assertEqual(len(jobs['gpu_tune']), len(matrix.GPU_FAULTS))
+        for name in ('F03', 'F07', 'F14', 'X01'):
+            tuned, scored_on = (jobs[setting][name] for setting in ('gpu_tune', 'gpu'))
+            self.assertNotEqual(tuned.rate, scored_on.rate)
+            for a, b in zip(tuned.phases[1::2], scored_on.phases[1::2]):
+                self.assertEqual(set(a.faults) & set(b.faults), set(), name)
 
     def test_a_run_has_an_unrecorded_twin_where_the_log_says_whom_it_struck(self):
         board = matrix.Board(matrix.SETTINGS['quick'], 500, 5)
@@ -699,7 +779,7 @@ class Others(unittest.TestCase):
         self.assertIn('| F01 | slow decoder | dose_ms=4 | 0.80 | 1 | 100 % (21 to 100) | 100 % |', text)
         self.assertIn('1 verdicts', text.replace('2 verdicts', '1 verdicts'))
         self.assertIn('<svg', plot.svg(result))
-        self.assertIn('| a05 | 1 | 1 | 100 % | 0 |  | 1 of 1 |', tables.markdown(scored(run('F01', [], [], [finding('a05.input_bound')]))))
+        self.assertIn('| a05 | 1 | 1 | 100 % |  | 1 of 1 | 0 |  | 1 of 1 |', tables.markdown(scored(run('F01', [], [], [finding('a05.input_bound')]))))
 
 
 if __name__ == '__main__':
