@@ -264,12 +264,12 @@ TEST_CASE("a judge learns from samples between incidents, which are none and lea
   REQUIRE(host.recorder
               .Add(MakeJudge(SayGuilty, needs,
                              [&](Hearing& hearing) {
-                               ++learned;
                                firings += static_cast<int>(hearing.trace().firings.size());
                                marks +=
                                    static_cast<int>(fakes::EventsNamed(hearing.trace(), "before the sample").size());
                                const auto file = fakes::MakeCallSerializer("f", [](auto&, auto&) { return Status(); });
                                kept += hearing.AddFile(*file).ok();
+                               ++learned;
                                return Status();
                              }))
               .ok());
