@@ -359,6 +359,39 @@ TEST_CASE("CPU time that was read later than it says makes neither side look asl
   CHECK(walk(15'800, 19'000) == "host_oncpu_pre 20000");
 }
 
+TEST_CASE("what was read later than it says divides nothing, unless by as little as looking takes", "[why]") {
+  const auto walk = [](int64_t cpu_us) {
+    Server server;
+    server.Scope(1'000, 6'000, server.decode);
+    server.Scope(6'000, 21'000, server.maker.Site(SiteKind::kScope, "resize"));
+    server.Look(1'000, 0, 0);
+    server.Look(6'000, cpu_us, 0);
+    server.Look(21'000, 16'000, 0);
+    return Text(server.Walk());
+  };
+  CHECK(walk(5'000) == "host_oncpu_pre 5000; host_oncpu_pre 11000; host_blocked_unknown 4000");
+  CHECK(walk(5'150) == walk(5'000));
+  CHECK(walk(5'250) ==
+        "host_oncpu_pre 4000; host_blocked_unknown 1000; host_oncpu_pre 12000; host_blocked_unknown 3000");
+}
+
+TEST_CASE("the run-queue delay that was read later than it says divides nothing either", "[why]") {
+  Server server;
+  const uint32_t release =
+      server.maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
+  server.maker.Event(server.maker.Thread("http-2"), release, 8'000 * kUs, 0, {},
+                     {static_cast<uint64_t>(WaitKind::kLock), server.maker.String("disk")});
+  server.Scope(1'000, 7'000, server.decode);
+  server.Wait(WaitKind::kLock, 7'000, 11'000);
+  server.Scope(11'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(6'000, 16'000, 0);
+  server.Look(21'000, 16'000, 2'500);
+
+  CHECK(Text(server.Walk()) ==
+        "host_oncpu_pre 6000; host_lock 1000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
+}
+
 TEST_CASE("CPU time that was more than it is later was read later than it says", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
