@@ -27,8 +27,8 @@ constexpr int64_t kLateNs = 200'000'000;
 constexpr int64_t kFaultNs = 13'000'000;
 
 // A reading may say as much more than can have been by its moment; what says more is of a later one. Of 52,844 readings
-// in nine dumps of busy servers, recorded before looks from outside were told from held-up ones (docs/host.md), twelve
-// were beyond by 1.3 to 24 ms, and no other by more than 0.14 ms.
+// in nine dumps of busy servers, whose recorder looked at the clock once for all threads, twelve were beyond by 1.3 to
+// 24 ms, and no other by more than 0.14 ms (docs/host.md).
 constexpr int64_t kLateReadingNs = 200'000;
 
 // A part of `whole` for `share` of `all` of it, down to whole ns.
