@@ -113,11 +113,11 @@ void ThreadRound(benchmark::State& state, Rounds& rounds) {
   PITOT_SCOPE("at work");
   host::Threads threads("", 64, host::SystemEnvironment().read_cpu);
   std::vector<host::Sample> samples;
-  int64_t now_ns = 1;
+  base::SystemTimer timer;
   rounds.Measure(kReads / 20, [&](uint64_t count) {
     auto body = [&](uint64_t) {
       samples.clear();
-      threads.Round(now_ns++, &samples);
+      threads.Round(timer, &samples);
     };
     return TimeLoop(count, body);
   });

@@ -343,6 +343,96 @@ TEST_CASE("counters that contradict the clock divide nothing beyond the code", "
   for (const int64_t ns : blame.blame.ns) CHECK(ns >= 0);
 }
 
+TEST_CASE("CPU time that was read later than it says makes neither side look asleep", "[why]") {
+  const auto walk = [](int64_t at_us, int64_t cpu_us) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0);
+    server.Look(at_us, cpu_us, 0);
+    server.Edge(16'000, 15'000, 3, 0);
+    server.Edge(21'000, 20'000, 3, 0);
+    return Text(server.Walk());
+  };
+  CHECK(walk(6'000, 5'000) == "host_oncpu_pre 20000");
+  CHECK(walk(6'000, 5'150) == "host_oncpu_pre 20000");   // as much as looking takes
+  CHECK(walk(6'000, 12'000) == "host_oncpu_pre 20000");  // more than time went by since
+  CHECK(walk(15'800, 19'000) == "host_oncpu_pre 20000");
+}
+
+TEST_CASE("what was read later than it says divides nothing, unless by as little as looking takes", "[why]") {
+  const auto walk = [](int64_t cpu_us) {
+    Server server;
+    server.Scope(1'000, 6'000, server.decode);
+    server.Scope(6'000, 21'000, server.maker.Site(SiteKind::kScope, "resize"));
+    server.Look(1'000, 0, 0);
+    server.Look(6'000, cpu_us, 0);
+    server.Look(21'000, 16'000, 0);
+    return Text(server.Walk());
+  };
+  CHECK(walk(5'000) == "host_oncpu_pre 5000; host_oncpu_pre 11000; host_blocked_unknown 4000");
+  CHECK(walk(5'150) == walk(5'000));
+  CHECK(walk(5'250) ==
+        "host_oncpu_pre 4000; host_blocked_unknown 1000; host_oncpu_pre 12000; host_blocked_unknown 3000");
+}
+
+TEST_CASE("the run-queue delay that was read later than it says divides nothing either", "[why]") {
+  Server server;
+  const uint32_t release =
+      server.maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
+  server.maker.Event(server.maker.Thread("http-2"), release, 8'000 * kUs, 0, {},
+                     {static_cast<uint64_t>(WaitKind::kLock), server.maker.String("disk")});
+  server.Scope(1'000, 7'000, server.decode);
+  server.Wait(WaitKind::kLock, 7'000, 11'000);
+  server.Scope(11'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(6'000, 16'000, 0);
+  server.Look(21'000, 16'000, 2'500);
+
+  CHECK(Text(server.Walk()) ==
+        "host_oncpu_pre 6000; host_lock 1000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
+}
+
+TEST_CASE("CPU time that was more than it is later was read later than it says", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Edge(1'000, 0, 0, 0);
+  server.Look(9'000, 6'000, 0);  // slept, but was on a CPU when it was read
+  server.Edge(11'000, 2'000, 3, 0);
+  server.Edge(21'000, 12'000, 3, 0);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 12000; host_blocked_unknown 8000");
+}
+
+TEST_CASE("run-queue delay that was more than it is later was read later than it says", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(6'000, 1'000, 4'000);
+  server.Look(11'000, 2'000, 0);
+  server.Look(21'000, 8'000, 4'000);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 8000; host_runqueue 4000; host_blocked_unknown 8000");
+}
+
+TEST_CASE("what was read of other threads at the same moment as what was read later says nothing of then", "[why]") {
+  const auto walk = [](int64_t other_cpu_us) {
+    Server server;
+    server.Scope(1'000, 6'000, server.decode);
+    server.Scope(6'000, 21'000, server.maker.Site(SiteKind::kScope, "resize"));
+    server.Look(1'000, 0, 0);
+    server.Look(6'000, 5'000, 0);
+    server.Look(11'000, 6'000, 0);
+    server.Look(21'000, 16'000, 0);
+    server.maker.trace.threads[server.maker.Thread("http-2")].tid = kTid + 1;
+    for (const auto& [at_us, cpu_us] : {std::pair<int64_t, int64_t>{1'000, 0}, {6'000, other_cpu_us}, {11'000, 10'000}})
+      server.samples[base::ThreadCounter(kTid + 1, base::kOnCpu)].emplace_back(at_us * kUs, cpu_us * kUs);
+    return Text(server.Walk());
+  };
+  CHECK(walk(5'000) == "host_oncpu_pre 5000; host_oncpu_pre 11000; host_blocked_unknown 4000");
+  CHECK(walk(9'000) ==
+        "host_oncpu_pre 3000; host_blocked_unknown 2000; host_oncpu_pre 13000; host_blocked_unknown 2000");
+}
+
 TEST_CASE("a quota that throttled the process meanwhile is said beside the run queue", "[why]") {
   const auto evidence = [](int64_t throttled_us) {
     Server server;

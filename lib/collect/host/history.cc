@@ -72,6 +72,13 @@ void History::AddTo(TraceBuilder& trace) const {
     trace.AddAttribute("host.threads_left_out",
                        base::Format("%u at work: raise HostOptions::most_threads", kept_.threads_left_out).c_str());
   }
+  if (kept_.threads.dropped + kept_.process.dropped != 0) {
+    trace.AddAttribute("host.readings_dropped",
+                       base::Format("%llu of threads, %llu of the process: held up while they were read, twice",
+                                    static_cast<unsigned long long>(kept_.threads.dropped),
+                                    static_cast<unsigned long long>(kept_.process.dropped))
+                           .c_str());
+  }
   if (oldest != 0 && Kept(oldest).at_ns > begin_ns_) {
     trace.AddAttribute("host.overwritten",
                        base::Format("samples of the first %.3f s of the window: HostOptions::memory_bytes is too small",

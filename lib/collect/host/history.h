@@ -29,6 +29,7 @@ enum ThreadValue : uint32_t { kThreadOnCpu, kThreadRunQueueDelay };
 struct Rounds {
   uint64_t count = 0;
   int64_t took_ns = 0, longest_ns = 0;
+  uint64_t dropped = 0;  // readings that say nothing of when they were: prompt.h
   void Add(int64_t ns) {
     ++count;
     took_ns += ns;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "collect/host/prompt.h"
 #include "trace/usage.h"
 
 namespace pitot::host {
@@ -24,6 +25,8 @@ namespace {
 
 // A thread that stands still says so this often, ns.
 constexpr int64_t kRepeatNs = 100'000'000;
+// Reading a thread's values takes 1.3 us, with cold caches ten times that. What took longer than this was held up.
+constexpr int64_t kPromptNs = 100'000;
 
 int64_t ReadDelay(const File& schedstat) {
   const std::optional<uint64_t> delay_ns =
@@ -87,7 +90,7 @@ void Threads::Close() {
   entries_.clear();
 }
 
-void Threads::Look(Entry* entry, int64_t now_ns, std::vector<Sample>* samples) {
+void Threads::Look(Entry* entry, base::Timer& timer, std::vector<Sample>* samples) {
   const auto tid = static_cast<int32_t>(entry->tid);
   const auto add = [&] {
     entry->added_ns = entry->at_ns;
@@ -95,21 +98,25 @@ void Threads::Look(Entry* entry, int64_t now_ns, std::vector<Sample>* samples) {
     if (entry->delay_ns >= 0)
       samples->push_back({entry->at_ns, static_cast<double>(entry->delay_ns), tid, kThreadRunQueueDelay});
   };
-  const int64_t cpu_ns = read_cpu_(entry->tid);
-  if (cpu_ns < 0) return;
-  const int64_t delay_ns = ReadDelay(entry->schedstat);
+  int64_t cpu_ns = -1, delay_ns = -1;
+  const std::optional<int64_t> now_ns = ReadPromptly(timer, kPromptNs, [&] {
+    cpu_ns = read_cpu_(entry->tid);
+    delay_ns = cpu_ns >= 0 ? ReadDelay(entry->schedstat) : -1;
+  });
+  dropped_ += !now_ns;
+  if (!now_ns || cpu_ns < 0) return;
   const bool is_same = entry->at_ns != 0 && cpu_ns == entry->cpu_ns && delay_ns == entry->delay_ns;
   if (!is_same && entry->added_ns != entry->at_ns) add();
-  entry->at_ns = now_ns;
+  entry->at_ns = *now_ns;
   entry->cpu_ns = cpu_ns;
   entry->delay_ns = delay_ns;
-  if (!is_same || now_ns - entry->added_ns >= kRepeatNs) add();
+  if (!is_same || *now_ns - entry->added_ns >= kRepeatNs) add();
 }
 
-void Threads::Round(int64_t now_ns, std::vector<Sample>* samples) {
+void Threads::Round(base::Timer& timer, std::vector<Sample>* samples) {
   FindThreads();
   for (Entry& entry : entries_) {
-    if (entry.is_at_work) Look(&entry, now_ns, samples);
+    if (entry.is_at_work) Look(&entry, timer, samples);
   }
 }
 

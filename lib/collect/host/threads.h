@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/timer.h"
 #include "collect/host/file.h"
 #include "collect/host/history.h"
 #include "trace/rings.h"
@@ -25,12 +26,13 @@ class Threads {
  public:
   Threads(std::string root, uint32_t most, CpuReader read_cpu);
 
-  // Adds what changed of threads that have been at work since the last round, or are. May allocate.
-  // Cost: 1.3 us for each of them. Gives new threads their file: 5 us each.
-  void Round(int64_t now_ns, std::vector<Sample>* samples);
+  // Adds what changed of threads that have been at work since the last round, or are, each at its own time. May
+  // allocate. Cost: 1.3 us for each of them. Gives new threads their file: 5 us each.
+  void Round(base::Timer& timer, std::vector<Sample>* samples);
   // Takes their files away, before the rings are given up. May allocate.
   void Close();
   uint32_t left_out() const { return left_out_; }  // by the last round
+  uint64_t dropped() const { return dropped_; }    // readings that took too long twice, ever
 
  private:
   struct Entry {
@@ -44,13 +46,14 @@ class Threads {
   };
   void FindThreads();
   void Adopt(trace::ThreadRing* ring);
-  void Look(Entry* entry, int64_t now_ns, std::vector<Sample>* samples);
+  void Look(Entry* entry, base::Timer& timer, std::vector<Sample>* samples);
 
   const std::string root_;
   const uint32_t most_;
   const CpuReader read_cpu_;
   std::vector<Entry> entries_;  // by number
   uint32_t left_out_ = 0;
+  uint64_t dropped_ = 0;
 };
 
 }  // namespace pitot::host

@@ -2,7 +2,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,40 @@ bool Contains(const std::string& text, const std::string& part) { return text.fi
 
 int64_t OwnTid() { return syscall(SYS_gettid); }
 std::string OwnThread(const std::string& what) { return "thread " + std::to_string(OwnTid()) + ": " + what; }
+
+// A clock of which looks may be followed by a while in which who looked is held up.
+class HoldingUp final : public pitot::base::Timer {
+ public:
+  explicit HoldingUp(std::shared_ptr<fakes::StepTimer> timer) : timer_(std::move(timer)) {}
+  // While nobody looks: how long after each of the next looks, ns.
+  void After(std::vector<int64_t> looks) { looks_ = std::move(looks); }
+
+  int64_t NowNs() noexcept override {
+    const int64_t now_ns = timer_->NowNs();
+    if (!looks_.empty()) {
+      timer_->Set(now_ns + looks_.front());
+      looks_.erase(looks_.begin());
+    }
+    return now_ns;
+  }
+  void WaitUntil(int64_t at_ns) noexcept override { timer_->WaitUntil(at_ns); }
+  void Wake() noexcept override { timer_->Wake(); }
+
+ private:
+  const std::shared_ptr<fakes::StepTimer> timer_;
+  std::vector<int64_t> looks_;
+};
+
+// Threads that are on a CPU all the time, and how often who reads that is held up for 7 ms before he does.
+fakes::StepTimer* g_timer = nullptr;
+std::atomic<int> g_hold_ups{0};
+int64_t ReadBusyCpu(int64_t) noexcept {
+  if (g_hold_ups > 0) {
+    --g_hold_ups;
+    g_timer->Set(g_timer->NowNs() + 7 * kMs);
+  }
+  return g_timer->NowNs();
+}
 
 // A machine that says all.
 void Furnish(Machine* machine) {
@@ -141,6 +177,65 @@ TEST_CASE("a thread that stands still is said to at the first moment, the last, 
 
   const Samples cpu = {{first_ns, 0}, {first_ns + 100 * kMs, 0}, {first_ns + 140 * kMs, 0}, {first_ns + 160 * kMs, 50}};
   CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == cpu);
+}
+
+TEST_CASE("who is held up before he reads a thread's time does not take it for that of a moment before", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  g_timer = rig.timer.get();
+  rig.environment.read_cpu = ReadBusyCpu;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const int64_t first_ns = rig.timer->NowNs();
+  const auto moments_with = [&](int hold_ups) {
+    REQUIRE(rig.timer->AwaitIdle());
+    g_hold_ups = hold_ups;
+    REQUIRE(rig.timer->Pass(40 * kMs));
+    std::vector<int64_t> moments;
+    const Trace trace = rig.Ask(first_ns - 1);
+    for (const auto& [at_ns, cpu_ns] : trace.counters.at(OwnThread("on-CPU time")).samples) {
+      CHECK(static_cast<int64_t>(cpu_ns) == at_ns);
+      moments.push_back((at_ns - first_ns) / kMs);
+    }
+    return std::pair(moments, trace.attributes.count("host.readings_dropped") != 0
+                                  ? trace.attributes.at("host.readings_dropped")
+                                  : "");
+  };
+  using Moments = std::vector<int64_t>;
+  CHECK(moments_with(0) == std::pair(Moments{0, 20, 40}, std::string()));
+  CHECK(moments_with(1) == std::pair(Moments{0, 20, 40, 67, 80}, std::string()));
+  CHECK(moments_with(2) == std::pair(Moments{0, 20, 40, 67, 80, 120},
+                                     std::string("1 of threads, 0 of the process: held up while they were read, "
+                                                 "twice")));
+}
+
+TEST_CASE("who is held up before he reads what the machine says does not take it for that of a moment before",
+          "[host]") {
+  HostRig rig;
+  Furnish(&rig.machine);
+  const auto timer = std::make_shared<HoldingUp>(rig.timer);
+  rig.environment.timer = timer;
+  rig.options.thread_rate_hz = 1;
+  REQUIRE(rig.Start().ok());
+  const int64_t begin_ns = rig.timer->NowNs();
+  const auto pass = [&](int total_us, std::vector<int64_t> held_up_ns) {
+    REQUIRE(rig.timer->AwaitIdle());
+    rig.machine.Write("/proc/pressure/cpu", "some total=" + std::to_string(total_us) + "\n");
+    timer->After(std::move(held_up_ns));
+    REQUIRE(rig.timer->Pass(100 * kMs));
+  };
+  pass(2'001, {0, 4 * kMs});              // as a machine takes that says it slowly
+  pass(2'002, {0, 6 * kMs});              // once
+  pass(2'003, {0, 6 * kMs, 0, 6 * kMs});  // twice
+  pass(2'004, {});
+
+  const Trace trace = rig.Ask(begin_ns);
+
+  CHECK(trace.counters.at("host: CPU pressure (some)").samples == Samples{{begin_ns, 2'000'000},
+                                                                          {begin_ns + 100 * kMs, 2'001'000},
+                                                                          {begin_ns + 206 * kMs, 2'002'000},
+                                                                          {begin_ns + 400 * kMs, 2'004'000}});
+  CHECK(Contains(trace.attributes.at("host.readings_dropped"), "0 of threads, 1 of the process"));
 }
 
 TEST_CASE("a thread that does nothing is not looked at", "[host]") {

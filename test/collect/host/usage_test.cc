@@ -97,6 +97,23 @@ TEST_CASE("a thread records its usage once a millisecond at most", "[usage]") {
   CHECK(g_reads == 2);
 }
 
+TEST_CASE("a thread that lost its CPU while it read its usage reads it once more", "[usage]") {
+  const fakes::Recording recording;
+  const Reading reading;
+  PITOT_INSTANT("a ring is made");
+  const auto read = [](int, Usage* usage) noexcept {
+    const uint32_t gate = pitot::trace::EnterThread()->gate;
+    const uint64_t end = pitot::detail::Clock(gate) + pitot::detail::TicksOf(g_reads == 0 ? 200'000 : 0);
+    while (pitot::detail::Clock(gate) < end) continue;
+    *usage = {};
+    usage->cpu_ns = ++g_reads;
+    return true;
+  };
+  pitot::trace::RecordUsage(pitot::trace::EnterThread(), read, uint64_t{1} << 40);
+
+  CHECK(ValuesOf(recording.Trace(), pitot::base::kOnCpu) == std::vector<double>{2});
+}
+
 TEST_CASE("nobody's usage is recorded without a collector", "[usage]") {
   const fakes::Recording recording;
   { const pitot::Request request = pitot::Request::Begin("/route"); }

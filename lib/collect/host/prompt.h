@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When something was read. Between looking at the clock and reading a thread may lose its CPU: what it reads then is of
+// a later moment, and beside it whatever grows seems to stand still.
+#ifndef PITOT_LIB_COLLECT_HOST_PROMPT_H_
+#define PITOT_LIB_COLLECT_HOST_PROMPT_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "base/timer.h"
+
+namespace pitot::host {
+
+// The moment before `read`, which took no longer than `most_ns`, or is called once more; nothing if it took longer
+// again. Cost: two looks at the clock, 0.03 us.
+template <class Read> std::optional<int64_t> ReadPromptly(base::Timer& timer, int64_t most_ns, Read read) {
+  for (int tries = 0; tries < 2; ++tries) {
+    const int64_t before_ns = timer.NowNs();
+    read();
+    if (timer.NowNs() - before_ns <= most_ns) return before_ns;
+  }
+  return std::nullopt;
+}
+
+}  // namespace pitot::host
+
+#endif  // PITOT_LIB_COLLECT_HOST_PROMPT_H_
