@@ -35,6 +35,7 @@ constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) 
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
+constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 // Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
 // GPUs' times cannot be compared with the host's.
 constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
@@ -59,10 +60,10 @@ class Comparison {
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
   void Decide(const std::vector<BaselineRow>& rows, const WorkDone& work) {
+    Verdict& v = *verdict_;
     std::vector<BlameVector> vectors;
     for (const auto& row : rows) vectors.push_back(row.blame);
     const Normal normal(vectors, options_.execution);
-    Verdict& v = *verdict_;
     v.latency_ns = blame_.blame.Total();
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
@@ -71,7 +72,7 @@ class Comparison {
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
-    Contrast at = normal.Test(blame_.blame);
+    const Contrast at = normal.Test(blame_.blame);
     v.typical_ns = normal.latency_ns();
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
@@ -92,12 +93,7 @@ class Comparison {
       return ListLargest(&at);
     }
     const bool is_in_more_pieces = !v.more_of.empty() && more_work_ == 0;
-    if (is_in_more_pieces) {
-      const double p = OftenAsMany(rows, work.launches, normal);
-      for (uint32_t k = 0; k < kBlames; ++k) {
-        if ((kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0) at.p[k] = std::min(at.p[k], p);
-      }
-    }
+    if (is_in_more_pieces) TestLaunches(rows, work.launches, normal);
     FindCauses(at);
     if (is_in_more_pieces && v.causes.empty()) {  // and no part that is outside of what is normal
       v.kind = VerdictKind::kMoreWork;
@@ -188,15 +184,26 @@ class Comparison {
     return false;
   }
 
-  // How often a normal request launches so much, of those that calibrate latencies: the p of a count.
-  double OftenAsMany(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) const {
+  // How often a normal request launches so much, of those that calibrate latencies: a second test, of parts that are
+  // made of launches. It has half of alpha, and the parts' times have the other half, or all of it where launches are
+  // not normal: then there is no error left to make with them (Wiens' fallback procedure, 2003).
+  void TestLaunches(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) {
     uint32_t all = 0, as_many = 0;
     for (const BaselineRow& row : rows) {
       if (normal.Percentile(row.blame.Total()) > options_.normal_percentile) continue;
       ++all;
       as_many += row.work.launches >= launches ? 1 : 0;
     }
-    return (1.0 + as_many) / (1.0 + all);
+    p_of_launches_ = (1.0 + as_many) / (1.0 + all);
+    are_launches_normal_ = 2 * p_of_launches_ > verdict_->alpha;
+    if (are_launches_normal_) verdict_->alpha /= 2;
+    p_factor_ = are_launches_normal_ ? 2 : 1;
+  }
+  double POfLaunches(uint32_t k, const Contrast& at) const {
+    return (kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0 ? p_of_launches_ : 1;
+  }
+  bool IsNormal(uint32_t k, const Contrast& at) const {
+    return at.p[k] > verdict_->alpha && (are_launches_normal_ || POfLaunches(k, at) == 1);
   }
 
   // ---- Causes (2.9, step 3)
@@ -210,7 +217,7 @@ class Comparison {
     unknown_share_ = ShareOfPositive(unknown_ns_);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);
-      if ((more_work_ >> k & 1) != 0 || at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
+      if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] < options_.least_excess_ns ||
           residual < options_.least_share * static_cast<double>(excess_ns))
         continue;
       verdict_->causes.push_back(Describe(k, &at));
@@ -221,7 +228,7 @@ class Comparison {
     for (uint32_t k = 0; k < kBlames; ++k) {
       const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
                                         [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
-      if (is_named || (more_work_ >> k & 1) != 0 || at.p[k] > verdict_->alpha || at.residual_ns[k] <= 0) continue;
+      if (is_named || (more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] <= 0) continue;
       ++verdict_->unnamed;
       verdict_->unnamed_ns += at.residual_ns[k];
     }
@@ -234,7 +241,8 @@ class Comparison {
 
   void ListLargest(const Contrast* at) {
     for (uint32_t k = 0; k < kBlames; ++k) {
-      if (at != nullptr ? at->residual_ns[k] > 0 : blame_.blame.ns[k] > 0) verdict_->largest.push_back(Describe(k, at));
+      const int64_t ns = at != nullptr ? at->residual_ns[k] : blame_.blame.ns[k];
+      if (ns >= kLeastListed) verdict_->largest.push_back(Describe(k, at));
     }
     Order(&verdict_->largest);
     if (verdict_->largest.size() > options_.most_causes) verdict_->largest.resize(options_.most_causes);
@@ -249,8 +257,10 @@ class Comparison {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
-    cause.confidence = (1 - cause.p) * (1 - UnknownBeside(cause)) * QualityFactor(cause.blame) *
-                       ProofFactor(cause.blame) * (1 - kCameAlong * (1 - cause.share) * (1 - cause.share));
+    cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
+    const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
+    cause.confidence = (1 - p) * (1 - UnknownBeside(cause)) * QualityFactor(cause.blame) * ProofFactor(cause.blame) *
+                       (1 - kCameAlong * (1 - cause.share) * (1 - cause.share));
     for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
       if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
     }
@@ -366,13 +376,17 @@ class Comparison {
     }
     int64_t total_ns = 0;
     for (const int64_t ns : saved) total_ns += ns;
-    return total_ns;
+    // Where other parts were shorter than usual, the request is as fast as usual with less.
+    return std::min(total_ns, std::max<int64_t>(verdict_->latency_ns - verdict_->typical_ns, 0));
   }
 
   const Index& index_;
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
+  double p_of_launches_ = 1;  // where they were tested
+  bool are_launches_normal_ = true;
+  double p_factor_ = 1;      // of p, that control over both tests costs
   uint32_t more_work_ = 0;   // parts that are longer because there was more to do
   int64_t unknown_ns_ = 0;   // of the positive residual, in parts that say nothing
   int64_t positive_ns_ = 0;  // the positive residual

@@ -72,8 +72,12 @@ struct Cause {
   int64_t excess_ns = 0;  // the difference, without what everything had in common
   double share = 0;       // of the request's excess
   double p = 1;           // how often the farthest part of a normal request is as far
+  // How often a normal request launches as much, where launches explain the excess and the part is made of them; else
+  // 1. It names the part where it is at most half of the options' alpha.
+  double p_of_launches = 1;
   double confidence = 0;  // 0 to 1, how often causes like it are true: docs/why.md says of what it is made
-  // At most so much would be saved, were it normal: where another way was nearly as long, that remains.
+  // At most so much would be saved, were it normal: where another way was nearly as long, that remains. No more than
+  // the request's excess.
   int64_t saving_ns = 0;
   Culprit by;                     // who had most of it
   int64_t by_ns = 0;              // how much
@@ -98,7 +102,7 @@ struct Verdict {
   // Requests that were recorded at different depths are compared: what GPUs did counts as Blame::kHostOncpuFramework,
   // the code that waited for them, in `normal`, `causes` and `largest`.
   bool is_coarse = false;
-  double alpha = 0;    // that was tested with
+  double alpha = 0;    // that `p` was tested with: half of the options' where launches were tested and are normal
   double least_p = 1;  // that could have come out
   BlameVector normal;
 
