@@ -253,7 +253,8 @@ class Comparison {
     cause.blame = static_cast<Blame>(k);
     cause.blame_ns = blame_.blame.ns[k];
     cause.normal_ns = verdict_->normal.ns[k];
-    cause.excess_ns = at != nullptr ? at->residual_ns[k] : cause.blame_ns;
+    cause.common_ns = at != nullptr ? at->common_ns[k] : 0;
+    cause.excess_ns = cause.blame_ns - cause.normal_ns - cause.common_ns;
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;

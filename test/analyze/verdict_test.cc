@@ -173,13 +173,19 @@ TEST_CASE("causes, what everything has in common and the rest add up to the exce
       blame.ns[random() % kBlames] += static_cast<int64_t>(random() % (20 * kMs));
     const Verdict verdict = route.Judge(route.Make(blame));
     REQUIRE(verdict.normal.Total() == verdict.typical_ns);
-    int64_t sum_ns = verdict.common_ns + verdict.rest_ns;
+    // Of blame and what is normal, part by part.
+    uint32_t named = 0;
+    int64_t common_ns = verdict.common_ns;
     for (const Cause& cause : verdict.causes) {
-      sum_ns += cause.excess_ns;
-      REQUIRE(cause.saving_ns <= cause.blame_ns);
+      REQUIRE((named & BlameBit(cause.blame)) == 0);
+      named |= BlameBit(cause.blame);
+      REQUIRE(cause.excess_ns == blame[cause.blame] - verdict.normal[cause.blame] - cause.common_ns);
       REQUIRE(cause.saving_ns <= cause.excess_ns);
+      common_ns -= cause.common_ns;
     }
-    if (verdict.kind != VerdictKind::kMoreWork) REQUIRE(sum_ns == verdict.latency_ns - verdict.typical_ns);
+    int64_t rest_ns = 0;
+    for (uint32_t k = 0; k < kBlames; ++k) rest_ns += (named >> k & 1) != 0 ? 0 : blame.ns[k] - verdict.normal.ns[k];
+    REQUIRE(verdict.rest_ns == rest_ns - common_ns);
     REQUIRE(verdict.causes.size() <= 3);
   }
 }

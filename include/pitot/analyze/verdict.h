@@ -69,7 +69,9 @@ struct Cause {
   Blame blame = Blame::kUntraced;
   int64_t blame_ns = 0;   // of this request
   int64_t normal_ns = 0;  // usually
-  int64_t excess_ns = 0;  // the difference, without what everything had in common
+  int64_t common_ns =
+      0;  // of the difference, what everything had in common, however little: the factor times normal_ns
+  int64_t excess_ns = 0;  // blame_ns - normal_ns - common_ns
   double share = 0;       // of the request's excess
   double p = 1;           // how often the farthest part of a normal request is as far
   // How often a normal request launches as much, where launches explain the excess and the part is made of them; else
@@ -112,7 +114,8 @@ struct Verdict {
   std::vector<Cause> causes;    // by excess, largest first
   std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum
-  int64_t rest_ns = 0;          // of the excess, in no cause: latency - typical = common + causes + rest
+  // Of the excess, in no cause: latency - typical = common + causes + rest. Unless kUniform, the causes' common_ns too.
+  int64_t rest_ns = 0;
   // Of the rest, parts outside of their normal range that are no cause: too small, or beyond most_causes.
   uint32_t unnamed = 0;
   int64_t unnamed_ns = 0;
