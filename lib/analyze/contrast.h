@@ -38,7 +38,6 @@ class Normal {
   bool is_empty() const { return calibration_.empty(); }
   const Parts& mu_ns() const { return mu_ns_; }
   int64_t latency_ns() const { return latency_ns_; }  // the sum of mu_ns
-  int64_t scale_ns(uint32_t k) const { return scale_ns_[k]; }
   // The least p that can come out: 1 / (m + 1), of m requests that calibrate.
   double least_p() const { return 1.0 / (static_cast<double>(calibration_.size()) + 1); }
   // What 98 % of the normal requests have at most as their common factor.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "analyze/index_data.h"
+#include "analyze/verdict_words.h"
 #include "base/columns.h"
 #include "base/text.h"
 #include "pitot/request.h"
@@ -310,17 +311,16 @@ class Page {
       std::string sum;
       if (v.common_ns != 0) sum += Signed(v.common_ns) + " common to all, ";
       for (const Cause& cause : v.causes) sum += Signed(cause.excess_ns) + " " + BlameName(cause.blame) + ", ";
-      P("soft", sum + Signed(v.rest_ns) + " the rest: together " + Signed(v.latency_ns - v.typical_ns) +
-                    " ms = " + Ms(v.latency_ns) + " - " + Ms(v.typical_ns));
+      P("soft", sum + RestText(v) + "; together " + Signed(v.latency_ns - v.typical_ns) + " ms = " + Ms(v.latency_ns) +
+                    " - " + Ms(v.typical_ns));
     }
     if (v.causes.size() > 1) P("soft", "All of these normal would save at most " + Duration(v.joint_saving_ns) + ".");
   }
 
   static std::string MoreWork(const Verdict& v) {
     if (v.more_of.empty()) return {};
-    const std::string work = Format("%.3g times the usual ", v.more_factor) + v.more_of;
-    return v.more_ns == 0 ? " It took " + work + "."
-                          : " Beside that it was more work: " + work + ", " + Signed(v.more_ns) + " ms.";
+    return v.more_ns == 0 ? Format(" It took %.3g times the usual ", v.more_factor) + v.more_of + "."
+                          : " Beside that it was " + MoreWorkText(v) + ", " + Signed(v.more_ns) + " ms.";
   }
 
   static std::string Kind(const Verdict& v) {
@@ -333,7 +333,7 @@ class Page {
         return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor) +
                (v.clocks.empty() ? "" : " Of clocks: " + v.clocks + ".");
       case VerdictKind::kMoreWork:
-        return Format("It was more work, not slower: %.3g times the usual ", v.more_factor) + v.more_of + ".";
+        return "It was " + MoreWorkText(v) + ".";
       case VerdictKind::kDiffuse:
         return "Slow, and no part alone is outside of its normal range; the largest:";
       case VerdictKind::kNotUnusual:
@@ -355,7 +355,8 @@ class Page {
       P("", evidence);
     if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
     if (number != 0)
-      P("soft", Format("p = %.3f, confidence %.2f, would save at most ", cause.p, cause.confidence) +
+      P("soft", Format("p = %.3f%s, confidence %.2f, would save at most ", std::min(cause.p, cause.p_of_launches),
+                       cause.p_of_launches < cause.p ? " of its launches" : "", cause.confidence) +
                     Duration(cause.saving_ns));
     out_ += "</div>\n";
   }

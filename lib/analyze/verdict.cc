@@ -10,6 +10,8 @@
 #include "analyze/contrast.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
+#include "analyze/verdict_confidence.h"
+#include "analyze/verdict_saving.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -30,22 +32,10 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
 // What is made of operations of a GPU alone: more of them take more of it.
 constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kBatchWindow));
-// Of GPUs, and what is left of a wait for one where it is not known when that was done.
-constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
-// GPUs' times cannot be compared with the host's.
-constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
-// And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
-// section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
-constexpr double kForNobody = 0.7, kUncounted = 0.8;
-// And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
-// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
-constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
-constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
-                                   BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
+constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
 int64_t Of(const Parts& parts, uint32_t mask) {
   int64_t ns = 0;
@@ -58,28 +48,28 @@ class Comparison {
   Comparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
-  void Decide(const std::vector<BaselineRow>& rows, const WorkDone& work) {
+  // Fills the verdict but for what it is compared with, which is there.
+  void Compare(const std::vector<BaselineRow>& rows, const WorkDone& work) {
+    Verdict& v = *verdict_;
     std::vector<BlameVector> vectors;
     for (const auto& row : rows) vectors.push_back(row.blame);
     const Normal normal(vectors, options_.execution);
-    Verdict& v = *verdict_;
+    v.kind = VerdictKind::kUndetermined;
     v.latency_ns = blame_.blame.Total();
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
-      v.kind = VerdictKind::kUndetermined;
       v.is_coarse = false;
       v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
-    Contrast at = normal.Test(blame_.blame);
+    const Contrast at = normal.Test(blame_.blame);
     v.typical_ns = normal.latency_ns();
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
     v.alpha = rows.size() >= options_.least_many ? options_.alpha : options_.alpha_few;
     v.least_p = normal.least_p();
     v.rest_ns = v.latency_ns - v.typical_ns;
-    const double latency = static_cast<double>(std::max<int64_t>(v.latency_ns, 1));
-    if (static_cast<double>(blame_.clamped_ns) > index_.options.most_clamped * latency) {
+    if (IsContradictory()) {
       v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
       return ListLargest(&at);
     }
@@ -87,54 +77,59 @@ class Comparison {
       v.kind = VerdictKind::kNotUnusual;
       return;
     }
-    if (IsMoreWork(rows, work, at)) {
-      v.kind = VerdictKind::kMoreWork;
-      return ListLargest(&at);
-    }
-    const bool is_in_more_pieces = !v.more_of.empty() && more_work_ == 0;
-    if (is_in_more_pieces) {
-      const double p = OftenAsMany(rows, work.launches, normal);
-      for (uint32_t k = 0; k < kBlames; ++k) {
-        if ((kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0) at.p[k] = std::min(at.p[k], p);
-      }
-    }
-    FindCauses(at);
-    if (is_in_more_pieces && v.causes.empty()) {  // and no part that is outside of what is normal
-      v.kind = VerdictKind::kMoreWork;
-      return ListLargest(&at);
-    }
-    // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
-    const bool is_uniform = more_work_ == 0 &&
-                            at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
-                            static_cast<double>(unknown_ns_) < options_.most_unknown * static_cast<double>(v.rest_ns);
-    if (is_uniform) {
-      v.common_factor = at.common_factor;
-      v.common_ns = Of(at.common_ns, ~uint32_t{0});
-      v.clocks = ClockState(index_.trace, {blame_.begin_ns, blame_.end_ns});
-      v.rest_ns -= v.common_ns;
-    }
-    for (const Cause& cause : v.causes) v.rest_ns -= cause.excess_ns;
-    const bool is_known = std::any_of(v.causes.begin(), v.causes.end(),
-                                      [](const auto& cause) { return (kUnknown & BlameBit(cause.blame)) == 0; });
-    if (is_uniform) {
-      v.kind = VerdictKind::kUniform;
-    } else if (is_known) {
-      v.kind = VerdictKind::kCauses;
-    } else if (v.percentile <= options_.usual_percentile && v.causes.empty()) {
-      v.kind = VerdictKind::kNotUnusual;
-    } else if (unknown_share_ >= options_.most_unknown) {
-      v.kind = VerdictKind::kUndetermined;
-      v.why_not = "most of the excess is in time that nothing explains";
-    } else if (more_work_ != 0 && v.causes.empty()) {
-      v.kind = VerdictKind::kMoreWork;
-    } else {
-      v.kind = v.causes.empty() ? VerdictKind::kDiffuse : VerdictKind::kCauses;
-    }
+    v.kind = Explain(rows, work, normal, at);
     if (v.causes.empty()) ListLargest(&at);
-    v.joint_saving_ns = Saving(v.causes);
+    v.joint_saving_ns = Saving(blame_, v.causes, v.latency_ns - v.typical_ns);
   }
 
  private:
+  // Of a slow request: finds its causes, takes them from the rest, and says what kind of verdict that is.
+  VerdictKind Explain(const std::vector<BaselineRow>& rows, const WorkDone& work, const Normal& normal,
+                      const Contrast& at) {
+    if (IsMoreWork(rows, work, at)) return VerdictKind::kMoreWork;
+    const bool is_in_more_pieces = !verdict_->more_of.empty() && more_work_ == 0;
+    if (is_in_more_pieces) TestLaunches(rows, work.launches, normal);
+    FindCauses(at);
+    if (is_in_more_pieces && verdict_->causes.empty()) return VerdictKind::kMoreWork;  // and no part stands out
+    const bool is_uniform = IsUniform(normal, at);
+    if (is_uniform) TakeOutCommon(at);
+    for (const Cause& cause : verdict_->causes) verdict_->rest_ns -= cause.excess_ns;
+    if (is_uniform) return VerdictKind::kUniform;
+    return verdict_->causes.empty() ? WithoutCauses() : OfCauses();
+  }
+
+  bool IsContradictory() const {
+    const double latency = static_cast<double>(std::max<int64_t>(verdict_->latency_ns, 1));
+    return static_cast<double>(blame_.clamped_ns) > index_.options.most_clamped * latency;
+  }
+  // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
+  bool IsUniform(const Normal& normal, const Contrast& at) const {
+    return more_work_ == 0 && at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+           static_cast<double>(unexplained_.unknown_ns) <
+               options_.most_unknown * static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+  }
+  void TakeOutCommon(const Contrast& at) {
+    verdict_->common_factor = at.common_factor;
+    verdict_->common_ns = Of(at.common_ns, ~uint32_t{0});
+    verdict_->clocks = ClockState(index_.trace, {blame_.begin_ns, blame_.end_ns});
+    verdict_->rest_ns -= verdict_->common_ns;
+  }
+  VerdictKind WithoutCauses() {
+    if (verdict_->percentile <= options_.usual_percentile) return VerdictKind::kNotUnusual;
+    if (IsUnexplained()) return VerdictKind::kUndetermined;
+    return more_work_ != 0 ? VerdictKind::kMoreWork : VerdictKind::kDiffuse;
+  }
+  VerdictKind OfCauses() {
+    const bool is_known = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
+                                      [](const Cause& cause) { return (kUnknown & BlameBit(cause.blame)) == 0; });
+    return !is_known && IsUnexplained() ? VerdictKind::kUndetermined : VerdictKind::kCauses;
+  }
+  bool IsUnexplained() {
+    if (unexplained_.Share() < options_.most_unknown) return false;
+    verdict_->why_not = "most of the excess is in time that nothing explains";
+    return true;
+  }
+
   // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one. Where
   // that explains what its parts took longer, but little of the excess, these parts alone are more work.
   bool IsMoreWork(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
@@ -188,15 +183,26 @@ class Comparison {
     return false;
   }
 
-  // How often a normal request launches so much, of those that calibrate latencies: the p of a count.
-  double OftenAsMany(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) const {
+  // How often a normal request launches so much, of those that calibrate latencies: a second test, of parts that are
+  // made of launches. It has half of alpha, and the parts' times have the other half, or all of it where launches are
+  // not normal: then there is no error left to make with them (Wiens' fallback procedure, 2003).
+  void TestLaunches(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) {
     uint32_t all = 0, as_many = 0;
     for (const BaselineRow& row : rows) {
       if (normal.Percentile(row.blame.Total()) > options_.normal_percentile) continue;
       ++all;
       as_many += row.work.launches >= launches ? 1 : 0;
     }
-    return (1.0 + as_many) / (1.0 + all);
+    p_of_launches_ = (1.0 + as_many) / (1.0 + all);
+    are_launches_normal_ = 2 * p_of_launches_ > verdict_->alpha;
+    if (are_launches_normal_) verdict_->alpha /= 2;
+    p_factor_ = are_launches_normal_ ? 2 : 1;
+  }
+  double POfLaunches(uint32_t k, const Contrast& at) const {
+    return (kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0 ? p_of_launches_ : 1;
+  }
+  bool IsNormal(uint32_t k, const Contrast& at) const {
+    return at.p[k] > verdict_->alpha && (are_launches_normal_ || POfLaunches(k, at) == 1);
   }
 
   // ---- Causes (2.9, step 3)
@@ -204,13 +210,12 @@ class Comparison {
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
-      positive_ns_ += ns;
-      if ((kUnknown >> k & 1) != 0) unknown_ns_ += ns;
+      unexplained_.positive_ns += ns;
+      if ((kUnknown >> k & 1) != 0) unexplained_.unknown_ns += ns;
     }
-    unknown_share_ = ShareOfPositive(unknown_ns_);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);
-      if ((more_work_ >> k & 1) != 0 || at.p[k] > verdict_->alpha || at.residual_ns[k] < options_.least_excess_ns ||
+      if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] < options_.least_excess_ns ||
           residual < options_.least_share * static_cast<double>(excess_ns))
         continue;
       verdict_->causes.push_back(Describe(k, &at));
@@ -221,7 +226,7 @@ class Comparison {
     for (uint32_t k = 0; k < kBlames; ++k) {
       const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
                                         [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
-      if (is_named || (more_work_ >> k & 1) != 0 || at.p[k] > verdict_->alpha || at.residual_ns[k] <= 0) continue;
+      if (is_named || (more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] <= 0) continue;
       ++verdict_->unnamed;
       verdict_->unnamed_ns += at.residual_ns[k];
     }
@@ -234,7 +239,8 @@ class Comparison {
 
   void ListLargest(const Contrast* at) {
     for (uint32_t k = 0; k < kBlames; ++k) {
-      if (at != nullptr ? at->residual_ns[k] > 0 : blame_.blame.ns[k] > 0) verdict_->largest.push_back(Describe(k, at));
+      const int64_t ns = at != nullptr ? at->residual_ns[k] : blame_.blame.ns[k];
+      if (ns >= kLeastListed) verdict_->largest.push_back(Describe(k, at));
     }
     Order(&verdict_->largest);
     if (verdict_->largest.size() > options_.most_causes) verdict_->largest.resize(options_.most_causes);
@@ -245,12 +251,14 @@ class Comparison {
     cause.blame = static_cast<Blame>(k);
     cause.blame_ns = blame_.blame.ns[k];
     cause.normal_ns = verdict_->normal.ns[k];
-    cause.excess_ns = at != nullptr ? at->residual_ns[k] : cause.blame_ns;
+    cause.common_ns = at != nullptr ? at->common_ns[k] : 0;
+    cause.excess_ns = cause.blame_ns - cause.normal_ns - cause.common_ns;
     const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
     cause.p = at != nullptr ? at->p[k] : 1;
-    cause.confidence = (1 - cause.p) * (1 - UnknownBeside(cause)) * QualityFactor(cause.blame) *
-                       ProofFactor(cause.blame) * (1 - kCameAlong * (1 - cause.share) * (1 - cause.share));
+    cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
+    const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
+    cause.confidence = (1 - p) * TrueUnlessByChance(index_, blame_, options_, *verdict_, unexplained_, cause);
     for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
       if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
     }
@@ -263,7 +271,7 @@ class Comparison {
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
     cause.advice = AdviceFor(cause.blame, close, ProofOf(cause));
-    cause.saving_ns = Saving({cause});
+    cause.saving_ns = Saving(blame_, {cause}, excess_ns);
     return cause;
   }
 
@@ -277,43 +285,6 @@ class Comparison {
     if (cause.blame == Blame::kExecutorBusy && by.batch == kNone && by.request != kNone)
       return analyze::HostProof::kInOwnBatch;
     return analyze::HostProof::kNone;
-  }
-
-  double ShareOfPositive(int64_t ns) const {
-    return positive_ns_ == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(positive_ns_);
-  }
-
-  // What nothing explains makes every cause less sure, and itself; but that a thread slept is known.
-  double UnknownBeside(const Cause& cause) const {
-    return cause.blame == Blame::kHostBlockedUnknown ? unknown_share_ - ShareOfPositive(cause.excess_ns)
-                                                     : unknown_share_;
-  }
-
-  double QualityFactor(Blame blame) const {
-    double factor = blame_.is_reliable ? 1 : kLossy;
-    if (!index_.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0) factor *= kSkewed;
-    if (verdict_->baseline_size < options_.least_many) factor *= kFew;
-    if (verdict_->level == Baseline::Level::kRoute) factor *= kOtherSizes;
-    if (verdict_->level == Baseline::Level::kProcess) factor *= kOtherRoutes;
-    if (verdict_->is_coarse) factor *= kOtherDepths;
-    return factor;
-  }
-
-  // How much of the time of a part is proved to be what it is called.
-  double ProofFactor(Blame blame) const {
-    if (blame == Blame::kHostBlockedUnknown) return kNoWaitSays;
-    int64_t all_ns = 0, proved_ns = 0;
-    for (const BlameSegment& segment : blame_.segments) {
-      if (segment.blame != blame) continue;
-      const model::Interval known = index_.host.KnownOf(segment.thread);
-      const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
-      const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
-      all_ns += segment.end_ns - segment.begin_ns;
-      if ((kOnCpu & BlameBit(blame)) != 0 ? is_counted : is_for_somebody)
-        proved_ns += segment.end_ns - segment.begin_ns;
-    }
-    if (2 * proved_ns >= all_ns) return 1;
-    return (kOnCpu & BlameBit(blame)) != 0 ? kUncounted : (kBehindOthers & BlameBit(blame)) != 0 ? kForNobody : 1;
   }
 
   // Who had most of a cause's time.
@@ -337,46 +308,15 @@ class Comparison {
     }
   }
 
-  // ---- What it would save to have causes normal (2.10): each segment is shortened in proportion, and what is
-  // shortened in a detour is worth no more than its thread waited for it.
-  int64_t Saving(const std::vector<Cause>& causes) const {
-    std::vector<int64_t> saved(blame_.segments.size());
-    for (const Cause& cause : causes) {
-      int64_t left_ns = cause.excess_ns;
-      for (size_t i = 0; i < saved.size(); ++i) {
-        const BlameSegment& segment = blame_.segments[i];
-        if (segment.blame != cause.blame || cause.blame_ns == 0) continue;
-        const double share = static_cast<double>(cause.excess_ns) / static_cast<double>(cause.blame_ns);
-        const auto part =
-            static_cast<int64_t>(std::ceil(share * static_cast<double>(segment.end_ns - segment.begin_ns)));
-        saved[i] = std::min({part, left_ns, segment.end_ns - segment.begin_ns});
-        left_ns -= saved[i];
-      }
-    }
-    for (const Detour& detour : blame_.detours) {
-      int64_t room_ns = detour.slack_ns;
-      const auto first =
-          std::partition_point(blame_.segments.begin(), blame_.segments.end(),
-                               [&](const BlameSegment& segment) { return segment.begin_ns < detour.begin_ns; });
-      for (auto i = static_cast<size_t>(first - blame_.segments.begin()); i < saved.size(); ++i) {
-        if (blame_.segments[i].end_ns > detour.end_ns) break;
-        saved[i] = std::min(saved[i], room_ns);
-        room_ns -= saved[i];
-      }
-    }
-    int64_t total_ns = 0;
-    for (const int64_t ns : saved) total_ns += ns;
-    return total_ns;
-  }
-
   const Index& index_;
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
-  uint32_t more_work_ = 0;   // parts that are longer because there was more to do
-  int64_t unknown_ns_ = 0;   // of the positive residual, in parts that say nothing
-  int64_t positive_ns_ = 0;  // the positive residual
-  double unknown_share_ = 0;
+  double p_of_launches_ = 1;  // where they were tested
+  bool are_launches_normal_ = true;
+  double p_factor_ = 1;     // of p, that control over both tests costs
+  uint32_t more_work_ = 0;  // parts that are longer because there was more to do
+  Unexplained unexplained_;
 };
 
 // How deep GPUs were recorded from `begin_ns` to `end_ns`, at least. A trace that does not say was recorded the same
@@ -439,7 +379,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   verdict.level = baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, least, &rows);
   const WorkDone work = WorkOf(index, blame.request);
   if (KeepDepth(work.depth, blame.blame, least, &rows)) {
-    Comparison(index, blame, options, &verdict).Decide(rows, work);
+    Comparison(index, blame, options, &verdict).Compare(rows, work);
     return verdict;
   }
   verdict.is_coarse = true;
@@ -448,7 +388,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   MakeCoarse(&coarse.blame, has_batches);
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
-  Comparison(index, coarse, options, &verdict).Decide(rows, work);
+  Comparison(index, coarse, options, &verdict).Compare(rows, work);
   return verdict;
 }
 

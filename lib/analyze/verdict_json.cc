@@ -105,9 +105,11 @@ class Writer {
       json_.Key("blame").Text(BlameName(cause.blame));
       json_.Key("blame_ns").Int(cause.blame_ns);
       json_.Key("normal_ns").Int(cause.normal_ns);
+      json_.Key("common_ns").Int(cause.common_ns);
       json_.Key("excess_ns").Int(cause.excess_ns);
       json_.Key("share").Real(cause.share);
       json_.Key("p").Real(cause.p);
+      json_.Key("p_of_launches").Real(cause.p_of_launches);
       json_.Key("confidence").Real(cause.confidence);
       json_.Key("saving_ns").Int(cause.saving_ns);
       json_.Key("by");

@@ -6,6 +6,7 @@
 
 #include "analyze/clock_state.h"
 #include "analyze/index_data.h"
+#include "analyze/verdict_words.h"
 #include "base/columns.h"
 #include "pitot/analyze/verdict.h"
 #include "serialize/kernel_name.h"
@@ -19,21 +20,31 @@ using base::Format;
 using model::kNone;
 using model::Trace;
 
-constexpr size_t kBlameWidth = 23;
+constexpr size_t kBlameWidth = 23, kRestWidth = 50;
 
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
+constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
 std::string ShortId(uint64_t id) { return Format("%llx", static_cast<unsigned long long>(id)); }
 // Three digits: ".005", "1".
 std::string P(double p) {
   const std::string text = Format("%.3f", p);
   return p < 0.9995 ? text.substr(1) : "1";
 }
+// Of the test that named it: "p=.005", "p=.005 of launches".
+std::string P(const Cause& cause) {
+  return cause.p_of_launches < cause.p ? "p=" + P(cause.p_of_launches) + " of launches" : "p=" + P(cause.p);
+}
 
 const char* TheLevel(Baseline::Level level) {
   return level == Baseline::Level::kCell    ? "the same route and size"
          : level == Baseline::Level::kRoute ? "the same route and any size"
                                             : "any route";
+}
+
+// A request of the same size has no more work because the server did it in more pieces.
+bool IsInMoreLaunches(const Verdict& v) {
+  return v.kind == VerdictKind::kMoreWork && v.more_of == "launches" && v.level == Baseline::Level::kCell;
 }
 
 class Teller {
@@ -51,7 +62,7 @@ class Teller {
   std::string Line(const Verdict& v) const {
     const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
     std::string text;
-    if (v.kind != VerdictKind::kCauses) text = VerdictKindName(v.kind);
+    if (v.kind != VerdictKind::kCauses) text = IsInMoreLaunches(v) ? "more launches" : VerdictKindName(v.kind);
     if (v.kind == VerdictKind::kNotUnusual || parts.empty()) return text;
     const Cause& first = parts[0];
     const std::string evidence = Evidence(first);
@@ -77,24 +88,27 @@ class Teller {
       lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
-    int number = 0;
-    for (const Cause& cause : v.causes) TellCause(++number, cause, &lines);
+    for (size_t i = 0; i < v.causes.size(); ++i)
+      TellCause(i + 1, v.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ", &lines);
     if (!v.causes.empty() && !v.more_of.empty()) {
-      const std::string work = Format("%.3g times the usual %s", v.more_factor, v.more_of.c_str());
-      lines.Add(5, v.more_ns == 0 ? "with " + work : "and more work, not slower: " + work + ", " + Signed(v.more_ns));
+      lines.Add(5, v.more_ns == 0 ? Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str())
+                                  : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
     }
     if (!v.causes.empty() || v.common_ns != 0) {
-      const std::string rest =
-          v.unnamed == 0 ? v.more_ns == 0 ? " within the normal range" : ", with that"
-                         : ", with " + Signed(v.unnamed_ns) + " of " + base::Plural(v.unnamed, "lesser cause");
-      lines.Add(5, base::PadRight("rest " + Signed(v.rest_ns) + rest, 50) + "sum of excess " +
-                       Ms(v.latency_ns - v.typical_ns) + " = " + Ms(v.latency_ns) + " - " + Ms(v.typical_ns));
+      const std::string rest = RestText(v), sum = "sum of excess " + Ms(v.latency_ns - v.typical_ns) + " = " +
+                                                  Ms(v.latency_ns) + " - " + Ms(v.typical_ns);
+      if (rest.size() < kRestWidth) {
+        lines.Add(5, base::PadRight(rest, kRestWidth) + sum);
+      } else {
+        lines.AddWrapped(0, "     ", rest);
+        lines.Add(5, sum);
+      }
     }
     if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
     for (const Cause& part : v.largest)
       lines.Add(5, base::PadRight(BlameName(part.blame), kBlameWidth) +
                        base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
-                       (is_compared ? "p=" + P(part.p) + "  " : "") + Evidence(part));
+                       (is_compared ? P(part) + "  " : "") + Evidence(part));
     lines.Blank();
     TellAdvice(v, &lines);
     TellBlame(&lines);
@@ -217,8 +231,7 @@ class Teller {
         if (!v.clocks.empty()) lines->AddWrapped(0, "     ", v.clocks);
         return;
       case VerdictKind::kMoreWork:
-        return lines->Add(0, Format("why  more work, not slower: %.3g times the usual %s. What grew:", v.more_factor,
-                                    v.more_of.c_str()));
+        return lines->Add(0, "why  " + MoreWorkText(v) + (v.largest.empty() ? "" : ". What grew:"));
       case VerdictKind::kDiffuse:
         return lines->Add(0, "why  diffuse: no part is outside of its normal range. The largest are:");
       case VerdictKind::kNotUnusual:
@@ -231,12 +244,11 @@ class Teller {
     lines->Add(0, "why  undetermined: " + v.why_not);
   }
 
-  void TellCause(int number, const Cause& cause, base::Lines* lines) const {
-    const std::string lead = number == 1 ? "why  " : "     ";
+  void TellCause(size_t number, const Cause& cause, const std::string& lead, base::Lines* lines) const {
     const std::string first = lead + std::to_string(number) + ") " +
                               base::PadRight(BlameName(cause.blame), kBlameWidth) +
                               base::PadLeft(Signed(cause.excess_ns), 10) + "  " +
-                              base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  p=" + P(cause.p) + "  ";
+                              base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
     lines->AddWrapped(0, first, Evidence(cause));
     const std::string sure = Format("confidence %.2f, would save at most ", cause.confidence);
     lines->Add(8, sure + Duration(cause.saving_ns));
@@ -284,6 +296,29 @@ class Teller {
 };
 
 }  // namespace
+
+std::string RestText(const Verdict& v) {
+  const int64_t others_ns = v.rest_ns - v.unnamed_ns - v.more_ns;
+  const bool are_others_shorter = others_ns <= -kLeastTold;
+  std::string parts;
+  const auto add = [&](int64_t ns, const std::string& what) {
+    parts += (parts.empty() ? "" : ", ") + Signed(ns) + what;
+  };
+  if (v.unnamed != 0) add(v.unnamed_ns, " of " + base::Plural(v.unnamed, "lesser cause"));
+  if (v.more_ns != 0) add(v.more_ns, " of more work");
+  if (parts.empty() && are_others_shorter) return "offset by " + Signed(v.rest_ns) + " of parts shorter than usual";
+  if (parts.empty()) return "rest " + Signed(v.rest_ns) + " within the normal range";
+  if (are_others_shorter) add(others_ns, " of parts shorter than usual");
+  if (others_ns >= kLeastTold) add(others_ns, " within the normal range");
+  return "rest " + Signed(v.rest_ns) + ": " + parts;
+}
+
+std::string MoreWorkText(const Verdict& v) {
+  if (IsInMoreLaunches(v))
+    return Format("done in more launches than usual (%.3g times), and no part stands out", v.more_factor);
+  return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str());
+}
+
 std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
   if (index.data() == nullptr) return "";
   return Teller(index.data()->index, blame).Evidence(cause);

@@ -21,6 +21,12 @@ using namespace analyze;
 namespace {
 
 constexpr int kParts = 30, kRepetitions = 6;
+constexpr uint32_t kUsualLaunches = 20, kMostLaunches = 60;
+// What more launches take more of.
+constexpr uint32_t kOfLaunches = BlameBit(Blame::kBatchWindow) | BlameBit(Blame::kHostOncpuFramework) |
+                                 BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) |
+                                 BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) |
+                                 BlameBit(Blame::kGpuExecExpected) | BlameBit(Blame::kDispatchGap);
 
 int Trials() {
   const char* const many = std::getenv("PITOT_TRIALS");
@@ -53,6 +59,16 @@ class Population {
     }
     return blame;
   }
+  // Launches, and parts that take as many times as long as usual.
+  uint32_t DrawLaunches(double variation, BlameVector* blame) {
+    if (variation == 0) return kUsualLaunches;
+    const double factor = std::exp(variation * normal_(random_));
+    const auto launches = std::min(static_cast<uint32_t>(std::lround(kUsualLaunches * factor)), kMostLaunches);
+    for (int k = 0; k < kParts; ++k) {
+      if ((kOfLaunches >> k & 1) != 0) blame->ns[k] = blame->ns[k] * launches / kUsualLaunches;
+    }
+    return launches;
+  }
   uint32_t DrawPart() { return static_cast<uint32_t>(random_() % kParts); }
   bool Chance(double share) { return static_cast<double>(random_() >> 11) * 0x1p-53 < share; }
 
@@ -70,17 +86,32 @@ struct Setting {
   double fault_ms = 0;
   double scale = 1;         // of everything
   double contaminated = 0;  // this share of the normal requests has the fault, too
+  double launches = 0;      // vary by this
 };
 struct Score {
   double recall = 0;  // of those slower than three quarters of normal ones: others are not slow
   double wrong = 0, named = 0, uniform = 0, factor = 0;
+  double tested = 0;  // launches explain the excess
 };
 
-Score Run(const Setting& setting) {
+// A request of each number of launches, which is its row.
+model::Trace LaunchingRequests() {
   TraceMaker maker;
-  maker.Request(1, "/classify", 0, 1);
-  maker.trace.depths = {{0, 1, Depth::kKernels}};
-  const model::Trace trace = maker.Finish();
+  const uint32_t thread = maker.Thread("executor");
+  maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+  maker.trace.depths = {{0, 1'000'000, Depth::kKernels}};
+  for (uint32_t row = 0; row <= kMostLaunches; ++row) maker.Request(row + 1, "/classify", 1'000 * row, 1'000);
+  for (uint32_t row = 0; row <= kMostLaunches; ++row) {
+    for (uint32_t i = 0; i < row; ++i) {
+      maker.Call(thread, "cudaLaunchKernel", 1'000 * row + 10 * i, 1, {row, model::kNone});
+      maker.Gpu(0, model::GpuKind::kKernel, "add", 1'000 * row + 10 * i + 2, 1, maker.trace.calls.size() - 1);
+    }
+  }
+  return maker.Finish();
+}
+
+Score Run(const Setting& setting) {
+  const model::Trace trace = LaunchingRequests();
   BlameIndex index;
   REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
   VerdictOptions options;
@@ -96,6 +127,7 @@ Score Run(const Setting& setting) {
       BaselineRow row;
       row.work.depth = Depth::kKernels;
       row.blame = population.Draw();
+      row.work.launches = population.DrawLaunches(setting.launches, &row.blame);
       if (setting.contaminated > 0 && population.Chance(setting.contaminated))
         row.blame.ns[contaminated_part] += std::llround(setting.fault_ms * 1e6);
       REQUIRE(baseline.Add("/classify", 0, row).ok());
@@ -104,6 +136,7 @@ Score Run(const Setting& setting) {
       RequestBlame request;
       request.request = 0;
       request.blame = population.Draw(setting.scale);
+      request.request = population.DrawLaunches(setting.launches, &request.blame);
       const uint32_t part = setting.contaminated > 0 ? contaminated_part : population.DrawPart();
       request.blame.ns[part] += std::llround(setting.fault_ms * 1e6);
       request.end_ns = request.blame.Total();
@@ -121,18 +154,22 @@ Score Run(const Setting& setting) {
       score.recall += was_found;
       slower += verdict.percentile > options.normal_percentile;
       score.named += !verdict.causes.empty();
+      score.tested += verdict.more_of == "launches";
       score.uniform += verdict.kind == VerdictKind::kUniform;
       score.factor += verdict.common_factor;
     }
   }
   const double all = trials * kRepetitions;
   if (score.uniform > 0) score.factor /= score.uniform;
-  score.recall /= std::max(slower, 1.0), score.wrong /= all, score.named /= all, score.uniform /= all;
+  score.recall /= std::max(slower, 1.0), score.wrong /= all, score.named /= all, score.uniform /= all,
+      score.tested /= all;
   if (std::getenv("PITOT_TRIALS") != nullptr) {
     std::printf(
-        "%s n %u fault +%g ms, all x%g, %g %% contaminated: recall %.3f wrong %.3f named %.3f uniform %.3f r %.3f\n",
+        "%s n %u fault +%g ms, all x%g, %g %% contaminated, launches +-%g: tested %.3f recall %.3f wrong %.3f named "
+        "%.3f uniform %.3f r %.3f\n",
         setting.tails == Tails::kHeavy ? "heavy" : "lognormal", setting.n, setting.fault_ms, setting.scale,
-        setting.contaminated * 100, score.recall, score.wrong, score.named, score.uniform, score.factor);
+        setting.contaminated * 100, setting.launches, score.tested, score.recall, score.wrong, score.named,
+        score.uniform, score.factor);
   }
   return score;
 }
@@ -149,6 +186,14 @@ TEST_CASE("a fault of a twentieth of the latency is named, and little else", "[v
       CHECK(score.wrong < 0.12);
     }
     CHECK(Run({Tails::kLognormal, n, 0, 1, 0}).named < 0.10);
+  }
+}
+
+TEST_CASE("a normal request is named no oftener than alpha though its launches are tested, too", "[verdict]") {
+  for (const uint32_t n : {200u, 500u, 2000u}) {
+    const Score score = Run({Tails::kLognormal, n, 0, 1, 0, 0.15});
+    CHECK(score.tested > 0.01);
+    CHECK(score.named < 0.02 + 3 * std::sqrt(0.02 * 0.98 / Trials()));  // standard errors
   }
 }
 

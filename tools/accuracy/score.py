@@ -346,12 +346,24 @@ def controls_of(run: Run, expected: Dict[str, Any]) -> List[Control]:
 
 
 def does_not_add_up(verdict: Dict[str, Any]) -> bool:
-    """Segments to the latency; the excess to what is common, causes and the rest."""
+    """Segments and parts to the latency; what is usual to the typical one; and of blame and what is usual, part by part: causes to
+    their excess, the parts that are none, with what causes had in common that is not said, to the rest."""
+    parts, usual, causes = verdict['blame_ns'], verdict['normal_ns'], verdict['causes']
     segments = sum(segment['duration_ns'] for segment in verdict['segments'])
-    said = verdict['typical_ns'] + verdict['common_ns'] + verdict['rest_ns'] + sum(cause['excess_ns'] for cause in verdict['causes'])
-    has_baseline = verdict['baseline']['level'] != 'none'
-    return (segments != verdict['latency_ns'] or sum(verdict['blame_ns'].values()) != verdict['latency_ns'] or
-            (has_baseline and said != verdict['latency_ns']))
+    if segments != verdict['latency_ns'] or sum(parts.values()) != verdict['latency_ns']:
+        return True
+    if verdict['baseline']['level'] == 'none':
+        return False  # with nothing to compare with there is no excess
+    if verdict['baseline']['is_coarse']:  # parts of GPUs are one with the code in causes, and are not in `blame_ns`
+        parts = {**parts, **{cause['blame']: cause['blame_ns'] for cause in causes}}
+        rest_ns = verdict['latency_ns'] - verdict['typical_ns'] - sum(cause['excess_ns'] for cause in causes) - verdict['common_ns']
+    else:
+        named = {cause['blame'] for cause in causes}
+        rest_ns = sum(parts.get(part, 0) - usual.get(part, 0) for part in {*parts, *usual} - named)
+        rest_ns += sum(cause['common_ns'] for cause in causes) - verdict['common_ns']
+    return (rest_ns != verdict['rest_ns'] or sum(usual.values()) != verdict['typical_ns'] or
+            len({cause['blame'] for cause in causes}) < len(causes) or
+            any(cause['excess_ns'] != parts.get(cause['blame'], 0) - usual.get(cause['blame'], 0) - cause['common_ns'] for cause in causes))
 
 
 # ---- Scores

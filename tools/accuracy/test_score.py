@@ -55,16 +55,19 @@ EXPECTED = {
 
 
 def cause(blame, excess_ms, confidence=0.95, by=None, evidence=''):
-    return {'blame': blame, 'excess_ns': excess_ms * MS, 'confidence': confidence, 'by': by, 'evidence': evidence}
+    return {'blame': blame, 'blame_ns': excess_ms * MS, 'common_ns': 0, 'excess_ns': excess_ms * MS, 'confidence': confidence, 'by': by,
+            'evidence': evidence}
 
 
 def verdict(request, causes=(), kind=None, typical_ms=5, largest=(), common_ns=0, blame_ns=None):
     """One that adds up."""
     latency_ns = typical_ms * MS + common_ns + sum(one['excess_ns'] for one in causes) + 7
-    parts = blame_ns or {'host_oncpu_pre': latency_ns}
+    usual = {'untraced_or_unexplained': typical_ms * MS}
+    parts = blame_ns or {**{one['blame']: one['excess_ns'] for one in causes}, 'untraced_or_unexplained': typical_ms * MS + common_ns + 7}
     return {'request': request, 'verdict': kind or ('causes' if causes else 'diffuse'), 'latency_ns': latency_ns,
             'typical_ns': typical_ms * MS, 'common_ns': common_ns, 'rest_ns': 7, 'causes': list(causes), 'largest': list(largest),
-            'blame_ns': parts, 'segments': [{'duration_ns': sum(parts.values())}], 'baseline': {'level': 'same route and size'},
+            'blame_ns': parts, 'normal_ns': usual, 'segments': [{'duration_ns': sum(parts.values())}],
+            'baseline': {'level': 'same route and size', 'is_coarse': False},
             'quality': {'reliable': True}}
 
 
@@ -746,11 +749,27 @@ class Others(unittest.TestCase):
         self.assertEqual((result['sure'], result['sure_and_wrong'], result['undetermined']), (2, 1, 1))
 
     def test_numbers_that_do_not_add_up_are_counted(self):
-        sums, excess, segments = verdict('a'), verdict('b', [cause('host_lock', 4)]), verdict('c')
-        sums['blame_ns'] = {'host_lock': 1}
-        excess['rest_ns'] += 1
-        segments['segments'] = []
-        self.assertEqual(scored(run('C02', [], [sums, excess, segments, verdict('d')]))['do_not_add_up'], 3)
+        def bent(request, change, coarse=False):
+            one = verdict(request, [cause('host_lock', 4), cause('alloc_stall', 3)])
+            one['baseline']['is_coarse'] = coarse
+            change(one)
+            return one
+
+        wrong = [
+            lambda one: one.update(blame_ns={'host_lock': 1}),
+            lambda one: one.update(segments=[]),
+            lambda one: one.update(rest_ns=one['rest_ns'] + 1),
+            lambda one: one.update(typical_ns=one['typical_ns'] + 1, rest_ns=one['rest_ns'] - 1),
+            # What adds up as a sum, and is not what blame and what is usual say.
+            lambda one: (one['causes'][0].update(excess_ns=one['causes'][0]['excess_ns'] + 1), one.update(rest_ns=one['rest_ns'] - 1)),
+            lambda one: one['causes'][1].update(one['causes'][0]),
+            lambda one: (one['causes'][0].update(common_ns=1), one.update(rest_ns=one['rest_ns'] + 1)),
+        ]
+        verdicts = [bent(str(i), change) for i, change in enumerate(wrong)]
+        self.assertEqual(scored(run('C02', [], [*verdicts, bent('right', lambda one: None)]))['do_not_add_up'], len(wrong))
+        in_common = bent('common', lambda one: (one['causes'][0].update(common_ns=2, excess_ns=4 * MS - 2), one.update(rest_ns=9)))
+        coarse = [bent('coarse', lambda one: None, coarse=True), bent('wrong', wrong[2], coarse=True), in_common]
+        self.assertEqual(scored(run('C02', [], coarse))['do_not_add_up'], 1)
 
     def test_a_run_is_read_though_its_log_is_cut(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -69,11 +69,17 @@ struct Cause {
   Blame blame = Blame::kUntraced;
   int64_t blame_ns = 0;   // of this request
   int64_t normal_ns = 0;  // usually
-  int64_t excess_ns = 0;  // the difference, without what everything had in common
+  int64_t common_ns =
+      0;  // of the difference, what everything had in common, however little: the factor times normal_ns
+  int64_t excess_ns = 0;  // blame_ns - normal_ns - common_ns
   double share = 0;       // of the request's excess
   double p = 1;           // how often the farthest part of a normal request is as far
+  // How often a normal request launches as much, where launches explain the excess and the part is made of them; else
+  // 1. It names the part where it is at most half of the options' alpha.
+  double p_of_launches = 1;
   double confidence = 0;  // 0 to 1, how often causes like it are true: docs/why.md says of what it is made
-  // At most so much would be saved, were it normal: where another way was nearly as long, that remains.
+  // At most so much would be saved, were it normal: where another way was nearly as long, that remains. No more than
+  // the request's excess.
   int64_t saving_ns = 0;
   Culprit by;                     // who had most of it
   int64_t by_ns = 0;              // how much
@@ -98,7 +104,7 @@ struct Verdict {
   // Requests that were recorded at different depths are compared: what GPUs did counts as Blame::kHostOncpuFramework,
   // the code that waited for them, in `normal`, `causes` and `largest`.
   bool is_coarse = false;
-  double alpha = 0;    // that was tested with
+  double alpha = 0;    // that `p` was tested with: half of the options' where launches were tested and are normal
   double least_p = 1;  // that could have come out
   BlameVector normal;
 
@@ -108,7 +114,8 @@ struct Verdict {
   std::vector<Cause> causes;    // by excess, largest first
   std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum
-  int64_t rest_ns = 0;          // of the excess, in no cause: latency - typical = common + causes + rest
+  // Of the excess, in no cause: latency - typical = common + causes + rest. Unless kUniform, the causes' common_ns too.
+  int64_t rest_ns = 0;
   // Of the rest, parts outside of their normal range that are no cause: too small, or beyond most_causes.
   uint32_t unnamed = 0;
   int64_t unnamed_ns = 0;

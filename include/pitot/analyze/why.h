@@ -45,14 +45,14 @@ enum class Blame : uint8_t {
   kLaunchLatency = 16,       // had been launched, and did not begin yet, though nothing was before it
   kLaunchQueueFull = 17,     // a launch waited for room
   kAllocStall = 18,          // in calls that allocate or free memory
-  kLazyLoadJit = 19,         // in a launch that loaded or compiled its code
+  kLazyLoadJit = 19,         // in calls that loaded or compiled code
   kSyncReturn = 20,          // GPU work had ended, and the thread that waited for it did not go on yet
   kH2d = 21,                 // copies to the device
   kD2h = 22,                 // and back
   kD2dMemset = 23,           // within devices, between them, and sets
   kGpuExecExpected = 24,     // its kernels, for as long as they usually take
   kGpuContention = 25,       // longer, while work of others overlapped them
-  kGpuClock = 26,            // longer, while the clock was low; nothing says so yet
+  kGpuClock = 26,            // longer, while the SM clock was lower
   kGpuExcessUnknown = 27,    // longer, nobody knows why
   kGpuQueueWaitOthers = 28,  // had been launched, and work of others was before it
   kDispatchGap = 29,         // between one of its GPU operations and the next

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/verdict_confidence.h"
+
+#include "analyze/depths.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+
+namespace {
+
+// Of GPUs, and what is left of a wait for one where it is not known when that was done.
+constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
+// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
+// GPUs' times cannot be compared with the host's.
+constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
+// And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
+// section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
+constexpr double kForNobody = 0.7, kUncounted = 0.8;
+// And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
+// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
+constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
+constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
+                                   BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
+
+// What nothing explains makes every cause less sure, and itself; but that a thread slept is known.
+double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
+  return cause.blame == Blame::kHostBlockedUnknown ? unexplained.Share() - unexplained.ShareOf(cause.excess_ns)
+                                                   : unexplained.Share();
+}
+
+double QualityFactor(const Index& index, const RequestBlame& request, const VerdictOptions& options,
+                     const Verdict& verdict, Blame blame) {
+  double factor = request.is_reliable ? 1 : kLossy;
+  if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0) factor *= kSkewed;
+  if (verdict.baseline_size < options.least_many) factor *= kFew;
+  if (verdict.level == Baseline::Level::kRoute) factor *= kOtherSizes;
+  if (verdict.level == Baseline::Level::kProcess) factor *= kOtherRoutes;
+  if (verdict.is_coarse) factor *= kOtherDepths;
+  return factor;
+}
+
+// How much of the time of a part is proved to be what it is called.
+double ProofFactor(const Index& index, const RequestBlame& request, Blame blame) {
+  if (blame == Blame::kHostBlockedUnknown) return kNoWaitSays;
+  int64_t all_ns = 0, proved_ns = 0;
+  for (const BlameSegment& segment : request.segments) {
+    if (segment.blame != blame) continue;
+    const model::Interval known = index.host.KnownOf(segment.thread);
+    const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+    const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
+    all_ns += segment.end_ns - segment.begin_ns;
+    if ((kOnCpu & BlameBit(blame)) != 0 ? is_counted : is_for_somebody) proved_ns += segment.end_ns - segment.begin_ns;
+  }
+  if (2 * proved_ns >= all_ns) return 1;
+  return (kOnCpu & BlameBit(blame)) != 0 ? kUncounted : (kBehindOthers & BlameBit(blame)) != 0 ? kForNobody : 1;
+}
+
+}  // namespace
+
+double TrueUnlessByChance(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                          const Verdict& verdict, const Unexplained& unexplained, const Cause& cause) noexcept {
+  return (1 - UnknownBeside(unexplained, cause)) * QualityFactor(index, blame, options, verdict, cause.blame) *
+         ProofFactor(index, blame, cause.blame) * (1 - kCameAlong * (1 - cause.share) * (1 - cause.share));
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

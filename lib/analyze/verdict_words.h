@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sentences of a verdict that its text and its page share.
+#ifndef PITOT_LIB_ANALYZE_VERDICT_WORDS_H_
+#define PITOT_LIB_ANALYZE_VERDICT_WORDS_H_
+
+#include <string>
+
+#include "pitot/analyze/verdict.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// What is in no cause, and what it is made of: "rest +0.4 ms within the normal range", "offset by -2.0 ms of parts
+// shorter than usual", "rest +16.5 ms: +13.5 ms of 4 lesser causes, +3.0 ms within the normal range".
+std::string RestText(const Verdict& verdict);
+
+// "more work, not slower: 4 times the usual size"; or "done in more launches than usual (1.82 times), and no part
+// stands out", of a request that has the same size as those that it is compared with: that is the server's doing. Of a
+// verdict whose more_of is not empty.
+std::string MoreWorkText(const Verdict& verdict);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_VERDICT_WORDS_H_
