@@ -24,24 +24,25 @@ constexpr size_t kLeastLater = 4;  // of its like that say what is usual
 // How many calls after one that loads code the launch of what was loaded is looked for.
 constexpr uint32_t kMostCalls = 8;
 
-struct Launch {
-  uint32_t call;
-  model::StringId kernel;
-};
-
-// By kernel, then time.
-std::vector<Launch> LaunchesOf(const Trace& trace) {
-  std::vector<Launch> launches;
+// Calls that launch kernels outside of CUDA graphs, each with its kernel.
+template <class Visit> void VisitLaunches(const Trace& trace, const Visit& visit) {
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t call = trace.gpu.call[row];
     if (trace.gpu.kind[row] == model::GpuKind::kKernel && call != kNone && trace.gpu.graph[row] == 0)
-      launches.push_back({call, trace.gpu.name[row]});
+      visit(call, trace.gpu.name[row]);
   }
-  std::sort(launches.begin(), launches.end(), [&](const Launch& a, const Launch& b) {
-    const int64_t a_ns = trace.calls.begin_ns[a.call], b_ns = trace.calls.begin_ns[b.call];
-    return a.kernel != b.kernel ? a.kernel < b.kernel : a_ns != b_ns ? a_ns < b_ns : a.call < b.call;
+}
+
+// By kernel; kNone: it was not launched.
+std::vector<uint32_t> FirstLaunchOf(const Trace& trace) {
+  std::vector<uint32_t> first(trace.strings.size(), kNone);
+  VisitLaunches(trace, [&](uint32_t call, model::StringId kernel) {
+    const int64_t begin_ns = trace.calls.begin_ns[call];
+    uint32_t& known = first[kernel];
+    const int64_t known_ns = known != kNone ? trace.calls.begin_ns[known] : INT64_MAX;
+    if (begin_ns < known_ns || (begin_ns == known_ns && call < known)) known = call;
   });
-  return launches;
+  return first;
 }
 
 }  // namespace
@@ -53,18 +54,21 @@ int64_t FirstCostNs(int64_t first_ns, std::vector<int64_t> like_ns, double least
 }
 
 std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) {
-  const std::vector<Launch> launches = LaunchesOf(trace);
-  const auto took_ns = [&](size_t i) {
-    return CallEnd(trace, launches[i].call) - trace.calls.begin_ns[launches[i].call];
-  };
+  const auto took_ns = [&](uint32_t call) { return CallEnd(trace, call) - trace.calls.begin_ns[call]; };
+  const std::vector<uint32_t> first = FirstLaunchOf(trace);
+  std::map<model::StringId, std::vector<int64_t>> later_ns;  // of the few whose first launch was long
+  for (model::StringId kernel = 0; kernel < first.size(); ++kernel) {
+    if (first[kernel] != kNone && static_cast<double>(took_ns(first[kernel])) > least_ns) later_ns[kernel];
+  }
+  if (later_ns.empty()) return {};
+  VisitLaunches(trace, [&](uint32_t call, model::StringId kernel) {
+    if (call == first[kernel]) return;
+    if (const auto later = later_ns.find(kernel); later != later_ns.end()) later->second.push_back(took_ns(call));
+  });
   std::vector<FirstLaunch> slow;
-  for (size_t first = 0, last; first < launches.size(); first = last) {
-    for (last = first + 1; last < launches.size() && launches[last].kernel == launches[first].kernel;) ++last;
-    if (static_cast<double>(took_ns(first)) <= least_ns) continue;
-    std::vector<int64_t> later_ns;
-    for (size_t i = first + 1; i < last; ++i) later_ns.push_back(took_ns(i));
-    if (const int64_t cost_ns = FirstCostNs(took_ns(first), std::move(later_ns), least_ns); cost_ns > 0)
-      slow.push_back({launches[first].call, launches[first].kernel, cost_ns});
+  for (auto& [kernel, later] : later_ns) {
+    const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), std::move(later), least_ns);
+    if (cost_ns > 0) slow.push_back({first[kernel], kernel, cost_ns});
   }
   return slow;
 }
@@ -81,10 +85,9 @@ FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& g
 // other code of its scope between calls.
 void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns) {
   std::unordered_map<uint32_t, model::StringId> first_launches;  // by call
-  model::StringId last = 0;
-  for (const Launch& launch : LaunchesOf(trace_)) {
-    if (launch.kernel != last) first_launches.emplace(launch.call, launch.kernel);
-    last = launch.kernel;
+  const std::vector<uint32_t> first_call = FirstLaunchOf(trace_);
+  for (model::StringId kernel = 0; kernel < first_call.size(); ++kernel) {
+    if (first_call[kernel] != kNone) first_launches.emplace(first_call[kernel], kernel);
   }
   const auto use_of = [&](uint32_t call) {
     Use use;

@@ -32,7 +32,7 @@ struct FirstLaunch {
   model::StringId kernel = 0;
   int64_t cost_ns = 0;
 };
-// Launches in CUDA graphs are left out. By kernel. O(n log n).
+// Launches in CUDA graphs are left out. By kernel. O(n).
 std::vector<FirstLaunch> SlowFirstLaunches(const model::Trace& trace, double least_ns);
 
 class FirstUses {

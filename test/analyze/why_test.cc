@@ -687,31 +687,52 @@ TEST_CASE("a kernel's first launch that outlasts those that follow loaded its co
 }
 
 TEST_CASE("unusually long code that ends in loading code made what is loaded", "[why]") {
-  const auto walk = [](const char* call, int64_t usual_us) {
+  const auto walk = [](const char* call, int64_t usual_us, int64_t last_us) {
     Server server;
-    const uint32_t row = server.OnGpu(990);
+    server.maker.trace.window_end_ns = 10'000 * kUs;
+    const uint32_t row = server.OnGpu(9'000);
+    int64_t at_us = 100;
     for (int64_t i = 0; i < 5; ++i) {
-      server.Call("cudaLaunchKernel", 100 + (usual_us + 1) * (i + 1) - 1, 100 + (usual_us + 1) * (i + 1), {row, kNone});
-      server.Gpu("gemm", 100 + (usual_us + 1) * (i + 1), 101 + (usual_us + 1) * (i + 1));
+      at_us += usual_us;
+      server.Call("cudaLaunchKernel", at_us, at_us + 1, {row, kNone});
+      server.Gpu("gemm", at_us + 1, at_us + 2);
+      ++at_us;
     }
-    server.Call(call, 700, 710, {row, kNone});
-    server.Call("cudaLaunchKernel", 712, 713, {row, kNone});
-    server.Gpu("digamma", 714, 720);
+    at_us += last_us;
+    server.Call(call, at_us, at_us + 10, {row, kNone});
+    server.Call("cudaLaunchKernel", at_us + 12, at_us + 13, {row, kNone});
+    server.Gpu("digamma", at_us + 14, at_us + 20);
+    for (int64_t i = 0; i < 5; ++i)  // the rest of its code is no longer than that usually is
+      server.Call("cudaGetDevice", at_us + 20 + (i + 1) * usual_us, at_us + 21 + (i + 1) * usual_us, {row, kNone});
     const Trace trace = server.maker.Finish();
     BlameIndex index;
     REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
     const RequestBlame blame = BlameOf(trace, row);
     analyze::Cause cause;
-    cause.blame = Blame::kLazyLoadJit;
     for (uint32_t i = 0; i < blame.segments.size(); ++i) {
-      if (blame.segments[i].end_ns == 700 * kUs) cause.longest = {i};
+      if (blame.segments[i].end_ns == at_us * kUs) cause.longest = {i};
     }
     return std::pair(blame.blame[Blame::kLazyLoadJit] / kUs, EvidenceText(index, blame, cause));
   };
-  CHECK(walk("cuModuleLoadData", 20) ==
-        std::pair<int64_t, std::string>(505, "in \"forward\" on executor; first use of digamma"));
-  CHECK(walk("cuModuleLoadData", 85).first == 10);      // the call: 170 us of code before it may be anything
-  CHECK(walk("cudaFuncGetAttributes", 20).first == 0);  // loads nothing
+  using Found = std::pair<int64_t, std::string>;
+  const std::string where = "in \"forward\" on executor";
+  CHECK(walk("cuModuleLoadData", 20, 5'000) == Found(5'010, where + "; first use of digamma"));
+  CHECK(walk("cuModuleLoadData", 20, 190) == Found(10, where));        // the call alone: its code may be anything
+  CHECK(walk("cuModuleLoadData", 300, 250) == Found(10, where));       // as long as ever
+  CHECK(walk("cudaFuncGetAttributes", 20, 5'000) == Found(0, where));  // loads nothing
+}
+
+TEST_CASE("code that goes on after the request ended, and loads code then, was not that for it", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(0x8f0c, 120, 500, server.executor);
+  server.Scope(server.executor, server.forward, 100, 900, {row, kNone});
+  for (int64_t i = 0; i < 5; ++i) server.Call("cudaGetDevice", 100 + 4 * i, 101 + 4 * i, {kNone, kNone});
+  server.Call("cuModuleLoadData", 700, 710, {kNone, kNone});
+  const Trace trace = server.maker.Finish();
+  REQUIRE(BlameOf(trace, row).blame[Blame::kLazyLoadJit] == 0);
+  Trace later = trace;
+  later.requests[row].duration_ns = 650 * kUs;
+  CHECK(BlameOf(later, row).blame[Blame::kLazyLoadJit] == 590 * kUs);
 }
 
 TEST_CASE("unusually long code before a kernel that is launched for the first time is named its first use", "[why]") {
@@ -776,9 +797,11 @@ TEST_CASE("a device that stands still after an allocation holds up what was laun
     const char* call;
     int64_t free_end_us, gpu_us;
     bool is_busy;
+    uint32_t devices = 1;
   };
   const auto walk = [](const Case& of, Culprit* by) {
     Server server;
+    server.maker.trace.devices.resize(of.devices);
     const uint32_t row = server.OnGpu(900);
     if (by != nullptr) server.maker.Call(server.http, of.call, 150 * kUs, (of.free_end_us - 150) * kUs, {});
     server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
@@ -801,9 +824,28 @@ TEST_CASE("a device that stands still after an allocation holds up what was laun
   CHECK(walk({"cudaFree", 250, 460, false}, nullptr) == Parts(100, 199));       // too long after it
   CHECK(walk({"cudaFree", 250, 400, true}, nullptr).first == 100);              // the device was at work
   CHECK(walk({"cudaFreeAsync", 250, 400, false}, nullptr) == Parts(100, 139));  // in the order of a stream
+  CHECK(walk({"cudaFree", 250, 400, false, 2}, nullptr) == Parts(100 + 139, 0));
   Culprit by;
   CHECK(walk({"cudaFree", 250, 400, false}, &by) == Parts(139, 0));
   CHECK(by.thread == 0);
+  CHECK(walk({"cudaFree", 250, 400, false, 2}, &by) == Parts(0, 139));  // of the other device, perhaps
+}
+
+TEST_CASE("between two operations of a request a device may stand still after another's allocation, too", "[why]") {
+  const auto walk = [](const char* call) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    server.maker.Call(server.http, call, 105 * kUs, 145 * kUs, {});
+    for (int64_t i = 0; i < 2; ++i) {
+      server.Call("cudaLaunchKernel", 101 + 2 * i, 102 + 2 * i, {row, kNone});
+      server.Gpu("gemm", 110 + 290 * i, 120 + 290 * i);
+    }
+    server.Call("cudaStreamSynchronize", 106, 410, {row, kNone}, 0);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    return std::pair(blame.blame[Blame::kAllocStall] / kUs, blame.blame[Blame::kUntraced] / kUs);
+  };
+  CHECK(walk("cudaFree") == std::pair<int64_t, int64_t>(280, 0));
+  CHECK(walk("cudaEventQuery") == std::pair<int64_t, int64_t>(0, 280));
 }
 
 TEST_CASE("a launch that took long while another thread was in the driver names that", "[why]") {
