@@ -6,6 +6,14 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
+namespace {
+
+constexpr Advice kWarmUp = {"warm_up",
+                            "it was done for the first time: before serving, run each model once with every batch size "
+                            "and shape, and keep what was compiled"};
+
+}  // namespace
+
 Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
   switch (blame) {
     case Blame::kBatchWindow:
@@ -17,6 +25,7 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
         return {"split_long_work",
                 "its batch did another request's work by itself: do that in pieces (a prompt in chunks), or on an "
                 "executor of its own"};
+      if (proof == HostProof::kFirstUse) return kWarmUp;
       [[fallthrough]];
     case Blame::kQueueWaitOthers:
     case Blame::kAdmissionQueue:
@@ -30,6 +39,7 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
     case Blame::kHostOncpuPre:
       return {"speed_preprocessing", "do it on several threads, on the GPU, or cache it"};
     case Blame::kHostOncpuFramework:
+      if (proof == HostProof::kFirstUse) return kWarmUp;
       return {"speed_model_code",
               "find the scope that grew with pitot top; graphs and compiled models take less of the CPU"};
     case Blame::kHostOncpuPost:
@@ -57,7 +67,20 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
       return {"name_waits", "say with PITOT_WAIT what its thread waits for, and who has it"};
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
-      return {"launch_less", "many launches of little work: a CUDA graph, fused kernels, larger batches"};
+      if (proof == HostProof::kMoreLaunches)
+        return {"launch_less", "many launches of little work: a CUDA graph, fused kernels, larger batches"};
+      if (proof == HostProof::kInDriver)
+        return {
+            "keep_driver_free",
+            "another thread was in the driver meanwhile: allocate before serving, copy from pinned memory, or launch "
+            "from one thread"};
+      if (proof == HostProof::kSlowLaunches)
+        return {"speed_launches",
+                "each took longer, rather than that there were more: a CPU of its own for the thread that launches, "
+                "and no other program on the GPU; a CUDA graph is one launch"};
+      return {"check_launches",
+              "launches took long: if they are many, a CUDA graph, fused kernels or larger batches; else a CPU of its "
+              "own for their thread"};
     case Blame::kLaunchQueueFull:
       return {"gpu_bound", "launches wait for room because the GPU has enough to do: harmless; look at the kernels"};
     case Blame::kAllocStall:
@@ -65,6 +88,8 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
     case Blame::kLazyLoadJit:
       return {"load_early", "CUDA_MODULE_LOADING=EAGER, a warm-up of each shape, code compiled for this GPU"};
     case Blame::kSyncReturn:
+      if (proof == HostProof::kManyWaits)
+        return {"wait_once", "many short waits for the GPU: read results back once, at the end, in one copy"};
       return {"return_from_sync", "the thread came back late from waiting for the GPU: spin, or free its CPU"};
     case Blame::kH2d:
     case Blame::kD2h:

@@ -5,16 +5,14 @@
 // records of loading and compiling (they say which), calls by name, and first launches that are much longer than those
 // that follow (which look like both). A window does not hold the process's past: a kernel that is first in it need not
 // be new.
-#include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/first_use.h"
 #include "analyze/host_work.h"
 #include "analyze/subjects.h"
-#include "base/quantile.h"
 #include "pitot/model/indexes.h"
 #include "serialize/kernel_name.h"
 
@@ -30,8 +28,6 @@ constexpr Threshold kThresholds[] = {
     {"first_launch", 200000, "ns", "pitot"},
     {"share", 0.01, "1", "pitot"},
 };
-
-constexpr size_t kLeastLater = 4;  // launches of a kernel that say what it usually takes
 
 enum Kind : uint32_t { kJit, kLazyLoad, kGraph, kKinds };
 
@@ -97,40 +93,19 @@ class ColdStart final : public Analyzer {
   // Of kernels that were launched often enough to tell: the first launch, where it is far above all that follow.
   static void FirstLaunches(Analysis& analysis, Found* found) {
     const Trace& trace = analysis.trace();
-    const double least_ns = analysis.threshold("first_launch").value;
-    struct Launch {
-      uint32_t call, name;
-      int64_t ns;
-    };
-    std::vector<Launch> launches;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
-      const uint32_t call = trace.gpu.call[row];
-      if (trace.gpu.kind[row] != model::GpuKind::kKernel || call == kNone || trace.gpu.graph[row] != 0) continue;
-      launches.push_back({call, trace.gpu.name[row], CallEnd(trace, call) - trace.calls.begin_ns[call]});
-    }
-    std::sort(launches.begin(), launches.end(), [&](const Launch& a, const Launch& b) {
-      const int64_t a_ns = trace.calls.begin_ns[a.call], b_ns = trace.calls.begin_ns[b.call];
-      return a.name != b.name ? a.name < b.name : a_ns != b_ns ? a_ns < b_ns : a.call < b.call;
-    });
     const model::Intervals recorded[] = {model::Union(found[kJit].spent), model::Union(found[kLazyLoad].spent)};
-    for (size_t first = 0, last; first < launches.size(); first = last) {
-      for (last = first + 1; last < launches.size() && launches[last].name == launches[first].name;) ++last;
-      const Launch& launch = launches[first];
-      if (last - first <= kLeastLater || static_cast<double>(launch.ns) <= least_ns) continue;
-      std::vector<int64_t> later;
-      for (size_t i = first + 1; i < last; ++i) later.push_back(launches[i].ns);
-      if (launch.ns <= base::Quantile(later, 0.99)) continue;
-      const int64_t begin_ns = trace.calls.begin_ns[launch.call], cost_ns = launch.ns - base::Median(std::move(later));
-      const model::Intervals call = {{begin_ns, begin_ns + launch.ns}};
+    for (const FirstLaunch& first : SlowFirstLaunches(trace, analysis.threshold("first_launch").value)) {
+      const int64_t begin_ns = trace.calls.begin_ns[first.call];
+      const model::Intervals call = {{begin_ns, CallEnd(trace, first.call)}};
       const bool is_jit = !model::Intersection(call, recorded[0]).empty();
       const bool is_told = is_jit || !model::Intersection(call, recorded[1]).empty();
       Found& of = found[is_jit ? kJit : kLazyLoad];
       of.times += is_told ? 0 : 1;
-      of.spent.push_back({begin_ns, begin_ns + cost_ns});
-      of.longest.Show(launch.call, call[0]);
-      if (cost_ns > of.longest_ns) {
-        of.longest_ns = cost_ns;
-        of.longest_kernel = serialize::ReadKernelName(trace.strings[launch.name]).brief;
+      of.spent.push_back({begin_ns, begin_ns + first.cost_ns});
+      of.longest.Show(first.call, call[0]);
+      if (first.cost_ns > of.longest_ns) {
+        of.longest_ns = first.cost_ns;
+        of.longest_kernel = serialize::ReadKernelName(trace.strings[first.kernel]).brief;
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "analyze/contrast.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
+#include "analyze/proof.h"
 #include "analyze/verdict_confidence.h"
 #include "analyze/verdict_saving.h"
 #include "base/columns.h"
@@ -270,7 +271,7 @@ class Comparison {
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
-    cause.advice = AdviceFor(cause.blame, close, ProofOf(cause));
+    cause.advice = AdviceFor(cause.blame, close, analyze::ProofOf(index_, blame_, cause, *verdict_, ProofOf(cause)));
     cause.saving_ns = Saving(blame_, {cause}, excess_ns);
     return cause;
   }

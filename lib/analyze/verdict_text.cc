@@ -55,7 +55,7 @@ class Teller {
     const std::string by = By(cause.blame, cause.by, cause.by_ns);
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    const std::string where = Where(longest) + Proof(longest) + Behind(cause.blame, longest);
+    const std::string where = Where(longest) + Proof(longest) + FirstUse(longest) + Behind(cause.blame, longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -210,6 +210,12 @@ class Teller {
     if (segment.blame == Blame::kHostRunqueue && throttled_ns > 0)
       text += ", the CPU quota throttled the process for " + Duration(throttled_ns) + " meanwhile";
     return text;
+  }
+
+  // "; first use of gemm".
+  std::string FirstUse(const BlameSegment& segment) const {
+    const std::string use = index_.first_uses.Of(segment);
+    return use.empty() ? "" : "; " + use;
   }
 
   // Whom it kept waiting: "; meanwhile it held "cache", for which 6 others came to wait".

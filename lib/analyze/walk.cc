@@ -18,7 +18,8 @@ constexpr uint32_t kMostBatches = 64;
 bool IsCode(const BlameSegment& segment) {
   const bool is_on_cpu = segment.blame == Blame::kHostOncpuPre || segment.blame == Blame::kHostOncpuFramework ||
                          segment.blame == Blame::kHostOncpuPost;
-  return is_on_cpu && segment.call == kNone && segment.event != kNone;
+  const bool is_loading = segment.blame == Blame::kLazyLoadJit;
+  return (is_on_cpu || is_loading) && segment.call == kNone && segment.event != kNone;
 }
 
 }  // namespace
@@ -227,6 +228,8 @@ void Walk::StepOnThread() {
       code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
       code.by.thread = thread_;
       code.by.request = other;
+    } else if (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece)) {
+      code.blame = Blame::kLazyLoadJit;
     }
   }
   Emit(begin_ns, code);

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyze/first_use.h"
 #include "analyze/patience.h"
 #include "analyze/walk_gpu.h"
 #include "analyze/walk_host.h"
@@ -32,7 +33,8 @@ class Index {
         threads(Ask(of), requests, memberships, &patience_),
         locks(Ask(of), requests, threads),
         gpu(Ask(of), how),
-        host(Ask(of), threads, gpu, how) {}
+        host(Ask(of), threads, gpu, how),
+        first_uses(Ask(of), threads, gpu, how) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
@@ -59,6 +61,7 @@ class Index {
   const Locks locks;
   const GpuOps gpu;
   const HostUse host;
+  const FirstUses first_uses;
 };
 
 // One walk. EmitPart is the only function that moves time, and only backwards: so segments are contiguous, and add up
@@ -113,6 +116,8 @@ class Walk {
   void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
   void StepOnGpu();
   void Execute(uint32_t op);
+  bool BlameAllocation(int64_t since_ns, BlameSegment* late) const;
+  Culprit InDriver(uint32_t call);
   void LeaveGpu();
   bool IsOwn(uint32_t op) const;
   bool IsOthers(uint32_t op) const;

@@ -6,6 +6,7 @@
 
 #include "analyze/clock_state.h"
 #include "analyze/copies.h"
+#include "analyze/host_work.h"
 #include "analyze/walk.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -113,21 +114,55 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       break;
   }
   if (segment.blame != Blame::kLaunchApi) return Emit(begin_ns, segment);
+  BlameSegment loads = segment;
+  loads.blame = Blame::kLazyLoadJit;
+  segment.by = InDriver(call);
+  const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + index_.first_uses.LoadNs(call));
   // Modules that were loaded and code that was compiled meanwhile, the last first.
   const auto& all = trace_.overheads;
   auto after = std::partition_point(all.begin(), all.end(),
                                     [&](const model::OverheadRow& row) { return row.begin_ns < now_ns_; });
-  for (; after != all.begin() && now_ns_ > begin_ns; --after) {
+  for (; after != all.begin() && now_ns_ > loaded_ns; --after) {
     const model::OverheadRow& overhead = *(after - 1);
     if (overhead.begin_ns < trace_.calls.begin_ns[call]) break;
     const std::string_view name = trace_.strings[overhead.name];
     if (!Says(name, "load") && !Says(name, "compil") && !Says(name, "LAZY") && !Says(name, "module")) continue;
-    Emit(std::max(overhead.begin_ns + overhead.duration_ns, begin_ns), segment);
-    BlameSegment loads = segment;
-    loads.blame = Blame::kLazyLoadJit;
-    Emit(std::max(overhead.begin_ns, begin_ns), loads);
+    Emit(std::max(overhead.begin_ns + overhead.duration_ns, loaded_ns), segment);
+    Emit(std::max(overhead.begin_ns, loaded_ns), loads);
   }
-  Emit(begin_ns, segment);
+  Emit(loaded_ns, segment);
+  Emit(begin_ns, loads);
+}
+
+// Who was in a call that holds the driver's lock for most of a launch that took far longer than launches do (rule 2.5).
+Culprit Walk::InDriver(uint32_t call) {
+  const int64_t begin_ns = trace_.calls.begin_ns[call], end_ns = CallEnd(trace_, call);
+  const auto took_ns = static_cast<double>(end_ns - begin_ns);
+  Culprit culprit;
+  if (took_ns <= index_.options.slow_launch_factor * static_cast<double>(index_.gpu.MedianLaunchNs())) return culprit;
+  double most_ns = index_.options.least_in_driver * took_ns;
+  for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
+    if (thread == trace_.calls.thread[call]) continue;
+    int64_t held_ns = 0;
+    uint32_t last = kNone;
+    for (int64_t at_ns = end_ns; at_ns > begin_ns;) {
+      patience_.Count();
+      const Piece piece = index_.threads.Before(thread, at_ns);
+      const int64_t from_ns = std::max(piece.begin_ns, begin_ns);
+      const CallClass what = piece.call != kNone ? index_.gpu.ClassOf(piece.call) : CallClass::kOther;
+      if (what == CallClass::kAlloc || what == CallClass::kFree || what == CallClass::kBlockingCopy) {
+        held_ns += at_ns - from_ns;
+        last = piece.call;
+      }
+      at_ns = from_ns;
+    }
+    if (static_cast<double>(held_ns) < most_ns) continue;
+    most_ns = static_cast<double>(held_ns);
+    culprit.thread = thread;
+    culprit.batch = trace_.calls.batch[last];
+    culprit.request = culprit.batch == kNone ? Outermost(trace_, index_.requests, trace_.calls.request[last]) : kNone;
+  }
+  return culprit;
 }
 
 // ---- GPUs
@@ -214,10 +249,7 @@ void Walk::StepOnGpu() {
     if (const uint32_t other = index_.gpu.EndedLast(op_, least_ns, now_ns_); other != kNone) cause = other;
   }
   if (cause == kNone) {
-    if (!is_own) {
-      Emit(ready_ns_, waits);
-      return LeaveGpu();
-    }
+    if (!is_own) Emit(ready_ns_, waits);
     return LeaveGpu();
   }
   const int64_t gap_ns = now_ns_ - end_of(cause);
@@ -226,7 +258,9 @@ void Walk::StepOnGpu() {
     blame_->clamped_ns += index_.gpu.EndNs(cause) - now_ns_;
   }
   if (is_own && IsOwn(cause)) {
-    waits.blame = gap_ns <= index_.options.dispatch_gap_ns ? Blame::kDispatchGap : Blame::kUntraced;
+    waits.blame = Blame::kDispatchGap;
+    if (gap_ns > index_.options.dispatch_gap_ns && !BlameAllocation(end_of(cause), &waits))
+      waits.blame = Blame::kUntraced;
     Emit(end_of(cause), waits);
     return MoveToGpu(cause, INT64_MIN, kNone, kNone);
   }
@@ -234,6 +268,24 @@ void Walk::StepOnGpu() {
   Emit(end_of(cause), waits);
   if (IsOwn(cause)) return MoveToGpu(cause, INT64_MIN, kNone, kNone);
   op_ = cause;
+}
+
+// An operation of its own began later than one does, and nothing recorded was before it: a device does nothing while
+// memory is mapped or unmapped on it, and goes on with that after the call has returned.
+bool Walk::BlameAllocation(int64_t since_ns, BlameSegment* late) const {
+  const uint32_t call = late->gpu != kNone ? index_.gpu.AllocationBefore(late->gpu, since_ns) : kNone;
+  if (call == kNone) return false;
+  const uint32_t thread = trace_.calls.thread[call], launch = trace_.gpu.call[late->gpu];
+  if (launch == kNone || thread != trace_.calls.thread[launch]) {
+    late->by.thread = thread;
+    late->by.batch = trace_.calls.batch[call];
+    if (late->by.batch == kNone) late->by.request = Outermost(trace_, index_.requests, trace_.calls.request[call]);
+  }
+  late->blame = Blame::kAllocStall;
+  late->gpu = kNone;
+  late->call = call;
+  late->thread = thread;
+  return true;
 }
 
 // From the beginning of what the GPU did for it, back to the thread that called for it.
@@ -249,9 +301,10 @@ void Walk::LeaveGpu() {
   const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
   const model::Interval latency = {std::max(returned_ns, ready_ns_), now_ns_};
   // So long a time may be that of work before it that is not in the trace.
-  const bool is_known = latency.end_ns - latency.begin_ns <= index_.options.dispatch_gap_ns ||
-                        !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
+  const bool is_usual = latency.end_ns - latency.begin_ns <= index_.options.dispatch_gap_ns;
+  const bool is_known = is_usual || !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
   launch.blame = is_known ? Blame::kLaunchLatency : Blame::kUntraced;
+  if (!is_usual) BlameAllocation(latency.begin_ns, &launch);
   Emit(latency.begin_ns, launch);
   thread_ = thread;
   EmitCall(ready_ns_, call, kNone);

@@ -21,6 +21,11 @@ using model::Trace;
 
 namespace {
 
+// A device may stand still for so many times as long as an allocation took, after it: 1.3 to 1.7 on an H100
+// (docs/why.md).
+constexpr int64_t kAfterAllocation = 2;
+constexpr uint32_t kMostAllocations = 8;  // that are asked, the newest first
+
 // Names of the runtime's and the driver's API, of CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
 CallClass Classify(std::string_view name) {
   const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
@@ -87,6 +92,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
   }
   median_launch_ns_ = base::Median(std::move(launch_ns));
   FindLost();
+  FindAllocations();
 }
 
 CallClass GpuOps::ClassOf(uint32_t call) const {
@@ -166,6 +172,42 @@ bool GpuOps::MayHaveLost(model::Interval when) const {
   const auto after = std::partition_point(lost_.begin(), lost_.end(),
                                           [&](const model::Interval& one) { return one.end_ns <= when.begin_ns; });
   return after != lost_.end() && after->begin_ns < when.end_ns;
+}
+
+// Of the device that its thread launched on last, of the only one where there is no other. Allocations in the order of
+// a stream hold up nothing else.
+void GpuOps::FindAllocations() {
+  const uint32_t only = trace_.devices.size() == 1 ? 0 : kNone;
+  uint32_t device = only;
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) device = only;
+    if (const auto caused = launches_.Gpu(call); caused.size() != 0) device = Device(*caused.begin());
+    const CallClass what = ClassOf(call);
+    if (what != CallClass::kAlloc && what != CallClass::kFree) continue;
+    if (trace_.strings[trace_.calls.name[call]].find("Async") != std::string_view::npos) continue;
+    allocations_.push_back({trace_.calls.begin_ns[call], call, device});
+  }
+  std::stable_sort(allocations_.begin(), allocations_.end(),
+                   [](const Allocation& a, const Allocation& b) { return a.begin_ns < b.begin_ns; });
+}
+
+uint32_t GpuOps::AllocationBefore(uint32_t op, int64_t since_ns) const {
+  const int64_t begin_ns = trace_.gpu.begin_ns[op];
+  auto one = std::partition_point(allocations_.begin(), allocations_.end(),
+                                  [&](const Allocation& other) { return other.begin_ns < begin_ns; });
+  uint32_t call = kNone;
+  for (uint32_t looked = 0; one != allocations_.begin() && looked < kMostAllocations && call == kNone; ++looked) {
+    const int64_t end_ns = CallEnd(trace_, (--one)->call), took_ns = end_ns - one->begin_ns;
+    if (one->device == Device(op) && begin_ns - end_ns <= kAfterAllocation * took_ns) call = one->call;
+  }
+  if (call == kNone) return kNone;
+  for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
+    if (trace_.streams[stream].device != Device(op)) continue;
+    const auto next = std::partition_point(streams_[stream].begin(), streams_[stream].end(),
+                                           [&](uint32_t other) { return trace_.gpu.begin_ns[other] < begin_ns; });
+    if (next != streams_[stream].begin() && EndNs(*(next - 1)) > since_ns) return kNone;
+  }
+  return call;
 }
 
 void GpuOps::FindClocks() {

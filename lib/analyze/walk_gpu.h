@@ -51,6 +51,11 @@ class GpuOps {
   // was.
   model::Interval CallsOf(uint32_t request) const { return calls_of_[request]; }
 
+  // The call that allocated or freed memory, of any thread, for which the device stood still from `since_ns` until `op`
+  // began: nothing ran on it, and `op` began in the call or no later after it than twice as long as it took. kNone:
+  // none. O(log n) of each stream.
+  uint32_t AllocationBefore(uint32_t op, int64_t since_ns) const;
+
   // How many operations its calls, and those of the batch, caused.
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
   uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
@@ -105,8 +110,13 @@ class GpuOps {
     std::vector<model::Held> held;
     double usual = 0;
   };
+  struct Allocation {
+    int64_t begin_ns;
+    uint32_t call, device;  // kNone: of nobody knows which
+  };
   void FindClocks();
   void FindLost();
+  void FindAllocations();
 
   const model::Trace& trace_;
   model::LaunchIndex launches_;
@@ -119,8 +129,9 @@ class GpuOps {
   std::unordered_map<uint64_t, int64_t> usual_ns_;
   int64_t median_launch_ns_ = 0;
   const bool are_times_known_;
-  std::vector<DeviceClock> clocks_;  // by device
-  model::Intervals lost_;            // when work without a record may have run
+  std::vector<DeviceClock> clocks_;      // by device
+  model::Intervals lost_;                // when work without a record may have run
+  std::vector<Allocation> allocations_;  // by begin
 };
 
 }  // namespace analyze

@@ -610,6 +610,53 @@ TEST_CASE("who waited for another's work in its own batch is told to split that"
   }
 }
 
+TEST_CASE("what to do about launches depends on whether there were more, and who was in the way", "[verdict]") {
+  const auto advice = [](int64_t normal_launches, bool is_in_driver) {
+    Launching route;  // of 40
+    for (int i = 0; i < 512; ++i) {
+      BaselineRow row;
+      row.blame = route.Draw();
+      row.blame[Blame::kLaunchApi] = 2 * kMs;
+      row.work = {0, static_cast<uint32_t>(normal_launches), 1, 0, Depth::kKernels};
+      REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+    }
+    BlameVector slow = route.Typical();
+    slow[Blame::kLaunchApi] = 8 * kMs;
+    RequestBlame blame = route.Make(slow);
+    if (is_in_driver) Find(&blame, Blame::kLaunchApi)->by.thread = 0;
+    const Verdict verdict = route.Judge(blame);
+    REQUIRE(verdict.causes.size() == 1);
+    return std::string(verdict.causes[0].advice.code);
+  };
+  CHECK(advice(10, false) == "launch_less");
+  CHECK(advice(40, false) == "speed_launches");  // one of 8 ms, where most take 10 us
+  CHECK(advice(40, true) == "keep_driver_free");
+}
+
+TEST_CASE("to come back from the GPU often is not to come back late", "[verdict]") {
+  const auto advice = [](int64_t each_ns) {
+    Route route;
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kSyncReturn] += 2 * kMs;
+    RequestBlame blame = route.Make(slow);
+    const auto whole = std::find_if(blame.segments.begin(), blame.segments.end(),
+                                    [](const auto& segment) { return segment.blame == Blame::kSyncReturn; });
+    std::vector<BlameSegment> parts;
+    for (int64_t at_ns = whole->begin_ns; at_ns < whole->end_ns; at_ns += each_ns) {
+      parts.push_back(*whole);
+      parts.back().begin_ns = at_ns;
+      parts.back().end_ns = at_ns + each_ns;
+    }
+    blame.segments.insert(blame.segments.erase(whole), parts.begin(), parts.end());
+    const Verdict verdict = route.Judge(blame);
+    REQUIRE(verdict.causes.size() == 1);
+    return std::string(verdict.causes[0].advice.code);
+  };
+  CHECK(advice(5 * kUs) == "wait_once");
+  CHECK(advice(40 * kUs) == "return_from_sync");
+}
+
 TEST_CASE("parts that more work explains are no cause beside a longer wait, and it is said", "[verdict]") {
   Sized sized(896);
   sized.Learn(512);
@@ -893,6 +940,17 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(host(Blame::kHostRunqueue, HostProof::kQuota) == "raise_quota");
   CHECK(host(Blame::kHostPagefaultIo, HostProof::kNone) == "take_io_out");
   CHECK(host(Blame::kHostPagefaultIo, HostProof::kMajorFaults) == "fault_in_early");
+  CHECK(host(Blame::kHostOncpuFramework, HostProof::kNone) == "speed_model_code");
+  CHECK(host(Blame::kHostOncpuFramework, HostProof::kFirstUse) == "warm_up");
+  CHECK(host(Blame::kExecutorBusy, HostProof::kFirstUse) == "warm_up");
+  for (const Blame part : {Blame::kLaunchApi, Blame::kLaunchLatency}) {
+    CHECK(host(part, HostProof::kNone) == "check_launches");
+    CHECK(host(part, HostProof::kMoreLaunches) == "launch_less");
+    CHECK(host(part, HostProof::kInDriver) == "keep_driver_free");
+    CHECK(host(part, HostProof::kSlowLaunches) == "speed_launches");
+  }
+  CHECK(host(Blame::kSyncReturn, HostProof::kNone) == "return_from_sync");
+  CHECK(host(Blame::kSyncReturn, HostProof::kManyWaits) == "wait_once");
   const std::string named = AdviceFor(Blame::kHostPagefaultIo, BatchClose::kUnknown).text;
   CHECK(named.find("waited for input or output") != std::string::npos);
   CHECK(named.find("fault") == std::string::npos);

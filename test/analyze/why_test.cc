@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "pitot/analyze/verdict.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
@@ -18,6 +19,7 @@ using analyze::Blame;
 using analyze::BlameIndex;
 using analyze::BlameOptions;
 using analyze::BlameSegment;
+using analyze::Culprit;
 using analyze::RequestBlame;
 using model::GpuKind;
 using model::kNone;
@@ -665,6 +667,208 @@ TEST_CASE("a call that does nothing but load or compile code says so", "[why]") 
     CHECK(walk(name) == "host_oncpu_pre 10000; lazy_load_jit 40000; host_oncpu_post 50000");
   }
   CHECK(walk("cuModuleGetLoadingMode") == "host_oncpu_pre 10000; host_oncpu_framework 40000; host_oncpu_post 50000");
+}
+
+TEST_CASE("a kernel's first launch that outlasts those that follow loaded its code", "[why]") {
+  const auto walk = [](int64_t first_us, int launches) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    for (int64_t i = 0; i < launches; ++i) {
+      const int64_t begin_us = i == 0 ? 110 : 500 + 20 * i;
+      server.Call("cudaLaunchKernel", begin_us, begin_us + (i == 0 ? first_us : 2), {row, kNone});
+      server.Gpu("gemm", begin_us + (i == 0 ? first_us : 2) + 1, begin_us + (i == 0 ? first_us : 2) + 2);
+    }
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    return std::pair(blame.blame[Blame::kLazyLoadJit] / kUs, blame.blame[Blame::kLaunchApi] / kUs);
+  };
+  CHECK(walk(302, 6) == std::pair<int64_t, int64_t>(300, 12));
+  CHECK(walk(199, 6) == std::pair<int64_t, int64_t>(0, 209));  // which may be anything
+  CHECK(walk(302, 4) == std::pair<int64_t, int64_t>(0, 308));  // what is usual is not known
+}
+
+TEST_CASE("unusually long code that ends in loading code made what is loaded", "[why]") {
+  const auto walk = [](const char* call, int64_t usual_us, int64_t last_us) {
+    Server server;
+    server.maker.trace.window_end_ns = 10'000 * kUs;
+    const uint32_t row = server.OnGpu(9'000);
+    int64_t at_us = 100;
+    for (int64_t i = 0; i < 5; ++i) {
+      at_us += usual_us;
+      server.Call("cudaLaunchKernel", at_us, at_us + 1, {row, kNone});
+      server.Gpu("gemm", at_us + 1, at_us + 2);
+      ++at_us;
+    }
+    at_us += last_us;
+    server.Call(call, at_us, at_us + 10, {row, kNone});
+    server.Call("cudaLaunchKernel", at_us + 12, at_us + 13, {row, kNone});
+    server.Gpu("digamma", at_us + 14, at_us + 20);
+    for (int64_t i = 0; i < 5; ++i)  // the rest of its code is no longer than that usually is
+      server.Call("cudaGetDevice", at_us + 20 + (i + 1) * usual_us, at_us + 21 + (i + 1) * usual_us, {row, kNone});
+    const Trace trace = server.maker.Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    const RequestBlame blame = BlameOf(trace, row);
+    analyze::Cause cause;
+    for (uint32_t i = 0; i < blame.segments.size(); ++i) {
+      if (blame.segments[i].end_ns == at_us * kUs) cause.longest = {i};
+    }
+    return std::pair(blame.blame[Blame::kLazyLoadJit] / kUs, EvidenceText(index, blame, cause));
+  };
+  using Found = std::pair<int64_t, std::string>;
+  const std::string where = "in \"forward\" on executor";
+  CHECK(walk("cuModuleLoadData", 20, 5'000) == Found(5'010, where + "; first use of digamma"));
+  CHECK(walk("cuModuleLoadData", 20, 190) == Found(10, where));        // the call alone: its code may be anything
+  CHECK(walk("cuModuleLoadData", 300, 250) == Found(10, where));       // as long as ever
+  CHECK(walk("cudaFuncGetAttributes", 20, 5'000) == Found(0, where));  // loads nothing
+}
+
+TEST_CASE("code that goes on after the request ended, and loads code then, was not that for it", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(0x8f0c, 120, 500, server.executor);
+  server.Scope(server.executor, server.forward, 100, 900, {row, kNone});
+  for (int64_t i = 0; i < 5; ++i) server.Call("cudaGetDevice", 100 + 4 * i, 101 + 4 * i, {kNone, kNone});
+  server.Call("cuModuleLoadData", 700, 710, {kNone, kNone});
+  const Trace trace = server.maker.Finish();
+  REQUIRE(BlameOf(trace, row).blame[Blame::kLazyLoadJit] == 0);
+  Trace later = trace;
+  later.requests[row].duration_ns = 650 * kUs;
+  CHECK(BlameOf(later, row).blame[Blame::kLazyLoadJit] == 590 * kUs);
+}
+
+TEST_CASE("unusually long code before a kernel that is launched for the first time is named its first use", "[why]") {
+  const auto evidence = [](const char* kernel) {
+    Server server;
+    const uint32_t row = server.OnGpu(990);
+    for (int64_t i = 0; i < 5; ++i) {
+      server.Call("cudaLaunchKernel", 120 + 20 * i, 121 + 20 * i, {row, kNone});
+      server.Gpu("gemm", 122 + 20 * i, 123 + 20 * i);
+    }
+    server.Call("cudaLaunchKernel", 700, 701, {row, kNone});
+    server.Gpu(kernel, 702, 710);
+    const Trace trace = server.maker.Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    const RequestBlame blame = BlameOf(trace, row);
+    CHECK(blame.blame[Blame::kLazyLoadJit] == 0);  // that it loads code nobody says
+    analyze::Cause cause;
+    for (uint32_t i = 0; i < blame.segments.size(); ++i) {
+      if (blame.segments[i].end_ns == 700 * kUs) cause.longest = {i};
+    }
+    return EvidenceText(index, blame, cause);
+  };
+  CHECK(evidence("conv") == "in \"forward\" on executor; first use of conv");
+  CHECK(evidence("gemm") == "in \"forward\" on executor");
+}
+
+TEST_CASE("a thread's first batch of a size that outlasts its like is named as that", "[why]") {
+  const auto evidence = [](int64_t first_us, uint32_t members) {
+    Server server;
+    std::vector<uint32_t> rows;
+    for (int64_t i = 0; i < 6; ++i) {
+      const int64_t begin_us = i == 0 ? 0 : 600 + 50 * i;
+      rows.push_back(
+          server.Request(static_cast<uint64_t>(i) + 1, begin_us, begin_us + (i == 0 ? first_us : 40), server.executor));
+    }
+    for (int64_t i = 0; i < 6; ++i) {
+      const int64_t begin_us = i == 0 ? 0 : 600 + 50 * i, length_us = i == 0 ? first_us : 40;
+      const auto batch = static_cast<uint32_t>(server.maker.trace.batches.size());
+      server.maker.Batch(static_cast<uint64_t>(i) + 1, "resnet", server.executor, begin_us * kUs, length_us * kUs);
+      for (uint32_t m = 0; m < (i == 0 ? members : 2); ++m)
+        server.maker.Member(batch, rows[static_cast<size_t>(i)], begin_us * kUs);
+      server.Scope(server.executor, server.forward, begin_us, begin_us + length_us,
+                   {rows[static_cast<size_t>(i)], batch});
+    }
+    const Trace trace = server.maker.Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    const RequestBlame blame = BlameOf(trace, rows[0]);
+    analyze::Cause cause;
+    cause.longest = {static_cast<uint32_t>(blame.segments.size() - 1)};
+    return EvidenceText(index, blame, cause);
+  };
+  CHECK(evidence(400, 2) == "in \"forward\" on executor; its thread's first batch of 2");
+  CHECK(evidence(400, 4) == "in \"forward\" on executor; its thread's first batch of 4");  // beside smaller ones
+  CHECK(evidence(400, 40) == "in \"forward\" on executor");  // which would have taken as long
+  CHECK(evidence(190, 2) == "in \"forward\" on executor");
+}
+
+TEST_CASE("a device that stands still after an allocation holds up what was launched for that", "[why]") {
+  struct Case {
+    const char* call;
+    int64_t free_end_us, gpu_us;
+    bool is_busy;
+    uint32_t devices = 1;
+  };
+  const auto walk = [](const Case& of, Culprit* by) {
+    Server server;
+    server.maker.trace.devices.resize(of.devices);
+    const uint32_t row = server.OnGpu(900);
+    if (by != nullptr) server.maker.Call(server.http, of.call, 150 * kUs, (of.free_end_us - 150) * kUs, {});
+    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    server.Gpu("gemm", 103, 104);
+    if (by == nullptr) server.Call(of.call, 150, of.free_end_us, {row, kNone});
+    server.Call("cudaLaunchKernel", of.free_end_us + 10, of.free_end_us + 11, {row, kNone});
+    server.Gpu("gemm", of.gpu_us, of.gpu_us + 10);
+    server.Call("cudaStreamSynchronize", of.free_end_us + 12, of.gpu_us + 10, {row, kNone}, 0);
+    if (of.is_busy) server.maker.Gpu(1, GpuKind::kKernel, "foreign", 103 * kUs, (of.gpu_us - 133) * kUs, kNone);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    for (const BlameSegment& segment : blame.segments) {
+      if (by != nullptr && segment.blame == Blame::kAllocStall && segment.by.IsKnown()) *by = segment.by;
+    }
+    return std::pair(blame.blame[Blame::kAllocStall] / kUs, blame.blame[Blame::kLaunchLatency] / kUs);
+  };
+  using Parts = std::pair<int64_t, int64_t>;
+  CHECK(walk({"cudaFree", 250, 400, false}, nullptr) == Parts(100 + 139, 0));
+  CHECK(walk({"cudaMalloc", 250, 400, false}, nullptr) == Parts(100 + 139, 0));
+  CHECK(walk({"cudaFree", 250, 280, false}, nullptr) == Parts(100, 19));        // as late as anything is
+  CHECK(walk({"cudaFree", 250, 460, false}, nullptr) == Parts(100, 199));       // too long after it
+  CHECK(walk({"cudaFree", 250, 400, true}, nullptr).first == 100);              // the device was at work
+  CHECK(walk({"cudaFreeAsync", 250, 400, false}, nullptr) == Parts(100, 139));  // in the order of a stream
+  CHECK(walk({"cudaFree", 250, 400, false, 2}, nullptr) == Parts(100 + 139, 0));
+  Culprit by;
+  CHECK(walk({"cudaFree", 250, 400, false}, &by) == Parts(139, 0));
+  CHECK(by.thread == 0);
+  CHECK(walk({"cudaFree", 250, 400, false, 2}, &by) == Parts(0, 139));  // of the other device, perhaps
+}
+
+TEST_CASE("between two operations of a request a device may stand still after another's allocation, too", "[why]") {
+  const auto walk = [](const char* call) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    server.maker.Call(server.http, call, 105 * kUs, 145 * kUs, {});
+    for (int64_t i = 0; i < 2; ++i) {
+      server.Call("cudaLaunchKernel", 101 + 2 * i, 102 + 2 * i, {row, kNone});
+      server.Gpu("gemm", 110 + 290 * i, 120 + 290 * i);
+    }
+    server.Call("cudaStreamSynchronize", 106, 410, {row, kNone}, 0);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    return std::pair(blame.blame[Blame::kAllocStall] / kUs, blame.blame[Blame::kUntraced] / kUs);
+  };
+  CHECK(walk("cudaFree") == std::pair<int64_t, int64_t>(280, 0));
+  CHECK(walk("cudaEventQuery") == std::pair<int64_t, int64_t>(0, 280));
+}
+
+TEST_CASE("a launch that took long while another thread was in the driver names that", "[why]") {
+  const auto culprit = [](const char* call, int64_t end_us, int64_t launch_us) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    server.maker.Call(server.http, call, 205 * kUs, (end_us - 205) * kUs, {});
+    for (int64_t i = 0; i < 9; ++i) {
+      const int64_t begin_us = i < 8 ? 110 + 10 * i : 200;
+      server.Call("cudaLaunchKernel", begin_us, begin_us + (i < 8 ? 2 : launch_us), {row, kNone});
+    }
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    uint32_t thread = kNone;
+    for (const BlameSegment& segment : blame.segments) {
+      if (segment.blame == Blame::kLaunchApi && segment.by.IsKnown()) thread = segment.by.thread;
+    }
+    return thread;
+  };
+  CHECK(culprit("cudaMalloc", 290, 100) == 0);
+  CHECK(culprit("cudaMemcpy", 290, 100) == 0);
+  CHECK(culprit("cudaMalloc", 280, 100) == kNone);             // three quarters of it
+  CHECK(culprit("cudaMalloc", 216, 16) == kNone);              // no longer than eight launches
+  CHECK(culprit("cudaStreamSynchronize", 290, 100) == kNone);  // which holds up no launch
 }
 
 TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {

@@ -60,8 +60,20 @@ struct Advice {
   const char* text;
 };
 // What counters of the host add: the process was throttled by its CPU quota meanwhile; memory was read from a disk.
-// And what the executor did: another request's work by itself, in a batch that both were in.
-enum class HostProof : uint8_t { kNone = 0, kQuota = 1, kMajorFaults = 2, kInOwnBatch = 3 };
+// And what the executor did: another request's work by itself, in a batch that both were in. And what the walk says: it
+// was done for the first time in the trace; there were more launches than usual, another thread was in the driver, or
+// each took longer than most; many short waits for a GPU.
+enum class HostProof : uint8_t {
+  kNone = 0,
+  kQuota = 1,
+  kMajorFaults = 2,
+  kInOwnBatch = 3,
+  kFirstUse = 4,
+  kMoreLaunches = 5,
+  kInDriver = 6,
+  kSlowLaunches = 7,
+  kManyWaits = 8,
+};
 // By what the segment that was longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, HostProof proof = HostProof::kNone) noexcept;
 

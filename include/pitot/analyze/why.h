@@ -45,7 +45,7 @@ enum class Blame : uint8_t {
   kLaunchLatency = 16,       // had been launched, and did not begin yet, though nothing was before it
   kLaunchQueueFull = 17,     // a launch waited for room
   kAllocStall = 18,          // in calls that allocate or free memory
-  kLazyLoadJit = 19,         // in calls that loaded or compiled code
+  kLazyLoadJit = 19,         // in calls that loaded or compiled code, or in code that led to loading it
   kSyncReturn = 20,          // GPU work had ended, and the thread that waited for it did not go on yet
   kH2d = 21,                 // copies to the device
   kD2h = 22,                 // and back
@@ -137,8 +137,13 @@ struct BlameOptions {
   // stream holds 1,024 launches (1,022 were seen).
   double slow_launch_factor = 8;
   uint32_t full_queue_depth = 1'000;
+  // Another thread's call was in the way of such a launch if it lasted for this share of it (analyzers.md, 2.5).
+  double least_in_driver = 0.8;
   // How often a kernel must be in the trace for its median to say how long it usually takes.
   uint32_t least_samples = 20;
+  // What is done for the first time in the trace is known by taking longer than this, and than 99 % of its like that
+  // are not (analyzers.md, 2.5).
+  int64_t first_use_ns = 200'000;
   // Code was on a CPU if, as far as counters of its thread say, no more than this of a stretch of it was not.
   int64_t least_off_cpu_ns = 20'000;
   // A thread wakes up within this; what takes longer may be want of a CPU, where its counters say so.

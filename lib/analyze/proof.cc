@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/proof.h"
+
+#include <algorithm>
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+namespace {
+
+// Whether most of it is in returns too short to say that its thread came back late.
+bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
+  int64_t short_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    const int64_t ns = segment.end_ns - segment.begin_ns;
+    if (segment.blame == of && ns <= index.options.dispatch_gap_ns) short_ns += ns;
+  }
+  return 2 * short_ns > blame.blame[of];
+}
+
+// Whether half of what they took longer, or more, is by what each took longer than the median launch.
+bool AreSlow(const Index& index, const RequestBlame& blame, const Cause& cause) {
+  if (cause.blame != Blame::kLaunchApi) return false;
+  const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
+                                      [](const BlameSegment& segment) { return segment.blame == Blame::kLaunchApi; });
+  const int64_t usual_ns = launches * index.gpu.MedianLaunchNs();
+  return cause.excess_ns > 0 && 2 * (cause.blame_ns - usual_ns) >= cause.excess_ns;
+}
+
+}  // namespace
+
+HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict,
+                  HostProof host) {
+  if (host != HostProof::kNone || cause.longest.empty()) return host;
+  const BlameSegment& longest = blame.segments[cause.longest[0]];
+  switch (cause.blame) {
+    case Blame::kHostOncpuFramework:
+    case Blame::kExecutorBusy:
+      return index.first_uses.Of(longest).empty() ? HostProof::kNone : HostProof::kFirstUse;
+    case Blame::kLaunchApi:
+    case Blame::kLaunchLatency:
+      if (verdict.more_of == "launches") return HostProof::kMoreLaunches;
+      if (longest.by.IsKnown()) return HostProof::kInDriver;
+      return AreSlow(index, blame, cause) ? HostProof::kSlowLaunches : HostProof::kNone;
+    case Blame::kSyncReturn:
+      return IsManyWaits(index, blame, cause.blame) ? HostProof::kManyWaits : HostProof::kNone;
+    default:
+      return HostProof::kNone;
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the walk proves of a cause, where that makes a difference to the advice (advice.cc).
+#ifndef PITOT_LIB_ANALYZE_PROOF_H_
+#define PITOT_LIB_ANALYZE_PROOF_H_
+
+#include <string_view>
+
+#include "analyze/walk.h"
+#include "pitot/analyze/verdict.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Of `verdict` it reads `more_of`. `host`: what is known already, which comes first.
+HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict,
+                  HostProof host);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_PROOF_H_
