@@ -111,6 +111,35 @@ TEST_CASE("names are shown and never become markup", "[html]") {
   CHECK(page.find("\xe2\x80\xae") == std::string::npos);  // what turns the text around is not there
 }
 
+TEST_CASE("the page says of the rest and of more launches what the text says", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  pitot::analyze::Verdict& verdict = judgement.verdict;
+  verdict.kind = pitot::analyze::VerdictKind::kCauses;
+  verdict.level = pitot::analyze::Baseline::Level::kCell;
+  verdict.causes.resize(1);
+  verdict.rest_ns = 16 * kMs;
+  verdict.unnamed = 4;
+  verdict.unnamed_ns = 13 * kMs;
+  HtmlReport report;
+  report.judgement = &judgement;
+  const std::string rest = "rest +16.0 ms: +13.0 ms of 4 lesser causes, +3.0 ms within the normal range";
+  CHECK(ReportHtml(trace, report).find(rest) != std::string::npos);
+  CHECK(VerdictText(judgement.index, judgement.blame, verdict).find(rest) != std::string::npos);
+
+  verdict.kind = pitot::analyze::VerdictKind::kMoreWork;
+  verdict.causes.clear();
+  verdict.more_of = "launches";
+  verdict.more_factor = 1.82;
+  const std::string more = "done in more launches than usual (1.82 times), and no part stands out";
+  CHECK(ReportHtml(trace, report).find("It was " + more) != std::string::npos);
+  CHECK(VerdictText(judgement.index, judgement.blame, verdict).find("why  " + more) != std::string::npos);
+  verdict.level = pitot::analyze::Baseline::Level::kRoute;  // then it may be a larger request
+  CHECK(ReportHtml(trace, report).find("It was more work, not slower: 1.82 times the usual launches.") !=
+        std::string::npos);
+}
+
 TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {
   const std::string page = PageOf(MakeHostile("name"), "name");
 
