@@ -29,13 +29,18 @@ bool AreSlow(const Index& index, const RequestBlame& blame, const Cause& cause) 
 
 }  // namespace
 
-HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict,
-                  HostProof host) {
-  if (host != HostProof::kNone || cause.longest.empty()) return host;
+HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
+  if (cause.longest.empty()) return HostProof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
   switch (cause.blame) {
-    case Blame::kHostOncpuFramework:
+    case Blame::kHostRunqueue:
+      return index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0 ? HostProof::kQuota : HostProof::kNone;
+    case Blame::kHostPagefaultIo:
+      return longest.counter != model::kNone ? HostProof::kMajorFaults : HostProof::kNone;
     case Blame::kExecutorBusy:
+      if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return HostProof::kInOwnBatch;
+      [[fallthrough]];
+    case Blame::kHostOncpuFramework:
       return index.first_uses.Of(longest).empty() ? HostProof::kNone : HostProof::kFirstUse;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:

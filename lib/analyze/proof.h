@@ -4,17 +4,14 @@
 #ifndef PITOT_LIB_ANALYZE_PROOF_H_
 #define PITOT_LIB_ANALYZE_PROOF_H_
 
-#include <string_view>
-
 #include "analyze/walk.h"
 #include "pitot/analyze/verdict.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Of `verdict` it reads `more_of`. `host`: what is known already, which comes first.
-HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict,
-                  HostProof host);
+// Of `verdict` it reads `more_of`.
+HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -271,21 +271,9 @@ class Comparison {
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
-    cause.advice = AdviceFor(cause.blame, close, analyze::ProofOf(index_, blame_, cause, *verdict_, ProofOf(cause)));
+    cause.advice = AdviceFor(cause.blame, close, ProofOf(index_, blame_, cause, *verdict_));
     cause.saving_ns = Saving(blame_, {cause}, excess_ns);
     return cause;
-  }
-
-  analyze::HostProof ProofOf(const analyze::Cause& cause) const {
-    if (cause.longest.empty()) return analyze::HostProof::kNone;
-    if (cause.blame == Blame::kHostRunqueue && index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns) > 0)
-      return analyze::HostProof::kQuota;
-    if (cause.blame == Blame::kHostPagefaultIo && blame_.segments[cause.longest[0]].counter != kNone)
-      return analyze::HostProof::kMajorFaults;
-    const Culprit& by = blame_.segments[cause.longest[0]].by;
-    if (cause.blame == Blame::kExecutorBusy && by.batch == kNone && by.request != kNone)
-      return analyze::HostProof::kInOwnBatch;
-    return analyze::HostProof::kNone;
   }
 
   // Who had most of a cause's time.
