@@ -272,11 +272,12 @@ TEST_CASE("an incident that fills the reserve is written in the arena, whatever 
 TEST_CASE("the window is whole although the CPU is full of other work", "[pressure]") {
   Host host;
   host.options.pre_window_ms = 200;
+  host.options.max_ring_bytes = 1 << 20;
   REQUIRE(host.Start());
   const unsigned spinners = std::thread::hardware_concurrency() * 2;
   std::atomic<uint64_t> work{0};
   const Threads other(static_cast<int>(spinners), [&work] { work.fetch_add(1, std::memory_order_relaxed); });
-  // At most 24 bytes each 50 us and thread: a ring of 256 KiB holds half a second of it.
+  // At most 24 bytes each 50 us and thread: a ring holds two seconds of it.
   const Threads recording(2, [] {
     static thread_local uint64_t serial = 0;
     PITOT_SCOPE("paced", ++serial);

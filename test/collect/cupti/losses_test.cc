@@ -78,8 +78,8 @@ TEST_CASE("what CUPTI withholds because a kernel hangs is missing, not known to 
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   Serve([&] {
-    host.cuda.Run({.name = "before"});
     host.cuda.Run({.name = "hangs", .is_stuck = true});
+    host.cuda.Run({.name = "in its buffer"});
   });
 
   const model::Trace while_it_hangs = host.Incident();
@@ -102,7 +102,7 @@ TEST_CASE("what CUPTI withholds because a kernel hangs is missing, not known to 
   host.cuda.Unstick();
   const model::Trace after = host.Incident();
 
-  CHECK(CountNamed(after, "before") == 1);
+  CHECK(CountNamed(after, "in its buffer") == 1);
   CHECK(CountNamed(after, "hangs") == 1);
   CHECK(after.gpu_losses.empty());
   CHECK(CoverageOf(after, 0).IsWhole());
