@@ -197,7 +197,8 @@ void History::Pin(int64_t begin_ns, Pinned* out) {
     out->parts_.push_back({RecordsOf(candidate.chunk), chunk.count, candidate.chunk});
   }
   for (Loss& loss : out->losses_) {
-    if (begin_ns - loss.begin_ns > kNearNs) loss.records = 0;  // nobody knows how many of them are in the window
+    const uint64_t before_ns = static_cast<uint64_t>(begin_ns) - static_cast<uint64_t>(loss.begin_ns);
+    if (loss.begin_ns < begin_ns && before_ns > kNearNs) loss.records = 0;  // nobody knows how many are in the window
     loss.begin_ns = std::max(loss.begin_ns, begin_ns);
   }
   std::stable_sort(out->losses_.begin(), out->losses_.end(), [](auto& a, auto& b) { return a.begin_ns < b.begin_ns; });
