@@ -141,7 +141,7 @@ TEST_CASE("where the host has fixed a depth, Add says what CUPTI refuses", "[cup
 
 TEST_CASE("a first call of CUPTI that takes long is no hang", "[cupti]") {
   LazyHost host;
-  host.environment.patience_ns = 50'000'000;
+  host.environment.patience_ns = host.environment.keep_patience_ns = 50'000'000;
   REQUIRE(host.StartAt(Depth::kScopes));
   host.cuda.HangIn("cuptiSubscribe");
   std::thread caller([&] { host.collector->SetDepth(Depth::kKernels); });

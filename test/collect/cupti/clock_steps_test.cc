@@ -29,10 +29,7 @@ std::ostream& operator<<(std::ostream& out, const Span& span) { return out << sp
 
 // One whose CUPTI stamps with clocks that the test moves.
 struct ClockHost : GpuHost {
-  ClockHost() {
-    options.pre_window_ms = 600'000;
-    environment.read_clocks = fakes::FakeClocks::Read;
-  }
+  ClockHost() { environment.read_clocks = fakes::FakeClocks::Read; }
   // The collector has read them.
   void MoveTo(int64_t at_ms) {
     clocks.SetMs(at_ms);

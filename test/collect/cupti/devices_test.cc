@@ -67,7 +67,6 @@ TEST_CASE("records of two devices and two contexts in one buffer end on their ow
 
 TEST_CASE("a device that overwrites its records leaves a request on another covered", "[cupti]") {
   GpuHost host;
-  host.options.pre_window_ms = 600'000;
   REQUIRE(host.StartAt(Depth::kKernels));
   const uint32_t graph = host.cuda.Instantiate(1000);
   const auto serve = [&](const char* route, const auto& work) {

@@ -264,6 +264,7 @@ TEST_CASE("whichever call of CUPTI fails the host goes on, nothing stays behind,
 
 TEST_CASE("a fatal error of CUPTI's ends recording for good, with the reason", "[cupti]") {
   GpuHost host;
+  host.options.pre_window_ms = 2'000;  // what was recorded before is out of it soon
   REQUIRE(host.StartAt(Depth::kKernels));
   host.cuda.FailFatally();
   REQUIRE(fakes::WaitUntil([&] { return Attribute(host.Incident(), "cupti") != ""; }));

@@ -30,7 +30,6 @@ TEST_CASE("of graphs one record a launch at graph level, one a node at node leve
           "[cupti]") {
   GpuHost host;
   host.cupti_options.graph_level = true;
-  host.options.pre_window_ms = 600'000;  // however slow the machine is
   REQUIRE(host.StartAt(Depth::kGraphs));
   const uint32_t graph = host.cuda.Instantiate(3);
   host.cuda.Replay(graph, "at graph level");
@@ -130,7 +129,6 @@ TEST_CASE("a process that captures again and again has the scopes of its newest 
           "[cupti]") {
   GpuHost host;
   host.cupti_options.memory_bytes = 64 << 20;
-  host.options.pre_window_ms = 600'000;  // however slow the machine is
   REQUIRE(host.StartAt(Depth::kKernels));
   constexpr uint32_t kNodes = 25'000, kGraphs = fakes::kThreadSanitizer ? 6 : 40;  // with their copies, 2 million nodes
   const auto capture = [&](const char* scope, uint32_t nodes) {

@@ -32,7 +32,6 @@ TEST_CASE("an incident of a full history takes what is stated, and says how many
   const auto kineto = GENERATE(pitot::cupti::KinetoState::kAbsent, pitot::cupti::KinetoState::kUnused);
   fakes::GpuHost host;
   fakes::g_kineto = kineto;
-  host.options.pre_window_ms = 600'000;
   host.cupti_options.memory_bytes = uint64_t{64} << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
   uint64_t rows = 0, lost = 0, newest = 0;
@@ -178,7 +177,6 @@ TEST_CASE("buffers that one profile after another swallows are written off withi
 
 TEST_CASE("the newest records survive, memory is bounded, and what is missing is said", "[cupti]") {
   fakes::GpuHost host;
-  host.options.pre_window_ms = 600'000;
   REQUIRE(host.StartAt(Depth::kKernels));
   for (int i = 0; i < 200'000; ++i) {
     host.cuda.Run({.name = i < 199'990 ? "old" : "new", .duration_ns = 10});

@@ -43,8 +43,11 @@ inline pitot::CuptiOptions SmallMemory() {
 }
 
 inline pitot::cupti::Environment Surroundings() {
-  return {{[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); },
-           []() noexcept { return g_has_driver.load(); }, 100'000'000, &g_has_recorded}};
+  pitot::cupti::Environment environment = {
+      {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); },
+       []() noexcept { return g_has_driver.load(); }, 100'000'000, &g_has_recorded}};
+  environment.keep_patience_ns = 60'000'000'000;  // however slow the machine is
+  return environment;
 }
 
 // Clocks that stand still until a test moves them: what the collector reads of them is exact.
@@ -85,6 +88,7 @@ struct GpuHost : session_test::Host {
     cupti_options.library = library;
     options.depth = pitot::Depth::kScopes;  // the tests choose
     options.max_incidents_per_cause_and_hour = 1'000'000;
+    options.pre_window_ms = 600'000;  // however slow the machine is
   }
   pitot::Status Add() {
     auto made = pitot::cupti::MakeCollector(cupti_options, environment);
