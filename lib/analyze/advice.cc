@@ -14,18 +14,18 @@ constexpr Advice kWarmUp = {"warm_up",
 
 }  // namespace
 
-Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
+Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
   switch (blame) {
     case Blame::kBatchWindow:
       if (close == BatchClose::kTimeout)
         return {"shorten_batch_delay", "the batch waited its whole delay: lower it, or adapt it to the load"};
       return {"check_batch_policy", "the batch waited for members: compare its size and delay with the arrivals"};
     case Blame::kExecutorBusy:
-      if (proof == HostProof::kInOwnBatch)
+      if (proof == Proof::kInOwnBatch)
         return {"split_long_work",
                 "its batch did another request's work by itself: do that in pieces (a prompt in chunks), or on an "
                 "executor of its own"};
-      if (proof == HostProof::kFirstUse) return kWarmUp;
+      if (proof == Proof::kFirstUse) return kWarmUp;
       [[fallthrough]];
     case Blame::kQueueWaitOthers:
     case Blame::kAdmissionQueue:
@@ -39,13 +39,13 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
     case Blame::kHostOncpuPre:
       return {"speed_preprocessing", "do it on several threads, on the GPU, or cache it"};
     case Blame::kHostOncpuFramework:
-      if (proof == HostProof::kFirstUse) return kWarmUp;
+      if (proof == Proof::kFirstUse) return kWarmUp;
       return {"speed_model_code",
               "find the scope that grew with pitot top; graphs and compiled models take less of the CPU"};
     case Blame::kHostOncpuPost:
       return {"speed_postprocessing", "do it on several threads, on the GPU, or after the answer"};
     case Blame::kHostRunqueue:
-      if (proof == HostProof::kQuota)
+      if (proof == Proof::kQuota)
         return {"raise_quota",
                 "the CPU quota was spent: raise it, or run fewer threads (pools for work on the CPU, too)"};
       return {"free_cpu", "others had the CPUs: give threads CPUs of their own, run fewer, or move others away"};
@@ -56,7 +56,7 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
     case Blame::kHostGc:
       return {"tame_gc", "collect between requests, and allocate less"};
     case Blame::kHostPagefaultIo:
-      if (proof == HostProof::kMajorFaults)
+      if (proof == Proof::kMajorFaults)
         return {"fault_in_early", "memory was read from a disk: pre-fault or lock it, keep it in memory, no swap"};
       // A wait that the program itself calls input or output: of whatever kind, not of memory.
       return {
@@ -64,17 +64,21 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
           "its thread waited for input or output: do that ahead or after the answer, keep what was read, or look at "
           "who answers so late"};
     case Blame::kHostBlockedUnknown:
+      if (proof == Proof::kHeldLock)
+        return {"sleep_without_lock",
+                "others came to wait for the lock that it held: let go of it before waiting, and say with PITOT_WAIT "
+                "what for"};
       return {"name_waits", "say with PITOT_WAIT what its thread waits for, and who has it"};
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
-      if (proof == HostProof::kMoreLaunches)
+      if (proof == Proof::kMoreLaunches)
         return {"launch_less", "many launches of little work: a CUDA graph, fused kernels, larger batches"};
-      if (proof == HostProof::kInDriver)
+      if (proof == Proof::kInDriver)
         return {
             "keep_driver_free",
             "another thread was in the driver meanwhile: allocate before serving, copy from pinned memory, or launch "
             "from one thread"};
-      if (proof == HostProof::kSlowLaunches)
+      if (proof == Proof::kSlowLaunches)
         return {"speed_launches",
                 "each took longer, rather than that there were more: a CPU of its own for the thread that launches, "
                 "and no other program on the GPU; a CUDA graph is one launch"};
@@ -88,7 +92,7 @@ Advice AdviceFor(Blame blame, BatchClose close, HostProof proof) noexcept {
     case Blame::kLazyLoadJit:
       return {"load_early", "CUDA_MODULE_LOADING=EAGER, a warm-up of each shape, code compiled for this GPU"};
     case Blame::kSyncReturn:
-      if (proof == HostProof::kManyWaits)
+      if (proof == Proof::kManyWaits)
         return {"wait_once", "many short waits for the GPU: read results back once, at the end, in one copy"};
       return {"return_from_sync", "the thread came back late from waiting for the GPU: spin, or free its CPU"};
     case Blame::kH2d:

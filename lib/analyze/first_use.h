@@ -22,9 +22,9 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// How much longer than the median of `later_ns` the first of its kind took; 0 where too few follow, or it does not
+// How much longer than the median of its like the first of its kind took; 0 where these are too few, or it does not
 // stand out. O(n).
-int64_t FirstCostNs(int64_t first_ns, std::vector<int64_t> later_ns, double least_ns);
+int64_t FirstCostNs(int64_t first_ns, std::vector<int64_t> like_ns, double least_ns);
 
 // The first launch of a kernel, of those that stand out.
 struct FirstLaunch {

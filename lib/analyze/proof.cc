@@ -29,28 +29,32 @@ bool AreSlow(const Index& index, const RequestBlame& blame, const Cause& cause) 
 
 }  // namespace
 
-HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
-  if (cause.longest.empty()) return HostProof::kNone;
+Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
+  if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
   switch (cause.blame) {
     case Blame::kHostRunqueue:
-      return index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0 ? HostProof::kQuota : HostProof::kNone;
+      return index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0 ? Proof::kQuota : Proof::kNone;
     case Blame::kHostPagefaultIo:
-      return longest.counter != model::kNone ? HostProof::kMajorFaults : HostProof::kNone;
+      return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
+    case Blame::kHostBlockedUnknown:
+      if (longest.thread == model::kNone) return Proof::kNone;
+      return index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0 ? Proof::kHeldLock
+                                                                                               : Proof::kNone;
     case Blame::kExecutorBusy:
-      if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return HostProof::kInOwnBatch;
+      if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return Proof::kInOwnBatch;
       [[fallthrough]];
     case Blame::kHostOncpuFramework:
-      return index.first_uses.Of(longest).empty() ? HostProof::kNone : HostProof::kFirstUse;
+      return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
-      if (verdict.more_of == "launches") return HostProof::kMoreLaunches;
-      if (longest.by.IsKnown()) return HostProof::kInDriver;
-      return AreSlow(index, blame, cause) ? HostProof::kSlowLaunches : HostProof::kNone;
+      if (verdict.more_of == "launches") return Proof::kMoreLaunches;
+      if (longest.by.IsKnown()) return Proof::kInDriver;
+      return AreSlow(index, blame, cause) ? Proof::kSlowLaunches : Proof::kNone;
     case Blame::kSyncReturn:
-      return IsManyWaits(index, blame, cause.blame) ? HostProof::kManyWaits : HostProof::kNone;
+      return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     default:
-      return HostProof::kNone;
+      return Proof::kNone;
   }
 }
 

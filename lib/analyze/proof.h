@@ -11,7 +11,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 // Of `verdict` it reads `more_of`.
-HostProof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
+Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

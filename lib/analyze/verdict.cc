@@ -67,8 +67,9 @@ class Comparison {
     v.typical_ns = normal.latency_ns();
     std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
     v.percentile = normal.Percentile(v.latency_ns);
-    v.alpha = rows.size() >= options_.least_many ? options_.alpha : options_.alpha_few;
     v.least_p = normal.least_p();
+    const bool is_many = rows.size() >= options_.least_many && v.least_p <= options_.alpha;
+    v.alpha = is_many ? options_.alpha : options_.alpha_few;
     v.rest_ns = v.latency_ns - v.typical_ns;
     if (IsContradictory()) {
       v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
@@ -127,7 +128,9 @@ class Comparison {
   }
   bool IsUnexplained() {
     if (unexplained_.Share() < options_.most_unknown) return false;
-    verdict_->why_not = "most of the excess is in time that nothing explains";
+    verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns
+                            ? "a thread that worked for it slept, and no recorded wait says what for"
+                            : "most of the excess is in time that nothing explains";
     return true;
   }
 
@@ -213,6 +216,7 @@ class Comparison {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
       if ((kUnknown >> k & 1) != 0) unexplained_.unknown_ns += ns;
+      if (static_cast<Blame>(k) == Blame::kHostBlockedUnknown) unexplained_.slept_ns = ns;
     }
     for (uint32_t k = 0; k < kBlames; ++k) {
       const auto residual = static_cast<double>(at.residual_ns[k]);

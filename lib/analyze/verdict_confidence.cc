@@ -34,7 +34,7 @@ double QualityFactor(const Index& index, const RequestBlame& request, const Verd
                      const Verdict& verdict, Blame blame) {
   double factor = request.is_reliable ? 1 : kLossy;
   if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0) factor *= kSkewed;
-  if (verdict.baseline_size < options.least_many) factor *= kFew;
+  if (verdict.alpha > options.alpha) factor *= kFew;
   if (verdict.level == Baseline::Level::kRoute) factor *= kOtherSizes;
   if (verdict.level == Baseline::Level::kProcess) factor *= kOtherRoutes;
   if (verdict.is_coarse) factor *= kOtherDepths;

@@ -15,6 +15,7 @@ namespace analyze {
 // Of the parts of a request that were longer than usual, those that say that time passed, not why.
 struct Unexplained {
   int64_t unknown_ns = 0;
+  int64_t slept_ns = 0;     // of these: what for is not known, when and where is
   int64_t positive_ns = 0;  // of all such parts
   double ShareOf(int64_t ns) const {
     return positive_ns == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(positive_ns);

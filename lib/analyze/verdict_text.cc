@@ -55,7 +55,7 @@ class Teller {
     const std::string by = By(cause.blame, cause.by, cause.by_ns);
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    const std::string where = Where(longest) + Proof(longest) + FirstUse(longest) + Behind(cause.blame, longest);
+    const std::string where = Where(longest) + Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -200,7 +200,7 @@ class Teller {
 
   // What counters say of it: "; SM clock of GPU 0 at 1200 MHz, else 1980 MHz"; "; by its run-queue delay, the CPU quota
   // throttled the process for 12.0 ms meanwhile".
-  std::string Proof(const BlameSegment& segment) const {
+  std::string Counted(const BlameSegment& segment) const {
     if (segment.counter == kNone) return "";
     if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
     const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];

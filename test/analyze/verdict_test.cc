@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 
+#include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {
@@ -106,6 +107,22 @@ class Sized : public Route {
  public:
   explicit Sized(double size) {
     maker_.trace.requests[request].sizes = {{maker_.String("pixels"), size}};
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
+// The same, whose executor has a lock that another thread comes to wait for every ms.
+class Locking : public Route {
+ public:
+  static constexpr uint32_t kHolder = 0, kWaiter = 1;
+  Locking() {
+    REQUIRE(maker_.Thread("http") == kWaiter);
+    const uint32_t wait = maker_.WaitSite();
+    for (int64_t ms = 0; ms < 100; ++ms)
+      maker_.Event(kWaiter, wait, ms * kMs, kMs / 2, {},
+                   {static_cast<uint64_t>(pitot::WaitKind::kLock), maker_.String("cache"),
+                    maker_.trace.threads[kHolder].number, 0});
     trace_ = maker_.Finish();
     REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
   }
@@ -364,7 +381,7 @@ TEST_CASE("only the first line of a verdict says why, and nothing that is 0.0 ms
   CHECK(text.find("\n     1) host_blocked_unknown") != std::string::npos);
 
   VerdictOptions names_nothing;
-  names_nothing.alpha = 0;
+  names_nothing.alpha = names_nothing.alpha_few = 0;
   names_nothing.least_common_factor = 9;
   BlameVector longer = route.Typical();
   longer[Blame::kHostLock] += 20 * kMs;
@@ -810,10 +827,45 @@ TEST_CASE("that a thread slept is known, though not what for", "[verdict]") {
   const Verdict verdict = route.Judge(route.Make(slow));
 
   CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.why_not == "a thread that worked for it slept, and no recorded wait says what for");
   REQUIRE(verdict.causes.size() == 1);
   CHECK(verdict.causes[0].confidence == Approx(0.9 * (1 - verdict.causes[0].p)).margin(0.02));
   slow[Blame::kUntraced] += 20 * kMs;
   CHECK(route.Judge(route.Make(slow)).causes.at(0).confidence < 0.5);
+}
+
+TEST_CASE("who slept with a lock for which others came to wait is told to let go of it", "[verdict]") {
+  Locking route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostBlockedUnknown] += 20 * kMs;
+  RequestBlame blame = route.Make(slow);
+  const auto advice = [&](uint32_t thread) {
+    Find(&blame, Blame::kHostBlockedUnknown)->thread = thread;
+    return std::string(route.Judge(blame).causes.at(0).advice.code);
+  };
+
+  CHECK(advice(Locking::kHolder) == "sleep_without_lock");
+  CHECK(advice(Locking::kWaiter) == "name_waits");
+  CHECK(advice(model::kNone) == "name_waits");
+}
+
+TEST_CASE("where few of the normal requests calibrate, a p can be as small as alpha all the same", "[verdict]") {
+  std::set<double> alphas;
+  for (int n = 131; n <= 150; ++n) {
+    Route route;
+    route.Learn(n);
+    BlameVector slow = route.Draw();
+    slow[Blame::kQueueWaitOthers] += 15 * kMs;
+
+    const Verdict verdict = route.Judge(route.Make(slow));
+
+    INFO(n);
+    CHECK(verdict.least_p <= verdict.alpha);
+    CHECK(verdict.causes.size() == 1);
+    alphas.insert(verdict.alpha);
+  }
+  CHECK(alphas == std::set<double>{0.02, 0.05});
 }
 
 TEST_CASE("the smaller its share of the excess is the less sure is a cause", "[verdict]") {
@@ -890,7 +942,7 @@ TEST_CASE("a normal request is not unusual, a slow one without a slow part is di
   BlameVector fast = route.Draw(), slow = route.Draw();
   for (int64_t& part : fast.ns) part = part * 9 / 10;
   VerdictOptions options;
-  options.alpha = 0;  // nothing is ever outside
+  options.alpha = options.alpha_few = 0;  // nothing is ever outside
   options.least_common_factor = 9;
   slow[Blame::kHostLock] += 20 * kMs;
 
@@ -931,26 +983,25 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(std::string(AdviceFor(Blame::kLaunchQueueFull, BatchClose::kUnknown).code) == "gpu_bound");
   CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown).code) == "instrument");
   CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kFull).code) == "add_capacity");
-  CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kStep, HostProof::kInOwnBatch).code) ==
-        "split_long_work");
-  const auto host = [](Blame blame, HostProof proof) {
+  CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kStep, Proof::kInOwnBatch).code) == "split_long_work");
+  const auto host = [](Blame blame, Proof proof) {
     return std::string(AdviceFor(blame, BatchClose::kUnknown, proof).code);
   };
-  CHECK(host(Blame::kHostRunqueue, HostProof::kNone) == "free_cpu");
-  CHECK(host(Blame::kHostRunqueue, HostProof::kQuota) == "raise_quota");
-  CHECK(host(Blame::kHostPagefaultIo, HostProof::kNone) == "take_io_out");
-  CHECK(host(Blame::kHostPagefaultIo, HostProof::kMajorFaults) == "fault_in_early");
-  CHECK(host(Blame::kHostOncpuFramework, HostProof::kNone) == "speed_model_code");
-  CHECK(host(Blame::kHostOncpuFramework, HostProof::kFirstUse) == "warm_up");
-  CHECK(host(Blame::kExecutorBusy, HostProof::kFirstUse) == "warm_up");
+  CHECK(host(Blame::kHostRunqueue, Proof::kNone) == "free_cpu");
+  CHECK(host(Blame::kHostRunqueue, Proof::kQuota) == "raise_quota");
+  CHECK(host(Blame::kHostPagefaultIo, Proof::kNone) == "take_io_out");
+  CHECK(host(Blame::kHostPagefaultIo, Proof::kMajorFaults) == "fault_in_early");
+  CHECK(host(Blame::kHostOncpuFramework, Proof::kNone) == "speed_model_code");
+  CHECK(host(Blame::kHostOncpuFramework, Proof::kFirstUse) == "warm_up");
+  CHECK(host(Blame::kExecutorBusy, Proof::kFirstUse) == "warm_up");
   for (const Blame part : {Blame::kLaunchApi, Blame::kLaunchLatency}) {
-    CHECK(host(part, HostProof::kNone) == "check_launches");
-    CHECK(host(part, HostProof::kMoreLaunches) == "launch_less");
-    CHECK(host(part, HostProof::kInDriver) == "keep_driver_free");
-    CHECK(host(part, HostProof::kSlowLaunches) == "speed_launches");
+    CHECK(host(part, Proof::kNone) == "check_launches");
+    CHECK(host(part, Proof::kMoreLaunches) == "launch_less");
+    CHECK(host(part, Proof::kInDriver) == "keep_driver_free");
+    CHECK(host(part, Proof::kSlowLaunches) == "speed_launches");
   }
-  CHECK(host(Blame::kSyncReturn, HostProof::kNone) == "return_from_sync");
-  CHECK(host(Blame::kSyncReturn, HostProof::kManyWaits) == "wait_once");
+  CHECK(host(Blame::kSyncReturn, Proof::kNone) == "return_from_sync");
+  CHECK(host(Blame::kSyncReturn, Proof::kManyWaits) == "wait_once");
   const std::string named = AdviceFor(Blame::kHostPagefaultIo, BatchClose::kUnknown).text;
   CHECK(named.find("waited for input or output") != std::string::npos);
   CHECK(named.find("fault") == std::string::npos);

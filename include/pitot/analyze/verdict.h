@@ -27,7 +27,7 @@ namespace analyze {
 // Thresholds. Where no other source is named they are those of analyzers.md section 2.9, whose simulation chose them.
 struct VerdictOptions {
   double alpha = 0.02;                // a cause's p is at most this
-  double alpha_few = 0.05;            // the same where fewer than `least_many` normal requests are known
+  double alpha_few = 0.05;            // the same where normal requests are fewer than `least_many`, or no p is as small
   uint32_t least_many = 131;          // for 1 / (m + 1) <= 0.02, of the 3/8 that calibrate
   uint32_t least = 60;                // fewer: the next larger level, then nothing is said
   double least_share = 0.10;          // of the excess
@@ -59,11 +59,12 @@ struct Advice {
   const char* code;
   const char* text;
 };
-// What counters of the host add: the process was throttled by its CPU quota meanwhile; memory was read from a disk.
-// And what the executor did: another request's work by itself, in a batch that both were in. And what the walk says: it
-// was done for the first time in the trace; there were more launches than usual, another thread was in the driver, or
-// each took longer than most; many short waits for a GPU.
-enum class HostProof : uint8_t {
+// What is proved of a cause beside its blame, where that makes a difference to the advice. Counters of the host: the
+// process was throttled by its CPU quota meanwhile; memory was read from a disk. The executor: it did another request's
+// work by itself, in a batch that both were in. The walk: it was done for the first time in the trace; there were more
+// launches than usual, another thread was in the driver, or each took longer than most; many short waits for a GPU;
+// others came to wait for a lock that it held meanwhile.
+enum class Proof : uint8_t {
   kNone = 0,
   kQuota = 1,
   kMajorFaults = 2,
@@ -73,16 +74,16 @@ enum class HostProof : uint8_t {
   kInDriver = 6,
   kSlowLaunches = 7,
   kManyWaits = 8,
+  kHeldLock = 9,
 };
 // By what the segment that was longest says, where that makes a difference. Never null.
-PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, HostProof proof = HostProof::kNone) noexcept;
+PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
 
 struct Cause {
   Blame blame = Blame::kUntraced;
   int64_t blame_ns = 0;   // of this request
   int64_t normal_ns = 0;  // usually
-  int64_t common_ns =
-      0;  // of the difference, what everything had in common, however little: the factor times normal_ns
+  int64_t common_ns = 0;  // of the difference, what everything had in common: the factor times normal_ns
   int64_t excess_ns = 0;  // blame_ns - normal_ns - common_ns
   double share = 0;       // of the request's excess
   double p = 1;           // how often the farthest part of a normal request is as far
