@@ -88,7 +88,8 @@ DiffGate TimeGate(const char* name, const std::vector<double>& before, const std
   const Estimate shift = Shift(before, after, WiderOf(before, after));
   gate.is_known = shift.is_known && median > 0;
   if (!gate.is_known) {
-    gate.why = "too few to compare";
+    gate.why = "too few to compare (" + std::to_string(before.size()) + " before, " + std::to_string(after.size()) +
+               " after, of which those that waited behind each other count less): compare longer traces";
     return gate;
   }
   gate.ratio = 1 + shift.value / median;
@@ -107,7 +108,7 @@ DiffGate QuantileGate(const char* name, double q, const std::vector<double>& bef
   gate.decides = false;
   gate.is_known = a.is_known && b.is_known && a.low > 0;
   if (!gate.is_known) {
-    gate.why = "too few for bounds of a quantile that high";
+    gate.why = "too few for bounds of a quantile that high: compare longer traces";
     return gate;
   }
   gate.ratio = Ratio(a.value, b.value);
