@@ -53,12 +53,14 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
   for (const BlameVector& row : rows) latencies_.push_back(row.Total());
   std::sort(latencies_.begin(), latencies_.end());
 
-  // Every other one learns, the rest calibrate.
+  // Half of them learn, the rest calibrate: not every other one, or of two kinds in turn each half had one. Multiples
+  // of the golden ratio are spread evenly, whatever the period.
   std::vector<const BlameVector*> learn, calibrate;
   std::vector<double> learnt_ns;
   for (size_t i = 0; i < rows.size(); ++i) {
-    (i % 2 == 0 ? learn : calibrate).push_back(&rows[i]);
-    if (i % 2 == 0) learnt_ns.push_back(static_cast<double>(rows[i].Total()));
+    const bool learns = (i * 0x9e3779b97f4a7c15u) >> 63 == 0;
+    (learns ? learn : calibrate).push_back(&rows[i]);
+    if (learns) learnt_ns.push_back(static_cast<double>(rows[i].Total()));
   }
   const double p25 = base::Quantile(learnt_ns, 0.25), p75 = base::Quantile(learnt_ns, 0.75);
   std::vector<const BlameVector*> typical;

@@ -47,10 +47,15 @@ std::vector<uint32_t> FirstLaunchOf(const Trace& trace) {
 
 }  // namespace
 
-int64_t FirstCostNs(int64_t first_ns, std::vector<int64_t> like_ns, double least_ns) {
-  if (like_ns.size() < kLeastLater || static_cast<double>(first_ns) <= least_ns) return 0;
-  if (first_ns <= base::Quantile(like_ns, 0.99)) return 0;
-  return first_ns - base::Median(std::move(like_ns));
+Like::Like(std::vector<int64_t> like_ns) : is_known(like_ns.size() >= kLeastLater) {
+  if (!is_known) return;
+  p99_ns = base::Quantile(like_ns, 0.99);
+  median_ns = base::Median(std::move(like_ns));
+}
+
+int64_t FirstCostNs(int64_t first_ns, const Like& like, double least_ns) {
+  if (!like.is_known || static_cast<double>(first_ns) <= least_ns || first_ns <= like.p99_ns) return 0;
+  return first_ns - like.median_ns;
 }
 
 std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) {
@@ -67,7 +72,7 @@ std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) 
   });
   std::vector<FirstLaunch> slow;
   for (auto& [kernel, later] : later_ns) {
-    const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), std::move(later), least_ns);
+    const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), Like(std::move(later)), least_ns);
     if (cost_ns > 0) slow.push_back({first[kernel], kernel, cost_ns});
   }
   return slow;
@@ -133,8 +138,10 @@ void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t leas
     const auto usual = usual_ns.find(site);
     if (usual != usual_ns.end() && calls.count(call) == 0) usual->second.push_back(ns);
   });
+  std::unordered_map<uint32_t, Like> like;  // once for all firsts of a scope
+  for (auto& [site, all_ns] : usual_ns) like.emplace(site, std::move(all_ns));
   for (const Found& one : found) {
-    if (FirstCostNs(one.ns, usual_ns[one.site], static_cast<double>(least_ns)) > 0)
+    if (FirstCostNs(one.ns, like.at(one.site), static_cast<double>(least_ns)) > 0)
       after_code_.emplace(one.call, one.use);
   }
 }
@@ -170,7 +177,7 @@ void FirstUses::FindBatches(double least_ns) {
       const double scale = std::max(1.0, static_cast<double>(row.member_count) / key.second);
       for (const int64_t ns : all_ns) like_ns.push_back(static_cast<int64_t>(static_cast<double>(ns) * scale));
     }
-    if (FirstCostNs(row.duration_ns, std::move(like_ns), least_ns) > 0) first_batches_.insert(batch);
+    if (FirstCostNs(row.duration_ns, Like(std::move(like_ns)), least_ns) > 0) first_batches_.insert(batch);
   }
 }
 

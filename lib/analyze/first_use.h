@@ -22,9 +22,15 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// How much longer than the median of its like the first of its kind took; 0 where these are too few, or it does not
-// stand out. O(n).
-int64_t FirstCostNs(int64_t first_ns, std::vector<int64_t> like_ns, double least_ns);
+// How long the like of a first use take. O(n).
+struct Like {
+  explicit Like(std::vector<int64_t> like_ns);
+  bool is_known;  // there are enough
+  int64_t p99_ns = 0, median_ns = 0;
+};
+// How much longer than the median of its like the first of its kind took; 0 where these are not known, or it does not
+// stand out.
+int64_t FirstCostNs(int64_t first_ns, const Like& like, double least_ns);
 
 // The first launch of a kernel, of those that stand out.
 struct FirstLaunch {

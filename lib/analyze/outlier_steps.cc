@@ -46,7 +46,7 @@ int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
     const model::RequestRow& request = trace.requests[trace.members[batch.first_member + i].request];
     if (!request.sizes.empty()) size += request.sizes[0].value;
   }
-  return size >= 1 ? 1 + std::ilogb(size) : 0;
+  return size >= 1 && std::isfinite(size) ? 1 + std::ilogb(size) : 0;
 }
 
 // How many steps are between outliers, where that is always the same within one; else 0.

@@ -127,6 +127,10 @@ class Comparison {
     return !is_known && IsUnexplained() ? VerdictKind::kUndetermined : VerdictKind::kCauses;
   }
   bool IsUnexplained() {
+    if (verdict_->least_p > verdict_->alpha) {
+      verdict_->why_not = "too few of the requests like it are typical: no part could stand out";
+      return true;
+    }
     if (unexplained_.Share() < options_.most_unknown) return false;
     verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns
                             ? "a thread that worked for it slept, and no recorded wait says what for"
@@ -174,8 +178,8 @@ class Comparison {
     const double least = options_.more_work_share * excess;
     if (best >= least) return true;
     if (best > 0 && best >= options_.more_work_share * best_of) {
-      more_work_ = best_where;
-      verdict_->more_ns = Of(at.excess_ns, best_where);
+      more_work_ = GrownWithWork(best_where, at, options_.least_share * excess);
+      verdict_->more_ns = Of(at.excess_ns, more_work_);
       return false;
     }
     // What a request asked for is work; in how many pieces the server does it is the server's own affair, and a cause.
@@ -185,6 +189,19 @@ class Comparison {
     verdict_->more_of.clear();
     verdict_->more_factor = 1;
     return false;
+  }
+
+  // Of these parts those that more of the work explains as well as all of them together, and those that are no matter:
+  // a part that others' savings hide in the sum is no more work.
+  uint32_t GrownWithWork(uint32_t where, const Contrast& at, double least_ns) const {
+    uint32_t grown = 0;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const auto more_ns = static_cast<double>(at.excess_ns[k]);
+      const double by_count = (verdict_->more_factor - 1) * static_cast<double>(verdict_->normal.ns[k]);
+      const bool is_explained = more_ns < least_ns || by_count >= options_.more_work_share * more_ns;
+      if ((where >> k & 1) != 0 && is_explained) grown |= uint32_t{1} << k;
+    }
+    return grown;
   }
 
   // How often a normal request launches so much, of those that calibrate latencies: a second test, of parts that are

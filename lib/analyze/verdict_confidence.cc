@@ -61,8 +61,9 @@ double ProofFactor(const Index& index, const RequestBlame& request, Blame blame)
 
 double TrueUnlessByChance(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
                           const Verdict& verdict, const Unexplained& unexplained, const Cause& cause) noexcept {
+  const double others = 1 - std::min(cause.share, 1.0);  // where other parts were shorter it is more than all
   return (1 - UnknownBeside(unexplained, cause)) * QualityFactor(index, blame, options, verdict, cause.blame) *
-         ProofFactor(index, blame, cause.blame) * (1 - kCameAlong * (1 - cause.share) * (1 - cause.share));
+         ProofFactor(index, blame, cause.blame) * (1 - kCameAlong * others * others);
 }
 
 }  // namespace analyze

@@ -146,6 +146,7 @@ class Writer {
     if (segment.gpu != kNone) Name("gpu", trace_.gpu.name[segment.gpu]);
     if (segment.handoff != kNone) Name("queue", trace_.handoffs[segment.handoff].queue);
     if (segment.batch != kNone) json_.Key("batch").Text(RequestId(trace_.batches[segment.batch].id));
+    if (segment.counter != kNone) Name("counter", trace_.counters[segment.counter].name);
     if (segment.by.IsKnown()) {
       json_.Key("by");
       By(segment.by);

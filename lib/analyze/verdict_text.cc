@@ -28,6 +28,7 @@ constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
 std::string ShortId(uint64_t id) { return Format("%llx", static_cast<unsigned long long>(id)); }
 // Three digits: ".005", "1".
 std::string P(double p) {
+  if (p < 0.0005) return "<.001";
   const std::string text = Format("%.3f", p);
   return p < 0.9995 ? text.substr(1) : "1";
 }
@@ -289,7 +290,6 @@ class Teller {
   void TellQuality(base::Lines* lines) const {
     std::string text;
     if (blame_.losses != 0) text += "events were lost in " + base::Plural(blame_.losses, "stretch") + " of its time; ";
-    if (blame_.losses == 1) text = "events were lost in 1 stretch of its time; ";
     if (blame_.clamps != 0)
       text += base::Plural(blame_.clamps, "time") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
     if (text.empty()) text = "nothing lost, no contradictions; ";

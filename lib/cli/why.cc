@@ -164,7 +164,8 @@ void AddWhy(CLI::App& app, int& exit_code) {
                       "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
   command->add_option("--save-baseline", arguments->save_baseline,
                       "Adds the ordinary requests of the dump to what is normal and writes it to this file");
-  CLI::Option* const json = command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
+  CLI::Option* const json =
+      command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/formats/json.md");
   command->add_flag("--every", arguments->every, "A line for every request that began and ended; with --json")
       ->needs(json)
       ->excludes("--request")

@@ -381,7 +381,7 @@ TEST_CASE("only the first line of a verdict says why, and nothing that is 0.0 ms
   CHECK(text.find("\n     1) host_blocked_unknown") != std::string::npos);
 
   VerdictOptions names_nothing;
-  names_nothing.alpha = names_nothing.alpha_few = 0;
+  names_nothing.least_excess_ns = 1'000 * kMs;
   names_nothing.least_common_factor = 9;
   BlameVector longer = route.Typical();
   longer[Blame::kHostLock] += 20 * kMs;
@@ -723,6 +723,22 @@ TEST_CASE("a part that took much longer than more work explains is a cause all t
   CHECK(verdict.more_of.empty());
 }
 
+TEST_CASE("a part that grew for no more work is a cause, though another's saving hides it in the sum", "[verdict]") {
+  Sized sized(280);
+  sized.Learn(512);
+  BlameVector slow = sized.Typical();
+  slow[Blame::kHostOncpuFramework] -= 5 * kMs;
+  slow[Blame::kHostOncpuPre] += 7 * kMs;  // of 2 ms, by a quarter more pixels
+  slow[Blame::kHostRunqueue] += 10 * kMs;
+
+  const Verdict verdict = sized.Judge(sized.Make(slow));
+
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 2);
+  CHECK(verdict.causes[0].blame == Blame::kHostRunqueue);
+  CHECK(verdict.causes[1].blame == Blame::kHostOncpuPre);
+}
+
 TEST_CASE("one of a few large requests is more work than the rest of its route", "[verdict]") {
   Route route;
   for (const uint32_t bucket : {3u, 5u}) {  // none of its own size
@@ -868,6 +884,55 @@ TEST_CASE("where few of the normal requests calibrate, a p can be as small as al
   CHECK(alphas == std::set<double>{0.02, 0.05});
 }
 
+TEST_CASE("a cause of more than the whole excess, as where others were shorter, is as sure as one of all of it",
+          "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostLock] += 8 * kMs;
+  const Cause all = route.Judge(route.Make(slow)).causes.at(0);
+  slow[Blame::kHostOncpuFramework] -= 7 * kMs;
+  const Cause more = route.Judge(route.Make(slow)).causes.at(0);
+
+  REQUIRE(more.share > 5);
+  CHECK(more.confidence == Approx(all.confidence).margin(0.01));
+}
+
+TEST_CASE("requests of two kinds in turn are all compared with", "[verdict]") {
+  Route route;
+  for (int i = 0; i < 512; ++i) {
+    BaselineRow row;
+    row.work.depth = Depth::kKernels;
+    row.blame = route.Draw();
+    if (i % 2 == 1) row.blame[Blame::kGpuExecExpected] += 10 * kMs;
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostLock] += 60 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kHostLock);
+  CHECK(verdict.least_p < 0.01);
+}
+
+TEST_CASE("where no part could stand out the verdict is that nothing can be said", "[verdict]") {
+  Route route;
+  route.Learn(64);
+  BlameVector slow = route.Draw();
+  slow[Blame::kQueueWaitOthers] += 15 * kMs;
+  VerdictOptions strict;
+  strict.alpha_few = 0.01;  // less than one of those that calibrate
+
+  const Verdict verdict = route.Judge(route.Make(slow), strict);
+
+  REQUIRE(verdict.least_p > verdict.alpha);
+  CHECK(verdict.kind == VerdictKind::kUndetermined);
+  CHECK(verdict.why_not == "too few of the requests like it are typical: no part could stand out");
+  CHECK(route.Judge(route.Make(slow)).kind == VerdictKind::kCauses);
+}
+
 TEST_CASE("the smaller its share of the excess is the less sure is a cause", "[verdict]") {
   Route route;
   route.Learn(512);
@@ -942,7 +1007,7 @@ TEST_CASE("a normal request is not unusual, a slow one without a slow part is di
   BlameVector fast = route.Draw(), slow = route.Draw();
   for (int64_t& part : fast.ns) part = part * 9 / 10;
   VerdictOptions options;
-  options.alpha = options.alpha_few = 0;  // nothing is ever outside
+  options.least_excess_ns = 1'000 * kMs;  // nothing is ever a cause
   options.least_common_factor = 9;
   slow[Blame::kHostLock] += 20 * kMs;
 

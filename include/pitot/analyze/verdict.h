@@ -171,7 +171,7 @@ PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlam
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
-// The same for programs, in whole ns: docs/cli.md says what its fields are. Throws std::bad_alloc.
+// The same for programs, in whole ns: docs/formats/json.md says what its fields are. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 
 }  // namespace analyze
