@@ -304,8 +304,9 @@ class Server:
 
 
 def load_command(binaries: Path, folder: Path, port: int, seed: int, arguments: Sequence[str], seconds: float) -> List[str]:
-    return [str(binaries / 'load_generator'), '--port', str(port), '--seed', str(seed), '--warm-up', str(WARM_UP_S), '--duration',
-            str(seconds), '--json', str(folder / 'load.json'), '--fault-log', str(folder / 'load_faults.jsonl'), *arguments]
+    warm_up = () if '--warm-up' in arguments else ('--warm-up', str(WARM_UP_S))
+    return [str(binaries / 'load_generator'), '--port', str(port), '--seed', str(seed), *warm_up, '--duration', str(seconds),
+            '--json', str(folder / 'load.json'), '--fault-log', str(folder / 'load_faults.jsonl'), *arguments]
 
 
 def serve(binaries: Path, folder: Path, plan: Plan, seed: int) -> None:
