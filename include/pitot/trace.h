@@ -168,7 +168,8 @@ template <class T> PITOT_DETAIL_INLINE uint32_t Store(uint64_t* out, const T& va
     const double wide = static_cast<double>(value);
     __builtin_memcpy(out, &wide, sizeof wide);
   } else if constexpr (__is_class(T)) {
-    *out = 0, __builtin_memcpy(out, &value, sizeof value);  // Literal, Name
+    uint64_t word = 0;  // Literal, Name: in one store, as they are read again
+    __builtin_memcpy(&word, &value, sizeof value), *out = word;
   } else {
     *out = static_cast<uint64_t>(static_cast<int64_t>(value));
   }

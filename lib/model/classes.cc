@@ -108,6 +108,10 @@ bool IsSynchronization(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
   return Contains(name, "Synchronize");
 }
+bool IsSubmission(std::string_view call) {
+  return (Contains(call, "Launch") && !Contains(call, "HostFunc")) || Contains(call, "Memcpy") ||
+         Contains(call, "Memset");
+}
 bool IsAllocation(std::string_view call) {
   const std::string_view name = WithoutVendor(call);
   for (const std::string_view prefix :

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "pitot/model/classes.h"
 #include "pitot/model/index.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -46,11 +47,6 @@ bool IsOfEvents(LossReason reason) {
          reason == LossReason::kUnreadable;
 }
 
-bool SubmitsWork(std::string_view call) {
-  const auto has = [call](std::string_view part) { return call.find(part) != std::string_view::npos; };
-  return (has("Launch") && !has("HostFunc")) || has("Memcpy") || has("Memset");
-}
-
 // On which devices the work of batches, and of requests outside of them, ran: what was lost of others is none of it.
 class WorkedOn {
  public:
@@ -75,7 +71,7 @@ class WorkedOn {
       const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
       if (batch == kNone && request == kNone) continue;
       // What it put on a GPU is missing: it may have been any.
-      if (calls[call] == 0 && SubmitsWork(trace.strings[trace.calls.name[call]])) calls[call] = kAny;
+      if (calls[call] == 0 && IsSubmission(trace.strings[trace.calls.name[call]])) calls[call] = kAny;
       (batch != kNone ? batches_[batch] : requests_[request]) |= calls[call];
     }
   }
@@ -202,7 +198,7 @@ LaunchIndex::LaunchIndex(const Trace& trace) {
 bool IsGpuWait(const Trace& trace, uint32_t call) {
   const std::string_view name = trace.strings[trace.calls.name[call]];
   const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  return trace.calls.stream[call] != kNone || has("Synchronize") || (has("Memcpy") && !has("Async"));
+  return trace.calls.stream[call] != kNone || IsSynchronization(name) || (has("Memcpy") && !has("Async"));
 }
 
 bool IsNobodys(const Trace& trace, uint32_t row) {

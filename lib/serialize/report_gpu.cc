@@ -39,8 +39,9 @@ constexpr size_t kMaxOverheads = 4;
 constexpr size_t kMaxLosses = 8;
 
 // Of what the CUPTI collector lost, for want of memory.
-constexpr std::string_view kForMemory[] = {"overwritten", "decoded too late", "no buffer for CUPTI",
-                                           "an incident holds the memory", "no room to keep it"};
+constexpr std::string_view kForMemory[] = {"overwritten",         "decoded too late",
+                                           "no buffer for CUPTI", "an incident holds the memory",
+                                           "no room to keep it",  "no room in the incident"};
 
 // Why scopes were not timed by CUDA events: what the collector counts, of docs/gpu.md.
 struct UntimedReason {

@@ -9,6 +9,7 @@
 
 #include "base/columns.h"
 #include "pitot/extend/collector.h"
+#include "pitot/model/classes.h"
 
 namespace pitot::report {
 namespace {
@@ -24,10 +25,9 @@ enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // own: a mark 
 
 CallKind KindOf(const Trace& trace, uint32_t call) {
   const std::string_view name = trace.strings[trace.calls.name[call]];
-  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (name == kSpanCallName) return CallKind::kOwn;
   if (model::IsGpuWait(trace, call)) return CallKind::kWait;
-  return has("Memcpy") || has("Memset") || has("Launch") ? CallKind::kLaunch : CallKind::kOther;
+  return model::IsSubmission(name) ? CallKind::kLaunch : CallKind::kOther;
 }
 
 // What is not exact: gaps are in it.

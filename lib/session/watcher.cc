@@ -318,7 +318,8 @@ void Session::KeepCollected(Incident* incident) {
   std::vector<Collector*> collectors = Collectors();
   if (collectors.empty() || !EnterHost()) return;
   const int64_t begin_ns = incident->snapshot.clock.Ns(incident->window_begin_ticks);
-  for (Collector* collector : collectors) collector->Keep(begin_ns);
+  const KeepFor what = incident->is_sample ? KeepFor::kSample : KeepFor::kIncident;
+  for (Collector* collector : collectors) collector->Keep(begin_ns, what);
   LeaveHost();
   incident->collectors = std::move(collectors);
 }

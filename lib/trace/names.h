@@ -28,6 +28,22 @@ uint64_t MostNameBytes() noexcept;  // memory of the table when it is full
 // In the child of a fork: another thread may have held the lock, and have been half way through taking memory.
 void ResetNamesAfterFork() noexcept;
 
+// What one part of the process may take of the table, which is the host's, too.
+class NameQuota {
+ public:
+  // Name{0} beyond `most` new ones. Threads: any.
+  Name Intern(std::string_view text, uint32_t most) noexcept {
+    if (const Name known = FindName(text); known.index != 0) return known;
+    // Two threads with the same new text count it twice: there is room for a few less.
+    if (taken_.load(std::memory_order_relaxed) >= most) return Name{0};
+    taken_.fetch_add(1, std::memory_order_relaxed);
+    return InternText(text);
+  }
+
+ private:
+  std::atomic<uint32_t> taken_{0};
+};
+
 // A bounded set of names: the first `kCapacity - 1` keep their identity, the rest are folded into "(other)". What is
 // folded is never interned: values without bound leave the table of names alone and take no lock.
 template <uint32_t kCapacity> class BoundedNames {

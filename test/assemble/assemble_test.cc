@@ -91,7 +91,7 @@ struct CallsOf final : pitot::Collector {
   const char* Name() const noexcept override { return "calls"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
-  void Keep(int64_t) noexcept override {}
+  void Keep(int64_t, pitot::KeepFor) noexcept override {}
   void AddTo(pitot::TraceBuilder& builder) override {
     for (uint32_t i = 0; i < begin_ns.size(); ++i)
       builder.Add(pitot::GpuCall{begin_ns[i], 2, tid, builder.AddText(std::to_string(i).c_str()), i + 1});

@@ -385,7 +385,7 @@ TEST_CASE("a call recorded on a thread is joined to what a collector says the GP
     const char* Name() const noexcept override { return "fake"; }
     pitot::Status Start() noexcept override { return {}; }
     void Stop() noexcept override {}
-    void Keep(int64_t) noexcept override {}
+    void Keep(int64_t, pitot::KeepFor) noexcept override {}
     void AddTo(pitot::TraceBuilder& trace) override {
       const uint32_t stream = trace.AddStream(trace.AddDevice({0, trace.AddText("GPU")}), 1, 7);
       trace.Add(Kernel(stream, at_ns, 41));

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,14 @@ namespace fakes {
 
 inline std::string Text(const pitot::model::Trace& trace, pitot::model::StringId id) {
   return std::string(trace.strings[id]);
+}
+
+// "" where there is none of that key.
+inline std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
+  for (const auto& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == key) return Text(trace, attribute.value);
+  }
+  return "";
 }
 
 struct EventText {

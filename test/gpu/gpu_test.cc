@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -321,6 +322,39 @@ TEST_CASE("a graph that was made at the depth of scopes may be recorded later", 
   Say(trace);
   std::printf("nodes %zu\n", Kernels(trace, "Empty").size());
   CHECK(Kernels(trace, "Empty").size() == 60'000);
+}
+
+// Processes are compared, because what CUPTI takes it keeps: tools/gpu_check runs this in one of each kind, and one
+// with CUPTI alone preloaded (benchmarks/cupti_alone.cc).
+TEST_CASE("what a launch takes, and a process of memory, is measured at the depth of PITOT_DEPTH, or unrecorded",
+          "[.launch]") {
+  const char* const depth = std::getenv("PITOT_DEPTH");
+  GpuHost host(depth != nullptr && std::string(depth) == "kernels" ? Depth::kKernels : Depth::kAuto);
+  if (depth != nullptr && !host.StartOrSkip()) return;
+  if (gpu::CountDevices() == 0) return std::puts("skipped, there is no GPU"), void();
+  const gpu::Stream stream = gpu::MakeStream();
+  std::vector<double> rounds;
+  const auto launch = [&](int times) {
+    for (int i = 0; i < times; ++i) {
+      pitot::Request request = pitot::Request::Begin("/launch");
+      const auto begin = std::chrono::steady_clock::now();
+      for (int k = 0; k < 500; ++k) gpu::LaunchEmpty(stream);
+      rounds.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() /
+                       500);
+      gpu::Synchronize();
+      request.Finish(pitot::Outcome::kOk);
+    }
+  };
+  launch(500);
+  if (depth != nullptr) host.Incident();  // at the automatic depth CUPTI's cost is forecast from here on
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  while (std::chrono::steady_clock::now() < until) launch(10);
+  rounds.clear();
+  launch(1000);
+  std::sort(rounds.begin(), rounds.end());
+  std::printf("an empty launch, ns: %.0f (quartiles %.0f to %.0f); resident %.1f MiB, free of the device %.1f MiB\n",
+              rounds[500], rounds[250], rounds[750], Mib(ResidentBytes()), Mib(gpu::FreeDeviceBytes()));
+  CHECK(std::string(gpu::LastError()) == "");
 }
 
 TEST_CASE("depth is turned up and down between launches: what is launched at a depth is there as that has it, no other",

@@ -15,14 +15,17 @@
 #include <string>
 #include <vector>
 
+#include "collect/torch/rig.h"
+#include "fakes/trace_text.h"
 #include "pitot/collect/torch.h"
-#include "session/host.h"
 #include "trace/mirror.h"
 
 namespace {
 
 namespace Caching = c10::cuda::CUDACachingAllocator;
 namespace model = pitot::model;
+using fakes::Attribute;
+using fakes::TorchHost;
 using pitot::Depth;
 
 constexpr int64_t kMiB = 1 << 20;
@@ -53,21 +56,6 @@ bool HasGpu() {
   return false;
 }
 
-struct TorchHost : session_test::Host {
-  explicit TorchHost(Depth depth) {
-    options.depth = depth;
-    REQUIRE(Start());
-    const pitot::Status status = pitot::torch::Enable(recorder);
-    INFO(status.message());
-    REQUIRE(status.ok());
-  }
-  model::Trace Incident() {
-    REQUIRE(TriggerAndFlush());
-    REQUIRE(model::FindInconsistency(traces().back()) == "");
-    return traces().back();
-  }
-};
-
 size_t Count(const model::Trace& trace, std::string_view name) {
   size_t count = 0;
   for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
@@ -81,13 +69,6 @@ double Peak(const model::Trace& trace, std::string_view name) {
     if (trace.strings[counter.name] == name) peak = std::max(peak, trace.samples.value[i]);
   }
   return peak;
-}
-
-std::string Attribute(const model::Trace& trace, std::string_view key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return {};
 }
 
 // What a block costs, made from the cache and given back.
@@ -107,6 +88,7 @@ TEST_CASE("what LibTorch holds of a GPU is known as it knows it itself", "[torch
   const at::Tensor before = Bytes(100 * kMiB + 1);
   const double plain_ns = NsOfBlock();
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   CHECK(static_cast<int64_t>(Use().allocated_bytes) == StatsAllocated());
   std::printf("a block from the cache, ns: %.0f, watched %.0f\n", plain_ns, NsOfBlock());
   CheckLevel();
@@ -128,6 +110,7 @@ TEST_CASE("what LibTorch holds of a GPU is known as it knows it itself", "[torch
 TEST_CASE("a block that another stream still works on is as freed as LibTorch says", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   const at::Tensor kept = Bytes(64 * kMiB);
   const c10::cuda::CUDAStream other = c10::cuda::getStreamFromPool();
   const at::Tensor a = at::ones({8192, 8192}, at::kCUDA);
@@ -151,6 +134,7 @@ TEST_CASE("a block that another stream still works on is as freed as LibTorch sa
 TEST_CASE("retries are those that LibTorch counts", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   { Bytes(200 * kMiB); }
   Caching::emptyCache();
   { Bytes(200 * kMiB); }
@@ -175,6 +159,7 @@ TEST_CASE("retries are those that LibTorch counts", "[torch_memory]") {
 TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
   pitot::trace::SetMirror(&mirror);
   { Bytes(150 * kMiB); }
@@ -188,6 +173,7 @@ TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch
 TEST_CASE("where the allocator tells nothing operators are recorded all the same", "[.torch_memory_async]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kOps);
+  REQUIRE(host.Enable().ok());
   at::ones({64, 64}, at::kCUDA).neg();
   const model::Trace trace = host.Incident();
   CHECK(Count(trace, "aten::neg") == 1);

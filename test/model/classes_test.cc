@@ -63,15 +63,19 @@ TEST_CASE("each class of GPU work is a set of its device's", "[classes]") {
   CHECK(sets.Gpu(kNone, GpuClass::kMemset) == Intervals{{400, 420}});
 }
 
-TEST_CASE("calls are waits, allocations or others by their names, of CUDA, its driver and HIP", "[classes]") {
+TEST_CASE("calls are waits, allocations, work for a GPU or others by their names, of CUDA, its driver and HIP",
+          "[classes]") {
   for (const char* const name : {"cudaStreamSynchronize", "hipDeviceSynchronize", "cuCtxSynchronize"})
     CHECK(model::IsSynchronization(name));
   for (const char* const name : {"cudaMalloc", "hipFree", "cuMemAlloc_v2", "cudaHostAlloc", "cudaMallocAsync"})
     CHECK(model::IsAllocation(name));
   for (const char* const name : {"cudaLaunchKernel", "cudaMemcpyAsync", "hipModuleLaunchKernel", "cuMemcpyHtoDAsync"}) {
+    CHECK(model::IsSubmission(name));
     CHECK_FALSE(model::IsAllocation(name));
     CHECK_FALSE(model::IsSynchronization(name));
   }
+  for (const char* const name : {"cudaLaunchHostFunc", "cudaStreamSynchronize", "cuCtxSynchronize", "cudaMalloc"})
+    CHECK_FALSE(model::IsSubmission(name));
 }
 
 TEST_CASE("kernels whose names begin with hip are no communication", "[classes]") {

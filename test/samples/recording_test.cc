@@ -35,7 +35,7 @@ class FakeCollector final : public pitot::Collector {
     return {};
   }
   void Stop() noexcept override {}
-  void Keep(int64_t) noexcept override {}
+  void Keep(int64_t, pitot::KeepFor) noexcept override {}
   void AddTo(pitot::TraceBuilder&) override {}
 
  private:

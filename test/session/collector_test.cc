@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/columns.h"
 #include "fakes/serializers.h"
+#include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
 #include "pitot/extend/collector.h"
 #include "session/host.h"
@@ -19,6 +20,7 @@
 
 namespace {
 
+using fakes::Attribute;
 using pitot::BitOf;
 using pitot::Depth;
 using pitot::Status;
@@ -28,6 +30,7 @@ using session_test::Host;
 // Outlives the collector.
 struct Seen {
   std::atomic<int> started{0}, stopped{0}, kept{0}, asked{0};
+  std::atomic<pitot::KeepFor> kept_for{pitot::KeepFor::kSample};
   std::atomic<int64_t> kept_from_ns{0}, launched_ns{0};
   std::atomic<int> paused{0}, resumed{0};
   std::atomic<uint64_t> held_bytes{0};
@@ -72,8 +75,9 @@ struct FakeCollector final : pitot::Collector {
     return Status(StatusCode::kUnavailable, "somebody else has it");
   }
   uint64_t HeldBytes() const noexcept override { return seen->held_bytes; }
-  void Keep(int64_t begin_ns) noexcept override {
+  void Keep(int64_t begin_ns, pitot::KeepFor what) noexcept override {
     ++seen->kept;
+    seen->kept_for = what;
     seen->kept_from_ns = begin_ns;
   }
   void AddTo(pitot::TraceBuilder& trace) override {
@@ -96,13 +100,6 @@ struct FakeCollector final : pitot::Collector {
   bool throws = false, throws_number = false;
 };
 
-std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return "";
-}
-
 }  // namespace
 
 TEST_CASE("a collector is started, asked for each incident's window, and stopped", "[collector]") {
@@ -117,6 +114,7 @@ TEST_CASE("a collector is started, asked for each incident's window, and stopped
     REQUIRE(host.TriggerAndFlush());
 
     CHECK(seen.kept == i);
+    CHECK(seen.kept_for == pitot::KeepFor::kIncident);
     CHECK(seen.asked == i);
     const pitot::model::Trace trace = host.traces().back();
     CHECK(seen.kept_from_ns == trace.window_begin_ns);
@@ -551,7 +549,7 @@ TEST_CASE("an incident says how deep its requests were recorded while they ran, 
   Seen seen;
   Host host;
   host.options.depth = Depth::kGraphs;
-  host.options.post_window_ms = 200;
+  host.options.post_window_ms = 1000;  // in which the depth is changed
   REQUIRE(host.Start());
   REQUIRE(host.recorder.Add(std::make_unique<FakeCollector>(&seen)).ok());
   REQUIRE(host.recorder.Add(pitot::MakeLatencyTrigger({.above_ms = 0.000001})).ok());

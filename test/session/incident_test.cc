@@ -20,6 +20,7 @@
 
 namespace {
 
+using fakes::Attribute;
 using fakes::EventsNamed;
 using fakes::Text;
 using fakes::VirtualClock;
@@ -31,14 +32,6 @@ using session_test::Host;
 using session_test::Rounds;
 
 constexpr uint64_t kMs = 1'000'000;
-
-// The value of an attribute; "" if there is none.
-std::string Attribute(const pitot::model::Trace& trace, const std::string& key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return Text(trace, attribute.value);
-  }
-  return "";
-}
 
 unsigned Mode(const std::string& path) {
   struct stat info {};

@@ -329,14 +329,16 @@ TEST_CASE("incidents while eight threads record flat out are consistent", "[pres
     request.Finish(Outcome::kOk);
   });
   REQUIRE(fakes::WaitUntil([&] { return host.recorder.Stats().requests_finished > 100; }));
-  for (int i = 0; i < 2; ++i) REQUIRE(host.TriggerAndFlush());
-
-  REQUIRE(host.traces().size() == 2);
-  for (const auto& trace : host.traces()) {
+  // Who copies may lose its CPU for longer than rings as small hold: then nothing is left, and the loss is said.
+  int whole = 0;
+  CHECK(fakes::WaitUntil([&] {
+    REQUIRE(host.TriggerAndFlush());
+    const auto trace = host.traces().back();
     CHECK(pitot::model::FindInconsistency(trace) == "");
-    CHECK(trace.events.size() > 0);
-    CHECK(trace.requests.size() > 0);
-  }
+    CHECK((trace.events.size() > 0 || !trace.losses.empty()));
+    whole += trace.events.size() > 0 && trace.requests.size() > 0;
+    return whole == 2;
+  }));
   CHECK(host.recorder.Stats().incidents_failed == 0);
 }
 

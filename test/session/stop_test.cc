@@ -192,7 +192,7 @@ struct SlowCollector final : pitot::Collector {
   void SetDepth(pitot::Depth depth) noexcept override {
     if (depth == pitot::Depth::kKernels) gate->Pass();
   }
-  void Keep(int64_t) noexcept override {}
+  void Keep(int64_t, pitot::KeepFor) noexcept override {}
   void AddTo(pitot::TraceBuilder&) override {}
   std::shared_ptr<Gate> gate;
 };

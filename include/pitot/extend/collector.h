@@ -92,6 +92,10 @@ class TraceBuilder {
   ~TraceBuilder() = default;
 };
 
+// What a collector keeps something for: an incident, or a sample of what is normal, which a judge asks for every few
+// seconds.
+enum class KeepFor : uint8_t { kIncident, kSample };
+
 class PITOT_EXPORT Collector {
  public:
   virtual ~Collector();
@@ -113,8 +117,9 @@ class PITOT_EXPORT Collector {
   // recorder's own leave of Options::memory_budget_bytes. A row of activities takes 144, one of calls 112. 1 MiB by
   // default. Asked before AddTo.
   virtual uint64_t IncidentBytes() const noexcept;
-  // Host memory, bytes, that it holds at present, beside Options::memory_budget_bytes: what Stats::collector_bytes adds
-  // up. 0 by default. Threads: any, at any time. Cost: some loads, at most a lock of its own.
+  // Host memory, bytes, that it holds at present or has set aside, beside Options::memory_budget_bytes: what
+  // Stats::collector_bytes adds up. 0 by default. Threads: any, at any time. Cost: some loads, at most a lock of its
+  // own.
   virtual uint64_t HeldBytes() const noexcept;
   // How much to record from now on; never kAuto. Governed, the deepest of its Depths that the process is at, else
   // kScopes; what the host has fixed, as it is. One call at a time, on any thread; Keep and AddTo may be
@@ -127,7 +132,7 @@ class PITOT_EXPORT Collector {
   virtual Status Resume() noexcept;
   // Keeps what it has from `begin_ns` (CLOCK_MONOTONIC) to now until the next AddTo. On Pitot's watcher, right after
   // the rings were copied.
-  virtual void Keep(int64_t begin_ns) noexcept = 0;
+  virtual void Keep(int64_t begin_ns, KeepFor what) noexcept = 0;
   // Hands over what Keep kept. On Pitot's worker at idle priority; may allocate; exceptions cost this collector's part.
   virtual void AddTo(TraceBuilder& trace) = 0;
 };

@@ -132,7 +132,8 @@ class CudaEventCollector final : public Collector {
   void Stop() noexcept override;
   // Enough for all that is kept.
   uint64_t IncidentBytes() const noexcept override { return 2 * options_.memory_bytes; }
-  void Keep(int64_t begin_ns) noexcept override;
+  uint64_t HeldBytes() const noexcept override { return options_.memory_bytes; }
+  void Keep(int64_t begin_ns, KeepFor what) noexcept override;
   void AddTo(TraceBuilder& trace) override;
 
  private:
@@ -202,7 +203,7 @@ void CudaEventCollector::Stop() noexcept {
   g_is_taken.store(false);
 }
 
-void CudaEventCollector::Keep(int64_t begin_ns) noexcept {
+void CudaEventCollector::Keep(int64_t begin_ns, KeepFor) noexcept {
   if (!IsOfThisProcess()) return;
   // What the GPU is done with by now.
   const uint32_t asked = shared_->asked.fetch_add(1) + 1;

@@ -130,14 +130,16 @@ Status Use(void* handle, Api* api) {
   if (const char* missing = FindFunctions(handle, api)) {
     link_map* map = nullptr;
     const bool is_known = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr;
-    const char* const what = api->get_version == nullptr ? " (it is no libcupti)" : "";
+    const char* const what = api->get_version == nullptr
+                                 ? " (it is no libcupti): CuptiOptions::library says where it is"
+                                 : ": it must be that of CUDA 11.8 or later";
     return Error(StatusCode::kUnavailable, "the CUPTI library %s has no %s%s", is_known ? map->l_name : "", missing,
                  what);
   }
   api->path = FileOf(reinterpret_cast<void*>(api->get_version));
   if (const Result result = api->get_version(&api->version); result != kSuccess)
-    return Error(StatusCode::kUnavailable, "%s: cuptiGetVersion failed: %s", api->path.c_str(),
-                 ResultName(*api, result).c_str());
+    return Error(StatusCode::kUnavailable, "%s: cuptiGetVersion failed: %s; `pitot doctor` says what it finds",
+                 api->path.c_str(), ResultName(*api, result).c_str());
   return {};
 }
 

@@ -71,7 +71,10 @@ BufferPool::Found BufferPool::Find(const uint8_t* buffer) const noexcept {
     return MemoryOf(word) == buffer ? Found{index, word} : Found{};
   };
   const auto offset = static_cast<uint64_t>(buffer - memory_);
-  if (buffer >= memory_ && offset < uint64_t{count_} * bytes_) return at(static_cast<uint32_t>(offset / bytes_));
+  if (buffer >= memory_ && offset < uint64_t{count_} * bytes_) {
+    if (const Found found = at(static_cast<uint32_t>(offset / bytes_))) return found;
+  }
+  // Memory of any slot may have taken the place of another's that was written off.
   if (written_off_.load(std::memory_order_relaxed) == 0) return {};
   for (uint32_t index = 0; index < count_; ++index) {
     if (const Found found = at(index)) return found;

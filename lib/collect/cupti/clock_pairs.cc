@@ -39,6 +39,12 @@ ClockPair ReadClockPair() noexcept {
   return best;
 }
 
+int64_t ClockPairs::MostErrorNs() const noexcept {
+  int64_t most_ns = 0;
+  for (uint32_t i = 0; i < count_; ++i) most_ns = std::max(most_ns, At(i).error_ns);
+  return most_ns;
+}
+
 int64_t ClockPairs::Add(const ClockPair& pair) noexcept {
   const uint64_t next = first_ + count_;
   if (count_ == 0) {

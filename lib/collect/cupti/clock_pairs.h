@@ -32,6 +32,9 @@ class ClockPairs final : public Clock {
   // last as those say. Where the clock stepped, what fits one side of the step alone; nothing of the GPU's while CUPTI
   // errs about it. Cycles likewise.
   Conversion ToMonotonic(uint64_t cupti_ns, Stamper by, int64_t* monotonic_ns) const override;
+  // How far at most the clocks of one of the readings kept may be from one moment: so far conversions err, beside what
+  // CUPTI errs when it converts what the GPU stamps. O(readings).
+  int64_t MostErrorNs() const noexcept;
 
  private:
   static constexpr uint32_t kKept = 256;  // of 25 s

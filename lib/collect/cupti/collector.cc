@@ -29,13 +29,14 @@ class CuptiCollector final : public Collector {
   void Stop() noexcept override;
   uint32_t Depths() const noexcept override { return IsOurs() ? recording_->Depths() : 0; }
   uint64_t IncidentBytes() const noexcept override { return recording_->incident_bytes(); }
+  uint64_t HeldBytes() const noexcept override { return recording_->memory_bytes(); }
   void SetDepth(Depth depth) noexcept override {
     if (IsOurs()) recording_->SetDepth(depth);
   }
   Status Pause() noexcept override { return IsOurs() ? recording_->Pause() : NotRunning(); }
   Status Resume() noexcept override { return IsOurs() ? recording_->Resume() : NotRunning(); }
-  void Keep(int64_t begin_ns) noexcept override {
-    if (IsOurs()) recording_->Keep(begin_ns);
+  void Keep(int64_t begin_ns, KeepFor what) noexcept override {
+    if (IsOurs()) recording_->Keep(begin_ns, what);
   }
   void AddTo(TraceBuilder& trace) override {
     if (IsOfThisProcess()) recording_->AddTo(trace);

@@ -213,8 +213,8 @@ Status Control::Take(bool is_back) {
   if (const Result result = RegisterCallbacks(is_back); result != kSuccess) {
     Release();
     if (is_back) DisableAll();
-    return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s",
-                 ResultName(api_, result).c_str());
+    return Error(StatusCode::kUnavailable, "cuptiActivityRegisterCallbacks failed: %s%s%s",
+                 ResultName(api_, result).c_str(), kRemedy, RemedyOf(result));
   }
   enabled_ = 0, calls_level_ = 0;
   if (is_back) {

@@ -114,8 +114,9 @@ Control* AddControl(Engine* engine, const Control::Surroundings& surroundings) {
 }
 
 void ForgetUnused(Engine* engine) noexcept {
-  const bool is_unused =
-      engine == g_newest.load() && engine->controls.size() == 1 && !engine->controls.front()->has_given();
+  // Callbacks that a collector before has registered ask the newest for buffers.
+  const bool is_unused = engine == g_newest.load() && engine->controls.size() == 1 &&
+                         !engine->controls.front()->has_given() && engine->pool->counts().requested == 0;
   if (!is_unused) return;
   g_engine.store(engine->former);
   g_newest.store(engine->former);

@@ -44,10 +44,10 @@ std::string CopyName(uint32_t detail) {
 
 }  // namespace
 
-void Recording::Keep(int64_t begin_ns) noexcept {
+void Recording::Keep(int64_t begin_ns, KeepFor what) noexcept {
   missing_from_ns_ = withheld_from_ns_ = 0;
   kept_begin_ns_ = begin_ns;
-  has_kept_.store(true, std::memory_order_relaxed);
+  if (what == KeepFor::kIncident) has_kept_.store(true, std::memory_order_relaxed);
   bool is_complete = false;
   {
     // What CUPTI has by now.
@@ -222,6 +222,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   add_count("cupti.records", counts.records);
   add_count("cupti.bad_timestamps", counts.bad_timestamps);
   AddClockSteps(trace);
+  add_count("cupti.clock_error_ns", static_cast<uint64_t>(clock_error_ns_.load(std::memory_order_relaxed)));
   add_count("cupti.unknown_records", counts.unknown);
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);

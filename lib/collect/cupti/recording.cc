@@ -93,7 +93,9 @@ Status Recording::Open() {
 Status Recording::Take() {
   const Strides strides = ProbeStrides(api_);
   if (strides[kConcurrentKernel] == 0)
-    return Error(StatusCode::kUnavailable, "%s: its records of kernels are not readable", api_.path.c_str());
+    return Error(StatusCode::kUnavailable,
+                 "%s: its records of kernels are not readable: install the libcupti of CUDA 11.8, 12 or 13",
+                 api_.path.c_str());
   history_ = History::Make(memory_bytes_ - memory_bytes_ / 4);
   if (history_ == nullptr) return Status(StatusCode::kResourceExhausted, "no memory for the records of GPUs");
   const auto buffers = static_cast<uint32_t>(memory_bytes_ / 4 / kBufferBytes);
@@ -328,6 +330,7 @@ void Recording::Round(int64_t now_ns) {
 void Recording::ReadClocks() {
   const ClockPair pair = environment_.read_clocks();
   const int64_t by_ns = pairs_.Add(pair);
+  clock_error_ns_.store(pairs_.MostErrorNs(), std::memory_order_relaxed);
   if (by_ns == 0 || decoder_->counts().is_by_cycles) return;
   const std::lock_guard lock(mutex_);
   clock_steps_.push_back({pair.monotonic_ns, by_ns, 0, pair.monotonic_ns});

@@ -54,13 +54,15 @@ class Recording {
   Status Pause() noexcept;
   Status Resume() noexcept;
   uint32_t Depths() const noexcept;
+  // Buffers, records, names and what is known of graphs' nodes take this together.
+  uint64_t memory_bytes() const noexcept { return memory_bytes_; }
   // What the rows of an incident may take.
   uint64_t incident_bytes() const noexcept { return memory_bytes_ / 2; }
   // How long CUPTI has not answered; 0: it does.
   int64_t HangingNs() const noexcept;
 
   // As the collector's.
-  void Keep(int64_t begin_ns) noexcept;
+  void Keep(int64_t begin_ns, KeepFor what) noexcept;
   void AddTo(TraceBuilder& trace);
 
  private:
@@ -153,6 +155,7 @@ class Recording {
   std::atomic<bool> has_kept_{false};        // for an incident
   std::atomic<bool> awaits_calls_{false};    // work came of which CUPTI was asked for records of the calls
   std::atomic<double> lasting_percent_{-1};  // the forecast; below 0: not known
+  std::atomic<int64_t> clock_error_ns_{0};   // of the readings of clocks that convert
 
   std::mutex mutex_;  // guards what follows; not held in any call of CUPTI
   std::condition_variable changed_;

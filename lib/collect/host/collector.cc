@@ -144,7 +144,8 @@ class HostCollector final : public Collector {
   const char* Name() const noexcept override { return "host"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  void Keep(int64_t begin_ns) noexcept override {
+  uint64_t HeldBytes() const noexcept override { return options_.memory_bytes; }
+  void Keep(int64_t begin_ns, KeepFor) noexcept override {
     if (IsOurs()) shared_->history.Keep(begin_ns);
   }
   void AddTo(TraceBuilder& trace) override;

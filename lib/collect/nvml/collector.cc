@@ -111,7 +111,8 @@ class NvmlCollector final : public Collector {
   const char* Name() const noexcept override { return "nvml"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  void Keep(int64_t begin_ns) noexcept override {
+  uint64_t HeldBytes() const noexcept override { return options_.memory_bytes; }
+  void Keep(int64_t begin_ns, KeepFor) noexcept override {
     if (IsOurs()) shared_->history.Keep(begin_ns, shared_->timer->NowNs());
   }
   void AddTo(TraceBuilder& trace) override {

@@ -23,10 +23,15 @@ constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_orde
 
 constinit Counts g_counts;
 constinit std::atomic<bool> g_was_begun{false};
-constinit std::atomic<bool> g_is_capturing{false};
+// The recorder that has events captured; 0: none. A child of a fork has its parent's, and may have one of its own that
+// has not.
+constinit std::atomic<uint32_t> g_captures_for{0};
+
+uint32_t RecorderNow() noexcept { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1; }
 
 bool IsCapturing() noexcept {
-  return g_is_capturing.load(kRelaxed) && __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) != 0;
+  const uint32_t recorder = RecorderNow();
+  return recorder != 0 && recorder == g_captures_for.load(kRelaxed);
 }
 
 // ---- The slots.
@@ -200,11 +205,11 @@ Counts& GetCounts() noexcept { return g_counts; }
 void BeginCapture() noexcept {
   NameDomains();
   g_counts.Clear();
-  g_is_capturing.store(true, kRelaxed);
+  g_captures_for.store(RecorderNow(), kRelaxed);
   g_was_begun.store(true, kRelease);
 }
 
-void EndCapture() noexcept { g_is_capturing.store(false, kRelaxed); }
+void EndCapture() noexcept { g_captures_for.store(0, kRelaxed); }
 
 bool IsOurSlot(const void* slot) noexcept { return slot == reinterpret_cast<const void*>(&MarkEx); }
 

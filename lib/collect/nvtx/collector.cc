@@ -34,7 +34,7 @@ class NvtxCollector final : public Collector {
   const char* Name() const noexcept override { return "nvtx"; }
   Status Start() noexcept override;
   void Stop() noexcept override;
-  void Keep(int64_t) noexcept override {
+  void Keep(int64_t, KeepFor) noexcept override {
     if (is_capturing_) FindRangesUnderWay(&under_way_);
   }
   void AddTo(TraceBuilder& trace) override;

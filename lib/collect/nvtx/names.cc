@@ -12,7 +12,7 @@ using trace::kMaxNameBytes;
 
 constexpr auto kRelaxed = std::memory_order_relaxed, kAcquire = std::memory_order_acquire;
 
-constinit std::atomic<uint32_t> g_names{0};
+constinit trace::NameQuota g_quota;
 
 // Where no address has one.
 constexpr uint64_t kStringMark = 0x4e56545800000000;
@@ -41,15 +41,9 @@ std::string_view WithoutNumbers(std::string_view text) noexcept {
 }  // namespace
 
 Name NameOf(std::string_view text) noexcept {
-  text = WithoutNumbers(text.substr(0, kMaxNameBytes));
-  if (const Name known = trace::FindName(text); known.index != 0) return known;
-  // Two threads with the same new text count it twice: there is room for a few less.
-  if (g_names.load(kRelaxed) < kMaxNames) {
-    g_names.fetch_add(1, kRelaxed);
-    return trace::InternText(text);
-  }
-  Count(&GetCounts().names_folded);
-  return Name{0};
+  const Name name = g_quota.Intern(WithoutNumbers(text.substr(0, kMaxNameBytes)), kMaxNames);
+  if (name.index == 0) Count(&GetCounts().names_folded);
+  return name;
 }
 
 Name NameOf(const char* text) noexcept {

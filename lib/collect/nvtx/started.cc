@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/nvtx/started.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "collect/nvtx/site.h"
@@ -76,7 +77,9 @@ void End(uint64_t id) noexcept {
   if (tid == ring->tid) return trace::RecordEvent(&kSites[kRange][says], begin, words);
   const double ticks_per_ns =
       static_cast<double>(__atomic_load_n(&detail::g_ticks_per_ns_q32, __ATOMIC_RELAXED)) / 4294967296.0;
-  words[2] = static_cast<uint64_t>(static_cast<double>(detail::Clock(ring->gate) - begin) / ticks_per_ns);
+  // Clocks of two CPUs may differ by a little.
+  const uint64_t now = std::max(detail::Clock(ring->gate), begin);
+  words[2] = static_cast<uint64_t>(static_cast<double>(now - begin) / ticks_per_ns);
   words[3] = static_cast<uint64_t>(tid);
   trace::RecordEvent(&kEndedElsewhere, 0, words);
 }

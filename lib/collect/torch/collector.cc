@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -46,7 +45,8 @@ std::string Watch(std::string (*watch)()) {
   try {
     return watch();
   } catch (const std::exception& e) {
-    return ReasonOf(e);
+    return ReasonOf(e) +
+           "; to record that memory: use LibTorch's own allocator (PYTORCH_CUDA_ALLOC_CONF=backend:native)";
   }
 }
 
@@ -74,7 +74,7 @@ class TorchCollector final : public Collector {
   }
   uint32_t Depths() const noexcept override { return is_running_.load() ? BitOf(Depth::kOps) : 0; }
   void SetDepth(Depth depth) noexcept override;
-  void Keep(int64_t begin_ns) noexcept override;
+  void Keep(int64_t begin_ns, KeepFor what) noexcept override;
   void AddTo(TraceBuilder& trace) override;
 
  private:
@@ -100,7 +100,7 @@ class TorchCollector final : public Collector {
   std::string memory_not_recorded_;
   std::vector<Kept> kept_;
   std::mutex depths_mutex_;
-  std::deque<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next
+  std::vector<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next
   std::vector<DepthChange> kept_depths_;
   int64_t kept_end_ns_ = 0;
   std::atomic<uint64_t> kept_bytes_{0}, depths_bytes_{0};  // of kept_ and kept_depths_; of depths_
@@ -142,12 +142,12 @@ Status TorchCollector::Start() noexcept {
     running_ = this;
     ClearNamesFolded();
     status = Open();
+    if (status.ok()) NoteDepth(Depth::kScopes);
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
   if (!status.ok()) g_taken_by.store(0);
   is_running_.store(status.ok());
-  if (status.ok()) NoteDepth(Depth::kScopes);
   return status;
 }
 
@@ -180,13 +180,13 @@ void TorchCollector::NoteDepth(Depth depth) {
   const std::lock_guard lock(depths_mutex_);
   const bool is_same = !depths_.empty() && (depths_.back().depth >= Depth::kOps) == (depth >= Depth::kOps);
   if (is_same) return;
-  if (depths_.size() == kMostDepthChanges) depths_.pop_front();
+  if (depths_.size() == kMostDepthChanges) depths_.erase(depths_.begin());
   depths_.push_back({trace::MonotonicNs(), depth});
   depths_bytes_.store(depths_.size() * sizeof(DepthChange));
 }
 
 // The rest is in the threads' rings.
-void TorchCollector::Keep(int64_t begin_ns) noexcept {
+void TorchCollector::Keep(int64_t begin_ns, KeepFor) noexcept {
   try {
     KeepDepths(begin_ns);
     if (has_memory_) KeepMemory(begin_ns);

@@ -17,6 +17,13 @@ constinit at::Allocator* g_base = nullptr;  // written before ours is in place
 constinit at::DeleterFnPtr g_base_delete = nullptr;
 constinit Memory* g_memory = nullptr;
 
+// LibTorch for AArch64 may be built with mimalloc (its USE_MIMALLOC), of whose blocks the C library knows nothing.
+#if defined(__aarch64__)
+constexpr bool kIsOfCLibrary = false;
+#else
+constexpr bool kIsOfCLibrary = true;
+#endif
+
 // The size is the C library's, of this very block: nothing is kept of it.
 int64_t BytesOf(void* block) { return static_cast<int64_t>(malloc_usable_size(block)); }
 
@@ -50,10 +57,12 @@ class CpuAllocator final : public at::Allocator {
 
 std::string WatchCpu() {
   if (g_memory != nullptr) return {};
+  if (!kIsOfCLibrary) return "on AArch64 LibTorch's memory on the CPU may be another allocator's than the C library's";
   at::Allocator* const base = c10::GetAllocator(c10::DeviceType::CPU);
   // Of another's blocks the C library may know nothing.
   if (base != c10::GetDefaultCPUAllocator() || base->raw_deleter() == nullptr)
-    return "the host has an allocator of its own for tensors on the CPU";
+    return "the host has an allocator of its own for tensors on the CPU; to record that memory: leave LibTorch's in "
+           "place";
   static CpuAllocator* const allocator = new CpuAllocator;  // for the life of the process, as what it allocated
   Memory* const memory = MakeMemory(torch::kCpu);
   if (memory == nullptr) return "no memory";

@@ -84,7 +84,8 @@ std::string WatchCuda() {
   for (int32_t device = 0; device < std::min(devices, kMostDevices); ++device) {
     if (Numbers(device).reserved_bytes != 0 && !HasBegun(device)) return "no memory";
   }
-  if (devices > kMostDevices) return "of " + std::to_string(devices) + " devices the first 16 are watched";
+  if (devices > kMostDevices)
+    return "of " + std::to_string(devices) + " devices the first 16 are watched; pitot::nvml has the others' memory";
   return {};
 }
 

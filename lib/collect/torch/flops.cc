@@ -109,7 +109,7 @@ uint64_t ConvolutionFlops(const Sizes& input, const Sizes& weight, const Convolu
                   dilation = Each(parameters.dilation, i - 2, 1);
     if (stride <= 0 || dilation <= 0 || padding < 0) return 0;
     const int64_t span = input[i] + 2 * padding - dilation * (weight[i] - 1) - 1;
-    if (span < 0) return 0;
+    if (span < 0 && !parameters.is_transposed) return 0;
     product *= parameters.is_transposed ? input[i] : span / stride + 1;
   }
   return product.value();

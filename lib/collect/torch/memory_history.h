@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much of one kind of memory is allocated, and how much was: the most and the last of each of many short buckets of
-// time, 40 s and more. Written by whichever thread allocates, perhaps under an allocator's lock. Times are ticks of the
-// recorder's clock (pitot/trace.h), of which 2^21 are 0.5 to 2 ms. Buckets are counted from the history's beginning on,
-// for 2^57 ticks: a year of 4 GHz.
+// time, 2^37 ticks in all. Written by whichever thread allocates, perhaps under an allocator's lock. Times are ticks of
+// the recorder's clock (pitot/trace.h), of which 2^21 are 0.5 to 2 ms of a clock of 1 to 4 GHz. Buckets are counted
+// from the history's beginning on, for 2^57 ticks: a year of 4 GHz.
 #ifndef PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
 #define PITOT_LIB_COLLECT_TORCH_MEMORY_HISTORY_H_
 

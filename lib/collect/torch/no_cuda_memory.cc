@@ -7,6 +7,11 @@
 
 namespace pitot::libtorch {
 
-std::string WatchCuda() { return at::hasCUDA() ? "pitot::torch was built without CUDA" : ""; }
+std::string WatchCuda() {
+  if (!at::hasCUDA()) return "";
+  return "pitot::torch was built against a LibTorch without CUDA, or before 2.6; to record that memory: build it "
+         "against "
+         "this process's, of 2.6 or later";
+}
 
 }  // namespace pitot::libtorch

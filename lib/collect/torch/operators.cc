@@ -3,6 +3,7 @@
 
 #include <ATen/record_function.h>
 
+#include <atomic>
 #include <exception>
 #include <memory>
 #include <new>
@@ -58,8 +59,15 @@ template <const Site& kSite, class... Args> Context Begin(const Args&... args) {
   return Context(new (std::nothrow) Open<kSite, Args...>(args...));
 }
 
+// The recorder that has LibTorch call us. A child of a fork has its parent's, and may have one of its own that has not.
+constinit std::atomic<uint32_t> g_calls_for{0};
+
 // Where nothing is recorded nothing is kept, either.
-ThreadState* Enter() { return detail::Enter() != nullptr ? ThreadState::Get() : nullptr; }
+ThreadState* Enter() {
+  const detail::Ring* const ring = detail::Enter();
+  const bool is_recorded = ring != nullptr && ring->gate >> 1 == g_calls_for.load(std::memory_order_relaxed);
+  return is_recorded ? ThreadState::Get() : nullptr;
+}
 
 Context OnRange(const RecordFunction& function) {
   ThreadState* const state = Enter();
@@ -106,7 +114,9 @@ at::CallbackHandle AddOperators(at::RecordFunctionCallback callback) {
 
 }  // namespace
 
-Operators::Operators() : ranges_(AddRanges()) {}
+Operators::Operators() : ranges_(AddRanges()) {
+  g_calls_for.store(__atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1, std::memory_order_relaxed);
+}
 
 Operators::~Operators() {
   try {

@@ -32,21 +32,9 @@ namespace {
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
 thread_local Owner t_owner;
-constinit std::atomic<uint32_t> g_names{0};
+constinit trace::NameQuota g_quota;
 constinit std::atomic<uint64_t> g_names_folded{0};
 constinit std::atomic<uint64_t> g_held_bytes{0};
-
-// The name, if it is one of the first `most`.
-Name Bounded(std::string_view text, uint32_t most) noexcept {
-  if (const Name known = trace::FindName(text); known.index != 0) return known;
-  // Two threads with the same new text count it twice: there is room for a few less.
-  if (g_names.load(kRelaxed) < most) {
-    g_names.fetch_add(1, kRelaxed);
-    return trace::InternText(text);
-  }
-  g_names_folded.fetch_add(1, kRelaxed);
-  return Name{0};
-}
 
 }  // namespace
 
@@ -74,7 +62,8 @@ void ThreadState::Free(void* block) noexcept {
 
 Name ThreadState::Learn(const char* text, Seen* seen, uint32_t most) noexcept {
   const std::string_view read(text, strnlen(text, trace::kMaxNameBytes));
-  const Name name = Bounded(read, most);
+  const Name name = g_quota.Intern(read, most);
+  if (name.index == 0) g_names_folded.fetch_add(1, kRelaxed);
   const std::string_view kept = trace::NameText(name.index);
   // What found the table full is looked up each time.
   if (kept == read) *seen = {text, kept.data(), static_cast<uint32_t>(kept.size()), name.index};

@@ -32,7 +32,7 @@ class OneKernel final : public pitot::Collector {
   const char* Name() const noexcept override { return "one kernel"; }
   pitot::Status Start() noexcept override { return {}; }
   void Stop() noexcept override {}
-  void Keep(int64_t begin_ns) noexcept override { kept_ns = begin_ns; }
+  void Keep(int64_t begin_ns, pitot::KeepFor) noexcept override { kept_ns = begin_ns; }
   void AddTo(pitot::TraceBuilder& trace) override {
     pitot::GpuDevice device;
     device.ordinal = 1;
@@ -245,10 +245,10 @@ TEST_CASE("what finds no pair is counted, and the pairs come back", "[cuda_event
   trace = host.Incident();
   CHECK(EventHost::Count(trace, "held") == 0);
   CHECK(EventHost::NumberOf(trace, "cuda_events.no_pair") == 6);
-  CHECK_THAT(EventHost::Attribute(trace, "cuda_events.under_way"), Catch::StartsWith("4, the oldest for "));
+  CHECK_THAT(fakes::Attribute(trace, "cuda_events.under_way"), Catch::StartsWith("4, the oldest for "));
   host.cuda.Release();
   REQUIRE(host.AwaitSpans("held", 4, &trace));
-  CHECK(EventHost::Attribute(trace, "cuda_events.under_way") == "");
+  CHECK(fakes::Attribute(trace, "cuda_events.under_way") == "");
   host.Run("after");
   CHECK(host.AwaitSpans("after", 1, &trace));
 }
@@ -264,8 +264,9 @@ TEST_CASE("of many spans the newest survive, and the loss is said", "[cuda_event
   host.Run("last");
   model::Trace trace;
   REQUIRE(host.AwaitSpans("last", 1, &trace));
+  CHECK(host.recorder.Stats().collector_bytes == 64 << 10);
   CHECK(trace.gpu.size() <= 819);
-  CHECK(EventHost::Attribute(trace, "cuda_events.overwritten") != "");
+  CHECK(fakes::Attribute(trace, "cuda_events.overwritten") != "");
 }
 
 TEST_CASE("wrong options and a second collector are refused in words", "[cuda_events]") {

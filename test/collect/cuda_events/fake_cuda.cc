@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <condition_variable>
 #include <cstring>
@@ -94,7 +95,8 @@ struct Cuda final : FakeCuda {
   std::vector<void*> held;                                // events, in order
   bool is_held = false;
   uint64_t next_id = 1;
-  uint64_t calls_made = 0, fail_at = 0;
+  std::atomic<uint64_t> calls_made{0};  // without the lock: a child of a fork may find it held
+  uint64_t fail_at = 0;
   int fail_with = 0;
   int fail_in_with = 0;
   uint64_t fail_in_from = 0;  // of calls_of
@@ -131,7 +133,7 @@ void Cuda::Reset() {
   memory.clear();
   held.clear();
   is_held = false;
-  calls_made = fail_at = 0;
+  calls_made = 0, fail_at = 0;
   fail_in.clear();
   hang_in.clear();
   calls_of.clear();
@@ -224,10 +226,7 @@ void Cuda::HangIn(const std::string& function) {
   changed.notify_all();
 }
 
-uint64_t Cuda::calls() {
-  const std::lock_guard lock(mutex);
-  return calls_made;
-}
+uint64_t Cuda::calls() { return calls_made; }
 uint64_t Cuda::CallsOf(const std::string& function) {
   const std::lock_guard lock(mutex);
   return calls_of[function];

@@ -12,6 +12,7 @@
 
 #include "collect/cuda_events/collector.h"
 #include "collect/cuda_events/fake_cuda.h"
+#include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
 
@@ -27,6 +28,8 @@ struct EventHost : session_test::Host {
     environment.library = library;
     options.depth = pitot::Depth::kScopes;
     options.max_incidents_per_cause_and_hour = 1'000'000;
+    options.pre_window_ms = 600'000;              // however slow the machine is
+    environment.keep_patience_ns = 60'000 * kMs;  // the same
   }
   pitot::Status Add() {
     auto made = pitot::cuda_events::MakeCollector(event_options, environment);
@@ -34,7 +37,7 @@ struct EventHost : session_test::Host {
     return recorder.Add(std::move(made));
   }
   // The collector's thread does all there is to do.
-  void Round() { collector->Keep(INT64_MAX); }
+  void Round() { collector->Keep(INT64_MAX, pitot::KeepFor::kSample); }
   // The collector runs and its pool is made. Not more than one scope of "warm up".
   bool StartTiming() { return Start() && Add().ok() && WarmUp(); }
   bool WarmUp() {
@@ -72,12 +75,6 @@ struct EventHost : session_test::Host {
     uint32_t count = 0;
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) count += trace.strings[trace.gpu.name[row]] == name;
     return count;
-  }
-  static std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
-    for (const auto& attribute : trace.attributes) {
-      if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-    }
-    return "";
   }
   static int NumberOf(const pitot::model::Trace& trace, std::string_view key) {
     return std::atoi(Attribute(trace, key).c_str());

@@ -160,7 +160,7 @@ TEST_CASE("an incident that there was no memory to keep records for says that al
     const int64_t begin_ns = pitot::base::ClockNs(CLOCK_MONOTONIC) - 1'000'000'000;
 
     g_until_failure = n;
-    host.collector->Keep(begin_ns);
+    host.collector->Keep(begin_ns, pitot::KeepFor::kIncident);
     fails = g_until_failure < 0;
     g_until_failure = -1;
 

@@ -221,6 +221,27 @@ TEST_CASE("memory that was written off is used again after its quarantine, and b
   CHECK(IsZero(again, 4096));
 }
 
+TEST_CASE("memory that took the place of another slot's after its quarantine comes back as any other", "[cupti]") {
+  const auto pool = BufferPool::Make(2, 4096);
+  REQUIRE(pool != nullptr);
+  // All other memory there may be is in use, and each slot then gets what the other had first.
+  for (uint32_t i = 0; i < 2 * BufferPool::kMostPlaces; ++i) {
+    REQUIRE(pool->Take() != nullptr);
+    pool->BeginEra();
+    REQUIRE(pool->WriteOff(kSecond) == 1);
+  }
+  for (int i = 0; i < 8; ++i) {
+    uint8_t* const buffers[] = {pool->Take(), pool->Take()};
+    REQUIRE((buffers[0] != nullptr && buffers[1] != nullptr));
+    INFO(i);
+    CHECK(pool->Complete(buffers[1 - i % 2], 8));  // and the other does not
+    pool->BeginEra();
+    CHECK(pool->WriteOff(kSecond + (i + 1) * BufferPool::kQuarantineNs) == 1);
+    pool->Drain([](const uint8_t*, uint64_t) {});
+  }
+  CHECK(pool->counts().foreign == 0);
+}
+
 TEST_CASE("a reader that throws has its buffer freed all the same", "[cupti]") {
   const auto made = BufferPool::Make(1, 4096);
   BufferPool& pool = *made;

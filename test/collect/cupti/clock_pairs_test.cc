@@ -217,6 +217,14 @@ TEST_CASE("a reading of both clocks is of one moment", "[cupti]") {
   CHECK(std::llabs((b.realtime_ns - a.realtime_ns) - (b.monotonic_ns - a.monotonic_ns)) < kSecond / 100);
 }
 
+TEST_CASE("conversions err as far as the worst of the readings that are kept", "[cupti]") {
+  ClockPairs pairs;
+  CHECK(pairs.MostErrorNs() == 0);
+  for (int64_t i = 0; i <= 300; ++i)
+    pairs.Add({kEpoch + i * kSecond, i * kSecond, 0, i == 0 ? 900 : i == 200 ? 700 : 60});
+  CHECK(pairs.MostErrorNs() == 700);  // the first has given way
+}
+
 TEST_CASE("as many readings are kept as cover what may be on its way", "[cupti]") {
   // However often they are taken: the clock drifts for 20 s and stops drifting.
   for (const int64_t apart : {1 * kMs, 20 * kMs, 100 * kMs}) {

@@ -93,6 +93,7 @@ TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request
     CHECK(trace.shapes[trace.gpu.shape[kernel]].block[0] == 128);
     CHECK(Attribute(trace, "cupti.calls") == "API callbacks");
     CHECK(Attribute(trace, "cupti") == "");
+    CHECK(std::atoll(Attribute(trace, "cupti.clock_error_ns").c_str()) > 0);
     CHECK(host.cuda.broken_rules() == "");
     host.recorder.Stop();
     CHECK_FALSE(host.cuda.HasSubscriber());
@@ -290,7 +291,7 @@ TEST_CASE("the child of a fork touches nothing of CUPTI", "[cupti]") {
   const int code = fakes::InChild([&] {
     const int before = host.cuda.calls();  // the parent's go on meanwhile, this process's do not
     host.collector->SetDepth(Depth::kScopes);
-    host.collector->Keep(0);
+    host.collector->Keep(0, pitot::KeepFor::kIncident);
     if (host.collector->Pause().code() != StatusCode::kNotRunning) return 1;
     host.recorder.Stop();
     return host.cuda.calls() != before ? 2 : 0;

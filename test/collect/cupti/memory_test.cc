@@ -34,6 +34,7 @@ TEST_CASE("an incident of a full history takes what is stated, and says how many
   fakes::g_kineto = kineto;
   host.cupti_options.memory_bytes = uint64_t{64} << 20;
   REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK(host.recorder.Stats().collector_bytes == host.cupti_options.memory_bytes);
   uint64_t rows = 0, lost = 0, newest = 0;
   // A trace that is kept would be this test's own memory.
   const auto count = [&](const model::Trace& trace, auto&) {

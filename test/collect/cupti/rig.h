@@ -17,6 +17,7 @@
 #include "collect/cupti/collector.h"
 #include "collect/cupti/engine.h"
 #include "collect/cupti/fake_cupti.h"
+#include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
 
@@ -53,9 +54,9 @@ inline pitot::cupti::Environment Surroundings() {
 // Clocks that stand still until a test moves them: what the collector reads of them is exact.
 class FakeClocks {
  public:
-  // At 0 ms, which is about now: incidents hold nothing of before the recorder began.
+  // At 0 ms, which is soon, however slow the machine is: incidents hold nothing of before the recorder began.
   FakeClocks() {
-    begin_ns_ = now_ns_ = pitot::base::ClockNs(CLOCK_MONOTONIC) + 100'000'000;
+    begin_ns_ = now_ns_ = pitot::base::ClockNs(CLOCK_MONOTONIC) + 2'000'000'000;
     ahead_ns_ = pitot::base::ClockNs(CLOCK_REALTIME) - now_ns_;
   }
   void SetMs(int64_t at_ms) { now_ns_ = begin_ns_ + at_ms * 1'000'000; }
@@ -101,7 +102,7 @@ struct GpuHost : session_test::Host {
     return true;
   }
   // What CUPTI has is decoded.
-  void Round() { collector->Keep(INT64_MAX); }
+  void Round() { collector->Keep(INT64_MAX, pitot::KeepFor::kSample); }
   pitot::model::Trace Incident() {
     REQUIRE(TriggerAndFlush());
     return traces().back();
@@ -129,13 +130,6 @@ inline pitot::cupti::Engine* EngineOf(uint32_t buffers, const char* library = PI
   REQUIRE(pitot::cupti::LoadCupti(library, &api).ok());
   REQUIRE(pitot::cupti::FindEngine(api, pitot::cupti::ProbeStrides(api), buffers, &engine).ok());
   return engine;
-}
-
-inline std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return "";
 }
 
 inline uint32_t CountNamed(const pitot::model::Trace& trace, std::string_view name) {

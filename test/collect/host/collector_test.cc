@@ -83,6 +83,7 @@ TEST_CASE("pressures, throttling and clocks become counters of the host", "[host
   HostRig rig;
   Furnish(&rig.machine);
   REQUIRE(rig.Start().ok());
+  CHECK(rig.collector->HeldBytes() == rig.options.memory_bytes);
   const int64_t begin_ns = rig.timer->NowNs();
   REQUIRE(rig.timer->Pass(100 * kMs));
   rig.machine.Write("/sys/fs/cgroup/server/cpu.stat", "nr_periods 19\nnr_throttled 5\nthrottled_usec 90\n");

@@ -58,7 +58,7 @@ class HostRig {
     return collector->Start();
   }
   Trace Ask(int64_t begin_ns) {
-    collector->Keep(begin_ns);
+    collector->Keep(begin_ns, pitot::KeepFor::kIncident);
     Trace trace;
     collector->AddTo(trace);
     return trace;

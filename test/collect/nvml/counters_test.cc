@@ -31,6 +31,7 @@ TEST_CASE("each GPU's state is there as counters with units", "[nvml]") {
     fake.gpus[0].ecc_uncorrected = 2;
   });
   REQUIRE(rig.Start().ok());
+  CHECK(rig.collector->HeldBytes() == rig.options.memory_bytes);
   REQUIRE(rig.timer->Pass(1 * kSecond));
   const Trace trace = rig.AskBack(2 * kSecond);
 

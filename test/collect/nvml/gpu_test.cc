@@ -23,7 +23,7 @@ TEST_CASE("the GPUs of this machine have at least clocks, power and memory", "[g
   }
   fakes::Trace trace;
   REQUIRE(fakes::WaitUntil([&] {
-    collector->Keep(pitot::base::ClockNs(CLOCK_MONOTONIC) - 10'000'000'000);
+    collector->Keep(pitot::base::ClockNs(CLOCK_MONOTONIC) - 10'000'000'000, pitot::KeepFor::kIncident);
     trace = {};
     collector->AddTo(trace);
     return std::atoi(trace.attributes["nvml.rounds"].c_str()) >= 20;

@@ -57,7 +57,7 @@ bool Hang(Rig* rig, const char* function) {
 TEST_CASE("nothing of NVML is touched before Start", "[nvml]") {
   Rig rig;
   auto collector = pitot::nvml::MakeCollector(rig.options, rig.environment);
-  collector->Keep(0);
+  collector->Keep(0, pitot::KeepFor::kIncident);
   Trace trace;
   collector->AddTo(trace);
   collector->Stop();
@@ -177,7 +177,7 @@ TEST_CASE("in the child of a fork nothing is touched", "[nvml]") {
   // As a fork may find it: in the middle of a call, with a lock of the library's held.
   rig.Script([&](FakeNvml&) {
     const int status = fakes::InChild([&] {
-      rig.collector->Keep(0);
+      rig.collector->Keep(0, pitot::KeepFor::kIncident);
       Trace trace;
       rig.collector->AddTo(trace);
       HOLDS(trace.attributes.empty());

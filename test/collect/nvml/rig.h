@@ -71,7 +71,7 @@ class Rig {
     return fake->calls_of[function];
   }
   Trace Ask(int64_t begin_ns) {
-    collector->Keep(begin_ns);
+    collector->Keep(begin_ns, pitot::KeepFor::kIncident);
     Trace trace;
     collector->AddTo(trace);
     return trace;

@@ -478,7 +478,7 @@ TEST_CASE("what is under way is what was when rings were copied", "[nvtx]") {
     const char* Name() const noexcept override { return "between"; }
     pitot::Status Start() noexcept override { return {}; }
     void Stop() noexcept override {}
-    void Keep(int64_t) noexcept override {}
+    void Keep(int64_t, pitot::KeepFor) noexcept override {}
     void AddTo(pitot::TraceBuilder&) override {
       library->end(ids[0]);
       ids.push_back(library->start_a("begun later"));

@@ -136,7 +136,9 @@ TEST_CASE("the child of a fork captures for itself", "[nvtx]") {
           library->mark_a("of no recorder");
           NvtxHost childs;
           if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
-          HOLDS(childs.StartCapturing());
+          HOLDS(childs.Start());
+          library->mark_a("of a recorder without NVTX");
+          HOLDS(childs.recorder.Add(pitot::MakeNvtxCollector()).ok());
           library->mark_a("the child's");
           HOLDS(Captured(childs.Incident()) == Texts{"the child's(domain=(none))"});
           return 0;

@@ -78,13 +78,6 @@ struct NvtxHost : session_test::Host {
   pitot::model::Trace Incident() { return TriggerAndFlush() ? traces().back() : pitot::model::Trace(); }
 };
 
-inline std::string Attribute(const pitot::model::Trace& trace, std::string_view key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return "";
-}
-
 // "name(domain=x, bytes=3)", of events of NVTX in the order of their beginnings.
 inline std::vector<std::string> Captured(const pitot::model::Trace& trace) {
   std::vector<std::string> texts;

@@ -16,17 +16,19 @@
 
 #include "collect/torch/gpu_memory.h"
 #include "collect/torch/memory_history.h"
+#include "collect/torch/rig.h"
 #include "collect/torch/thread_state.h"
 #include "fakes/child.h"
 #include "fakes/trace_text.h"
 #include "pitot/analyze/top.h"
 #include "pitot/collect/torch.h"
-#include "session/host.h"
 #include "trace/mirror.h"
 
 namespace {
 
 namespace model = pitot::model;
+using fakes::Attribute;
+using fakes::TorchHost;
 using pitot::Depth;
 using pitot::StatusCode;
 using pitot::libtorch::GetSources;
@@ -34,29 +36,12 @@ using pitot::libtorch::SetSourcesForTesting;
 
 constexpr int64_t kMiB = 1 << 20;
 
-struct TorchHost : session_test::Host {
-  explicit TorchHost(Depth depth = Depth::kOps) { options.depth = depth; }
-  pitot::Status Enable() { return Start() ? pitot::torch::Enable(recorder) : recorder.status(); }
-  model::Trace Incident() {
-    REQUIRE(TriggerAndFlush());
-    REQUIRE(model::FindInconsistency(traces().back()) == "");
-    return traces().back();
-  }
-};
-
 // In the place of LibTorch's until the end of its scope.
 struct Other {
   explicit Other(const pitot::libtorch::Sources& sources) { SetSourcesForTesting(sources); }
   ~Other() { SetSourcesForTesting(was); }
   const pitot::libtorch::Sources was = GetSources();
 };
-
-std::string Attribute(const model::Trace& trace, std::string_view key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return {};
-}
 
 size_t Count(const model::Trace& trace, std::string_view name) {
   size_t count = 0;
@@ -105,7 +90,8 @@ TEST_CASE("where one kind of memory cannot be watched the rest is recorded, and 
   const model::Trace trace = host.Incident();
 
   CHECK(Attribute(trace, "torch.memory.not_recorded") ==
-        "CUDA: cudaMallocAsync does not yet support attachAllocatorTraceTracker");
+        "CUDA: cudaMallocAsync does not yet support attachAllocatorTraceTracker; to record that memory: use LibTorch's "
+        "own allocator (PYTORCH_CUDA_ALLOC_CONF=backend:native)");
   CHECK(FirstAt(trace, "LibTorch CPU allocated", before + 8 * kMiB) > 0);
   CHECK(Count(trace, "aten::zero_") == 1);
 }
@@ -215,7 +201,11 @@ TEST_CASE("the child of a fork records LibTorch for itself, and what its parent 
 
   CHECK(fakes::InChild([&] {
           TorchHost childs;
-          HOLDS(childs.Enable().ok());
+          HOLDS(childs.Start());
+          at::ones({8}).neg();  // LibTorch calls what its parent had it call
+          HOLDS(childs.TriggerAndFlush());
+          HOLDS(Count(childs.traces().back(), "aten::neg") == 0);
+          HOLDS(pitot::torch::Enable(childs.recorder).ok());
           at::ones({8}).neg();
           HOLDS(childs.TriggerAndFlush());
           HOLDS(Count(childs.traces().back(), "aten::neg") == 1);

@@ -45,6 +45,8 @@ TEST_CASE("a convolution takes a filter for each element of its output", "[torch
   CHECK(Convolution({2, 32, 10, 10}, {32, 1, 3, 3}, {{1, 1}, {1, 1}, {1, 1}}) == 2ull * 2 * 32 * 9 * 100);
   CHECK(Convolution({1, 4, 10}, {8, 4, 3}, {{1}, {0}, {2}}) == 2ull * 8 * 4 * 3 * 6);  // dilated, in one dimension
   CHECK(Convolution({1, 8, 5, 5}, {8, 4, 3, 3}, {{2, 2}, {0, 0}, {1, 1}, true}) == 2ull * 8 * 4 * 9 * 25);
+  // Transposed, the input may be smaller than the filter: DCGAN's first layer.
+  CHECK(Convolution({1, 100, 1, 1}, {100, 512, 4, 4}, {{1, 1}, {0, 0}, {1, 1}, true}) == 2ull * 100 * 512 * 16);
 }
 
 TEST_CASE("attention is two products of matrices", "[torch]") {

@@ -11,12 +11,14 @@
 #include <string>
 
 #include "collect/torch/thread_state.h"
+#include "fakes/trace_text.h"
 #include "pitot/collect/torch.h"
 #include "session/host.h"
 
 namespace {
 
 namespace model = pitot::model;
+using fakes::Attribute;
 
 // As LibTorch's, of which the C library knows the blocks; another's it might not.
 struct HostsAllocator final : at::Allocator {
@@ -29,13 +31,6 @@ struct HostsAllocator final : at::Allocator {
 #endif
   at::DeleterFnPtr raw_deleter() const override { return base->raw_deleter(); }
 };
-
-std::string Attribute(const model::Trace& trace, std::string_view key) {
-  for (const auto& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return {};
-}
 
 }  // namespace
 
@@ -50,8 +45,9 @@ TEST_CASE("a host's own allocator is left alone, and incidents say that it is no
   REQUIRE(host.TriggerAndFlush());
 
   CHECK(c10::GetAllocator(c10::DeviceType::CPU) == &allocator);
-  CHECK(Attribute(host.traces().back(), "torch.memory.not_recorded") ==
-        "the host has an allocator of its own for tensors on the CPU");
+  CHECK(
+      Attribute(host.traces().back(), "torch.memory.not_recorded") ==
+      "the host has an allocator of its own for tensors on the CPU; to record that memory: leave LibTorch's in place");
   pitot::torch::MemoryUse use;
   CHECK_FALSE(pitot::torch::GetMemoryUse(pitot::torch::kCpu, &use));
   c10::SetAllocator(c10::DeviceType::CPU, before);

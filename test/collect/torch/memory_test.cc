@@ -9,12 +9,13 @@
 #include <string>
 #include <thread>
 
+#include "collect/torch/rig.h"
 #include "pitot/collect/torch.h"
-#include "session/host.h"
 
 namespace {
 
 namespace model = pitot::model;
+using fakes::TorchHost;
 using pitot::Depth;
 using pitot::torch::kCpu;
 
@@ -26,19 +27,6 @@ uint64_t Allocated() {
   REQUIRE(pitot::torch::GetMemoryUse(kCpu, &use));
   return use.allocated_bytes;
 }
-
-struct TorchHost : session_test::Host {
-  explicit TorchHost(Depth depth, pitot::TorchOptions with = {}) {
-    options.depth = depth;
-    REQUIRE(Start());
-    REQUIRE(pitot::torch::Enable(recorder, with).ok());
-  }
-  model::Trace Incident() {
-    REQUIRE(TriggerAndFlush());
-    REQUIRE(model::FindInconsistency(traces().back()) == "");
-    return traces().back();
-  }
-};
 
 uint32_t Count(const model::Trace& trace, std::string_view name) {
   uint32_t count = 0;
@@ -60,6 +48,7 @@ std::optional<double> Peak(const model::Trace& trace, std::string_view name) {
 
 TEST_CASE("what tensors on the CPU take is known at every depth", "[torch]") {
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   const uint64_t before = Allocated();
   at::Tensor tensor = Bytes(8 * kMiB);
   CHECK(Allocated() >= before + 8 * kMiB);
@@ -77,6 +66,7 @@ TEST_CASE("what tensors on the CPU take is known at every depth", "[torch]") {
 
 TEST_CASE("the peak of a piece of work is its own", "[torch]") {
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   { Bytes(100 * kMiB); }
   const uint64_t before = Allocated();
   const pitot::torch::PeakMemory peak(kCpu);
@@ -88,6 +78,7 @@ TEST_CASE("the peak of a piece of work is its own", "[torch]") {
 
 TEST_CASE("at the depth of operators each larger allocation is an instant", "[torch]") {
   TorchHost host(Depth::kOps);
+  REQUIRE(host.Enable().ok());
   { const at::Tensor sum = at::ones({1 << 16}).add(1); }
   { const at::Tensor small = at::ones({1024}); }
   const model::Trace trace = host.Incident();
@@ -99,11 +90,13 @@ TEST_CASE("at the depth of operators each larger allocation is an instant", "[to
 TEST_CASE("a tensor may outlive the recorder, and be freed on another thread", "[torch]") {
   const uint64_t before = [] {
     TorchHost host(Depth::kScopes);
+    REQUIRE(host.Enable().ok());
     return Allocated();
   }();
   std::optional<at::Tensor> tensor;
   {
     TorchHost host(Depth::kScopes);
+    REQUIRE(host.Enable().ok());
     tensor = Bytes(5 * kMiB);
   }
   CHECK(Allocated() >= before + 5 * kMiB);
@@ -113,6 +106,7 @@ TEST_CASE("a tensor may outlive the recorder, and be freed on another thread", "
 
 TEST_CASE("tensors can be resized, cloned and made of nothing", "[torch]") {
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   const uint64_t before = Allocated();
   {
     at::Tensor tensor = Bytes(kMiB);
@@ -129,6 +123,7 @@ TEST_CASE("tensors can be resized, cloned and made of nothing", "[torch]") {
 
 TEST_CASE("memory is left alone where it is not asked for", "[torch]") {
   TorchHost host(Depth::kOps, {.memory = false});
+  REQUIRE(host.Enable().ok());
   { const at::Tensor sum = at::ones({1 << 16}).add(1); }
   const model::Trace trace = host.Incident();
 
@@ -139,6 +134,7 @@ TEST_CASE("memory is left alone where it is not asked for", "[torch]") {
 TEST_CASE("a block from before memory was watched that is freed now takes nothing from what is allocated later",
           "[torch]") {
   TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
   void* const block = c10::GetDefaultCPUAllocator()->raw_allocate(Allocated() + 64 * kMiB);
   c10::GetAllocator(c10::DeviceType::CPU)->raw_deallocate(block);
   CHECK(Allocated() == 0);

@@ -15,29 +15,16 @@
 #include <thread>
 #include <vector>
 
+#include "collect/torch/rig.h"
 #include "pitot/collect/torch.h"
-#include "session/host.h"
 
 namespace {
 
 namespace model = pitot::model;
+using fakes::TorchHost;
 using pitot::Depth;
 using pitot::SiteKind;
 using pitot::StatusCode;
-
-struct TorchHost : session_test::Host {
-  explicit TorchHost(Depth depth = Depth::kOps, pitot::TorchOptions with = {}) : torch_options(with) {
-    options.depth = depth;
-  }
-  bool StartAll() { return Start() && pitot::torch::Enable(recorder, torch_options).ok(); }
-  model::Trace Incident() {
-    REQUIRE(TriggerAndFlush());
-    REQUIRE(model::FindInconsistency(traces().back()) == "");
-    return traces().back();
-  }
-
-  pitot::TorchOptions torch_options;
-};
 
 std::vector<uint32_t> Named(const model::Trace& trace, std::string_view name) {
   std::vector<uint32_t> events;
@@ -70,7 +57,7 @@ bool IsInside(const model::Trace& trace, uint32_t inner, uint32_t outer) {
 TEST_CASE("at the depth of operators each is recorded by its name, inside what called it", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   const at::Tensor a = at::ones({4, 3}), weight = at::ones({5, 3}), bias = at::ones({5});
   {
     PITOT_SCOPE("forward");
@@ -91,7 +78,7 @@ TEST_CASE("at the depth of operators each is recorded by its name, inside what c
 
 TEST_CASE("at a lesser depth ranges are recorded and operators are not", "[torch]") {
   TorchHost host(Depth::kKernels);
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   {
     const std::string name = "layer 7";
     at::RecordFunction range(at::RecordScope::USER_SCOPE);
@@ -111,7 +98,7 @@ TEST_CASE("at a lesser depth ranges are recorded and operators are not", "[torch
 
 TEST_CASE("a method of a scripted module is an operator", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   {
     at::RecordFunction method(at::RecordScope::TORCHSCRIPT_FUNCTION);
     REQUIRE(method.isActive());
@@ -125,7 +112,7 @@ TEST_CASE("a method of a scripted module is an operator", "[torch]") {
 
 TEST_CASE("what autograd numbered can be found again in its backward", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   at::Tensor a = at::ones({4, 4}).requires_grad_(true);
   const at::Tensor product = a.mul(a);
   product.sum().backward();
@@ -142,7 +129,7 @@ TEST_CASE("what autograd numbered can be found again in its backward", "[torch]"
 TEST_CASE("a backward finds its forward among threads that count alike", "[torch]") {
   for (const bool shapes : {false, true}) {
     TorchHost host(Depth::kOps, {.shapes = shapes});
-    REQUIRE(host.StartAll());
+    REQUIRE(host.Enable().ok());
     std::vector<at::Tensor> sums(2);
     for (at::Tensor& sum : sums) {
       std::thread([&] {
@@ -171,7 +158,7 @@ TEST_CASE("a backward finds its forward among threads that count alike", "[torch
 TEST_CASE("with shapes operators say what they worked on and what that costs", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   const at::Tensor input = at::ones({2, 3, 8, 8}), weight = at::ones({4, 3, 3, 3});
   at::conv2d(input, weight, {}, 1, 1);
   at::mm(at::ones({3, 5}), at::ones({5, 7}));
@@ -192,7 +179,7 @@ TEST_CASE("with shapes operators say what they worked on and what that costs", "
 TEST_CASE("with shapes tensors without sizes are symbolic, and their operators recorded", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   const at::Tensor nested = at::_nested_tensor_from_tensor_list({at::ones({2, 4}), at::ones({2, 4})});
   at::relu(nested);
   at::bmm(nested, at::_nested_tensor_from_tensor_list({at::ones({4, 3}), at::ones({4, 3})}));
@@ -210,7 +197,7 @@ TEST_CASE("with shapes tensors without sizes are symbolic, and their operators r
 TEST_CASE("floating point operations of a net are counted once", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   const at::Tensor weight = at::ones({4, 3, 3, 3});
   at::Tensor x = at::relu(at::conv2d(at::ones({2, 3, 8, 8}), weight, {}, 1, 1));
   x = at::linear(x.reshape({2, 256}), at::ones({10, 256}), at::ones({10}));
@@ -230,7 +217,7 @@ TEST_CASE("floating point operations of a net are counted once", "[torch]") {
 
 TEST_CASE("an operator that throws ends, and what comes after is recorded where it belongs", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   {
     PITOT_SCOPE("forward");
     CHECK_THROWS(at::mm(at::ones({2, 3}), at::ones({2, 3})));
@@ -247,7 +234,7 @@ TEST_CASE("an operator that throws ends, and what comes after is recorded where 
 
 TEST_CASE("a model that throws in forward ends, and the next one is recorded like the first", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   torch::jit::Module net("net");
   net.define("def forward(self, x):\n  return torch.mm(x, torch.relu(x))\n");
   for (int i = 0; i < 3; ++i) CHECK_THROWS(net.forward({at::ones({2, 3})}));
@@ -267,7 +254,7 @@ TEST_CASE("a model that throws in forward ends, and the next one is recorded lik
 
 TEST_CASE("depth may change a thousand times while threads run operators", "[torch]") {
   TorchHost host(Depth::kScopes);
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   std::atomic<bool> is_done{false};
   std::vector<std::thread> threads;
   for (int i = 0; i < 2; ++i) {
@@ -291,7 +278,7 @@ TEST_CASE("depth may change a thousand times while threads run operators", "[tor
 
 TEST_CASE("threads that die leave what they recorded, and nothing else", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   for (int i = 0; i < 20; ++i) std::thread([] { at::ones({8}).neg(); }).join();
   CHECK(Named(host.Incident(), "aten::neg").size() == 20);
 }
@@ -300,7 +287,7 @@ TEST_CASE("another profiler of LibTorch's operators may run beside", "[torch]") 
   static std::atomic<int> seen;
   seen = 0;
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   const auto handle = at::addGlobalCallback(at::RecordFunctionCallback(
       [](const at::RecordFunction&) { return ++seen, std::unique_ptr<at::ObserverContext>(); }));
   at::ones({8}).neg();
@@ -311,24 +298,24 @@ TEST_CASE("another profiler of LibTorch's operators may run beside", "[torch]") 
 
 TEST_CASE("one collector at a time, and after Stop LibTorch calls nobody", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   CHECK(pitot::torch::Enable(host.recorder).code() == StatusCode::kAlreadyRunning);
   CHECK(at::hasGlobalCallbacks());
   host.recorder.Stop();
   CHECK_FALSE(at::hasGlobalCallbacks());
   TorchHost other;
-  CHECK(other.StartAll());
+  CHECK(other.Enable().ok());
 }
 
 TEST_CASE("an operator that began before the recorder stopped ends under the next", "[torch]") {
   TorchHost host;
-  REQUIRE(host.StartAll());
+  REQUIRE(host.Enable().ok());
   std::optional<TorchHost> other;
   {
     RECORD_USER_SCOPE("across");
     host.recorder.Stop();
     other.emplace();
-    REQUIRE(other->StartAll());
+    REQUIRE(other->Enable().ok());
     at::ones({8}).neg();
   }
   const model::Trace trace = other->Incident();
