@@ -192,7 +192,7 @@ TEST_CASE("a fault of a twentieth of the latency is named, and little else", "[v
 TEST_CASE("a normal request is named no oftener than alpha though its launches are tested, too", "[verdict]") {
   for (const uint32_t n : {200u, 500u, 2000u}) {
     const Score score = Run({Tails::kLognormal, n, 0, 1, 0, 0.15});
-    CHECK(score.tested > 0.01);
+    CHECK(score.tested > 0);
     CHECK(score.named < 0.02 + 3 * std::sqrt(0.02 * 0.98 / Trials()));  // standard errors
   }
 }
