@@ -28,7 +28,6 @@ constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
 std::string ShortId(uint64_t id) { return Format("%llx", static_cast<unsigned long long>(id)); }
 // Three digits: ".005", "1".
 std::string P(double p) {
-  if (p < 0.0005) return "<.001";
   const std::string text = Format("%.3f", p);
   return p < 0.9995 ? text.substr(1) : "1";
 }

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "fakes/trace_text.h"
+#include "pitot/extend/collector.h"
 #include "session/host.h"
 #include "session/sample_pace.h"
 
@@ -40,6 +41,23 @@ class CallJudge final : public pitot::Judge {
  private:
   pitot::JudgeNeeds needs_;
   Answer decide_, learn_;
+};
+
+// Counts what it is asked to keep something for.
+class CountingCollector final : public pitot::Collector {
+ public:
+  CountingCollector(std::atomic<int>* incidents, std::atomic<int>* samples)
+      : incidents_(incidents), samples_(samples) {}
+  const char* Name() const noexcept override { return "counting"; }
+  Status Start() noexcept override { return {}; }
+  void Stop() noexcept override {}
+  void Keep(int64_t, pitot::KeepFor what) noexcept override {
+    ++*(what == pitot::KeepFor::kIncident ? incidents_ : samples_);
+  }
+  void AddTo(pitot::TraceBuilder&) override {}
+
+ private:
+  std::atomic<int>*const incidents_, *const samples_;
 };
 
 // A budget that no test uses up.
@@ -255,7 +273,8 @@ TEST_CASE("Stop does not wait for ever for a judge that does not return", "[judg
 TEST_CASE("a judge learns from samples between incidents, which are none and leave no file", "[judge]") {
   Host host;
   REQUIRE(host.Start());
-  std::atomic<int> learned{0}, firings{0}, marks{0}, kept{0};
+  std::atomic<int> learned{0}, firings{0}, marks{0}, kept{0}, kept_incidents{0}, kept_samples{0};
+  REQUIRE(host.recorder.Add(std::make_unique<CountingCollector>(&kept_incidents, &kept_samples)).ok());
   pitot::JudgeNeeds needs = Ample();
   needs.sample_every_ms = 1;
   needs.sample_window_ms = 60'000;
@@ -276,12 +295,15 @@ TEST_CASE("a judge learns from samples between incidents, which are none and lea
   REQUIRE(fakes::WaitUntil([&] { return learned >= 2; }));
 
   CHECK(marks >= 2);
+  CHECK(kept_samples >= 2);
+  CHECK(kept_incidents == 0);
   CHECK(firings == 0);
   CHECK(kept == 0);
   CHECK(host.incidents().empty());
   CHECK(host.told().empty());
   CHECK(host.TriggerAndFlush());
   CHECK(host.incidents().size() == 1);
+  CHECK(kept_incidents == 1);
   const pitot::Stats stats = host.recorder.Stats();
   CHECK(stats.samples_learned >= 2);
   CHECK(stats.samples_failed == 0);
