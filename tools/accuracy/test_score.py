@@ -278,6 +278,15 @@ class Usual(unittest.TestCase):
         self.assertEqual(scored(run('F20', [line('a', 'cpu_waited', 4)], verdicts))['proof']['causes'], 0)  # its own blame
 
 
+class Load(unittest.TestCase):
+    def test_a_plan_with_a_warm_up_of_its_own_has_no_other(self) -> None:
+        def warm_ups(*arguments: str) -> 'list[str]':
+            command = servers.load_command(Path('bin'), Path('run'), 1, 2, arguments, 3)
+            return [value for name, value in zip(command, command[1:]) if name == '--warm-up']
+        self.assertEqual(warm_ups(), [str(servers.WARM_UP_S)])
+        self.assertEqual(warm_ups('--warm-up', '0'), ['0'])
+
+
 class Watched(unittest.TestCase):
     def test_cpu_time_of_other_programs_is_logged_and_ones_own_is_not(self):
         with tempfile.TemporaryDirectory() as folder:
