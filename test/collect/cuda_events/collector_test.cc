@@ -71,7 +71,8 @@ TEST_CASE("a scope is on its stream as long as the GPU took from its first event
   const std::vector<int64_t> stamps = host.cuda.StampsOn(host.stream);
   REQUIRE(stamps.size() >= before + 2);
   const int64_t begin_ns = stamps[before], error_ns = 1000 * EventHost::NumberOf(trace, "cuda_events.clock_error_us");
-  CHECK(std::abs(trace.gpu.duration_ns[row] - (stamps[before + 1] - begin_ns)) < 1000);
+  const int64_t duration_ns = stamps[before + 1] - begin_ns;
+  CHECK(std::abs(trace.gpu.duration_ns[row] - duration_ns) < 1000 + duration_ns / 20'000);  // the GPU's clock drifts
   CHECK(error_ns > 0);
   CHECK(std::abs(trace.gpu.begin_ns[row] - begin_ns) <= error_ns);
   const model::StreamRow& stream = trace.streams[trace.gpu.stream[row]];

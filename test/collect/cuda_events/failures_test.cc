@@ -260,6 +260,7 @@ TEST_CASE("a driver that hangs costs the stop its patience and no more", "[cuda_
   CHECK(fakes::Attribute(host.Incident(), "cuda_events.late") != "");
   host.recorder.Stop();
   host.cuda.HangIn("");
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.events() == 0; }));  // the thread that was left behind has ended
 
   REQUIRE(host.StartTiming());
   host.Run("after");

@@ -28,8 +28,9 @@ struct EventHost : session_test::Host {
     environment.library = library;
     options.depth = pitot::Depth::kScopes;
     options.max_incidents_per_cause_and_hour = 1'000'000;
-    options.pre_window_ms = 600'000;              // however slow the machine is
-    environment.keep_patience_ns = 60'000 * kMs;  // the same
+    // However slow the machine is.
+    options.pre_window_ms = 600'000;
+    environment.keep_patience_ns = environment.stop_patience_ns = 60'000 * kMs;
   }
   pitot::Status Add() {
     auto made = pitot::cuda_events::MakeCollector(event_options, environment);
@@ -41,10 +42,10 @@ struct EventHost : session_test::Host {
   // The collector runs and its pool is made. Not more than one scope of "warm up".
   bool StartTiming() { return Start() && Add().ok() && WarmUp(); }
   bool WarmUp() {
-    const uint64_t before = cuda.CallsOf("cuEventRecord");
+    const size_t before = cuda.StampsOn(stream).size();
     return WaitUntil([&] {
       const pitot::CudaEventScope scope(stream, "warm up");
-      return cuda.CallsOf("cuEventRecord") != before;
+      return cuda.StampsOn(stream).size() != before;
     });
   }
   // Nothing is under way: the collector's thread asks the driver for nothing.
