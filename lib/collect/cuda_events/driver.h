@@ -15,6 +15,7 @@ enum Result : int {
   kNotInitialized = 3,
   kDeinitialized = 4,
   kInvalidContext = 201,
+  kInvalidHandle = 400,
   kNotReady = 600,
   kContextIsDestroyed = 709,
 };

@@ -198,9 +198,10 @@ bool Rounds::Poll(Pool* pool) noexcept {
       seen_oldest_ns_ = std::min(seen_oldest_ns_, pair.recorded_ns);
       continue;
     }
+    const bool is_event_gone = result == kInvalidHandle;  // it is ours: with its context, since that was entered
     if (result == kSuccess) result = AddSpan(*pool, pair);
     if (result != kSuccess) pools_.Fail(result);
-    if (IsContextGone(result)) return false;
+    if (is_event_gone || IsContextGone(result)) return false;
     Pools::Finish(&pair, word);
   }
   return true;

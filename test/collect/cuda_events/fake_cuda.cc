@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "base/clock.h"
@@ -25,7 +26,7 @@ namespace {
 namespace events = pitot::cuda_events;
 using Lock = std::unique_lock<std::mutex>;
 
-constexpr int kInvalidValue = 1, kInvalidHandle = 400;
+constexpr int kInvalidValue = 1, kInvalidHandle = events::kInvalidHandle;
 
 thread_local std::vector<void*> t_current;
 thread_local int t_capture_mode = 0;
@@ -85,12 +86,18 @@ struct Cuda final : FakeCuda {
   bool IsThere(void* context);
   Stream* Find(void* stream);  // null: there is none
   void Break(const std::string& rule) { rules += rule + "; "; }
+  // As what is no event is answered. Nobody can know of one that its context took with it at this moment.
+  int NoEvent(void* event, const char* rule) {
+    if (events_gone.count(event) == 0) Break(rule);
+    return kInvalidHandle;
+  }
 
   std::mutex mutex;
   std::condition_variable changed;
   std::map<void*, Context> contexts;
   std::map<std::pair<void*, void*>, Stream> streams_of;  // by context and handle
   std::map<void*, Event> events_made;
+  std::set<void*> events_gone;                            // with their contexts
   std::map<uint64_t, std::pair<void*, uint64_t>> memory;  // by address: context and number
   std::vector<void*> held;                                // events, in order
   bool is_held = false;
@@ -129,6 +136,7 @@ void Cuda::Reset() {
   const std::lock_guard lock(mutex);
   for (auto& [context, state] : contexts) state.is_there = false;
   streams_of.clear();
+  for (const auto& [event, made] : events_made) events_gone.insert(event);
   events_made.clear();
   memory.clear();
   held.clear();
@@ -160,6 +168,9 @@ void Cuda::DestroyContext(void* context) {
   const std::lock_guard lock(mutex);
   contexts[context].is_there = false;
   std::erase_if(streams_of, [&](const auto& stream) { return stream.first.first == context; });
+  for (const auto& [event, made] : events_made) {
+    if (made.context == context) events_gone.insert(event);
+  }
   std::erase_if(events_made, [&](const auto& event) { return event.second.context == context; });
   std::erase_if(memory, [&](const auto& of) { return of.second.first == context; });
   std::erase_if(held, [&](void* event) { return events_made.count(event) == 0; });
@@ -315,10 +326,7 @@ FAKE_EXPORT int cuEventCreate(void** event, unsigned int flags) {
 FAKE_EXPORT int cuEventDestroy_v2(void* event) {
   ENTER(cuEventDestroy);
   const auto found = g_cuda.events_made.find(event);
-  if (found == g_cuda.events_made.end()) {
-    g_cuda.Break("destroys what is no event");
-    return fakes::kInvalidHandle;
-  }
+  if (found == g_cuda.events_made.end()) return g_cuda.NoEvent(event, "destroys what is no event");
   if (found->second.is_held || found->second.at_ns > fakes::Now()) g_cuda.Break("destroys an event in use");
   g_cuda.events_made.erase(found);
   return 0;
@@ -351,19 +359,14 @@ FAKE_EXPORT int cuEventQuery(void* event) {
   if (!fakes::IsPitots()) g_cuda.Break("a host's thread asks for events");
   if (const int error = fakes::CheckCapture(); error != 0) return error;
   const auto found = g_cuda.events_made.find(event);
-  if (found == g_cuda.events_made.end()) {
-    g_cuda.Break("asks for what is no event");
-    return fakes::kInvalidHandle;
-  }
+  if (found == g_cuda.events_made.end()) return g_cuda.NoEvent(event, "asks for what is no event");
   return found->second.is_held || found->second.at_ns > fakes::Now() ? fakes::events::kNotReady : 0;
 }
 FAKE_EXPORT int cuEventElapsedTime(float* ms, void* from, void* to) {
   ENTER(cuEventElapsedTime);
   const auto first = g_cuda.events_made.find(from), second = g_cuda.events_made.find(to);
-  if (first == g_cuda.events_made.end() || second == g_cuda.events_made.end()) {
-    g_cuda.Break("measures what is no event");
-    return fakes::kInvalidHandle;
-  }
+  if (first == g_cuda.events_made.end()) return g_cuda.NoEvent(from, "measures from what is no event");
+  if (second == g_cuda.events_made.end()) return g_cuda.NoEvent(to, "measures to what is no event");
   for (const auto& [handle, event] : {*first, *second}) {
     if (event.at_ns < 0) return fakes::kInvalidHandle;
     if (event.is_held || event.at_ns > fakes::Now()) return fakes::events::kNotReady;
