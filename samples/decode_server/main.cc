@@ -26,14 +26,7 @@ namespace {
 
 // What is worth an incident is said here; how it is recorded, in server_common/recording.cc.
 pitot::Recorder StartRecorder(const Options& options) {
-  pitot::Options recording = pitot::Options::FromEnvironment();
-  // One thread runs all iterations, and its ring holds all operators of the slow ones: 300 an iteration of six layers.
-  const pitot::Options defaults;
-  if (recording.memory_budget_bytes == defaults.memory_budget_bytes &&
-      recording.max_ring_bytes == defaults.max_ring_bytes) {
-    recording.memory_budget_bytes = uint64_t{256} << 20;
-    recording.max_ring_bytes = uint64_t{8} << 20;
-  }
+  const pitot::Options recording = server_common::WithRoomForOperators(pitot::Options::FromEnvironment());
   pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.transformer));
   if (!recorder.status().ok() || !options.recording.trigger) return recorder;
 

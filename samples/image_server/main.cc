@@ -29,6 +29,7 @@ namespace {
 // What is worth an incident is said here; how it is recorded, in server_common/recording.cc.
 pitot::Recorder StartRecorder(const Options& options) {
   pitot::Options recording = pitot::Options::FromEnvironment();
+  if (UsesCuda(options.classifier)) recording = server_common::WithRoomForOperators(recording);
   pitot::Recorder recorder = server_common::StartRecorder(recording, options.recording, UsesCuda(options.classifier));
   if (!recorder.status().ok() || !options.recording.trigger) return recorder;
 

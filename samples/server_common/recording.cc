@@ -16,6 +16,16 @@
 
 namespace server_common {
 
+pitot::Options WithRoomForOperators(pitot::Options recording) {
+  const pitot::Options defaults;
+  if (recording.memory_budget_bytes == defaults.memory_budget_bytes &&
+      recording.max_ring_bytes == defaults.max_ring_bytes) {
+    recording.memory_budget_bytes = uint64_t{256} << 20;
+    recording.max_ring_bytes = uint64_t{8} << 20;
+  }
+  return recording;
+}
+
 pitot::Recorder StartRecorder(pitot::Options recording, const RecordingOptions& options, bool uses_cuda) {
   if (!options.record) return {};
   if (!options.incident_directory.empty()) recording.incident_directory = options.incident_directory.c_str();

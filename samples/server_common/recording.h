@@ -29,6 +29,11 @@ struct RecordingOptions {
   std::string baseline_file{};      // what is normal, over restarts
 };
 
+// Where nothing else was said, 8 MiB for the ring of a thread that runs a network: seconds of its operators and
+// launches, some 25 KiB of each pass of a ResNet-50. In the default of 1 MiB slow requests of a second ago have lost
+// their batches.
+pitot::Options WithRoomForOperators(pitot::Options recording);
+
 // Before the network is loaded and threads start: CUPTI wants to be there before CUDA, and variables of the environment
 // are set, so that NVTX finds Pitot and, unless `uses_cuda`, nobody a GPU. `recording` are the host's own settings.
 // Records nothing where `options` say so or where it cannot, which is said.
