@@ -29,9 +29,9 @@ struct RecordingOptions {
   std::string baseline_file{};      // what is normal, over restarts
 };
 
-// Where nothing else was said, 8 MiB for the ring of a thread that runs a network: seconds of its operators and
-// launches, some 25 KiB of each pass of a ResNet-50. In the default of 1 MiB slow requests of a second ago have lost
-// their batches.
+// Where nothing else was said, 256 MiB, of which the first threads have rings of 4 MiB: a second and more of a
+// network's operators and launches, some 25 KiB a pass of a ResNet-50. In rings of 1 MiB, the default, requests that
+// were slow a second ago have lost their batches.
 pitot::Options WithRoomForOperators(pitot::Options recording);
 
 // Before the network is loaded and threads start: CUPTI wants to be there before CUDA, and variables of the environment
