@@ -120,16 +120,16 @@ class Heard final : public Analysis {
 
 class HeardAnalyzer final : public Analyzer {
  public:
-  HeardAnalyzer(std::unique_ptr<Analyzer> inner, Hearing* hearing) : inner_(std::move(inner)), hearing_(*hearing) {}
-  AnalyzerInfo Info() const noexcept override { return inner_->Info(); }
+  HeardAnalyzer(Analyzer* inner, Hearing* hearing) : inner_(*inner), hearing_(*hearing) {}
+  AnalyzerInfo Info() const noexcept override { return inner_.Info(); }
   Status Run(Analysis& analysis) override {
     Heard heard(&analysis, &hearing_);
     if (hearing_.IsOver()) return Status(StatusCode::kResourceExhausted, "not run: the verdict's CPU time was up");
-    return inner_->Run(heard);
+    return inner_.Run(heard);
   }
 
  private:
-  std::unique_ptr<Analyzer> inner_;
+  Analyzer& inner_;
   Hearing& hearing_;
 };
 
@@ -201,8 +201,14 @@ std::string AttributeOf(const Trace& trace, std::string_view key) {
 
 class WhyJudge final : public Judge {
  public:
-  WhyJudge(const WhyJudgeOptions& options, base::ClockFunction clock)
-      : options_(options), clock_(clock), file_(options.baseline_file != nullptr ? options.baseline_file : "") {
+  WhyJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers, base::ClockFunction clock)
+      : options_(options),
+        clock_(clock),
+        file_(options.baseline_file != nullptr ? options.baseline_file : ""),
+        analyzers_(MakeCatalogue()) {
+    for (std::unique_ptr<Analyzer>& analyzer : analyzers) {
+      if (analyzer != nullptr) analyzers_.push_back(std::move(analyzer));
+    }
     const auto now_ns = static_cast<int64_t>(clock_());
     learn_.began_after_ns = now_ns + int64_t{options.warm_up_ms} * 1'000'000;
     if (file_.empty()) return;
@@ -264,8 +270,8 @@ class WhyJudge final : public Judge {
 
     AnalysisReport analysis;
     std::vector<std::unique_ptr<Analyzer>> analyzers;
-    for (std::unique_ptr<Analyzer>& analyzer : MakeCatalogue())
-      analyzers.push_back(std::make_unique<HeardAnalyzer>(std::move(analyzer), &hearing));
+    for (const std::unique_ptr<Analyzer>& analyzer : analyzers_)
+      analyzers.push_back(std::make_unique<HeardAnalyzer>(analyzer.get(), &hearing));
     AnalyzeOptions options;
     options.budget_ns = kAnalyzerBudgetNs;
     options.index = &judgement.index;
@@ -362,6 +368,7 @@ class WhyJudge final : public Judge {
   const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
   const base::ClockFunction clock_;
   const std::string file_;
+  std::vector<std::unique_ptr<Analyzer>> analyzers_;  // the built-in ones, then the host's
   LearnOptions learn_;
   Baseline baseline_;
   Regimes regimes_;
@@ -371,9 +378,10 @@ class WhyJudge final : public Judge {
 
 }  // namespace
 
-std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, base::ClockFunction clock) noexcept {
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers,
+                                 base::ClockFunction clock) noexcept {
   try {
-    return std::make_unique<WhyJudge>(options, clock);
+    return std::make_unique<WhyJudge>(options, std::move(analyzers), clock);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -384,8 +392,9 @@ PITOT_NAMESPACE_END
 
 PITOT_NAMESPACE_BEGIN
 
-std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options) noexcept {
-  return analyze::MakeJudge(options, base::MonotonicNs);
+std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options,
+                                    std::vector<std::unique_ptr<Analyzer>> analyzers) noexcept {
+  return analyze::MakeJudge(options, std::move(analyzers), base::MonotonicNs);
 }
 
 PITOT_NAMESPACE_END

@@ -5,6 +5,7 @@
 #define PITOT_LIB_ANALYZE_MAKE_JUDGE_H_
 
 #include <memory>
+#include <vector>
 
 #include "base/clock.h"
 #include "pitot/analyze/judge.h"
@@ -12,7 +13,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, base::ClockFunction clock) noexcept;
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers,
+                                 base::ClockFunction clock) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

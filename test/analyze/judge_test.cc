@@ -8,8 +8,12 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <regex>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "analyze/make_judge.h"
 #include "analyze/small_server.h"
@@ -40,6 +44,27 @@ std::string Unwrapped(const std::string& text) {
 
 uint64_t JustNow() noexcept { return small_server::kBegin + 3'600'000'000'000; }
 
+// A host's own, which says what it is told to.
+class OwnAnalyzer final : public pitot::Analyzer {
+ public:
+  OwnAnalyzer(const char* name, const char* summary) : name_(name), summary_(summary) {}
+  pitot::AnalyzerInfo Info() const noexcept override { return {name_, "what the host asks", nullptr, 0}; }
+  Status Run(pitot::Analysis& analysis) override {
+    if (summary_ == nullptr) throw std::runtime_error("it lost its table");
+    pitot::Finding finding;
+    finding.code = "own.found";
+    finding.severity = pitot::Severity::kHigh;
+    finding.cost_ns = 1'000'000'000'000;
+    finding.summary = summary_;
+    analysis.Add(finding);
+    return {};
+  }
+
+ private:
+  const char* const name_;
+  const char* const summary_;
+};
+
 // Keeps what is said.
 class KeepingHearing final : public pitot::Hearing {
  public:
@@ -67,7 +92,7 @@ class KeepingHearing final : public pitot::Hearing {
 };
 
 std::unique_ptr<pitot::Judge> MakeOne(const WhyJudgeOptions& options = {}) {
-  return pitot::analyze::MakeJudge(options, []() noexcept { return uint64_t{0}; });
+  return pitot::analyze::MakeJudge(options, {}, []() noexcept { return uint64_t{0}; });
 }
 
 // An incident, or the trace of a sample.
@@ -152,6 +177,24 @@ TEST_CASE("a cause whose thread held a lock meanwhile says whom it kept waiting"
   CHECK(Contains(Unwrapped(hearing.opening), "meanwhile it held \"cache\", for which 2 others came to wait"));
 }
 
+TEST_CASE("a host's own analyzers are asked about each incident, and one that fails is named", "[judge]") {
+  std::vector<std::unique_ptr<pitot::Analyzer>> own;
+  own.push_back(std::make_unique<OwnAnalyzer>("fails", nullptr));
+  own.push_back(nullptr);
+  own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
+  const auto judge = pitot::analyze::MakeJudge(NoWarmUp(), std::move(own), JustNow);
+  const Trace trace = Incident(140);
+  for (int incident = 0; incident < 2; ++incident) {
+    KeepingHearing hearing(trace);
+
+    REQUIRE(judge->Decide(hearing).ok());
+
+    CHECK(Contains(hearing.opening, "analyzer    fails: it threw: it lost its table\n"));
+    CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
+    CHECK(Contains(hearing.files["report.html"], "too many pictures of cats"));
+  }
+}
+
 TEST_CASE("the page can be left out", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);
@@ -187,7 +230,7 @@ TEST_CASE("what is normal is learned from samples, and the next incident is comp
 
 TEST_CASE("what is normal is learned from incidents, and kept for the next", "[judge]") {
   const Trace first = Incident(140), second = Incident(3);
-  const auto judge = MakeOne(NoWarmUp()), warming = pitot::analyze::MakeJudge({}, JustNow);
+  const auto judge = MakeOne(NoWarmUp()), warming = pitot::analyze::MakeJudge({}, {}, JustNow);
   for (auto* one : {judge.get(), warming.get()}) {
     KeepingHearing hearing(first);
     REQUIRE(one->Decide(hearing).ok());
@@ -217,7 +260,7 @@ TEST_CASE("what is normal is kept in a file, which another judge begins with", "
   CHECK(fakes::NamesIn(directory.path()).size() == 1);
 
   const auto judge =
-      pitot::analyze::MakeJudge(options, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
+      pitot::analyze::MakeJudge(options, {}, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
   REQUIRE(judge->Decide(after).ok());
 
   CHECK(Contains(after.opening, "compared with 105 requests of the same route and size"));

@@ -70,7 +70,7 @@ std::unique_ptr<Collector> MakeHostCollector(const HostOptions&) noexcept { retu
 std::unique_ptr<Collector> MakeNvmlCollector(const NvmlOptions&) noexcept { return Make("nvml"); }
 std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions&) noexcept { return Make("nvtx"); }
 std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions&) noexcept { return Make("torch"); }
-std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options) noexcept {
+std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>>) noexcept {
   g_baselines.push_back(options.baseline_file != nullptr ? options.baseline_file : "");
   return std::make_unique<FakeJudge>();
 }

@@ -13,11 +13,13 @@
 #include <stdint.h>
 
 #include <memory>
+#include <vector>
 
 #include "pitot/analyze/baseline.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
 #include "pitot/export.h"
+#include "pitot/extend/analyzer.h"
 #include "pitot/extend/judge.h"
 #include "pitot/model/trace.h"
 #include "pitot/status.h"
@@ -41,8 +43,11 @@ struct WhyJudgeOptions {
 };
 
 // Memory beside the recorder's budget: under 8 MiB for what is normal; while it judges, up to three times the
-// incident's trace (docs/why.md has numbers).
-PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {}) noexcept;
+// incident's trace (docs/why.md has numbers). `analyzers` are the host's own, asked about each incident after the
+// built-in ones, on the recorder's worker, with half a second of CPU time each of what the verdict left of `budget_ms`;
+// one that fails, throws or overruns it is named in report.txt. Null: no memory.
+PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {},
+                                                 std::vector<std::unique_ptr<Analyzer>> analyzers = {}) noexcept;
 
 namespace analyze {
 
