@@ -263,7 +263,8 @@ class WhyJudge final : public Judge {
     if (!wrong_.empty()) opening += "baseline    " + std::exchange(wrong_, "") + "\n";
     hearing.OpenReport(opening.c_str());
     if (judged.ok()) {
-      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict));
+      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict, html.drifts.data(),
+                                                html.drifts.size()));
       if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;
     }
     if (hearing.IsOver()) return Status();

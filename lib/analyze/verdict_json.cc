@@ -4,6 +4,7 @@
 #include "analyze/index_data.h"
 #include "base/columns.h"
 #include "base/json.h"
+#include "pitot/analyze/drift.h"
 #include "pitot/analyze/verdict.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -20,7 +21,7 @@ class Writer {
   Writer(const BlameIndex& index, const RequestBlame& blame)
       : index_(index), trace_(index.data()->index.trace), blame_(blame) {}
 
-  std::string Write(const Verdict& v) {
+  std::string Write(const Verdict& v, const Drift* drifts, size_t drift_count) {
     const model::RequestRow& row = trace_.requests[blame_.request];
     json_.Begin('{');
     json_.Key("request").Text(RequestId(row.id));
@@ -59,6 +60,9 @@ class Writer {
     Parts("normal_ns", v.normal);
     json_.Key("segments").Begin('[');
     for (const BlameSegment& segment : blame_.segments) Segment(segment);
+    json_.End();
+    json_.Key("drifts").Begin('[');
+    for (size_t i = 0; i < drift_count; ++i) Slower(drifts[i]);
     json_.End();
     json_.Key("quality").Begin('{');
     json_.Key("reliable").Bool(blame_.is_reliable);
@@ -135,6 +139,19 @@ class Writer {
     json_.End();
   }
 
+  void Slower(const Drift& drift) {
+    json_.Begin('{');
+    json_.Key("route").Text(drift.route);
+    json_.Key("sizes_from").Int(drift.size_bucket == 0 ? 0 : int64_t{1} << (drift.size_bucket - 1));
+    json_.Key("typical_before_ns").Int(drift.before_ns);
+    json_.Key("typical_after_ns").Int(drift.after_ns);
+    json_.Key("lasts_ns").Int(trace_.window_end_ns - drift.since_ns);
+    json_.Key("is_coarse").Bool(drift.is_coarse);
+    Parts("before_ns", drift.before);
+    Parts("after_ns", drift.after);
+    json_.End();
+  }
+
   void Segment(const BlameSegment& segment) {
     json_.Begin('{');
     json_.Key("begin_ns").Int(segment.begin_ns - blame_.begin_ns);
@@ -162,9 +179,10 @@ class Writer {
 
 }  // namespace
 
-std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, const Drift* drifts,
+                        size_t drift_count) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return Writer(index, blame).Write(verdict);
+  return Writer(index, blame).Write(verdict, drifts, drift_count);
 }
 
 }  // namespace analyze

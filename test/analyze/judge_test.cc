@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -193,6 +194,40 @@ TEST_CASE("a host's own analyzers are asked about each incident, and one that fa
     CHECK(Contains(hearing.opening, "in window   own.found: too many pictures of cats\n"));
     CHECK(Contains(hearing.files["report.html"], "too many pictures of cats"));
   }
+}
+
+TEST_CASE("a route that is slower as a whole is said in the report and, for programs, in verdict.json", "[judge]") {
+  const auto judge = MakeOne(NoWarmUp());
+  const auto at = [](int minutes, int i) {
+    Server server((minutes * 60'000 + i * 20'000) * small_server::kUs);
+    if (minutes >= 30) server.SlowDown(5'000);
+    return server;
+  };
+  for (int minutes = 0; minutes < 45; minutes += 5) {
+    for (int i = 0; i < 4; ++i) {
+      const Trace trace = at(minutes, i).Make(140, false);
+      KeepingHearing sample(trace);
+      REQUIRE(judge->Learn(sample).ok());
+    }
+  }
+  const Trace incident = at(45, 0).Make(140), alone = Incident(140);
+  KeepingHearing hearing(incident), without(alone);
+
+  REQUIRE(judge->Decide(hearing).ok());
+  REQUIRE(MakeOne(NoWarmUp())->Decide(without).ok());
+
+  CHECK(Contains(Unwrapped(hearing.opening), "drift /classify is slower as a whole: typical 20.4 ms, before 15.4"));
+  const auto drifts = nlohmann::json::parse(hearing.files["verdict.json"])["drifts"];
+  REQUIRE(drifts.size() == 1);
+  CHECK(drifts[0]["route"] == "/classify");
+  CHECK(drifts[0]["sizes_from"] == 0);
+  CHECK(drifts[0]["typical_after_ns"].get<double>() - drifts[0]["typical_before_ns"].get<double>() ==
+        Approx(5e6).margin(2e5));
+  CHECK(drifts[0]["lasts_ns"].get<double>() == Approx(15 * 60e9).margin(10e9));
+  CHECK(drifts[0]["after_ns"]["host_oncpu_framework"].get<double>() -
+            drifts[0]["before_ns"]["host_oncpu_framework"].get<double>() ==
+        Approx(5e6).margin(2e5));
+  CHECK(nlohmann::json::parse(without.files["verdict.json"])["drifts"].empty());
 }
 
 TEST_CASE("the page can be left out", "[judge]") {

@@ -41,8 +41,11 @@ class Server {
   // 4 ms of decoding, 10 ms of the model and 1 ms of the answer, each a bit more or less.
   void Normal(int i) {
     const int64_t jitter = (i * 37 % 101) * 3;
-    Serve(0x1000 + static_cast<uint64_t>(i), "/classify", http_, 4'000 + jitter, 10'000 + (i * 53 % 97) * 5, 1'000);
+    Serve(0x1000 + static_cast<uint64_t>(i), "/classify", http_, 4'000 + jitter,
+          10'000 + slower_us_ + (i * 53 % 97) * 5, 1'000);
   }
+  // The model takes so much longer from now on.
+  void SlowDown(int64_t by_us) { slower_us_ = by_us; }
   // Returns when its batch began.
   int64_t Serve(uint64_t id, const char* route, uint32_t thread, int64_t decode_us, int64_t forward_us,
                 int64_t respond_us, int64_t queued_us = 0) {
@@ -91,7 +94,7 @@ class Server {
   static int64_t At(int64_t us) { return kBegin + us * kUs; }
   pitot::test::TraceMaker maker_;
   uint32_t http_, other_, executor_, decode_, forward_, respond_, wait_, last_ = kNone;
-  int64_t at_us_;
+  int64_t at_us_, slower_us_ = 0;
   const char* lock_ = "";
   int waits_ = 0;
 };

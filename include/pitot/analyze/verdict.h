@@ -8,6 +8,7 @@
 #ifndef PITOT_ANALYZE_VERDICT_H_
 #define PITOT_ANALYZE_VERDICT_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <memory>
@@ -23,6 +24,8 @@
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+
+struct Drift;
 
 // Thresholds. Where no other source is named they are those of analyzers.md section 2.9, whose simulation chose them.
 struct VerdictOptions {
@@ -171,8 +174,10 @@ PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlam
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
-// The same for programs, in whole ns: docs/formats/json.md says what its fields are. Throws std::bad_alloc.
-PITOT_EXPORT std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+// The same for programs, in whole ns, with `drift_count` routes that are slower as a whole (pitot/analyze/drift.h):
+// docs/formats/json.md says what its fields are. Throws std::bad_alloc.
+PITOT_EXPORT std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                                     const Drift* drifts = nullptr, size_t drift_count = 0);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END
