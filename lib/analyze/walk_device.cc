@@ -75,7 +75,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       }
     }
   }
-  if (what == CallClass::kLaunch && GoBehindDriver(call, begin_ns)) return;
+  if (what == CallClass::kLaunch && LaunchBehindDriver(call, begin_ns)) return;
   EmitCall(begin_ns, call, piece.event);
 }
 
@@ -174,22 +174,41 @@ Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
   return holder;
 }
 
-// A launch that was kept out of the driver by a call of another thread which waited for a GPU: it waited for that, too.
-bool Walk::GoBehindDriver(uint32_t call, int64_t begin_ns) {
-  if (now_ns_ <= begin_ns || !IsSlowLaunch(index_, call) || index_.first_uses.LoadNs(call) != 0) return false;
-  const Holder holder = InDriver(thread_, {trace_.calls.begin_ns[call], CallEnd(trace_, call)});
+// Goes on at what another thread's call waited for on a GPU, where that kept this thread out of the driver for most of
+// `when`, which ends now: until `rest` begins.
+bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest) {
+  if (now_ns_ <= begin_ns) return false;
+  const Holder holder = InDriver(thread_, when);
   if (holder.call == kNone || index_.gpu.ClassOf(holder.call) == CallClass::kAlloc) return false;
+  // Code that is not known to have been in the driver was there if it went on when that was free.
+  if (call == kNone && (CallEnd(trace_, holder.call) > when.end_ns ||
+                        CallEnd(trace_, holder.call) < when.end_ns - index_.options.sync_return_ns))
+    return false;
   const uint32_t op = index_.gpu.waits().Last(holder.call, now_ns_);
   if (op == kNone || index_.gpu.EndNs(op) <= begin_ns) return false;
-  BlameSegment rest;
-  rest.blame = Blame::kLaunchApi;
   rest.thread = thread_;
-  rest.call = call;
   rest.batch = BatchAt(begin_ns);
-  rest.by = holder.by;
+  if (call != kNone) rest.by = holder.by;
   Emit(std::min(index_.gpu.EndNs(op), now_ns_), rest);
   MoveToGpu(op, begin_ns, thread_, call);
   return true;
+}
+
+// A launch that took far longer than launches do.
+bool Walk::LaunchBehindDriver(uint32_t call, int64_t begin_ns) {
+  if (!IsSlowLaunch(index_, call) || index_.first_uses.LoadNs(call) != 0) return false;
+  BlameSegment rest;
+  rest.blame = Blame::kLaunchApi;
+  rest.call = call;
+  return GoBehindDriver({trace_.calls.begin_ns[call], CallEnd(trace_, call)}, begin_ns, call, rest);
+}
+
+// Code between two calls: not all calls of the driver are recorded.
+bool Walk::CodeBehindDriver(const Piece& piece, int64_t begin_ns, const BlameSegment& code) {
+  if (piece.end_ns != now_ns_ || piece.end_ns - piece.begin_ns <= index_.options.wake_up_ns) return false;
+  if (index_.threads.Before(thread_, piece.begin_ns).call == kNone || index_.threads.At(thread_, now_ns_).call == kNone)
+    return false;
+  return GoBehindDriver({piece.begin_ns, piece.end_ns}, begin_ns, kNone, code);
 }
 
 // ---- GPUs
@@ -342,6 +361,7 @@ void Walk::LeaveGpu() {
   launch.call = call;
   launch.thread = thread;
   op_ = kNone;
+  if (call == kNone && thread != kNone) return MoveToThread(thread, now_ns_);  // which waited for it outside of calls
   if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
   const int64_t duration_ns = trace_.calls.duration_ns[call];
   const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
@@ -353,7 +373,7 @@ void Walk::LeaveGpu() {
   if (!is_usual) BlameAllocation(latency.begin_ns, &launch);
   EmitLate(own_op_, latency.begin_ns, launch);
   thread_ = thread;
-  if (index_.gpu.ClassOf(call) == CallClass::kLaunch && GoBehindDriver(call, ready_ns_)) return;
+  if (index_.gpu.ClassOf(call) == CallClass::kLaunch && LaunchBehindDriver(call, ready_ns_)) return;
   EmitCall(ready_ns_, call, kNone);
   if (thread != kNone) return MoveToThread(thread, now_ns_);
   // A thread that recorded nothing itself: go on where the request was seen last.

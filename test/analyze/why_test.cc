@@ -970,6 +970,39 @@ TEST_CASE("a launch that another's copy kept out of the driver waited for what t
   CHECK(walk(false, false, "cudaMalloc").blame[Blame::kLaunchApi] == (16 + 95) * kUs);
 }
 
+TEST_CASE("code between calls that went on when another's copy was out of the driver waited for that", "[why]") {
+  struct Case {
+    int64_t next_us = 400, copied_us = 385;
+    const char* call = "cudaMemcpy";
+    bool is_after_call = true, is_before_call = true;
+  };
+  const auto waited_us = [](const Case& of) {
+    Server server;
+    const uint32_t theirs = server.Request(1, 50, 700, server.http);
+    const uint32_t third = server.Request(2, 50, 700, server.other);
+    const int64_t end_us = of.is_before_call ? 500 : of.next_us;
+    const uint32_t row = server.OnGpu(end_us);
+    server.maker.Call(server.http, of.call, 113 * kUs, (of.copied_us - 113) * kUs, {theirs, kNone});
+    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {third, kNone});
+    if (of.is_after_call) server.Call("cudaLaunchKernel", 110, 112, {row, kNone});
+    if (of.is_before_call) server.Call("cudaLaunchKernel", of.next_us, of.next_us + 2, {row, kNone});
+    const int64_t done_us = std::min(of.copied_us, of.next_us) - 2;
+    server.maker.Gpu(0, GpuKind::kKernel, "long", 112 * kUs, (done_us - 5 - 112) * kUs, 1);
+    server.maker.Gpu(0, GpuKind::kMemcpy, "device to pageable", (done_us - 3) * kUs, 3 * kUs, 0);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    CHECK(blame.blame.Total() == (end_us - 100) * kUs);
+    return blame.blame[Blame::kGpuQueueWaitOthers] / kUs;
+  };
+  CHECK(waited_us({}) == 271);                           // from the call before it until the copy was done
+  CHECK(waited_us({400, 345}) == 0);                     // it went on long after that
+  CHECK(waited_us({400, 420}) == 0);                     // before that
+  CHECK(waited_us({250, 245}) == 0);                     // as short as other code
+  CHECK(waited_us({400, 385, "cudaMalloc"}) == 0);       // which waits for no GPU
+  CHECK(waited_us({400, 385, "cudaEventRecord"}) == 0);  // which holds nobody up
+  CHECK(waited_us({400, 385, "cudaMemcpy", false}) == 0);
+  CHECK(waited_us({400, 385, "cudaMemcpy", true, false}) == 0);
+}
+
 TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(900);
