@@ -46,6 +46,15 @@ Parts Mean(const std::vector<const BlameVector*>& rows, int64_t* total_ns) {
   return mean;
 }
 
+// How far a part is beyond usual, for its test. While work of others is on a GPU a thread goes on launching: what a
+// request waited for that and had less to do on its thread it has not lost.
+int64_t Lost(const Parts& beyond_ns, uint32_t k) {
+  if (static_cast<Blame>(k) != Blame::kGpuQueueWaitOthers) return beyond_ns[k];
+  const int64_t on_thread_ns = beyond_ns[static_cast<uint32_t>(Blame::kHostOncpuFramework)] +
+                               beyond_ns[static_cast<uint32_t>(Blame::kLaunchApi)];
+  return beyond_ns[k] + std::min<int64_t>(on_thread_ns, 0);
+}
+
 }  // namespace
 
 Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execution_(execution) {
@@ -76,7 +85,7 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
     std::vector<double> above_ns;  // usual, of those that are not slow: what made others slow is no spread
     for (const BlameVector* row : learn) {
       values.push_back(row->ns[k]);
-      if (static_cast<double>(row->Total()) <= p75) above_ns.push_back(static_cast<double>(row->ns[k] - mu_ns_[k]));
+      if (static_cast<double>(row->Total()) <= p75) above_ns.push_back(static_cast<double>(Lost(Beyond(*row), k)));
     }
     const int64_t median = base::Median(values);
     for (int64_t& value : values) value = std::llabs(value - median);
@@ -92,7 +101,7 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
     const Contrast at = Residuals(*row);
     double farthest = -INFINITY;
     for (uint32_t k = 0; k < kBlames; ++k)
-      farthest = std::max(farthest, static_cast<double>(at.residual_ns[k]) / static_cast<double>(scale_ns_[k]));
+      farthest = std::max(farthest, static_cast<double>(Lost(at.residual_ns, k)) / static_cast<double>(scale_ns_[k]));
     calibration_.push_back(farthest);
     factors.push_back(at.common_factor);
   }
@@ -146,9 +155,15 @@ double Normal::CommonFactor(const Parts& excess_ns) const {
   return std::fabs(all) < std::fabs(rest) ? all : rest;
 }
 
+Parts Normal::Beyond(const BlameVector& blame) const {
+  Parts beyond_ns{};
+  for (uint32_t k = 0; k < kBlames; ++k) beyond_ns[k] = blame.ns[k] - mu_ns_[k];
+  return beyond_ns;
+}
+
 Contrast Normal::Residuals(const BlameVector& blame) const {
   Contrast at;
-  for (uint32_t k = 0; k < kBlames; ++k) at.excess_ns[k] = blame.ns[k] - mu_ns_[k];
+  at.excess_ns = Beyond(blame);
   at.common_factor = CommonFactor(at.excess_ns);
   for (uint32_t k = 0; k < kBlames; ++k) {
     if ((execution_ >> k & 1) != 0) at.common_ns[k] = std::llround(at.common_factor * static_cast<double>(mu_ns_[k]));
@@ -161,8 +176,8 @@ Contrast Normal::Test(const BlameVector& blame) const {
   Contrast at = Residuals(blame);
   for (uint32_t k = 0; k < kBlames; ++k) {
     at.p[k] = 1;
-    if (at.residual_ns[k] <= 0 || calibration_.empty()) continue;
-    const double z = static_cast<double>(at.residual_ns[k]) / static_cast<double>(scale_ns_[k]);
+    if (Lost(at.residual_ns, k) <= 0 || calibration_.empty()) continue;
+    const double z = static_cast<double>(Lost(at.residual_ns, k)) / static_cast<double>(scale_ns_[k]);
     const auto farther = calibration_.end() - std::lower_bound(calibration_.begin(), calibration_.end(), z);
     at.p[k] = (1 + static_cast<double>(farther)) / (static_cast<double>(calibration_.size()) + 1);
   }

@@ -48,6 +48,7 @@ class Normal {
   Contrast Test(const BlameVector& blame) const;
 
  private:
+  Parts Beyond(const BlameVector& blame) const;  // minus mu
   double CommonFactor(const Parts& excess_ns) const;
   Contrast Residuals(const BlameVector& blame) const;
 

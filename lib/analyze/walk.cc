@@ -230,6 +230,8 @@ void Walk::StepOnThread() {
       code.by.request = other;
     } else if (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece)) {
       code.blame = Blame::kLazyLoadJit;
+    } else if (CodeBehindDriver(piece, begin_ns, code)) {
+      return;
     }
   }
   Emit(begin_ns, code);

@@ -117,7 +117,15 @@ class Walk {
   void StepOnGpu();
   void Execute(uint32_t op);
   bool BlameAllocation(int64_t since_ns, BlameSegment* late) const;
-  Culprit InDriver(uint32_t call);
+  struct Holder {  // of the driver's lock
+    Culprit by;
+    uint32_t call = model::kNone;
+  };
+  Holder InDriver(uint32_t thread, model::Interval when);
+  bool GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest);
+  bool LaunchBehindDriver(uint32_t call, int64_t begin_ns);
+  bool CodeBehindDriver(const Piece& piece, int64_t begin_ns, const BlameSegment& code);
+  void EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late);
   void LeaveGpu();
   bool IsOwn(uint32_t op) const;
   bool IsOthers(uint32_t op) const;

@@ -19,6 +19,12 @@ namespace {
 
 bool Says(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
 
+// Whether a launch took far longer than launches do.
+bool IsSlowLaunch(const Index& index, uint32_t call) {
+  return static_cast<double>(CallEnd(index.trace, call) - index.trace.calls.begin_ns[call]) >
+         index.options.slow_launch_factor * static_cast<double>(index.gpu.MedianLaunchNs());
+}
+
 }  // namespace
 
 // ---- Calls
@@ -69,6 +75,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       }
     }
   }
+  if (what == CallClass::kLaunch && LaunchBehindDriver(call, begin_ns)) return;
   EmitCall(begin_ns, call, piece.event);
 }
 
@@ -116,7 +123,8 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   if (segment.blame != Blame::kLaunchApi) return Emit(begin_ns, segment);
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
-  segment.by = InDriver(call);
+  if (IsSlowLaunch(index_, call))
+    segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], CallEnd(trace_, call)}).by;
   const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + index_.first_uses.LoadNs(call));
   // Modules that were loaded and code that was compiled meanwhile, the last first.
   const auto& all = trace_.overheads;
@@ -134,35 +142,73 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   Emit(begin_ns, loads);
 }
 
-// Who was in a call that holds the driver's lock for most of a launch that took far longer than launches do (rule 2.5).
-Culprit Walk::InDriver(uint32_t call) {
-  const int64_t begin_ns = trace_.calls.begin_ns[call], end_ns = CallEnd(trace_, call);
-  const auto took_ns = static_cast<double>(end_ns - begin_ns);
-  Culprit culprit;
-  if (took_ns <= index_.options.slow_launch_factor * static_cast<double>(index_.gpu.MedianLaunchNs())) return culprit;
-  double most_ns = index_.options.least_in_driver * took_ns;
-  for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
-    if (thread == trace_.calls.thread[call]) continue;
-    int64_t held_ns = 0;
-    uint32_t last = kNone;
-    for (int64_t at_ns = end_ns; at_ns > begin_ns;) {
+// Who was in a call that holds the driver's lock for most of that time of a thread (rule 2.5), and the longest such
+// call.
+Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
+  Holder holder;
+  double most_ns = index_.options.least_in_driver * static_cast<double>(when.end_ns - when.begin_ns);
+  for (uint32_t other = 0; other < trace_.threads.size(); ++other) {
+    if (other == thread) continue;
+    int64_t held_ns = 0, longest_ns = 0;
+    uint32_t longest = kNone;
+    for (int64_t at_ns = when.end_ns; at_ns > when.begin_ns;) {
       patience_.Count();
-      const Piece piece = index_.threads.Before(thread, at_ns);
-      const int64_t from_ns = std::max(piece.begin_ns, begin_ns);
+      const Piece piece = index_.threads.Before(other, at_ns);
+      const int64_t from_ns = std::max(piece.begin_ns, when.begin_ns);
       const CallClass what = piece.call != kNone ? index_.gpu.ClassOf(piece.call) : CallClass::kOther;
       if (what == CallClass::kAlloc || what == CallClass::kFree || what == CallClass::kBlockingCopy) {
         held_ns += at_ns - from_ns;
-        last = piece.call;
+        if (at_ns - from_ns > longest_ns) longest = piece.call;
+        longest_ns = std::max(longest_ns, at_ns - from_ns);
       }
       at_ns = from_ns;
     }
     if (static_cast<double>(held_ns) < most_ns) continue;
     most_ns = static_cast<double>(held_ns);
-    culprit.thread = thread;
-    culprit.batch = trace_.calls.batch[last];
-    culprit.request = culprit.batch == kNone ? Outermost(trace_, index_.requests, trace_.calls.request[last]) : kNone;
+    holder.call = longest;
+    holder.by.thread = other;
+    holder.by.batch = trace_.calls.batch[longest];
+    holder.by.request =
+        holder.by.batch == kNone ? Outermost(trace_, index_.requests, trace_.calls.request[longest]) : kNone;
   }
-  return culprit;
+  return holder;
+}
+
+// Goes on at what another thread's call waited for on a GPU, where that kept this thread out of the driver for most of
+// `when`, which ends now: until `rest` begins.
+bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest) {
+  if (now_ns_ <= begin_ns) return false;
+  const Holder holder = InDriver(thread_, when);
+  if (holder.call == kNone || index_.gpu.ClassOf(holder.call) == CallClass::kAlloc) return false;
+  // Code that is not known to have been in the driver was there if it went on when that was free.
+  if (call == kNone && (CallEnd(trace_, holder.call) > when.end_ns ||
+                        CallEnd(trace_, holder.call) < when.end_ns - index_.options.sync_return_ns))
+    return false;
+  const uint32_t op = index_.gpu.waits().Last(holder.call, now_ns_);
+  if (op == kNone || index_.gpu.EndNs(op) <= begin_ns) return false;
+  rest.thread = thread_;
+  rest.batch = BatchAt(begin_ns);
+  if (call != kNone) rest.by = holder.by;
+  Emit(std::min(index_.gpu.EndNs(op), now_ns_), rest);
+  MoveToGpu(op, begin_ns, thread_, call);
+  return true;
+}
+
+// A launch that took far longer than launches do.
+bool Walk::LaunchBehindDriver(uint32_t call, int64_t begin_ns) {
+  if (!IsSlowLaunch(index_, call) || index_.first_uses.LoadNs(call) != 0) return false;
+  BlameSegment rest;
+  rest.blame = Blame::kLaunchApi;
+  rest.call = call;
+  return GoBehindDriver({trace_.calls.begin_ns[call], CallEnd(trace_, call)}, begin_ns, call, rest);
+}
+
+// Code between two calls: not all calls of the driver are recorded.
+bool Walk::CodeBehindDriver(const Piece& piece, int64_t begin_ns, const BlameSegment& code) {
+  if (piece.end_ns != now_ns_ || piece.end_ns - piece.begin_ns <= index_.options.wake_up_ns) return false;
+  if (index_.threads.Before(thread_, piece.begin_ns).call == kNone || index_.threads.At(thread_, now_ns_).call == kNone)
+    return false;
+  return GoBehindDriver({piece.begin_ns, piece.end_ns}, begin_ns, kNone, code);
 }
 
 // ---- GPUs
@@ -249,7 +295,7 @@ void Walk::StepOnGpu() {
     if (const uint32_t other = index_.gpu.EndedLast(op_, least_ns, now_ns_); other != kNone) cause = other;
   }
   if (cause == kNone) {
-    if (!is_own) Emit(ready_ns_, waits);
+    if (!is_own) EmitLate(op_, ready_ns_, waits);
     return LeaveGpu();
   }
   const int64_t gap_ns = now_ns_ - end_of(cause);
@@ -261,13 +307,32 @@ void Walk::StepOnGpu() {
     waits.blame = Blame::kDispatchGap;
     if (gap_ns > index_.options.dispatch_gap_ns && !BlameAllocation(end_of(cause), &waits))
       waits.blame = Blame::kUntraced;
-    Emit(end_of(cause), waits);
+    EmitLate(op_, end_of(cause), waits);
     return MoveToGpu(cause, INT64_MIN, kNone, kNone);
   }
   if (is_own) waits_for(cause);
-  Emit(end_of(cause), waits);
+  EmitLate(op_, end_of(cause), waits);
   if (IsOwn(cause)) return MoveToGpu(cause, INT64_MIN, kNone, kNone);
   op_ = cause;
+}
+
+// What kept `op` from beginning since then is `late`. Where that is longer than usual, and others' work of another
+// stream was on the device meanwhile, it waited for room there: a GPU begins with a kernel once the blocks of those
+// before it have a place.
+void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
+  const auto is_others = [&](uint32_t other) { return IsOthers(other); };
+  since_ns = std::max(since_ns, blame_->begin_ns);
+  while (op != kNone && now_ns_ - since_ns > index_.options.dispatch_gap_ns) {
+    const uint32_t other = index_.gpu.RanLast(op, {since_ns, now_ns_}, is_others);
+    if (other == kNone) break;
+    Emit(std::max(std::min(index_.gpu.EndNs(other), now_ns_), since_ns), late);
+    BlameSegment waits = late;
+    waits.blame = Blame::kGpuQueueWaitOthers;
+    waits.gpu = own_op_;
+    waits.by = OwnerOf(other);
+    Emit(std::max(trace_.gpu.begin_ns[other], since_ns), waits);
+  }
+  Emit(since_ns, late);
 }
 
 // An operation of its own began later than one does, and nothing recorded was before it: a device does nothing while
@@ -296,6 +361,7 @@ void Walk::LeaveGpu() {
   launch.call = call;
   launch.thread = thread;
   op_ = kNone;
+  if (call == kNone && thread != kNone) return MoveToThread(thread, now_ns_);  // which waited for it outside of calls
   if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
   const int64_t duration_ns = trace_.calls.duration_ns[call];
   const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
@@ -305,8 +371,9 @@ void Walk::LeaveGpu() {
   const bool is_known = is_usual || !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
   launch.blame = is_known ? Blame::kLaunchLatency : Blame::kUntraced;
   if (!is_usual) BlameAllocation(latency.begin_ns, &launch);
-  Emit(latency.begin_ns, launch);
+  EmitLate(own_op_, latency.begin_ns, launch);
   thread_ = thread;
+  if (index_.gpu.ClassOf(call) == CallClass::kLaunch && LaunchBehindDriver(call, ready_ns_)) return;
   EmitCall(ready_ns_, call, kNone);
   if (thread != kNone) return MoveToThread(thread, now_ns_);
   // A thread that recorded nothing itself: go on where the request was seen last.

@@ -42,6 +42,15 @@ class GpuOps {
   uint32_t Previous(uint32_t op) const;
   // Of other streams of the device, the operation that ended last, after `after_ns` and not after `by_ns`.
   uint32_t EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const;
+  // Of other streams of the device, of what `is_other(op)` says, the operation that ran in `when` and ended last;
+  // kNone: none did. O(log n) of each stream, and of those that ran then.
+  template <class IsOther> uint32_t RanLast(uint32_t op, model::Interval when, const IsOther& is_other) const {
+    uint32_t last = model::kNone;
+    VisitOverlaps(op, when, [&](uint32_t other) {
+      if ((last == model::kNone || EndNs(other) > EndNs(last)) && is_other(other)) last = other;
+    });
+    return last;
+  }
   // Where a launch that waited for room was let in: the operation of its stream that began last in it, by `by_ns`.
   uint32_t MadeRoom(uint32_t call, int64_t by_ns) const;
   // How many operations of its stream had been launched and were not done when `op` was launched.
@@ -78,12 +87,12 @@ class GpuOps {
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
   // For how long of `op` any operation of others was on the device: by what `is_other(op)` says.
   template <class IsOther> int64_t OverlapNs(uint32_t op, const IsOther& is_other) const {
+    const model::Interval own = {trace_.gpu.begin_ns[op], EndNs(op)};
     model::Intervals others;
-    VisitOverlaps(op, [&](uint32_t other) {
+    VisitOverlaps(op, own, [&](uint32_t other) {
       if (is_other(other)) others.push_back({trace_.gpu.begin_ns[other], EndNs(other)});
     });
-    const model::Intervals own = {{trace_.gpu.begin_ns[op], EndNs(op)}};
-    return model::TotalNs(model::Intersection(model::Union(std::move(others)), own));
+    return model::TotalNs(model::Intersection(model::Union(std::move(others)), {own}));
   }
   // The row that launched it; rows of `gpu` that `call` caused.
   const model::LaunchIndex& launches() const { return launches_; }
@@ -93,13 +102,13 @@ class GpuOps {
   uint64_t KeyOf(uint32_t op) const {
     return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | trace_.gpu.shape[op];
   }
-  template <class Visit> void VisitOverlaps(uint32_t op, const Visit& visit) const {
+  template <class Visit> void VisitOverlaps(uint32_t op, model::Interval when, const Visit& visit) const {
     for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
       if (stream == trace_.gpu.stream[op] || trace_.streams[stream].device != Device(op)) continue;
       // On a stream one ends before the next begins, but for what contradicts itself.
-      for (uint32_t at = FirstEndingAfter(stream, trace_.gpu.begin_ns[op]); at < streams_[stream].size(); ++at) {
+      for (uint32_t at = FirstEndingAfter(stream, when.begin_ns); at < streams_[stream].size(); ++at) {
         const uint32_t other = streams_[stream][at];
-        if (trace_.gpu.begin_ns[other] >= EndNs(op)) break;
+        if (trace_.gpu.begin_ns[other] >= when.end_ns) break;
         visit(other);
       }
     }

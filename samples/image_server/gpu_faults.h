@@ -30,7 +30,9 @@ class GpuFaults {
   GpuFaults& operator=(const GpuFaults&) = delete;
 
   // On a worker's thread, in the batch of these requests: the faults that strike it, and a line of the log for each of
-  // them with how long that took until the GPU was done. On a CPU: memory_leak alone.
+  // them with how long that took until the GPU was done. What the first time costs (code that is loaded) is of no such
+  // fault but lazy_kernel: the first draw of each (not of empty_cache) warms up, and has no line. On a CPU: memory_leak
+  // alone.
   void BeforeNetwork(std::span<const uint64_t> requests);
 
  private:
@@ -65,8 +67,9 @@ class GpuFaults {
   const c10::Device device_;
   std::mutex leaked_mutex_;
   std::vector<at::Tensor> leaked_;
-  uint64_t leaked_bytes_ = 0;      // guarded by leaked_mutex_, as those
-  std::atomic<size_t> loaded_{0};  // of the kernels that LazyKernel uses for the first time
+  uint64_t leaked_bytes_ = 0;        // guarded by leaked_mutex_, as those
+  std::atomic<uint32_t> warmed_{0};  // a bit for each FaultKind that was drawn
+  std::atomic<size_t> loaded_{0};    // of the kernels that LazyKernel uses for the first time
   std::mutex neighbour_mutex_;
   std::condition_variable neighbour_changed_;
   std::optional<Visit> visit_;  // until it is over; guarded by neighbour_mutex_, as those

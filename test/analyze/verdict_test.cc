@@ -556,6 +556,31 @@ TEST_CASE("a part that one in forty requests waits in for long does not hide wha
   CHECK(verdict.causes[0].blame == Blame::kHostOncpuPre);
 }
 
+TEST_CASE("a wait for a GPU in which a thread went on launching is none that was lost, and hides no other",
+          "[verdict]") {
+  Route route;
+  route.Learn(300);
+  for (int i = 0; i < 30; ++i) {  // no slower for it
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.blame[Blame::kGpuQueueWaitOthers] = 6 * kMs;
+    row.blame[Blame::kHostOncpuFramework] -= 6 * kMs;
+    row.work = {224, 0, 1, 0, Depth::kKernels};
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  const auto names_wait = [&](int64_t code_ms) {
+    BlameVector blame = route.Typical();
+    blame[Blame::kGpuQueueWaitOthers] = 5 * kMs;
+    blame[Blame::kHostOncpuFramework] += code_ms * kMs;
+    blame[Blame::kHostOncpuPost] += 4 * kMs;  // slow in any case
+    const Verdict verdict = route.Judge(route.Make(blame));
+    return std::any_of(verdict.causes.begin(), verdict.causes.end(),
+                       [](const Cause& cause) { return cause.blame == Blame::kGpuQueueWaitOthers; });
+  };
+  CHECK(names_wait(0));
+  CHECK(!names_wait(-5));
+}
+
 TEST_CASE("of what everything has in common clocks that were recorded say whether they were lower", "[verdict]") {
   // The request is of the tenth second. A clock is said once a second.
   class Clocked : public Route {

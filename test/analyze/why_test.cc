@@ -596,6 +596,64 @@ TEST_CASE("what another request did on another stream is not what was waited for
   }
 }
 
+TEST_CASE("an operation that does not begin while another stream's work is on the device waits for room there",
+          "[why]") {
+  const auto walk = [](int64_t launched_us, int64_t theirs_begin_us, int64_t theirs_end_us, bool is_theirs) {
+    Server server;
+    const uint32_t theirs = server.Request(0xbeef, 50, 400, server.other);
+    const uint32_t row = server.OnGpu(200);
+    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {theirs, kNone});
+    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    server.Gpu("first", 103, 120);
+    server.Call("cudaLaunchKernel", launched_us, launched_us + 1, {row, kNone});
+    server.Gpu("second", 190, 200);
+    server.maker.Gpu(1, GpuKind::kKernel, "wide", theirs_begin_us * kUs, (theirs_end_us - theirs_begin_us) * kUs,
+                     is_theirs ? 0 : 1);
+    server.Call("cudaStreamSynchronize", launched_us + 2, 200, {row, kNone}, 0);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    for (const BlameSegment& segment : blame.segments) {
+      if (segment.blame == Blame::kGpuQueueWaitOthers) CHECK(segment.by.request == theirs);
+    }
+    return Text(blame);
+  };
+  const std::string before = "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 17000; ";
+  CHECK(walk(104, 110, 240, true) == before + "gpu_queue_wait_others 70000; gpu_exec_expected 10000");
+  CHECK(walk(104, 110, 150, true) ==
+        before + "gpu_queue_wait_others 30000; untraced_or_unexplained 40000; gpu_exec_expected 10000");
+  CHECK(walk(104, 110, 240, false) == before + "untraced_or_unexplained 70000; gpu_exec_expected 10000");  // its own
+  CHECK(
+      walk(129, 130, 240, true) ==
+      "host_oncpu_pre 1000; launch_api 1000; host_oncpu_framework 27000; launch_api 1000; gpu_queue_wait_others 60000; "
+      "gpu_exec_expected 10000");
+  CHECK(walk(174, 100, 240, true) ==  // no later than operations are
+        "host_oncpu_pre 1000; launch_api 1000; host_oncpu_framework 72000; launch_api 1000; launch_latency 15000; "
+        "gpu_exec_expected 10000");
+}
+
+TEST_CASE("who kept the work before its own from beginning is who it waited for", "[why]") {
+  Server server;
+  const uint32_t third = server.Request(1, 40, 400, server.http);
+  const uint32_t theirs = server.Request(2, 50, 160, server.other);
+  const uint32_t row = server.OnGpu(180);
+  server.maker.Call(server.http, "cudaLaunchKernel", 60 * kUs, kUs, {third, kNone});
+  server.maker.Call(server.other, "cudaLaunchKernel", 70 * kUs, kUs, {theirs, kNone});
+  server.maker.Call(server.other, "cudaLaunchKernel", 72 * kUs, kUs, {theirs, kNone});
+  server.Call("cudaLaunchKernel", 110, 115, {row, kNone});
+  server.maker.Gpu(0, GpuKind::kKernel, "theirs", 80 * kUs, 10 * kUs, 1);
+  server.maker.Gpu(0, GpuKind::kKernel, "theirs", 140 * kUs, 10 * kUs, 2);
+  server.Gpu("gemm", 152, 180);
+  server.maker.Gpu(1, GpuKind::kKernel, "wide", 85 * kUs, 60 * kUs, 0);
+  server.Call("cudaStreamSynchronize", 120, 180, {row, kNone}, 0);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_pre 10000; gpu_queue_wait_others 30000; gpu_queue_wait_others 10000; gpu_queue_wait_others 2000; "
+        "gpu_exec_expected 28000");
+  CHECK(blame.segments[1].by.request == third);
+  CHECK(blame.segments[2].by.request == theirs);
+}
+
 TEST_CASE("copies, sets and collectives have categories of their own", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(200);
@@ -869,6 +927,80 @@ TEST_CASE("a launch that took long while another thread was in the driver names 
   CHECK(culprit("cudaMalloc", 280, 100) == kNone);             // three quarters of it
   CHECK(culprit("cudaMalloc", 216, 16) == kNone);              // no longer than eight launches
   CHECK(culprit("cudaStreamSynchronize", 290, 100) == kNone);  // which holds up no launch
+}
+
+TEST_CASE("a launch that another's copy kept out of the driver waited for what that waited for", "[why]") {
+  const auto walk = [](bool is_own, bool is_launch_waited_for, const char* call) {
+    Server server;
+    const uint32_t theirs = server.Request(1, 50, 400, server.http);
+    const uint32_t third = server.Request(2, 50, 400, server.other);
+    const uint32_t row = server.OnGpu(320);
+    server.maker.Call(server.http, call, 205 * kUs, 85 * kUs, {theirs, kNone});
+    server.maker.Call(server.http, call, 292 * kUs, 20 * kUs, {theirs, kNone});
+    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {third, kNone});
+    for (int64_t i = 0; i < 8; ++i) server.Call("cudaLaunchKernel", 110 + 10 * i, 112 + 10 * i, {row, kNone});
+    const auto first = static_cast<uint32_t>(server.maker.trace.calls.size() - 8);
+    server.maker.Gpu(0, GpuKind::kKernel, "long", 115 * kUs, 165 * kUs, is_own ? first : 2);
+    server.maker.Gpu(0, GpuKind::kMemcpy, "device to pageable", 282 * kUs, 3 * kUs, 0);
+    server.Call("cudaLaunchKernel", 200, 295, {row, kNone});
+    if (is_launch_waited_for) {
+      server.Gpu("gemm", 310, 313, 1);
+      server.Call("cudaStreamSynchronize", 297, 314, {row, kNone}, 1);
+    }
+    return BlameOf(server.maker.Finish(), row);
+  };
+  for (const bool is_launch_waited_for : {true, false}) {
+    const RequestBlame blame = walk(false, is_launch_waited_for, "cudaMemcpy");
+    CHECK(blame.blame[Blame::kGpuQueueWaitOthers] == 85 * kUs);  // from the launch until the copy was done
+    CHECK(blame.blame[Blame::kLaunchApi] == (16 + 10) * kUs);
+    const auto longest = std::max_element(
+        blame.segments.begin(), blame.segments.end(), [](const BlameSegment& a, const BlameSegment& b) {
+          const auto ns = [](const BlameSegment& of) {
+            return of.blame == Blame::kGpuQueueWaitOthers ? of.end_ns - of.begin_ns : 0;
+          };
+          return ns(a) < ns(b);
+        });
+    CHECK(longest->by.request == 1);  // the third one's row
+  }
+  // It waited for its own: until that was launched.
+  const RequestBlame own = walk(true, false, "cudaMemcpy");
+  CHECK(own.blame[Blame::kGpuExecExpected] == 165 * kUs);
+  CHECK(own.blame[Blame::kGpuQueueWaitOthers] == 5 * kUs);
+  // An allocation waits for nothing that is on a GPU.
+  CHECK(walk(false, false, "cudaMalloc").blame[Blame::kLaunchApi] == (16 + 95) * kUs);
+}
+
+TEST_CASE("code between calls that went on when another's copy was out of the driver waited for that", "[why]") {
+  struct Case {
+    int64_t next_us = 400, copied_us = 385;
+    const char* call = "cudaMemcpy";
+    bool is_after_call = true, is_before_call = true;
+  };
+  const auto waited_us = [](const Case& of) {
+    Server server;
+    const uint32_t theirs = server.Request(1, 50, 700, server.http);
+    const uint32_t third = server.Request(2, 50, 700, server.other);
+    const int64_t end_us = of.is_before_call ? 500 : of.next_us;
+    const uint32_t row = server.OnGpu(end_us);
+    server.maker.Call(server.http, of.call, 113 * kUs, (of.copied_us - 113) * kUs, {theirs, kNone});
+    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {third, kNone});
+    if (of.is_after_call) server.Call("cudaLaunchKernel", 110, 112, {row, kNone});
+    if (of.is_before_call) server.Call("cudaLaunchKernel", of.next_us, of.next_us + 2, {row, kNone});
+    const int64_t done_us = std::min(of.copied_us, of.next_us) - 2;
+    server.maker.Gpu(0, GpuKind::kKernel, "long", 112 * kUs, (done_us - 5 - 112) * kUs, 1);
+    server.maker.Gpu(0, GpuKind::kMemcpy, "device to pageable", (done_us - 3) * kUs, 3 * kUs, 0);
+    const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+    CHECK(blame.blame.Total() == (end_us - 100) * kUs);
+    return blame.blame[Blame::kGpuQueueWaitOthers] / kUs;
+  };
+  CHECK(waited_us({}) == 271);                           // from the call before it until the copy was done
+  CHECK(waited_us({400, 345}) == 0);                     // it went on long after that
+  CHECK(waited_us({400, 420}) == 0);                     // before that
+  CHECK(waited_us({250, 245}) == 0);                     // as short as other code
+  CHECK(waited_us({400, 385, "cudaMalloc"}) == 0);       // which waits for no GPU
+  CHECK(waited_us({400, 385, "cudaEventRecord"}) == 0);  // which holds nobody up
+  CHECK(waited_us({400, 385, "cudaMemcpy", false}) == 0);
+  CHECK(waited_us({400, 385, "cudaMemcpy", true, false}) == 0);
 }
 
 TEST_CASE("what a kernel took longer than usual is its overlap with others' work, the rest unknown", "[why]") {

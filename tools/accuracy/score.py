@@ -120,7 +120,7 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], req
     sums: Dict[Tuple[str, str], Injection] = {}
     for line in lines:
         fault = wanted.get(line['fault'])
-        if fault is None or 'strikes' in fault or ('role' in fault and line.get('role') != fault['role']):
+        if fault is None or fault.get('strikes') == 'meanwhile' or ('role' in fault and line.get('role') != fault['role']):
             continue
         key = (line['request'], line['fault'])
         before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
@@ -299,33 +299,41 @@ def judge(run: Run, request: str, fault_id: str, injection: Injection, expected:
                 "torch-tb-profiler's rules": bool(profiler_rules(run.profiler) & blames)})
 
 
+def is_struck(verdict: Dict[str, Any], injection: Injection, fault: Dict[str, Any], beside_ns: int = 0) -> bool:
+    """What was only there meanwhile struck whom it can have cost that much: who was slower, beyond what is known of others."""
+    slower_ns = verdict['latency_ns'] - verdict['typical_ns'] - beside_ns
+    return fault.get('strikes') != 'slower' or min(injection.injected_ns, slower_ns) >= LEAST_RATIO * verdict['typical_ns']
+
+
 def judge_run(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> List[Record]:
     """Struck requests that ended in the trace; of others nothing was said."""
     by_injector = {expected['faults'][name]['injector']: name for name in faults}
     records = []
     for request, injections in run.injections.items():
-        if request in run.verdicts:
-            records += [judge(run, request, by_injector[injection.injector], injection, expected) for injection in injections
-                        if injection.injector in by_injector]
+        for injection in injections:
+            name = by_injector.get(injection.injector)
+            if name is not None and request in run.verdicts and is_struck(run.verdicts[request], injection, expected['faults'][name]):
+                records.append(judge(run, request, name, injection, expected))
     return records
 
 
 def score_pair(run: Run, faults: Sequence[str], expected: Dict[str, Any]) -> Dict[str, Any]:
     """Requests that both faults struck: whether both are named, and the greater injury first."""
-    both = [request for request, injections in run.injections.items() if request in run.verdicts and
-            all(any(one.injector == expected['faults'][name]['injector'] for one in injections) for name in faults)]
     named, ordered = [], []
-    for request in both:
-        injected = {name: sum(one.injected_ns for one in run.injections[request] if one.injector == expected['faults'][name]['injector'])
-                    for name in faults}
-        blames = [cause['blame'] for cause in run.verdicts[request]['causes']]
-        kind = run.verdicts[request]['verdict']
-        places = {name: 0 if kind in expected['faults'][name].get('kinds', []) else
+    for request, verdict in run.verdicts.items():
+        injections = {name: one for name in faults for one in run.injections.get(request, ())
+                      if one.injector == expected['faults'][name]['injector']}
+        all_ns = sum(one.injected_ns for one in injections.values())
+        if len(injections) < len(faults) or not all(is_struck(verdict, one, expected['faults'][name], all_ns - one.injected_ns)
+                                                    for name, one in injections.items()):
+            continue
+        blames = [cause['blame'] for cause in verdict['causes']]
+        places = {name: 0 if verdict['verdict'] in expected['faults'][name].get('kinds', []) else
                   next((i for i, blame in enumerate(blames) if blame in expected['faults'][name]['blames']), None) for name in faults}
         named.append(None not in places.values())
         if named[-1]:
-            ordered.append(sorted(faults, key=lambda name: -injected[name]) == sorted(faults, key=lambda name: places[name]))
-    return {'requests': len(both), 'both_named': share(named), 'in_order': share(ordered)}
+            ordered.append(sorted(faults, key=lambda name: -injections[name].injected_ns) == sorted(faults, key=lambda name: places[name]))
+    return {'requests': len(named), 'both_named': share(named), 'in_order': share(ordered)}
 
 
 def score_lossy(run: Run, expected: Dict[str, Any]) -> Dict[str, Any]:

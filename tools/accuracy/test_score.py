@@ -34,6 +34,7 @@ EXPECTED = {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
                 'finds': ['a05.input_bound'], 'also': ['a35.latency']},
         'F20': {'what': 'spinners', 'injector': 'cpu_spinners', 'strikes': 'meanwhile', 'blames': ['host_runqueue']},
+        'F13': {'what': 'neighbour', 'injector': 'shared_stream', 'strikes': 'slower', 'blames': ['gpu_queue_wait_others']},
         'F99': {'what': 'unknown', 'injector': 'unseen', 'blames': ['host_gil'], 'needs': 'evidence'},
         'F22': {'what': 'lock', 'injector': 'lock_held', 'role': 'waiter', 'blames': ['host_lock'], 'culprit': 'holder'},
         'F27': {'what': 'burst', 'injector': 'queued', 'blames': ['handoff'], 'culprit': 'others'},
@@ -44,7 +45,7 @@ EXPECTED = {
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
         'F11': {'what': 'short kernels', 'injector': 'tiny_kernels', 'blames': ['launch_api'], 'made_of': ['host_oncpu_framework']},
     },
-    'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}},
+    'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}, 'X09': {'what': 'two', 'faults': ['F01', 'F13']}},
     'lossy': {'F37': {'what': 'losses'}},
     'versions': {'F35': {'what': 'longer', 'outcome': 'regression', 'rows': [['gpu', 'conv'], ['host', 'decode']], 'effect': 'duration'},
                  'C07': {'what': 'the same', 'outcome': 'no regression'}},
@@ -254,6 +255,23 @@ class Burnt(unittest.TestCase):
         result = scored(score.Run('F20', got, {'a': self.waiting('a'), 'b': usual}, [], []))
         self.assertEqual((result['all']['requests'], result['all']['recall']), (1, 1))
         self.assertEqual(score.injections_of([spin], EXPECTED), {})
+
+
+class Neighbours(unittest.TestCase):
+    def test_another_on_the_gpu_struck_whom_it_can_have_slowed(self):
+        lines = [line(request, 'shared_stream', ms) for request, ms in (('a', 16), ('b', 16), ('c', 1))]
+        slow, usual = verdict('a', [cause('gpu_queue_wait_others', 2)]), verdict('b')
+        result = scored(run('F13', lines, [slow, usual, verdict('c', [cause('host_lock', 9)])]))['all']
+        self.assertEqual((result['requests'], result['recall'], result['blame_error']), (1, 1, 14 / 16))  # and was there for 16 ms
+        missed = scored(run('F13', lines, [verdict('a', [cause('host_lock', 2)])]))['all']
+        self.assertEqual((missed['requests'], missed['recall']), (1, 0))
+
+    def test_of_a_pair_it_struck_whom_the_other_fault_does_not_explain(self):
+        for wait_ms, requests in ((2, 1), (1, 0)):
+            lines = [line('a', 'slow_decode_spin', 8), line('a', 'shared_stream', 16)]
+            both = verdict('a', [cause('host_oncpu_pre', 8), cause('gpu_queue_wait_others', wait_ms)])
+            pair = scored(run('X09', lines, [both]))['pairs']['X09']
+            self.assertEqual((pair['requests'], pair['both_named']), (requests, 1 if requests else None))
 
 
 class Usual(unittest.TestCase):
