@@ -244,7 +244,7 @@ template <> struct Kind<pitot_host> {
 };
 template <> struct Kind<pitot_why> {
   using Cpp = WhyJudgeOptions;
-  static constexpr auto kMake = MakeWhyJudge;
+  static constexpr auto kMake = [](const WhyJudgeOptions& options) { return MakeWhyJudge(options); };
   template <class From, class To> static void Copy(const From& from, To* to) noexcept {
     to->budget_ms = from.budget_ms;
     to->html = from.html != 0;

@@ -2,6 +2,7 @@
 //
 // The collector over a real CUPTI and a real GPU. Each test is a process of its own (tools/gpu_check starts it so):
 // what CUPTI has once done to a process stays.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -325,11 +327,13 @@ TEST_CASE("a graph that was made at the depth of scopes may be recorded later", 
 }
 
 // Processes are compared, because what CUPTI takes it keeps: tools/gpu_check runs this in one of each kind, and one
-// with CUPTI alone preloaded (benchmarks/cupti_alone.cc).
+// with CUPTI alone preloaded (benchmarks/cupti_alone.cc). PITOT_INCIDENT: one is made before what is measured, and at
+// the automatic depth CUPTI's cost is forecast then.
 TEST_CASE("what a launch takes, and a process of memory, is measured at the depth of PITOT_DEPTH, or unrecorded",
           "[.launch]") {
   const char* const depth = std::getenv("PITOT_DEPTH");
-  GpuHost host(depth != nullptr && std::string(depth) == "kernels" ? Depth::kKernels : Depth::kAuto);
+  const auto is_depth = [&](const char* name) { return depth != nullptr && std::strcmp(depth, name) == 0; };
+  GpuHost host(is_depth("kernels") ? Depth::kKernels : is_depth("scopes") ? Depth::kScopes : Depth::kAuto);
   if (depth != nullptr && !host.StartOrSkip()) return;
   if (gpu::CountDevices() == 0) return std::puts("skipped, there is no GPU"), void();
   const gpu::Stream stream = gpu::MakeStream();
@@ -346,7 +350,7 @@ TEST_CASE("what a launch takes, and a process of memory, is measured at the dept
     }
   };
   launch(500);
-  if (depth != nullptr) host.Incident();  // at the automatic depth CUPTI's cost is forecast from here on
+  if (std::getenv("PITOT_INCIDENT") != nullptr) host.Incident();
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   while (std::chrono::steady_clock::now() < until) launch(10);
   rounds.clear();
@@ -355,6 +359,19 @@ TEST_CASE("what a launch takes, and a process of memory, is measured at the dept
   std::printf("an empty launch, ns: %.0f (quartiles %.0f to %.0f); resident %.1f MiB, free of the device %.1f MiB\n",
               rounds[500], rounds[250], rounds[750], Mib(ResidentBytes()), Mib(gpu::FreeDeviceBytes()));
   CHECK(std::string(gpu::LastError()) == "");
+  using BytesOfRecords = uint64_t (*)();
+  if (const auto bytes = reinterpret_cast<BytesOfRecords>(dlsym(RTLD_DEFAULT, "pitot_cupti_bytes")); bytes != nullptr)
+    CHECK(bytes() > 100'000'000);  // CUPTI alone records
+  if (depth == nullptr) return;
+  const model::Trace trace = host.Incident();
+  for (const auto& attribute : trace.attributes) {
+    const std::string_view key = trace.strings[attribute.key];
+    if (key != "depth.of_window" && key != "cupti.lasting_cost" && key != "overhead.state") continue;
+    std::printf("%s: %s\n", std::string(key).c_str(), std::string(trace.strings[attribute.value]).c_str());
+  }
+  std::printf("kernels kept: %zu\n", Kernels(trace, "Empty").size());
+  if (is_depth("kernels")) CHECK(!Kernels(trace, "Empty").empty());
+  if (is_depth("scopes")) CHECK(Kernels(trace, "Empty").empty());
 }
 
 TEST_CASE("depth is turned up and down between launches: what is launched at a depth is there as that has it, no other",
