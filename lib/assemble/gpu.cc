@@ -17,6 +17,7 @@
 PITOT_NAMESPACE_BEGIN
 Collector::~Collector() = default;
 void Collector::ExpectDepth(Depth) noexcept {}
+void Collector::Arm(bool) noexcept {}
 uint32_t Collector::Depths() const noexcept { return 0; }
 uint64_t Collector::IncidentBytes() const noexcept { return 1 << 20; }
 uint64_t Collector::HeldBytes() const noexcept { return 0; }

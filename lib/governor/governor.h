@@ -58,6 +58,7 @@ class Governor {
   // is forgotten when others before it come or go. In force with the next Tick or Arm.
   void SetAvailable(uint32_t depths) noexcept;
 
+  bool IsArmed() const noexcept { return armed_until_ns_ != 0; }
   Report GetReport() const noexcept;
   // Report::state alone.
   void Describe(char* text, size_t size) const noexcept;

@@ -69,7 +69,9 @@ void Session::ApplyGoverned(Depth depth) noexcept {
   if (fixed_depth_.load() != Depth::kAuto) return;
   depth_ = depth;
   NoteDepth();
-  const auto is_untold = [this](const Governed& governed) { return governed.told != DueOf(governed); };
+  const auto is_untold = [this](const Governed& governed) {
+    return governed.told != DueOf(governed) || governed.is_armed != IsArmed();
+  };
   if (std::any_of(governed_.begin(), governed_.end(), is_untold)) sem_post(&tell_);
 }
 
@@ -88,6 +90,11 @@ Depth Session::DueOf(const Governed& governed) const noexcept {
   return static_cast<Depth>(std::bit_width(depths | BitOf(Depth::kScopes)) - 1);
 }
 
+// Called with depth_mutex_ held.
+bool Session::IsArmed() const noexcept {
+  return fixed_depth_.load() != Depth::kAuto || (governor_ != nullptr && governor_->IsArmed());
+}
+
 // Returns when what was due before the call is told: waits for collectors, and for another who tells them. Each is told
 // what is due by then; whoever makes something else due meanwhile has it told after this. Nothing is told once the
 // recorder is stopping.
@@ -96,7 +103,7 @@ void Session::TellCollectors() noexcept {
   for (size_t i = 0;; ++i) {
     Collector* collector;
     Depth expected, due;
-    bool is_other;
+    bool is_other, is_new, is_armed, was_armed;
     {
       const std::lock_guard lock(depth_mutex_);
       if (i == governed_.size() || !running_.load()) return;
@@ -104,11 +111,14 @@ void Session::TellCollectors() noexcept {
       collector = governed.collector;
       expected = fixed_depth_.load(), due = DueOf(governed);
       is_other = std::exchange(governed.expects, expected) != expected;
-      if (std::exchange(governed.told, due) == due && !is_other) continue;
+      is_armed = IsArmed(), was_armed = std::exchange(governed.is_armed, is_armed);
+      is_new = std::exchange(governed.told, due) != due || is_other;
+      if (!is_new && is_armed == was_armed) continue;
     }
     if (!EnterHost()) return;
     if (is_other) collector->ExpectDepth(expected);
-    collector->SetDepth(due);
+    if (is_armed != was_armed) collector->Arm(is_armed);
+    if (is_new) collector->SetDepth(due);
     LeaveHost();
   }
 }

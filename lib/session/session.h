@@ -102,6 +102,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     uint32_t depths = 0;           // Collector::Depths, when it was last asked
     Depth expects = Depth::kAuto;  // Collector::ExpectDepth, as last told
     Depth told = Depth::kAuto;     // kAuto: nothing yet
+    bool is_armed = false;         // Collector::Arm, as last told
   };
 
   // Hands on what fires on a request or a scope, with when that began.
@@ -159,6 +160,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // How deep (depth.cc). On any thread.
   Depth DueOf(const Governed& governed) const noexcept;
+  bool IsArmed() const noexcept;
   void TellCollectors() noexcept;
   void MakeGovernor() noexcept;
   void CountDepth(DepthStats* stats) noexcept;

@@ -76,6 +76,19 @@ std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options, std::vector<
 }
 PITOT_NAMESPACE_END
 
+TEST_CASE("threads that run a network have larger rings, unless the host said what it wants", "[recording]") {
+  const pitot::Options defaults, larger = server_common::WithRoomForOperators(defaults);
+  CHECK(larger.max_ring_bytes > defaults.max_ring_bytes);
+  CHECK(larger.memory_budget_bytes >= 12 * larger.max_ring_bytes);
+  pitot::Options own;
+  own.memory_budget_bytes = 128 << 20;
+  CHECK(server_common::WithRoomForOperators(own).memory_budget_bytes == 128 << 20);
+  CHECK(server_common::WithRoomForOperators(own).max_ring_bytes == defaults.max_ring_bytes);
+  pitot::Options small;
+  small.max_ring_bytes = 1 << 16;
+  CHECK(server_common::WithRoomForOperators(small).max_ring_bytes == 1 << 16);
+}
+
 TEST_CASE("CUPTI is there before LibTorch is watched, which starts CUDA", "[recording]") {
   unsetenv("CUDA_VISIBLE_DEVICES");
   Start(true);

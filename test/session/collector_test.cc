@@ -37,6 +37,7 @@ struct Seen {
   std::atomic<uint32_t> depths{BitOf(Depth::kGraphs) | BitOf(Depth::kKernels)};
   mutable std::atomic<int> asked_depths{0};
   std::atomic<Depth> depth{Depth::kAuto}, expected{Depth::kOps}, expected_at_depth{Depth::kOps};
+  std::atomic<bool> is_armed{false}, was_armed_at_kernels{false};
   std::atomic<int> telling{0}, told_at_once{0}, stopped_while_told{0}, told_after_stop{0};
   fakes::Gate gate;  // for what is told at kKernels, if is_gated
   bool is_gated = false;
@@ -46,6 +47,7 @@ struct FakeCollector final : pitot::Collector {
   explicit FakeCollector(Seen* to) : seen(to) {}
   const char* Name() const noexcept override { return "fake"; }
   void ExpectDepth(Depth depth) noexcept override { seen->expected = depth; }
+  void Arm(bool is_armed) noexcept override { seen->is_armed = is_armed; }
   Status Start() noexcept override {
     ++seen->started;
     return start;
@@ -62,6 +64,7 @@ struct FakeCollector final : pitot::Collector {
     if (++seen->telling > 1) ++seen->told_at_once;
     seen->told_after_stop += seen->stopped != 0;
     if (depth == Depth::kKernels && seen->is_gated) seen->gate.Pass();
+    if (depth == Depth::kKernels) seen->was_armed_at_kernels = seen->is_armed.load();
     seen->depth = depth, seen->expected_at_depth = seen->expected.load();
     --seen->telling;
   }
@@ -523,6 +526,21 @@ TEST_CASE("after a trigger has fired all is recorded for a while", "[collector][
   REQUIRE(host.TriggerAndFlush());
   CHECK(host.Becomes(Depth::kKernels));
   CHECK(host.Becomes(Depth::kScopes));
+}
+
+TEST_CASE("a collector is told whether all is recorded because something fired, before the depth of it",
+          "[collector][depth]") {
+  GovernedHost host;
+  REQUIRE(host.Becomes(Depth::kScopes));
+  CHECK_FALSE(host.seen.is_armed);
+  REQUIRE(host.TriggerAndFlush());
+  CHECK(host.Becomes(Depth::kKernels));
+  CHECK(host.seen.was_armed_at_kernels);
+  CHECK(fakes::WaitUntil([&] { return !host.seen.is_armed; }));
+  REQUIRE(host.recorder.SetDepth(Depth::kScopes).ok());  // as the host says
+  CHECK(host.seen.is_armed);
+  REQUIRE(host.recorder.SetDepth(Depth::kAuto).ok());
+  CHECK(fakes::WaitUntil([&] { return !host.seen.is_armed; }));
 }
 
 TEST_CASE("an incident says what recording costs, unknown until enough was measured", "[collector][depth]") {

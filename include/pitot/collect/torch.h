@@ -23,7 +23,8 @@ PITOT_NAMESPACE_BEGIN
 
 struct TorchOptions {
   // With each operator the sizes and types of its tensors, cut at 48 bytes, and an estimate of its floating point
-  // operations where it is one of those that cost. Some 80 ns an operator more.
+  // operations where it is one of those that cost. Some 80 ns an operator more. While all is recorded for an incident
+  // (something has fired or is late), and where the host has fixed depth kOps; not in the governor's trials.
   bool shapes = false;
   // What tensors take of memory, on the CPU and on GPUs, over time and at most for each request; calls of cudaMalloc,
   // and out of memory, where they happened; at depth kOps each allocation of 64 KiB or more. A kind of memory that

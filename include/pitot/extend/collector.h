@@ -104,6 +104,10 @@ class PITOT_EXPORT Collector {
   // The depth that the host has fixed, or kAuto, where the governor chooses among Depths: told before Start, by
   // Recorder::Add, and whenever it changes, before the SetDepth of the new depth and as that is called.
   virtual void ExpectDepth(Depth depth) noexcept;
+  // Whether as much may be recorded as the collector can: where the host has fixed the depth, and while all is recorded
+  // for an incident because something fired or is late; not while the governor holds a depth or tries one out. False
+  // until told, then told when it changes, before the SetDepth that comes with it, if one does. As SetDepth otherwise.
+  virtual void Arm(bool is_armed) noexcept;
   // Called once, by Recorder::Add. An error is said, and the collector not used.
   virtual Status Start() noexcept = 0;
   // Called once, when the recorder stops, on the thread that stops it, after and never beside the last call of

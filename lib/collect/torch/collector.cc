@@ -70,9 +70,11 @@ class TorchCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint64_t HeldBytes() const noexcept override {
-    return sizeof *this + kept_bytes_.load() + depths_bytes_.load() + HistoryBytes() + ThreadState::HeldBytes();
+    return sizeof *this + kept_bytes_.load() + kMostDepthChanges * sizeof(DepthChange) + HistoryBytes() +
+           ThreadState::HeldBytes();
   }
   uint32_t Depths() const noexcept override { return is_running_.load() ? BitOf(Depth::kOps) : 0; }
+  void Arm(bool is_armed) noexcept override;
   void SetDepth(Depth depth) noexcept override;
   void Keep(int64_t begin_ns, KeepFor what) noexcept override;
   void AddTo(TraceBuilder& trace) override;
@@ -87,7 +89,8 @@ class TorchCollector final : public Collector {
     Depth depth;
   };
   Status Open();
-  void NoteDepth(Depth depth);
+  void Follow() noexcept;
+  void NoteDepth() noexcept;
   void KeepDepths(int64_t begin_ns);
   void KeepMemory(int64_t begin_ns);
   void CountKept() noexcept;
@@ -100,12 +103,14 @@ class TorchCollector final : public Collector {
   std::string memory_not_recorded_;
   std::vector<Kept> kept_;
   std::mutex depths_mutex_;
-  std::vector<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next
+  std::vector<DepthChange> depths_;  // guarded by depths_mutex_; each lasts until the next; has room for all from Start
   std::vector<DepthChange> kept_depths_;
   int64_t kept_end_ns_ = 0;
-  std::atomic<uint64_t> kept_bytes_{0}, depths_bytes_{0};  // of kept_ and kept_depths_; of depths_
+  std::atomic<uint64_t> kept_bytes_{0};  // of kept_ and kept_depths_
   std::atomic<bool> is_running_{false};
   std::optional<Operators> operators_;
+  Depth depth_ = Depth::kScopes;
+  bool is_armed_ = false;
 };
 
 Status TorchCollector::Open() {
@@ -141,8 +146,9 @@ Status TorchCollector::Start() noexcept {
     const Changing changing;
     running_ = this;
     ClearNamesFolded();
+    depths_.reserve(kMostDepthChanges);
     status = Open();
-    if (status.ok()) NoteDepth(Depth::kScopes);
+    if (status.ok()) NoteDepth();
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
@@ -161,28 +167,40 @@ void TorchCollector::Stop() noexcept {
   g_taken_by.store(0);
 }
 
+void TorchCollector::Arm(bool is_armed) noexcept {
+  is_armed_ = is_armed;
+  Follow();
+}
+
 void TorchCollector::SetDepth(Depth depth) noexcept {
+  depth_ = depth;
+  Follow();
+}
+
+void TorchCollector::Follow() noexcept {
   if (!is_running_.load()) return;
   const Changing changing;
+  const bool is_deep = depth_ >= Depth::kOps;
+  // What their tensors are takes longer than all the rest: for incidents.
+  const Detail deep = is_armed_ ? detail_ : Detail::kOperators;
   try {
-    const bool is_deep = depth >= Depth::kOps;
     RecordAllocations(has_memory_ && is_deep);
     // Not before they are, and not after.
-    if (!is_deep) NoteDepth(depth);
-    operators_->Record(is_deep ? detail_ : Detail::kRanges);
-    if (is_deep) NoteDepth(depth);
+    if (!is_deep) NoteDepth();
+    operators_->Record(is_deep ? deep : Detail::kRanges);
+    if (is_deep) NoteDepth();
   } catch (const std::exception&) {
-    // As it was. The next time.
+    // LibTorch took no callback, until the next time.
+    RecordAllocations(has_memory_ && operators_->AreRecorded());
   }
 }
 
-void TorchCollector::NoteDepth(Depth depth) {
+void TorchCollector::NoteDepth() noexcept {
   const std::lock_guard lock(depths_mutex_);
-  const bool is_same = !depths_.empty() && (depths_.back().depth >= Depth::kOps) == (depth >= Depth::kOps);
+  const bool is_same = !depths_.empty() && (depths_.back().depth >= Depth::kOps) == (depth_ >= Depth::kOps);
   if (is_same) return;
   if (depths_.size() == kMostDepthChanges) depths_.erase(depths_.begin());
-  depths_.push_back({trace::MonotonicNs(), depth});
-  depths_bytes_.store(depths_.size() * sizeof(DepthChange));
+  depths_.push_back({trace::MonotonicNs(), depth_});
 }
 
 // The rest is in the threads' rings.

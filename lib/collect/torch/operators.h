@@ -23,6 +23,7 @@ class Operators {
   // What is recorded from now on; threads see it at their next operator. Cost: a lock of LibTorch's. One call at a
   // time.
   void Record(Detail detail);
+  bool AreRecorded() const noexcept { return detail_ != Detail::kRanges; }
 
  private:
   uint64_t ranges_, operators_ = 0;  // LibTorch's handles; the latter unless detail_ is kRanges

@@ -176,6 +176,30 @@ TEST_CASE("with shapes operators say what they worked on and what that costs", "
   CHECK(Argument(trace, Named(trace, "aten::conv2d")[0], "flops") == 0);
 }
 
+TEST_CASE("shapes are recorded for incidents and where the host has fixed the depth, not in the governor's trials",
+          "[torch]") {
+  const c10::NoGradGuard no_grad;
+  TorchHost host(Depth::kScopes, {.shapes = true});
+  REQUIRE(host.Start());
+  auto made = pitot::MakeTorchCollector(host.torch_options);
+  pitot::Collector* const collector = made.get();
+  REQUIRE(host.recorder.Add(std::move(made)).ok());
+  collector->Arm(false);
+  collector->SetDepth(Depth::kOps);
+  at::mm(at::ones({3, 5}), at::ones({5, 7}));
+  collector->Arm(true);
+  at::mm(at::ones({2, 5}), at::ones({5, 7}));
+  collector->Arm(false);
+  at::mm(at::ones({4, 5}), at::ones({5, 7}));
+  const model::Trace trace = host.Incident();
+
+  const auto products = Named(trace, "aten::mm");
+  REQUIRE(products.size() == 3);
+  CHECK_FALSE(Argument(trace, products[0], "shapes"));
+  CHECK(Argument(trace, products[1], "flops") == 2 * 2 * 5 * 7);
+  CHECK_FALSE(Argument(trace, products[2], "shapes"));
+}
+
 TEST_CASE("with shapes tensors without sizes are symbolic, and their operators recorded", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
