@@ -15,11 +15,11 @@ steps after 30 iterations | steps of one state ~ of another": a process of sever
 shuffled order, and their times are against that of its first state.
 
 Steps: `pitot` starts a recorder at depth scopes, `auto` puts it at that depth, `cupti` adds the collector, `attach` with
-attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory), `depth=N` records at that depth from then on (`to=N`: without iterations that settle it),
-`incident` asks for one and works for 6 s, so that at auto CUPTI is called and what it costs forecast (no kernel is recorded
-where that is too much), `stop` stops the recorder. `callback` is an empty RecordFunction callback (--callback; `callback=0`: no more);
-all others are
-of benchmarks/cupti_alone.cc, without Pitot (--alone). What a recorder runs in is a batch, which the governor measures.
+attach_at_start, `torch` LibTorch's (--torch; `operators`: without its memory), `depth=N` records at that depth from then on
+(`to=N`: without iterations that settle it), `incident` asks for one and works for 6 s, so that at auto CUPTI is called and what
+it costs forecast (no kernel is recorded where that is too much), `stop` stops the recorder. `callback` is an empty
+RecordFunction callback (--callback; `callback=0`: no more); all others are of benchmarks/cupti_alone.cc, without Pitot
+(--alone). What a recorder runs in is a batch, which the governor measures.
 
 Needs a GPU, PyTorch with CUDA and the Python package pitot (PYTHONPATH=bindings/python, PITOT_LIBRARY).
 """

@@ -20,8 +20,9 @@ With --alone there are two unrecorded servers, too: one whose CUPTI was called o
 records kernels that nobody reads. What is above them is Pitot's.
 
 Throughput, CPU seconds per request (the server's, from /proc) and p50 are compared per round of blocks (the median ratio,
-its quartiles, and after the sign half of the 95 % interval of the median, from resampled rounds); p99 over all requests of an arm, with a bootstrap interval that resamples blocks. What of the CPU Pitot's
-threads took is said by thread: what is above it the host's threads pay.
+its quartiles, and after the sign half of the 95 % interval of the median, from resampled rounds); p99 over all requests of an
+arm, with a bootstrap interval that resamples blocks. What of the CPU Pitot's threads took is said by thread: what is above it
+the host's threads pay.
 """
 
 import argparse
