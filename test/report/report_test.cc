@@ -486,6 +486,23 @@ TEST_CASE("typical times fall back to the route and then to none", "[report]") {
   CHECK(Has(Report(trace), "typical: unknown, only 1 ok request of the same route"));
 }
 
+TEST_CASE("a stage that requests like it do not have is all difference, and may be the largest", "[report]") {
+  Trace trace = incident::MakeTrace();
+  model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
+                                          [](const auto& r) { return r.id == incident::kSlowRequest; });
+  CHECK_FALSE(Has(Report(trace), "fewer than half"));
+  model::Stage& longest = *std::max_element(slow.stages.begin(), slow.stages.end(),
+                                            [](const auto& a, const auto& b) { return a.duration_ns < b.duration_ns; });
+  longest.name = trace.strings.Add("fetch");
+  const std::string ms = base::Milliseconds(longest.duration_ns);
+
+  const std::string text = OneLine(Report(trace));
+
+  CHECK(Has(text, "fetch " + ms + " 0.00 ms +" + ms + " <-- largest"));
+  CHECK(Has(text, "fetch +" + base::Duration(longest.duration_ns)));  // in the list at the top
+  CHECK(Has(text, "0.00 ms for a stage that fewer than half of them have"));
+}
+
 TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings.push_back(trace.firings[0]);
