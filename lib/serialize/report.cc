@@ -871,19 +871,17 @@ class Writer {
       const char* const but = trace_.gpu_losses.empty() ? "." : " but what is listed under GPU.";
       return lines_.Add(0, std::string("LOST: nothing was lost") + but);
     }
-    uint64_t events = 0, bytes = 0, requests = 0;
+    uint64_t events = 0, requests = 0;
     bool is_number_unknown = false;
     for (const model::LossRow& loss : trace_.losses) {
       (loss.reason == model::LossReason::kOpenRequests ? requests : events) += loss.events;
-      bytes += loss.bytes;
       is_number_unknown |= loss.events == 0;
     }
     lines_.Add(
         0, "LOST: " +
                (is_number_unknown && events == 0 ? std::string("records, how many is not known")
                                                  : (is_number_unknown ? "at least " : "") + Plural(events, "record")) +
-               (requests != 0 ? ", " + Plural(requests, "open request") : "") +
-               (bytes != 0 ? ", " + Bytes(bytes) : ""));
+               (requests != 0 ? ", " + Plural(requests, "open request") : ""));
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
                       PadRight("to", 12) + PadLeft("records", 12) + "  during");

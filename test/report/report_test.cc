@@ -672,6 +672,14 @@ TEST_CASE("losses of which no number is known are not called none", "[report]") 
   CHECK(Has(Report(trace), "LOST: records, how many is not known"));
 }
 
+TEST_CASE("bytes that were overwritten in the copy are not said of all records that were lost", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.losses = {{0, model::LossReason::kOverwritten, trace.window_begin_ns, trace.window_begin_ns + 1, 190'644, 0},
+                  {1, model::LossReason::kCopying, trace.window_begin_ns, trace.window_begin_ns + 1, 0, 24 << 10}};
+
+  CHECK(Has(Report(trace), "LOST: at least 190,644 records\n"));
+}
+
 TEST_CASE("open requests for which there was no room are not counted as events", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.losses = {{model::kNone, model::LossReason::kOpenRequests, trace.window_begin_ns, trace.window_end_ns, 2915, 0},
