@@ -518,6 +518,9 @@ TEST_CASE("of a dump of a newer format it is said what is left out, or that it c
   const Result newer = folder.Run("info dump.pitot"), other = folder.Run("info other.pitot");
 
   CHECK(newer.exit_code == 0);
+  const std::string text = folder.Run("info dump.recovered.pitot").out;
+  CHECK(text.find(", recovered from a damaged dump: ") < text.find("process "));
+  CHECK(text.find("complete") == std::string::npos);
   CHECK(newer.out.find("format     1.99, complete") != std::string::npos);
   CHECK(newer.err.find("is of format 1.99, and this version knows 1.") != std::string::npos);
   CHECK(newer.err.find("what is newer is left out, 0 chunks") != std::string::npos);
