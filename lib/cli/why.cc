@@ -142,7 +142,7 @@ int Why(const WhyArguments& arguments) {
     Print(VerdictText(index, judgement.blame, judgement.verdict) +
           baseline.scopes().Text(index, judgement.blame, judgement.verdict));
     // Not part of the verdict, which opens reports too.
-    if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone)
+    if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone && judgement.learned.why_few.empty())
       Complain(
           "what is normal can be learnt from dumps with more such requests: `pitot why DUMP --save-baseline FILE`, "
           "then "

@@ -19,6 +19,7 @@ using cli_test::Dump;
 using cli_test::Folder;
 using cli_test::Result;
 using nlohmann::json;
+using pitot::model::kNone;
 using small_server::Server;
 
 bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -47,6 +48,28 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   CheckGolden("cli_why_few.txt", result.out);
   CHECK(Contains(result.err, "`pitot why DUMP --save-baseline FILE`"));
   CHECK(folder.Run("why dump.pitot --json").err.empty());
+}
+
+TEST_CASE("why says so where requests like it are known, but not what was lost in their time", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140);
+  using pitot::model::LossReason;
+  trace.losses.push_back({2, LossReason::kCopying, trace.window_begin_ns, trace.window_end_ns, 9, 0});
+  folder.Write("lost.pitot", Dump(trace));
+  trace.losses.push_back({0, LossReason::kOverwritten, trace.window_begin_ns, trace.window_end_ns, 0, 0});
+  folder.Write("two.pitot", Dump(trace));
+  trace.losses.clear();
+  trace.gpu_losses.push_back({kNone, kNone, trace.window_begin_ns, trace.window_end_ns, 0, 0});
+  folder.Write("gpu.pitot", Dump(trace));
+
+  const Result result = folder.Run("why lost.pitot");
+
+  REQUIRE(result.exit_code == 0);
+  CHECK(Contains(result.out, "why  undetermined: events of executor were lost in the time of 141 requests to "));
+  CHECK(Contains(result.out, "(Options::max_ring_bytes and memory_budget_bytes)"));
+  CHECK(result.err == "");
+  CHECK(Contains(folder.Run("why two.pitot").out, "events of http-1 and executor were lost in the time of 141 "));
+  CHECK(Contains(folder.Run("why gpu.pitot").out, "undetermined: records of GPUs were lost in the time of 141 "));
 }
 
 TEST_CASE("why says how long a scope of a cause normally takes, by a baseline that another dump made", "[cli]") {
