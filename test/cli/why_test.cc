@@ -131,6 +131,26 @@ TEST_CASE("without a firing why is about the slowest request, with --request abo
   CHECK(Contains(normal.out, "not unusual"));
 }
 
+TEST_CASE("an id may begin with 0x, and need not be written to its end where one request alone has it", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(3, false);
+  trace.requests[0].id = 0xabcdef0123456789;
+  trace.requests[1].id = 0xabcde00000000000;
+  trace.requests[2].id = 0xab;  // all that is said of it
+  folder.Write("dump.pitot", Dump(trace));
+
+  CHECK(Contains(folder.Run("why dump.pitot --request 0x8f0c").out, "request 0000000000008f0c  "));
+  CHECK(Contains(folder.Run("why dump.pitot --request 0xABCDEF").out, "request abcdef0123456789  "));
+  CHECK(Contains(folder.Run("why dump.pitot --request abcde0").out, "request abcde00000000000  "));
+  CHECK(Contains(folder.Run("why dump.pitot --request ab").out, "request 00000000000000ab  "));
+  const Result both = folder.Run("why dump.pitot --request abcde");
+  CHECK(both.exit_code == 2);
+  CHECK(Contains(both.err, "the ids of 2 requests begin with abcde, as abcde00000000000 and abcdef0123456789"));
+  CHECK(folder.Run("why dump.pitot --request 0x").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
+}
+
 TEST_CASE("why --every has a line for each request that began and ended", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
@@ -174,7 +194,7 @@ TEST_CASE("why refuses what it cannot do", "[cli]") {
                nothing = folder.Run("why empty.pitot");
   CHECK(cut.exit_code == 4);
   CHECK(unknown.exit_code == 1);
-  CHECK(Contains(unknown.err, "no request 0000000000001234 is in"));
+  CHECK(Contains(unknown.err, "no request 1234 is in"));
   CHECK(Contains(unknown.err, "`pitot requests --limit 0` lists those that are"));
   CHECK(nothing.exit_code == 1);
   CHECK(Contains(nothing.err, "no request that began and ended"));
