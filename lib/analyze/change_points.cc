@@ -60,7 +60,8 @@ struct Series {
   const char* name;
   const char* unit;
   const char* advice;
-  std::vector<double> values;
+  std::vector<uint32_t> requests;  // by end
+  std::vector<double> values;      // of each
   std::vector<double> whole;  // the same with all of each request's batches', which must have grown as much; or none
 };
 
@@ -89,32 +90,33 @@ class ChangePoints final : public Analyzer {
       std::stable_sort(requests.begin(), requests.end(), [&](uint32_t a, uint32_t b) {
         return trace.RequestEnd(trace.requests[a]) < trace.RequestEnd(trace.requests[b]);
       });
-      Series latency = {"a35.latency",
-                        "latency",
-                        "ns",
-                        "what else changed then? `pitot diff` of traces of before and after says",
-                        {},
-                        {}};
+      Series latency = {
+          "a35.latency", "latency", "ns", "what else changed then? `pitot diff` of traces of before and after says",
+          requests,      {},        {}};
       Series gpu = {"a35.gpu_time",
                     "GPU time",
                     "ns",
                     "other kernels, a lower clock or larger inputs: `pitot diff` of traces of before and after says",
+                    WithGpuTime(trace, gpu_time, requests),
                     {},
                     {}};
       Series allocation = {"a35.allocations",
                            "allocations",
                            "1",
                            "a pool ran full, or inputs took shapes it had not met: allocate before the first request",
+                           requests,
                            {},
                            {}};
       for (const uint32_t request : requests) {
         latency.values.push_back(static_cast<double>(trace.requests[request].duration_ns));
-        gpu.values.push_back(static_cast<double>(gpu_time.Request(request)));
-        gpu.whole.push_back(whole_gpu[request]);
         allocation.values.push_back(allocations[request]);
         allocation.whole.push_back(whole_allocations[request]);
       }
-      for (const Series* series : {&latency, &gpu, &allocation}) Judge(analysis, route, requests, *series);
+      for (const uint32_t request : gpu.requests) {
+        gpu.values.push_back(static_cast<double>(gpu_time.Request(request)));
+        gpu.whole.push_back(whole_gpu[request]);
+      }
+      for (const Series* series : {&latency, &gpu, &allocation}) Judge(analysis, route, *series);
     }
     return Status();
   }
@@ -152,8 +154,8 @@ class ChangePoints final : public Analyzer {
     return of;
   }
 
-  static void Judge(Analysis& analysis, const std::string& route, const std::vector<uint32_t>& requests,
-                    const Series& series) {
+  static void Judge(Analysis& analysis, const std::string& route, const Series& series) {
+    if (static_cast<double>(series.values.size()) < analysis.threshold("least_requests").value) return;
     const size_t since = FindRise(series.values, analysis.threshold("delta").value, analysis.threshold("lambda").value);
     if (since == 0 || series.values.size() - since < kLeastAfter) return;
     const auto at = series.values.begin() + static_cast<std::ptrdiff_t>(since);
@@ -170,7 +172,7 @@ class ChangePoints final : public Analyzer {
     AddNumber(analysis, (std::string(series.name) + " before").c_str(), route, was, series.unit);
     AddNumber(analysis, (std::string(series.name) + " after").c_str(), route, is, series.unit);
     const Trace& trace = analysis.trace();
-    const int64_t at_ns = trace.RequestEnd(trace.requests[requests[since]]);
+    const int64_t at_ns = trace.RequestEnd(trace.requests[series.requests[since]]);
     const auto text = [&](double value) {
       return series.unit[0] == 'n' ? base::Duration(std::llround(value)) : base::Format("%.4g", value);
     };
@@ -179,13 +181,15 @@ class ChangePoints final : public Analyzer {
                                 " into the window, and stayed";
     const bool is_time = series.unit[0] == 'n';
     Conclude(analysis,
-             Judged(series.code, route.c_str(), "growth of the median", std::isfinite(change) ? change : 1e9, least),
+             was > 0 ? Judged(series.code, route.c_str(), "growth of the median", change, least)
+                     : Judged(series.code, route.c_str(), "median, of none before", is,
+                              Threshold{"none", 0, series.unit, "pitot"}),
              {.severity = change >= 0.5 ? Severity::kHigh : Severity::kMedium,
               .confidence = 1 - p,
               .cost_ns = is_time ? std::llround((is - was) * static_cast<double>(after.size())) : 0,
               .summary = summary,
               .recommendation = series.advice},
-             RequestEvidence(trace, requests[since], "the first after the change"));
+             RequestEvidence(trace, series.requests[since], "the first after the change"));
   }
 };
 

@@ -52,12 +52,15 @@ class Cost final : public Analyzer {
     const auto count = static_cast<double>(requests.size());
     const model::GpuTime gpu_time(trace);
     int64_t gpu_ns = 0, busy_ns = 0;
-    for (const uint32_t request : requests) Accumulate(&gpu_ns, gpu_time.Request(request));
+    const std::vector<uint32_t> with_gpu = WithGpuTime(trace, gpu_time, requests);
+    for (const uint32_t request : with_gpu) Accumulate(&gpu_ns, gpu_time.Request(request));
     const std::vector<uint32_t> devices = DevicesAtWork(trace);
     for (const uint32_t device : devices)
       busy_ns += TotalNs(Intersection(DeviceBusy(trace, device), {{trace.window_begin_ns, trace.window_end_ns}}));
     const int64_t cpu_ns = CpuTime(trace);
-    AddNumber(analysis, "GPU time of a request", kAll, static_cast<double>(gpu_ns) / count, "ns");
+    if (!with_gpu.empty())
+      AddNumber(analysis, "GPU time of a request", kAll,
+                static_cast<double>(gpu_ns) / static_cast<double>(with_gpu.size()), "ns");
     AddNumber(analysis, "CPU time of a request", kAll, static_cast<double>(cpu_ns) / count, "ns");
 
     const Threshold gpu_hour = analysis.threshold("gpu_hour"), cpu_hour = analysis.threshold("cpu_hour");

@@ -68,7 +68,15 @@ Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline*
       const auto level = static_cast<int64_t>(verdict.level);
       return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
     };
-    if (!status.ok() || kept == nullptr || rank(judgement->verdict) < rank(by_kept)) return status;
+    if (!status.ok()) return status;
+    if (kept != nullptr && rank(by_kept) <= rank(judgement->verdict)) judgement->verdict = std::move(by_kept);
+    if (judgement->verdict.level != Baseline::Level::kNone || judgement->learned.why_few.empty()) return Status();
+    try {
+      judgement->verdict.why_not = judgement->learned.why_few;
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kResourceExhausted, "no memory for the verdict");
+    }
+    return Status();
   }
   judgement->verdict = std::move(by_kept);
   return Status();

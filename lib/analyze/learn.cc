@@ -4,12 +4,16 @@
 #include <algorithm>
 #include <map>
 #include <new>
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "analyze/index_data.h"
+#include "base/columns.h"
 #include "pitot/analyze/verdict.h"
+#include "pitot/model/intervals.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -42,6 +46,7 @@ struct Learned::Data {
 
   struct Walked {
     bool is_reliable = false;
+    bool is_lost = false;  // for what was lost in its time
     BaselineRow row;
   };
   const Trace& trace;
@@ -59,6 +64,7 @@ Learned& Learned::operator=(Learned&& other) noexcept = default;
 namespace {
 
 constexpr size_t kMostOfALevel = 512;
+constexpr size_t kMostThreads = 3;  // named
 
 class Learner {
  public:
@@ -86,7 +92,45 @@ class Learner {
   }
   uint32_t added() const { return added_; }
 
+  // Why those that were added are fewer than `least`, where what was lost in the time of the others is.
+  std::string WhyFew(uint32_t least) const {
+    if (added_ >= least || added_ + left_out_ < least) return "";
+    const std::string of = " of " + base::Count(left_out_) + " requests to compare it with";
+    std::set<uint32_t> threads;
+    bool is_damaged = false, has_events = false, has_room = false;
+    for (const model::LossRow& loss : trace_.losses) {
+      is_damaged |= loss.reason == model::LossReason::kDamaged;
+      if (loss.reason == model::LossReason::kOpenRequests || loss.reason == model::LossReason::kClosedElsewhere ||
+          loss.begin_ns >= lost_.end_ns || loss.end_ns <= lost_.begin_ns)
+        continue;
+      has_events = true;
+      if (loss.thread != model::kNone) threads.insert(loss.thread);
+      has_room |= loss.reason == model::LossReason::kOverwritten || loss.reason == model::LossReason::kCopying ||
+                  loss.reason == model::LossReason::kReserve;
+    }
+    if (is_damaged) return "the dump is damaged: what is missing in the time" + of + " is not known";
+    if (!has_events)
+      return "records of GPUs were lost in the time" + of +
+             ": give their collector more memory (CuptiOptions::memory_bytes)";
+    std::string names;
+    size_t named = 0;
+    for (auto thread = threads.begin(); thread != threads.end() && named < kMostThreads; ++thread) {
+      const model::ThreadRow& row = trace_.threads[*thread];
+      if (++named > 1) names += named == threads.size() ? " and " : ", ";
+      names += row.name == 0 ? "thread " + std::to_string(row.number) : std::string(trace_.strings[row.name]);
+    }
+    if (threads.size() > named) names += " and " + base::Plural(threads.size() - named, "other thread");
+    return "events" + (names.empty() ? "" : " of " + names) + " were lost in the time" + of +
+           (has_room ? ": give their rings more room (Options::max_ring_bytes and memory_budget_bytes)" : "");
+  }
+
  private:
+  void LeaveOut(uint32_t row) {
+    const model::Interval time = {trace_.requests[row].begin_ns, learned_.End(row)};
+    lost_ = left_out_++ == 0
+                ? time
+                : model::Interval{std::min(lost_.begin_ns, time.begin_ns), std::max(lost_.end_ns, time.end_ns)};
+  }
   Status AddOne(uint32_t row) {
     const auto [found, is_new] = learned_.walked.try_emplace(row);
     Learned::Data::Walked& walked = found->second;
@@ -96,8 +140,9 @@ class Learner {
         learned_.walked.erase(found);
         return status;
       }
-      walked = {blame.is_reliable, {0, blame.blame, WorkOf(index_, blame)}};
+      walked = {blame.is_reliable, blame.losses != 0, {0, blame.blame, WorkOf(index_, blame)}};
     }
+    if (walked.is_lost) LeaveOut(row);
     if (!walked.is_reliable) return Status();
     BaselineRow normal = walked.row;
     normal.at_ns = learned_.End(request_);  // all count as of the moment of the request: a window is short
@@ -112,7 +157,8 @@ class Learner {
   Learned::Data& learned_;
   Baseline* const baseline_;
   std::unordered_set<uint32_t> known_;  // rows
-  uint32_t added_ = 0;
+  uint32_t added_ = 0, left_out_ = 0;   // for what was lost
+  model::Interval lost_ = {0, 0};       // from the first to the last of those
 };
 
 }  // namespace
@@ -131,6 +177,7 @@ Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOpt
     Status status = learner.Add(learned->data->of_cell[{like.route, like.size_bucket}]);
     if (status.ok() && learner.added() < options.least) status = learner.Add(learned->data->of_route[like.route]);
     if (status.ok() && learner.added() < options.least) status = learner.Add(learned->data->of_all);
+    learned->why_few = learner.WhyFew(options.least);
     return status;
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");

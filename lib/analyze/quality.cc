@@ -16,6 +16,7 @@ using model::Trace;
 namespace {
 
 constexpr double kLeastMultiplier = 0.5;
+constexpr double kLeastLost = 0.001;  // of the window: less is 0.0 %
 
 bool IsEarly(const model::LaunchLag& lag, const QualityLimits& limits) {
   return lag.rows != 0 && lag.smallest_ns < -limits.skew_ns;
@@ -74,12 +75,12 @@ class Inspector {
     const auto number = [](uint64_t count, const char* what) {
       return count == 0 ? std::string() : " (" + base::Plural(count, what) + ")";
     };
-    if (const double share = ShareOf(lost); !lost.empty())
+    if (const double share = ShareOf(lost); share >= kLeastLost)
       Add("a39.lost_events", kAll,
           "threads lost events in " + Percent(share) + " of the window" + number(events, "event"),
           "larger rings (Options::max_ring_bytes), a shorter window, or fewer scopes", "lost / window", share, "",
           kReadsEvents, share, lost[0]);
-    if (const double share = ShareOf(lost_gpu); !lost_gpu.empty())
+    if (const double share = ShareOf(lost_gpu); share >= kLeastLost)
       Add("a39.lost_gpu_records", kAll,
           "records of GPUs were lost in " + Percent(share) + " of the window" + number(records, "record"),
           "more memory for the collector (CuptiOptions::memory_bytes)", "lost / window", share, "",

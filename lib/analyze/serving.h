@@ -13,6 +13,7 @@
 #include "analyze/subjects.h"
 #include "pitot/analyze/walks.h"
 #include "pitot/extend/analyzer.h"
+#include "pitot/model/index.h"
 #include "pitot/model/trace.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -31,6 +32,18 @@ inline std::map<std::string, std::vector<const RequestBlame*>> WalksByRoute(cons
   for (auto route = routes.begin(); route != routes.end();)
     route = static_cast<double>(route->second.size()) < least ? routes.erase(route) : std::next(route);
   return routes;
+}
+
+// Requests whose GPU time is known: that GPUs did nothing for one only where all of its time was recorded.
+inline std::vector<uint32_t> WithGpuTime(const model::Trace& trace, const model::GpuTime& gpu_time,
+                                         const std::vector<uint32_t>& requests) {
+  const model::RequestIndex index(trace);
+  const model::CoverageIndex coverage(trace);
+  std::vector<uint32_t> known;
+  for (const uint32_t request : requests) {
+    if (gpu_time.Request(request) != 0 || coverage.Of(index, request).IsWhole()) known.push_back(request);
+  }
+  return known;
 }
 
 // The evidence of a request.

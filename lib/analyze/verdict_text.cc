@@ -245,9 +245,8 @@ class Teller {
       case VerdictKind::kUndetermined:
         break;
     }
-    if (v.causes.empty() && !v.largest.empty())
-      return lines->Add(0, "why  undetermined: " + v.why_not + ". The largest are:");
-    lines->Add(0, "why  undetermined: " + v.why_not);
+    const bool has_largest = v.causes.empty() && !v.largest.empty();
+    lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest are:" : ""));
   }
 
   void TellCause(size_t number, const Cause& cause, const std::string& lead, base::Lines* lines) const {

@@ -517,10 +517,10 @@ void Assembler::AddLosses(const RingCopy& ring, snapshot::Oldest oldest, uint32_
                   : oldest == Oldest::kReserve ? model::LossReason::kReserve
                   : oldest == Oldest::kBroken  ? model::LossReason::kUnreadable
                                                : model::LossReason::kOverwritten;
-    loss.bytes = ring.lapped_words * 8;
     // What is missing of all it recorded is known exactly; of the window only where the window began before the thread.
     const uint64_t read = raw_records_;
     if (loss.begin_ns == Ns(ring.attach_ticks) && ring.events > read) loss.events = ring.events - read;
+    if (loss.events == 0) loss.bytes = ring.lapped_words * 8;  // known events are all, not the copy's alone
     trace_.losses.push_back(loss);
   }
   if (ring.open.size() >= detail::kMaxOpen)

@@ -163,11 +163,22 @@ std::string FormatName(const LoadReport& report) {
   return absl::StrFormat("%d.%d", report.dump.version_major, report.dump.version_minor);
 }
 
+// What `pitot recover` wrote down of the damaged dump that it made this one of; "" of others.
+std::string RecoveredFrom(const Trace& trace) {
+  for (const model::Attribute& attribute : trace.attributes) {
+    if (trace.strings[attribute.key] == "recovered") return std::string(trace.strings[attribute.value]);
+  }
+  return "";
+}
+
 std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
   Lines lines;
+  const std::string recovered = RecoveredFrom(trace);
   lines.Add(0, (report.is_kineto ? "trace      " : "dump       ") + path);
-  lines.Add(0, "format     " + FormatName(report) +
-                   (report.IsComplete() ? ", complete" : ", damaged: what was whole is shown"));
+  lines.AddWrapped(0, "format     ",
+                   FormatName(report) + (!report.IsComplete() ? ", damaged: what was whole is shown"
+                                         : recovered.empty()  ? ", complete"
+                                                              : ", recovered " + recovered));
   // PyTorch's profiler may say neither.
   const std::string process = Str(trace, trace.process_name);
   lines.Add(0, "process    " + (trace.pid != 0    ? process + absl::StrFormat(" (pid %d)", trace.pid)

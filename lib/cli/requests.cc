@@ -30,6 +30,7 @@ struct RequestsOptions {
   std::string input, outcome, sort = "latency";
   std::optional<std::string> route;
   int64_t limit = 20;
+  bool fired = false;
   bool json = false;
 };
 
@@ -101,6 +102,7 @@ Rows Select(const Trace& trace, const RequestsOptions& options) {
     if (made.gpu_ns == 0 && !made.coverage.IsWhole()) made.gpu_ns = kNotKnown;
     made.memory = model::MemoryPeaksOf(trace, index, counters, row);
     made.gpu_by_events_ns = gpu_time.RequestByEvents(row);
+    if (options.fired && !made.has_fired) continue;
     if (!options.outcome.empty() && made.outcome != options.outcome) continue;
     rows.push_back(std::move(made));
   }
@@ -121,6 +123,20 @@ bool IsAtMost(const Row& row) { return row.gpu_ns != kNotKnown && row.gpu_by_eve
 std::string GpuText(const Row& row) {
   if (row.gpu_ns == kNotKnown) return "-";
   return (IsAtMost(row) ? "<=" : "") + Duration(row.gpu_ns);
+}
+
+// Of rows that are not shown: how many fired; "" where none did.
+std::string FiredText(std::vector<Row>::const_iterator begin, std::vector<Row>::const_iterator end) {
+  int64_t fired = 0, slowest_ns = 0;
+  for (auto row = begin; row != end; ++row) {
+    if (!row->has_fired) continue;
+    ++fired;
+    slowest_ns = std::max(slowest_ns, row->latency_ns);
+  }
+  if (fired == 0) return "";
+  if (fired == 1) return "1 that fired is not shown, which took " + Duration(slowest_ns) + ": --fired shows it";
+  return absl::StrFormat("%d that fired are not shown, of which the slowest took %s: --fired shows them", fired,
+                         Duration(slowest_ns));
 }
 
 std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
@@ -153,6 +169,10 @@ std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
   if (std::any_of(rows.begin(), shown_end, [](const Row& row) { return row.has_fired; })) {
     lines.Blank();
     lines.Add(0, "* fired a trigger of this incident: pitot info says which");
+  }
+  if (const std::string text = FiredText(shown_end, rows.end()); !text.empty()) {
+    lines.Blank();
+    lines.AddWrapped(0, "", text);
   }
   if (selected.has_gpu && std::any_of(rows.begin(), shown_end, IsAtMost)) {
     lines.Blank();
@@ -284,6 +304,7 @@ void AddRequests(CLI::App& app, int& exit_code) {
   command->add_option("--sort", options->sort, "By what")
       ->check(CLI::IsMember({"latency", "queue", "gpu", "begin"}))
       ->capture_default_str();
+  command->add_flag("--fired", options->fired, "Only those that fired a trigger of the incident");
   command->add_flag("--json", options->json, "For programs: docs/cli.md");
   command->footer(
       "Marks: * before a request that fired a trigger of the incident; <= before a GPU time\n"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
+#include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -96,16 +98,32 @@ int WhyEach(const Trace& trace, int loaded) {
   return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
+// The id as people write it, without 0x and in small letters; "" of what is none.
+std::string DigitsOf(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c; });
+  if (text.compare(0, 2, "0x") == 0) text.erase(0, 2);
+  const bool is_hexadecimal = text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  return is_hexadecimal && text.size() <= 16 && text.find_first_not_of('0') != std::string::npos ? text : "";
+}
+
+// The ids that these digits mean: the one that they are, else those that begin with them.
+std::set<uint64_t> IdsOf(const Trace& trace, const std::string& digits) {
+  const uint64_t id = std::strtoull(digits.c_str(), nullptr, 16);
+  std::set<uint64_t> ids;
+  for (const model::RequestRow& request : trace.requests) {
+    if (request.id == id) return {id};
+    if (base::RequestId(request.id).compare(0, digits.size(), digits) == 0) ids.insert(request.id);
+  }
+  return ids;
+}
+
 int Why(const WhyArguments& arguments) {
-  uint64_t id = 0;
-  if (!arguments.request.empty()) {
-    const char* const end = arguments.request.data() + arguments.request.size();
-    const auto [read, error] = std::from_chars(arguments.request.data(), end, id, 16);
-    if (error != std::errc() || read != end || id == 0) {
-      Complain("--request: " + arguments.request +
-               " is no request's id, which are hexadecimal: `pitot requests` lists them.");
-      return kUsage;
-    }
+  const std::string digits = DigitsOf(arguments.request);
+  if (digits.empty() && !arguments.request.empty()) {
+    Complain("--request: " + arguments.request +
+             " is no request's id, which are hexadecimal: `pitot requests` lists them.");
+    return kUsage;
   }
   Trace trace;
   LoadReport report;
@@ -113,11 +131,18 @@ int Why(const WhyArguments& arguments) {
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (arguments.every) return WhyEach(trace, loaded);
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
-  const uint32_t row = analyze::ChooseRequest(trace, id);
+  const std::set<uint64_t> ids = digits.empty() ? std::set<uint64_t>() : IdsOf(trace, digits);
+  if (ids.size() > 1) {
+    Complain("--request: the ids of " + base::Count(ids.size()) + " requests begin with " + digits + ", as " +
+             base::RequestId(*ids.begin()) + " and " + base::RequestId(*ids.rbegin()) + ": give more of it.");
+    return kUsage;
+  }
+  const bool is_there = digits.empty() || !ids.empty();
+  const uint32_t row = is_there ? analyze::ChooseRequest(trace, ids.empty() ? 0 : *ids.begin()) : kNone;
   if (row == kNone) {
-    Complain(id != 0 ? "no request " + base::RequestId(id) + " is in " + arguments.input +
-                           ". `pitot requests --limit 0` lists those that are."
-                     : "no request that began and ended is in " + arguments.input + kWithoutRequests);
+    Complain(!is_there ? "no request " + arguments.request + " is in " + arguments.input +
+                             ". `pitot requests --limit 0` lists those that are."
+                       : "no request that began and ended is in " + arguments.input + kWithoutRequests);
     return none;
   }
   analyze::Baseline baseline;
@@ -142,7 +167,7 @@ int Why(const WhyArguments& arguments) {
     Print(VerdictText(index, judgement.blame, judgement.verdict) +
           baseline.scopes().Text(index, judgement.blame, judgement.verdict));
     // Not part of the verdict, which opens reports too.
-    if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone)
+    if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone && judgement.learned.why_few.empty())
       Complain(
           "what is normal can be learnt from dumps with more such requests: `pitot why DUMP --save-baseline FILE`, "
           "then "
@@ -159,7 +184,8 @@ void AddWhy(CLI::App& app, int& exit_code) {
       app.add_subcommand("why", "Says why a request was slow: what was not normal, by how much, whose fault");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--request", arguments->request,
-                      "The request with this id; else the slowest that a trigger fired for, else the slowest");
+                      "The request with this id, or with the only one that begins so; else the slowest that a trigger "
+                      "fired for, else the slowest");
   command->add_option("--baseline", arguments->baseline,
                       "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
   command->add_option("--save-baseline", arguments->save_baseline,

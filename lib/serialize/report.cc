@@ -484,6 +484,7 @@ class Writer {
     size_t largest = 0;  // line with the largest difference; lines.size(): none took longer
     size_t typical = 0;  // how many requests `typical_ns` is the median of
     bool is_of_its_size = false;
+    bool has_rare = false;  // a stage that fewer than half of them have: its typical time is none
   };
 
   StageTable StagesOf(uint32_t row) const {
@@ -503,9 +504,10 @@ class Writer {
     std::vector<StageTable::Line>& table = stages.lines;
     for (const StageTime& time : StageTimes(trace_, request)) {
       const std::vector<int64_t>& others = typical_stages[time.name];
-      const bool has_typical = is_known && others.size() >= kFewestTypical;
+      const bool is_rare = is_known && 2 * others.size() < typical.size();
+      stages.has_rare |= is_rare;
       table.push_back({time.name == 0 ? "(before the first stage)" : Name(time.name, "(unnamed)"), time.ns,
-                       has_typical ? base::Median(others) : 0, has_typical});
+                       is_known && !is_rare ? base::Median(others) : 0, is_known});
     }
     // What is less than a hundredth of the request is no difference to speak of.
     const auto excess = [&](size_t at) { return table[at].ns - table[at].typical_ns; };
@@ -539,6 +541,7 @@ class Writer {
                            !stages.is_of_its_size                            ? ", any size,"
                            : trace_.requests[slow_[number]].size_bucket != 0 ? " and size"
                                                                              : ""));
+      if (stages.has_rare) lines_.Add(3, "         0.00 ms for a stage that fewer than half of them have");
     } else {
       lines_.Add(3,
                  "typical: unknown, only " + Plural(stages.typical, "ok request") + " of the same route in this trace");
@@ -868,19 +871,17 @@ class Writer {
       const char* const but = trace_.gpu_losses.empty() ? "." : " but what is listed under GPU.";
       return lines_.Add(0, std::string("LOST: nothing was lost") + but);
     }
-    uint64_t events = 0, bytes = 0, requests = 0;
+    uint64_t events = 0, requests = 0;
     bool is_number_unknown = false;
     for (const model::LossRow& loss : trace_.losses) {
       (loss.reason == model::LossReason::kOpenRequests ? requests : events) += loss.events;
-      bytes += loss.bytes;
       is_number_unknown |= loss.events == 0;
     }
     lines_.Add(
         0, "LOST: " +
                (is_number_unknown && events == 0 ? std::string("records, how many is not known")
                                                  : (is_number_unknown ? "at least " : "") + Plural(events, "record")) +
-               (requests != 0 ? ", " + Plural(requests, "open request") : "") +
-               (bytes != 0 ? ", " + Bytes(bytes) : ""));
+               (requests != 0 ? ", " + Plural(requests, "open request") : ""));
     lines_.Blank();
     lines_.Add(3, PadRight("thread", 22) + "  " + PadRight("why", 20) + "  " + PadRight("from", 12) + "  " +
                       PadRight("to", 12) + PadLeft("records", 12) + "  during");

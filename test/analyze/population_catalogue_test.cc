@@ -118,6 +118,22 @@ TEST_CASE("a35 says when GPU work or allocations of requests grew", "[a35]") {
   CHECK(Codes(Run(trace, "a35")) == std::vector<std::string>{"a35.gpu_time", "a35.allocations"});
 }
 
+TEST_CASE("a34 and a35 leave requests out whose GPU time is not known", "[a34][a35]") {
+  // Of the first half nothing is known: the calls say no longer whose they were.
+  Trace trace = Paced(10'000);
+  for (uint32_t i = 0; i < 50; ++i) trace.calls.request[i] = kNone;
+  CHECK(Codes(Run(trace, "a35", With("a35.least_requests", 20))).empty());
+  CHECK(Measured(Run(trace, "a34"), "GPU time of a request") == Approx(2'000));
+
+  // Recorded, and the GPU did nothing for them: known to be none, of which nothing is a multiple.
+  trace.depths.push_back({trace.window_begin_ns, trace.window_end_ns, Depth::kKernels});
+  const std::optional<FindingRow> risen = Found(Run(trace, "a35"), "a35.gpu_time");
+  REQUIRE(risen.has_value());
+  CHECK(risen->metric == "median, of none before");
+  CHECK(risen->value == 2 * kMs);
+  CHECK(Measured(Run(trace, "a34"), "GPU time of a request") == Approx(1'000));
+}
+
 TEST_CASE("a35 does not call it more work that smaller batches share theirs between fewer requests", "[a35]") {
   const auto make = [](int64_t small_batch_us, int allocations) {
     TraceMaker maker;

@@ -42,6 +42,15 @@ TEST_CASE("a39 says what was lost, and whoever reads it is less sure and says wh
   CHECK(Has(idle->caveats[0], "lost in 30.0 % of the window"));
 }
 
+TEST_CASE("a39 and who reads the trace say nothing of what was lost in less than a thousandth of the window", "[a39]") {
+  GpuTrace made = Idle();
+  made.trace.gpu_losses.push_back({0, 0, 700'000, 700'900, 40, 0});
+  made.trace.losses.push_back({0, model::LossReason::kReserve, 700'000, 700'900, 40, 0});
+
+  CHECK(made.Run("a39").analyzers[0].findings.empty());
+  CHECK(Found(made.Run("a04"), "a04.idle")->caveats.empty());
+}
+
 TEST_CASE("a39 says that a GPU's clock is early, or late, against the host's (F38)", "[a39]") {
   GpuTrace early(100'000), late(100'000), queued(100'000), few(100'000);
   for (int i = 0; i < 200; ++i) {

@@ -438,6 +438,21 @@ TEST_CASE("requests that fired are marked, and the mark is explained", "[cli]") 
   CHECK(folder.Run("requests --help").out.find("* before a request that fired a trigger") != std::string::npos);
 }
 
+TEST_CASE("requests that fired but are not shown are counted, and can be asked for alone", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump());
+
+  const std::string slowest = folder.Run("requests dump.pitot --limit 1").out;
+  const std::string fired = folder.Run("requests dump.pitot --fired").out;
+
+  CHECK(slowest.find("\n1 that fired is not shown, which took 41.3 ms: --fired shows it\n") != std::string::npos);
+  CHECK(fired.find("*  41.3 ms") != std::string::npos);
+  CHECK(fired.find("86.0 ms") == std::string::npos);
+  CHECK(fired.find("not shown") == std::string::npos);
+  CHECK(folder.Run("requests dump.pitot --limit 2").out.find("not shown") == std::string::npos);
+  CHECK(folder.Run("requests dump.pitot --route /segment --fired").exit_code == 1);
+}
+
 TEST_CASE("an empty answer exits with 1", "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
@@ -503,6 +518,9 @@ TEST_CASE("a truncated dump answers with what is whole, exits with 4 and can be 
   CHECK(json::parse(whole.out)["complete"] == true);
   CHECK(json::parse(whole.out)["attributes"]["recovered"].get<std::string>().find("damaged dump") != std::string::npos);
   CHECK(json::parse(whole.out)["counts"]["requests"] == 14);
+  const std::string text = folder.Run("info dump.recovered.pitot").out;
+  CHECK(text.find(", recovered from a damaged dump: ") < text.find("process "));
+  CHECK(text.find("complete") == std::string::npos);
   // What is missing stays missing.
   bool says_damaged = false;
   const json said = json::parse(whole.out);

@@ -19,6 +19,7 @@ using cli_test::Dump;
 using cli_test::Folder;
 using cli_test::Result;
 using nlohmann::json;
+using pitot::model::kNone;
 using small_server::Server;
 
 bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -47,6 +48,28 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   CheckGolden("cli_why_few.txt", result.out);
   CHECK(Contains(result.err, "`pitot why DUMP --save-baseline FILE`"));
   CHECK(folder.Run("why dump.pitot --json").err.empty());
+}
+
+TEST_CASE("why says so where requests like it are known, but not what was lost in their time", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140);
+  using pitot::model::LossReason;
+  trace.losses.push_back({2, LossReason::kCopying, trace.window_begin_ns, trace.window_end_ns, 9, 0});
+  folder.Write("lost.pitot", Dump(trace));
+  trace.losses.push_back({0, LossReason::kOverwritten, trace.window_begin_ns, trace.window_end_ns, 0, 0});
+  folder.Write("two.pitot", Dump(trace));
+  trace.losses.clear();
+  trace.gpu_losses.push_back({kNone, kNone, trace.window_begin_ns, trace.window_end_ns, 0, 0});
+  folder.Write("gpu.pitot", Dump(trace));
+
+  const Result result = folder.Run("why lost.pitot");
+
+  REQUIRE(result.exit_code == 0);
+  CHECK(Contains(result.out, "why  undetermined: events of executor were lost in the time of 141 requests to "));
+  CHECK(Contains(result.out, "(Options::max_ring_bytes and memory_budget_bytes)"));
+  CHECK(result.err == "");
+  CHECK(Contains(folder.Run("why two.pitot").out, "events of http-1 and executor were lost in the time of 141 "));
+  CHECK(Contains(folder.Run("why gpu.pitot").out, "undetermined: records of GPUs were lost in the time of 141 "));
 }
 
 TEST_CASE("why says how long a scope of a cause normally takes, by a baseline that another dump made", "[cli]") {
@@ -108,6 +131,26 @@ TEST_CASE("without a firing why is about the slowest request, with --request abo
   CHECK(Contains(normal.out, "not unusual"));
 }
 
+TEST_CASE("an id may begin with 0x, and need not be written to its end where one request alone has it", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(3, false);
+  trace.requests[0].id = 0xabcdef0123456789;
+  trace.requests[1].id = 0xabcde00000000000;
+  trace.requests[2].id = 0xab;  // all that is said of it
+  folder.Write("dump.pitot", Dump(trace));
+
+  CHECK(Contains(folder.Run("why dump.pitot --request 0x8f0c").out, "request 0000000000008f0c  "));
+  CHECK(Contains(folder.Run("why dump.pitot --request 0xABCDEF").out, "request abcdef0123456789  "));
+  CHECK(Contains(folder.Run("why dump.pitot --request abcde0").out, "request abcde00000000000  "));
+  CHECK(Contains(folder.Run("why dump.pitot --request ab").out, "request 00000000000000ab  "));
+  const Result both = folder.Run("why dump.pitot --request abcde");
+  CHECK(both.exit_code == 2);
+  CHECK(Contains(both.err, "the ids of 2 requests begin with abcde, as abcde00000000000 and abcdef0123456789"));
+  CHECK(folder.Run("why dump.pitot --request 0x").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 2);
+  CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
+}
+
 TEST_CASE("why --every has a line for each request that began and ended", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
@@ -151,7 +194,7 @@ TEST_CASE("why refuses what it cannot do", "[cli]") {
                nothing = folder.Run("why empty.pitot");
   CHECK(cut.exit_code == 4);
   CHECK(unknown.exit_code == 1);
-  CHECK(Contains(unknown.err, "no request 0000000000001234 is in"));
+  CHECK(Contains(unknown.err, "no request 1234 is in"));
   CHECK(Contains(unknown.err, "`pitot requests --limit 0` lists those that are"));
   CHECK(nothing.exit_code == 1);
   CHECK(Contains(nothing.err, "no request that began and ended"));

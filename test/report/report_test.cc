@@ -486,6 +486,23 @@ TEST_CASE("typical times fall back to the route and then to none", "[report]") {
   CHECK(Has(Report(trace), "typical: unknown, only 1 ok request of the same route"));
 }
 
+TEST_CASE("a stage that requests like it do not have is all difference, and may be the largest", "[report]") {
+  Trace trace = incident::MakeTrace();
+  model::RequestRow& slow = *std::find_if(trace.requests.begin(), trace.requests.end(),
+                                          [](const auto& r) { return r.id == incident::kSlowRequest; });
+  CHECK_FALSE(Has(Report(trace), "fewer than half"));
+  model::Stage& longest = *std::max_element(slow.stages.begin(), slow.stages.end(),
+                                            [](const auto& a, const auto& b) { return a.duration_ns < b.duration_ns; });
+  longest.name = trace.strings.Add("fetch");
+  const std::string ms = base::Milliseconds(longest.duration_ns);
+
+  const std::string text = OneLine(Report(trace));
+
+  CHECK(Has(text, "fetch " + ms + " 0.00 ms +" + ms + " <-- largest"));
+  CHECK(Has(text, "fetch +" + base::Duration(longest.duration_ns)));  // in the list at the top
+  CHECK(Has(text, "0.00 ms for a stage that fewer than half of them have"));
+}
+
 TEST_CASE("a request that fired but is not in the trace is named", "[report]") {
   Trace trace = incident::MakeTrace();
   trace.firings.push_back(trace.firings[0]);
@@ -653,6 +670,14 @@ TEST_CASE("losses of which no number is known are not called none", "[report]") 
   for (model::LossRow& loss : trace.losses) loss.events = 0;
 
   CHECK(Has(Report(trace), "LOST: records, how many is not known"));
+}
+
+TEST_CASE("bytes that were overwritten in the copy are not said of all records that were lost", "[report]") {
+  Trace trace = incident::MakeTrace();
+  trace.losses = {{0, model::LossReason::kOverwritten, trace.window_begin_ns, trace.window_begin_ns + 1, 190'644, 0},
+                  {1, model::LossReason::kCopying, trace.window_begin_ns, trace.window_begin_ns + 1, 0, 24 << 10}};
+
+  CHECK(Has(Report(trace), "LOST: at least 190,644 records\n"));
 }
 
 TEST_CASE("open requests for which there was no room are not counted as events", "[report]") {

@@ -157,6 +157,9 @@ class PITOT_EXPORT Learned {
 
   struct Data;
   std::unique_ptr<Data> data;  // null until it was used; about 250 bytes for each request
+  // Why the last request that was asked about has fewer than `least` to be compared with, where that is for what was
+  // lost in the time of others; else "".
+  std::string why_few;
 };
 
 // Adds requests of the trace to `baseline` that the request of that row can be compared with, where no baseline was

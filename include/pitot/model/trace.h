@@ -213,7 +213,7 @@ struct LossRow {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   uint64_t events = 0;  // 0: number unknown
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // overwritten in the copy, where their number is unknown; what was lost before is not in it
 };
 
 // A firing that belongs to this trace's incident.
