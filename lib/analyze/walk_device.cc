@@ -320,7 +320,10 @@ void Walk::StepOnGpu() {
 // stream was on the device meanwhile, it waited for room there: a GPU begins with a kernel once the blocks of those
 // before it have a place.
 void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
-  const auto is_others = [&](uint32_t other) { return IsOthers(other); };
+  const auto is_others = [&](uint32_t other) {
+    patience_.Count();
+    return IsOthers(other);
+  };
   since_ns = std::max(since_ns, blame_->begin_ns);
   while (op != kNone && now_ns_ - since_ns > index_.options.dispatch_gap_ns) {
     const uint32_t other = index_.gpu.RanLast(op, {since_ns, now_ns_}, is_others);

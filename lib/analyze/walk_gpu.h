@@ -5,6 +5,7 @@
 #ifndef PITOT_LIB_ANALYZE_WALK_GPU_H_
 #define PITOT_LIB_ANALYZE_WALK_GPU_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -43,12 +44,19 @@ class GpuOps {
   // Of other streams of the device, the operation that ended last, after `after_ns` and not after `by_ns`.
   uint32_t EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const;
   // Of other streams of the device, of what `is_other(op)` says, the operation that ran in `when` and ended last;
-  // kNone: none did. O(log n) of each stream, and of those that ran then.
+  // kNone: none did. O(log n) of each stream, and of those that ran after it.
   template <class IsOther> uint32_t RanLast(uint32_t op, model::Interval when, const IsOther& is_other) const {
     uint32_t last = model::kNone;
-    VisitOverlaps(op, when, [&](uint32_t other) {
-      if ((last == model::kNone || EndNs(other) > EndNs(last)) && is_other(other)) last = other;
-    });
+    for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
+      if (!IsBeside(stream, op)) continue;
+      const std::vector<uint32_t>& ops = streams_[stream];
+      auto at = std::partition_point(ops.begin(), ops.end(),
+                                     [&](uint32_t other) { return trace_.gpu.begin_ns[other] < when.end_ns; });
+      // On a stream one ends before the next begins, but for what contradicts itself.
+      while (at != ops.begin() && EndNs(*(at - 1)) > when.begin_ns && !is_other(*(at - 1))) --at;
+      if (at == ops.begin() || EndNs(*(at - 1)) <= when.begin_ns) continue;
+      if (last == model::kNone || EndNs(*(at - 1)) > EndNs(last)) last = *(at - 1);
+    }
     return last;
   }
   // Where a launch that waited for room was let in: the operation of its stream that began last in it, by `by_ns`.
@@ -87,12 +95,11 @@ class GpuOps {
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
   // For how long of `op` any operation of others was on the device: by what `is_other(op)` says.
   template <class IsOther> int64_t OverlapNs(uint32_t op, const IsOther& is_other) const {
-    const model::Interval own = {trace_.gpu.begin_ns[op], EndNs(op)};
     model::Intervals others;
-    VisitOverlaps(op, own, [&](uint32_t other) {
+    VisitOverlaps(op, [&](uint32_t other) {
       if (is_other(other)) others.push_back({trace_.gpu.begin_ns[other], EndNs(other)});
     });
-    return model::TotalNs(model::Intersection(model::Union(std::move(others)), {own}));
+    return model::TotalNs(model::Intersection(model::Union(std::move(others)), {{trace_.gpu.begin_ns[op], EndNs(op)}}));
   }
   // The row that launched it; rows of `gpu` that `call` caused.
   const model::LaunchIndex& launches() const { return launches_; }
@@ -102,13 +109,16 @@ class GpuOps {
   uint64_t KeyOf(uint32_t op) const {
     return (static_cast<uint64_t>(trace_.gpu.name[op]) << 32) | trace_.gpu.shape[op];
   }
-  template <class Visit> void VisitOverlaps(uint32_t op, model::Interval when, const Visit& visit) const {
+  bool IsBeside(uint32_t stream, uint32_t op) const {
+    return stream != trace_.gpu.stream[op] && trace_.streams[stream].device == Device(op);
+  }
+  template <class Visit> void VisitOverlaps(uint32_t op, const Visit& visit) const {
     for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
-      if (stream == trace_.gpu.stream[op] || trace_.streams[stream].device != Device(op)) continue;
+      if (!IsBeside(stream, op)) continue;
       // On a stream one ends before the next begins, but for what contradicts itself.
-      for (uint32_t at = FirstEndingAfter(stream, when.begin_ns); at < streams_[stream].size(); ++at) {
+      for (uint32_t at = FirstEndingAfter(stream, trace_.gpu.begin_ns[op]); at < streams_[stream].size(); ++at) {
         const uint32_t other = streams_[stream][at];
-        if (trace_.gpu.begin_ns[other] >= when.end_ns) break;
+        if (trace_.gpu.begin_ns[other] >= EndNs(op)) break;
         visit(other);
       }
     }

@@ -61,6 +61,16 @@ class Route {
       REQUIRE(baseline.Add("/classify", 4, row).ok());
     }
   }
+  // 512 rows, each what `change` makes of one that is drawn, by its number.
+  template <class Change> void LearnEach(const Change& change) {
+    for (int i = 0; i < 512; ++i) {
+      BaselineRow row;
+      row.work.depth = Depth::kKernels;
+      row.blame = Draw();
+      change(i, row.blame);
+      REQUIRE(baseline.Add("/classify", 4, row).ok());
+    }
+  }
   // The request itself, of segments as long as the blame says, in the order of the enum.
   RequestBlame Make(const BlameVector& vector) const {
     RequestBlame blame;
@@ -538,15 +548,11 @@ TEST_CASE("what launches took is named where hardly a request like it launches s
 
 TEST_CASE("a part that one in forty requests waits in for long does not hide what is farther from usual", "[verdict]") {
   Route route;
-  for (int i = 0; i < 512; ++i) {
-    BaselineRow row;
-    row.work.depth = Depth::kKernels;
-    row.blame = route.Draw();
+  route.LearnEach([](int i, BlameVector& blame) {
     const bool waits = i % 40 == 0 || i % 40 == 21;  // of those that learn and of those that calibrate
-    row.blame[Blame::kExecutorBusy] = waits ? 3 * kMs : 20 * kUs;
-    row.blame[Blame::kHostOncpuFramework] -= waits ? 3 * kMs : 0;  // no slower for it
-    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
-  }
+    blame[Blame::kExecutorBusy] = waits ? 3 * kMs : 20 * kUs;
+    blame[Blame::kHostOncpuFramework] -= waits ? 3 * kMs : 0;  // no slower for it
+  });
   BlameVector slow = route.Typical();
   slow[Blame::kHostOncpuPre] += 5 * kMs / 2;
 
@@ -808,14 +814,10 @@ TEST_CASE("a request no slower than three quarters of its like is not slow, what
 
 TEST_CASE("a part that is nearly always 0 and now and then long does not hide a longer one", "[verdict]") {
   Route route;
-  for (int i = 0; i < 512; ++i) {
-    BaselineRow row;
-    row.work.depth = Depth::kKernels;
-    row.blame = route.Draw();
-    row.blame[Blame::kHandoff] = i % 16 == 1 ? 2 * kMs : 20 * kUs;
-    row.blame[Blame::kHostOncpuFramework] -= i % 16 == 1 ? 2 * kMs : 0;  // no slower for it
-    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
-  }
+  route.LearnEach([](int i, BlameVector& blame) {
+    blame[Blame::kHandoff] = i % 16 == 1 ? 2 * kMs : 20 * kUs;
+    blame[Blame::kHostOncpuFramework] -= i % 16 == 1 ? 2 * kMs : 0;  // no slower for it
+  });
   BlameVector slow = route.Typical();
   slow[Blame::kHostOncpuPre] += 4 * kMs;
 
@@ -827,14 +829,9 @@ TEST_CASE("a part that is nearly always 0 and now and then long does not hide a 
 
 TEST_CASE("where one part is nearly all that a clock stretches, nothing says that all was slower", "[verdict]") {
   Route route;
-  for (int i = 0; i < 512; ++i) {
-    BaselineRow row;
-    row.work.depth = Depth::kKernels;
-    row.blame = route.Draw();
-    row.blame[Blame::kHostOncpuPre] /= 10, row.blame[Blame::kHostOncpuPost] /= 10,
-        row.blame[Blame::kGpuExecExpected] = 0;
-    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
-  }
+  route.LearnEach([](int, BlameVector& blame) {
+    blame[Blame::kHostOncpuPre] /= 10, blame[Blame::kHostOncpuPost] /= 10, blame[Blame::kGpuExecExpected] = 0;
+  });
   BlameVector slow = route.Typical();
   slow[Blame::kHostOncpuPre] = 300 * kUs, slow[Blame::kHostOncpuPost] = 150 * kUs, slow[Blame::kGpuExecExpected] = 0;
   slow[Blame::kHostOncpuFramework] = 15 * kMs;
@@ -925,13 +922,9 @@ TEST_CASE("a cause of more than the whole excess, as where others were shorter, 
 
 TEST_CASE("requests of two kinds in turn are all compared with", "[verdict]") {
   Route route;
-  for (int i = 0; i < 512; ++i) {
-    BaselineRow row;
-    row.work.depth = Depth::kKernels;
-    row.blame = route.Draw();
-    if (i % 2 == 1) row.blame[Blame::kGpuExecExpected] += 10 * kMs;
-    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
-  }
+  route.LearnEach([](int i, BlameVector& blame) {
+    if (i % 2 == 1) blame[Blame::kGpuExecExpected] += 10 * kMs;
+  });
   BlameVector slow = route.Typical();
   slow[Blame::kHostLock] += 60 * kMs;
 

@@ -1256,6 +1256,33 @@ TEST_CASE("twice the rows are twice the work, however they tangle", "[why]") {
   }
 }
 
+TEST_CASE("work that is late behind twice as many operations of another stream takes twice the steps", "[why]") {
+  uint64_t before = 0;
+  for (const int64_t n : {5'000, 10'000}) {
+    Server server;
+    const uint32_t theirs = server.Request(1, 50, 60 * n, server.other);
+    const uint32_t row = server.OnGpu(5 * n);
+    for (int64_t i = 0; i < n; ++i)
+      server.maker.Call(server.other, "cudaLaunchKernel", (60 + i) * kUs, 500, {theirs, kNone});
+    server.Call("cudaLaunchKernel", 110, 115, {row, kNone});
+    server.Gpu("gemm", 3 * n, 4 * n);
+    for (int64_t i = 0; i < n; ++i)
+      server.maker.Gpu(1, GpuKind::kKernel, "short", (200 + 2 * i) * kUs, kUs, static_cast<uint32_t>(i));
+    server.Call("cudaStreamSynchronize", 120, 4 * n, {row, kNone}, 0);
+    const Trace trace = server.maker.Finish();
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+
+    const RequestBlame blame = BlameOf(trace, row, options);
+
+    CHECK(blame.blame[Blame::kGpuQueueWaitOthers] > 0);
+    if (before != 0) CHECK(asked.times < before * 5 / 2);
+    before = asked.times;
+  }
+}
+
 TEST_CASE("a walk does not go through all that its threads did in the window", "[why]") {
   constexpr uint32_t kRequests = 2'000;
   Server server;
