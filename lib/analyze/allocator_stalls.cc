@@ -92,7 +92,7 @@ class AllocatorStalls final : public Analyzer {
         ++calls.allocations;
         if (freed > 0) --freed, ++calls.pairs;
       }
-      calls.times.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+      calls.times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       calls.longest.Show(call, calls.times.back());
     }
     for (uint32_t event = 0; event < trace.events.size(); ++event) {

@@ -80,7 +80,7 @@ class ColdStart final : public Analyzer {
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       uint8_t& kind = kinds[trace.calls.name[call]];
       if (kind == UINT8_MAX) kind = static_cast<uint8_t>(KindOfCall(trace.strings[trace.calls.name[call]]));
-      if (kind != kKinds) See(call, {trace.calls.begin_ns[call], CallEnd(trace, call)}, &found[kind]);
+      if (kind != kKinds) See(call, {trace.calls.begin_ns[call], trace.CallEnd(call)}, &found[kind]);
     }
   }
   static void See(uint32_t call, Interval time, Found* found) {
@@ -96,7 +96,7 @@ class ColdStart final : public Analyzer {
     const model::Intervals recorded[] = {model::Union(found[kJit].spent), model::Union(found[kLazyLoad].spent)};
     for (const FirstLaunch& first : SlowFirstLaunches(trace, analysis.threshold("first_launch").value)) {
       const int64_t begin_ns = trace.calls.begin_ns[first.call];
-      const model::Intervals call = {{begin_ns, CallEnd(trace, first.call)}};
+      const model::Intervals call = {{begin_ns, trace.CallEnd(first.call)}};
       const bool is_jit = !model::Intersection(call, recorded[0]).empty();
       const bool is_told = is_jit || !model::Intersection(call, recorded[1]).empty();
       Found& of = found[is_jit ? kJit : kLazyLoad];

@@ -36,9 +36,6 @@ inline bool IsTransfer(const model::Trace& trace, uint32_t gpu_row) {
   const std::string_view direction = DirectionOf(trace, gpu_row);
   return direction == "HtoD" || direction == "DtoH";
 }
-inline bool IsPageable(const model::Trace& trace, uint32_t gpu_row) {
-  return trace.strings[trace.gpu.name[gpu_row]].find("pageable") != std::string_view::npos;
-}
 // Rows of copies on a device, by stream and beginning.
 inline std::vector<uint32_t> CopiesOf(const model::Trace& trace, uint32_t device) {
   std::vector<uint32_t> rows;

@@ -30,7 +30,7 @@ struct Blocked {
   explicit Blocked(const char* note) : longest(EvidenceTable::kCalls, note) {}
   // Of `call` from `from_ns` on.
   void Show(const Trace& trace, uint32_t call, int64_t from_ns) {
-    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = CallEnd(trace, call);
+    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = trace.CallEnd(call);
     const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
     ++copies;
     Accumulate(&blocked_ns, time.end_ns - time.begin_ns);
@@ -54,7 +54,7 @@ class CopyQuality final : public Analyzer {
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone) continue;
       const bool is_asynchronous = trace.strings[trace.calls.name[call]].find("Async") != std::string_view::npos;
       if (is_asynchronous) {
-        if (IsPageable(trace, row)) pageable.Show(trace, call, INT64_MIN);
+        if (model::IsPageableCopy(trace, row)) pageable.Show(trace, call, INT64_MIN);
         continue;
       }
       const std::string_view direction = DirectionOf(trace, row);

@@ -202,10 +202,11 @@ Counts CountsOf(const Trace& trace, const DiffUnits& units) {
     units.ForEach(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call],
                   [&](uint32_t unit, uint32_t parts) { (*to)[unit] += amount / parts; });
   };
+  const model::WaitingCalls waiting(trace);
   for (uint32_t call = 0; call < trace.calls.size(); ++call) {
     const std::string_view name = trace.strings[trace.calls.name[call]];
     if (name.find("Launch") != std::string_view::npos) add(call, 1, &counts.launches);
-    if (model::IsGpuWait(trace, call)) add(call, 1, &counts.waits);
+    if (waiting.Has(call)) add(call, 1, &counts.waits);
     if (model::IsAllocation(name)) add(call, 1, &counts.allocations);
   }
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {

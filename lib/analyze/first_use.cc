@@ -59,7 +59,7 @@ int64_t FirstCostNs(int64_t first_ns, const Like& like, double least_ns) {
 }
 
 std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) {
-  const auto took_ns = [&](uint32_t call) { return CallEnd(trace, call) - trace.calls.begin_ns[call]; };
+  const auto took_ns = [&](uint32_t call) { return trace.CallEnd(call) - trace.calls.begin_ns[call]; };
   const std::vector<uint32_t> first = FirstLaunchOf(trace);
   std::map<model::StringId, std::vector<int64_t>> later_ns;  // of the few whose first launch was long
   for (model::StringId kernel = 0; kernel < first.size(); ++kernel) {

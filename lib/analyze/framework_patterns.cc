@@ -75,6 +75,7 @@ class FrameworkPatterns final : public Analyzer {
     const Trace& trace = analysis.trace();
     const double most_bytes = analysis.threshold("readback_bytes").value;
     const Threshold least = analysis.threshold("readback_share");
+    const model::WaitingCalls waiting(trace);
     std::vector<Interval> times;
     Longest longest(EvidenceTable::kCalls, "a value was read back, and waited for");
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
@@ -85,8 +86,8 @@ class FrameworkPatterns final : public Analyzer {
       const bool waits_next = call + 1 < trace.calls.size() &&
                               trace.calls.thread[call + 1] == trace.calls.thread[call] &&
                               model::IsSynchronization(trace.strings[trace.calls.name[call + 1]]);
-      if (!waits_next && !model::IsGpuWait(trace, call)) continue;
-      times.push_back({trace.calls.begin_ns[call], CallEnd(trace, waits_next ? call + 1 : call)});
+      if (!waits_next && !waiting.Has(call)) continue;
+      times.push_back({trace.calls.begin_ns[call], trace.CallEnd(waits_next ? call + 1 : call)});
       longest.Show(call, times.back());
     }
     const uint64_t count = times.size();
@@ -125,7 +126,7 @@ class FrameworkPatterns final : public Analyzer {
       }
       if (known == 0) continue;
       freeing.insert(context);
-      times.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+      times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       longest.Show(call, times.back());
     }
     const Threshold most = analysis.threshold("emptying_share");

@@ -32,11 +32,6 @@ std::vector<uint32_t> FirstCalls(const Trace& trace) {
   return first;
 }
 
-int64_t CallEnd(const Trace& trace, uint32_t call) {
-  const int64_t duration_ns = trace.calls.duration_ns[call];
-  return duration_ns == model::kOpen ? trace.window_end_ns : trace.calls.begin_ns[call] + duration_ns;
-}
-
 HostWork::HostWork(const Trace& trace) {
   const Interval window{trace.window_begin_ns, trace.window_end_ns};
   std::vector<std::vector<Interval>> of_batches(trace.batches.size()), of_requests(trace.requests.size());
@@ -48,14 +43,15 @@ HostWork::HostWork(const Trace& trace) {
     if (batch != kNone) of_batches[batch].push_back(worked);
     if (request != kNone) of_requests[request].push_back(worked);
   };
+  const model::WaitingCalls waiting(trace);
   const std::vector<uint32_t> first_calls = FirstCalls(trace);
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     std::vector<Interval> calls_waiting;
     for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
-      if (model::IsGpuWait(trace, call)) {
-        calls_waiting.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+      if (waiting.Has(call)) {
+        calls_waiting.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       } else {
-        add(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], CallEnd(trace, call));
+        add(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], trace.CallEnd(call));
       }
     }
     const Intervals waits = model::Union(std::move(calls_waiting));
@@ -74,8 +70,8 @@ HostWork::HostWork(const Trace& trace) {
     }
   }
   for (uint32_t call = first_calls.back(); call < trace.calls.size(); ++call) {
-    if (!model::IsGpuWait(trace, call))
-      add(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], CallEnd(trace, call));
+    if (!waiting.Has(call))
+      add(trace.calls.request[call], trace.calls.batch[call], trace.calls.begin_ns[call], trace.CallEnd(call));
   }
   for (auto& intervals : of_batches) batches_.push_back(model::Union(std::move(intervals)));
   for (auto& intervals : of_requests) requests_.push_back(model::Union(std::move(intervals)));

@@ -16,9 +16,6 @@ namespace analyze {
 // O(threads log n).
 std::vector<uint32_t> FirstCalls(const model::Trace& trace);
 
-// The end of a call; the window's end while it is open.
-int64_t CallEnd(const model::Trace& trace, uint32_t call);
-
 // Moments of the window in which any thread was in a scope or call of a context and did not wait there.
 class HostWork {
  public:

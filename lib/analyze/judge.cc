@@ -200,13 +200,6 @@ Status WriteWhole(const std::string& path, const std::string& bytes) {
   return status;
 }
 
-std::string AttributeOf(const Trace& trace, std::string_view key) {
-  for (const model::Attribute& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == key) return std::string(trace.strings[attribute.value]);
-  }
-  return "";
-}
-
 class WhyJudge final : public Judge {
  public:
   WhyJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers, base::ClockFunction clock)
@@ -349,10 +342,10 @@ class WhyJudge final : public Judge {
   }
 
   static std::string Head(const Trace& trace) {
-    const std::string number = AttributeOf(trace, "incident.number");
+    const std::string number(trace.AttributeOf("incident.number"));
     if (number.empty()) return "";
     return "incident " + (number.size() < 4 ? std::string(4 - number.size(), '0') : "") + number + "  " +
-           base::Cut(AttributeOf(trace, "incident.cause"), base::kColumns - 20) + "\n";
+           base::Cut(trace.AttributeOf("incident.cause"), base::kColumns - 20) + "\n";
   }
 
   // What analyzers found, the most severe first; those that failed are named.

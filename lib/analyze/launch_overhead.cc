@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "analyze/catalogue.h"
-#include "analyze/copies.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
 #include "analyze/peers.h"
@@ -78,7 +77,7 @@ class LaunchOverhead final : public Analyzer {
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       const uint32_t call = trace.gpu.call[row];
       if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
-      const int64_t end_ns = CallEnd(trace, call);
+      const int64_t end_ns = trace.CallEnd(call);
       launches.push_back({end_ns - trace.calls.begin_ns[call], trace.gpu.duration_ns[row],
                           std::max<int64_t>(0, trace.gpu.begin_ns[row] - end_ns)});
     }
@@ -107,20 +106,19 @@ class LaunchOverhead final : public Analyzer {
     std::vector<uint32_t> examples;
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       if (trace.streams[trace.gpu.stream[row]].device != device) continue;
-      // A copy of pageable memory holds up who makes it, by what call ever.
-      const bool is_held_up = trace.gpu.kind[row] == model::GpuKind::kMemcpy && IsPageable(trace, row);
-      if (trace.gpu.call[row] != kNone && !is_held_up) launches_here[trace.gpu.call[row]] = true;
+      if (trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
       if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
       ++kernels;
       if (static_cast<double>(trace.gpu.duration_ns[row]) >= brief.value) continue;
       ++short_ones;
       if (examples.size() < 3) examples.push_back(row);
     }
+    const model::WaitingCalls waiting(trace);
     std::vector<Interval> launching;
     for (uint32_t call = 0; call < trace.calls.size(); ++call) {
       // Those that wait for what they launched (copies) are no overhead of launching.
-      if (launches_here[call] && !IsGpuWait(trace, call))
-        launching.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+      if (launches_here[call] && !waiting.Has(call))
+        launching.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
     }
     const Intervals busy = DeviceBusy(trace, device);
     if (busy.empty()) return;

@@ -84,10 +84,6 @@ class LlmServing final : public Analyzer {
   }
 
  private:
-  static int64_t BatchEnd(const Trace& trace, uint32_t batch) {
-    const model::BatchRow& row = trace.batches[batch];
-    return row.duration_ns == model::kOpen ? trace.window_end_ns : row.begin_ns + row.duration_ns;
-  }
   // Whether `request` had no token when the batch began: its prompt is being read.
   static bool IsReading(const Trace& trace, uint32_t batch, uint32_t request) {
     const model::RequestRow& row = trace.requests[request];
@@ -122,11 +118,11 @@ class LlmServing final : public Analyzer {
     const uint32_t* batch = batches.begin();
     for (size_t i = 1; i < tokens.size(); ++i) {
       Gap gap = {row, {tokens[i - 1], tokens[i]}, false, 0};
-      while (batch != batches.end() && BatchEnd(trace, *batch) <= gap.time.begin_ns) ++batch;
+      while (batch != batches.end() && trace.BatchEnd(trace.batches[*batch]) <= gap.time.begin_ns) ++batch;
       int64_t covered_ns = 0;
       for (const uint32_t* at = batch; at != batches.end() && trace.batches[*at].begin_ns < gap.time.end_ns; ++at) {
-        covered_ns +=
-            std::min(BatchEnd(trace, *at), gap.time.end_ns) - std::max(trace.batches[*at].begin_ns, gap.time.begin_ns);
+        covered_ns += std::min(trace.BatchEnd(trace.batches[*at]), gap.time.end_ns) -
+                      std::max(trace.batches[*at].begin_ns, gap.time.begin_ns);
         // The iteration whose end the gap begins in was that of the token before.
         gap.is_mixed |= has_prompts[*at] && trace.batches[*at].begin_ns >= gap.time.begin_ns;
       }

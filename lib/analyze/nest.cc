@@ -72,6 +72,7 @@ Nest::Nest(const TopIndex& index, const TopOptions& options, const Selection& se
       options_(options),
       selection_(selection),
       launches_(trace_),
+      waiting_(trace_),
       shares_(index.shares),
       rows_(*rows),
       first_calls_(FirstCalls(trace_)),
@@ -164,7 +165,7 @@ void Nest::CountThread(uint32_t thread) {
 Intervals Nest::WaitsOf(uint32_t thread) const {
   std::vector<Interval> waits;
   for (uint32_t call = first_calls_[thread]; call < first_calls_[thread + 1]; ++call) {
-    if (model::IsGpuWait(trace_, call)) waits.push_back({trace_.calls.begin_ns[call], CallEnd(trace_, call)});
+    if (waiting_.Has(call)) waits.push_back({trace_.calls.begin_ns[call], trace_.CallEnd(call)});
   }
   const auto is_wait = [](const model::SiteRow& site) { return site.kind == SiteKind::kWait; };
   if (std::any_of(trace_.sites.begin(), trace_.sites.end(), is_wait)) {

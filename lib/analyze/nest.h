@@ -64,6 +64,7 @@ class Nest {
   const TopOptions& options_;
   const Selection& selection_;
   const model::LaunchIndex launches_;
+  const model::WaitingCalls waiting_;
   const GpuShares& shares_;
   Rows& rows_;
   const std::vector<uint32_t> first_calls_;

@@ -110,6 +110,7 @@ class Plateau final : public Analyzer {
     for (const model::BatchRow& batch : trace.batches) {
       if (batch.thread != kNone) runs_batches[batch.thread] = true;
     }
+    const model::WaitingCalls waiting_calls(trace);
     const std::vector<uint32_t> first_calls = FirstCalls(trace);
     for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
       std::vector<Interval> working, waiting;
@@ -121,7 +122,7 @@ class Plateau final : public Analyzer {
       }
       if (working.empty()) continue;
       for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
-        if (model::IsGpuWait(trace, call)) waiting.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+        if (waiting_calls.Has(call)) waiting.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       }
       Station& group = groups[GroupOf(trace.strings[trace.threads[thread].name])];
       ++group.servers;

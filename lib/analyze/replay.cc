@@ -97,19 +97,16 @@ void Replay::AddOps() {
 }
 
 void Replay::AddCalls(const model::Indexes& indexes) {
-  std::vector<int8_t> synchronizes(trace_.strings.size(), -1);
+  const model::WaitingCalls waiting(trace_);
   uint32_t anchor = kNone, launched = kNone;  // of the thread; the op that ends last
   for (uint32_t row = 0; row < trace_.calls.size(); ++row) {
     Call call;
     call.begin_ns = std::clamp(trace_.calls.begin_ns[row], trace_.window_begin_ns, trace_.window_end_ns);
-    call.end_ns = std::clamp(CallEnd(trace_, row), call.begin_ns, trace_.window_end_ns);
+    call.end_ns = std::clamp(trace_.CallEnd(row), call.begin_ns, trace_.window_end_ns);
     if (row > 0 && trace_.calls.thread[row] != trace_.calls.thread[row - 1]) anchor = launched = kNone;
     // Calls of threads that are not known are in no order.
     call.anchor = trace_.calls.thread[row] == kNone ? kNone : anchor;
-    int8_t& known = synchronizes[trace_.calls.name[row]];
-    if (known < 0) known = model::IsSynchronization(trace_.strings[trace_.calls.name[row]]);
-    if (call.end_ns > call.begin_ns && (known != 0 || IsGpuWait(trace_, row)))
-      FindAwaited(indexes.waits, row, launched, &call);
+    if (call.end_ns > call.begin_ns && waiting.Has(row)) FindAwaited(indexes.waits, row, launched, &call);
     for (const uint32_t gpu_row : indexes.launches.Gpu(row)) {
       const uint32_t op = op_of_row_[gpu_row];
       if (op != kNone && (launched == kNone || ops_[op].end_ns >= ops_[launched].end_ns)) launched = op;

@@ -256,12 +256,7 @@ class Page {
 
  private:
   std::string Text(model::StringId id) const { return std::string(trace_.strings[id]); }
-  std::string Attribute(std::string_view key) const {
-    for (const model::Attribute& attribute : trace_.attributes) {
-      if (trace_.strings[attribute.key] == key) return Text(attribute.value);
-    }
-    return "";
-  }
+  std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
   std::string Thread(uint32_t thread) const {
     const std::string name = Text(trace_.threads[thread].name);
     return name.empty() ? "thread " + std::to_string(trace_.threads[thread].number) : name;

@@ -88,7 +88,7 @@ class SmallCopies final : public Analyzer {
       small_bytes += trace.gpu.bytes[row];
       times.push_back(TimeOf(trace, row));
       const uint32_t call = trace.gpu.call[row];
-      if (call != kNone) times.push_back({trace.calls.begin_ns[call], CallEnd(trace, call)});
+      if (call != kNone) times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       longest.Show(row, TimeOf(trace, row));
     }
     const model::IntervalSets& sets = analysis.indexes().sets;

@@ -89,7 +89,7 @@ class SyncStalls final : public Analyzer {
       int8_t& known = is_wait[trace.calls.name[call]];
       if (known < 0) known = model::IsSynchronization(trace.strings[trace.calls.name[call]]);
       if (known == 0) continue;
-      const Interval wait = {trace.calls.begin_ns[call], CallEnd(trace, call)};
+      const Interval wait = {trace.calls.begin_ns[call], trace.CallEnd(call)};
       ++*waits;
       Accumulate(waited_ns, wait.end_ns - wait.begin_ns);
       const int64_t released_ns = ReleasedAt(analysis, call, wait);

@@ -21,7 +21,7 @@ bool Says(std::string_view text, std::string_view word) { return text.find(word)
 
 // Whether a launch took far longer than launches do.
 bool IsSlowLaunch(const Index& index, uint32_t call) {
-  return static_cast<double>(CallEnd(index.trace, call) - index.trace.calls.begin_ns[call]) >
+  return static_cast<double>(index.trace.CallEnd(call) - index.trace.calls.begin_ns[call]) >
          index.options.slow_launch_factor * static_cast<double>(index.gpu.MedianLaunchNs());
 }
 
@@ -124,7 +124,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
   if (IsSlowLaunch(index_, call))
-    segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], CallEnd(trace_, call)}).by;
+    segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], trace_.CallEnd(call)}).by;
   const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + index_.first_uses.LoadNs(call));
   // Modules that were loaded and code that was compiled meanwhile, the last first.
   const auto& all = trace_.overheads;
@@ -181,8 +181,8 @@ bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call,
   const Holder holder = InDriver(thread_, when);
   if (holder.call == kNone || index_.gpu.ClassOf(holder.call) == CallClass::kAlloc) return false;
   // Code that is not known to have been in the driver was there if it went on when that was free.
-  if (call == kNone && (CallEnd(trace_, holder.call) > when.end_ns ||
-                        CallEnd(trace_, holder.call) < when.end_ns - index_.options.sync_return_ns))
+  if (call == kNone && (trace_.CallEnd(holder.call) > when.end_ns ||
+                        trace_.CallEnd(holder.call) < when.end_ns - index_.options.sync_return_ns))
     return false;
   const uint32_t op = index_.gpu.waits().Last(holder.call, now_ns_);
   if (op == kNone || index_.gpu.EndNs(op) <= begin_ns) return false;
@@ -200,7 +200,7 @@ bool Walk::LaunchBehindDriver(uint32_t call, int64_t begin_ns) {
   BlameSegment rest;
   rest.blame = Blame::kLaunchApi;
   rest.call = call;
-  return GoBehindDriver({trace_.calls.begin_ns[call], CallEnd(trace_, call)}, begin_ns, call, rest);
+  return GoBehindDriver({trace_.calls.begin_ns[call], trace_.CallEnd(call)}, begin_ns, call, rest);
 }
 
 // Code between two calls: not all calls of the driver are recorded.

@@ -5,7 +5,6 @@
 #include <map>
 #include <string_view>
 
-#include "analyze/copies.h"
 #include "analyze/gpu_counters.h"
 #include "analyze/host_work.h"
 #include "analyze/quality.h"
@@ -45,6 +44,7 @@ CallClass Classify(std::string_view name) {
 GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
     : trace_(trace),
       launches_(trace),
+      waiting_(trace),
       waits_(trace, launches_),
       streams_(trace.streams.size()),
       place_(trace.gpu.size(), kNone),
@@ -85,7 +85,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
       launch_ns.push_back(trace.calls.duration_ns[call]);
     const uint32_t request = trace.calls.request[call];
     if (request == kNone || trace.calls.batch[call] != kNone) continue;
-    const model::Interval own{trace.calls.begin_ns[call], CallEnd(trace, call)};
+    const model::Interval own{trace.calls.begin_ns[call], trace.CallEnd(call)};
     model::Interval& all = calls_of_[request];
     const bool is_first = all.begin_ns == all.end_ns;
     all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
@@ -98,10 +98,7 @@ GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
 CallClass GpuOps::ClassOf(uint32_t call) const {
   const CallClass by_name = classes_[trace_.calls.name[call]];
   if (by_name != CallClass::kLaunch) return by_name;
-  // A copy of pageable memory waits, whatever its call is named.
-  const auto caused = launches_.Gpu(call);
-  const bool is_copy = caused.size() != 0 && trace_.gpu.kind[*caused.begin()] == GpuKind::kMemcpy;
-  return is_copy && IsPageable(trace_, *caused.begin()) ? CallClass::kBlockingCopy : by_name;
+  return waiting_.Has(call) ? CallClass::kBlockingCopy : by_name;  // a copy of pageable memory
 }
 
 uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
@@ -159,10 +156,10 @@ void GpuOps::FindLost() {
     if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) end(0);
     const CallClass what = ClassOf(call);
     if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree)
-      end(CallEnd(trace_, call));
+      end(trace_.CallEnd(call));
     if (what != CallClass::kLaunch || launches_.Gpu(call).size() != 0) continue;
     const bool is_first = lost.end_ns == lost.begin_ns;
-    lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, CallEnd(trace_, call)};
+    lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, trace_.CallEnd(call)};
   }
   end(0);
   lost_ = model::Union(std::move(lost_));
@@ -197,7 +194,7 @@ uint32_t GpuOps::AllocationBefore(uint32_t op, int64_t since_ns) const {
                                   [&](const Allocation& other) { return other.begin_ns < begin_ns; });
   uint32_t call = kNone;
   for (uint32_t looked = 0; one != allocations_.begin() && looked < kMostAllocations && call == kNone; ++looked) {
-    const int64_t end_ns = CallEnd(trace_, (--one)->call), took_ns = end_ns - one->begin_ns;
+    const int64_t end_ns = trace_.CallEnd((--one)->call), took_ns = end_ns - one->begin_ns;
     if (one->device == Device(op) && begin_ns - end_ns <= kAfterAllocation * took_ns) call = one->call;
   }
   if (call == kNone) return kNone;

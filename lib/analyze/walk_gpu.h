@@ -139,6 +139,7 @@ class GpuOps {
 
   const model::Trace& trace_;
   model::LaunchIndex launches_;
+  model::WaitingCalls waiting_;
   model::GpuWaits waits_;
   std::vector<std::vector<uint32_t>> streams_;  // rows of each, by begin
   std::vector<uint32_t> place_;                 // of each row, in its stream; kNone: left out

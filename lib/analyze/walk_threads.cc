@@ -30,7 +30,7 @@ std::vector<Piece> FlattenCalls(const Trace& trace, uint32_t first, uint32_t las
   };
   for (uint32_t call = first; call < last; ++call) {
     advance(trace.calls.begin_ns[call]);
-    if (const int64_t end_ns = CallEnd(trace, call); end_ns > now_ns) open.emplace_back(end_ns, call);
+    if (const int64_t end_ns = trace.CallEnd(call); end_ns > now_ns) open.emplace_back(end_ns, call);
   }
   advance(INT64_MAX);
   return pieces;
@@ -74,8 +74,7 @@ Memberships::Memberships(const Trace& trace) : starts_(trace.requests.size() + 1
   for (const model::MemberRow& member : trace.members) {
     if (member.request == kNone || member.batch == kNone) continue;
     const model::BatchRow& batch = trace.batches[member.batch];
-    const int64_t end_ns = batch.duration_ns == model::kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
-    const int64_t leave_ns = member.leave_ns != 0 ? member.leave_ns : end_ns;
+    const int64_t leave_ns = member.leave_ns != 0 ? member.leave_ns : trace.BatchEnd(batch);
     rows_.push_back({member.request, member.batch, member.join_ns, leave_ns, leave_ns});
   }
   std::stable_sort(rows_.begin(), rows_.end(), [](const Membership& a, const Membership& b) {
@@ -151,8 +150,7 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const model::BatchRow& batch = trace.batches[row];
     if (batch.thread == kNone) continue;
-    const bool is_open = batch.duration_ns == model::kOpen;
-    batches_[batch.thread].Add(batch.begin_ns, is_open ? trace.window_end_ns : batch.begin_ns + batch.duration_ns, row);
+    batches_[batch.thread].Add(batch.begin_ns, trace.BatchEnd(batch), row);
   }
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const auto batches = static_cast<uint64_t>(memberships.end(row) - memberships.begin(row));

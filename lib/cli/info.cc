@@ -164,12 +164,7 @@ std::string FormatName(const LoadReport& report) {
 }
 
 // What `pitot recover` wrote down of the damaged dump that it made this one of; "" of others.
-std::string RecoveredFrom(const Trace& trace) {
-  for (const model::Attribute& attribute : trace.attributes) {
-    if (trace.strings[attribute.key] == "recovered") return std::string(trace.strings[attribute.value]);
-  }
-  return "";
-}
+std::string RecoveredFrom(const Trace& trace) { return std::string(trace.AttributeOf("recovered")); }
 
 std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
   Lines lines;
@@ -227,7 +222,7 @@ std::string Json(const std::string& path, const Trace& trace, const LoadReport& 
   info["file"] = path;
   info["format"] = report.is_kineto ? "kineto" : "dump";
   info["version"] = report.is_kineto ? ordered_json() : ordered_json(FormatName(report));
-  info["complete"] = report.IsComplete();
+  info["complete"] = report.IsComplete() && RecoveredFrom(trace).empty();
   if (report.is_kineto) {
     const KinetoReport& kineto = report.kineto;
     info["json"] = {{"bytes", kineto.bytes},

@@ -55,8 +55,7 @@ class HostWork {
                : IsAllocation(name)    ? HostClass::kAllocation
                                        : HostClass::kApi;
       });
-      const int64_t begin_ns = trace_.calls.begin_ns[row], duration_ns = trace_.calls.duration_ns[row];
-      Add(of, begin_ns, duration_ns == kOpen ? trace_.window_end_ns : begin_ns + duration_ns);
+      Add(of, trace_.calls.begin_ns[row], trace_.CallEnd(row));
     }
   }
   void AddEvents(uint32_t first, uint32_t last) {

@@ -44,7 +44,7 @@ std::vector<Interval> WorkOn(const Trace& trace, const RequestIndex& requests, u
   std::vector<Interval> spans;
   for (const uint32_t batch : requests.Batches(request)) {
     const BatchRow& ran = trace.batches[batch];
-    const int64_t ran_end_ns = ran.duration_ns == kOpen ? trace.window_end_ns : ran.begin_ns + ran.duration_ns;
+    const int64_t ran_end_ns = trace.BatchEnd(ran);
     spans.push_back({ran.begin_ns, ran_end_ns});
     left_ns = std::min(left_ns, ran.begin_ns), last_ns = std::max(last_ns, ran_end_ns);
   }

@@ -195,10 +195,27 @@ LaunchIndex::LaunchIndex(const Trace& trace) {
   }
 }
 
-bool IsGpuWait(const Trace& trace, uint32_t call) {
-  const std::string_view name = trace.strings[trace.calls.name[call]];
-  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  return trace.calls.stream[call] != kNone || IsSynchronization(name) || (has("Memcpy") && !has("Async"));
+WaitingCalls::WaitingCalls(const Trace& trace) : waits_(trace.calls.size()) {
+  std::unordered_map<StringId, bool> names;
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    const auto [known, is_new] = names.try_emplace(trace.calls.name[call]);
+    if (is_new) {
+      const std::string_view name = trace.strings[trace.calls.name[call]];
+      const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+      known->second = IsSynchronization(name) || (has("Memcpy") && !has("Async"));
+    }
+    waits_[call] = known->second || trace.calls.stream[call] != kNone;
+  }
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    // A graph's launch does not wait for the copies in it.
+    if (trace.gpu.call[row] != kNone && trace.gpu.graph[row] == 0 && IsPageableCopy(trace, row))
+      waits_[trace.gpu.call[row]] = true;
+  }
+}
+
+bool IsPageableCopy(const Trace& trace, uint32_t row) {
+  return trace.gpu.kind[row] == GpuKind::kMemcpy &&
+         trace.strings[trace.gpu.name[row]].find("pageable") != std::string_view::npos;
 }
 
 bool IsNobodys(const Trace& trace, uint32_t row) {
@@ -382,8 +399,8 @@ CoverageIndex::CoverageIndex(const Trace& trace)
   };
   for (uint32_t row = 0; row < trace.batches.size(); ++row) {
     const BatchRow& batch = trace.batches[row];
-    const int64_t end_ns = batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns;
-    batches_[row] = cover({batch.begin_ns, end_ns}, std::move(of_batches[row]), worked_on.Batch(row), {batch.thread});
+    batches_[row] = cover({batch.begin_ns, trace.BatchEnd(batch)}, std::move(of_batches[row]), worked_on.Batch(row),
+                          {batch.thread});
   }
   // A thread that lost events may have lost that it took a request into a batch.
   const bool has_batches = !trace.batches.empty() || !trace.handoffs.empty();

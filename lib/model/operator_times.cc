@@ -11,9 +11,7 @@ namespace {
 
 int64_t PartNs(const Intervals& set, const Interval& of) { return TotalNs(Intersection(set, Union({of}))); }
 
-Interval TimeOf(const Trace& trace, const BatchRow& batch) {
-  return {batch.begin_ns, batch.duration_ns == kOpen ? trace.window_end_ns : batch.begin_ns + batch.duration_ns};
-}
+Interval TimeOf(const Trace& trace, const BatchRow& batch) { return {batch.begin_ns, trace.BatchEnd(batch)}; }
 
 bool RanOperators(const Trace& trace, const ThreadRow& thread) {
   for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {

@@ -461,6 +461,13 @@ const char* GpuKindName(GpuKind kind) {
   return "unknown";
 }
 
+std::string_view Trace::AttributeOf(std::string_view key) const {
+  for (const model::Attribute& attribute : attributes) {
+    if (strings[attribute.key] == key) return strings[attribute.value];
+  }
+  return {};
+}
+
 std::string FindInconsistency(const Trace& trace) { return Checker(trace).Run(); }
 
 }  // namespace model

@@ -268,11 +268,7 @@ class Writer {
 
   // As the recorder wrote down.
   uint64_t FiringsUnlisted() const {
-    for (const model::Attribute& attribute : trace_.attributes) {
-      if (Str(attribute.key) == "incident.firings_unlisted")
-        return std::strtoull(std::string(Str(attribute.value)).c_str(), nullptr, 10);
-    }
-    return 0;
+    return std::strtoull(std::string(trace_.AttributeOf("incident.firings_unlisted")).c_str(), nullptr, 10);
   }
 
   // Firings of one cause on one request, or that say the same of none.
@@ -418,7 +414,7 @@ class Writer {
     Ranking longest;
     for (const uint32_t batch_row : batches) {
       const model::BatchRow& batch = trace_.batches[batch_row];
-      const int64_t ns = BatchEnd(batch) - batch.begin_ns;
+      const int64_t ns = trace_.BatchEnd(batch) - batch.begin_ns;
       all_ns += ns;
       Keep(&longest, kMaxBatches, ns, batch_row);
     }
@@ -436,9 +432,6 @@ class Writer {
       lines_.Add(
           3, "           the longest of " + Count(batches.size()) + " batches, " + Duration(all_ns) + " altogether");
     }
-  }
-  int64_t BatchEnd(const model::BatchRow& batch) const {
-    return batch.duration_ns == kOpen ? trace_.window_end_ns : batch.begin_ns + batch.duration_ns;
   }
 
   // Parts of the request that belong to no thread, the longest.

@@ -97,11 +97,6 @@ std::vector<std::pair<std::string, Sum>> Longest(const Sums& sums) {
 
 bool IsSpan(const Trace& trace, uint32_t row) { return trace.gpu.kind[row] == GpuKind::kSpan; }
 
-int64_t CallEnd(const Trace& trace, uint32_t call) {
-  const int64_t duration_ns = trace.calls.duration_ns[call];
-  return duration_ns == kOpen ? trace.window_end_ns : trace.calls.begin_ns[call] + duration_ns;
-}
-
 // The longest parts of `recorded` without `busy`, which lies in it; of as long ones the first. There may be as many
 // parts as kernels: none is kept that is not among them.
 Intervals LongestGaps(const Intervals& recorded, const Intervals& busy) {
@@ -202,13 +197,6 @@ std::string GpuReport::OfRequest(uint32_t request) const {
   return text;
 }
 
-std::string GpuReport::Attribute(const char* key) const {
-  for (const model::Attribute& attribute : trace_.attributes) {
-    if (trace_.strings[attribute.key] == key) return Text(attribute.value);
-  }
-  return {};
-}
-
 std::string GpuReport::WhyRefused(const char* collector) const {
   constexpr std::string_view kRefused = "refused: ";
   const std::string why = Attribute(collector);
@@ -239,7 +227,7 @@ std::string GpuReport::OperatorsOf(uint32_t request) const {
   std::string text = "not recorded";
   if (coverage.covered_ns != 0)
     text = "recorded in " + Coverage(coverage) + (coverage.batches != 0 ? " of its batches' time" : " of its time");
-  const std::string depth = Attribute(("depth.of_request." + base::RequestId(trace_.requests[request].id)).c_str());
+  const std::string depth = Attribute("depth.of_request." + base::RequestId(trace_.requests[request].id));
   if (!depth.empty()) text += ": while it ran the depth was " + depth;
   return text + "; to record more: Options::depth or Recorder::SetDepth";
 }
@@ -444,9 +432,10 @@ void GpuReport::Spans(uint32_t device, Lines* lines) {
 
 // The longest.
 void GpuReport::Waits(const During& during, Lines* lines) const {
+  const model::WaitingCalls waiting(trace_);
   std::vector<std::pair<int64_t, uint32_t>> waits;  // how long, call
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
-    if (model::IsGpuWait(trace_, call)) waits.emplace_back(CallEnd(trace_, call) - trace_.calls.begin_ns[call], call);
+    if (waiting.Has(call)) waits.emplace_back(trace_.CallEnd(call) - trace_.calls.begin_ns[call], call);
   }
   if (waits.empty()) return;
   const size_t shown = std::min(waits.size(), kMaxWaits);
@@ -468,7 +457,7 @@ void GpuReport::Waits(const During& during, Lines* lines) const {
     lines->Add(7, PadLeft(Duration(ns), 9) + "  " + PadRight(Text(trace_.calls.name[call]), 22) + "  " +
                       PadRight(stream == kNone ? "" : StreamName(stream), 20) + "  " + PadRight(name, 13) + "  " +
                       At(trace_.calls.begin_ns[call]) + " " +
-                      during(trace_.calls.begin_ns[call], CallEnd(trace_, call)) +
+                      during(trace_.calls.begin_ns[call], trace_.CallEnd(call)) +
                       (trace_.calls.duration_ns[call] == kOpen ? " so far" : ""));
   }
 }

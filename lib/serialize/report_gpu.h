@@ -41,7 +41,7 @@ class GpuReport {
   std::string At(int64_t ns) const;
   std::string StreamName(uint32_t stream) const;
   const std::string& BriefName(model::StringId compiled);
-  std::string Attribute(const char* key) const;
+  std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
   // "" where the collector was not.
   std::string WhyRefused(const char* collector) const;
   std::string WhyNoKernels() const;

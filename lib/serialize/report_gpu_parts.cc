@@ -23,10 +23,10 @@ using model::Trace;
 
 enum class CallKind : uint8_t { kOwn, kLaunch, kWait, kOther };  // own: a mark of Pitot's, no call of CUDA
 
-CallKind KindOf(const Trace& trace, uint32_t call) {
+CallKind KindOf(const Trace& trace, const model::WaitingCalls& waiting, uint32_t call) {
   const std::string_view name = trace.strings[trace.calls.name[call]];
   if (name == kSpanCallName) return CallKind::kOwn;
-  if (model::IsGpuWait(trace, call)) return CallKind::kWait;
+  if (waiting.Has(call)) return CallKind::kWait;
   return model::IsSubmission(name) ? CallKind::kLaunch : CallKind::kOther;
 }
 
@@ -73,7 +73,7 @@ class Owner {
 }  // namespace
 
 GpuPartsIndex::GpuPartsIndex(const Trace& trace, const model::CoverageIndex& coverage)
-    : trace_(trace), coverage_(coverage) {
+    : trace_(trace), coverage_(coverage), waiting_(trace) {
   if (coverage.IsDamaged()) return;
   std::vector<Interval> deep;
   for (const model::DepthRow& row : trace.depths) {
@@ -105,10 +105,9 @@ GpuParts GpuPartsIndex::Of(uint32_t request) const {
       missing.push_back({begin_ns, end_ns});
   }
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
-    const CallKind kind = KindOf(trace_, call);
+    const CallKind kind = KindOf(trace_, waiting_, call);
     if (kind == CallKind::kOwn) continue;
-    const int64_t begin_ns = trace_.calls.begin_ns[call], duration_ns = trace_.calls.duration_ns[call];
-    owner.Add(call, begin_ns, duration_ns == kOpen ? trace_.window_end_ns : begin_ns + duration_ns,
+    owner.Add(call, trace_.calls.begin_ns[call], trace_.CallEnd(call),
               kind == CallKind::kLaunch ? &launching
               : kind == CallKind::kWait ? &waiting
                                         : &calling);

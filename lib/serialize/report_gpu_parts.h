@@ -36,6 +36,7 @@ class GpuPartsIndex {
  private:
   const model::Trace& trace_;
   const model::CoverageIndex& coverage_;
+  const model::WaitingCalls waiting_;
   // When kernels and calls were recorded; and when calls were lost.
   model::Intervals deep_;
   std::vector<model::Interval> lost_;

@@ -13,15 +13,15 @@ using model::kNone;
 
 namespace {
 
-constexpr const char* kToHost = "DtoH, device to pageable";
+constexpr const char *kToPageable = "DtoH, device to pageable", *kToPinned = "DtoH, device to pinned";
 
 // A copy of `bytes` to the host every 100 us, each followed by a wait where `waits`.
-GpuTrace Readbacks(uint64_t bytes, bool waits, int count = 40) {
+GpuTrace Readbacks(uint64_t bytes, bool waits, int count = 40, const char* name = kToPinned) {
   GpuTrace made(10000);
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t call = made.Call("cudaMemcpyAsync", 100 * i, 5);
     if (waits) made.Call("cudaStreamSynchronize", 100 * i + 5, 20);
-    made.Gpu(GpuKind::kMemcpy, kToHost, 100 * i + 10, 2, call, bytes);
+    made.Gpu(GpuKind::kMemcpy, name, 100 * i + 10, 2, call, bytes);
   }
   return made;
 }
@@ -50,6 +50,8 @@ TEST_CASE("a22 finds single values that are read back again and again", "[a22]")
   CHECK(finding->cost_ns == 40 * 25000);
   CHECK(finding->value == Approx(0.1));
   CHECK(finding->evidence.size() == 5);
+  // To pageable memory the copy itself waits.
+  CHECK(Measured(Readbacks(4, false, 40, kToPageable).Run("a22"), "in_readbacks") == 40 * 5);
 }
 
 TEST_CASE("a22 leaves copies alone that are larger, that nobody waits for, or that are few", "[a22]") {

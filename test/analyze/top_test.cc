@@ -426,6 +426,10 @@ TEST_CASE("what of self time was waiting is said apart: for a GPU, and in waits 
   CHECK(Row(by_scope, "forward").self_wait_ns == 290);
   TopOptions options{TopBy::kScope, TopSort::kSelfWait, false, 0};
   CHECK(Names(Top(trace, options))[0] == "forward");
+
+  // An asynchronous copy of pageable memory waits as well.
+  made.maker.Gpu(0, GpuKind::kMemcpy, "pageable to device", 118, 10, 0);
+  CHECK(Row(Top(made.maker.Finish(), TopBy::kOperator), "aten::addmm").self_wait_ns == 50 + 15);
 }
 
 TEST_CASE("what a CUDA graph runs belongs to where it was captured", "[top]") {

@@ -246,13 +246,42 @@ TEST_CASE("a call waits for GPUs if it synchronises, or copies and is not asynch
       {"cuMemcpyHtoD_v2", true},       {"cudaMemcpyAsync", false},  {"cuMemsetD8Async", false},
       {"cudaMemset", false},           {"cudaLaunchKernel", false}, {"cuMemcpyDtoHAsync_v2", false},
       {"cudaMalloc", false},           {"CudaEventScope", false},   {"", false}};
+  for (const auto& [name, is_wait] : names) maker.Call(thread, name, 10, 1, {});
+  maker.Call(thread, "CudaEventScope", 10, 1, {}, 0);  // one that is said to have waited for a stream
+  const model::WaitingCalls waiting(maker.trace);
+  uint32_t call = 0;
   for (const auto& [name, is_wait] : names) {
-    maker.Call(thread, name, 10, 1, {});
     INFO(name);
-    CHECK(model::IsGpuWait(maker.trace, maker.trace.calls.size() - 1) == is_wait);
+    CHECK(waiting.Has(call++) == is_wait);
   }
-  maker.trace.calls.stream.back() = 0;  // one that is said to have waited for that
-  CHECK(model::IsGpuWait(maker.trace, maker.trace.calls.size() - 1));
+  CHECK(waiting.Has(call));
+}
+
+TEST_CASE("an asynchronous copy waits where its memory is pageable, but not in a graph", "[index]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("t");
+  maker.trace.streams.push_back({});
+  const struct {
+    const char *call, *row;
+    GpuKind kind;
+    uint32_t graph;
+    bool is_wait;
+  } cases[] = {{"cudaMemcpyAsync", "pageable to device", GpuKind::kMemcpy, 0, true},
+               {"cudaMemcpyAsync", "DtoH, device to pageable", GpuKind::kMemcpy, 0, true},
+               {"cudaMemcpyAsync", "pinned to device", GpuKind::kMemcpy, 0, false},
+               {"cudaLaunchKernel", "pageable", GpuKind::kKernel, 0, false},
+               {"cudaGraphLaunch", "pageable to device", GpuKind::kMemcpy, 7, false}};
+  int64_t now_ns = 100;
+  for (const auto& of : cases) {
+    maker.Call(thread, of.call, now_ns, 10, {});
+    maker.Gpu(0, of.kind, of.row, now_ns + 5, 3, maker.trace.calls.size() - 1, kNone, 64, of.graph);
+    now_ns += 20;
+  }
+  const model::WaitingCalls waiting(maker.trace);
+  for (uint32_t call = 0; call < std::size(cases); ++call) {
+    INFO(cases[call].call << " of " << cases[call].row);
+    CHECK(waiting.Has(call) == cases[call].is_wait);
+  }
 }
 
 TEST_CASE("a stream is busy while it does anything, a device while any of its streams does", "[index]") {

@@ -55,11 +55,24 @@ TEST_CASE("where all was recorded a request's time is the GPUs', launching, wait
   const GpuParts parts = PartsOf(MakeWholeTrace());
 
   CHECK(parts.worked_ns == 13'100'000);  // 13 ms of kernels on two streams, and the copy
-  CHECK(parts.launching_ns == 25'000);   // the copy's and the kernel's call
-  CHECK(parts.waiting_ns == 500'000);    // of 12.5 ms in which kernels ran until the last half
+  CHECK(parts.launching_ns == 5'000);    // the kernel's call
+  CHECK(parts.waiting_ns == 520'000);    // of 12.5 ms in which kernels ran until the last half; and the copy's call
   CHECK(parts.calling_ns == 0);
   CHECK(parts.unknown_ns == 1000);  // a set of nobody known
-  CHECK(parts.neither_ns == 41'300'000 - 13'100'000 - 25'000 - 500'000 - 1000);
+  CHECK(parts.neither_ns == 41'300'000 - 13'100'000 - 5'000 - 520'000 - 1000);
+}
+
+TEST_CASE("a call for a copy of pageable memory waits and launches nothing, though it is asynchronous", "[report]") {
+  model::Trace trace = MakeWholeTrace();
+  const GpuParts of_pageable = PartsOf(trace);
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (trace.gpu.kind[row] == model::GpuKind::kMemcpy) trace.gpu.name[row] = trace.strings.Add("pinned to device");
+  }
+
+  const GpuParts of_pinned = PartsOf(trace);
+
+  CHECK(of_pinned.launching_ns == of_pageable.launching_ns + 20'000);
+  CHECK(of_pinned.waiting_ns == of_pageable.waiting_ns - 20'000);
 }
 
 TEST_CASE("of what was not recorded only the work that is there anyway is known", "[report]") {
@@ -156,7 +169,7 @@ TEST_CASE("calls of CUDA that neither launch nor wait are a part of their own", 
 
   CHECK(PartsOf(trace).calling_ns == 5000);
   CHECK(report::GpuPartsIndex(trace, coverage).Text(kSlow) ==
-        "GPUs worked for it 13,100 us; else launching 20 us, waiting for GPUs 500 us, in other calls of CUDA 5 us, "
+        "GPUs worked for it 13,100 us; else launching 0 us, waiting for GPUs 520 us, in other calls of CUDA 5 us, "
         "neither 27,674 us, not known 1 us");
 }
 

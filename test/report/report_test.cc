@@ -409,16 +409,22 @@ TEST_CASE("a GPU's clock that is early is said so", "[report]") {
   CHECK(Has(Report(trace), "clock      1 of 4 began before the calls that caused them: its clock is early by 40 us"));
 }
 
-TEST_CASE("a copy that is not asynchronous is among the waits for GPUs, as in the request's time", "[report]") {
+TEST_CASE("a copy that waits, by its call or its memory, is among the waits for GPUs, as in the request's time",
+          "[report]") {
   Trace trace = incident::MakeGpuTrace();
-  const std::string without = Report(trace);
+  const std::string of_pageable = Report(trace);
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    if (trace.gpu.call[row] == 0) trace.gpu.name[row] = trace.strings.Add("pinned to device");
+  }
+  const std::string of_pinned = Report(trace);
   trace.calls.name[0] = trace.strings.Add("cudaMemcpy");
+  const std::string by_call = Report(trace);
 
-  const std::string with = Report(trace);
-
-  CHECK(Has(without, "the longest of 2 waits for GPUs"));
-  CHECK(Has(with, "the longest of 3 waits for GPUs"));
-  CHECK(Has(with, "  cudaMemcpy "));
+  CHECK(Has(of_pageable, "the longest of 3 waits for GPUs"));
+  CHECK(Has(of_pageable, "  cudaMemcpyAsync "));
+  CHECK(Has(of_pinned, "the longest of 2 waits for GPUs"));
+  CHECK(Has(by_call, "the longest of 3 waits for GPUs"));
+  CHECK(Has(by_call, "  cudaMemcpy "));
 }
 
 TEST_CASE("a wait for a GPU that lasts still is said to", "[report]") {

@@ -90,8 +90,8 @@ struct TopRow {
   uint64_t flops = 0;  // floating point operations, as calls that began in the window estimate them (docs/torch.md)
   uint64_t gpu_records = 0;  // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
   int64_t self_cpu_ns = 0;   // in it, in nothing within it that has a row: sum of duration - those of children
-  // Of self_cpu_ns, when the thread waited: it was in a call that waits for a GPU (model::IsGpuWait), or what it was in
-  // last was a wait of the host's (PITOT_WAIT). 0 by request.
+  // Of self_cpu_ns, when the thread waited: it was in a call that waits for a GPU (model::WaitingCalls), or what it was
+  // in last was a wait of the host's (PITOT_WAIT). 0 by request.
   int64_t self_wait_ns = 0;
   int64_t cpu_total_ns = 0;     // in it, once where it calls itself
   int64_t self_gpu_ns = 0;      // of what was launched in it and in nothing within it that has a row

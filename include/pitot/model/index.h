@@ -85,8 +85,21 @@ class PITOT_EXPORT LaunchIndex {
   std::vector<uint32_t> rows_, starts_;
 };
 
-// Whether a call waits for GPUs: it synchronises, or is a copy that is not asynchronous, which returns when it is done.
-PITOT_EXPORT bool IsGpuWait(const Trace& trace, uint32_t call);
+// Calls that wait for GPUs: that synchronise, that are copies by a call that is not asynchronous, and copies that end
+// in pageable memory or begin there, which hold up who makes them by whatever call (CUDA's API synchronization
+// behavior).
+class PITOT_EXPORT WaitingCalls {
+ public:
+  // O(calls + rows of `gpu`). The trace must outlive nothing.
+  explicit WaitingCalls(const Trace& trace);
+  bool Has(uint32_t call) const { return waits_[call]; }
+
+ private:
+  std::vector<bool> waits_;
+};
+
+// Whether a row of `gpu` is a copy to or from pageable memory, by the name that collectors and readers give it.
+PITOT_EXPORT bool IsPageableCopy(const Trace& trace, uint32_t row);
 
 // Whether a row of `gpu` is work that no call of a known batch or request caused; spans are none.
 PITOT_EXPORT bool IsNobodys(const Trace& trace, uint32_t row);

@@ -276,6 +276,13 @@ struct Trace {
   int64_t RequestEnd(const RequestRow& request) const {
     return request.duration_ns == kOpen ? window_end_ns : request.begin_ns + request.duration_ns;
   }
+  int64_t BatchEnd(const BatchRow& batch) const {
+    return batch.duration_ns == kOpen ? window_end_ns : batch.begin_ns + batch.duration_ns;
+  }
+  int64_t CallEnd(uint32_t call) const {
+    return calls.duration_ns[call] == kOpen ? window_end_ns : calls.begin_ns[call] + calls.duration_ns[call];
+  }
+  PITOT_EXPORT std::string_view AttributeOf(std::string_view key) const;  // "" where it is not there
 };
 
 // Checks that every index points into its table, that columns have equal lengths and rows are in their order, and that
