@@ -2,10 +2,10 @@
 #include "pitot/analyze/top.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +16,7 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/request_id.h"
 
 namespace pitot::cli {
 namespace {
@@ -28,6 +29,7 @@ using analyze::TopTable;
 using model::Trace;
 using nlohmann::ordered_json;
 
+constexpr int64_t kRows = 20;
 constexpr size_t kNoWidth = 1 << 20;  // longer than any line
 constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
@@ -65,7 +67,8 @@ template <class Value> std::vector<std::string> Keys(const std::map<std::string,
 
 struct TopArguments {
   std::string input, by = "op", sort, request;
-  int64_t limit = 20, width = 120;
+  std::optional<int64_t> limit;
+  int64_t width = 120;
   bool groups_by_shape = false, json = false;
 };
 
@@ -345,6 +348,7 @@ ordered_json Json(const model::OperatorCoverage& operators) {
 }
 
 std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
+  const auto wait = [&](int64_t ns) { return table.by == TopBy::kRequest ? ordered_json() : ordered_json(ns); };
   ordered_json rows = ordered_json::array();
   for (size_t i = 0; i < shown; ++i) {
     const TopRow& row = table.rows[i];
@@ -359,7 +363,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"gpu_records", row.gpu_records},
                 {"flops", row.flops},
                 {"self_cpu_ns", row.self_cpu_ns},
-                {"self_wait_ns", row.self_wait_ns},
+                {"self_wait_ns", wait(row.self_wait_ns)},
                 {"cpu_total_ns", row.cpu_total_ns},
                 {"cpu_avg_ns", Ns(row.CpuAverageNs())},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
@@ -380,9 +384,9 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
   ordered_json document;
   document["by"] = NameOf(table.by);
   document["window_ns"] = table.window_ns;
-  document["totals"] = {{"rows", table.rows.size()},        {"self_cpu_ns", table.cpu_ns},
-                        {"self_wait_ns", table.wait_ns},    {"self_gpu_ns", table.gpu_ns},
-                        {"gpu_busy_ns", table.gpu_busy_ns}, {"gpu_exposed_ns", table.gpu_exposed_ns}};
+  document["totals"] = {{"rows", table.rows.size()},           {"self_cpu_ns", table.cpu_ns},
+                        {"self_wait_ns", wait(table.wait_ns)}, {"self_gpu_ns", table.gpu_ns},
+                        {"gpu_busy_ns", table.gpu_busy_ns},    {"gpu_exposed_ns", table.gpu_exposed_ns}};
   document["rows"] = std::move(rows);
   document["coverage"] = std::move(coverage);
   document["operators"] = Json(table.operators);
@@ -433,15 +437,8 @@ int Top(const TopArguments& arguments) {
   options.by = kBys.at(arguments.by);
   options.groups_by_shape = arguments.groups_by_shape;
   if (!arguments.sort.empty()) options.sort = kSorts.at(arguments.sort);
-  if (!arguments.request.empty()) {
-    const char* const end = arguments.request.data() + arguments.request.size();
-    const auto [read, error] = std::from_chars(arguments.request.data(), end, options.request_id, 16);
-    if (error != std::errc() || read != end || options.request_id == 0) {
-      Complain("--request: " + arguments.request +
-               " is no request's id, which are hexadecimal: `pitot requests` lists them.");
-      return kUsage;
-    }
-  }
+  std::string digits;
+  if (!ReadDigits(arguments.request, &digits)) return kUsage;
   if (options.groups_by_shape && (options.by == TopBy::kLayer || options.by == TopBy::kRequest)) {
     Complain("--group-by-shape: a " + arguments.by + " has no shape; only with --by op, kernel or scope");
     return kUsage;
@@ -450,14 +447,19 @@ int Top(const TopArguments& arguments) {
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
+  if (!digits.empty() && !FindId(trace, digits, &options.request_id)) return kUsage;
+  if (!digits.empty() && options.request_id == 0) {
+    Complain(IsNotThere(arguments.request, arguments.input));
+    return loaded == kDamaged ? kDamaged : kNothingFound;
+  }
 
   TopTable table;
   const Status status = analyze::FindTop(trace, options, &table);
-  if (!status.ok() && status.code() != StatusCode::kNotFound) {
+  if (!status.ok()) {
     Complain(status.message());
     return kUnreadable;
   }
-  const auto limit = static_cast<size_t>(arguments.limit);
+  const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRows));
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
   if (arguments.json) {
     Print(Json(trace, table, shown));
@@ -465,8 +467,7 @@ int Top(const TopArguments& arguments) {
     Print(Table(table, shown, arguments));
   }
   if (table.rows.empty()) {
-    Complain(status.ok() ? WhyNothing(table, arguments)
-                         : std::string(status.message()) + ". `pitot requests --limit 0` lists those that are.");
+    Complain(WhyNothing(table, arguments));
     return loaded == kDamaged ? kDamaged : kNothingFound;
   }
   return loaded;
@@ -483,9 +484,8 @@ void AddTop(CLI::App& app, int& exit_code) {
       ->capture_default_str();
   command->add_flag("--group-by-shape", arguments->groups_by_shape,
                     "Operators apart by the shapes of their inputs, kernels by grid and block");
-  command->add_option("--limit", arguments->limit, "At most so many rows; 0 is all")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}))
-      ->capture_default_str();
+  command->add_option("--limit", arguments->limit, "At most so many rows; 0 is all [20; with --json all]")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}));
   command
       ->add_option("--sort", arguments->sort,
                    "By this column, largest first; else by self GPU time, without any by self CPU time")
@@ -494,8 +494,9 @@ void AddTop(CLI::App& app, int& exit_code) {
   command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
       ->check(CLI::Range(int64_t{0}, int64_t{1000000}))
       ->capture_default_str();
-  command->add_option("--request", arguments->request,
-                      "Only what ran for the request with this id, and for its batches");
+  command->add_option(
+      "--request", arguments->request,
+      "Only what ran for the request with this id, or the only one that begins so, and for its batches");
   command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);

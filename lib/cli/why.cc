@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "cli/request_id.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/learn.h"
 
@@ -98,50 +97,21 @@ int WhyEach(const Trace& trace, int loaded) {
   return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
-// The id as people write it, without 0x and in small letters; "" of what is none.
-std::string DigitsOf(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? c + 'a' - 'A' : c; });
-  if (text.compare(0, 2, "0x") == 0) text.erase(0, 2);
-  const bool is_hexadecimal = text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return is_hexadecimal && text.size() <= 16 && text.find_first_not_of('0') != std::string::npos ? text : "";
-}
-
-// The ids that these digits mean: the one that they are, else those that begin with them.
-std::set<uint64_t> IdsOf(const Trace& trace, const std::string& digits) {
-  const uint64_t id = std::strtoull(digits.c_str(), nullptr, 16);
-  std::set<uint64_t> ids;
-  for (const model::RequestRow& request : trace.requests) {
-    if (request.id == id) return {id};
-    if (base::RequestId(request.id).compare(0, digits.size(), digits) == 0) ids.insert(request.id);
-  }
-  return ids;
-}
-
 int Why(const WhyArguments& arguments) {
-  const std::string digits = DigitsOf(arguments.request);
-  if (digits.empty() && !arguments.request.empty()) {
-    Complain("--request: " + arguments.request +
-             " is no request's id, which are hexadecimal: `pitot requests` lists them.");
-    return kUsage;
-  }
+  std::string digits;
+  if (!ReadDigits(arguments.request, &digits)) return kUsage;
   Trace trace;
   LoadReport report;
   const int loaded = Load(arguments.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (arguments.every) return WhyEach(trace, loaded);
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
-  const std::set<uint64_t> ids = digits.empty() ? std::set<uint64_t>() : IdsOf(trace, digits);
-  if (ids.size() > 1) {
-    Complain("--request: the ids of " + base::Count(ids.size()) + " requests begin with " + digits + ", as " +
-             base::RequestId(*ids.begin()) + " and " + base::RequestId(*ids.rbegin()) + ": give more of it.");
-    return kUsage;
-  }
-  const bool is_there = digits.empty() || !ids.empty();
-  const uint32_t row = is_there ? analyze::ChooseRequest(trace, ids.empty() ? 0 : *ids.begin()) : kNone;
+  uint64_t id = 0;
+  if (!digits.empty() && !FindId(trace, digits, &id)) return kUsage;
+  const bool is_there = digits.empty() || id != 0;
+  const uint32_t row = is_there ? analyze::ChooseRequest(trace, id) : kNone;
   if (row == kNone) {
-    Complain(!is_there ? "no request " + arguments.request + " is in " + arguments.input +
-                             ". `pitot requests --limit 0` lists those that are."
+    Complain(!is_there ? IsNotThere(arguments.request, arguments.input)
                        : "no request that began and ended is in " + arguments.input + kWithoutRequests);
     return none;
   }

@@ -238,11 +238,33 @@ TEST_CASE("top counts for one request what ran for it and for its batches", "[cl
   CHECK(Contains(result.out, "its batches are shared with 1 other request"));
   REQUIRE(one["rows"].size() == 1);
   CHECK(one["rows"][0]["request"] == "0000000000008f0c");
+  CHECK(one["rows"][0]["self_wait_ns"].is_null());  // requests are on no thread of their own
+  CHECK(folder.Run("top dump.pitot --by scope --request 0x0000000000008F0C").out == result.out);
+  CHECK(folder.Run("top dump.pitot --by scope --request 0000000000008f0c").out == result.out);
+  CHECK(folder.Run("top dump.pitot --by scope --request 0000000000008f0").exit_code == 2);  // 8f0c or 8f0d
   const Result none = folder.Run("top dump.pitot --request 1234");
   CHECK(none.exit_code == 1);
-  CHECK(Contains(none.err, "no request 0000000000001234"));
+  CHECK(Contains(none.err, "no request 1234 is in dump.pitot"));
   CHECK(Contains(none.err, "`pitot requests --limit 0` lists those that are"));
   CHECK(folder.Run("top dump.pitot --request r2").exit_code == 2);
+}
+
+TEST_CASE("top shows 20 rows, and all of them to programs, unless it is told how many", "[cli]") {
+  pitot::test::TraceMaker maker;
+  maker.trace.window_end_ns = 1000;
+  const uint32_t thread = maker.Thread("worker");
+  for (int i = 0; i < 25; ++i)
+    maker.Event(thread, maker.Site(pitot::SiteKind::kScope, "scope " + std::to_string(i)), 10 * i, 5);
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(maker.Finish()));
+
+  const json all = json::parse(folder.Run("top dump.pitot --by scope --json").out);
+  CHECK(all["rows"].size() == 25);
+  CHECK(json::parse(folder.Run("top dump.pitot --by scope --json --limit 3").out)["rows"].size() == 3);
+  const std::string text = folder.Run("top dump.pitot --by scope").out;
+  size_t shown = 0;
+  for (const json& row : all["rows"]) shown += Contains(text, row["name"].get<std::string>() + " ");
+  CHECK(shown == 20);
 }
 
 TEST_CASE("top says that operators were not recorded, of a request or at all, rather than that there were none",
@@ -312,10 +334,10 @@ TEST_CASE("waits and percentiles of GPU time are columns where names keep their 
   const std::string wide = folder.Run("top dump.pitot --by scope --width 160").out,
                     narrow = folder.Run("top dump.pitot --by scope").out;
   CHECK(Contains(wide, " waiting "));
-  CHECK(Contains(line_of(wide, "forward"), " 800us   450us "));
+  CHECK(Contains(line_of(wide, "forward"), " 800us   470us "));
   CHECK(Contains(line_of(wide, "aten::conv2d"), " 2.35ms 2.35ms "));
   CHECK_FALSE(Contains(narrow, " waiting  "));
-  CHECK(Contains(narrow, "Self CPU time total: 2.70ms, of which waiting 450us"));
+  CHECK(Contains(narrow, "Self CPU time total: 2.70ms, of which waiting 470us"));
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --width 160").out, "waiting"));  // no operator waits
 }
 
