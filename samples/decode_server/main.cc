@@ -58,7 +58,6 @@ int Main(int argc, char** argv) {
   pitot::Recorder recorder = StartRecorder(options);
 
   Transformer transformer(options.transformer);
-  transformer.WarmUp();
   std::printf("model: %s\n", transformer.name().c_str());
 
   Faults faults(options.faults);
@@ -70,12 +69,12 @@ int Main(int argc, char** argv) {
   options.http.model = transformer.name();
   HttpServer server(options.http, &handler, &faults, &recorder);
 
+  scheduler.Start([&] { transformer.WarmUp(); });
   const int port = server.Bind();  // from here on connections are kept for Run
   if (!options.port_file.empty()) server_common::WritePortFile(options.port_file, port);
   std::printf("listening on 127.0.0.1:%d\n", port);
   std::fflush(stdout);
   faults.Start();
-  scheduler.Start();
   std::thread serving([&] { server.Run(); });
 
   server_common::WaitForStopSignal();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <iterator>
 #include <mutex>
 #include <stdexcept>
@@ -51,8 +52,17 @@ Admission Scheduler::Submit(Job job, pitot::Request& request) {
   return Admission::kQueued;
 }
 
-void Scheduler::Start() {
-  thread_ = std::thread([this] { Work(); });
+void Scheduler::Start(const std::function<void()>& warm_up) {
+  std::packaged_task<void()> task([&] {
+    pitot::SetThreadName("scheduler");
+    if (warm_up) warm_up();
+  });
+  std::future<void> is_warm = task.get_future();
+  thread_ = std::thread([this, first = std::move(task)]() mutable {
+    first();
+    Work();
+  });
+  is_warm.get();
 }
 
 void Scheduler::Stop() {
@@ -65,7 +75,6 @@ void Scheduler::Stop() {
 }
 
 void Scheduler::Work() {
-  pitot::SetThreadName("scheduler");
   while (true) {
     if (Step()) continue;
     std::unique_lock lock(mutex_);

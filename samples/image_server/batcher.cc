@@ -14,9 +14,26 @@ namespace image_server {
 
 using server_common::MonotonicNs;
 
-Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch)
-    : options_(options), model_(std::move(model)), stretch_(std::move(stretch)) {
-  for (size_t i = 0; i < options_.workers; ++i) workers_.emplace_back([this, i] { Work(i); });
+Batcher::Batcher(const BatcherOptions& options, Model model, Stretch stretch, std::function<void()> warm_up)
+    : options_(options), model_(std::move(model)), stretch_(std::move(stretch)), warm_up_(std::move(warm_up)) {
+  std::vector<std::future<void>> are_warm;
+  for (size_t i = 0; i < options_.workers; ++i) {
+    std::packaged_task<void()> task([this, i] {
+      pitot::SetThreadName(("worker " + std::to_string(i)).c_str());
+      if (warm_up_) warm_up_();
+    });
+    are_warm.push_back(task.get_future());
+    workers_.emplace_back([this, first = std::move(task)]() mutable {
+      first();
+      Work();
+    });
+  }
+  try {
+    for (std::future<void>& is_warm : are_warm) is_warm.get();
+  } catch (...) {
+    Stop();
+    throw;
+  }
 }
 
 Batcher::~Batcher() { Stop(); }
@@ -47,8 +64,7 @@ void Batcher::Stop() {
   workers_.clear();
 }
 
-void Batcher::Work(size_t number) {
-  pitot::SetThreadName(("worker " + std::to_string(number)).c_str());
+void Batcher::Work() {
   Past past{0, {}, server_common::ThreadUseNow()};
   while (true) {
     std::vector<Job> jobs;

@@ -62,7 +62,9 @@ class Batcher {
     std::function<void(const Job& job)> on_done;
   };
 
-  Batcher(const BatcherOptions& options, Model model, Stretch stretch = {});
+  // Returns when each worker has done `warm_up`: what a thread does for the first time (cuDNN's and cuBLAS's handles are
+  // each thread's own) no request waits for. What that throws it throws.
+  Batcher(const BatcherOptions& options, Model model, Stretch stretch = {}, std::function<void()> warm_up = {});
   // Stops.
   ~Batcher();
   Batcher(const Batcher&) = delete;
@@ -81,7 +83,7 @@ class Batcher {
     std::vector<uint64_t> requests;
     server_common::ThreadUse use;  // when it was looked at last
   };
-  void Work(size_t number);
+  void Work();
   pitot::Batch Gather(Past& past, std::vector<Job>& jobs);
   void Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs);
   void Take(Past& past, std::vector<Job>& jobs, pitot::Batch& batch);
@@ -91,6 +93,7 @@ class Batcher {
   const BatcherOptions options_;
   const Model model_;
   const Stretch stretch_;
+  const std::function<void()> warm_up_;
 
   pitot::Mutex mutex_{"batch queue"};
   pitot::ConditionVariable member_arrived_{"batch member"};  // the worker that gathers waits here

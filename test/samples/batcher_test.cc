@@ -4,7 +4,9 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <mutex>
+#include <set>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "server_common/monotonic.h"
@@ -144,6 +146,29 @@ TEST_CASE("stopping runs what is queued and refuses what comes later", "[batcher
     CHECK(results[i].get().prediction.at(0).class_index == static_cast<int64_t>(i));
   pitot::Request request;
   CHECK_FALSE(batcher.Submit({3}, request, 1).has_value());
+}
+
+TEST_CASE("every worker has warmed up before the batcher is there", "[batcher]") {
+  FakeNetwork network;
+  network.Open();
+  std::mutex mutex;
+  std::set<std::thread::id> warm;
+  const auto warm_up = [&] {
+    const std::lock_guard lock(mutex);
+    warm.insert(std::this_thread::get_id());
+  };
+  Batcher batcher({.workers = 3, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10}, ModelOf(&network), {}, warm_up);
+
+  CHECK(warm.size() == 3);
+  CHECK(warm.count(std::this_thread::get_id()) == 0);
+  CHECK(Submit(&batcher, 5).get().prediction.at(0).class_index == 5);
+}
+
+TEST_CASE("a model that cannot warm up is no batcher, and what it threw is thrown", "[batcher]") {
+  FakeNetwork network;
+  const BatcherOptions options{.workers = 2, .max_batch = 1, .max_delay_ns = 0, .max_queue = 10};
+  CHECK_THROWS_WITH(Batcher(options, ModelOf(&network), {}, [] { throw std::runtime_error("out of memory"); }),
+                    "out of memory");
 }
 
 TEST_CASE("an exception of the network reaches every member, and the next batch runs", "[batcher]") {

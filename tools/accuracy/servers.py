@@ -35,7 +35,10 @@ class Job(Protocol):
         """Has the machine for itself. Leaves all but what Pitot says in out / name. Raises Failed, Unavailable."""
 
     def judge(self, binaries: Path, out: Path) -> None:
-        """What Pitot says of that; may run beside the next one. What is_done looks for comes last, whole. Raises Failed."""
+        """What Pitot says of that; several may run at once. What is_done looks for comes last, whole. Raises Failed."""
+
+    def is_made(self, out: Path) -> bool:
+        """Whether it is there, judged or not."""
 
     def is_done(self, out: Path) -> bool: ...
 
@@ -69,8 +72,11 @@ class Plan(NamedTuple):
         if self.is_recorded and self.is_judged:
             judge(binaries, out / self.name)
 
+    def is_made(self, out: Path) -> bool:
+        return (out / self.name / 'injected.jsonl').exists()
+
     def is_done(self, out: Path) -> bool:
-        return (out / self.name / ('why.jsonl' if self.is_recorded and self.is_judged else 'injected.jsonl')).exists()
+        return self.is_made(out) and (not self.is_recorded or not self.is_judged or (out / self.name / 'why.jsonl').exists())
 
 
 class Version(NamedTuple):
@@ -91,6 +97,9 @@ class Version(NamedTuple):
     def judge(self, binaries: Path, out: Path) -> None:
         diff(binaries, out / self.before, out / self.name)
 
+    def is_made(self, out: Path) -> bool:
+        return (out / self.name / 'injected.jsonl').exists()
+
     def is_done(self, out: Path) -> bool:
         return (out / self.name / 'diff.json').exists()
 
@@ -108,6 +117,9 @@ class Played(NamedTuple):
     def judge(self, binaries: Path, out: Path) -> None:
         judge(binaries, out / self.name)
 
+    def is_made(self, out: Path) -> bool:
+        return self.is_done(out)  # takes a second
+
     def is_done(self, out: Path) -> bool:
         return (out / self.name / 'why.jsonl').exists()
 
@@ -124,6 +136,9 @@ class PlayedVersion(NamedTuple):
 
     def judge(self, binaries: Path, out: Path) -> None:
         diff(binaries, out / self.name / 'before', out / self.name)
+
+    def is_made(self, out: Path) -> bool:
+        return self.is_done(out)
 
     def is_done(self, out: Path) -> bool:
         return (out / self.name / 'diff.json').exists()
@@ -143,6 +158,9 @@ class Altered(NamedTuple):
 
     def judge(self, binaries: Path, out: Path) -> None:
         judge(binaries, out / self.name)
+
+    def is_made(self, out: Path) -> bool:
+        return self.is_done(out)
 
     def is_done(self, out: Path) -> bool:
         return (out / self.name / 'why.jsonl').exists()
