@@ -47,13 +47,13 @@ FAULTS = {
 }
 
 
-def run_fault(fault, options):
+def run_fault(fault, dose, options):
     folder = options.folder / fault
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as temporary:
         temporary = pathlib.Path(temporary)
         command = [options.binaries / "image_server", "--port", "0", "--port-file", temporary / "port", "--device", "cuda",
-                   "--incident-dir", temporary / "incidents", "--slo-ms", str(SLO_MS), "--fault", f"{fault}:{FAULTS[fault]}",
+                   "--incident-dir", temporary / "incidents", "--slo-ms", str(options.slo_ms), "--fault", f"{fault}:{dose}",
                    *options.server_options]
         with open(folder / "server.log", "w", encoding="utf-8") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log)
@@ -93,7 +93,7 @@ def print_table(options):
         first, later, seen, without, by_events = [], [], set(), 0, 0
         for number, dump in enumerate(dumps):
             for request in requests_of(options.pitot, dump):
-                is_slow = (request.get("latency_ms") or 0) >= SLO_MS
+                is_slow = (request.get("latency_ms") or 0) >= options.slo_ms
                 if not is_slow or request.get("outcome") != "ok" or request["id"] in seen:
                     continue
                 seen.add(request["id"])
@@ -113,14 +113,17 @@ def main():
     parser.add_argument("--pitot", type=pathlib.Path, default=pathlib.Path("build/release/bin/pitot"))
     parser.add_argument("--seconds", type=float, default=10, help="of load for each fault (default: %(default)s)")
     parser.add_argument("--faults", default=",".join(FAULTS), help="only these, by commas")
+    parser.add_argument("--fault", action="append", default=[], metavar="FAULT:DOSE", help="this one, so much of it, instead (repeat)")
+    parser.add_argument("--slo-ms", type=float, default=SLO_MS, help="the objective (default: %(default)s)")
     # What follows -- argparse would not take after other options.
     cut = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     options = parser.parse_args(sys.argv[1:cut])
     options.server_options = sys.argv[cut + 1:]
     if options.action == "table":
         return print_table(options)
-    for fault in options.faults.split(","):
-        run_fault(fault, options)
+    doses = dict(one.split(":", 1) for one in options.fault) or {fault: FAULTS[fault] for fault in options.faults.split(",")}
+    for fault, dose in doses.items():
+        run_fault(fault, dose, options)
     return None
 
 

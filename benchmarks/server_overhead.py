@@ -40,9 +40,11 @@ import sys
 import tempfile
 import time
 
+from gpu_after import KINDS, OURS
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 UNRECORDED = ("off", "off again")
-ALONE = {"CUPTI called": "register", "CUPTI alone": "register enable=10 enable=1 enable=2"}  # steps of cupti_alone.cc
+ALONE = {"CUPTI called": "register", "CUPTI alone": f"{OURS} register {KINDS}"}  # steps of cupti_alone.cc
 INCIDENT = "incident"  # a word of an arm
 FORECAST_S = 6  # of work after an incident
 VARIABLE = re.compile(r"[A-Z_]+=")

@@ -328,36 +328,45 @@ TEST_CASE("a graph that was made at the depth of scopes may be recorded later", 
 
 // Processes are compared, because what CUPTI takes it keeps: tools/gpu_check runs this in one of each kind, and one
 // with CUPTI alone preloaded (benchmarks/cupti_alone.cc). PITOT_INCIDENT: one is made before what is measured, and at
-// the automatic depth CUPTI's cost is forecast then.
+// the automatic depth CUPTI's cost is forecast then. PITOT_GRAPH: replays of a graph of 1,000 nodes.
 TEST_CASE("what a launch takes, and a process of memory, is measured at the depth of PITOT_DEPTH, or unrecorded",
           "[.launch]") {
   const char* const depth = std::getenv("PITOT_DEPTH");
   const auto is_depth = [&](const char* name) { return depth != nullptr && std::strcmp(depth, name) == 0; };
-  GpuHost host(is_depth("kernels") ? Depth::kKernels : is_depth("scopes") ? Depth::kScopes : Depth::kAuto);
-  if (depth != nullptr && !host.StartOrSkip()) return;
+  GpuHost host(is_depth("kernels")  ? Depth::kKernels
+               : is_depth("graphs") ? Depth::kGraphs
+               : is_depth("scopes") ? Depth::kScopes
+                                    : Depth::kAuto);
+  pitot::CuptiOptions cupti;
+  cupti.graph_level = is_depth("graphs");
+  if (depth != nullptr && !host.StartOrSkip(cupti)) return;
   if (gpu::CountDevices() == 0) return std::puts("skipped, there is no GPU"), void();
   const gpu::Stream stream = gpu::MakeStream();
+  gpu::Graph* const graph = std::getenv("PITOT_GRAPH") != nullptr ? gpu::Capture(stream, 1000, nullptr) : nullptr;
+  const int launches = graph != nullptr ? 1 : 500;
   std::vector<double> rounds;
   const auto launch = [&](int times) {
     for (int i = 0; i < times; ++i) {
       pitot::Request request = pitot::Request::Begin("/launch");
       const auto begin = std::chrono::steady_clock::now();
-      for (int k = 0; k < 500; ++k) gpu::LaunchEmpty(stream);
+      for (int k = 0; k < launches; ++k) graph != nullptr ? gpu::Replay(graph, stream) : gpu::LaunchEmpty(stream);
+      if (graph != nullptr) gpu::Synchronize();
       rounds.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count() /
-                       500);
+                       launches);
       gpu::Synchronize();
       request.Finish(pitot::Outcome::kOk);
     }
   };
   launch(500);
   if (std::getenv("PITOT_INCIDENT") != nullptr) host.Incident();
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(is_depth("auto") ? 3 : 0);
   while (std::chrono::steady_clock::now() < until) launch(10);
   rounds.clear();
   launch(1000);
   std::sort(rounds.begin(), rounds.end());
-  std::printf("an empty launch, ns: %.0f (quartiles %.0f to %.0f); resident %.1f MiB, free of the device %.1f MiB\n",
-              rounds[500], rounds[250], rounds[750], Mib(ResidentBytes()), Mib(gpu::FreeDeviceBytes()));
+  std::printf("%s, ns: %.0f (quartiles %.0f to %.0f); resident %.1f MiB, free of the device %.1f MiB\n",
+              graph != nullptr ? "a replay of 1,000 nodes" : "an empty launch", rounds[500], rounds[250], rounds[750],
+              Mib(ResidentBytes()), Mib(gpu::FreeDeviceBytes()));
   CHECK(std::string(gpu::LastError()) == "");
   using BytesOfRecords = uint64_t (*)();
   if (const auto bytes = reinterpret_cast<BytesOfRecords>(dlsym(RTLD_DEFAULT, "pitot_cupti_bytes")); bytes != nullptr)
@@ -370,6 +379,7 @@ TEST_CASE("what a launch takes, and a process of memory, is measured at the dept
     std::printf("%s: %s\n", std::string(key).c_str(), std::string(trace.strings[attribute.value]).c_str());
   }
   std::printf("kernels kept: %zu\n", Kernels(trace, "Empty").size());
+  if (is_depth("graphs")) CHECK(std::count(trace.gpu.kind.begin(), trace.gpu.kind.end(), model::GpuKind::kGraph) > 0);
   if (is_depth("kernels")) CHECK(!Kernels(trace, "Empty").empty());
   if (is_depth("scopes")) CHECK(Kernels(trace, "Empty").empty());
 }
@@ -706,6 +716,40 @@ TEST_CASE("spans by CUDA events are no shorter than the kernels that CUPTI saw; 
   CHECK(latest_ns < 1'000'000);
   std::printf("events: the driver's numbers of streams and contexts are %s CUPTI's\n",
               trace.gpu.stream[kernels[0]] == trace.gpu.stream[spans[0]] ? "also" : "not");
+}
+
+// tools/gpu_check runs it with benchmarks/cupti_alone.cc preloaded, which has subscribed.
+TEST_CASE("where another has CUPTI's subscription the collector names what is wrong, and batches are timed by events",
+          "[.foreign]") {
+  GpuHost host(Depth::kKernels);
+  REQUIRE(host.Start());
+  const pitot::Status status = host.recorder.Add(pitot::MakeCuptiCollector({}));
+  if (gpu::CountDevices() == 0) return std::puts("skipped, there is no GPU"), void();
+  std::printf("CUPTI: %s\n", std::string(status.message()).c_str());
+  CHECK_FALSE(status.ok());
+  REQUIRE(host.recorder.Add(pitot::MakeCudaEventCollector()).ok());
+  const gpu::Stream stream = gpu::MakeStream();
+  for (int i = 0; i < 50; ++i) {  // until the pool is made
+    const pitot::CudaEventScope scope(stream, "warm up");
+    gpu::LaunchEmpty(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  constexpr uint32_t kBatches = 20;
+  for (uint32_t i = 0; i < kBatches; ++i) {
+    const pitot::Batch batch = pitot::Batch::Begin("executor");
+    {
+      const pitot::CudaEventScope scope(stream, "forward");
+      gpu::LaunchSpin(stream, 500'000);
+    }
+    gpu::SynchronizeStream(stream);
+  }
+  const model::Trace trace = host.Incident();
+  Say(trace);
+  CHECK(Kernels(trace, "Spin").empty());
+  const model::GpuTime times(trace);
+  uint32_t timed = 0;
+  for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) timed += times.Batch(batch) > 0;
+  CHECK(timed == kBatches);
 }
 
 TEST_CASE("records of two GPUs are on the device that worked, and a request on one knows nothing of the other",
