@@ -143,17 +143,29 @@ Status Use(void* handle, Api* api) {
   return {};
 }
 
+// The one file that is to be taken, which may be loaded already.
+Status LoadNamed(const std::string& path, Api* api) {
+  if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return Use(handle, api);
+  if (void* const other = FindLoaded(LoadedFiles())) {
+    const std::string file = FileOf(dlsym(other, "cuptiGetVersion"));
+    dlclose(other);
+    return Error(StatusCode::kUnavailable,
+                 "CuptiOptions::library is %s, and this process has loaded another CUPTI, %s: two would fight for the "
+                 "driver%sleave the option out, which takes the one that is loaded, or have that not loaded",
+                 path.c_str(), file.c_str(), kRemedy);
+  }
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return Error(StatusCode::kNotFound, "cannot load CUPTI: %s%sname another in CuptiOptions::library", dlerror(),
+                 kRemedy);
+  return Use(handle, api);
+}
+
 }  // namespace
 
 Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
-  if (!path.empty()) {
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-      return Error(StatusCode::kNotFound, "cannot load CUPTI: %s%sname another in CuptiOptions::library", dlerror(),
-                   kRemedy);
-    return Use(handle, api);
-  }
+  if (!path.empty()) return LoadNamed(path, api);
   const std::vector<std::string> files = LoadedFiles();
   if (void* const handle = FindLoaded(files)) return Use(handle, api);
   for (const std::string& candidate : Candidates(files)) {

@@ -41,8 +41,9 @@ struct Api {
 };
 
 // Finds the CUPTI that this process has, or else the one that suits its CUDA, and fills `api`. Never a second copy
-// beside one that is loaded: two would fight for the driver. `path`, if not empty, is the one file that is tried. Not
-// unloaded again. kNotFound: there is none; kUnavailable: one that cannot be used, and why.
+// beside one that is loaded: two would fight for the driver. `path`, if not empty, is the one file that is tried, and
+// refused where another is loaded. Not unloaded again. kNotFound: there is none; kUnavailable: one that cannot be used,
+// and why.
 Status LoadCupti(const std::string& path, Api* api);
 
 // "CUPTI_ERROR_NOT_INITIALIZED", or the number.
