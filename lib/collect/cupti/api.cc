@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "collect/cupti/driver.h"
 
 namespace pitot::cupti {
 namespace {
@@ -67,7 +68,8 @@ void* FindLoaded(const std::vector<std::string>& files) {
   return nullptr;
 }
 
-// Places where the CUPTI of the CUDA that is loaded may be, the likeliest first.
+// Places where the CUPTI of the CUDA that is loaded may be, the likeliest first: where none is, as with a runtime that
+// is linked statically, of the driver's. A driver works with a CUPTI that is older; with one that is newer hardly.
 std::vector<std::string> Candidates(const std::vector<std::string>& files) {
   std::vector<std::string> names;
   std::vector<std::string> directories{""};  // as the loader searches
@@ -80,11 +82,15 @@ std::vector<std::string> Candidates(const std::vector<std::string>& files) {
       directories.push_back(directory + below + "/");
   }
   directories.insert(directories.end(), {"/usr/local/cuda/extras/CUPTI/lib64/", "/usr/local/cuda/lib64/"});
-  for (const auto& [of_major, name] :
-       {std::pair(13, "libcupti.so.13"), std::pair(12, "libcupti.so.12"), std::pair(11, "libcupti.so.11.8")}) {
-    // One of another CUDA than the process has would not work with its driver or, worse, half.
-    if (major != 0 && major != of_major) continue;
-    for (const std::string& directory : directories) names.push_back(directory + name);
+  const int driver_major = major == 0 ? DriverMajor() : 0;
+  for (const bool is_newer : {false, true}) {
+    for (const auto& [of_major, name] :
+         {std::pair(13, "libcupti.so.13"), std::pair(12, "libcupti.so.12"), std::pair(11, "libcupti.so.11.8")}) {
+      // One of another CUDA than the process has would not work with its driver or, worse, half.
+      if (major != 0 && major != of_major) continue;
+      if ((driver_major != 0 && of_major > driver_major) != is_newer) continue;
+      for (const std::string& directory : directories) names.push_back(directory + name);
+    }
   }
   return names;
 }

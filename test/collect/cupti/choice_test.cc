@@ -6,8 +6,10 @@
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "collect/cupti/api.h"
+#include "collect/cupti/fake_driver.h"
 #include "fakes/child.h"
 
 namespace {
@@ -80,6 +82,50 @@ TEST_CASE("the file that is named is loaded where no other is", "[cupti]") {
           HOLDS(cupti::LoadCupti(library.path() + ".1", &api).code() == StatusCode::kNotFound);
           return 0;
         }) == 0);
+}
+
+// Whether that is taken where such a driver is loaded and, unless null, this runtime.
+bool IsTaken(std::string_view name, int driver_version, const char* runtime = nullptr) {
+  const auto take = [&] {
+    void* const driver = dlopen(PITOT_FAKE_DRIVER, RTLD_NOW | RTLD_LOCAL);
+    HOLDS(driver != nullptr);
+    reinterpret_cast<fakes::FakeDriver* (*)()>(dlsym(driver, "fake_driver"))()->version = driver_version;
+    if (runtime != nullptr) HOLDS(dlopen(runtime, RTLD_NOW | RTLD_LOCAL) != nullptr);
+    cupti::Api api;
+    HOLDS(cupti::LoadCupti("", &api).ok());
+    HOLDS(fs::path(api.path).filename() == name);
+    return 0;
+  };
+  return fakes::InChild(take) == 0;
+}
+
+// The machine has one that is older.
+bool HasOther() {
+  const auto has = [] {
+    return dlopen("libcupti.so.12", RTLD_LAZY) != nullptr || dlopen("libcupti.so.11.8", RTLD_LAZY);
+  };
+  return fs::exists("/usr/local/cuda") || fakes::InChild(has) != 0;
+}
+
+TEST_CASE("without a runtime that is loaded the CUPTI of the driver's CUDA is taken, or else the newest before it",
+          "[cupti]") {
+  const Installed of_12("libcupti.so.12"), of_13("libcupti.so.13", PITOT_FAKE_CUPTI_OLD);
+  CHECK(IsTaken("libcupti.so.12", 12'040));
+  CHECK(IsTaken("libcupti.so.13", 13'000));
+  CHECK(IsTaken("libcupti.so.13", 14'010));
+}
+
+TEST_CASE("a CUPTI newer than the driver comes after all others, and is taken where there is no other", "[cupti]") {
+  const Installed of_13("libcupti.so.13");
+  if (!HasOther()) CHECK(IsTaken("libcupti.so.13", 11'080));
+  const Installed of_11("libcupti.so.11.8", PITOT_FAKE_CUPTI_OLD);
+  CHECK(IsTaken("libcupti.so.11.8", 11'080));
+}
+
+TEST_CASE("a runtime that is loaded says which CUPTI is taken, whatever the driver", "[cupti]") {
+  const Installed of_12("libcupti.so.12"), of_13("libcupti.so.13", PITOT_FAKE_CUPTI_OLD);
+  const Installed runtime("libcudart.so.12");  // nothing is asked of it
+  CHECK(IsTaken("libcupti.so.12", 13'000, runtime.path().c_str()));
 }
 
 }  // namespace
