@@ -925,7 +925,7 @@ model::Trace Assembler::Run() {
   for (Collector* collector : collectors_) {
     // What one cannot say is missing; the rest of the incident is not.
     try {
-      gpu.BeginCollector(collector->IncidentBytes());
+      gpu.BeginCollector(collector->IncidentBytes(), collector->Name());
       collector->AddTo(gpu);
     } catch (const std::exception& e) {
       gpu.AddAttribute((std::string("collector.") + collector->Name()).c_str(), e.what());

@@ -83,6 +83,12 @@ bool GpuTables::IsInterval(int64_t begin_ns, int64_t duration_ns) const {
          duration_ns <= model::kMaxTimeNs - begin_ns;
 }
 
+void GpuTables::BeginCollector(uint64_t bytes, std::string_view name) {
+  own_bytes_ = bytes, is_full_ = false;
+  ++collector_;
+  if (name == trace::kAwaitedOf) awaited_of_ = collector_;
+}
+
 bool GpuTables::TakeRoom(uint64_t cost, uint32_t device, int64_t begin_ns, int64_t duration_ns) {
   if (!is_full_ && own_bytes_ + spare_bytes_ >= cost) {
     Charge(cost);
@@ -136,10 +142,14 @@ uint32_t GpuTables::AddStream(uint32_t device, uint32_t context, uint32_t stream
   row.device = device < trace_.devices.size() ? device : kNone;
   row.context = context;
   row.stream = stream;
-  const auto known = std::find_if(trace_.streams.begin(), trace_.streams.end(), [&](const model::StreamRow& other) {
-    return std::tie(other.device, other.context, other.stream) == std::tie(row.device, row.context, row.stream);
-  });
-  if (known != trace_.streams.end()) return static_cast<uint32_t>(known - trace_.streams.begin());
+  added_by_.resize(trace_.streams.size());  // memory may have been short below
+  for (uint32_t known = 0; known < added_by_.size(); ++known) {
+    const model::StreamRow& other = trace_.streams[known];
+    const bool is_same =
+        std::tie(other.device, other.context, other.stream) == std::tie(row.device, row.context, row.stream);
+    if (is_same && added_by_[known] == collector_) return known;
+  }
+  added_by_.push_back(collector_);
   trace_.streams.push_back(row);
   return static_cast<uint32_t>(trace_.streams.size() - 1);
 }
@@ -269,12 +279,14 @@ ContextChange GpuTables::ContextAt(uint32_t thread, int64_t at_ns) {
   return {at_ns, trace_.events.request[scope], trace_.events.batch[scope]};
 }
 
-// What the calls of rings waited for, by the rows of what collectors said of these contexts; of others nothing is
-// known.
+// What the calls of rings waited for, by the rows of the collector whose numbers they have; another's of the same
+// number are of other streams, and maybe another device's. Of what has no row nothing is known.
 void GpuTables::ResolveAwaited() {
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> streams;  // by context and number
   std::map<uint32_t, uint32_t> devices;                       // by context
-  for (uint32_t row = 0; row < trace_.streams.size(); ++row) {
+  added_by_.resize(trace_.streams.size());
+  for (uint32_t row = 0; row < added_by_.size(); ++row) {
+    if (added_by_[row] != awaited_of_) continue;
     const model::StreamRow& stream = trace_.streams[row];
     streams.try_emplace({stream.context, stream.stream}, row);
     devices.try_emplace(stream.context, stream.device);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -43,9 +44,9 @@ class GpuTables final : public TraceBuilder {
     pasts_.resize(trace->threads.size());
   }
 
-  // Before a collector: its rows may cost so much, and then what is spare. What has no room is left out, and all that
-  // the collector adds after it.
-  void BeginCollector(uint64_t bytes) { own_bytes_ = bytes, is_full_ = false; }
+  // Before a collector of this name: its rows may cost so much, and then what is spare. What has no room is left out,
+  // and all that the collector adds after it.
+  void BeginCollector(uint64_t bytes, std::string_view name);
 
   uint32_t AddText(const char* text) override;
   uint32_t AddDevice(const GpuDevice& device) override;
@@ -106,6 +107,8 @@ class GpuTables final : public TraceBuilder {
   std::deque<GpuCall> calls_;
   std::vector<Nested> nested_;
   std::vector<Sample> samples_;
+  std::vector<uint32_t> added_by_;                   // of trace_.streams: which collector, as they came
+  uint32_t collector_ = 0, awaited_of_ = kNoRow;     // the present one, and that whose streams calls waited for
   std::unordered_map<uint64_t, uint32_t> counters_;  // by device and name
   std::vector<Cause> causes_, span_causes_;  // in order of correlation and time; of spans' correlations the latter
   uint64_t spare_bytes_, own_bytes_ = 0;

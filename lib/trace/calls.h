@@ -12,7 +12,9 @@ namespace pitot::trace {
 
 // The clock of BeginCall and EndCall; 0 while no recorder runs. Cost: a clock read.
 uint64_t BeginCall() noexcept;
-// What a call waited for, by the vendor's numbers of contexts and streams.
+// The name of the collector whose numbers of contexts and streams those of Awaited are.
+inline constexpr char kAwaitedOf[] = "cupti";
+// What a call waited for.
 struct Awaited {
   uint32_t context = 0;  // 0: not known
   uint32_t stream = 0;

@@ -129,7 +129,7 @@ TEST_CASE("of rows that have no room the newest stay, and what is left out is sa
   GpuTables gpu(&trace, {}, {}, kActivityCost);
   const uint32_t first = gpu.AddDevice({0}), second = gpu.AddDevice({1});
   const uint32_t of_first = gpu.AddStream(first, 1, 7), of_second = gpu.AddStream(second, 2, 7);
-  gpu.BeginCollector(2 * kActivityCost);
+  gpu.BeginCollector(2 * kActivityCost, "first");
   gpu.Add(Kernel(of_first, 900, 1, 10));
   gpu.Add(Kernel(of_second, 800, 2, 10));
   gpu.Add(Kernel(of_first, 700, 3, 10));  // from what is spare
@@ -138,7 +138,7 @@ TEST_CASE("of rows that have no room the newest stay, and what is left out is sa
   gpu.Add(Kernel(of_first, 400, 6, 30));
   gpu.Add(GpuCall{300, 5, 1000, 0, 1});
   gpu.AddOverhead(310, 5, 0);
-  gpu.BeginCollector(kGpuCallCost);  // another has room of its own
+  gpu.BeginCollector(kGpuCallCost, "second");  // another has room of its own
   gpu.Add(GpuCall{200, 5, 1000, 0, 2});
   gpu.Finish();
 
@@ -189,7 +189,7 @@ TEST_CASE("a span's correlation means calls of spans only, a kernel's all others
   CHECK(trace.gpu.call == std::vector<uint32_t>{1, 0, kNone});
 }
 
-TEST_CASE("collectors that add the same device and stream share its row, and what they know of it", "[gpu]") {
+TEST_CASE("collectors that add the same device share its row, and what they know of it", "[gpu]") {
   Trace trace;
   GpuTables gpu(&trace, {}, {});
   const uint32_t first = gpu.AddDevice({1, 0, 0, 2048}), second = gpu.AddDevice({1, gpu.AddText("H100"), 132, 1});
@@ -202,6 +202,55 @@ TEST_CASE("collectors that add the same device and stream share its row, and wha
   CHECK(trace.devices[first].threads_per_multiprocessor == 2048);
   CHECK(gpu.AddStream(first, 1, 7) == gpu.AddStream(second, 1, 7));
   CHECK(gpu.AddStream(first, 2, 7) != gpu.AddStream(first, 1, 7));
+}
+
+TEST_CASE("streams of two collectors are two, though their numbers are the same", "[gpu]") {
+  Trace trace;
+  GpuTables gpu(&trace, {}, {});
+  const uint32_t device = gpu.AddDevice({0});
+  gpu.BeginCollector(1 << 20, "cuda_events");
+  const uint32_t by_events = gpu.AddStream(device, 1, 7);
+  GpuActivity span = Kernel(by_events, 100, 0);
+  span.kind = GpuKind::kSpan;
+  gpu.Add(span);
+  gpu.BeginCollector(1 << 20, "cupti");
+  const uint32_t by_cupti = gpu.AddStream(device, 1, 7);
+  gpu.Add(Kernel(by_cupti, 105, 0));
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  REQUIRE(by_events != by_cupti);
+  CHECK(trace.streams[by_events].event_count == 1);
+  CHECK(trace.streams[by_cupti].event_count == 1);
+}
+
+TEST_CASE("what a call waited for is found by CUPTI's numbers, whoever else numbers streams and contexts", "[gpu]") {
+  const bool is_cupti_first = GENERATE(true, false);
+  std::vector<uint32_t> correlations;
+  Trace trace = WithCalls({{0, 100, 1}, {0, 200, 2}, {0, 300, 3}, {0, 400, 4}}, &correlations);
+  const auto awaits = [&](uint32_t call, uint32_t context, uint32_t stream) {
+    trace.calls.device[call] = context, trace.calls.stream[call] = stream;
+  };
+  awaits(0, 1, 7);
+  awaits(1, 1, pitot::trace::kAllStreams);
+  awaits(2, 2, 7);  // of these CUPTI has no row
+  awaits(3, 2, pitot::trace::kAllStreams);
+  GpuTables gpu(&trace, correlations, {});
+  const uint32_t device = gpu.AddDevice({0}), other = gpu.AddDevice({1});
+  uint32_t stream = kNone;
+  for (const bool is_cupti : {is_cupti_first, !is_cupti_first}) {
+    gpu.BeginCollector(1 << 20, is_cupti ? "cupti" : "cuda_events");
+    const uint32_t row = gpu.AddStream(is_cupti ? device : other, 1, 7);
+    if (is_cupti)
+      stream = row;
+    else
+      gpu.AddStream(other, 2, 7);
+  }
+  gpu.Finish();
+
+  CHECK(pitot::model::FindInconsistency(trace) == "");
+  CHECK(trace.calls.stream == std::vector<uint32_t>{stream, kNone, kNone, kNone});
+  CHECK(trace.calls.device == std::vector<uint32_t>{kNone, device, kNone, kNone});
 }
 
 TEST_CASE(

@@ -19,7 +19,8 @@ PITOT_NAMESPACE_BEGIN
 
 struct CuptiOptions {
   // The file of libcupti; null: the one that this process has loaded, else the one that suits its CUDA. It is opened by
-  // Recorder::Add; nothing of CUDA is needed to build or to link. Copied.
+  // Recorder::Add; nothing of CUDA is needed to build or to link. Refused where the process has loaded another file of
+  // it: one copy is all that the driver bears. Copied.
   const char* library = nullptr;
   // Host memory for what GPUs did, bytes, 8 MiB to 4 GiB, on top of Options::memory_budget_bytes: all that grows; what
   // does not is 1 MiB beside it. A quarter is what CUPTI writes to: taken once CUPTI is known to be there, and kept
@@ -67,7 +68,8 @@ struct CuptiOptions {
 // if there is no memory. Threads: any; neither within a callback of CUPTI's nor while a library is being loaded.
 // Errors: Recorder::Add says why no GPU is recorded, and everything else is. kInvalidArgument names the option.
 //   kNotFound: there is no libcupti. kAlreadyRunning: there is a collector. kResourceExhausted: no memory or thread.
-//   kUnavailable: no GPU, driver or permission, another tool has CUPTI, it does not answer, or the parent has it.
+//   kUnavailable: no GPU, driver or permission, another tool has CUPTI, it does not answer, the parent has it, or the
+//   process has another copy than CuptiOptions::library.
 //   What goes wrong later, at the first call of CUPTI too, is said in incidents ("cupti", "cupti.not_recorded").
 // Lifetime: the recorder's. After Recorder::Stop CUPTI is others' again and another collector may be added; the library
 //   stays loaded, and the buffers stay mapped.

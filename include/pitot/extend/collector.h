@@ -68,7 +68,8 @@ class TraceBuilder {
   virtual uint32_t AddText(const char* text) = 0;
   // The same row for the same ordinal, whoever adds it.
   virtual uint32_t AddDevice(const GpuDevice& device) = 0;
-  // The same row for the same three numbers.
+  // The same row for the same three numbers of one collector. Each has numbers of its own: CUPTI's are not the
+  // driver's.
   virtual uint32_t AddStream(uint32_t device, uint32_t context, uint32_t stream) = 0;
   virtual uint32_t AddShape(const uint32_t grid[3], const uint32_t block[3], uint32_t static_shared_bytes,
                             uint32_t dynamic_shared_bytes, uint32_t local_bytes, uint32_t registers) = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "collect/cupti/driver.h"
 
 namespace pitot::cupti {
 namespace {
@@ -67,7 +68,8 @@ void* FindLoaded(const std::vector<std::string>& files) {
   return nullptr;
 }
 
-// Places where the CUPTI of the CUDA that is loaded may be, the likeliest first.
+// Places where the CUPTI of the CUDA that is loaded may be, the likeliest first: where none is, as with a runtime that
+// is linked statically, of the driver's. A driver works with a CUPTI that is older; with one that is newer hardly.
 std::vector<std::string> Candidates(const std::vector<std::string>& files) {
   std::vector<std::string> names;
   std::vector<std::string> directories{""};  // as the loader searches
@@ -80,11 +82,15 @@ std::vector<std::string> Candidates(const std::vector<std::string>& files) {
       directories.push_back(directory + below + "/");
   }
   directories.insert(directories.end(), {"/usr/local/cuda/extras/CUPTI/lib64/", "/usr/local/cuda/lib64/"});
-  for (const auto& [of_major, name] :
-       {std::pair(13, "libcupti.so.13"), std::pair(12, "libcupti.so.12"), std::pair(11, "libcupti.so.11.8")}) {
-    // One of another CUDA than the process has would not work with its driver or, worse, half.
-    if (major != 0 && major != of_major) continue;
-    for (const std::string& directory : directories) names.push_back(directory + name);
+  const int driver_major = major == 0 ? DriverMajor() : 0;
+  for (const bool is_newer : {false, true}) {
+    for (const auto& [of_major, name] :
+         {std::pair(13, "libcupti.so.13"), std::pair(12, "libcupti.so.12"), std::pair(11, "libcupti.so.11.8")}) {
+      // One of another CUDA than the process has would not work with its driver or, worse, half.
+      if (major != 0 && major != of_major) continue;
+      if ((driver_major != 0 && of_major > driver_major) != is_newer) continue;
+      for (const std::string& directory : directories) names.push_back(directory + name);
+    }
   }
   return names;
 }
@@ -143,17 +149,29 @@ Status Use(void* handle, Api* api) {
   return {};
 }
 
+// The one file that is to be taken, which may be loaded already.
+Status LoadNamed(const std::string& path, Api* api) {
+  if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return Use(handle, api);
+  if (void* const other = FindLoaded(LoadedFiles())) {
+    const std::string file = FileOf(dlsym(other, "cuptiGetVersion"));
+    dlclose(other);
+    return Error(StatusCode::kUnavailable,
+                 "CuptiOptions::library is %s, and this process has loaded another CUPTI, %s: two would fight for the "
+                 "driver%sleave the option out, which takes the one that is loaded, or have that not loaded",
+                 path.c_str(), file.c_str(), kRemedy);
+  }
+  void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr)
+    return Error(StatusCode::kNotFound, "cannot load CUPTI: %s%sname another in CuptiOptions::library", dlerror(),
+                 kRemedy);
+  return Use(handle, api);
+}
+
 }  // namespace
 
 Status LoadCupti(const std::string& path, Api* api) {
   *api = {};
-  if (!path.empty()) {
-    void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-      return Error(StatusCode::kNotFound, "cannot load CUPTI: %s%sname another in CuptiOptions::library", dlerror(),
-                   kRemedy);
-    return Use(handle, api);
-  }
+  if (!path.empty()) return LoadNamed(path, api);
   const std::vector<std::string> files = LoadedFiles();
   if (void* const handle = FindLoaded(files)) return Use(handle, api);
   for (const std::string& candidate : Candidates(files)) {

@@ -40,9 +40,10 @@ struct Api {
   std::string path;      // where the library is
 };
 
-// Finds the CUPTI that this process has, or else the one that suits its CUDA, and fills `api`. Never a second copy
-// beside one that is loaded: two would fight for the driver. `path`, if not empty, is the one file that is tried. Not
-// unloaded again. kNotFound: there is none; kUnavailable: one that cannot be used, and why.
+// Finds the CUPTI that this process has, or else the one that suits its CUDA, by its runtime or, where that is linked
+// statically, its driver, and fills `api`. Never a second copy beside one that is loaded: two would fight for the
+// driver. `path`, if not empty, is the one file that is tried, and refused where another is loaded. Not unloaded again.
+// kNotFound: there is none; kUnavailable: one that cannot be used, and why.
 Status LoadCupti(const std::string& path, Api* api);
 
 // "CUPTI_ERROR_NOT_INITIALIZED", or the number.

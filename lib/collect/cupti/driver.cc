@@ -2,15 +2,19 @@
 #include "collect/cupti/driver.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <mutex>
 #include <type_traits>
 
 namespace pitot::cupti {
 namespace {
+
+constexpr char kKernelDriver[] = "/proc/driver/nvidia/version";
 
 // Of the driver's API, with the numbers of cuda.h.
 struct Driver {
@@ -19,6 +23,7 @@ struct Driver {
   int (*get_name)(char* name, int size, int device);
   int (*get_attribute)(int* value, int attribute, int device);
   int (*primary_state)(int device, unsigned int* flags, int* is_active);
+  int (*get_version)(int* version);  // may be null
 };
 
 bool Find(void* handle, Driver* driver) {
@@ -26,6 +31,7 @@ bool Find(void* handle, Driver* driver) {
     *function = reinterpret_cast<std::remove_pointer_t<decltype(function)>>(dlsym(handle, name));
     return *function != nullptr;
   };
+  find("cuDriverGetVersion", &driver->get_version);
   return find("cuDeviceGetCount", &driver->get_count) && find("cuDeviceGet", &driver->get) &&
          find("cuDeviceGetName", &driver->get_name) && find("cuDeviceGetAttribute", &driver->get_attribute) &&
          find("cuDevicePrimaryCtxGetState", &driver->primary_state);
@@ -65,8 +71,33 @@ CudaState AskCuda() noexcept {
 }
 
 bool HasDriver() noexcept {
-  static constexpr const char* kFiles[] = {"/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"};
+  static constexpr const char* kFiles[] = {kKernelDriver, "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"};
   return std::any_of(std::begin(kFiles), std::end(kFiles), [](const char* file) { return access(file, F_OK) == 0; });
+}
+
+int MajorOfKernelDriver(std::string_view text) noexcept {
+  for (size_t end = text.find('.'); end != std::string_view::npos; end = text.find('.', end + 1)) {
+    size_t begin = end;
+    while (begin > 0 && text[begin - 1] >= '0' && text[begin - 1] <= '9') --begin;
+    int branch = 0;
+    std::from_chars(text.data() + begin, text.data() + end, branch);
+    // The first branches of CUDA 13, 12 and 11, by CUDA's release notes.
+    if (branch >= 450) return branch >= 580 ? 13 : branch >= 525 ? 12 : 11;
+  }
+  return 0;
+}
+
+int DriverMajor() noexcept {
+  Driver driver{};
+  int version = 0;
+  if (FindDriver(&driver) && driver.get_version != nullptr && driver.get_version(&version) == 0 && version >= 1000)
+    return version / 1000;
+  char text[256];
+  const int file = open(kKernelDriver, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  const ssize_t size = read(file, text, sizeof text);
+  close(file);
+  return size > 0 ? MajorOfKernelDriver({text, static_cast<size_t>(size)}) : 0;
 }
 
 DeviceFacts DescribeDevice(uint32_t ordinal) {

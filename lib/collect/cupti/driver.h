@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace pitot::cupti {
 
@@ -28,6 +29,11 @@ enum class CudaState : uint8_t {
 CudaState AskCuda() noexcept;
 // Whether the kernel has a driver of NVIDIA's, as far as its files say (Linux, containers, WSL, Tegra). Cost: some us.
 bool HasDriver() noexcept;
+// The CUDA that the driver is made for, 12 of 12.4: as it says, if it is loaded, which needs no cuInit; else as the
+// kernel's file has it; 0: neither does. Cost: some us.
+int DriverMajor() noexcept;
+// The same of that file's text, "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat ...".
+int MajorOfKernelDriver(std::string_view text) noexcept;
 
 struct DeviceFacts {
   std::string name;  // "GPU 0" where the driver does not say

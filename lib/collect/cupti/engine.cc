@@ -114,12 +114,15 @@ Control* AddControl(Engine* engine, const Control::Surroundings& surroundings) {
 }
 
 void ForgetUnused(Engine* engine) noexcept {
-  // Callbacks that a collector before has registered ask the newest for buffers.
   const bool is_unused = engine == g_newest.load() && engine->controls.size() == 1 &&
                          !engine->controls.front()->has_given() && engine->pool->counts().requested == 0;
   if (!is_unused) return;
+  // Callbacks that a collector before has registered ask this one for buffers, and look in it for those that come back:
+  // on any thread, at any time, and nobody can tell when the last of them is out of it. The next collector of this size
+  // has it.
   g_engine.store(engine->former);
-  g_newest.store(engine->former);
+  if (engine->former != nullptr) return;
+  g_newest.store(nullptr);
   delete engine;
 }
 

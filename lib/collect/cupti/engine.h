@@ -46,7 +46,8 @@ struct Engine {
 Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engine** engine);
 // Gives it a control that is not started yet. Throws bad_alloc.
 Control* AddControl(Engine* engine, const Control::Surroundings& surroundings);
-// Frees an engine that was made for nothing: CUPTI never heard of it.
+// Frees an engine that was made for nothing: CUPTI never heard of it. Where there is one before it is kept, which
+// callbacks of that one may be using.
 void ForgetUnused(Engine* engine) noexcept;
 // This is the process that a control was made in last, not a child of it.
 bool IsOfThisProcess() noexcept;

@@ -7,6 +7,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <string>
 
 #include "collect/cupti/fake_driver.h"
 
@@ -63,6 +64,27 @@ TEST_CASE("the driver is searched for until it is there, and not again", "[cupti
   DescribeDevice(0);
   CHECK(before <= 1);
   CHECK(g_searches == before);
+}
+
+TEST_CASE("the driver says which CUDA it is made for before it is initialised", "[cupti]") {
+  FakeDriver& driver = Load();
+  for (const int major : {11, 12, 14}) {
+    driver.version = major * 1000 + 40;
+    CHECK(pitot::cupti::DriverMajor() == major);
+  }
+}
+
+TEST_CASE("the kernel's driver is of the CUDA that its branch came with", "[cupti]") {
+  using pitot::cupti::MajorOfKernelDriver;
+  const char* const kGcc = "\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n";
+  const auto of = [&](const std::string& version) { return MajorOfKernelDriver(version + kGcc); };
+  CHECK(of("NVRM version: NVIDIA UNIX x86_64 Kernel Module  470.256.02  Thu May  2 14:37:44 UTC 2024") == 11);
+  CHECK(of("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023") == 12);
+  CHECK(of("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  575.51.03  Release Build  (dvs-builder)") == 12);
+  CHECK(of("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.159.04  Release Build") == 13);
+  CHECK(of("NVRM version: NVIDIA UNIX x86_64 Kernel Module  390.157  Wed Oct 12 09:19:07 UTC 2022") == 0);
+  CHECK(MajorOfKernelDriver("") == 0);
+  CHECK(MajorOfKernelDriver(".") == 0);
 }
 
 TEST_CASE("what the driver says of each device is kept apart, and what it does not say is unknown", "[cupti]") {

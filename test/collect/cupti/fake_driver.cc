@@ -22,6 +22,10 @@ int ResultOf(int device) {
 
 FAKE_EXPORT fakes::FakeDriver* fake_driver() { return &g_driver; }
 
+FAKE_EXPORT int cuDriverGetVersion(int* version) {
+  *version = g_driver.version;
+  return g_driver.version != 0 ? kSuccess : kNotInitialized;
+}
 FAKE_EXPORT int cuDeviceGetCount(int* count) {
   if (g_driver.is_initialised) *count = fakes::FakeDriver::kDevices;
   return g_driver.is_initialised ? kSuccess : kNotInitialized;

@@ -8,6 +8,7 @@ namespace fakes {
 
 struct FakeDriver {
   static constexpr int kDevices = 2;
+  int version = 13000;            // 0: it does not say
   bool is_initialised = false;    // cuInit was called
   int active[kDevices] = {0, 0};  // primary contexts
 };

@@ -106,6 +106,29 @@ TEST_CASE("a buffer that comes back while another collector runs is free for the
   CHECK(fakes::Attribute(host.Incident(), "cupti.foreign_buffers") == "");
 }
 
+TEST_CASE("what a refused collector made is kept where callbacks of one before may be in it, and used by the next",
+          "[cupti][memory]") {
+  constexpr uint64_t kRefusedMebibytes = 25;
+  constexpr uint32_t kBuffers = (kRefusedMebibytes << 20) / 4 / pitot::cupti::kBufferBytes;
+  fakes::GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({});
+  host.recorder.Stop();
+  REQUIRE(host.Start());
+  host.cuda.SubscribeOther("Nsight");
+  host.cupti_options.memory_bytes = kRefusedMebibytes << 20;
+
+  REQUIRE(host.Add().code() == pitot::StatusCode::kUnavailable);
+
+  CHECK(fakes::EngineOf(kBuffers)->controls.size() == 1);  // not another, which would have none
+  host.cuda.UnsubscribeOther();
+  REQUIRE(host.Add().ok());
+  CHECK(fakes::EngineOf(kBuffers)->controls.size() == 2);
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.name = "gemm"});
+  CHECK(fakes::CountNamed(host.Incident(), "gemm") == 1);
+}
+
 TEST_CASE("memory is taken only where CUPTI can be had", "[cupti]") {
   fakes::GpuHost host;
   REQUIRE(host.Start());
