@@ -10,6 +10,7 @@ namespace pitot::libtorch {
 namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
+constinit std::atomic<int32_t> g_watched_devices{0};
 constinit std::atomic<bool> g_records{false};
 // Written before the first history is in place.
 constinit bool g_is_os_clock = false;
@@ -49,6 +50,8 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   place->store(memory.get(), std::memory_order_release);
   return memory.release();
 }
+
+void SetWatchedDevices(int32_t devices) noexcept { g_watched_devices.store(devices); }
 
 uint64_t HistoryBytes() noexcept {
   uint64_t bytes = 0;
@@ -94,7 +97,11 @@ namespace torch {
 
 bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
   const libtorch::Memory* const memory = libtorch::FindMemory(device);
-  if (memory == nullptr) return false;
+  if (memory == nullptr) {
+    const bool is_watched = device >= 0 && device < libtorch::g_watched_devices.load();
+    if (is_watched) *use = {};
+    return is_watched;
+  }
   *use = {memory->allocated.bytes(), memory->allocated.most_bytes(),
           memory->reserved != nullptr ? memory->reserved->bytes() : 0, memory->retries.load(),
           memory->out_of_memory.load()};
@@ -102,7 +109,7 @@ bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
 }
 
 PeakMemory::PeakMemory(int32_t device) noexcept
-    : memory_(libtorch::FindMemory(device)), begin_(libtorch::MemoryNow()), peak_(-1) {
+    : memory_(libtorch::FindMemory(device)), begin_(libtorch::MemoryNow()), peak_(-1), device_(device) {
   if (memory_ != nullptr) peak_ = static_cast<libtorch::Memory*>(memory_)->allocated.BeginPeak();
 }
 
@@ -111,7 +118,11 @@ PeakMemory::~PeakMemory() {
 }
 
 uint64_t PeakMemory::bytes() const noexcept {
-  if (memory_ == nullptr) return 0;
+  if (memory_ == nullptr) {
+    // All that it has had, if anything, it has had since.
+    const libtorch::Memory* const memory = libtorch::FindMemory(device_);
+    return memory != nullptr ? memory->allocated.most_bytes() : 0;
+  }
   const libtorch::MemoryHistory& history = static_cast<libtorch::Memory*>(memory_)->allocated;
   return peak_ >= 0 ? history.PeakOf(peak_) : history.PeakBetween(begin_, libtorch::MemoryNow());
 }

@@ -27,11 +27,13 @@ struct Memory {
 
 inline constexpr int32_t kMostDevices = 16;
 
-// Null if it is not watched. Threads: any.
+// Null if it is not watched, or is a GPU's that has allocated nothing yet. Threads: any.
 Memory* FindMemory(int32_t device) noexcept;
 // Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time for each device,
 // once the clock runs.
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
+// How many of CUDA's devices, from the first, are watched: one of these that has no Memory has allocated nothing yet.
+void SetWatchedDevices(int32_t devices) noexcept;
 
 // What Memorys take. Threads: any.
 uint64_t HistoryBytes() noexcept;
