@@ -11,13 +11,23 @@ namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
 constinit std::atomic<int32_t> g_watched_devices{0};
-constinit std::atomic<bool> g_records{false};
+// The recorder that has allocations recorded; 0: none. A child of a fork has its parent's, and may have one of its own
+// that has not.
+constinit std::atomic<uint32_t> g_records_for{0};
 // Written before the first history is in place.
 constinit bool g_is_os_clock = false;
 constinit trace::ClockReading g_first_reading;
 
 std::atomic<Memory*>* PlaceOf(int32_t device) noexcept {
   return device < torch::kCpu || device >= kMostDevices ? nullptr : &g_memories[device + 1];
+}
+
+uint32_t RecorderNow() noexcept { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1; }
+
+bool IsRecorded(int64_t bytes) noexcept {
+  if (bytes < kLeastRecordedBytes) return false;
+  const uint32_t recorder = g_records_for.load(std::memory_order_relaxed);
+  return recorder != 0 && recorder == RecorderNow();
 }
 
 }  // namespace
@@ -66,11 +76,11 @@ int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : sta
 
 trace::ClockMap MemoryClock() noexcept { return {g_first_reading, trace::ReadClocks(g_is_os_clock)}; }
 
-void RecordAllocations(bool on) noexcept { g_records.store(on, std::memory_order_relaxed); }
+void RecordAllocations(bool on) noexcept { g_records_for.store(on ? RecorderNow() : 0, std::memory_order_relaxed); }
 
 void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
   memory->allocated.Add(bytes, MemoryNow());
-  if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
+  if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
   if (device == torch::kCpu)
@@ -81,7 +91,7 @@ void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
 
 void NoteFreed(Memory* memory, int64_t bytes) noexcept {
   memory->allocated.Add(-bytes, MemoryNow());
-  if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
+  if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
   if (device == torch::kCpu)

@@ -46,8 +46,8 @@ void StartMemoryClock() noexcept;
 // That clock's ticks to CLOCK_MONOTONIC, and back. Once there is a history.
 trace::ClockMap MemoryClock() noexcept;
 
-// Whether each allocation of so many bytes or more is recorded in its thread's ring: smaller ones are most, and would
-// leave the ring little room for else.
+// Whether the recorder that runs has each allocation of so many bytes or more recorded in its thread's ring: smaller
+// ones are most, and would leave the ring little room for else.
 inline constexpr int64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 
