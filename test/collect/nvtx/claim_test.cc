@@ -246,6 +246,17 @@ TEST_CASE("what a parent process with Pitot in the program set is free in a chil
         }) == 0);
 }
 
+TEST_CASE("what a parent process with Pitot in the program set is free in a child that is linked to a tool, too",
+          "[nvtx]") {
+  // As LibTorch 2 is to libcupti.
+  const Variable inherited("");
+  CHECK(fakes::InChild([] {
+          execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, "linked", PITOT_FAKE_TOOL,
+                nullptr);
+          return 1;
+        }) == 0);
+}
+
 TEST_CASE("what a parent process with Pitot in another library set is free, whether that is loaded or not", "[nvtx]") {
   const Variable inherited(PITOT_OTHER_PLUGIN);
   CHECK(fakes::InChild([] {
