@@ -417,6 +417,30 @@ TEST_CASE("a tool is not told the end of a scope that began before it was told o
   CHECK(std::count(told.begin(), told.end(), "push pitot/mirrored") == 2);
 }
 
+TEST_CASE("the child of a fork while the tool was told a name mirrors scopes of its own", "[nvtx]") {
+  static int status;
+  status = -1;
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  Tool().on_register = [] {
+    Tool().on_register = nullptr;
+    const auto body = [] {
+      if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
+      NvtxHost childs;
+      HOLDS(childs.StartCapturing());
+      Told();
+      { PITOT_SCOPE("the child's"); }
+      HOLDS(Told() == Texts({"register pitot/the child's", "push pitot/the child's", "pop pitot"}));
+      return 0;
+    };
+    status = fakes::WaitForChild(fakes::StartChild(body, 20));
+  };
+  { PITOT_SCOPE("forked meanwhile"); }
+
+  CHECK(status == 0);
+}
+
 TEST_CASE("threads mirror scopes while the mirror comes and goes", "[nvtx]") {
   const Variable tools(PITOT_FAKE_TOOL);
   std::atomic<bool> stop{false};
