@@ -10,6 +10,7 @@
 #include "base/columns.h"
 #include "benchmarks/rounds.h"
 #include "pitot/analyze/analyze.h"
+#include "pitot/analyze/top.h"
 #include "pitot/model/indexes.h"
 #include "pitot/read/kineto.h"
 
@@ -118,6 +119,52 @@ void RunCatalogue(benchmark::State& state, Rounds& rounds) {
   }
 }
 
+// `count` threads, each with an operator that makes a call.
+model::Trace TraceOfThreads(uint64_t count) {
+  model::Trace trace;
+  trace.window_end_ns = 1'000'000;
+  trace.sites.push_back({});
+  trace.sites.back().kind = SiteKind::kOperator;
+  trace.sites.back().name = trace.strings.Add("aten::linear");
+  const model::StringId launch = trace.strings.Add("cudaLaunchKernel");
+  for (uint32_t i = 0; i < count; ++i) {
+    trace.threads.push_back({});
+    trace.threads.back().number = i + 1;
+    trace.threads.back().first_event = i;
+    trace.threads.back().event_count = 1;
+    trace.events.begin_ns.push_back(100);
+    trace.events.duration_ns.push_back(50);
+    trace.events.site.push_back(0);
+    trace.events.thread.push_back(i);
+    trace.events.request.push_back(model::kNone);
+    trace.events.batch.push_back(model::kNone);
+    trace.events.args.push_back(model::kNone);
+    trace.calls.begin_ns.push_back(110);
+    trace.calls.duration_ns.push_back(1);
+    trace.calls.thread.push_back(i);
+    trace.calls.request.push_back(model::kNone);
+    trace.calls.batch.push_back(model::kNone);
+    trace.calls.name.push_back(launch);
+    trace.calls.stream.push_back(model::kNone);
+    trace.calls.device.push_back(model::kNone);
+  }
+  return trace;
+}
+
+void RunTop(benchmark::State& state, Rounds& rounds, const model::Trace& trace) {
+  for (auto _ : state) {
+    const double begin_ns = ThreadCpuNs();
+    analyze::TopTable table;
+    if (!FindTop(trace, {}, &table).ok()) return state.SkipWithError("the trace was not counted");
+    const double ns = ThreadCpuNs() - begin_ns;
+    rounds.Add(PerMillion(trace, ns), ns * 1e-9);
+  }
+}
+void Top(benchmark::State& state, Rounds& rounds) { RunTop(state, rounds, TraceOf(Scaled(2 * kRows))); }
+void TopOfThreads(benchmark::State& state, Rounds& rounds) {
+  RunTop(state, rounds, TraceOfThreads(Scaled(kRows / 20)));
+}
+
 // A field of /proc/self/status, in bytes.
 double StatusBytes(const std::string& field) {
   std::ifstream status("/proc/self/status");
@@ -153,6 +200,8 @@ void RegisterAll() {
   Register("analyze/read_json_per_gb", 5, ReadJson, "s", 10);
   Register("analyze/indexes_per_million_rows", 11, Index, "ms", 500);
   Register("analyze/catalogue_per_million_rows", 11, RunCatalogue, "ms", 2000);
+  Register("analyze/top_per_million_rows", 11, Top, "ms", 1000);
+  Register("analyze/top_of_50000_threads_per_million_rows", 11, TopOfThreads, "ms", 1000);
   Register("analyze/peak_beyond_trace", 3, PeakOfCatalogue, "x the trace", 2);
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <chrono>
 #include <map>
 #include <set>
 
@@ -695,23 +694,20 @@ TEST_CASE("an empty trace has an empty table", "[top]") {
   }
 }
 
-TEST_CASE("a trace of very many threads is counted in seconds", "[top]") {
+// How long these two take is measured by pitot_analyze_benchmarks.
+TEST_CASE("a trace of very many threads is counted", "[top]") {
   Made made;
   for (uint32_t i = 0; i < 50'000; ++i) {
     const uint32_t thread = made.maker.Thread("worker");
     made.maker.Event(thread, made.linear, 100, 50);
     made.maker.Call(thread, "cudaLaunchKernel", 110, 1);
   }
-  const Trace trace = made.maker.Finish();
-  const auto begin = std::chrono::steady_clock::now();
-  const TopTable table = Top(trace, TopBy::kOperator);
-  const auto took = std::chrono::steady_clock::now() - begin;
+  const TopTable table = Top(made.maker.Finish(), TopBy::kOperator);
 
   CHECK(Row(table, "aten::linear").calls == 50'000);
-  CHECK(took < std::chrono::seconds(5));  // under sanitizers, too
 }
 
-TEST_CASE("a trace of two million events is counted in seconds", "[top]") {
+TEST_CASE("a trace of two million events is counted", "[top]") {
   Trace trace = LargeTrace(1200000);
   for (model::SiteRow& site : trace.sites) site.kind = SiteKind::kOperator;
   trace.devices.push_back({});
@@ -739,12 +735,12 @@ TEST_CASE("a trace of two million events is counted in seconds", "[top]") {
     trace.gpu.scope_path.push_back(0);
   }
   REQUIRE(model::FindInconsistency(trace) == "");
-  const auto begin = std::chrono::steady_clock::now();
   const TopTable table = Top(trace, TopBy::kOperator);
-  const auto took = std::chrono::steady_clock::now() - begin;
 
   CHECK(table.rows.size() == 50);
-  CHECK(took < std::chrono::seconds(30));  // under sanitizers, too
+  uint64_t calls = 0;
+  for (const auto& row : table.rows) calls += row.calls;
+  CHECK(calls == trace.events.size());
 }
 
 }  // namespace pitot::test

@@ -107,6 +107,16 @@ TEST_CASE("what LibTorch holds of a GPU is known as it knows it itself", "[torch
   CHECK(peak.bytes() < least + 2 * kMiB);
 }
 
+TEST_CASE("before a GPU's first allocation it is known that there was none, and a peak may begin", "[torch_memory]") {
+  if (!HasGpu()) return;
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
+  CHECK(Use().allocated_bytes == 0);
+  const pitot::torch::PeakMemory peak(0);
+  { Bytes(100 * kMiB); }
+  CHECK(peak.bytes() == 100 * kMiB);
+}
+
 TEST_CASE("a block that another stream still works on is as freed as LibTorch says", "[torch_memory]") {
   if (!HasGpu()) return;
   TorchHost host(Depth::kScopes);

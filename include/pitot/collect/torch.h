@@ -71,25 +71,28 @@ struct MemoryUse {
   uint64_t retries = 0;               // allocations for which cached memory had to be freed
   uint64_t out_of_memory = 0;         // allocations that failed
 };
-// `device`: CUDA's ordinal, or kCpu. False if it is not watched. Threads: any. Cost: some loads.
+// `device`: CUDA's ordinal, or kCpu. False if it is not watched; of a GPU that is, and has allocated nothing yet, all
+// are 0. Threads: any. Cost: some loads.
 PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
 
 // How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,
 // which disturbs no other. 32 at a time are exact, but that memory which another thread has just freed may count;
-// more, to a millisecond or two. Threads: any. Cost: 50 ns.
+// more, to a millisecond or two. Before the device's first allocation it may be made, too. Threads: any. Cost: 50 ns.
 class PITOT_EXPORT PeakMemory {
  public:
   explicit PeakMemory(int32_t device) noexcept;
   ~PeakMemory();
   PeakMemory(const PeakMemory&) = delete;
   PeakMemory& operator=(const PeakMemory&) = delete;
-  // Until now. 0 if the device is not watched.
+  // Until now. 0 if the device is not watched, or has allocated nothing; of one that is watched only since, from then
+  // on.
   uint64_t bytes() const noexcept;
 
  private:
   void* memory_;
   int64_t begin_;
   int peak_;
+  int32_t device_;
 };
 
 }  // namespace torch

@@ -19,28 +19,34 @@
 namespace pitot::nvtx {
 namespace {
 
-// Whether NVTX, given this value, calls this copy of Pitot.
-bool LeadsHere(const char* value) noexcept {
-  void* const object = dlopen(value, RTLD_LAZY | RTLD_NOLOAD);
-  if (object == nullptr) return false;
-  const bool leads_here = dlsym(object, abi::kEntryPoint) == reinterpret_cast<void*>(&InitializeInjectionNvtx2);
-  dlclose(object);
-  return leads_here;
-}
-
 const void* ObjectOf(const void* symbol) noexcept {
   Dl_info object = {};
   return symbol != nullptr && dladdr(symbol, &object) != 0 ? object.dli_fbase : nullptr;
 }
 
+// In the object that this copy of Pitot is in. The entry point's own address may be that of a tool's which the program
+// is linked to: it is exported.
+const void* Here() noexcept { return reinterpret_cast<const void*>(&ObjectOf); }
+
+// Whether NVTX, given this value, calls this copy of Pitot.
+bool LeadsHere(const char* value) noexcept {
+  void* const object = dlopen(value, RTLD_LAZY | RTLD_NOLOAD);
+  if (object == nullptr) return false;
+  const void* const found = ObjectOf(dlsym(object, abi::kEntryPoint));
+  dlclose(object);
+  return found != nullptr && found == ObjectOf(Here());
+}
+
 // Whether what it names is, or was for the process that set it, another copy of Pitot, which takes nothing here.
 bool IsInherited(const char* value) {
+  // Of a program that is the tool itself. In one that is not it leads nowhere, or to a tool that nobody named: libcupti
+  // is one, to which a program with LibTorch 2 is linked.
+  if (value[0] == '\0') return true;
   constexpr char kMark[] = "pitot_process";  // which every copy exports (trace/process.h)
   void* const object = dlopen(value, RTLD_LAZY | RTLD_NOLOAD);
   if (object == nullptr) return base::FileExports(value, {abi::kEntryPoint, kMark});
   const void* const found = ObjectOf(dlsym(object, abi::kEntryPoint));
-  // The empty one of a program that is the tool itself leads nowhere in one that is not.
-  const bool is_inherited = found == nullptr ? value[0] == '\0' : found == ObjectOf(dlsym(object, kMark));
+  const bool is_inherited = found != nullptr && found == ObjectOf(dlsym(object, kMark));
   dlclose(object);
   return is_inherited;
 }
@@ -104,12 +110,13 @@ Claim WhoseClaim() {
 }
 
 Status TakeClaim() noexcept {
-  // Empty means the program itself. Programs that inherit that and are not ours find nothing, which is what they had.
+  // Empty means the program itself. Programs that inherit that and are not ours find nothing, which is what they had,
+  // or what else they are linked to that takes NVTX (docs/nvtx.md): there is no other value for a program, which its
+  // file cannot be opened for a second time.
   char path[PATH_MAX] = "";
   if (!LeadsHere(path)) {
     Dl_info object = {};
-    const bool is_known =
-        dladdr(reinterpret_cast<void*>(&InitializeInjectionNvtx2), &object) != 0 && object.dli_fname != nullptr;
+    const bool is_known = dladdr(Here(), &object) != 0 && object.dli_fname != nullptr;
     if (!is_known || realpath(object.dli_fname, path) == nullptr || !LeadsHere(path))
       return base::Error(StatusCode::kUnavailable,
                          "libraries that emit NVTX cannot find Pitot: %s does not export %s; link it with "

@@ -45,7 +45,7 @@ class NvtxCollector final : public Collector {
 
   const NvtxOptions options_;
   uint32_t taken_by_ = 0;  // what g_taken_by is while this one runs; 0: it does not
-  bool is_capturing_ = false;
+  bool is_capturing_ = false, is_mirroring_ = false;
   uint64_t cut_before_ = 0;
   std::string missed_, tool_;
   std::vector<RangeUnderWay> under_way_;  // when rings were copied
@@ -92,14 +92,16 @@ Status NvtxCollector::OpenBesideTool(const char* tool) {
     return Error(StatusCode::kUnavailable, "%s=%s: NVTX's events are that tool's, none are captured", abi::kVariable,
                  tool);
   tool_ = tool;
-  return BeginMirror(tool);
+  Status status = BeginMirror(tool);
+  is_mirroring_ = status.ok();
+  return status;
 }
 
 void NvtxCollector::Stop() noexcept {
   const uint32_t us = std::exchange(taken_by_, 0);
   if (us == 0 || us != trace::ForkEpoch() + 1) return;
   if (is_capturing_) EndCapture();
-  if (!tool_.empty()) EndMirror();
+  if (is_mirroring_) EndMirror();
   g_taken_by.store(0);
 }
 
@@ -118,7 +120,7 @@ void NvtxCollector::AddTo(TraceBuilder& trace) {
   const auto say = [&](const char* key, const std::string& value) {
     if (!value.empty()) trace.AddAttribute(key, value.c_str());
   };
-  if (!tool_.empty()) say("nvtx.tool", tool_ + ": NVTX's events are its, Pitot captures none and mirrors its scopes");
+  if (is_mirroring_) say("nvtx.tool", tool_ + ": NVTX's events are its, Pitot captures none and mirrors its scopes");
   if (!is_capturing_) return;
   say("nvtx.captured", AttachedObjects());
   say("nvtx.missed", missed_);

@@ -2,11 +2,13 @@
 #include "collect/nvtx/mirror.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "base/message.h"
 #include "collect/nvtx/abi.h"
@@ -24,6 +26,7 @@ constinit abi::Slot g_slots[abi::kModules][kMostSlots] = {};
 constinit abi::Slot* g_tables[abi::kModules][kMostSlots] = {};
 
 constinit std::mutex g_mutex;  // guards what follows down to the atomics
+constinit bool g_watches_forks = false;
 constinit bool g_is_loaded = false;
 constinit char g_path[1024] = {};
 
@@ -90,8 +93,16 @@ void TellEnd() noexcept {
 
 constexpr trace::Mirror kMirror = {TellBegin, TellEnd};
 
+// Under the mutex. In the child of a fork another thread may have held it, within the tool. A name that was being
+// registered is registered anew.
+bool WatchForks() noexcept {
+  if (!g_watches_forks) g_watches_forks = pthread_atfork(nullptr, nullptr, [] { new (&g_mutex) std::mutex; }) == 0;
+  return g_watches_forks;
+}
+
 // Under the mutex.
 Status Load(const char* path) noexcept {
+  if (!WatchForks()) return base::Error(StatusCode::kResourceExhausted, "no memory to be told of forks");
   void* const tool = dlopen(path, RTLD_LAZY);
   if (tool == nullptr) {
     const char* const why = dlerror();

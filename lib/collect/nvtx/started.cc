@@ -26,9 +26,12 @@ struct Started {
 };
 constexpr uint64_t kBusy = 1;
 constexpr uint32_t kPlaces = kMaxRangesUnderWay;
-constexpr uint32_t kLooks = 16;  // for a free place
 constinit Started g_started[kPlaces];
 constinit std::atomic<uint64_t> g_next_start{1};
+// How many places were freed, and what that was, below the recorder, when none was found free: where a host ends
+// nothing they are looked through once.
+constinit std::atomic<uint32_t> g_freed{0};
+constinit std::atomic<uint64_t> g_full_at{0};
 
 // Recorders have gates of their own; a mirror's bit makes none another.
 uint32_t RecorderOf(const detail::Ring& ring) noexcept { return ring.gate >> 1; }
@@ -38,8 +41,10 @@ uint32_t RecorderOf(const detail::Ring& ring) noexcept { return ring.gate >> 1; 
 uint64_t Start(const Event& event) noexcept {
   const trace::ThreadRing* const ring = trace::EnterThread();
   if (ring == nullptr) return 0;
+  const uint64_t now = uint64_t{RecorderOf(*ring)} << 32 | g_freed.load(kAcquire);
   const uint64_t number = g_next_start.fetch_add(1, kRelaxed);
-  for (uint64_t look = 0; look < kLooks; ++look) {
+  // The first is free unless ranges last long.
+  for (uint64_t look = 0; look < kPlaces && g_full_at.load(kRelaxed) != now; ++look) {
     const uint64_t place = (number + look) % kPlaces;
     Started& started = g_started[place];
     uint64_t free = started.id.load(kRelaxed);
@@ -56,6 +61,7 @@ uint64_t Start(const Event& event) noexcept {
     started.id.store(id, kRelease);
     return id;
   }
+  g_full_at.store(now, kRelaxed);
   Count(&GetCounts().starts_refused);
   return 0;
 }
@@ -73,6 +79,7 @@ void End(uint64_t id) noexcept {
   const uint32_t says = started.says.load(kRelaxed);
   const bool is_ours = started.gate.load(kRelaxed) == RecorderOf(*ring);
   started.id.store(0, kRelease);
+  g_freed.fetch_add(1, kRelease);
   if (!is_ours) return Count(&GetCounts().ends_without_start);
   if (tid == ring->tid) return trace::RecordEvent(&kSites[kRange][says], begin, words);
   const double ticks_per_ns =

@@ -183,16 +183,16 @@ void TorchCollector::Follow() noexcept {
   const bool is_deep = depth_ >= Depth::kOps;
   // What their tensors are takes longer than all the rest: for incidents.
   const Detail deep = is_armed_ ? detail_ : Detail::kOperators;
+  // A depth says so not before operators are recorded, and not after.
+  if (!is_deep) NoteDepth();
   try {
-    RecordAllocations(has_memory_ && is_deep);
-    // Not before they are, and not after.
-    if (!is_deep) NoteDepth();
     operators_->Record(is_deep ? deep : Detail::kRanges);
-    if (is_deep) NoteDepth();
   } catch (const std::exception&) {
     // LibTorch took no callback, until the next time.
-    RecordAllocations(has_memory_ && operators_->AreRecorded());
   }
+  const bool are_recorded = operators_->AreRecorded();
+  RecordAllocations(has_memory_ && are_recorded);
+  if (is_deep && are_recorded) NoteDepth();
 }
 
 void TorchCollector::NoteDepth() noexcept {

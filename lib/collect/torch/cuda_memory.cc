@@ -80,8 +80,9 @@ std::string WatchCuda() {
     Caching::attachAllocatorTraceTracker(OnTrace);              // throws where the allocator is another
     g_is_watched = true;
   }
-  const int32_t devices = c10::cuda::device_count();
-  for (int32_t device = 0; device < std::min(devices, kMostDevices); ++device) {
+  const int32_t devices = c10::cuda::device_count(), watched = std::min(devices, kMostDevices);
+  SetWatchedDevices(watched);
+  for (int32_t device = 0; device < watched; ++device) {
     if (Numbers(device).reserved_bytes != 0 && !HasBegun(device)) return "no memory";
   }
   if (devices > kMostDevices)

@@ -10,13 +10,24 @@ namespace pitot::libtorch {
 namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
-constinit std::atomic<bool> g_records{false};
+constinit std::atomic<int32_t> g_watched_devices{0};
+// The recorder that has allocations recorded; 0: none. A child of a fork has its parent's, and may have one of its own
+// that has not.
+constinit std::atomic<uint32_t> g_records_for{0};
 // Written before the first history is in place.
 constinit bool g_is_os_clock = false;
 constinit trace::ClockReading g_first_reading;
 
 std::atomic<Memory*>* PlaceOf(int32_t device) noexcept {
   return device < torch::kCpu || device >= kMostDevices ? nullptr : &g_memories[device + 1];
+}
+
+uint32_t RecorderNow() noexcept { return __atomic_load_n(&detail::g_gate, __ATOMIC_RELAXED) >> 1; }
+
+bool IsRecorded(int64_t bytes) noexcept {
+  if (bytes < kLeastRecordedBytes) return false;
+  const uint32_t recorder = g_records_for.load(std::memory_order_relaxed);
+  return recorder != 0 && recorder == RecorderNow();
 }
 
 }  // namespace
@@ -50,6 +61,8 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   return memory.release();
 }
 
+void SetWatchedDevices(int32_t devices) noexcept { g_watched_devices.store(devices); }
+
 uint64_t HistoryBytes() noexcept {
   uint64_t bytes = 0;
   for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
@@ -63,11 +76,11 @@ int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : sta
 
 trace::ClockMap MemoryClock() noexcept { return {g_first_reading, trace::ReadClocks(g_is_os_clock)}; }
 
-void RecordAllocations(bool on) noexcept { g_records.store(on, std::memory_order_relaxed); }
+void RecordAllocations(bool on) noexcept { g_records_for.store(on ? RecorderNow() : 0, std::memory_order_relaxed); }
 
 void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
   memory->allocated.Add(bytes, MemoryNow());
-  if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
+  if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
   if (device == torch::kCpu)
@@ -78,7 +91,7 @@ void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
 
 void NoteFreed(Memory* memory, int64_t bytes) noexcept {
   memory->allocated.Add(-bytes, MemoryNow());
-  if (bytes < kLeastRecordedBytes || !g_records.load(std::memory_order_relaxed)) return;
+  if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
   if (device == torch::kCpu)
@@ -94,7 +107,11 @@ namespace torch {
 
 bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
   const libtorch::Memory* const memory = libtorch::FindMemory(device);
-  if (memory == nullptr) return false;
+  if (memory == nullptr) {
+    const bool is_watched = device >= 0 && device < libtorch::g_watched_devices.load();
+    if (is_watched) *use = {};
+    return is_watched;
+  }
   *use = {memory->allocated.bytes(), memory->allocated.most_bytes(),
           memory->reserved != nullptr ? memory->reserved->bytes() : 0, memory->retries.load(),
           memory->out_of_memory.load()};
@@ -102,7 +119,7 @@ bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
 }
 
 PeakMemory::PeakMemory(int32_t device) noexcept
-    : memory_(libtorch::FindMemory(device)), begin_(libtorch::MemoryNow()), peak_(-1) {
+    : memory_(libtorch::FindMemory(device)), begin_(libtorch::MemoryNow()), peak_(-1), device_(device) {
   if (memory_ != nullptr) peak_ = static_cast<libtorch::Memory*>(memory_)->allocated.BeginPeak();
 }
 
@@ -111,7 +128,11 @@ PeakMemory::~PeakMemory() {
 }
 
 uint64_t PeakMemory::bytes() const noexcept {
-  if (memory_ == nullptr) return 0;
+  if (memory_ == nullptr) {
+    // All that it has had, if anything, it has had since.
+    const libtorch::Memory* const memory = libtorch::FindMemory(device_);
+    return memory != nullptr ? memory->allocated.most_bytes() : 0;
+  }
   const libtorch::MemoryHistory& history = static_cast<libtorch::Memory*>(memory_)->allocated;
   return peak_ >= 0 ? history.PeakOf(peak_) : history.PeakBetween(begin_, libtorch::MemoryNow());
 }

@@ -27,11 +27,13 @@ struct Memory {
 
 inline constexpr int32_t kMostDevices = 16;
 
-// Null if it is not watched. Threads: any.
+// Null if it is not watched, or is a GPU's that has allocated nothing yet. Threads: any.
 Memory* FindMemory(int32_t device) noexcept;
 // Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time for each device,
 // once the clock runs.
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
+// How many of CUDA's devices, from the first, are watched: one of these that has no Memory has allocated nothing yet.
+void SetWatchedDevices(int32_t devices) noexcept;
 
 // What Memorys take. Threads: any.
 uint64_t HistoryBytes() noexcept;
@@ -44,8 +46,8 @@ void StartMemoryClock() noexcept;
 // That clock's ticks to CLOCK_MONOTONIC, and back. Once there is a history.
 trace::ClockMap MemoryClock() noexcept;
 
-// Whether each allocation of so many bytes or more is recorded in its thread's ring: smaller ones are most, and would
-// leave the ring little room for else.
+// Whether the recorder that runs has each allocation of so many bytes or more recorded in its thread's ring: smaller
+// ones are most, and would leave the ring little room for else.
 inline constexpr int64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 

@@ -61,6 +61,8 @@ template <const Site& kSite, class... Args> Context Begin(const Args&... args) {
 
 // The recorder that has LibTorch call us. A child of a fork has its parent's, and may have one of its own that has not.
 constinit std::atomic<uint32_t> g_calls_for{0};
+// Whether that one wants shapes. LibTorch may have inputs at hand for somebody else.
+constinit std::atomic<bool> g_has_shapes{false};
 
 // Where nothing is recorded nothing is kept, either.
 ThreadState* Enter() {
@@ -74,19 +76,7 @@ Context OnRange(const RecordFunction& function) {
   return state != nullptr ? Begin<kRange>(state->RangeNameOf(function.name())) : nullptr;
 }
 
-Context OnOperator(const RecordFunction& function) {
-  ThreadState* const state = Enter();
-  if (state == nullptr) return nullptr;
-  const Name name = state->NameOf(function.name());
-  const int64_t sequence = function.seqNr();
-  if (function.scope() == RecordScope::BACKWARD_FUNCTION)
-    return Begin<kBackward>(name, sequence, function.forwardThreadId());
-  return sequence >= 0 ? Begin<kNumbered>(name, sequence, function.threadId()) : Begin<kOperator>(name);
-}
-
-Context OnShapedOperator(const RecordFunction& function) {
-  ThreadState* const state = Enter();
-  if (state == nullptr || function.scope() == RecordScope::BACKWARD_FUNCTION) return OnOperator(function);
+[[gnu::noinline]] Context BeginShaped(ThreadState* state, const RecordFunction& function) {
   uint64_t flops = 0;
   ShapeText shapes;
   try {
@@ -102,6 +92,20 @@ Context OnShapedOperator(const RecordFunction& function) {
   return context;
 }
 
+Context OnOperator(const RecordFunction& function) {
+  ThreadState* const state = Enter();
+  if (state == nullptr) return nullptr;
+  // Threads hear of a callback that wants inputs at their next operator.
+  if (__builtin_expect(g_has_shapes.load(std::memory_order_relaxed), 0) && function.needsInputs() &&
+      function.scope() != RecordScope::BACKWARD_FUNCTION)
+    return BeginShaped(state, function);
+  const Name name = state->NameOf(function.name());
+  const int64_t sequence = function.seqNr();
+  if (function.scope() == RecordScope::BACKWARD_FUNCTION)
+    return Begin<kBackward>(name, sequence, function.forwardThreadId());
+  return sequence >= 0 ? Begin<kNumbered>(name, sequence, function.threadId()) : Begin<kOperator>(name);
+}
+
 at::CallbackHandle AddRanges() {
   return at::addGlobalCallback(at::RecordFunctionCallback(OnRange).scopes({RecordScope::USER_SCOPE}));
 }
@@ -110,6 +114,11 @@ at::CallbackHandle AddRanges() {
 at::CallbackHandle AddOperators(at::RecordFunctionCallback callback) {
   return at::addGlobalCallback(
       callback.scopes({RecordScope::FUNCTION, RecordScope::BACKWARD_FUNCTION, RecordScope::TORCHSCRIPT_FUNCTION}));
+}
+
+void Remove(at::CallbackHandle* callback) {
+  if (*callback != at::INVALID_CALLBACK_HANDLE) at::removeCallback(*callback);
+  *callback = at::INVALID_CALLBACK_HANDLE;
 }
 
 }  // namespace
@@ -129,16 +138,19 @@ Operators::~Operators() {
   } catch (const std::exception&) {}
 }
 
-// Added and removed rather than switched: LibTorch asks for inputs where any callback wants them that it knows, also
-// one that is disabled.
+// Shapes have a callback of their own, which is not called and has LibTorch give their inputs to that of operators:
+// what begins while that is added or removed is recorded, and once. Added and removed rather than switched: LibTorch
+// asks for inputs where any callback wants them that it knows, also one that is disabled.
 void Operators::Record(Detail detail) {
-  if (detail == detail_) return;
-  if (detail_ != Detail::kRanges) at::removeCallback(operators_);
-  detail_ = Detail::kRanges;
-  if (detail == Detail::kOperators) operators_ = AddOperators(at::RecordFunctionCallback(OnOperator));
-  if (detail == Detail::kShapes)
-    operators_ = AddOperators(at::RecordFunctionCallback(OnShapedOperator).needsInputs(true));
-  detail_ = detail;
+  const bool has_shapes = detail == Detail::kShapes;
+  if (!has_shapes) g_has_shapes.store(false, std::memory_order_relaxed);
+  if (detail != Detail::kRanges && operators_ == at::INVALID_CALLBACK_HANDLE)
+    operators_ = AddOperators(at::RecordFunctionCallback(OnOperator));
+  if (has_shapes && inputs_ == at::INVALID_CALLBACK_HANDLE)
+    inputs_ = AddOperators(at::RecordFunctionCallback(nullptr).needsInputs(true));
+  if (has_shapes) g_has_shapes.store(true, std::memory_order_relaxed);
+  if (!has_shapes) Remove(&inputs_);
+  if (detail == Detail::kRanges) Remove(&operators_);
 }
 
 }  // namespace pitot::libtorch

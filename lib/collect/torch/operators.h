@@ -20,14 +20,13 @@ class Operators {
   Operators(const Operators&) = delete;
   Operators& operator=(const Operators&) = delete;
 
-  // What is recorded from now on; threads see it at their next operator. Cost: a lock of LibTorch's. One call at a
-  // time.
+  // What is recorded from now on; threads see it at their next operator. Throws what LibTorch throws: then operators
+  // may be recorded without their shapes, or not be. Cost: a lock of LibTorch's. One call at a time.
   void Record(Detail detail);
-  bool AreRecorded() const noexcept { return detail_ != Detail::kRanges; }
+  bool AreRecorded() const noexcept { return operators_ != 0; }
 
  private:
-  uint64_t ranges_, operators_ = 0;  // LibTorch's handles; the latter unless detail_ is kRanges
-  Detail detail_ = Detail::kRanges;
+  uint64_t ranges_, operators_ = 0, inputs_ = 0;  // LibTorch's handles; 0: none
 };
 
 }  // namespace pitot::libtorch

@@ -471,6 +471,25 @@ TEST_CASE("ranges that are started and never ended are bounded and counted", "[n
   CHECK(session_test::Contains(Attribute(trace, "nvtx.under_way"), "and 1016 more"));
 }
 
+TEST_CASE("a range may start as long as fewer are under way than may be, in whatever order others ended", "[nvtx]") {
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  const Library library(PITOT_FAKE_EMITTER);
+  std::vector<uint64_t> ids;
+  for (uint32_t i = 0; i < pitot::nvtx::kMaxRangesUnderWay; ++i) ids.push_back(library->start_a("under way"));
+  for (const size_t i : {500, 37, 1000}) {
+    library->end(ids[i]);
+    ids[i] = library->start_a("started later");
+    CHECK(ids[i] != 0);
+  }
+  CHECK(library->start_a("one too many") == 0);
+  const auto trace = host.Incident();
+  for (const uint64_t id : ids) library->end(id);
+
+  CHECK(Attribute(trace, "nvtx.starts_refused") == "1");
+  CHECK(session_test::Contains(Attribute(trace, "nvtx.under_way"), "and 1016 more"));
+}
+
 TEST_CASE("what is under way is what was when rings were copied", "[nvtx]") {
   // Asked before NVTX's: at that time rings were copied, and the incident is written.
   struct Between final : pitot::Collector {

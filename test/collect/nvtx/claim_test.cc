@@ -246,6 +246,17 @@ TEST_CASE("what a parent process with Pitot in the program set is free in a chil
         }) == 0);
 }
 
+TEST_CASE("what a parent process with Pitot in the program set is free in a child that is linked to a tool, too",
+          "[nvtx]") {
+  // As LibTorch 2 is to libcupti.
+  const Variable inherited("");
+  CHECK(fakes::InChild([] {
+          execl(PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PROGRAM, PITOT_CAPTURING_PLUGIN, "linked", PITOT_FAKE_TOOL,
+                nullptr);
+          return 1;
+        }) == 0);
+}
+
 TEST_CASE("what a parent process with Pitot in another library set is free, whether that is loaded or not", "[nvtx]") {
   const Variable inherited(PITOT_OTHER_PLUGIN);
   CHECK(fakes::InChild([] {
@@ -404,6 +415,30 @@ TEST_CASE("a tool is not told the end of a scope that began before it was told o
   const Texts told = Told();
   CHECK(std::count(told.begin(), told.end(), "pop pitot") == 2);
   CHECK(std::count(told.begin(), told.end(), "push pitot/mirrored") == 2);
+}
+
+TEST_CASE("the child of a fork while the tool was told a name mirrors scopes of its own", "[nvtx]") {
+  static int status;
+  status = -1;
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  Tool().on_register = [] {
+    Tool().on_register = nullptr;
+    const auto body = [] {
+      if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
+      NvtxHost childs;
+      HOLDS(childs.StartCapturing());
+      Told();
+      { PITOT_SCOPE("the child's"); }
+      HOLDS(Told() == Texts({"register pitot/the child's", "push pitot/the child's", "pop pitot"}));
+      return 0;
+    };
+    status = fakes::WaitForChild(fakes::StartChild(body, 20));
+  };
+  { PITOT_SCOPE("forked meanwhile"); }
+
+  CHECK(status == 0);
 }
 
 TEST_CASE("threads mirror scopes while the mirror comes and goes", "[nvtx]") {

@@ -36,6 +36,7 @@ int PushA(const char* text) { return g_tool.Say(std::string("push ") + text), 0;
 int Pop() { return g_tool.Say("pop"), 0; }
 void* CreateDomain(const char* name) { return g_tool.Keep(name); }
 void* Register(void* domain, const char* text) {
+  if (g_tool.on_register != nullptr) g_tool.on_register();
   g_tool.Say("register " + TextOf(domain) + "/" + text);
   return g_tool.Keep(text);
 }

@@ -10,6 +10,8 @@
 struct FakeTool {
   // What it was told since the last time: "push <domain>/<name>", "pop <domain>"; without a domain "push <name>".
   virtual std::vector<std::string> TakeLog() = 0;
+  // Called while it registers a string; null: nothing is.
+  void (*on_register)() = nullptr;
 
  protected:
   ~FakeTool() = default;

@@ -202,13 +202,16 @@ TEST_CASE("the child of a fork records LibTorch for itself, and what its parent 
   CHECK(fakes::InChild([&] {
           TorchHost childs;
           HOLDS(childs.Start());
-          at::ones({8}).neg();  // LibTorch calls what its parent had it call
+          at::ones({1 << 14}).neg();  // LibTorch calls what its parent had it call; 64 KiB: an allocation is recorded
           HOLDS(childs.TriggerAndFlush());
           HOLDS(Count(childs.traces().back(), "aten::neg") == 0);
+          HOLDS(Count(childs.traces().back(), "allocate") == 0);
+          HOLDS(Count(childs.traces().back(), "free") == 0);
           HOLDS(pitot::torch::Enable(childs.recorder).ok());
-          at::ones({8}).neg();
+          at::ones({1 << 14}).neg();
           HOLDS(childs.TriggerAndFlush());
           HOLDS(Count(childs.traces().back(), "aten::neg") == 1);
+          HOLDS(Count(childs.traces().back(), "allocate") == 2);
           childs.recorder.Stop();
           HOLDS(!at::hasGlobalCallbacks());
           HOLDS(childs.Enable().ok());

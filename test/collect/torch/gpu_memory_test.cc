@@ -101,6 +101,36 @@ TEST_CASE("what blocks are larger than was asked for counts", "[gpu_memory]") {
   CHECK(allocator.Use().most_allocated_bytes == 3 * kMiB + 700'000 + 101 * 512);
 }
 
+TEST_CASE("a peak that was begun before its device had any memory is of what was allocated since", "[gpu_memory]") {
+  const pitot::torch::PeakMemory peak(g_next_device);
+  CHECK(peak.bytes() == 0);
+  Allocator allocator;
+  allocator.Allocate(3 * kMiB, 3 * kMiB);
+  allocator.Free(3 * kMiB, 3 * kMiB);
+  allocator.Allocate(kMiB, kMiB);
+  const pitot::torch::PeakMemory later(allocator.device);
+
+  CHECK(peak.bytes() == 3 * kMiB);
+  CHECK(later.bytes() == kMiB);
+}
+
+TEST_CASE("of a device that is watched and has allocated nothing yet it is known that it holds nothing",
+          "[gpu_memory]") {
+  const int32_t device = g_next_device;
+  pitot::torch::MemoryUse use;
+  use.allocated_bytes = 7;
+  CHECK_FALSE(pitot::torch::GetMemoryUse(device, &use));
+  pitot::libtorch::SetWatchedDevices(device + 1);
+
+  CHECK(pitot::torch::GetMemoryUse(device, &use));
+  CHECK(use.allocated_bytes == 0);
+  CHECK_FALSE(pitot::torch::GetMemoryUse(device + 1, &use));
+  CHECK_FALSE(pitot::torch::GetMemoryUse(pitot::torch::kCpu, &use));
+  const Allocator allocator({.allocated_bytes = 5 * kMiB});
+  CHECK(allocator.Use().allocated_bytes == 5 * kMiB);
+  pitot::libtorch::SetWatchedDevices(0);
+}
+
 TEST_CASE("the allocator's numbers are not read for each small block", "[gpu_memory]") {
   Allocator allocator;
   const int before = g_reads;

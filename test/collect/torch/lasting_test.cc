@@ -8,6 +8,8 @@
 #include <torch/version.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <new>
 #include <string>
 
 #include "collect/torch/thread_state.h"
@@ -32,7 +34,20 @@ struct HostsAllocator final : at::Allocator {
   at::DeleterFnPtr raw_deleter() const override { return base->raw_deleter(); }
 };
 
+thread_local bool t_is_out_of_memory = false;
+
 }  // namespace
+
+// Not inlined: compilers would find them mismatched.
+[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return t_is_out_of_memory ? nullptr : std::malloc(size != 0 ? size : 1);
+}
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  if (void* const memory = operator new(size, std::nothrow)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 TEST_CASE("a host's own allocator is left alone, and incidents say that it is not watched", "[torch]") {
   static HostsAllocator allocator;
@@ -64,4 +79,39 @@ TEST_CASE("incidents say how many ranges were called (other) because names of ra
   REQUIRE(host.TriggerAndFlush());
 
   CHECK(Attribute(host.traces().back(), "torch.names_folded") == "7");
+}
+
+TEST_CASE("a callback that LibTorch does not take leaves operators recorded as they were, and the incident says when",
+          "[torch]") {
+  session_test::Host host;
+  host.options.depth = pitot::Depth::kScopes;
+  REQUIRE(host.Start());
+  auto made = pitot::MakeTorchCollector({.shapes = true});
+  pitot::Collector* const collector = made.get();
+  REQUIRE(host.recorder.Add(std::move(made)).ok());
+  const auto without_memory = [](auto act) {
+    t_is_out_of_memory = true;
+    act();
+    t_is_out_of_memory = false;
+  };
+  collector->Arm(false);
+  without_memory([&] { collector->SetDepth(pitot::Depth::kOps); });
+  at::ones({8}).neg();
+  collector->SetDepth(pitot::Depth::kOps);
+  without_memory([&] { collector->Arm(true); });
+  at::ones({8}).sigmoid();
+  collector->Arm(true);
+  at::ones({8}).relu();
+  REQUIRE(host.TriggerAndFlush());
+  const model::Trace trace = host.traces().back();
+
+  CHECK(fakes::EventsNamed(trace, "aten::neg").empty());
+  const auto sigmoid = fakes::EventsNamed(trace, "aten::sigmoid"), relu = fakes::EventsNamed(trace, "aten::relu");
+  REQUIRE((sigmoid.size() == 1 && relu.size() == 1));
+  CHECK(relu[0].args.size() > sigmoid[0].args.size());  // shapes
+  REQUIRE(trace.operator_depths.size() >= 2);
+  CHECK(trace.operator_depths[0].depth < pitot::Depth::kOps);
+  CHECK(trace.operator_depths[1].depth == pitot::Depth::kOps);
+  CHECK(trace.operator_depths[1].begin_ns <= sigmoid[0].begin_ns);
+  CHECK(trace.operator_depths[1].end_ns >= relu[0].begin_ns);
 }

@@ -200,6 +200,31 @@ TEST_CASE("shapes are recorded for incidents and where the host has fixed the de
   CHECK_FALSE(Argument(trace, products[2], "shapes"));
 }
 
+TEST_CASE("no operator is lost, and none recorded twice, while shapes are switched on and off", "[torch]") {
+  TorchHost host(Depth::kScopes, {.shapes = true, .memory = false});
+  host.options.max_ring_bytes = 4 << 20;
+  host.options.memory_budget_bytes = 64 << 20;
+  REQUIRE(host.Start());
+  auto made = pitot::MakeTorchCollector(host.torch_options);
+  pitot::Collector* const collector = made.get();
+  REQUIRE(host.recorder.Add(std::move(made)).ok());
+  collector->SetDepth(Depth::kOps);
+  constexpr size_t kOperators = 10'000;
+  std::atomic<bool> is_done{false};
+  std::thread runner([&] {
+    const c10::NoGradGuard no_grad;
+    const at::Tensor a = at::ones({2});
+    for (size_t i = 0; i < kOperators; ++i) a.neg();
+    is_done = true;
+  });
+  for (bool is_armed = false; !is_done; is_armed = !is_armed) collector->Arm(is_armed);
+  runner.join();
+  const model::Trace trace = host.Incident();
+
+  REQUIRE(trace.losses.empty());
+  CHECK(Named(trace, "aten::neg").size() == kOperators);
+}
+
 TEST_CASE("with shapes tensors without sizes are symbolic, and their operators recorded", "[torch]") {
   const c10::NoGradGuard no_grad;
   TorchHost host(Depth::kOps, {.shapes = true});
