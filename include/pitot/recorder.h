@@ -65,7 +65,8 @@ class PITOT_EXPORT Recorder {
   // (H100), 2 s at most where CUPTI does not answer.
   Status SetDepth(Depth depth) noexcept;
   // Hands CUPTI, which one profiler of a process can use at a time, to another, and takes it back. (PyTorch's profiler
-  // gets it without being asked.) Without a collector that has it both do nothing.
+  // gets it without being asked; what one takes that cannot be seen to profile ResumeCupti takes back.)
+  // Without a collector that has it both do nothing.
   // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kUnavailable: CUPTI does not answer, and what
   // was asked is done when it does; of ResumeCupti also: somebody else still has it. Cost: waits for the thread that
   // calls CUPTI, less than a ms to some 20 ms, 2 s at most.

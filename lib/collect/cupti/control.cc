@@ -23,6 +23,9 @@ constexpr uint32_t kCallKinds[] = {kRuntime, kDriver};
 constexpr int64_t kWithoutNs = 500'000'000;  // in which each graph is replayed that is replayed at all
 constexpr uint32_t kMostReclaims = 3;
 constexpr int64_t kReclaimsWithinNs = 60'000'000'000;  // of each other
+// Where PyTorch's profiler has never profiled it took nothing, and hardly anybody else does: silences that long are
+// nearly always work that is not there, of which nothing is known any more once callbacks are registered again.
+constexpr int64_t kSilencesUnused = 6;
 
 // What whoever wants kernels can do about it.
 const char* RemedyOf(Result result) {
@@ -135,6 +138,20 @@ std::string Control::WhyNothing() const {
       return {};
   }
   return reason_.find(kRemedy) != std::string::npos ? reason_ : reason_ + kRemedy + remedy;
+}
+
+std::string Control::WhySilent() const {
+  switch (kineto_.load()) {
+    case KinetoState::kUnknown:
+      return std::string("PyTorch's profiler, which does not say when it profiles, took the buffers") + kRemedy +
+             "Recorder::ResumeCupti when no profile runs";
+    case KinetoState::kIdle:
+    case KinetoState::kActive:
+      return std::string("PyTorch's profiler came and went unseen") + kRemedy +
+             "wait, Pitot comes back 10 s after a profile";
+    default:
+      return std::string("another profiler took the buffers") + kRemedy + "wait, Pitot takes them back after a minute";
+  }
 }
 
 Status Control::Start(Attach attach, bool graph_level) noexcept {
@@ -348,6 +365,7 @@ Status Control::Resume() noexcept {
     const bool is_active = AskKineto() == KinetoState::kActive;
     cuda_ = surroundings_.ask_cuda();
     if (mode() == Mode::kOff) return NotRunning();
+    if (mode() == Mode::kOn && kineto_.load() == KinetoState::kUnknown) RegisterAgain();
     if (mode() == Mode::kReady || mode() == Mode::kOn || mode() == Mode::kAside) return {};
     if (mode() == Mode::kDead) return Error(StatusCode::kUnavailable, "%s", reason_.c_str());
     if (is_active) {
@@ -378,9 +396,13 @@ void Control::SetDepth(Depth depth, bool takes_any_cost) noexcept {
     wanted_ = depth, takes_any_cost_ = takes_any_cost;
     TakeWhenWanted();
     if (mode() != Mode::kOn || is_active) return;
-    // A profile that nobody saw has left its callbacks.
+    // A profile that nobody saw has left its callbacks; another may have its own there, and a buffer that is not full.
     const bool rises = effective_.load() == Depth::kScopes && depth != Depth::kScopes;
-    if (rises && MayMissProfile() && IsLongIdle()) Register();
+    const bool is_taken = is_silent_ && HasNotBegun();
+    if (rises && MayMissProfile() && (is_taken || IsLongIdle())) {
+      Register();
+      if (is_taken) api_.activity_flush_all(0);
+    }
     Apply();
   } catch (const std::bad_alloc&) {
     // Said with the next thing that goes wrong.
@@ -461,17 +483,16 @@ void Control::Reclaim() noexcept {
   }
 }
 
-bool Control::Renew() noexcept {
+// PyTorch's profiler is no longer unused before it registers anything; one that cannot be asked may profile now.
+bool Control::Renew(int64_t silent_ns) noexcept {
   const UntilExit::Entered entered(&until_exit_);
   if (!entered) return false;
   try {
     AskKineto();
-    if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || !MayMissProfile() || !IsLongIdle()) return false;
-    Register();
-    api_.activity_flush_all(0);
-    EnableAgain();
-    Apply();
-    return true;
+    if (mode() != Mode::kOn || effective_.load() == Depth::kScopes || !MayMissProfile()) return false;
+    const bool is_safe = HasNotBegun() ? silent_ns / kSilencesUnused >= surroundings_.long_idle_ns : IsLongIdle();
+    if (is_safe) RegisterAgain();
+    return is_safe;
   } catch (const std::bad_alloc&) {
     return false;  // the next time
   }
@@ -487,6 +508,13 @@ Result Control::RegisterCallbacks(bool is_again) {
 void Control::Register() {
   const Result result = RegisterCallbacks(true);
   if (result != kSuccess) Fail("cuptiActivityRegisterCallbacks", result);
+}
+
+void Control::RegisterAgain() {
+  Register();
+  api_.activity_flush_all(0);
+  EnableAgain();
+  Apply();
 }
 
 // What should be on, and may be off because another switched it off. What it was before is not forgotten: where this

@@ -66,7 +66,8 @@ class Control {
     KinetoState (*ask_kineto)() noexcept;
     CudaState (*ask_cuda)() noexcept;
     bool (*has_driver)() noexcept = HasDriver;
-    int64_t long_idle_ns = 10'000'000'000;  // after so long PyTorch's profiler is not about to begin
+    // After so long PyTorch's profiler is not about to begin, and without a buffer it may have come and gone.
+    int64_t long_idle_ns = 10'000'000'000;
     // Kernels were recorded in the process, by whoever; of the process but for tests.
     std::atomic<bool>* has_recorded = &g_has_recorded;
   };
@@ -86,7 +87,8 @@ class Control {
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
   // that may leave behind.
   void SetLook(bool on) noexcept;
-  // Errors: kNotRunning; of Resume also kUnavailable.
+  // Resume takes back, too, what a profiler has taken that cannot be asked whether it profiles: the host says that it
+  // does not. Errors: kNotRunning; of Resume also kUnavailable.
   Status Pause() noexcept;
   Status Resume() noexcept;
   // What has to be done now and then: steps aside for PyTorch's profiler and comes back, ends what SetDepth began.
@@ -96,9 +98,13 @@ class Control {
   void OnMissingCalls() noexcept;
   // Somebody registered callbacks over ours: registers them again, three times at most, then gives up.
   void Reclaim() noexcept;
-  // No buffer was asked for in a while, and PyTorch's profiler is long idle: it may have come and gone unseen, and left
-  // everything off. Switches all on again that should be, and says whether it did.
-  bool Renew() noexcept;
+  // No buffer was asked for in so long: nothing was put on GPUs, or another has our place. Where that can be no profile
+  // that PyTorch's profiler is in the middle of, the callbacks are registered again, and all is switched on that should
+  // be. Says whether it did.
+  bool Renew(int64_t silent_ns) noexcept;
+  // Whether no buffer was asked for the last time that kernels could have come: another may have our place, which the
+  // next rise of depth takes back where PyTorch's profiler has not profiled yet.
+  void NoteSilence(bool is_silent) noexcept { is_silent_ = is_silent; }
   // PyTorch's profiler could begin or end at any time, and it matters: HasProfilerSwitched is to be asked often.
   bool IsBesideProfiler() const noexcept;
   // A profile of its could have come and gone unseen, and its callbacks be in place of ours.
@@ -136,6 +142,8 @@ class Control {
   std::string Reason() const;
   // Why nothing can be recorded, and what to do about it; "" if it can.
   std::string WhyNothing() const;
+  // Who may have our place where no buffer is asked for, and what to do about it.
+  std::string WhySilent() const;
 
   bool is_closed() const noexcept { return until_exit_.is_closed(); }
 
@@ -155,7 +163,9 @@ class Control {
   void Unsubscribe();
   void Apply();
   bool IsLongIdle() const;
+  bool HasNotBegun() const { return kineto_.load() == KinetoState::kUnused; }
   void Register();
+  void RegisterAgain();
   void EnableAgain();
   bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
@@ -188,6 +198,7 @@ class Control {
   bool has_call_records_ = false;  // they were on when the process first used CUDA
   bool is_settling_ = false;       // they are on until it does
   bool is_looking_ = false;
+  bool is_silent_ = false;
   bool is_put_off_ = false;       // the first call, until PyTorch's profiler is long idle
   bool is_waiting_ = false;       // for each graph to be launched once with nothing recorded
   int64_t without_since_ns_ = 0;  // since when

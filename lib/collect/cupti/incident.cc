@@ -116,10 +116,7 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   const Mode mode = control_->mode();
   if (std::string why = control_->WhyNothing(); !why.empty()) return why;
   if (kept == Kept::kUnheard)
-    return std::string(
-               "CUPTI has asked for no buffer since the depth rose: no GPU worked, or PyTorch's profiler came and went "
-               "unseen") +
-           kRemedy + "wait, Pitot comes back 10 s after a profile";
+    return "CUPTI has asked for no buffer meanwhile: no GPU worked, or " + control_->WhySilent();
   if (asked_.load(std::memory_order_relaxed) == 0 || MayRecord()) return {};
   if (control_->needs_whole_kinds())
     return std::string(

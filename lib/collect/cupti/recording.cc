@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <iterator>
 #include <utility>
 
 #include "base/clock.h"
@@ -113,7 +114,7 @@ Status Recording::Take() {
   if (Status status = control_->Start(is_wanted ? Attach::kAtStart : attach_, graph_level_); !status.ok())
     return status;
   before_ = seen_ = engine_->pool->counts();
-  drained_ns_ = ClockNs(CLOCK_MONOTONIC);
+  drained_ns_ = silent_since_ns_ = ClockNs(CLOCK_MONOTONIC);
   NoteDepth();
   return {};
 }
@@ -235,7 +236,9 @@ void Recording::Obey() noexcept {
     lock.unlock();
     Mark();
     Status answer;
+    const uint32_t registrations = control_->registrations();
     if (orders.hand != nullptr) answer = (control_->*orders.hand)();
+    if (control_->registrations() != registrations) NoteUnheard(silent_since_ns_, ClockNs(CLOCK_MONOTONIC));
     if (orders.depth) control_->SetDepth(*orders.depth, TakesAnyCost());
     NoteDepth();
     lock.lock();
@@ -255,6 +258,7 @@ void Recording::NoteDepth() noexcept {
   const Depth depth = control_->depth();
   if (!depths_.empty() && depths_.back().depth == depth) return;
   const bool rises = depths_.empty() || depths_.back().depth == Depth::kScopes;
+  if (!rises && depth == Depth::kScopes) control_->NoteSilence(!depths_.back().is_heard);
   try {
     const bool is_heard = rises ? !control_->MayMissProfile() : depths_.back().is_heard;
     depths_.push_back({ClockNs(CLOCK_MONOTONIC), depth, is_heard});
@@ -265,21 +269,25 @@ void Recording::NoteDepth() noexcept {
   }
 }
 
-// CUPTI answers to us: nobody else's callbacks are in place of ours.
+// CUPTI answers to us: nobody else's callbacks are in place of ours, nor were since they were registered.
 void Recording::NoteHeard(const BufferCounts& counts) noexcept {
   const std::lock_guard lock(mutex_);
   if (!depths_.empty() && HeardOf(counts) != heard_) depths_.back().is_heard = true;
 }
 
-// It did not from then on; callbacks have been registered again, and may be heard of.
-void Recording::NoteUnheard(int64_t since_ns, int64_t now_ns) noexcept {
+// It did not from then on. `registered_ns`, unless 0: callbacks were registered again, and what is heard says nothing
+// of the time before.
+void Recording::NoteUnheard(int64_t since_ns, int64_t registered_ns) noexcept {
   const std::lock_guard lock(mutex_);
   if (depths_.empty() || depths_.back().depth == Depth::kScopes) return;
   try {
-    const DepthChange last = depths_.back();
-    if (last.is_heard && since_ns > last.at_ns) depths_.push_back({since_ns, last.depth, false});
-    depths_.push_back({now_ns, last.depth, false});
-    heard_ = HeardOf(engine_->pool->counts());
+    auto after = depths_.end();
+    while (after != depths_.begin() && std::prev(after)->at_ns >= since_ns) (--after)->is_heard = false;
+    // In the middle of what was heard before.
+    if (after != depths_.begin() && std::prev(after)->is_heard && (after == depths_.end() || after->at_ns > since_ns))
+      depths_.insert(after, {since_ns, std::prev(after)->depth, false});
+    if (registered_ns != 0) depths_.push_back({registered_ns, depths_.back().depth, false});
+    heard_ = HeardOf(registered_ns != 0 ? engine_->pool->counts() : seen_);
     while (depths_.size() > kDepthsKept) depths_.pop_front();
   } catch (const std::bad_alloc&) {
     depths_.clear();
@@ -323,6 +331,7 @@ void Recording::Round(int64_t now_ns) {
   Obey();
   DecodeAll(now_ns);
   LookForSilence(now_ns);
+  LookForLongSilence(now_ns);
   ForecastLastingCost(now_ns);
 }
 
@@ -392,7 +401,7 @@ void Recording::DecodeAll(int64_t now_ns) {
   }
   unplaced_seen_ = unplaced;
   if (counts.requested != 0) lost(control_->TakeDropped(), 0, "dropped by CUPTI", true);
-  if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = now_ns;
+  if (HeardOf(counts) != HeardOf(seen_)) buffer_seen_ns_ = silent_since_ns_ = now_ns;
   NoteHeard(counts);
   seen_ = counts;
   // CUPTI withholds a buffer as long as one record in it is of work that has not ended.
@@ -471,10 +480,6 @@ void Recording::ForecastLastingCost(int64_t now_ns) {
 
 // Work is put on GPUs and no buffer is asked for: somebody registered callbacks of their own.
 void Recording::LookForSilence(int64_t now_ns) {
-  if (now_ns - std::max(buffer_seen_ns_, renewed_ns_) >= environment_.surroundings.long_idle_ns) {
-    renewed_ns_ = now_ns;
-    if (control_->Renew()) NoteUnheard(buffer_seen_ns_, now_ns);
-  }
   const uint64_t submissions = engine_->calls.submissions();
   const bool records = control_->mode() == Mode::kOn && control_->depth() >= Depth::kKernels;
   if (!records || buffer_seen_ns_ == 0 || now_ns == buffer_seen_ns_) {
@@ -491,6 +496,20 @@ void Recording::LookForSilence(int64_t now_ns) {
   control_->Reclaim();
   buffer_seen_ns_ = now_ns;
   submissions_seen_ = submissions;
+}
+
+// Beside LibTorch no callback tells of work: its records would come in the same buffers as those of kernels. Whether
+// nothing was put on GPUs or another took the buffers nobody knows, so it is not claimed that nothing was, and nobody
+// is blamed. A buffer that is asked for without callbacks having been registered again shows that it was the former.
+void Recording::LookForLongSilence(int64_t now_ns) noexcept {
+  const bool could_come = control_->mode() == Mode::kOn && control_->depth() != Depth::kScopes;
+  if (!could_come || !control_->MayMissProfile()) silent_since_ns_ = now_ns;
+  const int64_t since_ns = std::max(silent_since_ns_, silence_noted_ns_);
+  if (silent_since_ns_ == now_ns || now_ns - since_ns < environment_.surroundings.long_idle_ns) return;
+  silence_noted_ns_ = now_ns;
+  const bool is_renewed = control_->Renew(now_ns - silent_since_ns_);
+  NoteUnheard(silent_since_ns_, is_renewed ? now_ns : 0);
+  if (is_renewed) silent_since_ns_ = now_ns;
 }
 
 }  // namespace pitot::cupti

@@ -105,7 +105,7 @@ class Recording {
   void Obey() noexcept;
   void NoteDepth() noexcept;
   void NoteHeard(const BufferCounts& counts) noexcept;
-  void NoteUnheard(int64_t since_ns, int64_t now_ns) noexcept;
+  void NoteUnheard(int64_t since_ns, int64_t registered_ns) noexcept;
   // It is at work, and no longer in the call it was in before.
   void Mark() noexcept;
   void Round(int64_t now_ns);
@@ -116,6 +116,7 @@ class Recording {
   void NoteDevice(uint32_t device);
   void TakeCalls();
   void LookForSilence(int64_t now_ns);
+  void LookForLongSilence(int64_t now_ns) noexcept;
   void ForecastLastingCost(int64_t now_ns);
 
   const std::string library_;
@@ -135,7 +136,8 @@ class Recording {
   std::unique_ptr<Decoder> decoder_;
   std::vector<GpuRecord> decoded_;
   uint64_t paid_bytes_ = 0;
-  int64_t forgot_ns_ = 0, buffer_seen_ns_ = 0, renewed_ns_ = 0, recorded_ns_ = 0;
+  int64_t forgot_ns_ = 0, buffer_seen_ns_ = 0, recorded_ns_ = 0;
+  int64_t silent_since_ns_ = 0, silence_noted_ns_ = 0;  // beside LibTorch: no buffer, where kernels could have come
   BufferCounts before_, seen_;
   int64_t withheld_ns_ = INT64_MAX;  // since when, as the pool says it, after the last round
   bool has_flushed_ = true;          // CUPTI has handed over what it had

@@ -256,7 +256,7 @@ TEST_CASE("at the automatic depth calls are not taken all at once where LibTorch
 
 TEST_CASE("PyTorch's profiler is left alone while it begins for the first time", "[cupti]") {
   GpuHost host;
-  host.environment.surroundings.long_idle_ns = 0;
+  host.environment.surroundings.long_idle_ns = int64_t{1} << 60;
   g_kineto = KinetoState::kUnused;
   REQUIRE(host.StartAt(Depth::kScopes));
   host.cuda.Run({});

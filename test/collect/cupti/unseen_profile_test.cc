@@ -25,13 +25,32 @@ bool IsEverDeep(const model::Trace& trace) {
   return false;
 }
 
+Depth Last(const model::Trace& trace) { return trace.depths.back().depth; }
+// Of that time nothing is said to have been recorded.
+bool IsUnclaimed(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
+  return begin_ns < end_ns && std::all_of(trace.depths.begin(), trace.depths.end(), [&](const auto& row) {
+           return row.end_ns <= begin_ns || row.begin_ns >= end_ns || row.depth == Depth::kScopes;
+         });
+}
+
 // PyTorch's profiler is in the process, and a profile at `scopes` leaves its callbacks.
-void StartAndProfile(GpuHost* host, int64_t long_idle_ns) {
+void StartAndProfile(GpuHost* host, int64_t long_idle_ns, KinetoState kineto = KinetoState::kIdle) {
   host->environment.surroundings.long_idle_ns = long_idle_ns;
-  g_kineto = KinetoState::kIdle;
+  g_kineto = kineto;
   REQUIRE(host->StartAt(Depth::kScopes));
   host->Round();
   host->cuda.RegisterOther();
+}
+
+// Somebody takes the buffers while kernels are recorded.
+void StartAndLoseBuffers(GpuHost* host, KinetoState kineto, Depth depth = Depth::kKernels, bool has_one_out = false) {
+  g_kineto = kineto;
+  REQUIRE(host->StartAt(depth));
+  host->cuda.Run({.name = "before"});
+  REQUIRE(CountNamed(host->Incident(), "before") == 1);
+  if (has_one_out) host->cuda.Run({.is_stuck = true});
+  host->cuda.RegisterOther();
+  host->cuda.Run({.name = "taken"});
 }
 
 constexpr int64_t kForEver = int64_t{1} << 60;
@@ -45,7 +64,132 @@ TEST_CASE("a depth at which CUPTI never answered is not claimed, and the inciden
   const model::Trace trace = host.Incident();
   REQUIRE(CountNamed(trace, "unseen") == 0);
   CHECK_FALSE(IsEverDeep(trace));
-  CHECK(Attribute(trace, "cupti.not_recorded").find("CUPTI has asked for no buffer since the depth rose") == 0);
+  CHECK(Attribute(trace, "cupti.not_recorded").find("CUPTI has asked for no buffer meanwhile: no GPU worked, or ") ==
+        0);
+}
+
+TEST_CASE("where CUPTI never answered the incident says who may have the buffers, and what to do", "[cupti]") {
+  struct {
+    KinetoState kineto;
+    const char* says;
+  } const cases[] = {
+      {KinetoState::kIdle, "unseen; to record kernels: wait, Pitot comes back 10 s after a profile"},
+      {KinetoState::kUnused, "another profiler took the buffers; to record kernels: wait, Pitot takes them back after"},
+      {KinetoState::kUnknown, "took the buffers; to record kernels: Recorder::ResumeCupti when no profile runs"},
+  };
+  for (const auto& [kineto, says] : cases) {
+    GpuHost host;
+    StartAndProfile(&host, kForEver, kineto);
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Run({.name = "unseen"});
+
+    const model::Trace trace = host.Incident();
+
+    CHECK_FALSE(IsEverDeep(trace));
+    const std::string why = Attribute(trace, "cupti.not_recorded");
+    CHECK_THAT(why, Catch::Contains("no GPU worked, or ") && Catch::Contains(says));
+  }
+}
+
+TEST_CASE("who takes the buffers where PyTorch's profiler has not profiled is noticed, and they are taken back",
+          "[cupti]") {
+  GpuHost host;
+  StartAndLoseBuffers(&host, KinetoState::kUnused);
+  model::Trace trace;
+  REQUIRE(fakes::WaitUntil([&] { return Last(trace = host.Incident()) == Depth::kScopes; }));
+  const int64_t unheard_ns = trace.depths.back().begin_ns;
+  CHECK_FALSE(fakes::HasLoss(trace, "not handed over by CUPTI yet"));
+  REQUIRE(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "after"});
+    return CountNamed(trace = host.Incident(), "after") != 0;
+  }));
+
+  CHECK(Last(trace) == Depth::kKernels);
+  CHECK(trace.depths.back().begin_ns <= trace.gpu.begin_ns[fakes::Find(trace, "after")]);
+  CHECK(IsUnclaimed(trace, unheard_ns, trace.depths.back().begin_ns));
+  CHECK(CountNamed(trace, "taken") == 0);
+}
+
+TEST_CASE("who takes the buffers where PyTorch's profiler cannot be asked is noticed, and the host takes them back",
+          "[cupti]") {
+  const bool has_one_out = GENERATE(false, true);
+  GpuHost host;
+  StartAndLoseBuffers(&host, KinetoState::kUnknown, Depth::kKernels, has_one_out);
+  const int registered = host.cuda.calls_of("cuptiActivityRegisterCallbacks");
+  model::Trace trace;
+  REQUIRE(fakes::WaitUntil([&] { return Last(trace = host.Incident()) == Depth::kScopes; }));
+  const int64_t unheard_ns = trace.depths.back().begin_ns;
+  for (const auto& loss : trace.gpu_losses) CHECK(loss.end_ns <= unheard_ns);  // not handed over yet
+  // It may be in the middle of a profile.
+  for (int i = 0; i < 100; ++i) host.Round();
+  CHECK(host.cuda.calls_of("cuptiActivityRegisterCallbacks") == registered);
+
+  REQUIRE(host.recorder.ResumeCupti().ok());
+  host.cuda.Unstick();
+  host.Round();
+  host.cuda.Run({.name = "after"});
+  trace = host.Incident();
+
+  CHECK(CountNamed(trace, "after") == 1);
+  REQUIRE(Last(trace) == Depth::kKernels);
+  CHECK(IsUnclaimed(trace, unheard_ns, trace.depths.back().begin_ns));
+}
+
+TEST_CASE("buffers are missed at the depth of graphs, too", "[cupti]") {
+  GpuHost host;
+  StartAndLoseBuffers(&host, KinetoState::kIdle, Depth::kGraphs);
+  CHECK(fakes::WaitUntil([&] {
+    host.cuda.Run({.name = "after"});
+    return CountNamed(host.Incident(), "after") != 0;
+  }));
+}
+
+TEST_CASE("where depth rises now and then buffers that were missed the last time are taken back the next", "[cupti]") {
+  GpuHost host;
+  StartAndProfile(&host, kForEver, KinetoState::kUnused);
+  for (const bool is_first : {true, false}) {
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Run({.name = "work"});
+    CHECK(CountNamed(host.Incident(), "work") == (is_first ? 0 : 1));
+    host.collector->SetDepth(Depth::kScopes);
+  }
+}
+
+TEST_CASE("a host that puts nothing on GPUs for long loses nothing, and is told so once it does again", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kUnknown;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "before"});
+  model::Trace trace;
+  REQUIRE(fakes::WaitUntil([&] { return Last(trace = host.Incident()) == Depth::kScopes; }));
+  CHECK(trace.gpu_losses.empty());
+  CHECK(Attribute(trace, "cupti.not_recorded") == "");
+  host.cuda.Run({.name = "after"});
+
+  trace = host.Incident();
+
+  CHECK(CountNamed(trace, "before") + CountNamed(trace, "after") == 2);
+  CHECK(trace.gpu_losses.empty());
+  const int64_t first_ns = trace.gpu.begin_ns[fakes::Find(trace, "before")];
+  for (const auto& row : trace.depths) CHECK((row.end_ns <= first_ns || row.depth == Depth::kKernels));
+}
+
+TEST_CASE("a host that puts nothing on GPUs for very long loses nothing it does later", "[cupti]") {
+  GpuHost host;
+  g_kineto = KinetoState::kUnused;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "before"});
+  host.Round();
+  const int registered = host.cuda.calls_of("cuptiActivityRegisterCallbacks");
+  REQUIRE(fakes::WaitUntil([&] { return host.cuda.calls_of("cuptiActivityRegisterCallbacks") > registered; }));
+  host.cuda.Run({.name = "after"});
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "before") + CountNamed(trace, "after") == 2);
+  CHECK(trace.gpu_losses.empty());
+  CHECK(Last(trace) == Depth::kKernels);
+  CHECK(Attribute(trace, "cupti") == "");
 }
 
 TEST_CASE("a depth is claimed from the rise on once CUPTI has answered", "[cupti]") {
