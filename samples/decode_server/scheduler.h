@@ -103,8 +103,8 @@ class Scheduler {
   // Runs one iteration, if a request runs or can join; returns whether one did. For Start's thread, or a test's.
   bool Step();
 
-  // Starts the thread, and returns when it has done `warm_up`: what a thread does for the first time (cuBLAS's handles are
-  // each thread's own) no request waits for. What that throws it throws.
+  // Starts the thread, and returns when it has done `warm_up`: what a thread does for the first time (cuBLAS's handles
+  // are each thread's own) no request waits for. What that throws it throws.
   void Start(const std::function<void()>& warm_up = {});
   // Runs what is queued, then ends the thread. Idempotent.
   void Stop();

@@ -62,8 +62,8 @@ class Batcher {
     std::function<void(const Job& job)> on_done;
   };
 
-  // Returns when each worker has done `warm_up`: what a thread does for the first time (cuDNN's and cuBLAS's handles are
-  // each thread's own) no request waits for. What that throws it throws.
+  // Returns when each worker has done `warm_up`: what a thread does for the first time (cuDNN's and cuBLAS's handles
+  // are each thread's own) no request waits for. What that throws it throws.
   Batcher(const BatcherOptions& options, Model model, Stretch stretch = {}, std::function<void()> warm_up = {});
   // Stops.
   ~Batcher();

@@ -93,7 +93,8 @@ int Main(int argc, char** argv) {
   Batcher batcher(
       options.batcher,
       [&](std::span<const Planes* const> inputs, pitot::Batch& batch) { return classifier.Run(inputs, batch); },
-      StretchOf(&faults, &gpu_faults, options.batcher.max_delay_ns), [&] { classifier.WarmUp(options.batcher.max_batch); });
+      StretchOf(&faults, &gpu_faults, options.batcher.max_delay_ns),
+      [&] { classifier.WarmUp(options.batcher.max_batch); });
   Preprocessor preprocessor(
       options.preprocess_threads,
       [&](uint64_t request, uint64_t queued_ns, uint64_t busy_until_ns, std::span<const uint64_t> others) {

@@ -574,17 +574,22 @@ class Without(unittest.TestCase):
 
 
 class FakeJob:
-    def __init__(self, name, happens=None):
-        self.name, self.seconds, self.happens, self.is_made = name, 1, happens, False
+    def __init__(self, name, happens=None, happened=None):
+        self.name, self.seconds, self.happens, self.happened = name, 1, happens, [] if happened is None else happened
 
     def make(self, binaries, out, seed):
-        (out / self.name).mkdir(parents=True, exist_ok=True)
-        self.is_made = True
+        self.happened.append(f'{self.name} is made')
         if self.happens is not None:
             raise self.happens
+        (out / self.name).mkdir(parents=True, exist_ok=True)
+        (out / self.name / 'injected.jsonl').write_text('', encoding='utf-8')
 
     def judge(self, binaries, out):
+        self.happened.append(f'{self.name} is judged')
         (out / self.name / 'why.jsonl').write_text('', encoding='utf-8')
+
+    def is_made(self, out):
+        return (out / self.name / 'injected.jsonl').exists()
 
     def is_done(self, out):
         return (out / self.name / 'why.jsonl').exists()
@@ -674,9 +679,23 @@ class Runs(unittest.TestCase):
     def test_what_was_cut_off_goes_on_where_it_was(self):
         failed = self.run_jobs([FakeJob('F01'), FakeJob('F02', KeyboardInterrupt()), FakeJob('F03')])
         self.assertEqual((failed, self.done()), (['cut off: --resume goes on'], ['F01']))
-        jobs = [FakeJob('F01'), FakeJob('F02'), FakeJob('F03')]
-        self.assertEqual(self.run_jobs(jobs), [])
-        self.assertEqual((self.done(), [job.is_made for job in jobs], self.probes), (['F01', 'F02', 'F03'], [False, True, True], 1))
+        happened = []
+        self.assertEqual(self.run_jobs([FakeJob(name, happened=happened) for name in ('F01', 'F02', 'F03')]), [])
+        self.assertEqual((self.done(), self.probes), (['F01', 'F02', 'F03'], 1))
+        self.assertFalse([one for one in happened if one.startswith('F01')])
+
+    def test_verdicts_are_asked_for_when_the_last_server_has_ended(self):
+        happened = []
+        self.run_jobs([FakeJob('F01', happened=happened), FakeJob('F02', happened=happened)])
+        self.assertEqual(happened[:2], ['F01 is made', 'F02 is made'])
+        self.assertEqual(sorted(happened[2:]), ['F01 is judged', 'F02 is judged'])
+
+    def test_a_run_that_was_made_and_not_judged_is_only_judged(self):
+        self.run_jobs([FakeJob('F01')])
+        (self.out / 'F01' / 'why.jsonl').unlink()
+        happened = []
+        self.assertEqual(self.run_jobs([FakeJob('F01', happened=happened)]), [])
+        self.assertEqual(happened, ['F01 is judged'])
 
     def test_runs_of_other_programs_are_not_gone_on_with(self):
         self.run_jobs([FakeJob('F01')])

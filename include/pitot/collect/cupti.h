@@ -34,10 +34,11 @@ struct CuptiOptions {
   // device and some 17 MiB of the host (H100, CUPTI 13.0).
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch: 0.11 us a node rather than 0.94 (1,000 empty
-  // ones, H100, docs/gpu_measurements.md). CUPTI can do that only where it is switched on before the process initialises CUDA (cuInit, or the runtime's first call), and no
-  // more once a graph was made while it was off; and not where PyTorch's profiler is in the process. Without it graphs
-  // are recorded node by node wherever kernels are. It is left through records of kernels: after Recorder::Stop or
-  // PauseCupti launches are dearer for good, as below, though no kernel was ever recorded.
+  // ones, H100, docs/gpu_measurements.md). CUPTI can do that only where it is switched on before the process
+  // initialises CUDA (cuInit, or the runtime's first call), and no more once a graph was made while it was off; and not
+  // where PyTorch's profiler is in the process. Without it graphs are recorded node by node wherever kernels are. It is
+  // left through records of kernels: after Recorder::Stop or PauseCupti launches are dearer for good, as below, though
+  // no kernel was ever recorded.
   bool graph_level = false;
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded:
