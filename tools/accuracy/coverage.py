@@ -4,7 +4,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any, Dict
+from typing import Any, Dict, List
 
 import score
 
@@ -21,14 +21,14 @@ def coverage_of(run: 'score.Run', requests: Any, injector: str) -> Dict[str, int
             'by_events': sum(bool(request.get('gpu_by_events_ns')) for request in struck)}
 
 
-def score_coverage(out: Path, expected: Dict[str, Any]) -> Dict[str, Any]:
+def score_coverage(out: Path, runs: List['score.Run'], expected: Dict[str, Any]) -> Dict[str, Any]:
     """By fault; nothing where no GPU was recorded."""
     rows: Dict[str, Any] = {}
-    for name, fault in expected['faults'].items():
-        path = out / name / 'requests.json'
-        if fault['server'] == 'simulator' or not path.exists() or not (out / name / 'why.jsonl').exists():
+    for run in runs:
+        fault, path = expected['faults'].get(run.name), out / run.name / 'requests.json'
+        if fault is None or fault['server'] == 'simulator' or not path.exists():
             continue
         requests = json.loads(path.read_text(encoding='utf-8'))['requests']
         if any(request.get('gpu_ns') for request in requests):
-            rows[name] = {'what': fault['what'], **coverage_of(score.read_run(out / name, expected), requests, fault['injector'])}
+            rows[run.name] = {'what': fault['what'], **coverage_of(run, requests, fault['injector'])}
     return rows
