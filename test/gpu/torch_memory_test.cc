@@ -191,4 +191,5 @@ TEST_CASE("where the allocator tells nothing operators are recorded all the same
   CHECK(Peak(trace, "LibTorch allocated") < 0);
   std::printf("not recorded: %s\n", Attribute(trace, "torch.memory.not_recorded").c_str());
   CHECK(session_test::Contains(Attribute(trace, "torch.memory.not_recorded"), "CUDA: "));
+  CHECK(session_test::Contains(Attribute(trace, "torch.memory.not_recorded"), "backend:native"));
 }

@@ -31,10 +31,10 @@ struct TorchOptions {
   // cannot be watched is left out, and attribute torch.memory.not_recorded says why.
   // Lifetime: LibTorch's allocators are watched from the first Enable to the end of the process, and the library that
   // holds pitot::torch may not be unloaded after.
-  // Cost: 0.01 us for each allocation and each free on the CPU, 0.3 us for a block of CUDA's caching allocator taken
-  // and given back (docs/torch.md), at every depth and also after
-  // Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16) once it has memory, and an
-  // eighth of that while an incident is made: beside Options::memory_budget_bytes, in Stats::collector_bytes.
+  // Cost: by machine 0.01 to 0.02 us for each allocation and each free on the CPU, 0.3 us for a block of CUDA's caching
+  // allocator taken and given back (measured: docs/torch.md), at every depth and also after Recorder::Stop; 1 MiB for
+  // the CPU and 2 MiB for each GPU (of 16) once it has memory, and an eighth of that while an incident is made: beside
+  // Options::memory_budget_bytes, in Stats::collector_bytes.
   bool memory = true;
 };
 

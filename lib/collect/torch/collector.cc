@@ -45,8 +45,7 @@ std::string Watch(std::string (*watch)()) {
   try {
     return watch();
   } catch (const std::exception& e) {
-    return ReasonOf(e) +
-           "; to record that memory: use LibTorch's own allocator (PYTORCH_CUDA_ALLOC_CONF=backend:native)";
+    return ReasonOf(e);
   }
 }
 

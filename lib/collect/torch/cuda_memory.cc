@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <atomic>
@@ -70,6 +71,17 @@ void OnTrace(const Caching::TraceEntry& entry) noexcept {
   }
 }
 
+// "" or why the allocator, which is another than LibTorch's own, tells nothing.
+std::string Attach() {
+  try {
+    Caching::attachAllocatorTraceTracker(OnTrace);
+    return {};
+  } catch (const c10::Error& error) {
+    return std::string(error.what_without_backtrace()) +
+           "; to record that memory: use LibTorch's own allocator (PYTORCH_CUDA_ALLOC_CONF=backend:native)";
+  }
+}
+
 }  // namespace
 
 std::string WatchCuda() {
@@ -77,7 +89,7 @@ std::string WatchCuda() {
   StartMemoryClock();
   if (!g_is_watched) {
     at::globalContext().lazyInitDevice(c10::DeviceType::CUDA);  // the allocator takes no tracker before; no context
-    Caching::attachAllocatorTraceTracker(OnTrace);              // throws where the allocator is another
+    if (std::string why_not = Attach(); !why_not.empty()) return why_not;
     g_is_watched = true;
   }
   const int32_t devices = c10::cuda::device_count(), watched = std::min(devices, kMostDevices);
