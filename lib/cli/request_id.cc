@@ -36,7 +36,7 @@ bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) 
   return false;
 }
 
-std::string IsNotThere(const std::string& text, const std::string& input) {
+std::string NoSuchRequest(const std::string& text, const std::string& input) {
   return "no request " + text + " is in " + input + ". `pitot requests --limit 0` lists those that are.";
 }
 

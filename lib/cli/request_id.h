@@ -19,7 +19,7 @@ bool ReadDigits(const std::string& text, std::string* digits);
 bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id);
 
 // What to say where there is none.
-std::string IsNotThere(const std::string& text, const std::string& input);
+std::string NoSuchRequest(const std::string& text, const std::string& input);
 
 }  // namespace pitot::cli
 

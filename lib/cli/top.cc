@@ -29,7 +29,7 @@ using analyze::TopTable;
 using model::Trace;
 using nlohmann::ordered_json;
 
-constexpr int64_t kRows = 20;
+constexpr int64_t kRowsForPeople = 20;
 constexpr size_t kNoWidth = 1 << 20;  // longer than any line
 constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
@@ -449,7 +449,7 @@ int Top(const TopArguments& arguments) {
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (!digits.empty() && !FindId(trace, digits, &options.request_id)) return kUsage;
   if (!digits.empty() && options.request_id == 0) {
-    Complain(IsNotThere(arguments.request, arguments.input));
+    Complain(NoSuchRequest(arguments.request, arguments.input));
     return loaded == kDamaged ? kDamaged : kNothingFound;
   }
 
@@ -459,7 +459,7 @@ int Top(const TopArguments& arguments) {
     Complain(status.message());
     return kUnreadable;
   }
-  const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRows));
+  const auto limit = static_cast<size_t>(arguments.limit.value_or(arguments.json ? 0 : kRowsForPeople));
   const size_t shown = limit == 0 ? table.rows.size() : std::min(table.rows.size(), limit);
   if (arguments.json) {
     Print(Json(trace, table, shown));

@@ -111,7 +111,7 @@ int Why(const WhyArguments& arguments) {
   const bool is_there = digits.empty() || id != 0;
   const uint32_t row = is_there ? analyze::ChooseRequest(trace, id) : kNone;
   if (row == kNone) {
-    Complain(!is_there ? IsNotThere(arguments.request, arguments.input)
+    Complain(!is_there ? NoSuchRequest(arguments.request, arguments.input)
                        : "no request that began and ended is in " + arguments.input + kWithoutRequests);
     return none;
   }

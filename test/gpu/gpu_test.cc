@@ -76,6 +76,15 @@ uint64_t RecordsLost(const model::Trace& trace) {
   return records;
 }
 
+// Until the collector's pool is made.
+void WarmUpEvents(gpu::Stream stream) {
+  for (int i = 0; i < 50; ++i) {
+    const pitot::CudaEventScope scope(stream, "warm up");
+    gpu::LaunchEmpty(stream);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("every kernel, copy and set of a request is tied to its call, scope and batch", "[gpu][join]") {
@@ -671,11 +680,7 @@ TEST_CASE("spans by CUDA events are no shorter than the kernels that CUPTI saw; 
   if (!host.StartOrSkip()) return;
   REQUIRE(host.recorder.Add(pitot::MakeCudaEventCollector()).ok());
   const gpu::Stream stream = gpu::MakeStream();
-  for (int i = 0; i < 50; ++i) {  // until the pool is made
-    const pitot::CudaEventScope scope(stream, "warm up");
-    gpu::LaunchEmpty(stream);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  WarmUpEvents(stream);
   constexpr int kBatches = 50;
   int64_t cost_ns = 0;
   for (int i = 0; i < kBatches; ++i) {
@@ -733,11 +738,7 @@ TEST_CASE("where another has CUPTI's subscription the collector names what is wr
   CHECK_FALSE(status.ok());
   REQUIRE(host.recorder.Add(pitot::MakeCudaEventCollector()).ok());
   const gpu::Stream stream = gpu::MakeStream();
-  for (int i = 0; i < 50; ++i) {  // until the pool is made
-    const pitot::CudaEventScope scope(stream, "warm up");
-    gpu::LaunchEmpty(stream);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+  WarmUpEvents(stream);
   constexpr uint32_t kBatches = 20;
   for (uint32_t i = 0; i < kBatches; ++i) {
     const pitot::Batch batch = pitot::Batch::Begin("executor");
