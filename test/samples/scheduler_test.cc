@@ -5,6 +5,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -299,6 +300,18 @@ TEST_CASE("an experiment that takes all room while nobody runs lets the request 
 
   const TokenStream::Taken taken = stream->Take(10'000'000'000);
   CHECK(taken.tokens.size() == 1);
+}
+
+TEST_CASE("the thread that runs iterations has warmed up before it is said to have started, or says why not",
+          "[scheduler]") {
+  std::thread::id warm;
+  Bench bench({});
+  bench.scheduler.Start([&] { warm = std::this_thread::get_id(); });
+  CHECK(warm != std::thread::id());
+  CHECK(warm != std::this_thread::get_id());
+
+  Bench failing({});
+  CHECK_THROWS_WITH(failing.scheduler.Start([] { throw std::runtime_error("out of memory"); }), "out of memory");
 }
 
 TEST_CASE("stopping runs what is queued and refuses what comes later", "[scheduler]") {
