@@ -27,6 +27,10 @@ int64_t ErrorNs(const Anchor& anchor, int64_t at_ns) {
   return kStampNs + anchor.width_ns / 2 + std::abs(at_ns - anchor.at_ns) / kNsPerDriftNs;
 }
 
+// Whether what a call was about is gone with its context, which was entered: events and streams of ours nobody else
+// destroys. That is no failure: Drop counts what it cost.
+bool IsGone(int result) { return result == kInvalidHandle || IsContextGone(result); }
+
 int64_t NsOf(float ms) { return std::llround(static_cast<double>(ms) * 1e6); }
 
 }  // namespace
@@ -101,8 +105,7 @@ void Rounds::Round() noexcept {
   for (Pool& pool : pools_) {
     const PoolPhase phase = pool.phase.load(std::memory_order_acquire);
     if (phase != PoolPhase::kReady || pool.pending.load() <= 0 || !pools_.Enter(&pool)) continue;
-    Renew(&pool);
-    const bool is_there = Poll(&pool);
+    const bool is_there = Renew(&pool) && Poll(&pool);
     pools_.Leave();
     if (!is_there) pools_.Drop(&pool);
   }
@@ -121,8 +124,9 @@ void Rounds::Close() noexcept {
   }
 }
 
-// Has the GPU stamp an event on a stream where nothing else is, between two readings of the clock.
-bool Rounds::Measure(const Pool& pool, Anchor* anchor) noexcept {
+// Has the GPU stamp an event on a stream where nothing else is, between two readings of the clock. Returns the driver's
+// last result: kNotReady if the GPU did not come to it in time.
+int Rounds::Measure(const Pool& pool, Anchor* anchor) noexcept {
   const Driver& driver = pools_.driver();
   const int64_t before_ns = Now();
   int64_t after_ns = before_ns;
@@ -133,25 +137,30 @@ bool Rounds::Measure(const Pool& pool, Anchor* anchor) noexcept {
       after_ns = Now();
     } while (result == kNotReady && after_ns - before_ns < kAnchorPatienceNs);
   }
-  if (result != kSuccess && result != kNotReady) pools_.Fail(result);
   anchor->at_ns = before_ns + (after_ns - before_ns) / 2;
   anchor->width_ns = std::max<int64_t>(1, after_ns - before_ns);
-  return result == kSuccess;
+  return result;
 }
 
-void Rounds::Renew(Pool* pool) noexcept {
+// False: the context is gone.
+bool Rounds::Renew(Pool* pool) noexcept {
   const int64_t now_ns = Now();
   const bool is_possible = pool->stream != nullptr && pool->anchor.event != nullptr && pool->spare_event != nullptr;
-  if (now_ns < pool->renew_at_ns || !is_possible) return;
+  if (now_ns < pool->renew_at_ns || !is_possible) return true;
   pool->renew_at_ns = now_ns + kRenewAgainNs;
   for (int i = 0; i < kAnchorTries; ++i) {
     Anchor made{pool->spare_event};
-    if (!Measure(*pool, &made)) return;
+    if (const int result = Measure(*pool, &made); result != kSuccess) {
+      if (IsGone(result)) return false;
+      if (result != kNotReady) pools_.Fail(result);
+      return true;
+    }
     pool->renew_at_ns = now_ns + kRenewNs;
     if (pool->anchor.width_ns == 0 || ErrorNs(made, made.at_ns) < ErrorNs(pool->anchor, made.at_ns))
       pool->spare_event = std::exchange(pool->anchor, made).event;
-    if (made.width_ns <= kGoodWidthNs) return;
+    if (made.width_ns <= kGoodWidthNs) return true;
   }
+  return true;
 }
 
 // Returns the driver's last result.
@@ -198,10 +207,10 @@ bool Rounds::Poll(Pool* pool) noexcept {
       seen_oldest_ns_ = std::min(seen_oldest_ns_, pair.recorded_ns);
       continue;
     }
-    const bool is_event_gone = result == kInvalidHandle;  // it is ours: with its context, since that was entered
+    if (IsGone(result)) return false;
     if (result == kSuccess) result = AddSpan(*pool, pair);
+    if (IsContextGone(result)) return false;
     if (result != kSuccess) pools_.Fail(result);
-    if (is_event_gone || IsContextGone(result)) return false;
     Pools::Finish(&pair, word);
   }
   return true;

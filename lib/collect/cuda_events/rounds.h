@@ -36,8 +36,8 @@ class Rounds {
   void FindRoom() noexcept;
   bool Poll(Pool* pool) noexcept;
   int AddSpan(const Pool& pool, const Pair& pair) noexcept;
-  bool Measure(const Pool& pool, Anchor* anchor) noexcept;
-  void Renew(Pool* pool) noexcept;
+  int Measure(const Pool& pool, Anchor* anchor) noexcept;
+  bool Renew(Pool* pool) noexcept;
 
   Pools& pools_;
   History& history_;
