@@ -59,7 +59,9 @@ function(pitot_add_library name)
     # The libraries use each other's internals, so the map decides what is seen, not the compiler.
     set_target_properties(pitot_${name} PROPERTIES CXX_VISIBILITY_PRESET default)
     target_link_options(pitot_${name} PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map
-                                              LINKER:-Bsymbolic-functions)
+                                              LINKER:-Bsymbolic-functions
+                                              # Vendors hold pointers to callbacks, and threads may be left in them.
+                                              LINKER:-z,nodelete)
     if(NOT PITOT_SANITIZE)  # a sanitizer's runtime is found when the program is linked
       target_link_options(pitot_${name} PRIVATE LINKER:-z,defs)
     endif()

@@ -53,7 +53,9 @@ size_t Faults::PromptTokens() {
   return Draw(kLongPrompt, &fault) ? static_cast<size_t>(fault.dose_tokens) : 0;
 }
 
-size_t Faults::KvTokensTaken() const { return MonotonicNs() < kv_taken_until_ns_ ? kv_tokens_taken_.load() : 0; }
+size_t Faults::KvTokensTaken() const {
+  return IsSet(kKvPressure) && MonotonicNs() < kv_taken_until_ns_ ? kv_tokens_taken_.load() : 0;
+}
 
 Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> allocate) {
   Scheduler::Experiment experiment;

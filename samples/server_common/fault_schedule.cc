@@ -134,8 +134,8 @@ std::vector<Fault> FaultSchedule::faults() const {
 }
 
 bool FaultSchedule::Draw(size_t kind, Fault* fault) {
+  if (!IsSet(kind)) return false;
   Slot& slot = slots_[kind];
-  if (!slot.is_set || !is_active()) return false;
   {
     std::lock_guard lock(faults_mutex_);
     *fault = slot.fault;

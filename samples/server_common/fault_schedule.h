@@ -75,6 +75,8 @@ class FaultSchedule {
   std::span<const FaultKindInfo> kinds() const { return kinds_; }
   const char* NameOf(size_t kind) const { return kinds_[kind].name; }
 
+  // Whether it may strike now.
+  bool IsSet(size_t kind) const { return slots_[kind].is_set && is_active(); }
   // Whether the fault strikes now; `fault` gets its dose.
   bool Draw(size_t kind, Fault* fault);
   FaultLog& log() { return log_; }

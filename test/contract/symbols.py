@@ -89,8 +89,8 @@ def shared(path):
     dynamic = "\n".join(demangled("readelf", "-dW", path))
     if "SONAME" not in dynamic:
         failures.append(f"{path} has no SONAME")
-    if "pitot_trace" in path and "NODELETE" not in dynamic:
-        failures.append(f"{path} could be unloaded under the threads that hold pointers into it (-z nodelete)")
+    if "NODELETE" not in dynamic:
+        failures.append(f"{path} could be unloaded under the threads and the vendors that hold pointers into it (-z nodelete)")
     return failures, len(names)
 
 

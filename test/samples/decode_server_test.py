@@ -26,6 +26,7 @@ DOSE_MS = 800
 GAP_SLO_MS = 100
 LONG_PROMPT = 3500  # takes this model several times as long, in one piece
 NEVER_MS = 60000
+PATIENCE_S = 30  # with who makes an incident, on a busy machine
 
 
 class Server:
@@ -223,18 +224,16 @@ class DecodeServer(WithServer):
             self.assertEqual(self.server.post('/generate', body)[0], 400)
 
     def test_a_client_that_leaves_while_its_request_waits_for_room_is_noticed(self):
-        begin = time.monotonic()
-        self.server.post('/faultz', {'active': True, 'faults': ['kv_pressure:rate=1,dose_ms=5000,dose_tokens=100000']})
+        self.faults('kv_pressure:rate=1,dose_ms=3600000,dose_tokens=100000')
         try:
             body = b'{"prompt_length": 10}'
             with socket.create_connection(('127.0.0.1', self.server.port), timeout=30) as client:
                 client.sendall(b'POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s' %
                                (len(body), body))
-                self.assertTrue(wait_for(lambda: self.server.stats()['requests_open'] == 1, 5))
+                self.assertTrue(wait_for(lambda: self.server.stats()['requests_open'] == 1, 30))
             self.server.wait_until_idle()
-            self.assertLess(time.monotonic() - begin, 5)
         finally:
-            self.server.post('/faultz', {'active': False})
+            self.faults()
             self.server.generate(prompt_length=1, max_tokens=1)  # has room once the pressure is gone
 
     def test_a_request_that_is_made_slow_is_in_an_incident_and_one_whose_client_left_is_cancelled(self):
@@ -246,7 +245,7 @@ class DecodeServer(WithServer):
             self.server.post('/faultz', {'active': False})
             slow = summary['id']
             self.assertGreaterEqual(summary['ttft_ms'], DOSE_MS)
-            incident = wait_for(lambda: self.incident_in_which_fired(slow), 5)
+            incident = wait_for(lambda of=slow: self.incident_in_which_fired(of), PATIENCE_S)
             if incident:
                 break
         self.assertIsNotNone(incident, self.server.output())
@@ -274,10 +273,10 @@ class Gaps(WithServer):
             self.assertEqual(stream.line()['index'], 0)
             # The client has the first token: what happens from here on happens after that.
             self.faults(f'long_prompt:rate=1,dose_tokens={LONG_PROMPT}')
-            _, later = self.server.generate(prompt_length=1, max_tokens=3)
+            _, later = self.server.generate(prompt_length=1, max_tokens=1)
             self.faults()
             rest = stream.rest()
-            incident = wait_for(lambda of=stream.id: self.incident_in_which_fired(of), 5)
+            incident = wait_for(lambda of=stream.id: self.incident_in_which_fired(of), PATIENCE_S)
             if incident:
                 break
         self.assertIsNotNone(incident, self.server.output())
@@ -306,7 +305,7 @@ class Gaps(WithServer):
         self.assertGreater(request['tokens']['count'], 10)
         self.assertAlmostEqual(len(set(request['batch_ids'])), request['tokens']['count'], delta=10)
         self.assertTrue(set(request['batch_ids']) & set(other['batch_ids']))
-        self.assertEqual(other['tokens']['count'], 3)
+        self.assertEqual(other['tokens']['count'], 1)
 
 
 class Operators(WithServer):
@@ -334,7 +333,7 @@ class Operators(WithServer):
             _, summary = self.server.generate(prompt_length=40, max_tokens=5)
             self.faults()
             slow = summary['id']
-            incident = wait_for(lambda of=slow: self.incident_in_which_fired(of), 5)
+            incident = wait_for(lambda of=slow: self.incident_in_which_fired(of), PATIENCE_S)
             # The process may have gone deep in the middle of it, and what took longest been no operator.
             if incident and self.products_in(incident, slow) >= 2 * 5 and 'aten::' in self.scheduler_in(incident):
                 break

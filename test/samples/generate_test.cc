@@ -43,6 +43,7 @@ class Bench {
     CHECK((generation != nullptr) == (status == 200));
     return generation;
   }
+  void SetFaults(const std::vector<Fault>& faults) { faults_.SetFaults(faults); }
   void RunAll() {
     while (scheduler_.Step()) {}
   }
@@ -178,13 +179,13 @@ TEST_CASE("every other fault strikes and is logged", "[generate]") {
     Bench bench(
         {.faults = {ParseFault("slow_tokenizer_spin:rate=1,dose_ms=1"),
                     ParseFault("slow_tokenizer_sleep:rate=1,dose_ms=1"), ParseFault("lock_held:rate=1,dose_ms=1"),
-                    ParseFault("kv_pressure:rate=1,dose_ms=30,dose_tokens=100"),
+                    ParseFault("kv_pressure:rate=1,dose_ms=3600000,dose_tokens=100"),
                     ParseFault("big_tensor:rate=1,dose_mib=1"), ParseFault("cpu_spinners:rate=1,dose_ms=1,threads=1")},
          .log_file = log.name()});
     const auto generation = bench.Begin(R"({"prompt_length": 3, "max_tokens": 1})", 200);
     bench.RunAll();
     CHECK(bench.prompts.empty());  // there is no room
-    server_common::SleepFor(40'000'000);
+    bench.SetFaults({ParseFault("big_tensor:rate=1,dose_mib=1")});
     bench.RunAll();
     CHECK(bench.prompts.size() == 1);
   }

@@ -209,7 +209,7 @@ bool Rounds::Poll(Pool* pool) noexcept {
     }
     if (IsGone(result)) return false;
     if (result == kSuccess) result = AddSpan(*pool, pair);
-    if (IsContextGone(result)) return false;
+    if (IsGone(result)) return false;
     if (result != kSuccess) pools_.Fail(result);
     Pools::Finish(&pair, word);
   }

@@ -44,6 +44,8 @@ Status DoesNotAnswer(const char* consequence) {
 
 }  // namespace
 
+bool IsLeftBehind() noexcept { return g_owner.load() == Owner::kLeftBehind; }
+
 Recording::Recording(const CuptiOptions& options, const Environment& environment)
     : library_(options.library != nullptr ? options.library : ""),
       memory_bytes_(options.memory_bytes),

@@ -27,6 +27,9 @@
 
 namespace pitot::cupti {
 
+// Whether a collector that was stopped while CUPTI hung still waits for it: none can be added until then.
+bool IsLeftBehind() noexcept;
+
 inline constexpr double kAnyLastingCost = 100;  // percent
 
 class Recording {

@@ -64,8 +64,16 @@ void MemoryHistory::Add(int64_t bytes, int64_t now) noexcept {
     if (now_level == stored) break;
   }
   Raise(&changed_bucket_, bucket);
-  if (bytes < 0) return;
-  Raise(&most_, highest);
+  if (bytes >= 0) RaisePeaks(level);
+}
+
+void MemoryHistory::SetLevel(int64_t bytes) noexcept {
+  level_.store(bytes);
+  RaisePeaks(bytes);
+}
+
+void MemoryHistory::RaisePeaks(int64_t level) noexcept {
+  Raise(&most_, Clamp(level));
   for (uint32_t followed = followed_.load(); followed != 0; followed &= followed - 1)
     Raise(&peaks_[__builtin_ctz(followed)], level);
 }

@@ -153,18 +153,20 @@ TEST_CASE(
   REQUIRE(host.Add().ok());
   // The first that is asked for is the collector's own, by which it knows when the others were.
   const bool is_own = GENERATE(true, false);
+  const char* const function = GENERATE("cuEventQuery", "cuEventElapsedTime");
+  INFO(function);
   model::Trace trace;
   if (!is_own) {
     REQUIRE(host.WarmUp());
     REQUIRE(host.AwaitSpans("warm up", 1, &trace));
   }
-  const uint64_t asked = host.cuda.CallsOf("cuEventQuery");
-  host.cuda.HangIn("cuEventQuery");
+  const uint64_t asked = host.cuda.CallsOf(function);
+  host.cuda.HangIn(function);
   if (is_own) REQUIRE(host.WarmUp());
   host.Run("lost");
   {
     const pitot::CudaEventScope scope(host.stream, "lost, too");
-    REQUIRE(fakes::WaitUntil([&] { return host.cuda.CallsOf("cuEventQuery") != asked; }));
+    REQUIRE(fakes::WaitUntil([&] { return host.cuda.CallsOf(function) != asked; }));
     host.cuda.DestroyContext(host.context);
     host.cuda.HangIn("");
     REQUIRE(fakes::WaitUntil(

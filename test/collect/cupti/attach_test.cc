@@ -169,6 +169,7 @@ TEST_CASE("what a collector before has out is waited for from the first call of 
   static std::atomic<int64_t> last_ns;
   last_ns = 0;
   host.cupti_options.attach_at_start = false;
+  host.environment.surroundings.long_idle_ns = 1'000'000'000;
   host.environment.read_clocks = []() noexcept {
     const cupti::ClockPair pair = cupti::ReadClockPair();
     last_ns = pair.monotonic_ns;

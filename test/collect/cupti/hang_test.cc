@@ -22,10 +22,7 @@ constexpr int64_t kPatienceNs = 30'000'000;
 
 // One with little patience, whose CUPTI may hang.
 struct HangingHost : fakes::GpuHost {
-  HangingHost() {
-    environment.patience_ns = environment.keep_patience_ns = kPatienceNs;
-    environment.start_patience_ns = 1'000'000'000;  // for who does not hang, on a slow machine
-  }
+  HangingHost() { environment.patience_ns = environment.keep_patience_ns = kPatienceNs; }
   // The thread is in CUPTI, which has a buffer to hand over.
   bool HangIn(const char* function = "cuptiActivityFlushAll") {
     cuda.HangIn(function);
@@ -135,6 +132,7 @@ TEST_CASE("Add waits for a CUPTI that hangs for a bounded time, and gives it bac
   for (const char* function : {"cuptiSubscribe", "cuptiActivitySetAttribute", "cuptiActivityRegisterCallbacks"}) {
     INFO(function);
     HangingHost host;
+    host.environment.start_patience_ns = 1'000'000'000;
     REQUIRE(host.Start());
     host.cuda.HangIn(function);
 
@@ -151,15 +149,18 @@ TEST_CASE("whichever other call hangs, depth is set, incidents are written and S
   for (const char* function : {"cuptiActivityEnable", "cuptiEnableCallback", "cuptiActivityDisable", "cuptiUnsubscribe",
                                "cuptiActivityGetNumDroppedRecords"}) {
     INFO(function);
+    const bool is_last = function == std::string("cuptiUnsubscribe");
     HangingHost host;
     REQUIRE(host.StartAt(Depth::kScopes));
     host.cuda.HangIn(function);
     host.collector->SetDepth(Depth::kKernels);
+    REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging() || host.IsRecording(); }));
     host.cuda.Run({});
     host.collector->SetDepth(Depth::kScopes);
     CHECK(pitot::model::FindInconsistency(host.Incident()) == "");
+    CHECK((is_last || fakes::WaitUntil([&] { return host.cuda.is_hanging(); })));
     host.recorder.Stop();
-    CHECK(host.cuda.is_hanging());
+    CHECK(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));
     host.cuda.HangIn("");
     REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber(); }));
     CHECK_FALSE(host.IsRecording());

@@ -17,6 +17,7 @@
 #include "collect/cupti/collector.h"
 #include "collect/cupti/engine.h"
 #include "collect/cupti/fake_cupti.h"
+#include "collect/cupti/recording.h"
 #include "fakes/trace_text.h"
 #include "fakes/wait_until.h"
 #include "session/host.h"
@@ -47,7 +48,8 @@ inline pitot::cupti::Environment Surroundings() {
   pitot::cupti::Environment environment = {
       {[]() noexcept { return g_kineto.load(); }, []() noexcept { return g_cuda.load(); },
        []() noexcept { return g_has_driver.load(); }, 100'000'000, &g_has_recorded}};
-  environment.keep_patience_ns = 60'000'000'000;  // however slow the machine is
+  // However slow the machine is.
+  environment.keep_patience_ns = environment.patience_ns = 60'000'000'000;
   return environment;
 }
 
@@ -81,6 +83,8 @@ class FakeClocks {
 struct GpuHost : session_test::Host {
   explicit GpuHost(const Generation& generation = kCupti13, const char* library = PITOT_FAKE_CUPTI)
       : cuda(*LoadFakeCupti(library)) {
+    // The one of a test with little patience lets go of CUPTI before that is another.
+    WaitUntil([] { return !pitot::cupti::IsLeftBehind(); });
     cuda.Reset(generation);
     g_kineto = pitot::cupti::KinetoState::kAbsent;
     g_cuda = pitot::cupti::CudaState::kUntouched;

@@ -26,6 +26,14 @@ bool IsEverDeep(const model::Trace& trace) {
 }
 
 Depth Last(const model::Trace& trace) { return trace.depths.back().depth; }
+// From when on nothing is said to have been recorded any more, after something was.
+int64_t EndOfDepth(const model::Trace& trace) {
+  int64_t end_ns = 0;
+  for (const auto& row : trace.depths) {
+    if (row.depth != Depth::kScopes) end_ns = row.end_ns;
+  }
+  return end_ns;
+}
 // Of that time nothing is said to have been recorded.
 bool IsUnclaimed(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
   return begin_ns < end_ns && std::all_of(trace.depths.begin(), trace.depths.end(), [&](const auto& row) {
@@ -97,7 +105,7 @@ TEST_CASE("who takes the buffers where PyTorch's profiler has not profiled is no
   StartAndLoseBuffers(&host, KinetoState::kUnused);
   model::Trace trace;
   REQUIRE(fakes::WaitUntil([&] { return Last(trace = host.Incident()) == Depth::kScopes; }));
-  const int64_t unheard_ns = trace.depths.back().begin_ns;
+  const int64_t unheard_ns = EndOfDepth(trace);
   CHECK_FALSE(fakes::HasLoss(trace, "not handed over by CUPTI yet"));
   REQUIRE(fakes::WaitUntil([&] {
     host.cuda.Run({.name = "after"});
@@ -208,7 +216,7 @@ TEST_CASE("a depth is claimed from the rise on once CUPTI has answered", "[cupti
 
 TEST_CASE("after callbacks were registered again what came before is not claimed, and what comes after is", "[cupti]") {
   GpuHost host;
-  StartAndProfile(&host, 1'000'000'000);
+  StartAndProfile(&host, 3'000'000'000);
   g_kineto = KinetoState::kActive;  // just ended: it is not long idle when the depth rises
   host.Round();
   g_kineto = KinetoState::kIdle;

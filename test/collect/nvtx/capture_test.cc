@@ -631,13 +631,18 @@ TEST_CASE("threads emit while incidents are made and recorders come and go", "[n
         const uint64_t mine = library->start_a("start");
         library->end(started.exchange(mine));
         library->pop();
+        std::this_thread::yield();  // to who makes the incidents
       }
     });
   }
   for (int i = 0; i < 3; ++i) {
     NvtxHost host;
     REQUIRE(host.StartCapturing());
-    for (int n = 0; n < 3; ++n) CHECK(pitot::model::FindInconsistency(host.Incident()) == "");
+    CHECK(fakes::WaitUntil([&] {
+      const auto trace = host.Incident();
+      CHECK(pitot::model::FindInconsistency(trace) == "");
+      return !Captured(trace).empty();
+    }));
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();

@@ -101,6 +101,17 @@ TEST_CASE("what blocks are larger than was asked for counts", "[gpu_memory]") {
   CHECK(allocator.Use().most_allocated_bytes == 3 * kMiB + 700'000 + 101 * 512);
 }
 
+TEST_CASE("what the last block is larger than was asked for is in peaks when another is freed next", "[gpu_memory]") {
+  Allocator allocator;
+  allocator.Allocate(kMiB, kMiB);
+  const pitot::torch::PeakMemory peak(allocator.device);
+  allocator.Allocate(3 * kMiB, 3 * kMiB + 700'000);
+  allocator.Free(kMiB, kMiB);
+
+  CHECK(peak.bytes() == 4 * kMiB + 700'000);
+  CHECK(allocator.Use().most_allocated_bytes == 4 * kMiB + 700'000);
+}
+
 TEST_CASE("a peak that was begun before its device had any memory is of what was allocated since", "[gpu_memory]") {
   const pitot::torch::PeakMemory peak(g_next_device);
   CHECK(peak.bytes() == 0);
