@@ -163,7 +163,7 @@ Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
       }
       at_ns = from_ns;
     }
-    if (static_cast<double>(held_ns) < most_ns) continue;
+    if (longest == kNone || static_cast<double>(held_ns) < most_ns) continue;
     most_ns = static_cast<double>(held_ns);
     holder.call = longest;
     holder.by.thread = other;

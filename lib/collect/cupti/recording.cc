@@ -396,6 +396,9 @@ void Recording::DecodeAll(int64_t now_ns) {
   // Of calls that were only looked at nothing is missing.
   if (control_->has_recorded()) lost(decoder_->counts().bad_timestamps, bad_seen_, "without a valid time", true);
   bad_seen_ = decoder_->counts().bad_timestamps;
+  // How many records that are nobody knows.
+  lost(decoder_->counts().unreadable_bytes, unreadable_seen_, "not readable", false);
+  unreadable_seen_ = decoder_->counts().unreadable_bytes;
   const uint64_t unplaced = decoder_->counts().unplaced;
   if (control_->has_recorded() && unplaced != unplaced_seen_) {
     lost(unplaced, unplaced_seen_, "the clock stepped", true);

@@ -200,6 +200,28 @@ TEST_CASE("buffers that CUPTI had to have again before anyone read them are said
   CHECK(HasLoss(host.Incident(), "decoded too late"));
 }
 
+TEST_CASE("what stands behind a record that nobody can read is said to be missing", "[cupti]") {
+  GpuHost host;
+  host.cupti_options.memory_bytes = 31 << 20;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.name = "before"});
+  REQUIRE(CountNamed(host.Incident(), "before") == 1);
+  cupti::BufferPool& pool = PoolOf(host);
+  uint8_t* const buffer = pool.Take();
+  REQUIRE(buffer != nullptr);
+  const auto now_ns = static_cast<uint64_t>(pitot::base::ClockNs(CLOCK_REALTIME));
+  fakes::FakeBuffer records(fakes::kCupti13);
+  records.Unknown(61, 24).Kernel("behind", now_ns, now_ns + 1000, 1);
+  std::memcpy(buffer, records.bytes().data(), records.bytes().size());
+  REQUIRE(pool.Complete(buffer, records.bytes().size()));
+
+  const model::Trace trace = host.Incident();
+
+  CHECK(CountNamed(trace, "behind") == 0);
+  CHECK(HasLoss(trace, "not readable"));
+  CHECK(Attribute(trace, "cupti.unreadable_bytes") == std::to_string(records.bytes().size()));
+}
+
 TEST_CASE("what records own is freed where CUPTI had to have their buffer again before anyone read them", "[cupti]") {
   constexpr size_t kBlock = 4 << 20;  // more than all else that comes and goes meanwhile
   GpuHost host;
