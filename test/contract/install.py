@@ -138,9 +138,10 @@ class Test:
     def shared(self):
         folder = self.build_and_run("add_subdirectory", f"-DCONSUMER_SOURCES={common.ROOT}", "-DBUILD_SHARED_LIBS=ON",
                                     "-DPITOT_INSTALL=ON", "-DPITOT_BUILD_C=ON")
-        libraries = [path for name in ("trace", "core", "analyze", "nvtx")
+        names = ("trace", "core", "analyze", "cuda_events", "cupti", "host", "nvml", "nvtx")
+        libraries = [path for name in names
                      for path in glob.glob(os.path.join(folder, "pitot", "lib", "**", f"libpitot_{name}.so"), recursive=True)]
-        if len(libraries) != 4:
+        if len(libraries) != len(names):
             common.fail(f"shared libraries: {libraries}")
         self.must_run([sys.executable, os.path.join(os.path.dirname(CONSUMER), "symbols.py"), "shared", *libraries])
         self.checked.append("what the shared libraries export")
