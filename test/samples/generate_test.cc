@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <catch2/catch.hpp>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -171,6 +172,18 @@ TEST_CASE("a prompt that is made long is taken in one piece, and the log names w
   CHECK(holders == 3);
   CHECK(waiters == 6);
   CHECK(bench.prompts == std::vector<size_t>{30, 30, 30, 1, 1});
+}
+
+TEST_CASE("a tensor for which there is no memory ends no scheduler", "[generate]") {
+  TemporaryFile log;
+  {
+    Faults faults({.faults = {ParseFault("big_tensor:rate=1,dose_mib=1")}, .log_file = log.name()});
+    const Scheduler::Experiment experiment = faults.ForScheduler([](uint64_t) { throw std::bad_alloc(); });
+    faults.Start();
+    const uint64_t request = 7;
+    CHECK_NOTHROW(experiment.before_iteration({&request, 1}));
+  }
+  CHECK(log.injections().size() == 1);
 }
 
 TEST_CASE("every other fault strikes and is logged", "[generate]") {

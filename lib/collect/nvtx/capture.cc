@@ -114,7 +114,7 @@ uint64_t RangeStartPayload(void* handle, const PayloadData* data, size_t count) 
   return domain != 0 ? Start(EventOfPayload(domain, data, count)) : 0;
 }
 void RangeEndPayload(void* handle, uint64_t id, const PayloadData*, size_t) noexcept { DomainRangeEnd(handle, id); }
-uint8_t DomainIsEnabled(void* handle) noexcept { return IsPitots(DomainOf(handle)) ? 0 : 1; }
+uint8_t DomainIsEnabled(void* handle) noexcept { return IsCapturing() && !IsPitots(DomainOf(handle)) ? 1 : 0; }
 
 struct Function {
   uint32_t slot;

@@ -219,6 +219,8 @@ TEST_CASE("payloads of schemas that are not NCCL's are counted, and their ranges
   CHECK(Attribute(trace, "nvtx.payloads_unknown") == "3");
   CHECK(library->is_enabled(domain) == 1);
   CHECK(library->is_enabled(library->create_domain("pitot")) == 0);
+  host.recorder.Stop();
+  CHECK(library->is_enabled(domain) == 0);  // payloads need not be made
 }
 
 TEST_CASE("a range that its thread started and ended is a scope, in any order with others", "[nvtx]") {
