@@ -87,8 +87,9 @@ Result Do(std::string_view what, uint64_t number) {
   // Of the calls that Pitot records, and of all others.
   if (what == "records_of_calls") return SwitchCalls(g_alone->calls.ids(), true, number != 0);
   if (what == "records_of_others") return SwitchCalls(g_alone->calls.others(), true, number != 0);
-  if (what == "resource")  // that callback of the domain RESOURCE
-    return api.enable_callback(1, g_alone->subscriber, kResource, static_cast<uint32_t>(number));
+  if (what == "resource" || what == "state")  // that callback of the domain
+    return api.enable_callback(1, g_alone->subscriber, what == "state" ? kState : kResource,
+                               static_cast<uint32_t>(number));
   if (what == "callbacks") return SwitchCalls(g_alone->calls.ids(), false, number != 0);
   if (what == "strides") return ProbeStrides(api)[kConcurrentKernel] != 0 ? kSuccess : kUnknown;
   if (what == "flush") return api.activity_flush_all(0);
