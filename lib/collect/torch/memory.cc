@@ -5,12 +5,14 @@
 
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
+#include "trace/process.h"
 
 namespace pitot::libtorch {
 namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
 constinit std::atomic<int32_t> g_watched_devices{0};
+constinit uint32_t g_watched_in = 0;  // that fork epoch
 // The recorder that has allocations recorded; 0: none. A child of a fork has its parent's, and may have one of its own
 // that has not.
 constinit std::atomic<uint32_t> g_records_for{0};
@@ -61,7 +63,12 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   return memory.release();
 }
 
-void SetWatchedDevices(int32_t devices) noexcept { g_watched_devices.store(devices); }
+void SetWatchedDevices(int32_t devices) noexcept {
+  g_watched_in = trace::ForkEpoch();
+  g_watched_devices.store(devices);
+}
+
+bool AreWatchedByParent() noexcept { return g_watched_devices.load() != 0 && g_watched_in != trace::ForkEpoch(); }
 
 uint64_t HistoryBytes() noexcept {
   uint64_t bytes = 0;

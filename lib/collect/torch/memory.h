@@ -34,6 +34,9 @@ Memory* FindMemory(int32_t device) noexcept;
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
 // How many of CUDA's devices, from the first, are watched: one of these that has no Memory has allocated nothing yet.
 void SetWatchedDevices(int32_t devices) noexcept;
+// Whether it was a parent of this process, which was forked since, that had them watched: the allocator's locks may be
+// held here for ever, and CUDA does not work.
+bool AreWatchedByParent() noexcept;
 
 // What Memorys take. Threads: any.
 uint64_t HistoryBytes() noexcept;

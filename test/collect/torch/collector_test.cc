@@ -242,6 +242,33 @@ TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, an
   CHECK(status == 0);
 }
 
+TEST_CASE("the child of a fork leaves GPUs alone whose memory its parent watches, and says so", "[torch]") {
+  static int asked;
+  asked = 0;
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    pitot::libtorch::SetWatchedDevices(1);
+    return ++asked, "";
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+
+  CHECK(fakes::InChild([] {
+          TorchHost childs;
+          HOLDS(childs.Enable().ok());
+          HOLDS(childs.TriggerAndFlush());
+          HOLDS(asked == 1);
+          HOLDS(session_test::Contains(Attribute(childs.traces().back(), "torch.memory.not_recorded"),
+                                       "CUDA: the process was forked"));
+          return 0;
+        }) == 0);
+  host.recorder.Stop();
+  REQUIRE(host.Enable().ok());
+  CHECK(asked == 2);
+  pitot::libtorch::SetWatchedDevices(0);
+}
+
 TEST_CASE("an incident says when operators were recorded, without a GPU, and top counts the rest apart", "[torch]") {
   const auto forward = [] {
     PITOT_SCOPE("forward");
