@@ -81,12 +81,16 @@ uint64_t HistoryBytes() noexcept {
 
 int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(detail::Clock(0)); }
 
+int64_t MemoryTime(uint64_t cycles) noexcept {
+  return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(cycles);
+}
+
 trace::ClockMap MemoryClock() noexcept { return {g_first_reading, trace::ReadClocks(g_is_os_clock)}; }
 
 void RecordAllocations(bool on) noexcept { g_records_for.store(on ? RecorderNow() : 0, std::memory_order_relaxed); }
 
-void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
-  memory->allocated.Add(bytes, MemoryNow());
+void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept {
+  memory->allocated.Add(bytes, now);
   if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
@@ -96,8 +100,8 @@ void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
     PITOT_INSTANT("allocate on GPU", bytes, device, allocated);
 }
 
-void NoteFreed(Memory* memory, int64_t bytes) noexcept {
-  memory->allocated.Add(-bytes, MemoryNow());
+void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept {
+  memory->allocated.Add(-bytes, now);
   if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();

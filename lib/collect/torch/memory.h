@@ -44,6 +44,9 @@ uint64_t HistoryBytes() noexcept;
 // Now, for histories. Their clock is their own, the same from the first on: they outlive recorders, of which each may
 // have another. Threads: any.
 int64_t MemoryNow() noexcept;
+// The same, of a moment at which the CPU's cycle counter was read, to who has that: most of what an event costs is to
+// read it.
+int64_t MemoryTime(uint64_t cycles) noexcept;
 // Idempotent. One call at a time.
 void StartMemoryClock() noexcept;
 // That clock's ticks to CLOCK_MONOTONIC, and back. Once there is a history.
@@ -55,8 +58,8 @@ inline constexpr int64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 
 // An allocator gave so many bytes, or took them back.
-void NoteAllocated(Memory* memory, int64_t bytes) noexcept;
-void NoteFreed(Memory* memory, int64_t bytes) noexcept;
+void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept;
+void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept;
 
 // Has the allocators tell us. "" or why one does not. They throw what LibTorch throws. One call at a time.
 std::string WatchCpu();

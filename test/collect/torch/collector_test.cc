@@ -32,9 +32,11 @@ using fakes::TorchHost;
 using pitot::Depth;
 using pitot::StatusCode;
 using pitot::libtorch::GetSources;
+using pitot::libtorch::MemoryNow;
 using pitot::libtorch::SetSourcesForTesting;
 
 constexpr int64_t kMiB = 1 << 20;
+constexpr uint64_t kBlock = 0x7f0000000000;  // an address
 
 // In the place of LibTorch's until the end of its scope.
 struct Other {
@@ -108,17 +110,17 @@ TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and 
   TorchHost host;
   REQUIRE(host.Enable().ok());
   numbers.reserved_bytes += 2 * kMiB;
-  account.Note(GpuEvent::kReserved, 2 * kMiB, 0);
-  account.Note(GpuEvent::kAllocated, kMiB, 0);
+  account.Note(GpuEvent::kReserved, 2 * kMiB, 0, MemoryNow());
+  account.Note(GpuEvent::kAllocated, kMiB, kBlock, MemoryNow());
   numbers.allocated_bytes += kMiB;
   numbers.allocated_bytes -= kMiB;
-  account.Note(GpuEvent::kFreed, kMiB, 0);
-  account.Note(GpuEvent::kReleased, 2 * kMiB, 0);
+  account.Note(GpuEvent::kFreed, kMiB, kBlock, MemoryNow());
+  account.Note(GpuEvent::kReleased, 2 * kMiB, 0, MemoryNow());
   numbers.reserved_bytes -= 2 * kMiB;
   ++numbers.retries;
   numbers.reserved_bytes += 4 * kMiB;
-  account.Note(GpuEvent::kReserved, 4 * kMiB, 0);
-  account.Note(GpuEvent::kOutOfMemory, 64 * kMiB, kMiB);
+  account.Note(GpuEvent::kReserved, 4 * kMiB, 0, MemoryNow());
+  account.Note(GpuEvent::kOutOfMemory, 64 * kMiB, kMiB, MemoryNow());
   const model::Trace trace = host.Incident();
 
   using Args = std::vector<std::pair<std::string, std::string>>;
