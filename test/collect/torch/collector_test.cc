@@ -23,11 +23,13 @@
 #include "pitot/analyze/top.h"
 #include "pitot/collect/torch.h"
 #include "trace/mirror.h"
+#include "trace/names.h"
 
 namespace {
 
 namespace model = pitot::model;
 using fakes::Attribute;
+using fakes::Count;
 using fakes::TorchHost;
 using pitot::Depth;
 using pitot::StatusCode;
@@ -45,16 +47,10 @@ struct Other {
   const pitot::libtorch::Sources was = GetSources();
 };
 
-size_t Count(const model::Trace& trace, std::string_view name) {
-  size_t count = 0;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
-  return count;
-}
-
-// When a counter first was at `least` or more; -1: never.
 // How long memory's history takes for one moment, at most: of a clock of 1 GHz.
 constexpr int64_t kBucketNs = 3'000'000;
 
+// When a counter first was at `least` or more; -1: never.
 int64_t FirstAt(const model::Trace& trace, std::string_view name, double least) {
   for (uint32_t i = 0; i < trace.samples.size(); ++i) {
     const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
@@ -174,6 +170,30 @@ TEST_CASE("memory over time is where it belongs while scopes are told to another
   REQUIRE(Count(trace, "forward") == 1);
   CHECK(at >= trace.events.begin_ns[0] - kBucketNs);
   CHECK(at <= trace.EventEnd(0));
+}
+
+TEST_CASE("what mirrors scopes is told operators at their depth, and ranges at every depth", "[torch]") {
+  static std::vector<std::string> told;  // no other thread runs operators
+  static const pitot::trace::Mirror mirror{
+      [](const pitot::Site*, pitot::Name name) noexcept { told.emplace_back(pitot::trace::NameText(name.index)); },
+      []() noexcept { told.emplace_back("end"); }};
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
+  const at::Tensor tensor = at::ones({8});
+  const auto told_at = [&](Depth depth) {
+    REQUIRE(host.recorder.SetDepth(depth).ok());
+    told.clear();
+    pitot::trace::SetMirror(&mirror);
+    {
+      RECORD_USER_SCOPE("layer 7");
+      tensor.neg();
+    }
+    pitot::trace::SetMirror(nullptr);
+    return told;
+  };
+
+  CHECK(told_at(Depth::kScopes) == std::vector<std::string>{"layer 7", "end"});
+  CHECK(told_at(Depth::kOps) == std::vector<std::string>{"layer 7", "aten::neg", "end", "end"});
 }
 
 TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
