@@ -13,12 +13,14 @@
 
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <vector>
 
 #include "benchmarks/recording.h"
 #include "benchmarks/resident.h"
 #include "benchmarks/rounds.h"
+#include "collect/torch/gpu_memory.h"
 #include "collect/torch/thread_state.h"
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
@@ -232,6 +234,38 @@ void Watched(benchmark::State& state, Rounds& rounds) {
   c10::SetAllocator(c10::DeviceType::CPU, watched);
 }
 
+// The allocator's numbers as LibTorch 2.11 gives them: a copy of so many words under a lock that the thread has.
+struct Numbers {
+  uint64_t words[122] = {};
+};
+std::recursive_mutex g_numbers_mutex;
+Numbers g_numbers;
+libtorch::GpuNumbers ReadNumbers(int32_t) {
+  const std::lock_guard lock(g_numbers_mutex);
+  Numbers copy = g_numbers;
+  benchmark::DoNotOptimize(copy);
+  return {.allocated_bytes = static_cast<int64_t>(copy.words[12]), .reserved_bytes = 0};
+}
+double Reads(uint64_t count) {
+  auto body = [](uint64_t) { benchmark::DoNotOptimize(ReadNumbers(0).allocated_bytes); };
+  return TimeLoop(count, body);
+}
+
+// A block that the allocator of CUDA memory tells to have given and taken back.
+template <int64_t kBytes> double Blocks(uint64_t count) {
+  static libtorch::GpuAccount account;
+  static const bool has_begun = account.Begin(kBytes >> 20, {}, ReadNumbers);
+  benchmark::DoNotOptimize(has_begun);
+  int64_t now = libtorch::MemoryNow();
+  auto body = [&](uint64_t) {
+    account.Note(libtorch::GpuEvent::kAllocated, kBytes, 1 << 20, now += 100);
+    g_numbers.words[12] += kBytes;
+    g_numbers.words[12] -= kBytes;
+    account.Note(libtorch::GpuEvent::kFreed, kBytes, 1 << 20, now += 100);
+  };
+  return TimeLoop(count, body);
+}
+
 // Operators inside one another, so that contexts are kept.
 void PerThread(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
@@ -267,6 +301,9 @@ void RegisterTorch() {
   Register("operator of LibTorch, recorded with shapes, added", kRounds, At<Depth::kOps, true, Operators>, "ns", 0);
   Register("operator of LibTorch at depth kernels, added", kRounds, At<Depth::kKernels, false, Operators>, "ns", 0);
   Register("memory of a thread that runs operators, recorded, added", 1, PerThread, "bytes", 0);
+  Register("block of a GPU's cache, 4 KiB, told of twice", kRounds, Part<Blocks<4096>>, "ns", 0);
+  Register("block of a GPU's cache, 2 MiB, told of twice", kRounds, Part<Blocks<2 << 20>>, "ns", 0);
+  Register("the allocator's numbers read", kRounds, Part<Reads>, "ns", 0);
   Register("tensor of 4 KiB made and freed, memory watched, added", kRounds, Watched, "ns", 0);
 }
 

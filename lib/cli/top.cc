@@ -83,30 +83,39 @@ std::string SortName(const std::string& column) {
                                      {"_time_avg", "_avg"},
                                      {"#_of_", ""},
                                      {"_%", ""},
+                                     {"total_flops", "flops"},
                                      {"total_gflops", "flops"},
                                      {"waiting", "wait"}});
 }
 
-// Three digits and a unit: "1.23ms".
+// Three digits.
+std::string Short(double number) { return base::Format("%.*f", number < 9.995 ? 2 : number < 99.95 ? 1 : 0, number); }
+
+// With a unit: "1.23ms".
 std::string Time(int64_t ns) {
   if (ns == TopRow::kUnset) return "-";
   if (ns == 0) return "0us";
   const double us = static_cast<double>(ns) * 1e-3;
   const double scale = us < 999.5 ? 1 : us < 999500 ? 1e3 : 1e6;
   const char* const unit = us < 999.5 ? "us" : us < 999500 ? "ms" : "s";
-  const double value = us / scale;
-  return base::Format("%.*f%s", value < 9.995 ? 2 : value < 99.95 ? 1 : 0, value, unit);
+  return Short(us / scale) + unit;
 }
 std::string Share(int64_t part, int64_t whole) {
   if (whole == 0) return "-";
   if (part == 0) return "0%";
-  const double percent = 100.0 * static_cast<double>(part) / static_cast<double>(whole);
-  return base::Format("%.*f%%", percent < 9.995 ? 2 : percent < 99.95 ? 1 : 0, percent);
+  return Short(100.0 * static_cast<double>(part) / static_cast<double>(whole)) + "%";
 }
 
-std::string Giga(uint64_t number) {
-  const double giga = static_cast<double>(number) * 1e-9;
-  return base::Format("%.*f", giga < 9.995 ? 2 : giga < 99.95 ? 1 : 0, giga);
+// With a prefix: "1.23G".
+std::string Prefixed(uint64_t number) {
+  auto value = static_cast<double>(number);
+  const char* prefix = "";
+  for (const char* const larger : {"K", "M", "G", "T", "P", "E"}) {
+    if (value < 999.5) break;
+    value *= 1e-3;
+    prefix = larger;
+  }
+  return Short(value) + prefix;
 }
 
 // A column: its title, a word or two above each other, and its cells.
@@ -223,7 +232,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
   }
   const auto has_flops = [](const TopRow& row) { return row.flops != 0; };
   if (has_shapes && std::any_of(table.rows.begin(), table.rows.end(), has_flops))
-    add("Total", "GFLOPs", [](const TopRow& row) { return row.flops == 0 ? "-" : Giga(row.flops); });
+    add("Total", "FLOPs", [](const TopRow& row) { return row.flops == 0 ? "-" : Prefixed(row.flops); });
   if (has_gpu) add("CUDA", "exposed", [](const TopRow& row) { return Time(row.gpu_exposed_ns); });
   return columns;
 }

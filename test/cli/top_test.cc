@@ -314,9 +314,9 @@ TEST_CASE("every column of a table, and every field of time, is one to sort by",
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
   for (const char* const column :
-       {"Self CPU %",  "Self CPU",      "CPU total %",  "CPU total",    "CPU time avg", "Self CUDA", "Self CUDA %",
-        "CUDA total",  "CUDA time avg", "# of Calls",   "CPU p50",      "CPU p99",      "CUDA p50",  "CUDA p99",
-        "CUDA busy",   "CUDA exposed",  "GPU records",  "Total GFLOPs", "Name",         "gpu_p99",   "cpu_p50",
+       {"Self CPU %",  "Self CPU",      "CPU total %",  "CPU total",   "CPU time avg", "Self CUDA", "Self CUDA %",
+        "CUDA total",  "CUDA time avg", "# of Calls",   "CPU p50",     "CPU p99",      "CUDA p50",  "CUDA p99",
+        "CUDA busy",   "CUDA exposed",  "GPU records",  "Total FLOPs", "Name",         "gpu_p99",   "cpu_p50",
         "gpu_records", "flops",         "Self waiting", "self_wait"}) {
     INFO(column);
     CHECK(folder.Run("top dump.pitot --sort '" + std::string(column) + "'").exit_code == 0);
@@ -339,6 +339,27 @@ TEST_CASE("waits and percentiles of GPU time are columns where names keep their 
   CHECK_FALSE(Contains(narrow, " waiting  "));
   CHECK(Contains(narrow, "Self CPU time total: 2.70ms, of which waiting 470us"));
   CHECK_FALSE(Contains(folder.Run("top dump.pitot --width 160").out, "waiting"));  // no operator waits
+}
+
+TEST_CASE("floating point operations have three digits, however few they are", "[cli]") {
+  pitot::test::TraceMaker maker;
+  maker.trace.window_begin_ns = kBegin;
+  maker.trace.window_end_ns = kBegin + 1'000 * kUs;
+  const uint32_t thread = maker.Thread("executor");
+  const uint32_t site = maker.Site(SiteKind::kOperator, "operator",
+                                   {{"", ArgType::kName}, {"flops", ArgType::kUint}, {"shapes", ArgType::kString}});
+  maker.trace.sites[site].name_is_first_arg = true;
+  int64_t at_us = 0;
+  for (const uint64_t flops : {uint64_t{70}, uint64_t{5'120}, uint64_t{3'670'000}, uint64_t{999'800'000'000}})
+    maker.Event(thread, site, kBegin + ++at_us * 10 * kUs, kUs, {},
+                {maker.String(("of " + std::to_string(flops)).c_str()), flops, maker.String("3x5 f32")});
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(maker.Finish()));
+
+  const std::string text = folder.Run("top dump.pitot --group-by-shape --width 160").out;
+
+  INFO(text);
+  for (const char* const flops : {" 70.0 ", " 5.12K ", " 3.67M ", " 1.00T "}) CHECK(Contains(text, flops));
 }
 
 TEST_CASE("instantiations of a template are told apart whatever the width and the limit", "[cli]") {

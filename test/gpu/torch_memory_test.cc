@@ -25,6 +25,7 @@ namespace {
 namespace Caching = c10::cuda::CUDACachingAllocator;
 namespace model = pitot::model;
 using fakes::Attribute;
+using fakes::Count;
 using fakes::TorchHost;
 using pitot::Depth;
 
@@ -54,12 +55,6 @@ bool HasGpu() {
   if (is_loaded && c10::cuda::device_count() > 0) return true;
   std::printf("skipped, there is no GPU\n");
   return false;
-}
-
-size_t Count(const model::Trace& trace, std::string_view name) {
-  size_t count = 0;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
-  return count;
 }
 
 double Peak(const model::Trace& trace, std::string_view name) {

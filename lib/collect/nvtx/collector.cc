@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "base/safe_read.h"
 #include "collect/nvtx/abi.h"
 #include "collect/nvtx/capture.h"
 #include "collect/nvtx/claim.h"
@@ -73,7 +74,7 @@ Status NvtxCollector::Open() {
   if (claim == Claim::kAnothers) return OpenBesideTool(std::getenv(abi::kVariable));
   if (!options_.capture) return {};
   // Before libraries can find us: what they say from now on is captured.
-  missed_ = MissedObjects();
+  missed_ = base::CanReadMemory() ? MissedObjects() : "not known: this process may not read its own memory (seccomp)";
   cut_before_ = trace::RangesCut();
   under_way_.reserve(kMaxRangesUnderWay);
   BeginCapture();

@@ -31,8 +31,9 @@ constinit bool g_is_loaded = false;
 constinit char g_path[1024] = {};
 
 constinit void* g_domain = nullptr;  // written before the mirror is set
-// The tool's handle of each name, by the name's number. Null: not registered yet.
+// The tool's handle of each name, by the name's number. Null: not asked for yet; its own address: there is none.
 constinit std::atomic<void*> g_strings[trace::kMaxNames] = {};
+void* const kNoString = &g_strings;
 
 // How many scopes of this thread the tool was told to begin.
 constinit thread_local uint32_t t_told = 0;
@@ -55,16 +56,17 @@ const void* GetTable(uint32_t id) noexcept {
   return id == abi::kVersionInfo ? &kVersionInfo : nullptr;
 }
 
-// The tool's handle of a name; null where it has no registered strings.
+// The tool's handle of a name, or kNoString.
 void* Register(Name name) noexcept {
   const auto of_tool = SlotOf<void* (*)(void*, const char*)>(abi::kCore2, abi::kDomainRegisterStringA);
-  if (of_tool == nullptr || name.index == 0) return nullptr;
+  if (of_tool == nullptr || name.index == 0) return kNoString;
   const std::lock_guard lock(g_mutex);
   std::atomic<void*>& there = g_strings[name.index];
   if (void* const handle = there.load(std::memory_order_acquire)) return handle;
   char text[trace::kMaxNameBytes + 1];
   text[trace::NameText(name.index).copy(text, sizeof text - 1)] = '\0';
-  void* const handle = of_tool(g_domain, text);
+  void* handle = of_tool(g_domain, text);
+  if (handle == nullptr) handle = kNoString;
   there.store(handle, std::memory_order_release);
   return handle;
 }
@@ -74,13 +76,14 @@ void TellBegin(const Site* site, Name name) noexcept {
   if ((site->flags & kNameIsFirstArg) == 0) name = Intern(site->name);
   void* handle = g_strings[name.index].load(std::memory_order_acquire);
   if (handle == nullptr) handle = Register(name);
-  char text[trace::kMaxNameBytes + 1];  // of a tool without registered strings
-  if (handle == nullptr) text[trace::NameText(name.index).copy(text, sizeof text - 1)] = '\0';
+  const bool is_registered = handle != kNoString;
+  char text[trace::kMaxNameBytes + 1];  // where it is not
+  if (!is_registered) text[trace::NameText(name.index).copy(text, sizeof text - 1)] = '\0';
   Attributes attributes = {};
   attributes.version = abi::kVersion;
   attributes.size = sizeof attributes;
-  attributes.message_type = handle != nullptr ? abi::kRegistered : abi::kAscii;
-  attributes.message = handle != nullptr ? handle : text;
+  attributes.message_type = is_registered ? abi::kRegistered : abi::kAscii;
+  attributes.message = is_registered ? handle : text;
   push(g_domain, &attributes);
   ++t_told;
 }

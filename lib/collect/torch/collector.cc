@@ -49,6 +49,12 @@ std::string Watch(std::string (*watch)()) {
   }
 }
 
+std::string WatchGpus() {
+  return AreWatchedByParent() ? "the process was forked from one that watches it, whose CUDA it cannot use; to record "
+                                "that memory: fork before the parent enables pitot::torch"
+                              : g_sources.watch_cuda();
+}
+
 // Of those before, how deep it was is not said.
 constexpr size_t kMostDepthChanges = 4096;
 // Of each history that an incident has: a window of 10 s by 1.2 ms.
@@ -95,7 +101,7 @@ class TorchCollector final : public Collector {
   void CountKept() noexcept;
   static Status TakeFromParent();
 
-  static constinit TorchCollector* running_;  // or, in a child, the parent's that ran
+  static constinit TorchCollector* running_;  // or, in a child, the parent's that ran; null: LibTorch calls nobody
 
   const Detail detail_;
   const bool has_memory_;
@@ -117,7 +123,7 @@ Status TorchCollector::Open() {
   operators_.emplace();
   if (!has_memory_) return {};
   memory_not_recorded_ = Watch(g_sources.watch_cpu);
-  if (const std::string cuda = Watch(g_sources.watch_cuda); !cuda.empty())
+  if (const std::string cuda = Watch(WatchGpus); !cuda.empty())
     memory_not_recorded_ += (memory_not_recorded_.empty() ? "CUDA: " : "; CUDA: ") + cuda;
   return {};
 }
@@ -130,7 +136,8 @@ Status TorchCollector::TakeFromParent() {
     return Status(StatusCode::kUnavailable,
                   "the process was forked while its parent changed what LibTorch calls: it cannot be recorded here");
   RecordAllocations(false);
-  running_->operators_.reset();
+  if (running_ != nullptr) running_->operators_.reset();
+  running_ = nullptr;
   return {};
 }
 
@@ -162,6 +169,7 @@ void TorchCollector::Stop() noexcept {
     const Changing changing;
     RecordAllocations(false);
     operators_.reset();
+    running_ = nullptr;
   }
   g_taken_by.store(0);
 }

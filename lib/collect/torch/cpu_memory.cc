@@ -28,7 +28,7 @@ constexpr bool kIsOfCLibrary = true;
 int64_t BytesOf(void* block) { return static_cast<int64_t>(malloc_usable_size(block)); }
 
 void Delete(void* block) {
-  if (block != nullptr) NoteFreed(g_memory, BytesOf(block));
+  if (block != nullptr) NoteFreed(g_memory, BytesOf(block), MemoryNow());
   g_base_delete(block);
 }
 
@@ -48,7 +48,7 @@ class CpuAllocator final : public at::Allocator {
     // What is freed otherwise than we know is not counted.
     void* const block = data.get();
     if (block != nullptr && block == data.get_context() && data.compare_exchange_deleter(g_base_delete, &Delete))
-      NoteAllocated(g_memory, BytesOf(block));
+      NoteAllocated(g_memory, BytesOf(block), MemoryNow());
     return data;
   }
 };

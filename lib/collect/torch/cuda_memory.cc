@@ -5,6 +5,7 @@
 #include <ATen/Context.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/ApproximateClock.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -34,38 +35,50 @@ GpuNumbers Numbers(int32_t device) {
 
 // At a device's first event, or before where it has some memory. What is told meanwhile is in its first numbers, or
 // found at its next event.
-bool HasBegun(int32_t device) noexcept {
+State Begin(int32_t device) noexcept {
   std::atomic<State>& state = g_states[device];
   State now = state.load(std::memory_order_acquire);
-  if (now != State::kNone || !state.compare_exchange_strong(now, State::kBeginning)) return now == State::kBegun;
+  if (now != State::kNone || !state.compare_exchange_strong(now, State::kBeginning)) return now;
   bool is_begun = false;
   try {
     is_begun = g_accounts[device].Begin(device, Numbers(device), Numbers);
   } catch (...) {
     // At the next event, maybe.
   }
-  state.store(is_begun ? State::kBegun : State::kNone, std::memory_order_release);
-  return is_begun;
+  now = is_begun ? State::kBegun : State::kNone;
+  state.store(now, std::memory_order_release);
+  return now;
+}
+
+// When it was told: LibTorch has read the cycle counter for it, where that can be read.
+int64_t TimeOf(const Caching::TraceEntry& entry) noexcept {
+#ifdef C10_RDTSC
+  return MemoryTime(entry.time_.approx_t_);
+#else
+  return MemoryNow();
+#endif
 }
 
 void OnTrace(const Caching::TraceEntry& entry) noexcept {
   const int32_t device = entry.device_;
-  if (device < 0 || device >= kMostDevices || !HasBegun(device)) return;
+  if (device < 0 || device >= kMostDevices || Begin(device) != State::kBegun) return;
   GpuAccount& account = g_accounts[device];
   const auto bytes = static_cast<int64_t>(entry.size_);
+  const auto address = static_cast<uint64_t>(entry.addr_);
+  const int64_t now = TimeOf(entry);
   switch (entry.action_) {
     case Action::ALLOC:
-      return account.Note(GpuEvent::kAllocated, bytes, 0);
+      return account.Note(GpuEvent::kAllocated, bytes, address, now);
     case Action::FREE_REQUESTED:
-      return account.Note(GpuEvent::kFreed, bytes, 0);
+      return account.Note(GpuEvent::kFreed, bytes, address, now);
     case Action::SEGMENT_ALLOC:
     case Action::SEGMENT_MAP:
-      return account.Note(GpuEvent::kReserved, bytes, 0);
+      return account.Note(GpuEvent::kReserved, bytes, address, now);
     case Action::SEGMENT_FREE:
     case Action::SEGMENT_UNMAP:
-      return account.Note(GpuEvent::kReleased, bytes, 0);
+      return account.Note(GpuEvent::kReleased, bytes, address, now);
     case Action::OOM:
-      return account.Note(GpuEvent::kOutOfMemory, bytes, static_cast<uint64_t>(entry.addr_));
+      return account.Note(GpuEvent::kOutOfMemory, bytes, address, now);
     default:
       return;
   }
@@ -95,7 +108,7 @@ std::string WatchCuda() {
   const int32_t devices = c10::cuda::device_count(), watched = std::min(devices, kMostDevices);
   SetWatchedDevices(watched);
   for (int32_t device = 0; device < watched; ++device) {
-    if (Numbers(device).reserved_bytes != 0 && !HasBegun(device)) return "no memory";
+    if (Numbers(device).reserved_bytes != 0 && Begin(device) == State::kNone) return "no memory";
   }
   if (devices > kMostDevices)
     return "of " + std::to_string(devices) + " devices the first 16 are watched; pitot::nvml has the others' memory";

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/gpu_memory.h"
 
+#include <utility>
+
 #include "pitot/trace.h"
 
 namespace pitot::libtorch {
@@ -8,8 +10,8 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-// Blocks are of so many bytes at least, and small ones are rounded up to a multiple; of larger ones less than so many
-// bytes may stay unused, which is not told.
+// Blocks are of so many bytes at least, and small ones are rounded up to a multiple, unless the host has set another
+// rounding (roundup_power2_divisions); of larger ones less than so many bytes may stay unused. Neither is told.
 constexpr int64_t kUnitBytes = 512, kSmallBytes = 1 << 20;
 
 int64_t RoundedUp(int64_t bytes) { return (bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes; }
@@ -21,6 +23,7 @@ bool GpuAccount::Begin(int32_t device, const GpuNumbers& now, Read numbers) noex
   read_ = numbers;
   numbers_ = now;
   seen_retries_ = now.retries;
+  exact_bytes_ = kSmallBytes;
   return memory_ != nullptr;
 }
 
@@ -41,42 +44,53 @@ bool GpuAccount::ReadNumbers() noexcept {
 }
 
 // Before the event. `being_freed`: what the allocator's numbers have lost already.
-void GpuAccount::Align(int64_t being_freed, bool is_due) noexcept {
-  const int64_t bucket = MemoryNow() >> MemoryHistory::kBucketBits;
-  if (bucket == aligned_bucket_ && !is_rough_ && !is_due) return;
-  if (!ReadNumbers()) return;
+void GpuAccount::Align(int64_t being_freed, bool is_due, int64_t now) noexcept {
+  const int64_t bucket = now >> MemoryHistory::kBucketBits;
+  if (bucket == aligned_bucket_ && last_.address == 0 && !is_rough_ && !is_due) return;
+  const Block last = std::exchange(last_, {});
+  const bool is_certain = !is_rough_ && !is_due;
+  is_rough_ = !ReadNumbers();
+  if (is_rough_) return;
+  const int64_t level = numbers_.allocated_bytes + being_freed;
+  const int64_t more = level - static_cast<int64_t>(memory_->allocated.bytes());
+  if (is_certain && last.address != 0) PlaceOf(last.address) = {last.address, last.bytes + more};
+  // Of small blocks alone: the host has another rounding.
+  if (is_certain && last.address == 0 && more != 0) exact_bytes_ = 0;
   aligned_bucket_ = bucket;
-  is_rough_ = false;
-  memory_->allocated.SetLevel(numbers_.allocated_bytes + being_freed);
+  memory_->allocated.SetLevel(level);
   if (memory_->reserved->bytes() != static_cast<uint64_t>(numbers_.reserved_bytes)) {
     memory_->reserved->SetLevel(numbers_.reserved_bytes);
-    memory_->reserved->Add(0, MemoryNow());
+    memory_->reserved->Add(0, now);
   }
   TakeRetries(numbers_.retries);
 }
 
-void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t free_bytes) noexcept {
+void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept {
   const int32_t device = memory_->device;
-  const bool is_large = bytes > kSmallBytes;
+  int64_t given = RoundedUp(bytes);
   switch (event) {
     case GpuEvent::kAllocated:
-      Align(0, false);
-      is_rough_ = is_large;
-      return NoteAllocated(memory_, RoundedUp(bytes));
-    case GpuEvent::kFreed:
-      Align(RoundedUp(bytes), is_large);
-      return NoteFreed(memory_, RoundedUp(bytes));
+      Align(0, false, now);
+      if (bytes > exact_bytes_) PlaceOf(address) = {}, last_ = {address, given};
+      return NoteAllocated(memory_, given, now);
+    case GpuEvent::kFreed: {
+      Block& block = PlaceOf(address);
+      const bool is_known = bytes > exact_bytes_ && block.address == address;
+      if (is_known) given = std::exchange(block, {}).bytes;
+      Align(given, !is_known && bytes > exact_bytes_, now);
+      return NoteFreed(memory_, given, now);
+    }
     default:
       break;
   }
   ReadNumbers();
   const bool is_retried = event != GpuEvent::kReleased && TakeRetries(numbers_.retries);
-  if (event != GpuEvent::kOutOfMemory)
-    memory_->reserved->Add(event == GpuEvent::kReserved ? bytes : -bytes, MemoryNow());
+  if (event != GpuEvent::kOutOfMemory) memory_->reserved->Add(event == GpuEvent::kReserved ? bytes : -bytes, now);
   const uint64_t reserved = memory_->reserved->bytes(), allocated = memory_->allocated.bytes();
   const int64_t inactive_split = numbers_.inactive_split_bytes;
   if (event == GpuEvent::kOutOfMemory) {
     memory_->out_of_memory.fetch_add(1, kRelaxed);
+    const uint64_t free_bytes = address;
     PITOT_INSTANT("out of GPU memory", bytes, device, free_bytes, reserved, allocated, inactive_split);
   } else if (event == GpuEvent::kReleased) {
     PITOT_INSTANT("cudaFree of cached memory", bytes, device, reserved, allocated, inactive_split);

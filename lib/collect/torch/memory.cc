@@ -5,12 +5,14 @@
 
 #include "pitot/collect/torch.h"
 #include "pitot/trace.h"
+#include "trace/process.h"
 
 namespace pitot::libtorch {
 namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
 constinit std::atomic<int32_t> g_watched_devices{0};
+constinit uint32_t g_watched_in = 0;  // that fork epoch
 // The recorder that has allocations recorded; 0: none. A child of a fork has its parent's, and may have one of its own
 // that has not.
 constinit std::atomic<uint32_t> g_records_for{0};
@@ -61,7 +63,12 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
   return memory.release();
 }
 
-void SetWatchedDevices(int32_t devices) noexcept { g_watched_devices.store(devices); }
+void SetWatchedDevices(int32_t devices) noexcept {
+  g_watched_in = trace::ForkEpoch();
+  g_watched_devices.store(devices);
+}
+
+bool AreWatchedByParent() noexcept { return g_watched_devices.load() != 0 && g_watched_in != trace::ForkEpoch(); }
 
 uint64_t HistoryBytes() noexcept {
   uint64_t bytes = 0;
@@ -74,12 +81,16 @@ uint64_t HistoryBytes() noexcept {
 
 int64_t MemoryNow() noexcept { return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(detail::Clock(0)); }
 
+int64_t MemoryTime(uint64_t cycles) noexcept {
+  return g_is_os_clock ? trace::MonotonicNs() : static_cast<int64_t>(cycles);
+}
+
 trace::ClockMap MemoryClock() noexcept { return {g_first_reading, trace::ReadClocks(g_is_os_clock)}; }
 
 void RecordAllocations(bool on) noexcept { g_records_for.store(on ? RecorderNow() : 0, std::memory_order_relaxed); }
 
-void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
-  memory->allocated.Add(bytes, MemoryNow());
+void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept {
+  memory->allocated.Add(bytes, now);
   if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
@@ -89,8 +100,8 @@ void NoteAllocated(Memory* memory, int64_t bytes) noexcept {
     PITOT_INSTANT("allocate on GPU", bytes, device, allocated);
 }
 
-void NoteFreed(Memory* memory, int64_t bytes) noexcept {
-  memory->allocated.Add(-bytes, MemoryNow());
+void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept {
+  memory->allocated.Add(-bytes, now);
   if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();

@@ -34,6 +34,9 @@ Memory* FindMemory(int32_t device) noexcept;
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes = 0, int64_t reserved_bytes = 0) noexcept;
 // How many of CUDA's devices, from the first, are watched: one of these that has no Memory has allocated nothing yet.
 void SetWatchedDevices(int32_t devices) noexcept;
+// Whether it was a parent of this process, which was forked since, that had them watched: the allocator's locks may be
+// held here for ever, and CUDA does not work.
+bool AreWatchedByParent() noexcept;
 
 // What Memorys take. Threads: any.
 uint64_t HistoryBytes() noexcept;
@@ -41,6 +44,9 @@ uint64_t HistoryBytes() noexcept;
 // Now, for histories. Their clock is their own, the same from the first on: they outlive recorders, of which each may
 // have another. Threads: any.
 int64_t MemoryNow() noexcept;
+// The same, of a moment at which the CPU's cycle counter was read, to who has that: most of what an event costs is to
+// read it.
+int64_t MemoryTime(uint64_t cycles) noexcept;
 // Idempotent. One call at a time.
 void StartMemoryClock() noexcept;
 // That clock's ticks to CLOCK_MONOTONIC, and back. Once there is a history.
@@ -52,8 +58,8 @@ inline constexpr int64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 
 // An allocator gave so many bytes, or took them back.
-void NoteAllocated(Memory* memory, int64_t bytes) noexcept;
-void NoteFreed(Memory* memory, int64_t bytes) noexcept;
+void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept;
+void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept;
 
 // Has the allocators tell us. "" or why one does not. They throw what LibTorch throws. One call at a time.
 std::string WatchCpu();

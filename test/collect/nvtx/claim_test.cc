@@ -3,15 +3,20 @@
 // How libraries find Pitot, when they do not, and the tool that gets its scopes.
 #include "collect/nvtx/claim.h"
 
+#include <errno.h>
 #include <link.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -72,6 +77,17 @@ std::vector<unsigned char> DataOf(const char* part_of_name) {
   };
   dl_iterate_phdr(visit, &find);
   return find.data;
+}
+
+// As a container's seccomp profile may: the system call that reads memory, and the pipes that would do instead.
+bool ForbidReading() {
+  sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_process_vm_readv, 1, 0),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_pipe2, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program = {std::size(code), code};
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 void MirroredScope() { PITOT_SCOPE("mirrored"); }
@@ -173,6 +189,18 @@ TEST_CASE("a library that is loaded and has not called NVTX yet is not missed", 
 
   CHECK(Attribute(trace, "nvtx.missed").empty());
   CHECK(Captured(trace) == Texts{"captured(domain=(none))"});
+}
+
+TEST_CASE("where memory cannot be read it is said that nobody knows what was missed", "[nvtx]") {
+  CHECK(fakes::InChild([] {
+          if (fakes::kThreadSanitizer) return 0;  // it cannot start threads in such a child
+          HOLDS(ForbidReading());
+          HOLDS(!pitot::base::CanReadMemory());
+          NvtxHost host;
+          HOLDS(host.StartCapturing());
+          HOLDS(Contains(Attribute(host.Incident(), "nvtx.missed"), "not known"));
+          return 0;
+        }) == 0);
 }
 
 TEST_CASE("a segment with nothing of its file in it is not looked at, nor what lies behind it", "[nvtx]") {
@@ -293,9 +321,11 @@ TEST_CASE("a file exports what it defines, not what it only uses, and none that 
   CHECK_FALSE(FileExports(__FILE__, {"strlen"}));
   // One that is cut anywhere.
   const fakes::TempDirectory directory;
-  const std::string whole = fakes::ReadFile(PITOT_FAKE_TOOL), cut = directory.path() + "/cut.so";
-  for (size_t bytes = 0; bytes < whole.size(); bytes += 97) {
-    std::ofstream(cut, std::ios::binary) << whole.substr(0, bytes);
+  const std::string cut = directory.path() + "/cut.so";
+  std::filesystem::copy_file(PITOT_FAKE_TOOL, cut);
+  CHECK(FileExports(cut.c_str(), {"GetFakeTool"}));
+  for (uintmax_t bytes = std::filesystem::file_size(cut); bytes > 97;) {
+    std::filesystem::resize_file(cut, bytes -= 97);
     CHECK_FALSE(FileExports(cut.c_str(), {"GetFakeTool"}));
   }
 }
@@ -336,6 +366,21 @@ TEST_CASE("scopes are mirrored to the tool as ranges of the domain pitot, by reg
                        "register pitot/mirrored", "push pitot/mirrored", "pop pitot", "pop pitot", "pop pitot"});
   CHECK(second == Texts{"push pitot/mirrored", "pop pitot"});
   CHECK(fakes::EventsNamed(host.Incident(), "mirrored").size() == 2);
+}
+
+TEST_CASE("a tool that returns no handle of a string is asked for it once", "[nvtx]") {
+  const Variable tools(PITOT_FAKE_TOOL);
+  NvtxHost host;
+  REQUIRE(host.StartCapturing());
+  Told();
+  Tool().has_handles = false;
+  for (int i = 0; i < 2; ++i) {
+    PITOT_SCOPE("without a handle");
+  }
+  Tool().has_handles = true;
+
+  CHECK(Told() == Texts{"register pitot/without a handle", "push pitot/without a handle, plain", "pop pitot",
+                        "push pitot/without a handle, plain", "pop pitot"});
 }
 
 TEST_CASE("a scope that is open at Stop ends for the tool, too, and none begins later", "[nvtx]") {

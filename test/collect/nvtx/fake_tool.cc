@@ -38,7 +38,7 @@ void* CreateDomain(const char* name) { return g_tool.Keep(name); }
 void* Register(void* domain, const char* text) {
   if (g_tool.on_register != nullptr) g_tool.on_register();
   g_tool.Say("register " + TextOf(domain) + "/" + text);
-  return g_tool.Keep(text);
+  return g_tool.has_handles ? g_tool.Keep(text) : nullptr;
 }
 int DomainPush(void* domain, const abi::Attributes* attributes) {
   const bool is_right = attributes->version == 3 && attributes->size == 48;

@@ -12,6 +12,7 @@ struct FakeTool {
   virtual std::vector<std::string> TakeLog() = 0;
   // Called while it registers a string; null: nothing is.
   void (*on_register)() = nullptr;
+  bool has_handles = true;  // else it registers strings and returns null
 
  protected:
   ~FakeTool() = default;

@@ -23,18 +23,22 @@
 #include "pitot/analyze/top.h"
 #include "pitot/collect/torch.h"
 #include "trace/mirror.h"
+#include "trace/names.h"
 
 namespace {
 
 namespace model = pitot::model;
 using fakes::Attribute;
+using fakes::Count;
 using fakes::TorchHost;
 using pitot::Depth;
 using pitot::StatusCode;
 using pitot::libtorch::GetSources;
+using pitot::libtorch::MemoryNow;
 using pitot::libtorch::SetSourcesForTesting;
 
 constexpr int64_t kMiB = 1 << 20;
+constexpr uint64_t kBlock = 0x7f0000000000;  // an address
 
 // In the place of LibTorch's until the end of its scope.
 struct Other {
@@ -43,16 +47,10 @@ struct Other {
   const pitot::libtorch::Sources was = GetSources();
 };
 
-size_t Count(const model::Trace& trace, std::string_view name) {
-  size_t count = 0;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
-  return count;
-}
-
-// When a counter first was at `least` or more; -1: never.
 // How long memory's history takes for one moment, at most: of a clock of 1 GHz.
 constexpr int64_t kBucketNs = 3'000'000;
 
+// When a counter first was at `least` or more; -1: never.
 int64_t FirstAt(const model::Trace& trace, std::string_view name, double least) {
   for (uint32_t i = 0; i < trace.samples.size(); ++i) {
     const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
@@ -108,17 +106,17 @@ TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and 
   TorchHost host;
   REQUIRE(host.Enable().ok());
   numbers.reserved_bytes += 2 * kMiB;
-  account.Note(GpuEvent::kReserved, 2 * kMiB, 0);
-  account.Note(GpuEvent::kAllocated, kMiB, 0);
+  account.Note(GpuEvent::kReserved, 2 * kMiB, 0, MemoryNow());
+  account.Note(GpuEvent::kAllocated, kMiB, kBlock, MemoryNow());
   numbers.allocated_bytes += kMiB;
   numbers.allocated_bytes -= kMiB;
-  account.Note(GpuEvent::kFreed, kMiB, 0);
-  account.Note(GpuEvent::kReleased, 2 * kMiB, 0);
+  account.Note(GpuEvent::kFreed, kMiB, kBlock, MemoryNow());
+  account.Note(GpuEvent::kReleased, 2 * kMiB, 0, MemoryNow());
   numbers.reserved_bytes -= 2 * kMiB;
   ++numbers.retries;
   numbers.reserved_bytes += 4 * kMiB;
-  account.Note(GpuEvent::kReserved, 4 * kMiB, 0);
-  account.Note(GpuEvent::kOutOfMemory, 64 * kMiB, kMiB);
+  account.Note(GpuEvent::kReserved, 4 * kMiB, 0, MemoryNow());
+  account.Note(GpuEvent::kOutOfMemory, 64 * kMiB, kMiB, MemoryNow());
   const model::Trace trace = host.Incident();
 
   using Args = std::vector<std::pair<std::string, std::string>>;
@@ -172,6 +170,30 @@ TEST_CASE("memory over time is where it belongs while scopes are told to another
   REQUIRE(Count(trace, "forward") == 1);
   CHECK(at >= trace.events.begin_ns[0] - kBucketNs);
   CHECK(at <= trace.EventEnd(0));
+}
+
+TEST_CASE("what mirrors scopes is told operators at their depth, and ranges at every depth", "[torch]") {
+  static std::vector<std::string> told;  // no other thread runs operators
+  static const pitot::trace::Mirror mirror{
+      [](const pitot::Site*, pitot::Name name) noexcept { told.emplace_back(pitot::trace::NameText(name.index)); },
+      []() noexcept { told.emplace_back("end"); }};
+  TorchHost host(Depth::kScopes);
+  REQUIRE(host.Enable().ok());
+  const at::Tensor tensor = at::ones({8});
+  const auto told_at = [&](Depth depth) {
+    REQUIRE(host.recorder.SetDepth(depth).ok());
+    told.clear();
+    pitot::trace::SetMirror(&mirror);
+    {
+      RECORD_USER_SCOPE("layer 7");
+      tensor.neg();
+    }
+    pitot::trace::SetMirror(nullptr);
+    return told;
+  };
+
+  CHECK(told_at(Depth::kScopes) == std::vector<std::string>{"layer 7", "end"});
+  CHECK(told_at(Depth::kOps) == std::vector<std::string>{"layer 7", "aten::neg", "end", "end"});
 }
 
 TEST_CASE("memory over time outlives recorders of whatever clock", "[torch]") {
@@ -240,6 +262,33 @@ TEST_CASE("the child of a fork in the middle of a change is refused LibTorch, an
   TorchHost host;
   REQUIRE(host.Enable().ok());
   CHECK(status == 0);
+}
+
+TEST_CASE("the child of a fork leaves GPUs alone whose memory its parent watches, and says so", "[torch]") {
+  static int asked;
+  asked = 0;
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    pitot::libtorch::SetWatchedDevices(1);
+    return ++asked, "";
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+
+  CHECK(fakes::InChild([] {
+          TorchHost childs;
+          HOLDS(childs.Enable().ok());
+          HOLDS(childs.TriggerAndFlush());
+          HOLDS(asked == 1);
+          HOLDS(session_test::Contains(Attribute(childs.traces().back(), "torch.memory.not_recorded"),
+                                       "CUDA: the process was forked"));
+          return 0;
+        }) == 0);
+  host.recorder.Stop();
+  REQUIRE(host.Enable().ok());
+  CHECK(asked == 2);
+  pitot::libtorch::SetWatchedDevices(0);
 }
 
 TEST_CASE("an incident says when operators were recorded, without a GPU, and top counts the rest apart", "[torch]") {

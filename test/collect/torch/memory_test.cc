@@ -15,6 +15,7 @@
 namespace {
 
 namespace model = pitot::model;
+using fakes::Count;
 using fakes::TorchHost;
 using pitot::Depth;
 using pitot::torch::kCpu;
@@ -26,12 +27,6 @@ uint64_t Allocated() {
   pitot::torch::MemoryUse use;
   REQUIRE(pitot::torch::GetMemoryUse(kCpu, &use));
   return use.allocated_bytes;
-}
-
-uint32_t Count(const model::Trace& trace, std::string_view name) {
-  uint32_t count = 0;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
-  return count;
 }
 
 // The most that a counter showed; nothing: there is none.

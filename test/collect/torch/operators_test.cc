@@ -21,18 +21,12 @@
 namespace {
 
 namespace model = pitot::model;
+using fakes::Named;
 using fakes::TorchHost;
 using pitot::Depth;
 using pitot::SiteKind;
 using pitot::StatusCode;
 
-std::vector<uint32_t> Named(const model::Trace& trace, std::string_view name) {
-  std::vector<uint32_t> events;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) {
-    if (trace.EventName(event) == name) events.push_back(event);
-  }
-  return events;
-}
 SiteKind KindOf(const model::Trace& trace, uint32_t event) { return trace.sites[trace.events.site[event]].kind; }
 // The value of an argument; of a text its StringId. None: it has no such.
 std::optional<uint64_t> Argument(const model::Trace& trace, uint32_t event, std::string_view name) {

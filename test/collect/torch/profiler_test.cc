@@ -8,6 +8,7 @@
 #include <memory>
 #include <string_view>
 
+#include "collect/torch/rig.h"
 #include "pitot/collect/torch.h"
 #include "session/host.h"
 
@@ -26,14 +27,10 @@ void BeginProfile() {
   profiler::enableProfiler(config, {ActivityType::CPU});
 }
 
+using fakes::Count;
 int Count(const profiler::ProfilerResult& profile, std::string_view name) {
   int count = 0;
   for (const auto& event : profile.events()) count += event.name() == name;
-  return count;
-}
-int Count(const model::Trace& trace, std::string_view name) {
-  int count = 0;
-  for (uint32_t event = 0; event < trace.events.size(); ++event) count += trace.EventName(event) == name;
   return count;
 }
 

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host that has LibTorch recorded.
+// A host that has LibTorch recorded, and what is in its incidents.
 #ifndef PITOT_TEST_COLLECT_TORCH_RIG_H_
 #define PITOT_TEST_COLLECT_TORCH_RIG_H_
 
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "pitot/collect/torch.h"
 #include "session/host.h"
@@ -24,6 +27,16 @@ struct TorchHost : session_test::Host {
 
   pitot::TorchOptions torch_options;
 };
+
+// The events of this name.
+inline std::vector<uint32_t> Named(const pitot::model::Trace& trace, std::string_view name) {
+  std::vector<uint32_t> events;
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.EventName(event) == name) events.push_back(event);
+  }
+  return events;
+}
+inline size_t Count(const pitot::model::Trace& trace, std::string_view name) { return Named(trace, name).size(); }
 
 }  // namespace fakes
 
