@@ -100,6 +100,10 @@ Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
     case Blame::kD2dMemset:
       return {"copy_better", "pinned memory, fewer and larger copies, and copies beside kernels"};
     case Blame::kGpuExecExpected:
+      if (proof == Proof::kNoUsual)
+        return {"compare_kernels",
+                "a GPU worked longer; how long such work usually takes is not known, of its kind there is too little, "
+                "or it was recorded as a whole: record kernels, and compare with a normal minute (pitot diff)"};
       return {"speed_kernels",
               "kernels took as long as they usually do, and there were more of them: pitot top --by kernel"};
     case Blame::kGpuContention:

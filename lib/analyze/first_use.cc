@@ -45,6 +45,28 @@ std::vector<uint32_t> FirstLaunchOf(const Trace& trace) {
   return first;
 }
 
+// Since when calls are recorded, those at `at_ns` among them.
+int64_t CallsRecordedSince(const Trace& trace, int64_t at_ns) {
+  int64_t since_ns = INT64_MAX;
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) since_ns = std::min(since_ns, trace.calls.begin_ns[call]);
+  int64_t deep_ns = INT64_MAX;  // of stretches without a break, the one that `at_ns` is in
+  int64_t until_ns = INT64_MIN;
+  for (const model::DepthRow& row : trace.depths) {
+    if (row.begin_ns > at_ns) break;
+    if (row.depth < Depth::kKernels) continue;
+    if (row.begin_ns > until_ns) deep_ns = row.begin_ns;
+    until_ns = std::max(until_ns, row.end_ns);
+  }
+  return deep_ns != INT64_MAX ? std::max(since_ns, deep_ns) : since_ns;
+}
+
+// Whether what began at these moments, in order, had not been done for longer than it ever paused.
+bool IsNew(const std::vector<int64_t>& begins_ns, int64_t since_ns) {
+  int64_t longest_ns = 0;
+  for (size_t i = 1; i < begins_ns.size(); ++i) longest_ns = std::max(longest_ns, begins_ns[i] - begins_ns[i - 1]);
+  return begins_ns.front() - since_ns > longest_ns;
+}
+
 }  // namespace
 
 Like::Like(std::vector<int64_t> like_ns) : is_known(like_ns.size() >= kLeastLater) {
@@ -61,19 +83,28 @@ int64_t FirstCostNs(int64_t first_ns, const Like& like, double least_ns) {
 std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) {
   const auto took_ns = [&](uint32_t call) { return trace.CallEnd(call) - trace.calls.begin_ns[call]; };
   const std::vector<uint32_t> first = FirstLaunchOf(trace);
-  std::map<model::StringId, std::vector<int64_t>> later_ns;  // of the few whose first launch was long
+  struct Launches {
+    std::vector<int64_t> later_ns;   // how long those took that are not the first
+    std::vector<int64_t> begins_ns;  // of all
+  };
+  std::map<model::StringId, Launches> of_kernel;  // of the few whose first launch was long
   for (model::StringId kernel = 0; kernel < first.size(); ++kernel) {
-    if (first[kernel] != kNone && static_cast<double>(took_ns(first[kernel])) > least_ns) later_ns[kernel];
+    if (first[kernel] != kNone && static_cast<double>(took_ns(first[kernel])) > least_ns) of_kernel[kernel];
   }
-  if (later_ns.empty()) return {};
+  if (of_kernel.empty()) return {};
   VisitLaunches(trace, [&](uint32_t call, model::StringId kernel) {
-    if (call == first[kernel]) return;
-    if (const auto later = later_ns.find(kernel); later != later_ns.end()) later->second.push_back(took_ns(call));
+    const auto of = of_kernel.find(kernel);
+    if (of == of_kernel.end()) return;
+    of->second.begins_ns.push_back(trace.calls.begin_ns[call]);
+    if (call != first[kernel]) of->second.later_ns.push_back(took_ns(call));
   });
   std::vector<FirstLaunch> slow;
-  for (auto& [kernel, later] : later_ns) {
-    const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), Like(std::move(later)), least_ns);
-    if (cost_ns > 0) slow.push_back({first[kernel], kernel, cost_ns});
+  for (auto& [kernel, of] : of_kernel) {
+    const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), Like(std::move(of.later_ns)), least_ns);
+    if (cost_ns <= 0) continue;
+    std::sort(of.begins_ns.begin(), of.begins_ns.end());
+    slow.push_back(
+        {first[kernel], kernel, cost_ns, IsNew(of.begins_ns, CallsRecordedSince(trace, of.begins_ns.front()))});
   }
   return slow;
 }
@@ -184,6 +215,11 @@ void FirstUses::FindBatches(double least_ns) {
 int64_t FirstUses::LoadNs(uint32_t call) const {
   const auto launch = launches_.find(call);
   return launch != launches_.end() ? launch->second.cost_ns : 0;
+}
+
+bool FirstUses::IsLoadProved(const BlameSegment& segment) const {
+  const auto launch = launches_.find(segment.call);
+  return launch == launches_.end() || launch->second.is_new;
 }
 
 const FirstUses::Use* FirstUses::After(uint32_t thread, const Piece& code) const {

@@ -37,6 +37,7 @@ struct FirstLaunch {
   uint32_t call = model::kNone;
   model::StringId kernel = 0;
   int64_t cost_ns = 0;
+  bool is_new = false;  // calls had been recorded before for longer than it ever paused after
 };
 // Launches in CUDA graphs are left out. By kernel. O(n).
 std::vector<FirstLaunch> SlowFirstLaunches(const model::Trace& trace, double least_ns);
@@ -48,6 +49,9 @@ class FirstUses {
 
   // How long its kernel's code took to load, of a launch; 0 of most.
   int64_t LoadNs(uint32_t call) const;
+  // Whether what a segment calls loading is proved: by a call that does nothing else, or because the kernel was new,
+  // not only the first in the trace. O(1).
+  bool IsLoadProved(const BlameSegment& segment) const;
   // Whether code of a thread, up to its end, led to a call that loads or compiles code. O(log n).
   bool IsLoading(uint32_t thread, const Piece& code) const;
   bool IsFirstOfSize(uint32_t batch) const { return first_batches_.count(batch) != 0; }

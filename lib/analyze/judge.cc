@@ -68,7 +68,11 @@ Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline*
       const auto level = static_cast<int64_t>(verdict.level);
       return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
     };
-    if (!status.ok()) return status;
+    if (!status.ok()) {  // there was no time to learn what is normal: what was kept says it less well
+      if (by_kept.level == Baseline::Level::kNone) return status;
+      judgement->verdict = std::move(by_kept);
+      return Status();
+    }
     if (kept != nullptr && rank(by_kept) <= rank(judgement->verdict)) judgement->verdict = std::move(by_kept);
     if (judgement->verdict.level != Baseline::Level::kNone || judgement->learned.why_few.empty()) return Status();
     try {
@@ -232,7 +236,7 @@ class WhyJudge final : public Judge {
     BlameIndex index;
     if (Status s = BlameIndex::Make(hearing.trace(), Until(&hearing), &index); !s.ok()) return s;
     learn_.most_per_cell = LearnOptions().most_per_cell;
-    const Status status = LearnFrom(index, hearing);
+    const Status status = LearnFrom(index, hearing, &regimes_);
     SaveIfDue(kSaveNs);
     return status;
   }
@@ -241,15 +245,18 @@ class WhyJudge final : public Judge {
     const Trace& trace = hearing.trace();
     Judgement judgement;
     if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
-    learn_.most_per_cell = kOfIncident;
-    if (Status s = LearnFrom(judgement.index, hearing); !s.ok()) return s;
-    HtmlReport html;
-    html.drifts = regimes_.Find();
-    if (html.drifts.size() > kMostDrifts) html.drifts.resize(kMostDrifts);
     std::string opening = Head(trace);
     const uint32_t request = ChooseRequest(trace, 0);
     Status judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in its window")
                                             : JudgeRequest(trace, request, &baseline_, &judgement);
+    // After that, so that it never takes the verdict's time. Where there are samples, which come at any time, the
+    // window of an incident says nothing of how a route is as a whole.
+    learn_.most_per_cell = kOfIncident;
+    Regimes* const regimes = options_.sample_every_ms == 0 ? &regimes_ : nullptr;
+    if (Status s = LearnFrom(judgement.index, hearing, regimes); !s.ok()) wrong_ = s.message();
+    HtmlReport html;
+    html.drifts = regimes_.Find();
+    if (html.drifts.size() > kMostDrifts) html.drifts.resize(kMostDrifts);
     if (judged.ok()) {
       opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
       opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
@@ -288,13 +295,13 @@ class WhyJudge final : public Judge {
   }
 
  private:
-  Status LearnFrom(const BlameIndex& index, Hearing& hearing) {
+  Status LearnFrom(const BlameIndex& index, Hearing& hearing, Regimes* regimes) {
     const Trace& trace = hearing.trace();
     const std::vector<uint32_t> rows = FindOrdinary(trace, learn_);
     learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
     for (const uint32_t row : rows) {
       if (hearing.IsOver()) break;
-      if (Status s = LearnRequest(index, row, &baseline_, &regimes_); !s.ok()) return hearing.IsOver() ? Status() : s;
+      if (Status s = LearnRequest(index, row, &baseline_, regimes); !s.ok()) return hearing.IsOver() ? Status() : s;
     }
     return Status();
   }

@@ -85,7 +85,10 @@ class Learner {
       if (row != request_ && known_.insert(row).second) nearest.push_back(row);
     }
     std::sort(nearest.begin(), nearest.end());
+    const BlameOptions& options = index_.data()->index.options;
     for (const uint32_t row : nearest) {
+      if (options.is_over != nullptr && options.is_over(options.is_over_context))
+        return Status(StatusCode::kResourceExhausted, "the time to learn what is normal was up");
       if (Status status = AddOne(row); !status.ok()) return status;
     }
     return Status();

@@ -51,6 +51,8 @@ Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause,
       if (verdict.more_of == "launches") return Proof::kMoreLaunches;
       if (longest.by.IsKnown()) return Proof::kInDriver;
       return AreSlow(index, blame, cause) ? Proof::kSlowLaunches : Proof::kNone;
+    case Blame::kGpuExecExpected:
+      return longest.gpu != model::kNone && index.gpu.UsualNs(longest.gpu) < 0 ? Proof::kNoUsual : Proof::kNone;
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
     default:

@@ -208,6 +208,9 @@ class Comparison {
   // made of launches. It has half of alpha, and the parts' times have the other half, or all of it where launches are
   // not normal: then there is no error left to make with them (Wiens' fallback procedure, 2003).
   void TestLaunches(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) {
+    // Half of alpha may be less than any p that so few requests can give; then there is one test.
+    if (2 * verdict_->least_p > verdict_->alpha) verdict_->alpha = options_.alpha_few;
+    if (2 * verdict_->least_p > verdict_->alpha) return;
     uint32_t all = 0, as_many = 0;
     for (const BaselineRow& row : rows) {
       if (normal.Percentile(row.blame.Total()) > options_.normal_percentile) continue;

@@ -15,9 +15,11 @@ constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) 
 // Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
 // GPUs' times cannot be compared with the host's.
 constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
-// And of what is inferred: that work of which nobody says for whom it was is not the request's own (analyzers.md
-// section 2.3 has .7 for what is inferred), that code was on a CPU where no counter of its thread says so.
-constexpr double kForNobody = 0.7, kUncounted = 0.8;
+// And of what is inferred: that work of which nobody says for whom it was is not the request's own, that work of a GPU
+// took as long as it does where that is not known (analyzers.md section 2.3 has .7 for what is inferred), that code was
+// on a CPU where no counter of its thread says so, that what is first in the trace was new (a25 has the same), that few
+// faults took long.
+constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
 // And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
 // come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
 constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
@@ -41,20 +43,44 @@ double QualityFactor(const Index& index, const RequestBlame& request, const Verd
   return factor;
 }
 
+// Of a part whose segments may prove that they are what they are called: what is left of confidence where they do not.
+double UnlessProved(Blame blame) {
+  if ((kOnCpu & BlameBit(blame)) != 0) return kUncounted;
+  if ((kBehindOthers & BlameBit(blame)) != 0 || blame == Blame::kGpuExecExpected) return kInferred;
+  if (blame == Blame::kLazyLoadJit) return kFirstSeen;
+  return blame == Blame::kHostPagefaultIo ? kSlowFaults : 1;
+}
+
+bool IsProved(const Index& index, const BlameSegment& segment) {
+  if ((kOnCpu & BlameBit(segment.blame)) != 0) {
+    const model::Interval known = index.host.KnownOf(segment.thread);
+    return known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+  }
+  switch (segment.blame) {
+    case Blame::kGpuExecExpected:
+      return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
+    case Blame::kLazyLoadJit:
+      return index.first_uses.IsLoadProved(segment);
+    case Blame::kHostPagefaultIo:  // without a counter it is a wait that the program calls input or output
+      return segment.counter == kNone || index.host.AreFaultsProved(segment.thread, segment.begin_ns, segment.end_ns);
+    default:
+      return segment.by.request != kNone || segment.by.batch != kNone;
+  }
+}
+
 // How much of the time of a part is proved to be what it is called.
 double ProofFactor(const Index& index, const RequestBlame& request, Blame blame) {
   if (blame == Blame::kHostBlockedUnknown) return kNoWaitSays;
+  const double unless_proved = UnlessProved(blame);
+  if (unless_proved == 1) return 1;
   int64_t all_ns = 0, proved_ns = 0;
   for (const BlameSegment& segment : request.segments) {
     if (segment.blame != blame) continue;
-    const model::Interval known = index.host.KnownOf(segment.thread);
-    const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
-    const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
-    all_ns += segment.end_ns - segment.begin_ns;
-    if ((kOnCpu & BlameBit(blame)) != 0 ? is_counted : is_for_somebody) proved_ns += segment.end_ns - segment.begin_ns;
+    const int64_t ns = segment.end_ns - segment.begin_ns;
+    all_ns += ns;
+    if (IsProved(index, segment)) proved_ns += ns;
   }
-  if (2 * proved_ns >= all_ns) return 1;
-  return (kOnCpu & BlameBit(blame)) != 0 ? kUncounted : (kBehindOthers & BlameBit(blame)) != 0 ? kForNobody : 1;
+  return 2 * proved_ns >= all_ns ? 1 : unless_proved;
 }
 
 }  // namespace

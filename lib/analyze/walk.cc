@@ -73,14 +73,25 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
     off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
   } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
     window_batch_ = segment.batch;  // its last wait: to wake up late from an earlier one delays nothing
-    off = index_.host.OfWakeUp(segment.thread, begin_ns, now_ns_);
+    off = OfWakeUp(segment.thread, begin_ns);
   } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
-    off = index_.host.OfWakeUp(segment.thread, begin_ns, now_ns_);
+    off = OfWakeUp(segment.thread, begin_ns);
   }
+  EmitDivided(begin_ns, segment, off);
+}
+
+// A delay is no more than once what a request waited for.
+OffCpu Walk::OfWakeUp(uint32_t thread, int64_t begin_ns) {
+  return index_.host.OfWakeUp(thread, begin_ns, now_ns_, &woken_ns_[thread]);
+}
+
+void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off) {
   const auto emit = [&](int64_t ns, Blame blame, uint32_t counter) {
+    if (ns <= 0) return;
     BlameSegment part = segment;
     part.blame = blame;
     part.counter = counter;
+    part.by = {};
     EmitPart(std::max(now_ns_ - ns, begin_ns), part);
   };
   emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
@@ -184,8 +195,7 @@ int64_t Walk::WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
 // Whether a thread in that piece may wait for its request to be worked on elsewhere.
 bool Walk::MayAwait(const Piece& piece) const {
   if (piece.call != kNone) {
-    const CallClass what = index_.gpu.ClassOf(piece.call);
-    return what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree;
+    return IsWaiting(index_.gpu.ClassOf(piece.call));
   }
   WaitArgs args;
   return ReadWait(trace_, piece.event, &args) && (args.kind == WaitKind::kFuture || args.kind == WaitKind::kCondition ||

@@ -81,7 +81,9 @@ class Walk {
   };
   // ---- walk.cc: threads
   void Emit(int64_t begin_ns, const BlameSegment& segment);
+  void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
   void EmitPart(int64_t begin_ns, BlameSegment segment);
+  OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
   void Begin();
   void MoveToThread(uint32_t thread, int64_t at_ns);
   void BeginDetour(int64_t waits_since_ns);
@@ -113,6 +115,7 @@ class Walk {
   Blame BlameOfCopy(uint32_t op) const;
   Blame BlameOfCopying(uint32_t call) const;
   void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
+  void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
   void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
   void StepOnGpu();
   void Execute(uint32_t op);
@@ -163,8 +166,9 @@ class Walk {
   struct Waited {
     int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX, ns = 0;
   };
-  std::unordered_map<uint32_t, Waited> waited_;  // of threads, what is known of how long they waited
-  std::optional<uint32_t> window_batch_;         // whose last wait for members the walk has come past
+  std::unordered_map<uint32_t, Waited> waited_;            // of threads, what is known of how long they waited
+  std::optional<uint32_t> window_batch_;                   // whose last wait for members the walk has come past
+  std::unordered_map<uint32_t, HostUse::Woken> woken_ns_;  // of threads, the delays that are blamed already
   uint32_t moves_ = 0;  // without a step in time: no more than kMostMoves, whatever the rows say
 };
 

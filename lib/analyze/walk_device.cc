@@ -33,7 +33,7 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
   const uint32_t call = piece.call;
   const CallClass what = index_.gpu.ClassOf(call);
   const int64_t call_ns = trace_.calls.begin_ns[call];
-  if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree) {
+  if (IsWaiting(what)) {
     const uint32_t op = index_.gpu.waits().Last(call, now_ns_);
     if (op != kNone) {
       const int64_t end_ns = std::min(index_.gpu.EndNs(op), now_ns_);
@@ -50,7 +50,8 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
                    : index_.gpu.MayHaveLost({end_ns, now_ns_}) ? Blame::kUntraced
                                                                : Blame::kHostOncpuFramework;
       if (end_ns > begin_ns) {
-        Emit(end_ns, rest);
+        const bool is_late = now_ns_ - end_ns >= index_.options.wake_up_ns;
+        EmitDivided(end_ns, rest, is_late ? OfWakeUp(thread_, end_ns) : OffCpu());
         BeginDetour(call_ns);
         return MoveToGpu(op, call_ns, thread_, call);
       }
@@ -120,7 +121,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame = Blame::kHostOncpuFramework;
       break;
   }
-  if (segment.blame != Blame::kLaunchApi) return Emit(begin_ns, segment);
+  if (segment.blame != Blame::kLaunchApi) return EmitInCall(begin_ns, segment);
   BlameSegment loads = segment;
   loads.blame = Blame::kLazyLoadJit;
   if (IsSlowLaunch(index_, call))
@@ -135,11 +136,23 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
     if (overhead.begin_ns < trace_.calls.begin_ns[call]) break;
     const std::string_view name = trace_.strings[overhead.name];
     if (!Says(name, "load") && !Says(name, "compil") && !Says(name, "LAZY") && !Says(name, "module")) continue;
-    Emit(std::max(overhead.begin_ns + overhead.duration_ns, loaded_ns), segment);
-    Emit(std::max(overhead.begin_ns, loaded_ns), loads);
+    EmitInCall(std::max(overhead.begin_ns + overhead.duration_ns, loaded_ns), segment);
+    EmitInCall(std::max(overhead.begin_ns, loaded_ns), loads);
   }
-  Emit(loaded_ns, segment);
-  Emit(begin_ns, loads);
+  EmitInCall(loaded_ns, segment);
+  EmitInCall(begin_ns, loads);
+}
+
+// A call that does not wait is code: it had no CPU as far as its thread's counters say. Where it slept it was the
+// driver that did.
+void Walk::EmitInCall(int64_t begin_ns, const BlameSegment& segment) {
+  OffCpu off;
+  if (!IsWaiting(index_.gpu.ClassOf(segment.call))) {
+    const OffCpu all = index_.host.OfCode(segment.thread, std::max(begin_ns, blame_->begin_ns), now_ns_);
+    off.runqueue_ns = all.runqueue_ns;
+    off.runqueue_counter = all.runqueue_counter;
+  }
+  EmitDivided(begin_ns, segment, off);
 }
 
 // Who was in a call that holds the driver's lock for most of that time of a thread (rule 2.5), and the longest such
@@ -288,11 +301,20 @@ void Walk::StepOnGpu() {
   const auto end_of = [&](uint32_t op) { return std::min(index_.gpu.EndNs(op), now_ns_); };
   uint32_t cause = kNone;
   if (previous != kNone && end_of(previous) > ready_ns_) cause = previous;
-  const int64_t after_ns = cause != kNone ? end_of(cause) : ready_ns_;
-  if (is_own && now_ns_ - after_ns > 0) {
-    // Nothing says what streams wait for of each other: what ended just before it began may have let it begin.
-    const int64_t least_ns = std::max(after_ns, now_ns_ - index_.options.dispatch_gap_ns - 1);
-    if (const uint32_t other = index_.gpu.EndedLast(op_, least_ns, now_ns_); other != kNone) cause = other;
+  // Since when it could begin: a launch takes its time.
+  const int64_t after_ns = cause != kNone         ? end_of(cause)
+                           : ready_call_ != kNone ? std::max(ready_ns_, trace_.CallEnd(ready_call_))
+                                                  : ready_ns_;
+  if (is_own && now_ns_ - after_ns > index_.options.dispatch_gap_ns) {
+    // Nothing says what streams wait for of each other: what of its own ended just before it began, later than it
+    // could, may have let it begin.
+    const int64_t least_ns = now_ns_ - index_.options.dispatch_gap_ns - 1;
+    const auto is_own_too = [&](uint32_t other) {
+      patience_.Count();
+      return IsOwn(other);
+    };
+    if (const uint32_t other = index_.gpu.EndedLast(op_, {least_ns, now_ns_}, is_own_too); other != kNone)
+      cause = other;
   }
   if (cause == kNone) {
     if (!is_own) EmitLate(op_, ready_ns_, waits);
@@ -318,17 +340,18 @@ void Walk::StepOnGpu() {
 
 // What kept `op` from beginning since then is `late`. Where that is longer than usual, and others' work of another
 // stream was on the device meanwhile, it waited for room there: a GPU begins with a kernel once the blocks of those
-// before it have a place.
+// before it have a place, and with a copy once its engine is free.
 void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
   const auto is_others = [&](uint32_t other) {
     patience_.Count();
-    return IsOthers(other);
+    return IsOthers(other) && index_.gpu.MayHoldUp(other, op);
   };
   since_ns = std::max(since_ns, blame_->begin_ns);
   while (op != kNone && now_ns_ - since_ns > index_.options.dispatch_gap_ns) {
     const uint32_t other = index_.gpu.RanLast(op, {since_ns, now_ns_}, is_others);
     if (other == kNone) break;
-    Emit(std::max(std::min(index_.gpu.EndNs(other), now_ns_), since_ns), late);
+    const int64_t end_ns = std::max(std::min(index_.gpu.EndNs(other), now_ns_), since_ns);
+    if (now_ns_ - end_ns > index_.options.dispatch_gap_ns) Emit(end_ns, late);
     BlameSegment waits = late;
     waits.blame = Blame::kGpuQueueWaitOthers;
     waits.gpu = own_op_;

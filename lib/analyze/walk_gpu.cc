@@ -5,6 +5,7 @@
 #include <map>
 #include <string_view>
 
+#include "analyze/copies.h"
 #include "analyze/gpu_counters.h"
 #include "analyze/host_work.h"
 #include "analyze/quality.h"
@@ -112,14 +113,10 @@ uint32_t GpuOps::Previous(uint32_t op) const {
   return place == 0 || place == kNone ? kNone : streams_[trace_.gpu.stream[op]][place - 1];
 }
 
-uint32_t GpuOps::EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const {
-  const model::RowRange ends = waits_.EndsOn(Device(op));
-  const uint32_t* after =
-      std::partition_point(ends.begin(), ends.end(), [&](uint32_t other) { return EndNs(other) <= by_ns; });
-  while (after != ends.begin() && EndNs(*--after) > after_ns) {
-    if (*after != op && trace_.gpu.stream[*after] != trace_.gpu.stream[op]) return *after;
-  }
-  return kNone;
+bool GpuOps::MayHoldUp(uint32_t other, uint32_t op) const {
+  const bool is_copy = trace_.gpu.kind[op] == GpuKind::kMemcpy;
+  if (is_copy != (trace_.gpu.kind[other] == GpuKind::kMemcpy)) return false;
+  return !is_copy || DirectionOf(trace_, other) == DirectionOf(trace_, op);
 }
 
 uint32_t GpuOps::MadeRoom(uint32_t call, int64_t by_ns) const {
@@ -155,8 +152,7 @@ void GpuOps::FindLost() {
   for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
     if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) end(0);
     const CallClass what = ClassOf(call);
-    if (what == CallClass::kSync || what == CallClass::kBlockingCopy || what == CallClass::kFree)
-      end(trace_.CallEnd(call));
+    if (IsWaiting(what)) end(trace_.CallEnd(call));
     if (what != CallClass::kLaunch || launches_.Gpu(call).size() != 0) continue;
     const bool is_first = lost.end_ns == lost.begin_ns;
     lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, trace_.CallEnd(call)};

@@ -28,6 +28,10 @@ enum class CallClass : uint8_t {
   kLoad,  // loads or compiles code
 };
 
+inline bool IsWaiting(CallClass call) {
+  return call == CallClass::kSync || call == CallClass::kBlockingCopy || call == CallClass::kFree;
+}
+
 class GpuOps {
  public:
   // O(n log n). The trace must outlive this. CUDA events (GpuKind::kSpan) are left out where anything else was
@@ -41,8 +45,21 @@ class GpuOps {
   const model::GpuWaits& waits() const { return waits_; }
   // The operation before `op` on its stream; kNone if there is none.
   uint32_t Previous(uint32_t op) const;
-  // Of other streams of the device, the operation that ended last, after `after_ns` and not after `by_ns`.
-  uint32_t EndedLast(uint32_t op, int64_t after_ns, int64_t by_ns) const;
+  // Of other streams of the device, of what `is_wanted(op)` says, the operation that ended last in `when` (after its
+  // begin, and not after its end); kNone: none did. O(log n), and of those that ended in it.
+  template <class IsWanted> uint32_t EndedLast(uint32_t op, model::Interval when, const IsWanted& is_wanted) const {
+    const model::RowRange ends = waits_.EndsOn(Device(op));
+    const uint32_t* after =
+        std::partition_point(ends.begin(), ends.end(), [&](uint32_t other) { return EndNs(other) <= when.end_ns; });
+    while (after != ends.begin() && EndNs(*--after) > when.begin_ns) {
+      const uint32_t other = *after;
+      if (other != op && trace_.gpu.stream[other] != trace_.gpu.stream[op] && is_wanted(other)) return other;
+    }
+    return model::kNone;
+  }
+  // Whether `op` may have to wait until `other`, of another stream of its device, is done: both are work of its
+  // multiprocessors, or copies in one direction, which one engine does.
+  bool MayHoldUp(uint32_t other, uint32_t op) const;
   // Of other streams of the device, of what `is_other(op)` says, the operation that ran in `when` and ended last;
   // kNone: none did. O(log n) of each stream, and of those that ran after it.
   template <class IsOther> uint32_t RanLast(uint32_t op, model::Interval when, const IsOther& is_other) const {

@@ -25,6 +25,8 @@ constexpr int64_t kLateNs = 200'000'000;
 // What a major fault is believed to wait for, on average: a read somewhere on a disk of 7,200 turns a minute, a seek
 // (8.5 ms, as such disks' data sheets say) and half a turn (4.2 ms).
 constexpr int64_t kFaultNs = 13'000'000;
+// Nobody doubts that one takes so long: ten times a read of a solid-state disk.
+constexpr int64_t kFastFaultNs = 1'000'000;
 
 // A reading may say as much more than can have been by its moment; what says more is of a later one. Of 52,844 readings
 // in nine dumps of busy servers, whose recorder looked at the clock once for all threads, twelve were beyond by 1.3 to
@@ -36,6 +38,8 @@ int64_t Part(int64_t whole, int64_t share, int64_t all) {
   __extension__ typedef __int128 Wide;
   return all > 0 ? static_cast<int64_t>(static_cast<Wide>(whole) * share / all) : 0;
 }
+
+constexpr double kMostValue = 0x1p61;  // the difference of two readings is an int64_t, whatever a dump says
 
 struct Reading {
   int64_t at_ns, value;
@@ -83,10 +87,6 @@ void BoundReadings(bool is_on_cpu, std::vector<Reading>* readings, std::vector<i
     if (reading.value > tolerated_ns) late->push_back(reading.at_ns);
     reading.value = most[i];
   }
-}
-
-bool IsWaiting(CallClass call) {
-  return call == CallClass::kSync || call == CallClass::kBlockingCopy || call == CallClass::kFree;
 }
 
 }  // namespace
@@ -260,8 +260,11 @@ class HostUse::Measurement {
       const Reading *const before = io_pressure.By(begin->at_ns), *const after = io_pressure.From(end->at_ns);
       const int64_t pressure_ns = before != nullptr && after != nullptr ? after->value - before->value : 0;
       const int64_t most_ns = std::min(sum_ns, std::max(reads_ns, pressure_ns));
+      const bool are_proved =
+          most_ns <= std::max(std::min(faults, most_ns / kFastFaultNs + 1) * kFastFaultNs, 2 * pressure_ns);
       for (size_t i = first; i < last; ++i) {
         OffCpu& off = all[i].off;
+        all[i].are_faults_proved = are_proved;
         const int64_t fault_ns = Part(off.pagefault_ns, most_ns, sum_ns);
         off.blocked_ns += off.pagefault_ns - fault_ns;
         off.pagefault_ns = fault_ns;
@@ -301,7 +304,8 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     const auto [first, last] = std::equal_range(of.begin(), of.end(), found.counter);
     for (auto at = first; at != last; ++at) {
       const auto i = static_cast<size_t>(at - of.begin());
-      found.readings.push_back({trace.samples.at_ns[i], static_cast<int64_t>(trace.samples.value[i])});
+      found.readings.push_back(
+          {trace.samples.at_ns[i], static_cast<int64_t>(std::clamp(trace.samples.value[i], -kMostValue, kMostValue))});
     }
     return found;
   };
@@ -374,6 +378,16 @@ OffCpu HostUse::OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) co
   return off;
 }
 
+bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  if (thread >= threads_.size()) return false;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    if (at->off.pagefault_ns != 0 && !at->are_faults_proved) return false;
+  }
+  return true;
+}
+
 int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
   const auto at = [&](int64_t at_ns) {
     const auto after = std::partition_point(throttled_.begin(), throttled_.end(),
@@ -383,13 +397,17 @@ int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
   return at(end_ns + kLateNs) - at(begin_ns);
 }
 
-OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
   OffCpu off;
   if (thread >= threads_.size()) return off;
   const std::vector<Bracket>& all = threads_[thread].brackets;
   auto at = std::partition_point(all.begin(), all.end(), [&](const Bracket& b) { return b.end_ns <= begin_ns; });
-  for (; at != all.end() && at->begin_ns < end_ns; ++at) off.runqueue_ns += at->delay_ns;
-  off.runqueue_ns = std::min(off.runqueue_ns, end_ns - begin_ns);
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    int64_t& taken_ns = (*taken)[static_cast<size_t>(at - all.begin())];
+    const int64_t ns = std::min(at->delay_ns - taken_ns, end_ns - begin_ns - off.runqueue_ns);
+    taken_ns += ns;
+    off.runqueue_ns += ns;
+  }
   off.runqueue_counter = threads_[thread].delay_counter;
   return off;
 }

@@ -5,7 +5,9 @@
 #ifndef PITOT_LIB_ANALYZE_WALK_HOST_H_
 #define PITOT_LIB_ANALYZE_WALK_HOST_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,15 +36,22 @@ class HostUse {
 
   // From when to when counters of the thread say something; empty: never.
   model::Interval KnownOf(uint32_t thread) const;
-  // Of code without a gap, a wait or a call in it. The parts are no longer than it. O(log n), and of the stretches.
+  // Of code, or a call that does not wait, with nothing else in it. The parts are no longer than it. O(log n), and of
+  // the stretches.
   OffCpu OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // Of time in which the thread was in nothing that was recorded: what it waited for a CPU. What it did else nobody
   // knows.
   OffCpu OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // Whether the major faults in what of that time is blamed on them were so many, or the machine's I/O pressure grew by
+  // so much, that they are known to have taken so long: else no more is known than that they can have. O(log n), and of
+  // the stretches.
+  bool AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // How long the CPU quota throttled the process between two moments; 0 where nobody says.
   int64_t ThrottledNs(int64_t begin_ns, int64_t end_ns) const;
-  // Of the time that a thread took to wake up: its run-queue delay that is in no code.
-  OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
+  // How much of its run-queue delay, between two readings of it (by their place), was taken for late wake-ups already.
+  using Woken = std::unordered_map<size_t, int64_t>;
+  // Of the time that a thread took to wake up: its run-queue delay that is in no code, but for what was taken.
+  OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const;
 
  private:
   // Between two moments at which on-CPU time was read.
@@ -54,6 +63,7 @@ class HostUse {
     uint32_t waits = 0;       // that it has a part of
     uint32_t bracket = model::kNone;
     bool was_preempted = false;
+    bool are_faults_proved = false;
     OffCpu off;                        // of its code
     int64_t untraced_runqueue_ns = 0;  // of what is untraced
     uint32_t untraced_counter = model::kNone;

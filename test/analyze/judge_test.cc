@@ -21,9 +21,11 @@
 #include "fakes/string_sink.h"
 #include "fakes/temp_directory.h"
 #include "fakes/trace_text.h"
+#include "pitot/analyze/learn.h"
 
 namespace {
 
+namespace analyze = pitot::analyze;
 using pitot::Status;
 using pitot::StatusCode;
 using pitot::WhyJudgeOptions;
@@ -93,7 +95,7 @@ class KeepingHearing final : public pitot::Hearing {
 };
 
 std::unique_ptr<pitot::Judge> MakeOne(const WhyJudgeOptions& options = {}) {
-  return pitot::analyze::MakeJudge(options, {}, []() noexcept { return uint64_t{0}; });
+  return analyze::MakeJudge(options, {}, []() noexcept { return uint64_t{0}; });
 }
 
 // An incident, or the trace of a sample.
@@ -183,7 +185,7 @@ TEST_CASE("a host's own analyzers are asked about each incident, and one that fa
   own.push_back(std::make_unique<OwnAnalyzer>("fails", nullptr));
   own.push_back(nullptr);
   own.push_back(std::make_unique<OwnAnalyzer>("own", "too many pictures of cats"));
-  const auto judge = pitot::analyze::MakeJudge(NoWarmUp(), std::move(own), JustNow);
+  const auto judge = analyze::MakeJudge(NoWarmUp(), std::move(own), JustNow);
   const Trace trace = Incident(140);
   for (int incident = 0; incident < 2; ++incident) {
     KeepingHearing hearing(trace);
@@ -230,6 +232,50 @@ TEST_CASE("a route that is slower as a whole is said in the report and, for prog
   CHECK(nlohmann::json::parse(without.files["verdict.json"])["drifts"].empty());
 }
 
+TEST_CASE("the window of one incident is no drift of a route, where there are samples", "[judge]") {
+  const auto judge = MakeOne(NoWarmUp());
+  const auto at = [](int minutes) { return Server(minutes * 60'000 * small_server::kUs); };
+  for (int minutes = 0; minutes < 45; minutes += 5) {
+    const Trace trace = at(minutes).Make(140, false);
+    KeepingHearing sample(trace);
+    REQUIRE(judge->Learn(sample).ok());
+  }
+  Server slow = at(45);
+  slow.SlowDown(5'000);
+  const Trace incident = slow.Make(140);
+  KeepingHearing hearing(incident);
+
+  REQUIRE(judge->Decide(hearing).ok());
+
+  CHECK(Contains(hearing.opening, "1) "));
+  CHECK(!Contains(hearing.opening, "drift  "));
+}
+
+TEST_CASE("where there is no time to learn what is normal, what was kept says it", "[judge]") {
+  const Trace trace = Incident(140);
+  analyze::Baseline kept;
+  {
+    analyze::BlameIndex index;
+    REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+    for (uint32_t row = 0; row < 100; ++row) REQUIRE(LearnRequest(index, row, &kept, nullptr).ok());
+  }
+  const auto judge = [&](const analyze::Baseline* baseline, int64_t most_asks) {
+    analyze::Judgement judgement;
+    analyze::BlameOptions options;
+    options.is_over = [](void* left) { return --*static_cast<int64_t*>(left) < 0; };
+    options.is_over_context = &most_asks;
+    if (Status s = analyze::BlameIndex::Make(trace, options, &judgement.index); !s.ok()) return s;
+    return JudgeRequest(trace, analyze::ChooseRequest(trace, 0), baseline, &judgement);
+  };
+  const auto least = [&](const analyze::Baseline* baseline) {
+    int64_t asks = 0;
+    while (judge(baseline, asks).code() == StatusCode::kResourceExhausted) ++asks;
+    REQUIRE(judge(baseline, asks).ok());
+    return asks;
+  };
+  CHECK(least(nullptr) - least(&kept) == 140);  // that are learned
+}
+
 TEST_CASE("the page can be left out", "[judge]") {
   const Trace trace = Incident(140);
   KeepingHearing hearing(trace);
@@ -265,7 +311,7 @@ TEST_CASE("what is normal is learned from samples, and the next incident is comp
 
 TEST_CASE("what is normal is learned from incidents, and kept for the next", "[judge]") {
   const Trace first = Incident(140), second = Incident(3);
-  const auto judge = MakeOne(NoWarmUp()), warming = pitot::analyze::MakeJudge({}, {}, JustNow);
+  const auto judge = MakeOne(NoWarmUp()), warming = analyze::MakeJudge({}, {}, JustNow);
   for (auto* one : {judge.get(), warming.get()}) {
     KeepingHearing hearing(first);
     REQUIRE(one->Decide(hearing).ok());
@@ -295,7 +341,7 @@ TEST_CASE("what is normal is kept in a file, which another judge begins with", "
   CHECK(fakes::NamesIn(directory.path()).size() == 1);
 
   const auto judge =
-      pitot::analyze::MakeJudge(options, {}, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
+      analyze::MakeJudge(options, {}, []() noexcept { return static_cast<uint64_t>(small_server::kBegin); });
   REQUIRE(judge->Decide(after).ok());
 
   CHECK(Contains(after.opening, "compared with 105 requests of the same route and size"));

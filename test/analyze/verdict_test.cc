@@ -145,14 +145,15 @@ BlameSegment* Find(RequestBlame* blame, Blame of) {
   return nullptr;
 }
 
-// The same, of whose batch 40 operations of a GPU are known.
+// The same, of whose batch 40 operations of a GPU are known, of one kernel or of as many.
 class Launching : public Route {
  public:
-  Launching() {  // 40 operations for its batch
+  explicit Launching(bool is_one_kernel = true) {
     maker_.trace.streams.push_back({0, 1, 7, 0, 0, 0});
     for (int i = 0; i < 40; ++i) {
       maker_.Call(0, "cudaLaunchKernel", 20 * kMs + i * kMs / 2, 10 * kUs, {model::kNone, 0});
-      maker_.Gpu(0, model::GpuKind::kKernel, "add", 20 * kMs + i * kMs / 2 + 20 * kUs, 5 * kUs,
+      const std::string kernel = is_one_kernel ? "add" : "add" + std::to_string(i);
+      maker_.Gpu(0, model::GpuKind::kKernel, kernel.c_str(), 20 * kMs + i * kMs / 2 + 20 * kUs, 5 * kUs,
                  maker_.trace.calls.size() - 1);
     }
     trace_ = maker_.Finish();
@@ -235,6 +236,45 @@ TEST_CASE("what is inferred is said with less confidence than what the trace pro
   CHECK(inferred.confidence == Approx(0.7 * proved.confidence));
   REQUIRE(code.blame == Blame::kHostOncpuPre);
   CHECK(code.confidence == Approx(0.8 * (1 - code.p)).margin(0.02));
+}
+
+TEST_CASE("work of a GPU of which nobody knows how long it usually takes is inferred to take as long", "[verdict]") {
+  const auto judge = [](bool is_one_kernel) {
+    Launching route(is_one_kernel);
+    route.Learn(512);
+    BlameVector slow = route.Draw();
+    slow[Blame::kGpuExecExpected] += 15 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Find(&blame, Blame::kGpuExecExpected)->gpu = 0;
+    return route.Judge(blame).causes.at(0);
+  };
+  const Cause known = judge(true), unknown = judge(false);
+
+  CHECK(unknown.confidence == Approx(0.7 * known.confidence));
+  CHECK(std::string(known.advice.code) == "speed_kernels");
+  CHECK(std::string(unknown.advice.code) == "compare_kernels");
+}
+
+TEST_CASE("few requests are tested for their times alone where half of alpha is less than they can prove",
+          "[verdict]") {
+  Launching route;
+  for (int i = 0; i < 200; ++i) {
+    BaselineRow row;
+    row.blame = route.Draw();
+    row.blame[Blame::kLaunchApi] = 3 * kMs + i % 8 * kMs / 2;
+    row.work = {0, i % 8 == 0 ? 40u : 10u, 1, 0, Depth::kKernels};
+    REQUIRE(route.baseline.Add("/classify", 4, row).ok());
+  }
+  BlameVector slow = route.Typical();
+  slow[Blame::kLaunchApi] = 20 * kMs;
+
+  const Verdict verdict = route.Judge(route.Make(slow));
+
+  REQUIRE(verdict.more_of == "launches");
+  REQUIRE(verdict.least_p > 0.01);
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].blame == Blame::kLaunchApi);
+  CHECK(verdict.causes[0].p <= verdict.alpha);
 }
 
 TEST_CASE("requests are compared with those that were recorded as deep", "[verdict]") {
@@ -1083,6 +1123,8 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
     CHECK(host(part, Proof::kInDriver) == "keep_driver_free");
     CHECK(host(part, Proof::kSlowLaunches) == "speed_launches");
   }
+  CHECK(host(Blame::kGpuExecExpected, Proof::kNone) == "speed_kernels");
+  CHECK(host(Blame::kGpuExecExpected, Proof::kNoUsual) == "compare_kernels");
   CHECK(host(Blame::kSyncReturn, Proof::kNone) == "return_from_sync");
   CHECK(host(Blame::kSyncReturn, Proof::kManyWaits) == "wait_once");
   const std::string named = AdviceFor(Blame::kHostPagefaultIo, BatchClose::kUnknown).text;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/index_data.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
@@ -158,6 +159,23 @@ TEST_CASE("few major faults explain as much sleep as so many reads of a disk tak
   CHECK(walk(2, -1) == "18000 of 18000");
 }
 
+TEST_CASE("faults are proved to have taken so long by their number, or by the I/O pressure", "[why]") {
+  const auto is_proved = [](int64_t faults, int64_t pressure_us) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0, 0);
+    server.Edge(21'000, 10'000, 4, 0, faults);
+    for (const auto& [at_us, value_us] : {std::pair<int64_t, int64_t>{500, 70}, {90'000, 70 + pressure_us}})
+      server.samples[base::HostCounter(base::kIoPressure)].emplace_back(at_us * kUs, value_us * kUs);
+    REQUIRE(server.Walk().blame[Blame::kHostPagefaultIo] == 10'000 * kUs);
+    return server.index.data()->index.host.AreFaultsProved(server.http, 1'000 * kUs, 21'000 * kUs);
+  };
+  CHECK(!is_proved(1, 0));
+  CHECK(!is_proved(9, 4'900));
+  CHECK(is_proved(10, 0));
+  CHECK(is_proved(1, 5'000));
+}
+
 TEST_CASE("of code that slept as much as the thread waited for a CPU meanwhile is run queue", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);
@@ -258,6 +276,71 @@ TEST_CASE("a thread that woke up late waited for a CPU as far as its run-queue d
   CHECK(walk(8'000, 2'500) == "host_lock 7000; handoff 500; host_runqueue 2500; host_oncpu_pre 10000");
   CHECK(walk(8'000, 9'000) == "host_lock 7000; host_runqueue 3000; host_oncpu_pre 10000");
   CHECK(walk(10'900, 9'000) == "host_lock 9900; handoff 100; host_oncpu_pre 10000");
+}
+
+TEST_CASE("a launch whose thread was taken off its CPU waited for one", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.maker.Call(server.http, "cudaLaunchKernel", 6'000 * kUs, 10'000 * kUs, {server.request, kNone});
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(6'000, 5'000, 0, 0);
+  server.Edge(16'000, 7'000, 0, 3);
+  server.Edge(21'000, 12'000, 0, 3);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; launch_api 2000; host_runqueue 8000; host_oncpu_post 5000");
+  CHECK(server.proofs[2] == "thread 41: involuntary switches");
+}
+
+TEST_CASE("a launch whose thread slept was in the driver all the same", "[why]") {
+  Server server;
+  server.Scope(1'000, 21'000, server.decode);
+  server.maker.Call(server.http, "cudaLaunchKernel", 6'000 * kUs, 10'000 * kUs, {server.request, kNone});
+  server.Edge(1'000, 0, 0, 0);
+  server.Edge(6'000, 5'000, 0, 0);
+  server.Edge(16'000, 7'000, 4, 0);
+  server.Edge(21'000, 12'000, 4, 0);
+
+  CHECK(Text(server.Walk()) == "host_oncpu_pre 5000; launch_api 10000; host_oncpu_post 5000");
+}
+
+TEST_CASE("a thread that came back late from waiting for a GPU waited for a CPU as far as its run-queue delay says",
+          "[why]") {
+  const auto walk = [](int64_t done_us, int64_t delay_us) {
+    Server server;
+    server.maker.trace.devices.push_back({});
+    server.maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+    server.Scope(1'000, 21'000, server.decode);
+    server.maker.Call(server.http, "cudaLaunchKernel", 2'000 * kUs, 1'000 * kUs, {server.request, kNone});
+    server.maker.Gpu(0, model::GpuKind::kKernel, "gemm", 3'000 * kUs, (done_us - 3'000) * kUs, 0);
+    server.maker.Call(server.http, "cudaStreamSynchronize", 3'000 * kUs, 17'000 * kUs, {server.request, kNone}, 0);
+    server.Look(1'000, 0, 0);
+    server.Look(21'000, 3'000, delay_us);
+    return Text(server.Walk());
+  };
+  const std::string before = "host_oncpu_pre 1000; launch_api 1000; ";
+  CHECK(walk(10'000, 0) == before + "gpu_exec_expected 7000; host_oncpu_framework 10000; host_oncpu_post 1000");
+  CHECK(walk(10'000, 30'000) == before + "gpu_exec_expected 7000; host_runqueue 10000; host_oncpu_post 1000");
+  CHECK(walk(10'000, 4'000) ==
+        before + "gpu_exec_expected 7000; host_oncpu_framework 6000; host_runqueue 4000; host_oncpu_post 1000");
+  CHECK(walk(19'990, 4'000) == before + "gpu_exec_expected 16990; sync_return 10; host_oncpu_post 1000");
+}
+
+TEST_CASE("a run-queue delay is taken for one late wake-up, not for each", "[why]") {
+  Server server;
+  const uint32_t release =
+      server.maker.Site(SiteKind::kInstant, "release", {{"kind", ArgType::kUint}, {"resource", ArgType::kName}});
+  const uint32_t other = server.maker.Thread("http-2");
+  for (const int64_t granted_us : {3'000, 10'000}) {
+    server.maker.Event(other, release, granted_us * kUs, 0, {},
+                       {static_cast<uint64_t>(WaitKind::kLock), server.maker.String("disk")});
+  }
+  server.Wait(WaitKind::kLock, 1'000, 6'000);
+  server.Wait(WaitKind::kLock, 6'000, 13'000);
+  server.Scope(13'000, 21'000, server.decode);
+  server.Look(1'000, 0, 0);
+  server.Look(21'000, 8'000, 4'000);
+
+  CHECK(server.Walk().blame[Blame::kHostRunqueue] == 4'000 * kUs);
 }
 
 TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {

@@ -9,6 +9,7 @@
 #include <random>
 #include <string>
 
+#include "analyze/first_use.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
@@ -596,6 +597,59 @@ TEST_CASE("what another request did on another stream is not what was waited for
   }
 }
 
+TEST_CASE("work that ends on another stream a moment before its own begins, no later than usual, is no cause of that",
+          "[why]") {
+  const auto walk = [](int64_t first_until_us, int64_t launched_us, bool is_theirs) {
+    Server server;
+    const uint32_t theirs = server.Request(0xbeef, 50, 400, server.other);
+    const uint32_t row = server.OnGpu(200);
+    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {theirs, kNone});
+    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    server.Gpu("first", 103, first_until_us);
+    server.Call("cudaLaunchKernel", launched_us, launched_us + 1, {row, kNone});
+    server.Gpu("second", 160, 200);
+    server.maker.Gpu(1, GpuKind::kKernel, "beside", 110 * kUs, 48 * kUs, is_theirs ? 0 : 1);
+    server.Call("cudaStreamSynchronize", launched_us + 2, 200, {row, kNone}, 0);
+    return Text(BlameOf(server.maker.Finish(), row));
+  };
+  for (const bool is_theirs : {false, true}) {
+    CHECK(walk(150, 104, is_theirs) ==
+          "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 47000; dispatch_gap 10000; "
+          "gpu_exec_expected 40000");
+    CHECK(walk(150, 151, is_theirs) ==
+          "host_oncpu_pre 1000; launch_api 1000; host_oncpu_framework 49000; launch_api 1000; launch_latency 8000; "
+          "gpu_exec_expected 40000");
+  }
+  CHECK(walk(120, 104, false) ==  // its own may have let it begin
+        "host_oncpu_pre 1000; launch_api 1000; launch_latency 8000; gpu_exec_expected 48000; dispatch_gap 2000; "
+        "gpu_exec_expected 40000");
+  CHECK(walk(120, 104, true) ==  // it had no room before
+        "host_oncpu_pre 1000; launch_api 1000; launch_latency 1000; gpu_exec_expected 17000; "
+        "gpu_queue_wait_others 40000; gpu_exec_expected 40000");
+}
+
+TEST_CASE("kernels do not wait for copies of another stream, nor copies for those in the other direction", "[why]") {
+  const auto others_ns = [](const char* own, GpuKind own_kind, const char* beside, GpuKind kind) {
+    Server server;
+    const uint32_t theirs = server.Request(0xbeef, 50, 400, server.other);
+    const uint32_t row = server.OnGpu(200);
+    server.maker.Call(server.other, "cudaMemcpyAsync", 60 * kUs, kUs, {theirs, kNone});
+    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
+    server.Gpu("first", 103, 120);
+    server.Call("cudaLaunchKernel", 104, 105, {row, kNone});
+    server.Gpu(own, 190, 200, 0, own_kind);
+    server.maker.Gpu(1, kind, beside, 110 * kUs, 85 * kUs, 0);
+    server.Call("cudaStreamSynchronize", 106, 200, {row, kNone}, 0);
+    return BlameOf(server.maker.Finish(), row).blame[Blame::kGpuQueueWaitOthers];
+  };
+  const char *const in = "HtoD, pinned to device", *const out = "DtoH, device to pinned";
+  CHECK(others_ns("gemm", GpuKind::kKernel, "wide", GpuKind::kKernel) == 70 * kUs);
+  CHECK(others_ns("gemm", GpuKind::kKernel, in, GpuKind::kMemcpy) == 0);
+  CHECK(others_ns(in, GpuKind::kMemcpy, in, GpuKind::kMemcpy) == 70 * kUs);
+  CHECK(others_ns(in, GpuKind::kMemcpy, out, GpuKind::kMemcpy) == 0);
+  CHECK(others_ns(in, GpuKind::kMemcpy, "wide", GpuKind::kKernel) == 0);
+}
+
 TEST_CASE("an operation that does not begin while another stream's work is on the device waits for room there",
           "[why]") {
   const auto walk = [](int64_t launched_us, int64_t theirs_begin_us, int64_t theirs_end_us, bool is_theirs) {
@@ -742,6 +796,30 @@ TEST_CASE("a kernel's first launch that outlasts those that follow loaded its co
   CHECK(walk(302, 6) == std::pair<int64_t, int64_t>(300, 12));
   CHECK(walk(199, 6) == std::pair<int64_t, int64_t>(0, 209));  // which may be anything
   CHECK(walk(302, 4) == std::pair<int64_t, int64_t>(0, 308));  // what is usual is not known
+}
+
+TEST_CASE("a kernel's first launch in the trace is new where calls were recorded for longer than it ever pauses",
+          "[why]") {
+  const auto is_new = [](int64_t first_us, int64_t every_us, int64_t deep_since_us) {
+    Server server;
+    const uint32_t row = server.OnGpu(900);
+    server.Call("cudaGetDevice", 101, 102, {row, kNone});
+    for (int64_t i = 0; i < 6; ++i) {
+      const int64_t begin_us = first_us + (i == 0 ? 0 : 300 + i * every_us);
+      server.Call("cudaLaunchKernel", begin_us, begin_us + (i == 0 ? 302 : 2), {row, kNone});
+      server.Gpu("gemm", begin_us + (i == 0 ? 303 : 3), begin_us + (i == 0 ? 304 : 4));
+    }
+    if (deep_since_us != 0)
+      server.maker.trace.depths = {{0, deep_since_us * kUs, Depth::kScopes},
+                                   {deep_since_us * kUs, 1'000 * kUs, Depth::kKernels}};
+    const auto launches = analyze::SlowFirstLaunches(server.maker.Finish(), 200'000);
+    REQUIRE(launches.size() == 1);
+    return launches[0].is_new;
+  };
+  CHECK(is_new(450, 20, 0));
+  CHECK(!is_new(250, 20, 0));    // 149 us after the first call, and it paused for 320
+  CHECK(!is_new(450, 20, 200));  // 250 us after recording began
+  CHECK(is_new(450, 20, 120));
 }
 
 TEST_CASE("unusually long code that ends in loading code made what is loaded", "[why]") {

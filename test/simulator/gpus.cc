@@ -48,30 +48,6 @@ Gpus::Way Gpus::WayTo(uint32_t stream, int64_t ready_ns, int64_t begin_ns, const
   return way;
 }
 
-// Streams do not wait for each other, and a trace must not look as if they did: no kernel begins a moment after the end
-// of one on another stream of its device. And no two end at once.
-void Gpus::Untangle(uint32_t stream, Kernel* kernel) const {
-  const auto for_each_other = [&](const auto& visit) {
-    for (uint32_t other = 0; other < streams_.size(); ++other) {
-      if (other == stream || DeviceOf(other) != DeviceOf(stream)) continue;
-      for (auto at = streams_[other].rbegin(); at != streams_[other].rend() && at->end_ns > kernel->ready_ns; ++at)
-        visit(*at);
-    }
-  };
-  const int64_t length_ns = kernel->end_ns - kernel->begin_ns;
-  for_each_other([&](const Kernel& other) {
-    if (other.end_ns <= kernel->begin_ns) kernel->begin_ns = kernel->ready_ns;
-  });
-  kernel->end_ns = kernel->begin_ns + length_ns;
-  for (int64_t was_ns = 0; was_ns != kernel->end_ns;) {
-    was_ns = kernel->end_ns;
-    for_each_other([&](const Kernel& other) {
-      if (other.ready_ns < kernel->end_ns && kernel->end_ns <= other.begin_ns) kernel->end_ns = other.begin_ns + 1;
-      if (other.end_ns == kernel->end_ns) ++kernel->end_ns;
-    });
-  }
-}
-
 void Gpus::Launch(uint32_t stream, const std::string& name, const Times& times, const Context& context,
                   const Culprit& whose) {
   last_call_ns_[DeviceOf(stream)] = times.call_ns;
@@ -79,7 +55,6 @@ void Gpus::Launch(uint32_t stream, const std::string& name, const Times& times, 
   Kernel kernel{name,     times.call_ns, times.call_ns + times.api_ns,
                 ready_ns, begin_ns,      EndOfWork(begin_ns, times.kernel_ns, *slow_clocks_),
                 whose,    calls_.size(), {}};
-  Untangle(stream, &kernel);
   calls_.push_back({kLaunchName, context, kernel.call_ns, kernel.called_ns, kNobody, kNobody});
 
   Segment own;

@@ -80,7 +80,6 @@ class Gpus {
     uint32_t stream, device;  // that it says it waited for
   };
   uint32_t DeviceOf(uint32_t stream) const { return stream / streams_per_device_; }
-  void Untangle(uint32_t stream, Kernel* kernel) const;
 
   Way WayTo(uint32_t stream, int64_t ready_ns, int64_t begin_ns, const Culprit& whose, const Segment& own,
             bool* is_after_own) const;

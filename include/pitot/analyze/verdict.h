@@ -78,6 +78,7 @@ enum class Proof : uint8_t {
   kSlowLaunches = 7,
   kManyWaits = 8,
   kHeldLock = 9,
+  kNoUsual = 10,
 };
 // By what the segment that was longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
