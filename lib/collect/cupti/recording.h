@@ -95,7 +95,8 @@ class Recording {
   void AddMissing(TraceBuilder& trace) const;
   std::string WhyNoKernels(Kept kept) const;
   void AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes);
-  void AddForecast(TraceBuilder& trace);
+  void AddLastingCost(TraceBuilder& trace);
+  std::string Forecast() const;
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
   bool TakesAnyCost() const noexcept;
