@@ -149,7 +149,7 @@ class Recording {
   int64_t awaited_since_ns_ = 0;  // calls
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
-  uint32_t registrations_seen_ = 0, others_seen_ = 0;
+  uint32_t registrations_seen_ = 0;
   uint32_t asked_seen_ = 0;
   uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 
