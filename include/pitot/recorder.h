@@ -62,14 +62,14 @@ class PITOT_EXPORT Recorder {
   // How deep to record from now on, in place of Options::depth. Collectors have been told when this
   // returns; a CUPTI that does not answer does what was asked when it does.
   // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kInvalidArgument: no depth. Cost: some 100 us
-  // (H100), 2 s at most where CUPTI does not answer.
+  // (H100), 2 s at most where CUPTI does not answer (32 s at its first call, CuptiOptions::attach_at_start).
   Status SetDepth(Depth depth) noexcept;
   // Hands CUPTI, which one profiler of a process can use at a time, to another, and takes it back. (PyTorch's profiler
   // gets it without being asked; what one takes that cannot be seen to profile ResumeCupti takes back.)
   // Without a collector that has it both do nothing.
   // Threads: any; not within a callback of CUPTI's. Errors: kNotRunning; kUnavailable: CUPTI does not answer, and what
   // was asked is done when it does; of ResumeCupti also: somebody else still has it. Cost: waits for the thread that
-  // calls CUPTI, less than a ms to some 20 ms, 2 s at most.
+  // calls CUPTI, less than a ms to some 20 ms, 2 s at most (as SetDepth at its first call).
   Status PauseCupti() noexcept;
   Status ResumeCupti() noexcept;
 

@@ -57,6 +57,7 @@ constexpr UntimedReason kUntimed[] = {
     {"cuda_events.no_pair", "beyond the events of their context (CudaEventOptions::pairs_per_context)"},
     {"cuda_events.capturing", "on streams that were being captured"},
     {"cuda_events.record_failed", "whose events could not be recorded"},
+    {"cuda_events.no_time", "between whose events the driver said no time that can be"},
     {"cuda_events.dropped", "whose context was destroyed"},
 };
 

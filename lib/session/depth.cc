@@ -10,6 +10,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/clock.h"
@@ -46,6 +47,16 @@ std::string Text(const governor::Estimate& estimate) {
   std::snprintf(text, sizeof text, "%.1f %% [%.1f, %.1f]", estimate.percent, estimate.low_percent,
                 estimate.high_percent);
   return text;
+}
+
+// The attributes of collectors that say what stays for good.
+std::string LastingCosts(const model::Trace& trace) {
+  std::string keys;
+  for (const model::Attribute& attribute : trace.attributes) {
+    const std::string_view key = trace.strings[attribute.key];
+    if (key.ends_with(".lasting_cost")) keys += (keys.empty() ? "" : ", ") + std::string(key);
+  }
+  return keys;
 }
 
 }  // namespace
@@ -292,6 +303,9 @@ void Session::AddOverhead(const Incident& incident, model::Trace* trace) const {
   add("overhead.state", report.state);
   add("overhead.mean",
       report.cost.is_known ? Text(report.cost) : "unknown: no depth has been measured for long enough");
+  // It is there at every depth, so that comparing them does not show it.
+  if (const std::string lasting = LastingCosts(*trace); !lasting.empty())
+    add("overhead.left_out", "what stays for good at whatever depth, which is in none of these figures: " + lasting);
   for (size_t i = 1; i < governor::kDepths; ++i) {
     const governor::DepthReport& depth = report.depths[i];
     if (!depth.is_available) continue;

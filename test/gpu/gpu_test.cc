@@ -76,13 +76,17 @@ uint64_t RecordsLost(const model::Trace& trace) {
   return records;
 }
 
-// Until the collector's pool is made.
-void WarmUpEvents(gpu::Stream stream) {
-  for (int i = 0; i < 50; ++i) {
-    const pitot::CudaEventScope scope(stream, "warm up");
-    gpu::LaunchEmpty(stream);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
+// Until the collector's pool is made: a scope has a span then.
+void WarmUpEvents(GpuHost& host, gpu::Stream stream) {
+  REQUIRE(fakes::WaitUntil([&] {
+    {
+      const pitot::CudaEventScope scope(stream, "warm up");
+      gpu::LaunchEmpty(stream);
+    }
+    gpu::SynchronizeStream(stream);
+    const auto kinds = host.Incident().gpu.kind;
+    return std::find(kinds.begin(), kinds.end(), model::GpuKind::kSpan) != kinds.end();
+  }));
 }
 
 }  // namespace
@@ -680,7 +684,7 @@ TEST_CASE("spans by CUDA events are no shorter than the kernels that CUPTI saw; 
   if (!host.StartOrSkip()) return;
   REQUIRE(host.recorder.Add(pitot::MakeCudaEventCollector()).ok());
   const gpu::Stream stream = gpu::MakeStream();
-  WarmUpEvents(stream);
+  WarmUpEvents(host, stream);
   constexpr int kBatches = 50;
   int64_t cost_ns = 0;
   for (int i = 0; i < kBatches; ++i) {
@@ -738,7 +742,7 @@ TEST_CASE("where another has CUPTI's subscription the collector names what is wr
   CHECK_FALSE(status.ok());
   REQUIRE(host.recorder.Add(pitot::MakeCudaEventCollector()).ok());
   const gpu::Stream stream = gpu::MakeStream();
-  WarmUpEvents(stream);
+  WarmUpEvents(host, stream);
   constexpr uint32_t kBatches = 20;
   for (uint32_t i = 0; i < kBatches; ++i) {
     const pitot::Batch batch = pitot::Batch::Begin("executor");

@@ -40,7 +40,7 @@ struct Seen {
   std::atomic<bool> is_armed{false}, was_armed_at_kernels{false};
   std::atomic<int> telling{0}, told_at_once{0}, stopped_while_told{0}, told_after_stop{0};
   fakes::Gate gate;  // for what is told at kKernels, if is_gated
-  bool is_gated = false;
+  bool is_gated = false, has_lasting_cost = false;
 };
 
 struct FakeCollector final : pitot::Collector {
@@ -94,6 +94,7 @@ struct FakeCollector final : pitot::Collector {
     kernel.duration_ns = 5;
     kernel.correlation = 41;
     trace.Add(kernel);
+    if (seen->has_lasting_cost) trace.AddAttribute("fake.lasting_cost", "some");
     if (throws) throw std::runtime_error("the driver is gone");
     if (throws_number) throw 42;
   }
@@ -541,6 +542,20 @@ TEST_CASE("a collector is told whether all is recorded because something fired, 
   CHECK(host.seen.is_armed);
   REQUIRE(host.recorder.SetDepth(Depth::kAuto).ok());
   CHECK(fakes::WaitUntil([&] { return !host.seen.is_armed; }));
+}
+
+TEST_CASE("what stays for good is said to be in no figure of what recording costs", "[collector][depth]") {
+  GovernedHost host;
+  for (const bool has_lasting_cost : {false, true}) {
+    host.seen.has_lasting_cost = has_lasting_cost;
+    REQUIRE(host.TriggerAndFlush());
+    const std::string left_out = Attribute(host.traces().back(), "overhead.left_out");
+    CHECK(left_out ==
+          (has_lasting_cost
+               ? "what stays for good at whatever depth, which is in none of these figures: fake.lasting_cost"
+               : ""));
+  }
+  CHECK(fakes::ReadFile(host.told().back().directory + "/report.txt").find("overhead.left_out") != std::string::npos);
 }
 
 TEST_CASE("an incident says what recording costs, unknown until enough was measured", "[collector][depth]") {

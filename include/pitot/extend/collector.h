@@ -86,7 +86,8 @@ class TraceBuilder {
   virtual uint32_t AddCounter(uint32_t device, const char* name, const char* unit) = 0;
   virtual void AddSample(uint32_t counter, int64_t at_ns, double value) = 0;
   // A key that ends in ".not_recorded" says why something is not, and what to do about it: the host's log gets it, too,
-  // once for each reason.
+  // once for each reason. One that ends in ".lasting_cost" says what stays for good at whatever depth, which what
+  // incidents say of overhead leaves out, and says so.
   virtual void AddAttribute(const char* key, const char* value) = 0;
 
  protected:

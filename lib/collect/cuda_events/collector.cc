@@ -234,6 +234,7 @@ void CudaEventCollector::AddTo(TraceBuilder& trace) {
   add("cuda_events.no_pair", counts.no_pair);
   add("cuda_events.capturing", counts.capturing);
   add("cuda_events.record_failed", counts.failed_record);
+  add("cuda_events.no_time", counts.no_time);
   add("cuda_events.dropped", counts.dropped);
   if (const uint64_t failed = counts.failed.load(std::memory_order_relaxed); failed != 0)
     trace.AddAttribute("cuda_events.failed",

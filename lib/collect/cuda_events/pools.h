@@ -105,7 +105,7 @@ struct Pool {
 struct Counts {
   void Clear() noexcept {
     for (auto* count : {&no_driver, &no_context, &no_pool, &failed_pool, &no_room, &no_pair, &capturing, &failed_record,
-                        &dropped, &failed, &failed_tries})
+                        &no_time, &dropped, &failed, &failed_tries})
       count->store(0, std::memory_order_relaxed);
   }
 
@@ -117,6 +117,7 @@ struct Counts {
   std::atomic<uint64_t> no_pair{0};
   std::atomic<uint64_t> capturing{0};
   std::atomic<uint64_t> failed_record{0};  // an event of theirs was not recorded
+  std::atomic<uint64_t> no_time{0};        // between their events that can be
   std::atomic<uint64_t> dropped{0};        // under way when their context was destroyed
   std::atomic<uint64_t> failed{0};         // calls of the driver
   std::atomic<uint64_t> failed_tries{0};   // to make all of a pool

@@ -169,7 +169,11 @@ int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   const Driver& driver = pools_.driver();
   float ms = 0;
   int result = driver.elapsed_time(&ms, pair.begin, pair.end);
-  if (result != kSuccess || !std::isfinite(ms) || ms < 0) return result;
+  if (result != kSuccess) return result;
+  if (!std::isfinite(ms) || ms < 0) {
+    pools_.counts().no_time.fetch_add(1, std::memory_order_relaxed);
+    return result;
+  }
   Span span{};
   span.duration_ns = NsOf(ms);
   // The GPU came to the first event after it was recorded, and to the second before that was seen.

@@ -13,7 +13,8 @@ namespace {
 
 // The outermost call that a thread is in.
 struct InCall {
-  uint32_t epoch;  // 0: none
+  uint32_t epoch;   // 0: none
+  uint32_t inside;  // how many calls
   uint32_t correlation;
   uint32_t domain, callback_id;
   uint64_t begin;  // ns of CLOCK_MONOTONIC for a look, else ticks
@@ -208,17 +209,26 @@ uint64_t ApiCalls::submissions() const noexcept {
 void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
   InCall& call = t_call;
   const uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
+  const bool is_looking = is_looking_.load(std::memory_order_relaxed);
   if (data.site == kEnter) {
-    if (call.epoch == epoch) return;  // inside another
-    const bool is_look = is_looking_.load(std::memory_order_relaxed);
-    const uint64_t begin = is_look ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : trace::BeginCall();
-    call = {epoch, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, is_look};
+    if (call.epoch == epoch) return void(++call.inside);
+    if (call.epoch != 0 && !call.is_look) CountMissed();  // the end of that one was not told
+    const uint64_t begin = is_looking ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : trace::BeginCall();
+    call = {epoch, 0, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, is_looking};
     return;
   }
-  const bool is_it = call.epoch == epoch && call.correlation == data.correlation_id &&
+  // Of whichever epoch: the same call's beginning was told.
+  const bool is_it = call.epoch != 0 && call.correlation == data.correlation_id &&
                      call.domain == static_cast<uint32_t>(domain) && call.callback_id == callback_id;
-  if (!is_it) return;
-  call.epoch = 0;
+  if (!is_it) {
+    if (call.inside != 0)
+      --call.inside;
+    else if (call.epoch != epoch && !is_looking)
+      CountMissed();  // its beginning was not told
+    return;
+  }
+  call.epoch = call.inside = 0;
+  if (call.is_look && !is_looking) return CountMissed();
   if (call.is_look)
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));

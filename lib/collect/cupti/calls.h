@@ -49,7 +49,7 @@ class ApiCalls {
   // What CUPTI calls before and after each call, on the host's threads. Of calls inside calls only the outermost is
   // recorded: GPU records carry its correlation. Cost: as a scope.
   void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
-  // Forgets calls that were under way when callbacks were switched on or off.
+  // Calls begin anew: of those that are under way the end may not be told, and none is taken to be inside one of them.
   static void NewEpoch() noexcept;
   // From now on calls are not recorded but told to lasting_cost(), or recorded again.
   void SetLook(bool on) noexcept;
@@ -58,6 +58,9 @@ class ApiCalls {
   StreamIds& stream_ids() noexcept { return stream_ids_; }
   // Recorded calls that put work on a GPU; about: of more than kStripes threads, two that race may lose some.
   uint64_t submissions() const noexcept;
+  // Calls of which only the beginning or only the end was told: recording was switched on or off meanwhile. Of those
+  // whose end was not told a thread counts the last, when it next makes a call that is recorded.
+  uint64_t missed() const noexcept { return missed_.load(std::memory_order_relaxed); }
 
  private:
   // What a call waits for.
@@ -70,6 +73,7 @@ class ApiCalls {
   static WaitsFor WaitsForOf(std::string_view name);
   trace::Awaited AwaitedBy(WaitsFor what, const CallbackData& data) noexcept;
   void CountSubmission() noexcept;
+  void CountMissed() noexcept { missed_.fetch_add(1, std::memory_order_relaxed); }
 
   static constexpr uint32_t kMostCallbacks = 1024;  // of one domain
   static constexpr uint32_t kStripes = 16;
@@ -86,6 +90,7 @@ class ApiCalls {
   StreamIds stream_ids_;
   std::atomic<bool> is_looking_{false};
   LastingCost lasting_cost_;
+  std::atomic<uint64_t> missed_{0};
   std::array<Stripe, kStripes> stripes_;
 };
 

@@ -234,6 +234,7 @@ Status Control::Take(bool is_back) {
                  ResultName(api_, result).c_str(), kRemedy, RemedyOf(result));
   }
   enabled_ = 0, calls_level_ = 0;
+  calls_.NewEpoch();  // what another took was not switched off
   if (is_back) {
     api_.activity_flush_all(0);  // what is being filled is another's buffer: ours from here on
     DisableAll();
@@ -632,6 +633,7 @@ Result Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
 
 void Control::EnableCalls(uint8_t level) {
   if (level == calls_level_) return;
+  const bool falls = level < calls_level_;
   if (is_by_kind_ && (level == 0 || calls_level_ == 0)) {
     EnableCallKinds(level);
   } else {
@@ -643,7 +645,7 @@ void Control::EnableCalls(uint8_t level) {
   }
   calls_level_ = level;
   // After: threads that were inside a call whose end is not told any more must not be taken to be there still.
-  calls_.NewEpoch();
+  if (falls) calls_.NewEpoch();
 }
 
 // A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay

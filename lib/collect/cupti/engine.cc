@@ -12,7 +12,7 @@ namespace {
 
 // The one whose callbacks are registered, and the last that was made: from there all are found.
 constinit std::atomic<Engine*> g_engine{nullptr}, g_newest{nullptr};
-constinit std::atomic<bool> g_closes_at_exit{false};
+constinit std::atomic<uint32_t> g_closes_at_exit_of{0}, g_exit_handlers{0}, g_exit_epoch{0};
 constinit std::atomic<uint32_t> g_fork_epoch{0};  // of the process that has it
 
 // Where CUPTI may write what nobody reads: an old one crashes without a buffer.
@@ -73,7 +73,15 @@ void Close() {
 
 }  // namespace
 
-void CloseAtExit() noexcept { std::atexit(Close); }
+void CloseAtExitOf(uint32_t others) noexcept {
+  // In the child of a fork they register theirs later than the handlers that it inherits.
+  if (g_exit_epoch.exchange(trace::ForkEpoch()) != trace::ForkEpoch()) g_closes_at_exit_of.store(0);
+  if ((others & ~g_closes_at_exit_of.fetch_or(others)) == 0) return;
+  std::atexit(Close);
+  g_exit_handlers.fetch_add(1);
+}
+
+uint32_t ExitHandlers() noexcept { return g_exit_handlers.load(); }
 
 Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engine** engine) {
   Engine* const newest = g_newest.load();
@@ -98,7 +106,7 @@ Status FindEngine(const Api& api, const Strides& strides, uint32_t buffers, Engi
   g_newest.store(*engine);
   g_engine.store(*engine);
   // Before CUPTI's own destructors: it is loaded. Not once for each start that fails.
-  if (!g_closes_at_exit.exchange(true)) CloseAtExit();
+  CloseAtExitOf(kOfCupti);
   return {};
 }
 

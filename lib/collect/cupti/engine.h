@@ -51,8 +51,13 @@ Control* AddControl(Engine* engine, const Control::Surroundings& surroundings);
 void ForgetUnused(Engine* engine) noexcept;
 // This is the process that a control was made in last, not a child of it.
 bool IsOfThisProcess() noexcept;
-// No call of CUPTI begins once the handlers have run that are registered from now on.
-void CloseAtExit() noexcept;
+// What registers exit handlers of its own: those that are registered later run earlier.
+enum ExitHandlersOf : uint32_t { kOfCupti = 1, kOfDriver = 2, kOfProfiler = 4 };
+// No call of CUPTI begins once the handlers have run that these, a set of ExitHandlersOf, register from now on: they
+// have registered theirs. Once for each in a process.
+void CloseAtExitOf(uint32_t others) noexcept;
+// How often that took a handler.
+uint32_t ExitHandlers() noexcept;
 
 }  // namespace pitot::cupti
 

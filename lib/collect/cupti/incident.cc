@@ -138,10 +138,19 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   return text;
 }
 
-// What recording kernels leaves behind: what was forecast before, and whether it is there.
-void Recording::AddForecast(TraceBuilder& trace) {
+// What stays for good: of the first call, and of recording kernels, with what was forecast before.
+void Recording::AddLastingCost(TraceBuilder& trace) {
+  std::string cost = Forecast();
+  if (control_->has_given())
+    cost += std::string(cost.empty() ? "" : "; ") +
+            "CUPTI was called, which costs for good whatever is recorded, by how much is not measured";
+  if (!cost.empty()) trace.AddAttribute("cupti.lasting_cost", cost.c_str());
+}
+
+// What recording kernels leaves behind: what was forecast before, and whether it is there. "": neither.
+std::string Recording::Forecast() const {
   const bool is_there = control_->has_recorded();
-  if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return;
+  if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return {};
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   char text[256];
   if (percent < 0) {
@@ -158,7 +167,7 @@ void Recording::AddForecast(TraceBuilder& trace) {
                   "costs on one H100",
                   percent, percent > lasting_cost_percent_ ? "above" : "within", lasting_cost_percent_, then);
   }
-  trace.AddAttribute("cupti.lasting_cost", text);
+  return text;
 }
 
 // Those in what was kept, or that records in it could not be placed for.
@@ -212,7 +221,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
     reason += std::string(reason.empty() ? "" : "; ") +
               "graphs that were captured before CUPTI was first called carry no scopes: CuptiOptions::attach_at_start";
   if (!reason.empty()) trace.AddAttribute("cupti", reason.c_str());
-  AddForecast(trace);
+  AddLastingCost(trace);
   if (const std::string why = WhyNoKernels(kept); !why.empty()) trace.AddAttribute("cupti.not_recorded", why.c_str());
   static constexpr const char* kSources[] = {"not recorded", "API callbacks", "API records"};
   trace.AddAttribute("cupti.calls", kSources[lacks_calls ? 0 : static_cast<int>(source)]);
@@ -220,6 +229,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   add_count("cupti.bad_timestamps", counts.bad_timestamps);
   AddClockSteps(trace);
   add_count("cupti.clock_error_ns", static_cast<uint64_t>(clock_error_ns_.load(std::memory_order_relaxed)));
+  add_count("cupti.calls_missed", engine_->calls.missed());
   add_count("cupti.unknown_records", counts.unknown);
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);

@@ -322,8 +322,8 @@ void Recording::Round(int64_t now_ns) {
   }
   NoteDepth();
   // What registered handlers of its own later is torn down earlier: the driver, and PyTorch's profiler.
-  const uint32_t others = (before.requested != before_.requested ? 1 : 0) + (control_->IsBesideProfiler() ? 2 : 0);
-  if ((others & ~others_seen_) != 0) others_seen_ |= others, CloseAtExit();
+  CloseAtExitOf((before.requested != before_.requested ? kOfDriver : 0u) |
+                (control_->IsBesideProfiler() ? kOfProfiler : 0u));
   // Where nothing is out, or nothing was recorded for long, there is nothing to hand over. What was written off CUPTI
   // may still be filling.
   if (control_->depth() != Depth::kScopes || is_looking_ || before.requested != seen_.requested) recorded_ns_ = now_ns;

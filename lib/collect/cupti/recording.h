@@ -95,7 +95,8 @@ class Recording {
   void AddMissing(TraceBuilder& trace) const;
   std::string WhyNoKernels(Kept kept) const;
   void AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes);
-  void AddForecast(TraceBuilder& trace);
+  void AddLastingCost(TraceBuilder& trace);
+  std::string Forecast() const;
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
   bool TakesAnyCost() const noexcept;
@@ -148,7 +149,7 @@ class Recording {
   int64_t awaited_since_ns_ = 0;  // calls
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;
   bool is_looking_ = false;
-  uint32_t registrations_seen_ = 0, others_seen_ = 0;
+  uint32_t registrations_seen_ = 0;
   uint32_t asked_seen_ = 0;
   uint64_t heard_ = 0;  // buffers asked for and given back, when the depth changed
 

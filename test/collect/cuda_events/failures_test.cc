@@ -3,6 +3,7 @@
 // Whatever the driver does and whenever the collector stops, the host goes on.
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <optional>
 #include <regex>
 #include <set>
@@ -64,6 +65,26 @@ TEST_CASE("a call that fails is counted, with the driver's number, and the next 
   CHECK(EventHost::Count(trace, "failed") == 0);
   CHECK(EventHost::NumberOf(trace, "cuda_events.no_context") == 1);
   CHECK(fakes::Attribute(trace, "cuda_events.failed") == "1 calls, the last with CUDA error 700");
+}
+
+TEST_CASE("a scope whose time the driver says cannot be is counted, and the next is timed", "[cuda_events]") {
+  for (const float ms : {-1.0f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    INFO(ms);
+    EventHost host;
+    REQUIRE(host.StartTiming());
+    model::Trace trace;
+    REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+    host.cuda.Hold();
+    host.Run("without a time");
+    host.cuda.SayElapsed(ms);
+    host.cuda.Release();
+    REQUIRE(fakes::WaitUntil([&] { return EventHost::NumberOf(host.Incident(), "cuda_events.no_time") == 1; }));
+
+    host.Run("timed");
+
+    REQUIRE(host.AwaitSpans("timed", 1, &trace));
+    CHECK(EventHost::Count(trace, "without a time") == 0);
+  }
 }
 
 TEST_CASE("a context whose pool could not be made is tried again after a while, and not before", "[cuda_events]") {

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -73,6 +74,7 @@ struct Cuda final : FakeCuda {
   void FailAt(uint64_t call, int result) override;
   void FailIn(const std::string& function, int result, uint64_t but) override;
   void HangIn(const std::string& function) override;
+  void SayElapsed(float ms) override;
   uint64_t calls() override;
   uint64_t CallsOf(const std::string& function) override;
   std::vector<int64_t> StampsOn(void* stream) override;
@@ -108,6 +110,7 @@ struct Cuda final : FakeCuda {
   int fail_in_with = 0;
   uint64_t fail_in_from = 0;  // of calls_of
   std::string fail_in, hang_in, rules;
+  std::optional<float> elapsed_ms;  // that is said next, whatever it is
   std::map<std::string, uint64_t> calls_of;
 };
 
@@ -144,6 +147,7 @@ void Cuda::Reset() {
   calls_made = 0, fail_at = 0;
   fail_in.clear();
   hang_in.clear();
+  elapsed_ms.reset();
   calls_of.clear();
   rules.clear();
   t_current.clear();
@@ -229,6 +233,11 @@ void Cuda::FailIn(const std::string& function, int result, uint64_t but) {
   fail_in = function;
   fail_in_with = result;
   fail_in_from = calls_of[function] + but;
+}
+
+void Cuda::SayElapsed(float ms) {
+  const std::lock_guard lock(mutex);
+  elapsed_ms = ms;
 }
 
 void Cuda::HangIn(const std::string& function) {
@@ -371,6 +380,7 @@ FAKE_EXPORT int cuEventElapsedTime(float* ms, void* from, void* to) {
     if (event.at_ns < 0) return fakes::kInvalidHandle;
     if (event.is_held || event.at_ns > fakes::Now()) return fakes::events::kNotReady;
   }
+  if (g_cuda.elapsed_ms) return *ms = *std::exchange(g_cuda.elapsed_ms, std::nullopt), 0;
   *ms = static_cast<float>((fakes::GpuNs(second->second.at_ns) - fakes::GpuNs(first->second.at_ns)) / 1e6);
   return 0;
 }

@@ -39,6 +39,9 @@ class FakeCuda {
   // Calls of this function do not return until it is another.
   virtual void HangIn(const std::string& function) = 0;
 
+  // What cuEventElapsedTime says of the next two events.
+  virtual void SayElapsed(float ms) = 0;
+
   // What was seen.
   virtual uint64_t calls() = 0;
   virtual uint64_t CallsOf(const std::string& function) = 0;

@@ -49,6 +49,7 @@ TEST_CASE("CUPTI is not called before kernels are wanted", "[cupti]") {
   for (int i = 0; i < 3; ++i) host.cuda.Run({.name = "unseen"}), host.Round();
   CHECK(CallsThatBegin(host) == 0);
   CHECK(host.cuda.buffers_out() == 0);
+  CHECK(Attribute(host.Incident(), "cupti.lasting_cost").empty());
 
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({.name = "seen"});
@@ -59,7 +60,14 @@ TEST_CASE("CUPTI is not called before kernels are wanted", "[cupti]") {
   CHECK(trace.gpu.call.size() == 1);
   CHECK(Attribute(trace, "cupti.calls") == "API callbacks");
   CHECK(Attribute(trace, "cupti.not_recorded").empty());
+  CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("CUPTI was called, which costs for good"));
   CHECK(host.cuda.broken_rules().empty());
+}
+
+TEST_CASE("that CUPTI was called is said to cost for good though no kernel was recorded", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"), Catch::StartsWith("CUPTI was called"));
 }
 
 TEST_CASE("a recorder that stops without having wanted kernels has never called CUPTI", "[cupti]") {

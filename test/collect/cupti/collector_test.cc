@@ -33,6 +33,20 @@ namespace {
 constinit std::atomic<int64_t> g_kernels_end_ns{0}, g_kernels{0};
 }
 
+TEST_CASE("collectors that come and go leave no more exit handlers than the first", "[cupti]") {
+  uint32_t of_first = 0;
+  for (int i = 0; i < 3; ++i) {
+    GpuHost host;
+    fakes::g_kineto = pitot::cupti::KinetoState::kUnused;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    host.cuda.Run({});
+    for (int round = 0; round < 2; ++round) host.Round();
+    if (i == 0) of_first = pitot::cupti::ExitHandlers();
+    CHECK(pitot::cupti::ExitHandlers() == of_first);
+  }
+  CHECK(of_first <= 3);  // of CUPTI, the driver and PyTorch's profiler
+}
+
 TEST_CASE("who measures how old records are is told of each once it is in the history, with its times", "[cupti]") {
   GpuHost host;
   host.environment.on_records = [](const cupti::GpuRecord* records, size_t count) noexcept {

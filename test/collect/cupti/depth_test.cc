@@ -4,9 +4,11 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -26,6 +28,10 @@ using fakes::g_kineto;
 using fakes::GpuHost;
 using model::kNone;
 using pitot::Depth;
+
+uint64_t MissedCalls(GpuHost& host) {
+  return std::strtoull(Attribute(host.Incident(), "cupti.calls_missed").c_str(), nullptr, 10);
+}
 
 }  // namespace
 
@@ -190,6 +196,44 @@ TEST_CASE("a call that was under way when depth fell hides none that follows", "
   const model::Trace trace = host.Incident();
   REQUIRE(Find(trace, "node") != kNone);
   CHECK(trace.gpu.call[Find(trace, "node")] != kNone);
+}
+
+TEST_CASE("a call that is under way while depth changes is recorded where its beginning and its end are told",
+          "[cupti]") {
+  for (const auto& [from, to] :
+       {std::pair(Depth::kGraphs, Depth::kKernels), std::pair(Depth::kKernels, Depth::kGraphs)}) {
+    INFO(static_cast<int>(from) << " to " << static_cast<int>(to));
+    GpuHost host;
+    REQUIRE(host.StartAt(from));
+    const uint64_t missed = MissedCalls(host);
+    const uint32_t correlation = host.cuda.Begin("cudaGraphLaunch");
+    host.collector->SetDepth(to);
+    host.cuda.End("cudaGraphLaunch", correlation);
+
+    CHECK(host.Incident().calls.size() == 1);
+    CHECK(MissedCalls(host) == missed);
+  }
+}
+
+TEST_CASE("a call of which only the beginning or only the end is told is counted", "[cupti]") {
+  constexpr char kCall[] = "cudaDeviceSynchronize";
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kKernels));
+  host.cuda.Run({.has_driver_call = true});
+  const uint64_t missed = MissedCalls(host);
+  host.collector->SetDepth(Depth::kScopes);
+
+  const uint32_t before = host.cuda.Begin(kCall);
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.End(kCall, before);
+  CHECK(MissedCalls(host) == missed + 1);
+
+  const uint32_t within = host.cuda.Begin(kCall);
+  host.collector->SetDepth(Depth::kScopes);
+  host.cuda.End(kCall, within);
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.Run({.has_driver_call = true});
+  CHECK(MissedCalls(host) == missed + 2);
 }
 
 TEST_CASE("depth may change while threads launch, and nothing breaks", "[cupti]") {

@@ -24,7 +24,6 @@ using fakes::g_kineto;
 using fakes::GpuHost;
 using fakes::Profile;
 using fakes::SmallMemory;
-using fakes::Surroundings;
 using model::kNone;
 using pitot::Depth;
 using pitot::Status;
@@ -178,15 +177,16 @@ TEST_CASE("a library that is no CUPTI is named", "[cupti]") {
         std::string::npos);
 }
 
-TEST_CASE("a collector that found no GPU keeps no memory, and may be added again", "[cupti]") {
+TEST_CASE("a process's first collector keeps no memory where it found no GPU, and may be added again", "[.first]") {
+  constexpr uint64_t kMebibytes = 9;
   GpuHost host;
+  host.cupti_options.memory_bytes = kMebibytes << 20;
   REQUIRE(host.Start());
   host.cuda.SubscribeOther("Nsight");
-  for (int i = 0; i < 3; ++i) {
-    auto options = SmallMemory();
-    options.memory_bytes = (9 + i) << 20;
-    CHECK(host.recorder.Add(cupti::MakeCollector(options, Surroundings())).code() == StatusCode::kUnavailable);
-  }
+
+  for (int i = 0; i < 3; ++i) CHECK(host.Add().code() == StatusCode::kUnavailable);
+
+  CHECK(fakes::EngineOf((kMebibytes << 20) / 4 / cupti::kBufferBytes)->controls.empty());  // made just now
   host.cuda.UnsubscribeOther();
   CHECK(host.Add().ok());
 }

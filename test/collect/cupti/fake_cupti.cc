@@ -209,9 +209,16 @@ class Library final : public fakes::FakeCupti, State {
     return correlation;
   }
 
-  void Begin(const char* api) override {
+  uint32_t Begin(const char* api) override {
+    const uint32_t correlation = NextCorrelation();
     uint64_t data = 0;
-    Call(api, kEnter, NextCorrelation(), &data);
+    Call(api, kEnter, correlation, &data);
+    return correlation;
+  }
+  void End(const char* api, uint32_t correlation) override {
+    uint64_t data = 0;
+    const std::lock_guard lock(mutex_);
+    CallExit(api, correlation, RealtimeNs(), &data);
   }
 
   void CaptureNode(uint32_t node, uint32_t kind) override {

@@ -49,7 +49,9 @@ class FakeCupti {
   // Destroys the stream, or its context; another that is made then has its handle, and this number.
   virtual void Remake(uintptr_t handle, uint32_t number) = 0;
   virtual void RemakeContext(uintptr_t handle, uint32_t number) = 0;
-  virtual void Begin(const char* api) = 0;  // a call that does not end while the test lasts
+  // A call, which ends when the test says so, or not at all. Returns the correlation.
+  virtual uint32_t Begin(const char* api) = 0;
+  virtual void End(const char* api, uint32_t correlation) = 0;
   // 1 and on, of the graph that is made next: a kernel, or a copy or a set by its kind.
   virtual void CaptureNode(uint32_t node, uint32_t kind = cupti::kConcurrentKernel) = 0;
   virtual uint32_t Instantiate(uint32_t nodes) = 0;  // an executable graph

@@ -111,6 +111,27 @@ TEST_CASE("handing CUPTI over while it hangs is refused, in words, and done when
   CHECK(host.cuda.HasSubscriber());
 }
 
+TEST_CASE("of handing CUPTI over and taking it back while it hangs the last that was asked holds", "[cupti]") {
+  // Before the thread comes to hand it over, and while it does.
+  for (const char* function : {"cuptiActivityFlushAll", "cuptiUnsubscribe"}) {
+    INFO(function);
+    HangingHost host;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    REQUIRE((function == std::string("cuptiUnsubscribe") || host.HangIn(function)));
+    host.cuda.HangIn(function);
+
+    CHECK(DoesNotAnswer(host.recorder.PauseCupti()));
+    REQUIRE(host.cuda.is_hanging());
+    CHECK(DoesNotAnswer(host.recorder.ResumeCupti()));
+
+    host.cuda.HangIn("");
+    REQUIRE(fakes::WaitUntil([&] { return host.collector->Depths() == fakes::kDepths && host.IsRecording(); }));
+    host.cuda.Run({.name = "after"});
+    CHECK(fakes::WaitUntil([&] { return CountNamed(host.Incident(), "after") == 1; }));
+    CHECK(host.cuda.broken_rules() == "");
+  }
+}
+
 TEST_CASE("an incident while CUPTI hangs is written, says so, and the next has what was missing", "[cupti]") {
   HangingHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
