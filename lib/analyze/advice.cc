@@ -48,6 +48,10 @@ Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
       if (proof == Proof::kQuota)
         return {"raise_quota",
                 "the CPU quota was spent: raise it, or run fewer threads (pools for work on the CPU, too)"};
+      if (proof == Proof::kStolen)
+        return {"own_cpus",
+                "its CPU was taken from under it, by the machine's hypervisor or by interrupts: a machine whose CPUs "
+                "are its own, or whose interrupts go to other CPUs"};
       return {"free_cpu", "others had the CPUs: give threads CPUs of their own, run fewer, or move others away"};
     case Blame::kHostLock:
       return {"shard_lock", "hold it for a shorter time, or divide it"};

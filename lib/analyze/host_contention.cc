@@ -73,7 +73,9 @@ class HostContention final : public Analyzer {
     AddMeasures(analysis, kAll, all);
     const int64_t throttled_ns = index.host.ThrottledNs(trace.window_begin_ns, trace.window_end_ns);
     if (throttled_ns != 0) Add(analysis, "throttled", kAll, throttled_ns);
-    for (size_t i = 0; i < std::size(kWays); ++i) Judge(analysis, kWays[i], all, throttled_ns, longest[i]);
+    const int64_t stolen_ns = index.host.StolenNs(trace.window_begin_ns, trace.window_end_ns);
+    if (stolen_ns != 0) Add(analysis, "stolen", kAll, stolen_ns);
+    for (size_t i = 0; i < std::size(kWays); ++i) Judge(analysis, kWays[i], all, throttled_ns, stolen_ns, longest[i]);
     return Status();
   }
 
@@ -110,7 +112,7 @@ class HostContention final : public Analyzer {
     Add(analysis, "blocked", subject, time.blocked_ns);
   }
 
-  static void Judge(Analysis& analysis, const Way& way, const CodeTime& all, int64_t throttled_ns,
+  static void Judge(Analysis& analysis, const Way& way, const CodeTime& all, int64_t throttled_ns, int64_t stolen_ns,
                     const Longest& longest) {
     const Threshold least = analysis.threshold(way.threshold);
     const int64_t ns = all.*way.ns;
@@ -120,6 +122,8 @@ class HostContention final : public Analyzer {
                           base::Duration(ns) + " (" + Percent(share) + ")";
     const bool is_quota = way.ns == &CodeTime::runqueue_ns && throttled_ns > 0;
     if (is_quota) summary += "; the CPU quota throttled the process for " + base::Duration(throttled_ns);
+    if (way.ns == &CodeTime::runqueue_ns && stolen_ns > 0)
+      summary += "; the hypervisor took " + base::Duration(stolen_ns) + " of the machine's CPUs";
     Conclude(analysis, Judged(way.code, kAll, way.metric, share, least),
              {.severity = SeverityOf(share, least.value),
               // That it was not on a CPU is sure; why is told by switches, faults and delays of the stretch around it.

@@ -2,6 +2,9 @@
 #include "analyze/proof.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "base/host_counters.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -29,12 +32,19 @@ bool AreSlow(const Index& index, const RequestBlame& blame, const Cause& cause) 
 
 }  // namespace
 
+bool IsStolen(const model::Trace& trace, const BlameSegment& segment) {
+  if (segment.blame != Blame::kHostRunqueue || segment.counter == model::kNone) return false;
+  const std::string_view name = trace.strings[trace.counters[segment.counter].name];
+  return base::IsThreadCounter(name) && name.ends_with(base::kOnCpu.name);
+}
+
 Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
   if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
   switch (cause.blame) {
     case Blame::kHostRunqueue:
-      return index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0 ? Proof::kQuota : Proof::kNone;
+      if (index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0) return Proof::kQuota;
+      return IsStolen(index.trace, longest) ? Proof::kStolen : Proof::kNone;
     case Blame::kHostPagefaultIo:
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:

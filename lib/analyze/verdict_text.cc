@@ -6,6 +6,7 @@
 
 #include "analyze/clock_state.h"
 #include "analyze/index_data.h"
+#include "analyze/proof.h"
 #include "analyze/verdict_words.h"
 #include "base/columns.h"
 #include "pitot/analyze/verdict.h"
@@ -199,16 +200,20 @@ class Teller {
   }
 
   // What counters say of it: "; SM clock of GPU 0 at 1200 MHz, else 1980 MHz"; "; by its run-queue delay, the CPU quota
-  // throttled the process for 12.0 ms meanwhile".
+  // throttled the process for 12.0 ms meanwhile"; "; by its on-CPU time: it neither slept nor was switched, the
+  // hypervisor took 240.0 ms of the machine's CPUs about then".
   std::string Counted(const BlameSegment& segment) const {
     if (segment.counter == kNone) return "";
     if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
     const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];
     const size_t colon = name.find(": ");
     std::string text = "; by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));
-    const int64_t throttled_ns = index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns);
-    if (segment.blame == Blame::kHostRunqueue && throttled_ns > 0)
-      text += ", the CPU quota throttled the process for " + Duration(throttled_ns) + " meanwhile";
+    if (segment.blame != Blame::kHostRunqueue) return text;
+    if (IsStolen(trace_, segment)) text += ": it neither slept nor was switched";
+    if (const int64_t ns = index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns); ns > 0)
+      text += ", the CPU quota throttled the process for " + Duration(ns) + " meanwhile";
+    if (const int64_t ns = index_.host.StolenNs(blame_.begin_ns, blame_.end_ns); ns > 0)
+      text += ", the hypervisor took " + Duration(ns) + " of the machine's CPUs about then";
     return text;
   }
 

@@ -19,8 +19,9 @@ using model::Trace;
 
 namespace {
 
-// The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over.
-constexpr int64_t kLateNs = 200'000'000;
+// The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over; stolen time every
+// second.
+constexpr int64_t kLateNs = 200'000'000, kStolenLateNs = 1'100'000'000;
 
 // What a major fault is believed to wait for, on average: a read somewhere on a disk of 7,200 turns a minute, a seek
 // (8.5 ms, as such disks' data sheets say) and half a turn (4.2 ms).
@@ -207,13 +208,15 @@ class HostUse::Measurement {
       off.blocked_counter = cpu.counter;
       int64_t off_ns = std::max<int64_t>(stretch.code_ns - stretch.cpu_ns, 0);
       stretch.was_preempted = switches.is_known && switches.involuntary > 0;
-      if (stretch.was_preempted && switches.voluntary == 0) {
-        // It never slept, so that it waited for a CPU wherever it was: in calls that spin, too.
+      if (switches.is_known && switches.voluntary == 0) {
+        // It never slept, so that it waited for a CPU wherever it was: in calls that spin, too. Where it was not
+        // switched either, its CPU was taken from under it, by the hypervisor or by interrupts, which is no delay to
+        // the scheduler.
         const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
         off_ns = std::max(off_ns, Part(length_ns - stretch.cpu_ns, stretch.code_ns, length_ns));
         stretch.untraced_runqueue_ns = Part(length_ns - stretch.cpu_ns, stretch.untraced_ns, length_ns);
-        stretch.untraced_counter = involuntary.counter;
-        if (stretch.bracket != kNone)
+        stretch.untraced_counter = stretch.was_preempted ? involuntary.counter : cpu.counter;
+        if (stretch.was_preempted && stretch.bracket != kNone)
           thread_.brackets[stretch.bracket].delay_ns -= off_ns + stretch.untraced_runqueue_ns;
       } else if (!stretch.was_preempted || stretch.bracket != kNone || switches.voluntary > stretch.waits) {
         if (stretch.bracket != kNone) thread_.brackets[stretch.bracket].open_ns += off_ns;
@@ -223,7 +226,7 @@ class HostUse::Measurement {
         continue;
       }  // else it slept in its waits alone
       off.runqueue_ns = off_ns;
-      off.runqueue_counter = involuntary.counter;
+      off.runqueue_counter = stretch.was_preempted ? involuntary.counter : cpu.counter;
     }
   }
 
@@ -291,7 +294,6 @@ class HostUse::Measurement {
 HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const BlameOptions& options)
     : threads_(trace.threads.size()) {
   if (!HasHostUse(trace)) return;
-  const std::string throttled = base::HostCounter(base::kThrottledTime);
   std::unordered_map<std::string_view, uint32_t> counters;
   for (uint32_t row = 0; row < trace.counters.size(); ++row)
     counters.emplace(trace.strings[trace.counters[row].name], row);
@@ -309,7 +311,12 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     }
     return found;
   };
-  for (const Reading& reading : series(throttled).readings) throttled_.emplace_back(reading.at_ns, reading.value);
+  const auto growth = [&](const base::CounterName& what, std::vector<std::pair<int64_t, int64_t>>* values) {
+    for (const Reading& reading : series(base::HostCounter(what)).readings)
+      values->emplace_back(reading.at_ns, reading.value);
+  };
+  growth(base::kThrottledTime, &throttled_);
+  growth(base::kStolenTime, &stolen_);
   const Series io_pressure = series(base::HostCounter(base::kIoPressure));
   std::unordered_map<int64_t, uint32_t> with_tid;
   for (const model::ThreadRow& thread : trace.threads) ++with_tid[thread.tid];
@@ -389,12 +396,20 @@ bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns)
 }
 
 int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
+  return Grew(throttled_, begin_ns, end_ns + kLateNs);
+}
+
+int64_t HostUse::StolenNs(int64_t begin_ns, int64_t end_ns) const {
+  return Grew(stolen_, begin_ns, end_ns + kStolenLateNs);
+}
+
+int64_t HostUse::Grew(const std::vector<std::pair<int64_t, int64_t>>& values, int64_t begin_ns, int64_t end_ns) {
   const auto at = [&](int64_t at_ns) {
-    const auto after = std::partition_point(throttled_.begin(), throttled_.end(),
-                                            [&](const auto& reading) { return reading.first <= at_ns; });
-    return after != throttled_.begin() ? (after - 1)->second : throttled_.empty() ? 0 : throttled_.front().second;
+    const auto after =
+        std::partition_point(values.begin(), values.end(), [&](const auto& reading) { return reading.first <= at_ns; });
+    return after != values.begin() ? (after - 1)->second : values.empty() ? 0 : values.front().second;
   };
-  return at(end_ns + kLateNs) - at(begin_ns);
+  return at(end_ns) - at(begin_ns);
 }
 
 OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {

@@ -48,6 +48,8 @@ class HostUse {
   bool AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
   // How long the CPU quota throttled the process between two moments; 0 where nobody says.
   int64_t ThrottledNs(int64_t begin_ns, int64_t end_ns) const;
+  // How much the hypervisor took of the machine's CPUs, up to a second before and after included; 0 where nobody says.
+  int64_t StolenNs(int64_t begin_ns, int64_t end_ns) const;
   // How much of its run-queue delay, between two readings of it (by their place), was taken for late wake-ups already.
   using Woken = std::unordered_map<size_t, int64_t>;
   // Of the time that a thread took to wake up: its run-queue delay that is in no code, but for what was taken.
@@ -84,7 +86,9 @@ class HostUse {
   class Measurement;
 
   std::vector<Thread> threads_;
-  std::vector<std::pair<int64_t, int64_t>> throttled_;  // from when on, how long since the beginning; in order
+  static int64_t Grew(const std::vector<std::pair<int64_t, int64_t>>& values, int64_t begin_ns, int64_t end_ns);
+  // From when on, how long since the beginning; in order.
+  std::vector<std::pair<int64_t, int64_t>> throttled_, stolen_;
 };
 
 }  // namespace analyze

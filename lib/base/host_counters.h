@@ -28,6 +28,7 @@ inline constexpr CounterName kMajorFaults = {"major faults", ""};
 // Of the process and of the machine, as HostCounter(...); the process's switches and faults by the names above.
 inline constexpr CounterName kThrottledTime = {"throttled by the CPU quota", "ns"};
 inline constexpr CounterName kThrottledPeriods = {"periods throttled by the CPU quota", ""};
+inline constexpr CounterName kStolenTime = {"CPU time stolen by the hypervisor", "ns"};
 inline constexpr CounterName kCpuPressure = {"CPU pressure (some)", "ns"};
 inline constexpr CounterName kIoPressure = {"I/O pressure (some)", "ns"};
 inline constexpr CounterName kIoPressureFull = {"I/O pressure (full)", "ns"};

@@ -1112,6 +1112,7 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   };
   CHECK(host(Blame::kHostRunqueue, Proof::kNone) == "free_cpu");
   CHECK(host(Blame::kHostRunqueue, Proof::kQuota) == "raise_quota");
+  CHECK(host(Blame::kHostRunqueue, Proof::kStolen) == "own_cpus");
   CHECK(host(Blame::kHostPagefaultIo, Proof::kNone) == "take_io_out");
   CHECK(host(Blame::kHostPagefaultIo, Proof::kMajorFaults) == "fault_in_early");
   CHECK(host(Blame::kHostOncpuFramework, Proof::kNone) == "speed_model_code");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/index_data.h"
+#include "analyze/proof.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
@@ -358,7 +359,7 @@ TEST_CASE("a batch's last wait for members that ended late waited for a CPU as f
   CHECK(walk(9'000) == "batch_window 4000; host_runqueue 6000; host_oncpu_pre 10000");
 }
 
-TEST_CASE("untraced time of a thread that was taken off its CPU is run queue as far as it never slept", "[why]") {
+TEST_CASE("untraced time in which a thread got no CPU and never slept is run queue", "[why]") {
   const auto walk = [](int64_t voluntary, int64_t involuntary) {
     Server server;
     server.Scope(1'000, 6'000, server.decode);
@@ -371,7 +372,8 @@ TEST_CASE("untraced time of a thread that was taken off its CPU is run queue as 
   };
   CHECK(walk(0, 2) == "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
   CHECK(walk(1, 2) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
-  CHECK(walk(0, 0) == "host_oncpu_pre 5000; untraced_or_unexplained 10000; host_oncpu_pre 5000");
+  CHECK(walk(0, 0) ==  // its CPU was stolen
+        "host_oncpu_pre 5000; untraced_or_unexplained 1000; host_runqueue 9000; host_oncpu_pre 5000");
 }
 
 TEST_CASE("of untraced time in which a thread slept, too, its run-queue delay is run queue if it lost its CPU",
@@ -514,6 +516,42 @@ TEST_CASE("what was read of other threads at the same moment as what was read la
   CHECK(walk(5'000) == "host_oncpu_pre 5000; host_oncpu_pre 11000; host_blocked_unknown 4000");
   CHECK(walk(9'000) ==
         "host_oncpu_pre 3000; host_blocked_unknown 2000; host_oncpu_pre 13000; host_blocked_unknown 2000");
+}
+
+TEST_CASE("code of a thread that neither slept nor was switched, and got no CPU time, had its CPU stolen", "[why]") {
+  const auto walk = [](int64_t voluntary, int64_t involuntary) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 3, 7);
+    server.Edge(21'000, 12'000, 3 + voluntary, 7 + involuntary);
+    const std::string text = Text(server.Walk());
+    return text + " by " + server.proofs.back();
+  };
+  CHECK(walk(0, 0) == "host_oncpu_pre 12000; host_runqueue 8000 by thread 41: on-CPU time");
+  CHECK(walk(0, 1) == "host_oncpu_pre 12000; host_runqueue 8000 by thread 41: involuntary switches");
+  CHECK(walk(1, 0) == "host_oncpu_pre 12000; host_blocked_unknown 8000 by thread 41: on-CPU time");
+}
+
+TEST_CASE("stolen time is said to be the hypervisor's as far as the machine says how much that took", "[why]") {
+  const auto evidence = [](int64_t stolen_us) {
+    Server server;
+    server.Scope(1'000, 21'000, server.decode);
+    server.Edge(1'000, 0, 0, 0);
+    server.Edge(21'000, 12'000, 0, 0);
+    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{500, 400}, {900'000, 400 + stolen_us * kUs}})
+      server.samples[base::HostCounter(base::kStolenTime)].emplace_back(at_us * kUs, value);
+    const RequestBlame blame = server.Walk();
+    analyze::Cause cause;
+    cause.blame = Blame::kHostRunqueue;
+    cause.longest = {1};
+    CHECK(ProofOf(server.index.data()->index, blame, cause, {}) == analyze::Proof::kStolen);
+    return EvidenceText(server.index, blame, cause);
+  };
+  CHECK(evidence(0) == "in \"decode\" on http-1; by its on-CPU time: it neither slept nor was switched");
+  CHECK(
+      evidence(240'000) ==
+      "in \"decode\" on http-1; by its on-CPU time: it neither slept nor was switched, the hypervisor took 240.0 ms of "
+      "the machine's CPUs about then");
 }
 
 TEST_CASE("a quota that throttled the process meanwhile is said beside the run queue", "[why]") {

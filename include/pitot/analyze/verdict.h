@@ -79,6 +79,7 @@ enum class Proof : uint8_t {
   kManyWaits = 8,
   kHeldLock = 9,
   kNoUsual = 10,
+  kStolen = 11,
 };
 // By what the segment that was longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;

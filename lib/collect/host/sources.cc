@@ -15,7 +15,7 @@ constexpr size_t kMostFrequencies = 16;
 
 }  // namespace
 
-Sources::Sources(const std::string& root) : quota_(root) {
+Sources::Sources(const std::string& root) : quota_(root), stat_(root + "/proc/stat") {
   char text[256];
   const std::string schedstat = "/proc/self/schedstat";
   const bool has_schedstat = !File(root + schedstat).Read(text).empty();
@@ -25,6 +25,8 @@ Sources::Sources(const std::string& root) : quota_(root) {
   all_.push_back({"CPU quota", quota_.is_there(),
                   quota_.is_there() ? quota_.IsV2() ? "cpu.stat of cgroup v2" : "cpu.stat of cgroup v1"
                                     : "no cpu.stat with nr_throttled in the cgroup: no CPU controller is mounted"});
+  const bool has_stolen = ReadStolen().has_value();
+  all_.push_back({"stolen CPU time", has_stolen, has_stolen ? "/proc/stat" : "no /proc/stat that says it"});
   const struct {
     const char *name, *file;
     Counter some;
@@ -74,6 +76,18 @@ bool Sources::ReadFrequencies(double* mean, double* least) const noexcept {
   }
   *mean = count != 0 ? sum / count : 0;
   return count != 0;
+}
+
+// proc(5): "cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", of all CPUs, in ticks.
+std::optional<double> Sources::ReadStolen() const noexcept {
+  char text[256];
+  std::string_view line = stat_.Read(text);
+  if (TakeUntil(&line, ' ') != "cpu") return std::nullopt;
+  for (int skipped = 0; skipped < 8; ++skipped) TakeUntil(&line, ' ');
+  const auto ticks = NumberAfter(line, "");
+  const long per_second = sysconf(_SC_CLK_TCK);
+  if (!ticks || per_second <= 0) return std::nullopt;
+  return static_cast<double>(*ticks) * 1e9 / static_cast<double>(per_second);
 }
 
 }  // namespace pitot::host

@@ -75,6 +75,7 @@ void Furnish(Machine* machine) {
   for (const char* resource : {"cpu", "io", "memory"})
     machine->Write(std::string("/proc/pressure/") + resource, kPressure);
   machine->Write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2400000\n");
+  machine->Write("/proc/stat", "cpu  1 2 3 4 5 6 7 30 8 9\ncpu0 1 2 3 4 5 6 7 30 8 9\n");
 }
 
 }  // namespace
@@ -89,6 +90,7 @@ TEST_CASE("pressures, throttling and clocks become counters of the host", "[host
   rig.machine.Write("/sys/fs/cgroup/server/cpu.stat", "nr_periods 19\nnr_throttled 5\nthrottled_usec 90\n");
   rig.machine.Write("/proc/pressure/cpu", "some avg10=1.00 avg60=0.50 avg300=0.10 total=2500\n");
   rig.machine.Write("/sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "1200000\n");
+  rig.machine.Write("/proc/stat", "cpu  1 2 3 4 5 6 7 50 8 9\ncpu0 1 2 3 4 5 6 7 50 8 9\n");
   REQUIRE(rig.timer->Pass(900 * kMs));
 
   const Trace trace = rig.Ask(begin_ns);
@@ -102,6 +104,9 @@ TEST_CASE("pressures, throttling and clocks become counters of the host", "[host
   CHECK(of("memory pressure (full)").front() == std::pair(begin_ns, 300'000.0));
   CHECK(of("mean CPU frequency") == Samples{{begin_ns, 2400}, {begin_ns + kSecond, 1200}});
   CHECK(of("lowest CPU frequency") == Samples{{begin_ns, 2400}, {begin_ns + kSecond, 1200}});
+  const double tick_ns = 1e9 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  CHECK(of("CPU time stolen by the hypervisor") ==
+        Samples{{begin_ns, 30 * tick_ns}, {begin_ns + kSecond, 50 * tick_ns}});
   CHECK(trace.counters.count("host: major faults") == 1);
   CHECK(trace.counters.at("host: throttled by the CPU quota").unit == "ns");
   CHECK(trace.attributes.count("host.not_recorded") == 0);
@@ -117,12 +122,22 @@ TEST_CASE("what a machine does not say is named once, and is no error", "[host]"
   const Trace trace = rig.Ask(begin_ns);
 
   const std::string missing = trace.attributes.at("host.not_recorded");
-  for (const char* part : {"run-queue delay (no /proc/self/schedstat", "CPU quota (no cpu.stat", "/proc/pressure/cpu",
-                           "/proc/pressure/io", "/proc/pressure/memory", "CPU frequency (no cpufreq"})
+  for (const char* part :
+       {"run-queue delay (no /proc/self/schedstat", "CPU quota (no cpu.stat", "/proc/pressure/cpu", "/proc/pressure/io",
+        "/proc/pressure/memory", "CPU frequency (no cpufreq", "stolen CPU time (no /proc/stat"})
     CHECK(Contains(missing, part));
   CHECK(trace.counters.count("host: voluntary switches") == 1);
   CHECK(trace.counters.count("host: CPU pressure (some)") == 0);
   CHECK(trace.counters.count("host: throttled by the CPU quota") == 0);
+  CHECK(trace.counters.count("host: CPU time stolen by the hypervisor") == 0);
+}
+
+TEST_CASE("a kernel that says no stolen time is one that does not say it", "[host]") {
+  HostRig rig;
+  rig.machine.Write("/proc/stat", "cpu  1 2 3 4\ncpu0 1 2 3 4\n");
+  REQUIRE(rig.Start().ok());
+
+  CHECK(rig.Ask(rig.timer->NowNs()).counters.count("host: CPU time stolen by the hypervisor") == 0);
 }
 
 TEST_CASE("what a counter was before a window is what it was at its beginning", "[host]") {
