@@ -153,6 +153,8 @@ bool IsNamed(const std::vector<std::string>& names, const char* name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+constexpr double kMostThreshold = 1e15;  // is a count, too
+
 Status Check(const std::vector<std::unique_ptr<Analyzer>>& analyzers, const AnalyzeOptions& options) {
   std::vector<std::string> names, thresholds;
   for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
@@ -168,6 +170,9 @@ Status Check(const std::vector<std::unique_ptr<Analyzer>>& analyzers, const Anal
   for (const ThresholdSetting& setting : options.thresholds) {
     if (!IsNamed(thresholds, setting.name.c_str()))
       return base::Error(StatusCode::kInvalidArgument, "thresholds: there is no %s", setting.name.c_str());
+    if (!(std::abs(setting.value) <= kMostThreshold))
+      return base::Error(StatusCode::kInvalidArgument, "thresholds: %s = %g is no number from -1e15 to 1e15",
+                         setting.name.c_str(), setting.value);
   }
   return Status();
 }

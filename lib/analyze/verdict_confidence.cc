@@ -16,9 +16,9 @@ constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) 
 // GPUs' times cannot be compared with the host's.
 constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
 // And of what is inferred: that work of which nobody says for whom it was is not the request's own, that work of a GPU
-// took as long as it does where that is not known (analyzers.md section 2.3 has .7 for what is inferred), that code was
-// on a CPU where no counter of its thread says so, that what is first in the trace was new (a25 has the same), that few
-// faults took long.
+// took as long as it does where that is not known (analyzers.md section 2.3 has .7 for what is inferred), that code and
+// launches were on a CPU where no counter of their thread says so, that what is first in the trace was new (a25 has the
+// same), that few faults took long.
 constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
 // And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
 // come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
@@ -45,18 +45,20 @@ double QualityFactor(const Index& index, const RequestBlame& request, const Verd
 
 // Of a part whose segments may prove that they are what they are called: what is left of confidence where they do not.
 double UnlessProved(Blame blame) {
-  if ((kOnCpu & BlameBit(blame)) != 0) return kUncounted;
+  if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi) return kUncounted;
   if ((kBehindOthers & BlameBit(blame)) != 0 || blame == Blame::kGpuExecExpected) return kInferred;
   if (blame == Blame::kLazyLoadJit) return kFirstSeen;
   return blame == Blame::kHostPagefaultIo ? kSlowFaults : 1;
 }
 
 bool IsProved(const Index& index, const BlameSegment& segment) {
-  if ((kOnCpu & BlameBit(segment.blame)) != 0) {
-    const model::Interval known = index.host.KnownOf(segment.thread);
-    return known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
-  }
+  const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
+  const model::Interval known = index.host.KnownOf(segment.thread);
+  const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+  if ((kOnCpu & BlameBit(segment.blame)) != 0) return is_counted;
   switch (segment.blame) {
+    case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
+      return is_counted || segment.by.IsKnown();
     case Blame::kGpuExecExpected:
       return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
     case Blame::kLazyLoadJit:
@@ -64,7 +66,7 @@ bool IsProved(const Index& index, const BlameSegment& segment) {
     case Blame::kHostPagefaultIo:  // without a counter it is a wait that the program calls input or output
       return segment.counter == kNone || index.host.AreFaultsProved(segment.thread, segment.begin_ns, segment.end_ns);
     default:
-      return segment.by.request != kNone || segment.by.batch != kNone;
+      return is_for_somebody;
   }
 }
 

@@ -88,7 +88,7 @@ EventSplitter::Piece EventSplitter::NextMember() {
       return Piece::kAgain;
     }
     if (!TakeValue()) return Cut("it ends in the middle");
-    if (!is_too_deep_) return Piece::kMember;
+    return is_too_deep_ ? Piece::kTooDeepMember : Piece::kMember;
   }
 }
 

@@ -28,6 +28,7 @@ class EventSplitter {
     kEvent,    // a member of traceEvents, or of a bare list
     kMember,   // a member of the outermost object: `key` and `text`
     kTooDeep,  // the same as kEvent, but nested more than kMaxDepth deep
+    kTooDeepMember,
     kEnd,      // the text ended where its JSON does
     kCut,      // before that: `problem` says how
     kNoTrace,  // neither an object nor a list

@@ -37,11 +37,14 @@ class KinetoParser {
                                                                            : "it has no traceEvents");
     }
     builder_.Finish(!report_.complete);
-    if (!report_.complete || report_.events_bad != 0) {
+    if (!report_.complete || report_.events_bad != 0 || depth_was_exceeded_) {
       std::string problem = report_.complete ? "" : splitter_.problem();
       if (report_.events_bad != 0)
         problem += (problem.empty() ? "" : "; ") + base::Plural(report_.events_bad, "event") + " of " +
                    base::Count(report_.events) + " made no sense";
+      if (!deep_member_.empty())
+        problem += (problem.empty() ? "" : "; ") + ("its \"" + base::Cut(base::SanitizeText(deep_member_), 40)) +
+                   "\" is left out";
       if (depth_was_exceeded_) problem += " (nested more than 500 deep)";
       return Status(StatusCode::kDataLoss, problem.c_str());
     }
@@ -51,10 +54,9 @@ class KinetoParser {
  private:
   void Take(Piece piece) {
     if (piece == Piece::kMember) return TakeMember();
-    if (piece == Piece::kTooDeep) {
-      depth_was_exceeded_ = true;
-      return SkipBad();
-    }
+    if (piece == Piece::kTooDeep || piece == Piece::kTooDeepMember) depth_was_exceeded_ = true;
+    if (piece == Piece::kTooDeepMember) return void(deep_member_ = splitter_.key());
+    if (piece == Piece::kTooDeep) return SkipBad();
     switch (decoder_.Event(splitter_.text(), splitter_.capacity(), &event_)) {
       case Decoded::kOk:
         return builder_.Add(event_);
@@ -93,6 +95,7 @@ class KinetoParser {
   ByteSource& source_;
   KinetoReport& report_;
   std::string repaired_;
+  std::string deep_member_;  // the last that was nested too deep
   bool depth_was_exceeded_ = false;
 };
 

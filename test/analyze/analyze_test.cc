@@ -190,6 +190,12 @@ TEST_CASE("analyzers and thresholds that there are not are refused by name", "[a
   options.only = {};
   options.thresholds = {{"t1.other", 1}};
   CHECK(std::string(Analyze({}, analyzers, options, &report).message()) == "thresholds: there is no t1.other");
+  for (const auto& [value, text] : {std::pair(std::nan(""), "nan"), {1e16, "1e+16"}, {-INFINITY, "-inf"}}) {
+    AnalyzeOptions beyond;
+    beyond.thresholds = {{"t1.limit", value}};
+    CHECK(std::string(Analyze({}, analyzers, beyond, &report).message()) ==
+          std::string("thresholds: t1.limit = ") + text + " is no number from -1e15 to 1e15");
+  }
 }
 
 TEST_CASE("only those that were asked for run", "[analyze]") {

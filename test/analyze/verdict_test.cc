@@ -234,6 +234,10 @@ TEST_CASE("what is inferred is said with less confidence than what the trace pro
   const Cause code = route.Judge(route.Make(slow)).causes.at(0);
 
   CHECK(inferred.confidence == Approx(0.7 * proved.confidence));
+  slow = route.Draw();
+  slow[Blame::kLaunchApi] += 15 * kMs;
+  const Cause launches = route.Judge(route.Make(slow)).causes.at(0);
+  CHECK(launches.confidence == Approx(0.8 * (1 - launches.p)).margin(0.02));
   REQUIRE(code.blame == Blame::kHostOncpuPre);
   CHECK(code.confidence == Approx(0.8 * (1 - code.p)).margin(0.02));
 }

@@ -41,6 +41,7 @@ std::vector<std::string> Split(const std::string& text, size_t step = SIZE_MAX) 
         pieces.push_back(std::string(splitter.key()) + "=" + std::string(splitter.text()));
         break;
       case Piece::kTooDeep:
+      case Piece::kTooDeepMember:
         pieces.emplace_back("too deep");
         break;
       case Piece::kEnd:

@@ -242,6 +242,15 @@ TEST_CASE("events that make no sense are left out and counted", "[kineto]") {
   CHECK(read.report.events_bad == 5);
 }
 
+TEST_CASE("a member that is nested too deep is left out and named", "[kineto]") {
+  const std::string deep = std::string(10000, '[') + std::string(10000, ']');
+  const Read read = Parse("{\"stacks\": " + deep + ", \"traceEvents\": [" + kOperator + "], \"schemaVersion\": 1}");
+
+  CHECK(read.status.code() == StatusCode::kDataLoss);
+  CHECK(std::string(read.status.message()) == "its \"stacks\" is left out (nested more than 500 deep)");
+  CHECK(read.trace.events.size() == 1);
+}
+
 TEST_CASE("text that is not UTF-8 is replaced, and the event is kept", "[kineto]") {
   const Read read = ParseEvents(OnCpu("cpu_op", "a\xff\x01z", "1", "2"));
 
