@@ -72,8 +72,8 @@ struct MemoryUse {
   uint64_t retries = 0;               // allocations for which cached memory had to be freed
   uint64_t out_of_memory = 0;         // allocations that failed
 };
-// `device`: CUDA's ordinal, or kCpu. False if it is not watched; of a GPU that is, and has allocated nothing yet, all
-// are 0. Threads: any. Cost: some loads.
+// `device`: CUDA's ordinal, or kCpu. False if it is not watched, as no GPU is in the child of a fork whose parent
+// watches them; of a GPU that is, and has allocated nothing yet, all are 0. Threads: any. Cost: some loads.
 PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
 
 // How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,

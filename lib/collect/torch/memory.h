@@ -27,7 +27,8 @@ struct Memory {
 
 inline constexpr int32_t kMostDevices = 16;
 
-// Null if it is not watched, or is a GPU's that has allocated nothing yet. Threads: any.
+// Null if it is not watched, or is a GPU's that has allocated nothing yet, or that a parent of this process watches.
+// Threads: any.
 Memory* FindMemory(int32_t device) noexcept;
 // Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time for each device,
 // once the clock runs.

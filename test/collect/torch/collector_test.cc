@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collect/torch/gpu_memory.h"
+#include "collect/torch/memory.h"
 #include "collect/torch/memory_history.h"
 #include "collect/torch/rig.h"
 #include "collect/torch/thread_state.h"
@@ -269,22 +270,40 @@ TEST_CASE("the child of a fork leaves GPUs alone whose memory its parent watches
   asked = 0;
   auto sources = GetSources();
   sources.watch_cuda = []() -> std::string {
-    pitot::libtorch::SetWatchedDevices(1);
+    pitot::libtorch::SetWatchedDevices(4);
+    pitot::libtorch::Memory* const memory = pitot::libtorch::MakeMemory(3, 5 * kMiB, 20 * kMiB);
+    if (memory == nullptr) return "no memory";
+    memory->retries = 1;
     return ++asked, "";
   };
   const Other other(sources);
   TorchHost host;
   REQUIRE(host.Enable().ok());
+  pitot::torch::MemoryUse use;
+  REQUIRE(pitot::torch::GetMemoryUse(0, &use));
+  REQUIRE(pitot::torch::GetMemoryUse(3, &use));
+  REQUIRE(use.allocated_bytes == 5 * kMiB);
 
-  CHECK(fakes::InChild([] {
+  CHECK(fakes::InChild([&] {
+          HOLDS(!pitot::torch::GetMemoryUse(0, &use));
+          HOLDS(!pitot::torch::GetMemoryUse(3, &use));
+          HOLDS(pitot::torch::PeakMemory(3).bytes() == 0);
+          HOLDS(pitot::torch::GetMemoryUse(pitot::torch::kCpu, &use));
           TorchHost childs;
           HOLDS(childs.Enable().ok());
           HOLDS(childs.TriggerAndFlush());
           HOLDS(asked == 1);
-          HOLDS(session_test::Contains(Attribute(childs.traces().back(), "torch.memory.not_recorded"),
-                                       "CUDA: the process was forked"));
+          const model::Trace trace = childs.traces().back();
+          HOLDS(session_test::Contains(Attribute(trace, "torch.memory.not_recorded"), "CUDA: the process was forked"));
+          HOLDS(FirstAt(trace, "LibTorch CPU allocated", 0) > 0);
+          HOLDS(FirstAt(trace, "LibTorch allocated", 0) == -1);
+          HOLDS(FirstAt(trace, "LibTorch reserved", 0) == -1);
+          HOLDS(Attribute(trace, "torch.gpu3.retries").empty());
           return 0;
         }) == 0);
+  const model::Trace trace = host.Incident();
+  CHECK(FirstAt(trace, "LibTorch reserved", 20 * kMiB) > 0);
+  CHECK(Attribute(trace, "torch.gpu3.retries") == "1");
   host.recorder.Stop();
   REQUIRE(host.Enable().ok());
   CHECK(asked == 2);
