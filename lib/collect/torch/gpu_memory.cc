@@ -74,23 +74,23 @@ void GpuAccount::Align(int64_t being_freed, Look look, int64_t now) noexcept {
 
 void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept {
   const int32_t device = memory_->device;
-  int64_t given = RoundedUp(bytes);
+  const int64_t asked = RoundedUp(bytes);
   switch (event) {
     case GpuEvent::kAllocated:
       Align(0, bytes > exact_bytes_ && is_assumed_ ? Look::kNow : Look::kOnceAMoment, now);
       if (bytes > exact_bytes_)
-        PlaceOf(address) = {}, last_ = {address, given};
+        PlaceOf(address) = {}, last_ = {address, asked};
       else
         is_assumed_ = true;
-      return NoteAllocated(memory_, given, now);
+      return NoteAllocated(memory_, asked, now);
     case GpuEvent::kFreed: {
       Block& block = PlaceOf(address);
       const bool is_small = bytes <= exact_bytes_;
       const bool is_known = !is_small && block.address == address;
-      if (is_known) given = std::exchange(block, {}).bytes;
+      const int64_t given = is_known ? std::exchange(block, {}).bytes : asked;
       Align(given, is_known || is_small ? Look::kOnceAMoment : Look::kUnknownIsFreed, now);
       is_assumed_ = is_assumed_ || is_small;
-      return NoteFreed(memory_, given, now);
+      return NoteFreed(memory_, given, asked, now);
     }
     default:
       break;

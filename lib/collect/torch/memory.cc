@@ -103,8 +103,9 @@ void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept {
     PITOT_INSTANT("allocate on GPU", bytes, device, allocated);
 }
 
-void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept {
-  memory->allocated.Add(-bytes, now);
+void NoteFreed(Memory* memory, int64_t taken_bytes, int64_t said_bytes, int64_t now) noexcept {
+  memory->allocated.Add(-taken_bytes, now);
+  const int64_t bytes = said_bytes;
   if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();

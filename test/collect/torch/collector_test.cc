@@ -154,6 +154,35 @@ TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and 
   CHECK(Attribute(trace, "torch.gpu2.out_of_memory") == "1");
 }
 
+TEST_CASE("a GPU's block is said to be as large when it is freed as when it was allocated, whatever it was given",
+          "[torch]") {
+  using pitot::libtorch::GpuEvent;
+  static pitot::libtorch::GpuAccount account;
+  static pitot::libtorch::GpuNumbers numbers;
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    return account.Begin(4, numbers, [](int32_t) { return numbers; }) ? "" : "no memory";
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  account.Note(GpuEvent::kAllocated, 3 * kMiB, kBlock, MemoryNow());
+  numbers.allocated_bytes += 4 * kMiB;
+  account.Note(GpuEvent::kAllocated, 512, kBlock + 4 * kMiB, MemoryNow());
+  numbers.allocated_bytes += 512;
+  numbers.allocated_bytes -= 4 * kMiB;
+  account.Note(GpuEvent::kFreed, 3 * kMiB, kBlock, MemoryNow());
+  const model::Trace trace = host.Incident();
+
+  std::string told;
+  for (const fakes::EventText& event : fakes::Events(trace)) {
+    if (event.name == "allocate on GPU" || event.name == "free on GPU")
+      told += event.name + " " + event.args.at(0).second + ", " + event.args.at(2).second + "; ";
+  }
+  const std::string bytes = std::to_string(3 * kMiB);
+  CHECK(told == "allocate on GPU " + bytes + ", " + bytes + "; free on GPU " + bytes + ", 512; ");
+}
+
 TEST_CASE("memory over time is where it belongs while scopes are told to another tool", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
