@@ -33,8 +33,8 @@ struct TorchOptions {
   // holds pitot::torch may not be unloaded after.
   // Cost: by machine 0.01 to 0.02 us for each allocation and each free on the CPU, for a block of CUDA's caching
   // allocator taken and given back 0.3 us in a loop, some 0.8 in an eager model, of which at batch 1 that is 4 to 7 %
-  // (docs/torch.md), at every depth and also after Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16) once
-  // it has memory, and an eighth of that while an incident is made: beside Options::memory_budget_bytes, in
+  // (docs/torch.md), at every depth and also after Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16)
+  // once it has memory, and an eighth of that while an incident is made: beside Options::memory_budget_bytes, in
   // Stats::collector_bytes.
   bool memory = true;
 };
