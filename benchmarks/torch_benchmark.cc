@@ -266,6 +266,31 @@ template <int64_t kBytes> double Blocks(uint64_t count) {
   return TimeLoop(count, body);
 }
 
+// The same while kLive of them live: what is freed is not what was given last. kSmall: with one of 4 KiB each.
+template <int64_t kLive, bool kSmall> double LiveBlocks(uint64_t count) {
+  constexpr int64_t kBytes = 2 << 20;
+  static libtorch::GpuAccount account;
+  static const bool has_begun = account.Begin(kSmall ? 4 : 3, {}, ReadNumbers);
+  benchmark::DoNotOptimize(has_begun);
+  int64_t now = libtorch::MemoryNow();
+  g_numbers.words[12] = 0;
+  const auto note = [&](libtorch::GpuEvent event, int64_t bytes, uint64_t place) {
+    if (event == libtorch::GpuEvent::kFreed) g_numbers.words[12] -= static_cast<uint64_t>(bytes);
+    account.Note(event, bytes, (place + 1) * kBytes, now += 100);
+    if (event == libtorch::GpuEvent::kAllocated) g_numbers.words[12] += static_cast<uint64_t>(bytes);
+  };
+  for (uint64_t i = 0; i < kLive; ++i) note(libtorch::GpuEvent::kAllocated, kBytes, i);
+  auto body = [&](uint64_t i) {
+    note(libtorch::GpuEvent::kFreed, kBytes, i % kLive);
+    if (kSmall) note(libtorch::GpuEvent::kAllocated, 4096, kLive);
+    note(libtorch::GpuEvent::kAllocated, kBytes, i % kLive);
+    if (kSmall) note(libtorch::GpuEvent::kFreed, 4096, kLive);
+  };
+  const double ns = TimeLoop(count, body);
+  for (uint64_t i = 0; i < kLive; ++i) note(libtorch::GpuEvent::kFreed, kBytes, i);
+  return ns;
+}
+
 // Operators inside one another, so that contexts are kept.
 void PerThread(benchmark::State& state, Rounds& rounds) {
   Recorder recorder;
@@ -303,6 +328,8 @@ void RegisterTorch() {
   Register("memory of a thread that runs operators, recorded, added", 1, PerThread, "bytes", 0);
   Register("block of a GPU's cache, 4 KiB, told of twice", kRounds, Part<Blocks<4096>>, "ns", 0);
   Register("block of a GPU's cache, 2 MiB, told of twice", kRounds, Part<Blocks<2 << 20>>, "ns", 0);
+  Register("block of a GPU's cache, 2 MiB, one of 16, told of twice", kRounds, Part<LiveBlocks<16, false>>, "ns", 0);
+  Register("the same, with a block of 4 KiB each", kRounds, Part<LiveBlocks<16, true>>, "ns", 0);
   Register("the allocator's numbers read", kRounds, Part<Reads>, "ns", 0);
   Register("tensor of 4 KiB made and freed, memory watched, added", kRounds, Watched, "ns", 0);
 }

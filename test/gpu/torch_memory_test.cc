@@ -18,6 +18,7 @@
 #include "collect/torch/rig.h"
 #include "fakes/trace_text.h"
 #include "pitot/collect/torch.h"
+#include "pitot/trace.h"
 #include "trace/mirror.h"
 
 namespace {
@@ -55,6 +56,15 @@ bool HasGpu() {
   if (is_loaded && c10::cuda::device_count() > 0) return true;
   std::printf("skipped, there is no GPU\n");
   return false;
+}
+
+// When a counter first was at `least` or more; -1: never.
+int64_t FirstAt(const model::Trace& trace, std::string_view name, double least) {
+  for (uint32_t i = 0; i < trace.samples.size(); ++i) {
+    const model::CounterRow& counter = trace.counters[trace.samples.counter[i]];
+    if (trace.strings[counter.name] == name && trace.samples.value[i] >= least) return trace.samples.at_ns[i];
+  }
+  return -1;
 }
 
 double Peak(const model::Trace& trace, std::string_view name) {
@@ -167,11 +177,20 @@ TEST_CASE("memory of a GPU over time is there while a tool is attached", "[torch
   REQUIRE(host.Enable().ok());
   static const pitot::trace::Mirror mirror{[](const pitot::Site*, pitot::Name) noexcept {}, []() noexcept {}};
   pitot::trace::SetMirror(&mirror);
-  { Bytes(150 * kMiB); }
+  { Bytes(kMiB); }  // CUDA starts
+  {
+    PITOT_SCOPE("forward");
+    Bytes(150 * kMiB);
+  }
   const model::Trace trace = host.Incident();
   pitot::trace::SetMirror(nullptr);
-  CHECK(Peak(trace, "LibTorch allocated") >= 150.0 * kMiB);
-  CHECK(Peak(trace, "LibTorch reserved") >= 150.0 * kMiB);
+  REQUIRE(Count(trace, "forward") == 1);
+  // When: LibTorch stamps what its allocator tells, and a moment of history is 3 ms at most.
+  const uint32_t forward = fakes::Named(trace, "forward")[0];
+  for (const char* name : {"LibTorch allocated", "LibTorch reserved"}) {
+    CHECK(FirstAt(trace, name, 150.0 * kMiB) >= trace.events.begin_ns[forward] - 3'000'000);
+    CHECK(FirstAt(trace, name, 150.0 * kMiB) <= trace.EventEnd(forward));
+  }
 }
 
 // With PYTORCH_CUDA_ALLOC_CONF=backend:cudaMallocAsync.

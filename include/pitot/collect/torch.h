@@ -33,16 +33,16 @@ struct TorchOptions {
   // holds pitot::torch may not be unloaded after.
   // Cost: by machine 0.01 to 0.02 us for each allocation and each free on the CPU, for a block of CUDA's caching
   // allocator taken and given back 0.3 us in a loop, some 0.8 in an eager model, of which at batch 1 that is 4 to 7 %
-  // (measured before it cost 0.04 us less: docs/torch.md), at every depth and also after Recorder::Stop; 1 MiB for the
-  // CPU and 2 MiB for each GPU (of 16) once it has memory, and an eighth of that while an incident is made: beside
-  // Options::memory_budget_bytes, in Stats::collector_bytes.
+  // (docs/torch.md), at every depth and also after Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16) once
+  // it has memory, and an eighth of that while an incident is made: beside Options::memory_budget_bytes, in
+  // Stats::collector_bytes.
   bool memory = true;
 };
 
 // One in a process. Errors of Add: kUnavailable where the LibTorch in the process is of another version than the one
 // pitot::torch was built against (major and minor), with both in the message, and in the child of a fork that happened
-// while LibTorch was being told what to call (some us when the depth changes); kAlreadyRunning. In the child of a fork
-// another may be added to the child's recorder.
+// while LibTorch was being told what to call (some us when the depth changes; Enable, with CUDA's start, and Stop);
+// kAlreadyRunning. In the child of a fork another may be added to the child's recorder.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
 // Cost: nothing while the depth is less than kOps; then, by machine, 0.03 to 0.1 us an operator for LibTorch's calling
 // us and 0.01 to 0.13 us for what we do, in a pass on an H100 0.18 to 0.26 us (docs/torch.md). Switching takes a lock
@@ -72,8 +72,8 @@ struct MemoryUse {
   uint64_t retries = 0;               // allocations for which cached memory had to be freed
   uint64_t out_of_memory = 0;         // allocations that failed
 };
-// `device`: CUDA's ordinal, or kCpu. False if it is not watched; of a GPU that is, and has allocated nothing yet, all
-// are 0. Threads: any. Cost: some loads.
+// `device`: CUDA's ordinal, or kCpu. False if it is not watched, as no GPU is in the child of a fork whose parent
+// watches them; of a GPU that is, and has allocated nothing yet, all are 0. Threads: any. Cost: some loads.
 PITOT_EXPORT bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept;
 
 // How much was allocated at most while it lives, by whomever: torch.cuda.max_memory_allocated() of a piece of work,

@@ -158,7 +158,10 @@ Status TorchCollector::Start() noexcept {
   } catch (const std::exception& e) {
     status = base::Error(StatusCode::kUnavailable, "LibTorch does not call us: %s", ReasonOf(e).c_str());
   }
-  if (!status.ok()) g_taken_by.store(0);
+  if (!status.ok()) {
+    running_ = nullptr;
+    g_taken_by.store(0);
+  }
   is_running_.store(status.ok());
   return status;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collect/torch/gpu_memory.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "pitot/trace.h"
@@ -44,18 +46,23 @@ bool GpuAccount::ReadNumbers() noexcept {
 }
 
 // Before the event. `being_freed`: what the allocator's numbers have lost already.
-void GpuAccount::Align(int64_t being_freed, bool is_due, int64_t now) noexcept {
+void GpuAccount::Align(int64_t being_freed, Look look, int64_t now) noexcept {
   const int64_t bucket = now >> MemoryHistory::kBucketBits;
-  if (bucket == aligned_bucket_ && last_.address == 0 && !is_rough_ && !is_due) return;
+  if (bucket == aligned_bucket_ && last_.address == 0 && !is_rough_ && look == Look::kOnceAMoment) return;
   const Block last = std::exchange(last_, {});
-  const bool is_certain = !is_rough_ && !is_due;
+  const bool is_certain = !is_rough_ && look != Look::kUnknownIsFreed;
   is_rough_ = !ReadNumbers();
   if (is_rough_) return;
   const int64_t level = numbers_.allocated_bytes + being_freed;
   const int64_t more = level - static_cast<int64_t>(memory_->allocated.bytes());
+  // Its alone: before it was given, the numbers were read.
   if (is_certain && last.address != 0) PlaceOf(last.address) = {last.address, last.bytes + more};
   // Of small blocks alone: the host has another rounding.
-  if (is_certain && last.address == 0 && more != 0) exact_bytes_ = 0;
+  if (is_certain && last.address == 0 && more != 0 && exact_bytes_ != 0) {
+    exact_bytes_ = 0;
+    std::fill(std::begin(blocks_), std::end(blocks_), Block());
+  }
+  is_assumed_ = false;
   aligned_bucket_ = bucket;
   memory_->allocated.SetLevel(level);
   if (memory_->reserved->bytes() != static_cast<uint64_t>(numbers_.reserved_bytes)) {
@@ -67,18 +74,23 @@ void GpuAccount::Align(int64_t being_freed, bool is_due, int64_t now) noexcept {
 
 void GpuAccount::Note(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept {
   const int32_t device = memory_->device;
-  int64_t given = RoundedUp(bytes);
+  const int64_t asked = RoundedUp(bytes);
   switch (event) {
     case GpuEvent::kAllocated:
-      Align(0, false, now);
-      if (bytes > exact_bytes_) PlaceOf(address) = {}, last_ = {address, given};
-      return NoteAllocated(memory_, given, now);
+      Align(0, bytes > exact_bytes_ && is_assumed_ ? Look::kNow : Look::kOnceAMoment, now);
+      if (bytes > exact_bytes_)
+        PlaceOf(address) = {}, last_ = {address, asked};
+      else
+        is_assumed_ = true;
+      return NoteAllocated(memory_, asked, now);
     case GpuEvent::kFreed: {
       Block& block = PlaceOf(address);
-      const bool is_known = bytes > exact_bytes_ && block.address == address;
-      if (is_known) given = std::exchange(block, {}).bytes;
-      Align(given, !is_known && bytes > exact_bytes_, now);
-      return NoteFreed(memory_, given, now);
+      const bool is_small = bytes <= exact_bytes_;
+      const bool is_known = !is_small && block.address == address;
+      const int64_t given = is_known ? std::exchange(block, {}).bytes : asked;
+      Align(given, is_known || is_small ? Look::kOnceAMoment : Look::kUnknownIsFreed, now);
+      is_assumed_ = is_assumed_ || is_small;
+      return NoteFreed(memory_, given, asked, now);
     }
     default:
       break;

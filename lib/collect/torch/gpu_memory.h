@@ -29,7 +29,8 @@ class GpuAccount {
   bool Begin(int32_t device, const GpuNumbers& now, Read numbers) noexcept;
 
   // `address`: of a block; of an event out of memory, how many bytes the device has free. `now`: of MemoryNow's clock.
-  // Under the allocator's lock. Cost: 15 ns; twice a millisecond, and once for each large block, a call of `numbers`.
+  // Under the allocator's lock. Cost: 15 ns; twice a millisecond, and once for each large block, or twice where small
+  // ones were given or freed before it, a call of `numbers`.
   void Note(GpuEvent event, int64_t bytes, uint64_t address, int64_t now) noexcept;
 
  private:
@@ -40,10 +41,13 @@ class GpuAccount {
   };
   static constexpr size_t kBlocks = 256;
 
+  // When the numbers are read: always where something is to be found out.
+  enum class Look : uint8_t { kOnceAMoment, kNow, kUnknownIsFreed };
+
   bool ReadNumbers() noexcept;
   // The only place of a block among those that are known.
   Block& PlaceOf(uint64_t address) noexcept { return blocks_[(address >> 9) * 0x9e3779b97f4a7c15 >> 56]; }
-  void Align(int64_t being_freed, bool is_due, int64_t now) noexcept;
+  void Align(int64_t being_freed, Look look, int64_t now) noexcept;
   // Whether there were more of them.
   bool TakeRetries(int64_t retries) noexcept;
 
@@ -51,9 +55,10 @@ class GpuAccount {
   Read read_ = nullptr;
   GpuNumbers numbers_;  // as last read
   int64_t seen_retries_ = 0;
-  int64_t aligned_bucket_ = -1;  // of the history's
+  int64_t aligned_bucket_ = -1;  // of times since zero, as long as the history's
   int64_t exact_bytes_ = 0;      // blocks for which so many or less were asked are as large as they should be
   bool is_rough_ = true;         // something may not have been told
+  bool is_assumed_ = false;      // blocks counted as large as they should be since the numbers were read
   Block last_;                   // the block given last, if it may be larger than we know
   Block blocks_[kBlocks];        // earlier ones, as large as they are
 };

@@ -12,7 +12,7 @@ namespace {
 
 constinit std::atomic<Memory*> g_memories[kMostDevices + 1] = {};  // the CPU's, then the devices'
 constinit std::atomic<int32_t> g_watched_devices{0};
-constinit uint32_t g_watched_in = 0;  // that fork epoch
+constinit std::atomic<uint32_t> g_watched_in{0};  // that fork epoch
 // The recorder that has allocations recorded; 0: none. A child of a fork has its parent's, and may have one of its own
 // that has not.
 constinit std::atomic<uint32_t> g_records_for{0};
@@ -43,7 +43,8 @@ void StartMemoryClock() noexcept {
 
 Memory* FindMemory(int32_t device) noexcept {
   const auto* const place = PlaceOf(device);
-  return place != nullptr ? place->load(std::memory_order_acquire) : nullptr;
+  if (place == nullptr || (device != torch::kCpu && AreWatchedByParent())) return nullptr;
+  return place->load(std::memory_order_acquire);
 }
 
 Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_bytes) noexcept {
@@ -64,16 +65,18 @@ Memory* MakeMemory(int32_t device, int64_t allocated_bytes, int64_t reserved_byt
 }
 
 void SetWatchedDevices(int32_t devices) noexcept {
-  g_watched_in = trace::ForkEpoch();
+  g_watched_in.store(trace::ForkEpoch());
   g_watched_devices.store(devices);
 }
 
-bool AreWatchedByParent() noexcept { return g_watched_devices.load() != 0 && g_watched_in != trace::ForkEpoch(); }
+bool AreWatchedByParent() noexcept {
+  return g_watched_devices.load() != 0 && g_watched_in.load() != trace::ForkEpoch();
+}
 
 uint64_t HistoryBytes() noexcept {
   uint64_t bytes = 0;
-  for (int32_t device = torch::kCpu; device < kMostDevices; ++device) {
-    if (const Memory* const memory = FindMemory(device))
+  for (const std::atomic<Memory*>& place : g_memories) {
+    if (const Memory* const memory = place.load(std::memory_order_acquire))
       bytes += sizeof(Memory) + (memory->reserved != nullptr ? sizeof(MemoryHistory) : 0);
   }
   return bytes;
@@ -100,8 +103,9 @@ void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept {
     PITOT_INSTANT("allocate on GPU", bytes, device, allocated);
 }
 
-void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept {
-  memory->allocated.Add(-bytes, now);
+void NoteFreed(Memory* memory, int64_t taken_bytes, int64_t said_bytes, int64_t now) noexcept {
+  memory->allocated.Add(-taken_bytes, now);
+  const int64_t bytes = said_bytes;
   if (!IsRecorded(bytes)) return;
   const int32_t device = memory->device;
   const uint64_t allocated = memory->allocated.bytes();
@@ -119,7 +123,8 @@ namespace torch {
 bool GetMemoryUse(int32_t device, MemoryUse* use) noexcept {
   const libtorch::Memory* const memory = libtorch::FindMemory(device);
   if (memory == nullptr) {
-    const bool is_watched = device >= 0 && device < libtorch::g_watched_devices.load();
+    const bool is_watched =
+        device >= 0 && device < libtorch::g_watched_devices.load() && !libtorch::AreWatchedByParent();
     if (is_watched) *use = {};
     return is_watched;
   }

@@ -27,7 +27,8 @@ struct Memory {
 
 inline constexpr int32_t kMostDevices = 16;
 
-// Null if it is not watched, or is a GPU's that has allocated nothing yet. Threads: any.
+// Null if it is not watched, or is a GPU's that has allocated nothing yet, or that a parent of this process watches.
+// Threads: any.
 Memory* FindMemory(int32_t device) noexcept;
 // Watches it, if it is not yet, and begins from so many bytes. Null: no memory. One call at a time for each device,
 // once the clock runs.
@@ -57,9 +58,11 @@ trace::ClockMap MemoryClock() noexcept;
 inline constexpr int64_t kLeastRecordedBytes = 64 << 10;
 void RecordAllocations(bool on) noexcept;
 
-// An allocator gave so many bytes, or took them back.
+// An allocator gave so many bytes, or took them back. `said_bytes`: what was recorded when it gave them, where since it
+// is known that they were more.
 void NoteAllocated(Memory* memory, int64_t bytes, int64_t now) noexcept;
-void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept;
+void NoteFreed(Memory* memory, int64_t taken_bytes, int64_t said_bytes, int64_t now) noexcept;
+inline void NoteFreed(Memory* memory, int64_t bytes, int64_t now) noexcept { NoteFreed(memory, bytes, bytes, now); }
 
 // Has the allocators tell us. "" or why one does not. They throw what LibTorch throws. One call at a time.
 std::string WatchCpu();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collect/torch/gpu_memory.h"
+#include "collect/torch/memory.h"
 #include "collect/torch/memory_history.h"
 #include "collect/torch/rig.h"
 #include "collect/torch/thread_state.h"
@@ -153,6 +154,35 @@ TEST_CASE("what a GPU's allocator tells is in incidents: instants, counters and 
   CHECK(Attribute(trace, "torch.gpu2.out_of_memory") == "1");
 }
 
+TEST_CASE("a GPU's block is said to be as large when it is freed as when it was allocated, whatever it was given",
+          "[torch]") {
+  using pitot::libtorch::GpuEvent;
+  static pitot::libtorch::GpuAccount account;
+  static pitot::libtorch::GpuNumbers numbers;
+  auto sources = GetSources();
+  sources.watch_cuda = []() -> std::string {
+    return account.Begin(4, numbers, [](int32_t) { return numbers; }) ? "" : "no memory";
+  };
+  const Other other(sources);
+  TorchHost host;
+  REQUIRE(host.Enable().ok());
+  account.Note(GpuEvent::kAllocated, 3 * kMiB, kBlock, MemoryNow());
+  numbers.allocated_bytes += 4 * kMiB;
+  account.Note(GpuEvent::kAllocated, 512, kBlock + 4 * kMiB, MemoryNow());
+  numbers.allocated_bytes += 512;
+  numbers.allocated_bytes -= 4 * kMiB;
+  account.Note(GpuEvent::kFreed, 3 * kMiB, kBlock, MemoryNow());
+  const model::Trace trace = host.Incident();
+
+  std::string told;
+  for (const fakes::EventText& event : fakes::Events(trace)) {
+    if (event.name == "allocate on GPU" || event.name == "free on GPU")
+      told += event.name + " " + event.args.at(0).second + ", " + event.args.at(2).second + "; ";
+  }
+  const std::string bytes = std::to_string(3 * kMiB);
+  CHECK(told == "allocate on GPU " + bytes + ", " + bytes + "; free on GPU " + bytes + ", 512; ");
+}
+
 TEST_CASE("memory over time is where it belongs while scopes are told to another tool", "[torch]") {
   TorchHost host(Depth::kScopes);
   REQUIRE(host.Enable().ok());
@@ -269,22 +299,40 @@ TEST_CASE("the child of a fork leaves GPUs alone whose memory its parent watches
   asked = 0;
   auto sources = GetSources();
   sources.watch_cuda = []() -> std::string {
-    pitot::libtorch::SetWatchedDevices(1);
+    pitot::libtorch::SetWatchedDevices(4);
+    pitot::libtorch::Memory* const memory = pitot::libtorch::MakeMemory(3, 5 * kMiB, 20 * kMiB);
+    if (memory == nullptr) return "no memory";
+    memory->retries = 1;
     return ++asked, "";
   };
   const Other other(sources);
   TorchHost host;
   REQUIRE(host.Enable().ok());
+  pitot::torch::MemoryUse use;
+  REQUIRE(pitot::torch::GetMemoryUse(0, &use));
+  REQUIRE(pitot::torch::GetMemoryUse(3, &use));
+  REQUIRE(use.allocated_bytes == 5 * kMiB);
 
-  CHECK(fakes::InChild([] {
+  CHECK(fakes::InChild([&] {
+          HOLDS(!pitot::torch::GetMemoryUse(0, &use));
+          HOLDS(!pitot::torch::GetMemoryUse(3, &use));
+          HOLDS(pitot::torch::PeakMemory(3).bytes() == 0);
+          HOLDS(pitot::torch::GetMemoryUse(pitot::torch::kCpu, &use));
           TorchHost childs;
           HOLDS(childs.Enable().ok());
           HOLDS(childs.TriggerAndFlush());
           HOLDS(asked == 1);
-          HOLDS(session_test::Contains(Attribute(childs.traces().back(), "torch.memory.not_recorded"),
-                                       "CUDA: the process was forked"));
+          const model::Trace trace = childs.traces().back();
+          HOLDS(session_test::Contains(Attribute(trace, "torch.memory.not_recorded"), "CUDA: the process was forked"));
+          HOLDS(FirstAt(trace, "LibTorch CPU allocated", 0) > 0);
+          HOLDS(FirstAt(trace, "LibTorch allocated", 0) == -1);
+          HOLDS(FirstAt(trace, "LibTorch reserved", 0) == -1);
+          HOLDS(Attribute(trace, "torch.gpu3.retries").empty());
           return 0;
         }) == 0);
+  const model::Trace trace = host.Incident();
+  CHECK(FirstAt(trace, "LibTorch reserved", 20 * kMiB) > 0);
+  CHECK(Attribute(trace, "torch.gpu3.retries") == "1");
   host.recorder.Stop();
   REQUIRE(host.Enable().ok());
   CHECK(asked == 2);

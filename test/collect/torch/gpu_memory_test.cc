@@ -30,7 +30,7 @@ GpuNumbers Read(int32_t) {
 }
 
 struct Allocator {
-  explicit Allocator(GpuNumbers before = {}) {
+  explicit Allocator(GpuNumbers before = {}, int32_t of_device = g_next_device++) : device(of_device) {
     g_numbers = before;
     REQUIRE(account.Begin(device, before, Read));
   }
@@ -62,7 +62,7 @@ struct Allocator {
     return use;
   }
 
-  const int32_t device = g_next_device++;
+  const int32_t device;
   GpuAccount account;
   int64_t now = pitot::libtorch::MemoryNow();
   std::multimap<int64_t, uint64_t> live;  // addresses, by what was asked for
@@ -189,6 +189,26 @@ TEST_CASE("where the host has blocks rounded otherwise, each counts as it is aft
   allocator.Free(5 * 512, 4096);
   CHECK(allocator.Use().most_allocated_bytes == 2048 + 4096 + 8192);
   CHECK(allocator.Use().allocated_bytes == 2048 + 8192);
+}
+
+TEST_CASE("where the host has blocks rounded otherwise, a large one is as large as it is, and peaks are not higher",
+          "[gpu_memory]") {
+  const int32_t device = g_next_device++;
+  for (const bool is_next_moment : {false, true}) {
+    Allocator allocator({}, device);
+    allocator.Allocate(512, 512);
+    const pitot::torch::PeakMemory peak(device);
+    for (int i = 0; i < 100; ++i) allocator.Allocate(600 << 10, kMiB);
+    allocator.Allocate(3 * kMiB, 4 * kMiB);
+    allocator.Allocate(512, 512);
+    CHECK(allocator.Use().allocated_bytes == 104 * kMiB + 1024);
+    if (is_next_moment) allocator.Pass();
+    allocator.Free(3 * kMiB, 4 * kMiB);
+    CHECK(allocator.Use().allocated_bytes == 100 * kMiB + 1024);
+    CHECK(peak.bytes() == 104 * kMiB + 1024);
+    for (int i = 0; i < 100; ++i) allocator.Free(600 << 10, kMiB);
+    CHECK(allocator.Use().allocated_bytes == 1024);
+  }
 }
 
 TEST_CASE("what else is found to be allocated makes no block larger than it should be", "[gpu_memory]") {
