@@ -33,6 +33,10 @@ constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
 // What is made of operations of a GPU alone: more of them take more of it.
 constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kBatchWindow));
+// The request's own work of the model, on threads and GPUs: the walk is on the one or the other, whichever was last.
+constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
+                              BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kGpuExecExpected) |
+                              BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kSyncReturn);
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
@@ -229,9 +233,19 @@ class Comparison {
     return at.p[k] > verdict_->alpha && (are_launches_normal_ || POfLaunches(k, at) == 1);
   }
 
+  // Of the excess, so that it may be a cause.
+  bool IsMuch(int64_t ns) const {
+    const auto excess_ns = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+    return ns >= options_.least_excess_ns && static_cast<double>(ns) >= options_.least_share * excess_ns;
+  }
+  // Whether a part is longer only because another of the same work is shorter: where others' work has held up a GPU,
+  // the way of a request that is else bound by launches is over its kernels.
+  bool IsMoved(uint32_t k, const Contrast& at) const {
+    return (kOwnWork >> k & 1) != 0 && !IsMuch(Of(at.residual_ns, kOwnWork));
+  }
+
   // ---- Causes (2.9, step 3)
   void FindCauses(const Contrast& at) {
-    const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
@@ -239,10 +253,7 @@ class Comparison {
       if (static_cast<Blame>(k) == Blame::kHostBlockedUnknown) unexplained_.slept_ns = ns;
     }
     for (uint32_t k = 0; k < kBlames; ++k) {
-      const auto residual = static_cast<double>(at.residual_ns[k]);
-      if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] < options_.least_excess_ns ||
-          residual < options_.least_share * static_cast<double>(excess_ns))
-        continue;
+      if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || !IsMuch(at.residual_ns[k]) || IsMoved(k, at)) continue;
       verdict_->causes.push_back(Describe(k, &at));
     }
     Order(&verdict_->causes);
@@ -251,7 +262,8 @@ class Comparison {
     for (uint32_t k = 0; k < kBlames; ++k) {
       const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
                                         [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
-      if (is_named || (more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] <= 0) continue;
+      if (is_named || (more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] <= 0 || IsMoved(k, at))
+        continue;
       ++verdict_->unnamed;
       verdict_->unnamed_ns += at.residual_ns[k];
     }

@@ -259,6 +259,23 @@ TEST_CASE("work of a GPU of which nobody knows how long it usually takes is infe
   CHECK(std::string(unknown.advice.code) == "compare_kernels");
 }
 
+TEST_CASE("work that only moved from a thread to the GPU, or back, is no cause", "[verdict]") {
+  const auto judge = [](int64_t launching_ms) {
+    Route route;
+    route.LearnEach(
+        [&](int, BlameVector& blame) { blame[Blame::kLaunchApi] = 5 * kMs + blame[Blame::kHostOncpuPre] % 9; });
+    BlameVector slow = route.Typical();
+    slow[Blame::kGpuQueueWaitOthers] += 8 * kMs;
+    slow[Blame::kGpuExecExpected] += 2 * kMs;  // else hidden behind launches
+    slow[Blame::kLaunchApi] = launching_ms * kMs;
+    std::string named;
+    for (const Cause& cause : route.Judge(route.Make(slow)).causes) named += std::string(BlameName(cause.blame)) + " ";
+    return named;
+  };
+  CHECK(judge(5) == "gpu_queue_wait_others gpu_exec_expected ");
+  CHECK(judge(3) == "gpu_queue_wait_others ");
+}
+
 TEST_CASE("few requests are tested for their times alone where half of alpha is less than they can prove",
           "[verdict]") {
   Launching route;
