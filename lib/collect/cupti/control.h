@@ -170,7 +170,7 @@ class Control {
   bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
   void LeaveGraphLevel();
-  void EnableCalls(uint8_t level);
+  void EnableCalls(uint8_t level, bool is_look = false);
   void EnableCallKinds(uint8_t level);
   void TakeWholeKinds();
   void SwitchCall(const ApiCalls::Id& id, bool on);
@@ -192,7 +192,7 @@ class Control {
   Subscriber subscriber_ = nullptr;
   bool has_graph_level_ = false;  // it was switched on before the process used CUDA, and no graph was made without it
   uint64_t enabled_ = 0;          // kinds, by bit
-  uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
+  uint8_t calls_level_ = 0;       // of ApiCalls::SetLevel; what CUPTI was asked for
   Depth wanted_ = Depth::kScopes;
   bool takes_any_cost_ = false;
   bool has_call_records_ = false;  // they were on when the process first used CUDA

@@ -198,6 +198,28 @@ TEST_CASE("a call that was under way when depth fell hides none that follows", "
   CHECK(trace.gpu.call[Find(trace, "node")] != kNone);
 }
 
+TEST_CASE("a thread that comes to a callback when depth has fallen has the calls that follow", "[cupti]") {
+  for (const Depth to : {Depth::kScopes, Depth::kGraphs}) {
+    INFO("down to " << static_cast<int>(to));
+    GpuHost host;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    const uint32_t graph = host.cuda.Instantiate(3);
+    host.cuda.OnNext(fakes::FakeCupti::kCallback, [&] { host.collector->SetDepth(to); });
+    host.cuda.Run({.name = "falls"});
+    if (to == Depth::kGraphs) host.cuda.Replay(graph, "node");
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Run({.name = "after"});
+
+    const model::Trace trace = host.Incident();
+    for (const char* const name : {"node", "after"}) {
+      if (to == Depth::kScopes && name == std::string_view("node")) continue;
+      INFO(name);
+      REQUIRE(Find(trace, name) != kNone);
+      CHECK(trace.gpu.call[Find(trace, name)] != kNone);
+    }
+  }
+}
+
 TEST_CASE("a call that is under way while depth changes is recorded where its beginning and its end are told",
           "[cupti]") {
   for (const auto& [from, to] :
@@ -208,9 +230,12 @@ TEST_CASE("a call that is under way while depth changes is recorded where its be
     const uint64_t missed = MissedCalls(host);
     const uint32_t correlation = host.cuda.Begin("cudaGraphLaunch");
     host.collector->SetDepth(to);
+    host.cuda.End("cuGraphLaunch", host.cuda.Begin("cuGraphLaunch"));
     host.cuda.End("cudaGraphLaunch", correlation);
 
-    CHECK(host.Incident().calls.size() == 1);
+    const model::Trace trace = host.Incident();
+    REQUIRE(trace.calls.size() == 1);
+    CHECK(trace.strings[trace.calls.name[0]] == "cudaGraphLaunch");
     CHECK(MissedCalls(host) == missed);
   }
 }
