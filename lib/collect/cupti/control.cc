@@ -311,9 +311,9 @@ void Control::DisableAll() {
 
 // Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
 void Control::Release() {
-  EnableCalls(0);
   LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, false);
+  EnableCalls(0);
   api_.activity_flush_all(0);
   Unsubscribe();
 }
@@ -569,6 +569,8 @@ void Control::OnResource(uint32_t callback_id) noexcept {
 // Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind. Graph level, where
 // there is one, is off only while nodes are recorded.
 void Control::Apply() {
+  // It failed, and all was handed back.
+  if (mode() != Mode::kOn) return;
   if (kineto_.load() == KinetoState::kIdle) TakeWholeKinds();  // a profile has ended
   // Whoever chose the depth did not know that calls would come only all at once.
   const Depth wanted = is_by_kind_ && !takes_any_cost_ ? Depth::kScopes : wanted_;
@@ -580,18 +582,21 @@ void Control::Apply() {
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     if (has_nodes) is_waiting_ = true, without_since_ns_ = now_ns;
     if (is_waiting_ && now_ns - without_since_ns_ < kWithoutNs) {
-      EnableCalls(0);
       for (const uint32_t kind : kKernelKinds) Enable(kind, false);
+      EnableCalls(0);
       return effective_.store(Depth::kScopes);
     }
     Enable(kGraphTrace, true);
   }
   is_waiting_ = false;
+  const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
+  const uint8_t calls_level = wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0;
+  // Calls before kinds, and off after them: no kernel is recorded without its call.
+  if (wanted != Depth::kScopes) EnableCalls(std::max(calls_level, calls_level_));
   if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted != Depth::kScopes);
-  if (mode() != Mode::kOn) return;  // it failed, and all was handed back
-  const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
-  EnableCalls(wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0, is_looking);
+  if (mode() != Mode::kOn) return;
+  EnableCalls(calls_level, is_looking);
   if (mode() == Mode::kOn) effective_.store(std::min(wanted, Depth::kKernels));
 }
 

@@ -261,6 +261,30 @@ TEST_CASE("a call of which only the beginning or only the end is told is counted
   CHECK(MissedCalls(host) == missed + 2);
 }
 
+TEST_CASE("a launch while depth rises or falls has no kernel without its call", "[cupti]") {
+  for (const bool has_graph_level : {false, true}) {
+    GpuHost host;
+    host.cupti_options.graph_level = has_graph_level;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    const auto launch = [&] { host.cuda.Run({.name = "between"}); };
+    for (int i = 0; i < 2; ++i) {
+      for (const char* const function : {"cuptiActivityEnable", "cuptiActivityDisable", "cuptiEnableCallback"}) {
+        for (const Depth depth : {Depth::kKernels, Depth::kScopes}) {
+          host.cuda.OnNext(function, launch);
+          host.collector->SetDepth(depth);
+        }
+      }
+    }
+    host.cuda.OnNext("", nullptr);
+
+    const model::Trace trace = host.Incident();
+
+    for (uint32_t i = 0; i < trace.gpu.size(); ++i) CHECK(trace.gpu.call[i] != kNone);
+    CHECK(CountNamed(trace, "between") >= 1);
+    CHECK(host.cuda.broken_rules() == "");
+  }
+}
+
 TEST_CASE("depth may change while threads launch, and nothing breaks", "[cupti]") {
   GpuHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
