@@ -229,7 +229,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   add_count("cupti.bad_timestamps", counts.bad_timestamps);
   AddClockSteps(trace);
   add_count("cupti.clock_error_ns", static_cast<uint64_t>(clock_error_ns_.load(std::memory_order_relaxed)));
-  add_count("cupti.calls_missed", engine_->calls.missed());
+  add_count("cupti.calls_missed", engine_->calls.missed() - missed_before_);
   add_count("cupti.unknown_records", counts.unknown);
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
@@ -238,7 +238,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   add_count("cupti.names_refused", names_refused);
   add_count("cupti.shapes_refused", shapes_refused);
   add_count("cupti.streams_refused", streams_refused);
-  add_count("cupti.graph_nodes_forgotten", engine_->scopes.forgotten());
+  add_count("cupti.graph_nodes_forgotten", engine_->scopes.forgotten() - forgotten_before_);
 }
 
 std::map<uint32_t, DeviceFacts> Recording::Devices() {

@@ -261,6 +261,18 @@ TEST_CASE("a call of which only the beginning or only the end is told is counted
   CHECK(MissedCalls(host) == missed + 2);
 }
 
+TEST_CASE("calls that a recorder before has missed are not this one's", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const uint32_t correlation = host.cuda.Begin("cudaDeviceSynchronize");
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.End("cudaDeviceSynchronize", correlation);
+  CHECK(MissedCalls(host) == 1);
+  host.recorder.Stop();
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK(MissedCalls(host) == 0);
+}
+
 TEST_CASE("a launch while depth rises or falls has no kernel without its call", "[cupti]") {
   for (const bool has_graph_level : {false, true}) {
     GpuHost host;
