@@ -96,7 +96,7 @@ class Recording {
   std::string WhyNoKernels(Kept kept) const;
   void AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes);
   void AddLastingCost(TraceBuilder& trace);
-  std::string Forecast() const;
+  std::string Forecast(bool is_there) const;
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
   bool TakesAnyCost() const noexcept;

@@ -86,7 +86,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
     CHECK(host.collector->Depths() == 0);
-    const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
+    const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost_forecast"); };
     // A host that has its depth governed asks for its depths again and again.
     const auto is_said = [&](std::string_view what) {
       host.collector->Depths();
@@ -117,6 +117,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     CHECK(trace.calls.size() >= 1);
     CHECK(correlation != 0);
     CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("it is being paid for good"));
+    CHECK(Attribute(trace, "cupti.lasting_cost_forecast").empty());
     CHECK(Attribute(trace, "cupti.not_recorded").empty());
     host.collector->SetDepth(Depth::kScopes);
     CHECK(host.collector->Depths() == fakes::kDepths);
@@ -144,7 +145,7 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
     spin(200'000);
     return host.collector->Depths() == fakes::kDepths;
   }));
-  const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost");
+  const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost_forecast");
   CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
   // Until a profile of PyTorch's that nobody saw begin: calls come only all at once from then on.
   g_kineto = KinetoState::kIdle;
