@@ -81,8 +81,8 @@ class Control {
   // kUnavailable, with CUPTI's reason and who has it; those of later are in WhyNothing.
   Status Start(Attach attach, bool graph_level) noexcept;
   void Stop() noexcept;
-  // Cost: 100 us (median on an H100; 394 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
-  // `takes_any_cost`: also where calls come only all at once (needs_whole_kinds); else nothing is recorded there.
+  // Remembered while CUPTI is another's. `takes_any_cost`: also where calls come only all at once (needs_whole_kinds);
+  // else nothing is recorded there. Cost: 96 to 120 us (medians on H100s; 1.1 ms at most), more while CUPTI is flushed.
   void SetDepth(Depth depth, bool takes_any_cost) noexcept;
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
   // that may leave behind.
