@@ -33,12 +33,12 @@ struct CuptiOptions {
   // in the incident"): of 64 MiB and an empty arena the newest 233,000 stay. CUPTI itself takes 14 MiB of each
   // device and some 17 MiB of the host (H100, CUPTI 13.0).
   uint64_t memory_bytes = 64ull << 20;
-  // Whether CUDA graphs can be recorded as a whole, one record a launch: 0.11 us a node rather than 0.94 (1,000 empty
-  // ones, H100, docs/gpu_measurements.md). CUPTI can do that only where it is switched on before the process
-  // initialises CUDA (cuInit, or the runtime's first call), and no more once a graph was made while it was off; and not
-  // where PyTorch's profiler is in the process. Without it graphs are recorded node by node wherever kernels are. It is
-  // left through records of kernels: after Recorder::Stop or PauseCupti launches are dearer for good, as below, though
-  // no kernel was ever recorded.
+  // Whether CUDA graphs can be recorded as a whole, one record a launch: 0.11 to 0.22 us a node rather than 0.94
+  // (1,000 empty ones, H100, docs/gpu_measurements.md). CUPTI can do that only where it is switched on before the
+  // process initialises CUDA (cuInit, or the runtime's first call), and no more once a graph was made while it was off;
+  // and not where PyTorch's profiler is in the process. Without it graphs are recorded node by node wherever kernels
+  // are. It is left through records of kernels: after Recorder::Stop or PauseCupti launches are dearer for good, as
+  // below, though no kernel was ever recorded.
   bool graph_level = false;
   // The most that recording kernels may leave behind where the depth is kAuto, percent of a launching thread's time.
   // Once kernels were recorded each launch is dearer for the life of the process, also while nothing is recorded:
@@ -54,7 +54,7 @@ struct CuptiOptions {
   // its profiles see no GPU for the life of the process. Without LibTorch both are the same.
   bool allow_torch_profiler = true;
   // Whether CUPTI is called by Recorder::Add. Whoever has called it once pays for it as long as the process lives,
-  // whatever is recorded: 1.5 to 2 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
+  // whatever is recorded: 1.4 to 2.4 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
   // docs/gpu_measurements.md). False: it is called when kernels are wanted for the first time, by a depth that the host
   // fixes, at kAuto after the first incident, or with lasting_cost_percent = 100. Then graphs that were captured before
   // have no scopes, and what CUPTI refuses is said in incidents (Recorder::ResumeCupti tries again). Beside LibTorch

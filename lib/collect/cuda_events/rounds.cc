@@ -182,6 +182,7 @@ int Rounds::AddSpan(const Pool& pool, const Pair& pair) noexcept {
   int64_t error_ns = latest_ns - pair.recorded_ns;
   if (pool.anchor.width_ns != 0) {
     result = driver.elapsed_time(&ms, pool.anchor.event, pair.begin);
+    if (IsGone(result)) return result;  // it is dropped with its context
     if (result == kSuccess && std::isfinite(ms)) {
       const int64_t at_ns = pool.anchor.at_ns + NsOf(ms);
       span.begin_ns = std::clamp(at_ns, pair.recorded_ns, latest_ns);

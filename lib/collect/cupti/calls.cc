@@ -13,11 +13,11 @@ namespace {
 
 // The outermost call that a thread is in.
 struct InCall {
-  uint32_t epoch;   // 0: none
-  uint32_t inside;  // how many calls
+  uint32_t period;  // of its level, when it began; 0: none
   uint32_t correlation;
   uint32_t domain, callback_id;
   uint64_t begin;  // ns of CLOCK_MONOTONIC for a look, else ticks
+  uint8_t level;
   bool is_look;
 };
 // Initial-exec: a callback must not allocate.
@@ -32,8 +32,12 @@ uint32_t StripeOfThread() {
   return t_stripe;
 }
 
-// Of the process, as what threads remember is.
-constinit std::atomic<uint32_t> g_epoch{1};
+// Of the calls of level 1, and of 2: odd while CUPTI tells of both their ends, one more when that begins or ends. A
+// call that began in this period is still under way until its end is told; one of a period before may have ended
+// untold. Of the process, as what threads remember is.
+constinit std::atomic<uint32_t> g_periods[2]{};
+
+uint32_t PeriodOf(uint8_t level) { return g_periods[level - 1].load(std::memory_order_acquire); }
 
 bool StartsWith(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
 bool IsDigits(std::string_view text) {
@@ -128,7 +132,9 @@ bool IsSubmission(std::string_view name) {
 void ApiCalls::Find(const Api& api) {
   ids_.clear(), others_.clear();
   const auto add = [this](Domain domain, uint32_t callback_id, const std::string& name) {
-    ids_.push_back({domain, callback_id, name.find("GraphLaunch") != std::string::npos});
+    const uint8_t level = name.find("GraphLaunch") != std::string::npos ? 1 : 2;
+    ids_.push_back({domain, callback_id, level});
+    levels_[domain - kDriverApi][callback_id] = level;
     names_[domain - kDriverApi][callback_id] = Intern(name.c_str()).index;
     kinds_[domain - kDriverApi][callback_id] = cupti::KindOf(name);
     is_submission_[domain - kDriverApi][callback_id] = IsSubmission(name);
@@ -146,7 +152,7 @@ void ApiCalls::Find(const Api& api) {
         add(domain, id, plain);
         waits_for_[domain - kDriverApi][id] = WaitsForOf(name);
       } else {
-        others_.push_back({domain, id, false});
+        others_.push_back({domain, id, 0});
       }
     }
   }
@@ -162,11 +168,13 @@ CallKind ApiCalls::KindOf(Domain domain, uint32_t callback_id) const noexcept {
   return is_known ? kinds_[domain - kDriverApi][callback_id] : CallKind::kOther;
 }
 
-void ApiCalls::SetLook(bool on) noexcept {
-  if (is_looking_.exchange(on, std::memory_order_relaxed) != on) NewEpoch();
+void ApiCalls::SetLevel(uint8_t level, bool is_look) noexcept {
+  is_looking_.store(is_look, std::memory_order_relaxed);
+  for (const uint8_t of : {uint8_t{1}, uint8_t{2}}) {
+    const bool was_on = PeriodOf(of) % 2 != 0;
+    if (was_on != (level >= of)) g_periods[of - 1].fetch_add(1, std::memory_order_release);
+  }
 }
-
-void ApiCalls::NewEpoch() noexcept { g_epoch.fetch_add(1, std::memory_order_relaxed); }
 
 ApiCalls::WaitsFor ApiCalls::WaitsForOf(std::string_view name) {
   const std::string plain = PlainName(name);
@@ -207,37 +215,37 @@ uint64_t ApiCalls::submissions() const noexcept {
 }
 
 void ApiCalls::OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept {
+  const uint8_t level = callback_id < kMostCallbacks ? levels_[domain - kDriverApi][callback_id] : 0;
+  if (level == 0) return;
   InCall& call = t_call;
-  const uint32_t epoch = g_epoch.load(std::memory_order_relaxed);
-  const bool is_looking = is_looking_.load(std::memory_order_relaxed);
+  const uint32_t period = PeriodOf(level);
+  const bool is_on = period % 2 != 0, is_looking = is_looking_.load(std::memory_order_relaxed);
+  const bool is_inside = call.period != 0 && call.period == PeriodOf(call.level);  // of that one, if it is another
   if (data.site == kEnter) {
-    if (call.epoch == epoch) return void(++call.inside);
-    if (call.epoch != 0 && !call.is_look) CountMissed();  // the end of that one was not told
+    // Where it is not on the thread may have been on its way here since it was, and the end may not be told.
+    if (is_inside || !is_on) return;
+    if (call.period != 0 && !call.is_look) CountMissed();  // the end of that one was not told
     const uint64_t begin = is_looking ? static_cast<uint64_t>(base::ClockNs(CLOCK_MONOTONIC)) : trace::BeginCall();
-    call = {epoch, 0, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, is_looking};
+    call = {period, data.correlation_id, static_cast<uint32_t>(domain), callback_id, begin, level, is_looking};
     return;
   }
-  // Of whichever epoch: the same call's beginning was told.
-  const bool is_it = call.epoch != 0 && call.correlation == data.correlation_id &&
+  // Of whichever period: the same call's beginning was told.
+  const bool is_it = call.period != 0 && call.correlation == data.correlation_id &&
                      call.domain == static_cast<uint32_t>(domain) && call.callback_id == callback_id;
+  const bool is_recording = is_on && !is_looking;
   if (!is_it) {
-    if (call.inside != 0)
-      --call.inside;
-    else if (call.epoch != epoch && !is_looking)
-      CountMissed();  // its beginning was not told
+    if (!is_inside && is_recording) CountMissed();  // its beginning was not told
     return;
   }
-  call.epoch = call.inside = 0;
-  if (call.is_look && !is_looking) return CountMissed();
+  call.period = 0;
+  if (call.is_look && is_recording) return CountMissed();
   if (call.is_look)
     return lasting_cost_.Add(pthread_self(), KindOf(domain, callback_id), static_cast<int64_t>(call.begin),
                              base::ClockNs(CLOCK_MONOTONIC));
   trace::Awaited awaited;
-  if (callback_id < kMostCallbacks) {
-    if (is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
-    const WaitsFor what = waits_for_[domain - kDriverApi][callback_id];
-    if (__builtin_expect(what != WaitsFor::kUnknown, 0)) awaited = AwaitedBy(what, data);
-  }
+  if (is_submission_[domain - kDriverApi][callback_id]) CountSubmission();
+  const WaitsFor what = waits_for_[domain - kDriverApi][callback_id];
+  if (__builtin_expect(what != WaitsFor::kUnknown, 0)) awaited = AwaitedBy(what, data);
   trace::EndCall(NameOf(domain, callback_id), data.correlation_id, call.begin, awaited);
 }
 

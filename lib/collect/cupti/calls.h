@@ -32,7 +32,7 @@ class ApiCalls {
   struct Id {
     Domain domain;
     uint32_t callback_id;
-    bool is_graph_launch;
+    uint8_t level;  // of SetLevel, from which on it is recorded: 1, launches of graphs, or 2
   };
 
   // Asks the library for the names of its callbacks; where it does not say them (cuptiGetCallbackName is missing), the
@@ -49,17 +49,18 @@ class ApiCalls {
   // What CUPTI calls before and after each call, on the host's threads. Of calls inside calls only the outermost is
   // recorded: GPU records carry its correlation. Cost: as a scope.
   void OnCallback(Domain domain, uint32_t callback_id, const CallbackData& data) noexcept;
-  // Calls begin anew: of those that are under way the end may not be told, and none is taken to be inside one of them.
-  static void NewEpoch() noexcept;
-  // From now on calls are not recorded but told to lasting_cost(), or recorded again.
-  void SetLook(bool on) noexcept;
+  // Which calls are recorded: none (0), launches of graphs (1), all (2); or, `is_look`, told to lasting_cost() rather
+  // than recorded. CUPTI must tell of them from before this until after the next: of a call that is under way when it
+  // no longer does the end may not be told, and what follows is not taken to be inside it.
+  void SetLevel(uint8_t level, bool is_look) noexcept;
   LastingCost& lasting_cost() noexcept { return lasting_cost_; }
   // Of the streams that are waited for.
   StreamIds& stream_ids() noexcept { return stream_ids_; }
   // Recorded calls that put work on a GPU; about: of more than kStripes threads, two that race may lose some.
   uint64_t submissions() const noexcept;
-  // Calls of which only the beginning or only the end was told: recording was switched on or off meanwhile. Of those
-  // whose end was not told a thread counts the last, when it next makes a call that is recorded.
+  // Calls of which only the beginning or only the end was told: recording was switched on or off meanwhile. About: of
+  // those whose end was not told a thread counts the last, when it next makes a call that is recorded; a call of the
+  // runtime's and the driver's inside it may count for two.
   uint64_t missed() const noexcept { return missed_.load(std::memory_order_relaxed); }
 
  private:
@@ -85,6 +86,7 @@ class ApiCalls {
   std::vector<Id> ids_, others_;
   std::array<uint32_t, kMostCallbacks> names_[2]{};  // indices of Names, of the driver's and of the runtime's; 0: none
   std::array<CallKind, kMostCallbacks> kinds_[2]{};  // likewise
+  std::array<uint8_t, kMostCallbacks> levels_[2]{};  // likewise; 0: not recorded
   std::array<bool, kMostCallbacks> is_submission_[2]{};  // likewise
   std::array<WaitsFor, kMostCallbacks> waits_for_[2]{};  // likewise
   StreamIds stream_ids_;

@@ -50,9 +50,6 @@ template <class Call> Result Insist(Call call) {
   return result == kSuccess ? result : call();
 }
 
-// Of Control::calls_level_, from which on it is recorded.
-uint8_t LevelOf(const ApiCalls::Id& id) { return id.is_graph_launch ? 1 : 2; }
-
 }  // namespace
 
 Status NotRunning() { return Status(StatusCode::kNotRunning, "the CUPTI collector does not run"); }
@@ -234,7 +231,7 @@ Status Control::Take(bool is_back) {
                  ResultName(api_, result).c_str(), kRemedy, RemedyOf(result));
   }
   enabled_ = 0, calls_level_ = 0;
-  calls_.NewEpoch();  // what another took was not switched off
+  calls_.SetLevel(0, false);  // what another took was not switched off
   if (is_back) {
     api_.activity_flush_all(0);  // what is being filled is another's buffer: ours from here on
     DisableAll();
@@ -314,9 +311,9 @@ void Control::DisableAll() {
 
 // Hands it back: nothing stays enabled, nobody subscribed. Buffers come back in their own time.
 void Control::Release() {
-  EnableCalls(0);
   LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, false);
+  EnableCalls(0);
   api_.activity_flush_all(0);
   Unsubscribe();
 }
@@ -530,7 +527,7 @@ void Control::EnableAgain() {
   }
   if (is_by_kind_ && calls_level_ != 0) return EnableCallKinds(calls_level_);
   for (const ApiCalls::Id& id : calls_.ids()) {
-    if (calls_level_ >= LevelOf(id)) SwitchCall(id, true);
+    if (calls_level_ >= id.level) SwitchCall(id, true);
   }
 }
 
@@ -572,6 +569,8 @@ void Control::OnResource(uint32_t callback_id) noexcept {
 // Makes CUPTI record what is wanted, in an order that neither crashes it nor leaves a cost behind. Graph level, where
 // there is one, is off only while nodes are recorded.
 void Control::Apply() {
+  // It failed, and all was handed back.
+  if (mode() != Mode::kOn) return;
   if (kineto_.load() == KinetoState::kIdle) TakeWholeKinds();  // a profile has ended
   // Whoever chose the depth did not know that calls would come only all at once.
   const Depth wanted = is_by_kind_ && !takes_any_cost_ ? Depth::kScopes : wanted_;
@@ -583,20 +582,21 @@ void Control::Apply() {
     const int64_t now_ns = base::ClockNs(CLOCK_MONOTONIC);
     if (has_nodes) is_waiting_ = true, without_since_ns_ = now_ns;
     if (is_waiting_ && now_ns - without_since_ns_ < kWithoutNs) {
-      EnableCalls(0);
       for (const uint32_t kind : kKernelKinds) Enable(kind, false);
+      EnableCalls(0);
       return effective_.store(Depth::kScopes);
     }
     Enable(kGraphTrace, true);
   }
   is_waiting_ = false;
+  const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
+  const uint8_t calls_level = wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0;
+  // Calls before kinds, and off after them: no kernel is recorded without its call.
+  if (wanted != Depth::kScopes) EnableCalls(std::max(calls_level, calls_level_));
   if (wants_nodes) LeaveGraphLevel();
   for (const uint32_t kind : kKernelKinds) Enable(kind, wanted != Depth::kScopes);
-  if (mode() != Mode::kOn) return;  // it failed, and all was handed back
-  const bool is_looking = is_looking_ && wanted == Depth::kScopes && !is_by_kind_;
-  if (is_looking) calls_.SetLook(true);
-  EnableCalls(wants_nodes || is_settling_ || is_looking ? 2 : wanted == Depth::kGraphs ? 1 : 0);
-  if (!is_looking) calls_.SetLook(false);  // not before: what is only looked at is not recorded
+  if (mode() != Mode::kOn) return;
+  EnableCalls(calls_level, is_looking);
   if (mode() == Mode::kOn) effective_.store(std::min(wanted, Depth::kKernels));
 }
 
@@ -631,21 +631,18 @@ Result Control::EnableCallback(Domain domain, uint32_t callback_id, bool on) {
   return subscriber_ != nullptr ? api_.enable_callback(on ? 1 : 0, subscriber_, domain, callback_id) : kSuccess;
 }
 
-void Control::EnableCalls(uint8_t level) {
-  if (level == calls_level_) return;
-  const bool falls = level < calls_level_;
-  if (is_by_kind_ && (level == 0 || calls_level_ == 0)) {
+void Control::EnableCalls(uint8_t level, bool is_look) {
+  calls_.SetLevel(std::min(level, calls_level_), is_look);
+  if (is_by_kind_ && (level == 0) != (calls_level_ == 0)) {
     EnableCallKinds(level);
   } else {
     for (const ApiCalls::Id& id : calls_.ids()) {
-      const uint8_t needed = LevelOf(id);
-      const bool was = calls_level_ >= needed, is = level >= needed;
+      const bool was = calls_level_ >= id.level, is = level >= id.level;
       if (was != is) SwitchCall(id, is);
     }
   }
   calls_level_ = level;
-  // After: threads that were inside a call whose end is not told any more must not be taken to be there still.
-  if (falls) calls_.NewEpoch();
+  calls_.SetLevel(level, is_look);
 }
 
 // A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay
@@ -660,7 +657,7 @@ void Control::EnableCallKinds(uint8_t level) {
   if (level == 0) return;
   for (const ApiCalls::Id& id : calls_.others()) EnableCallRecords(id, false);
   for (const ApiCalls::Id& id : calls_.ids()) {
-    if (LevelOf(id) > level) EnableCallRecords(id, false);
+    if (id.level > level) EnableCallRecords(id, false);
   }
 }
 

@@ -81,8 +81,8 @@ class Control {
   // kUnavailable, with CUPTI's reason and who has it; those of later are in WhyNothing.
   Status Start(Attach attach, bool graph_level) noexcept;
   void Stop() noexcept;
-  // Cost: 100 us (median on an H100; 394 at most), more while CUPTI is flushed. Remembered while CUPTI is another's.
-  // `takes_any_cost`: also where calls come only all at once (needs_whole_kinds); else nothing is recorded there.
+  // Remembered while CUPTI is another's. `takes_any_cost`: also where calls come only all at once (needs_whole_kinds);
+  // else nothing is recorded there. Cost: 96 to 120 us (medians on H100s; 1.1 ms at most), more while CUPTI is flushed.
   void SetDepth(Depth depth, bool takes_any_cost) noexcept;
   // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
   // that may leave behind.
@@ -170,7 +170,7 @@ class Control {
   bool IsEnabled(uint32_t kind) const { return (enabled_ >> kind & 1) != 0; }
   void Enable(uint32_t kind, bool on);
   void LeaveGraphLevel();
-  void EnableCalls(uint8_t level);
+  void EnableCalls(uint8_t level, bool is_look = false);
   void EnableCallKinds(uint8_t level);
   void TakeWholeKinds();
   void SwitchCall(const ApiCalls::Id& id, bool on);
@@ -192,7 +192,7 @@ class Control {
   Subscriber subscriber_ = nullptr;
   bool has_graph_level_ = false;  // it was switched on before the process used CUDA, and no graph was made without it
   uint64_t enabled_ = 0;          // kinds, by bit
-  uint8_t calls_level_ = 0;       // 0: none, 1: launches of graphs, 2: all
+  uint8_t calls_level_ = 0;       // of ApiCalls::SetLevel; what CUPTI was asked for
   Depth wanted_ = Depth::kScopes;
   bool takes_any_cost_ = false;
   bool has_call_records_ = false;  // they were on when the process first used CUDA

@@ -138,9 +138,13 @@ std::string Recording::WhyNoKernels(Kept kept) const {
   return text;
 }
 
-// What stays for good: of the first call, and of recording kernels, with what was forecast before.
+// What stays for good: of the first call, and of recording kernels, with what was forecast before. What is forecast and
+// not there is told apart.
 void Recording::AddLastingCost(TraceBuilder& trace) {
-  std::string cost = Forecast();
+  const bool has_recorded = control_->has_recorded();
+  std::string cost = Forecast(has_recorded);
+  if (!has_recorded && !cost.empty())
+    trace.AddAttribute("cupti.lasting_cost_forecast", std::exchange(cost, "").c_str());
   if (control_->has_given())
     cost += std::string(cost.empty() ? "" : "; ") +
             "CUPTI was called, which costs for good whatever is recorded, by how much is not measured";
@@ -148,8 +152,7 @@ void Recording::AddLastingCost(TraceBuilder& trace) {
 }
 
 // What recording kernels leaves behind: what was forecast before, and whether it is there. "": neither.
-std::string Recording::Forecast() const {
-  const bool is_there = control_->has_recorded();
+std::string Recording::Forecast(bool is_there) const {
   if (!is_there && (asked_.load(std::memory_order_relaxed) == 0 || lasting_cost_percent_ >= kAnyLastingCost)) return {};
   const double percent = lasting_percent_.load(std::memory_order_relaxed);
   char text[256];
@@ -229,7 +232,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   add_count("cupti.bad_timestamps", counts.bad_timestamps);
   AddClockSteps(trace);
   add_count("cupti.clock_error_ns", static_cast<uint64_t>(clock_error_ns_.load(std::memory_order_relaxed)));
-  add_count("cupti.calls_missed", engine_->calls.missed());
+  add_count("cupti.calls_missed", engine_->calls.missed() - missed_before_);
   add_count("cupti.unknown_records", counts.unknown);
   add_count("cupti.unreadable_bytes", counts.unreadable_bytes);
   add_count("cupti.foreign_buffers", buffers.foreign - before_.foreign);
@@ -238,7 +241,7 @@ void Recording::AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes) 
   add_count("cupti.names_refused", names_refused);
   add_count("cupti.shapes_refused", shapes_refused);
   add_count("cupti.streams_refused", streams_refused);
-  add_count("cupti.graph_nodes_forgotten", engine_->scopes.forgotten());
+  add_count("cupti.graph_nodes_forgotten", engine_->scopes.forgotten() - forgotten_before_);
 }
 
 std::map<uint32_t, DeviceFacts> Recording::Devices() {

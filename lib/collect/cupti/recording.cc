@@ -107,6 +107,7 @@ Status Recording::Take() {
   engine_->pool->BeginEra();
   write_off_ns_ = ClockNs(CLOCK_MONOTONIC) + environment_.surroundings.long_idle_ns;
   engine_->calls.lasting_cost().Forget();
+  missed_before_ = engine_->calls.missed(), forgotten_before_ = engine_->scopes.forgotten();
   decoder_ = std::make_unique<Decoder>(&engine_->api, strides, &pairs_, &tables_, &engine_->scopes);
   PayForTables();
   ReadClocks();

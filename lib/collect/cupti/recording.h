@@ -96,7 +96,7 @@ class Recording {
   std::string WhyNoKernels(Kept kept) const;
   void AddReasons(TraceBuilder& trace, Kept kept, bool has_bare_nodes);
   void AddLastingCost(TraceBuilder& trace);
-  std::string Forecast() const;
+  std::string Forecast(bool is_there) const;
   void AddClockSteps(TraceBuilder& trace);
   std::map<uint32_t, DeviceFacts> Devices();
   bool TakesAnyCost() const noexcept;
@@ -143,8 +143,9 @@ class Recording {
   int64_t forgot_ns_ = 0, buffer_seen_ns_ = 0, recorded_ns_ = 0;
   int64_t silent_since_ns_ = 0, silence_noted_ns_ = 0;  // beside LibTorch: no buffer, where kernels could have come
   BufferCounts before_, seen_;
-  int64_t withheld_ns_ = INT64_MAX;  // since when, as the pool says it, after the last round
-  bool has_flushed_ = true;          // CUPTI has handed over what it had
+  uint64_t missed_before_ = 0, forgotten_before_ = 0;  // calls and nodes, which the engine counts
+  int64_t withheld_ns_ = INT64_MAX;                    // since when, as the pool says it, after the last round
+  bool has_flushed_ = true;                            // CUPTI has handed over what it had
   uint64_t bad_seen_ = 0, unreadable_seen_ = 0, unplaced_seen_ = 0, submissions_seen_ = 0;
   int64_t awaited_since_ns_ = 0;  // calls
   int64_t look_due_ns_ = 0, look_begin_ns_ = 0, write_off_ns_ = INT64_MAX;

@@ -34,9 +34,9 @@ class UntilExit {
   };
 
   bool is_closed() const noexcept { return is_closed_.load(); }
-  // Waits for the calls that are under way, a second at most.
+  // Waits for the calls that are under way, a second at most, the first time.
   void Close() noexcept {
-    is_closed_.store(true);
+    if (is_closed_.exchange(true)) return;
     const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + 1'000'000'000;
     while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
   }

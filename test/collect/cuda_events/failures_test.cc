@@ -197,6 +197,19 @@ TEST_CASE(
   CHECK(host.cuda.broken_rules() == "");
 }
 
+TEST_CASE("a scope whose context goes while it is placed is dropped, and no span, too", "[cuda_events]") {
+  EventHost host;
+  REQUIRE(host.StartTiming());
+  model::Trace trace;
+  REQUIRE(host.AwaitSpans("warm up", 1, &trace));
+  host.cuda.Hold();
+  host.Run("lost");
+  host.cuda.FailIn("cuEventElapsedTime", kDestroyed, 1);  // how long it took is known, when it began is not
+  host.cuda.Release();
+  REQUIRE(fakes::WaitUntil([&] { return EventHost::NumberOf(host.Incident(), "cuda_events.dropped") == 1; }));
+  CHECK(EventHost::Count(host.Incident(), "lost") == 0);
+}
+
 TEST_CASE("a context at the address of another gets its own pool where the driver has no numbers of contexts, too",
           "[cuda_events]") {
   EventHost host(PITOT_FAKE_CUDA_OLD);

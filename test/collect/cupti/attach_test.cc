@@ -70,6 +70,17 @@ TEST_CASE("that CUPTI was called is said to cost for good though no kernel was r
   CHECK_THAT(Attribute(host.Incident(), "cupti.lasting_cost"), Catch::StartsWith("CUPTI was called"));
 }
 
+TEST_CASE("what is only forecast is not said to stay for good", "[cupti]") {
+  LazyHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  CHECK(host.collector->Depths() == 0);
+  host.Round();  // before there is an incident: CUPTI is not called
+  const auto trace = host.Incident();
+  CHECK(CallsThatBegin(host) == 0);
+  CHECK_THAT(Attribute(trace, "cupti.lasting_cost_forecast"), Catch::StartsWith("not known yet: no kernels"));
+  CHECK(Attribute(trace, "cupti.lasting_cost").empty());
+}
+
 TEST_CASE("a recorder that stops without having wanted kernels has never called CUPTI", "[cupti]") {
   LazyHost host;
   REQUIRE(host.StartAt(Depth::kScopes));

@@ -86,7 +86,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     host.environment.look_ns = host.environment.between_looks_ns = 1;
     REQUIRE(host.StartAt(Depth::kScopes));
     CHECK(host.collector->Depths() == 0);
-    const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost"); };
+    const auto forecast = [&] { return Attribute(host.Incident(), "cupti.lasting_cost_forecast"); };
     // A host that has its depth governed asks for its depths again and again.
     const auto is_said = [&](std::string_view what) {
       host.collector->Depths();
@@ -117,6 +117,7 @@ TEST_CASE("while it would leave too much behind no kernel is recorded at the aut
     CHECK(trace.calls.size() >= 1);
     CHECK(correlation != 0);
     CHECK_THAT(Attribute(trace, "cupti.lasting_cost"), Catch::Contains("it is being paid for good"));
+    CHECK(Attribute(trace, "cupti.lasting_cost_forecast").empty());
     CHECK(Attribute(trace, "cupti.not_recorded").empty());
     host.collector->SetDepth(Depth::kScopes);
     CHECK(host.collector->Depths() == fakes::kDepths);
@@ -144,7 +145,7 @@ TEST_CASE("where launches are few kernels are recorded at the automatic depth", 
     spin(200'000);
     return host.collector->Depths() == fakes::kDepths;
   }));
-  const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost");
+  const std::string forecast = Attribute(host.Incident(), "cupti.lasting_cost_forecast");
   CHECK(forecast.find("% forecast, within CuptiOptions::lasting_cost_percent (20): ") != std::string::npos);
   // Until a profile of PyTorch's that nobody saw begin: calls come only all at once from then on.
   g_kineto = KinetoState::kIdle;
@@ -198,6 +199,28 @@ TEST_CASE("a call that was under way when depth fell hides none that follows", "
   CHECK(trace.gpu.call[Find(trace, "node")] != kNone);
 }
 
+TEST_CASE("a thread that comes to a callback when depth has fallen has the calls that follow", "[cupti]") {
+  for (const Depth to : {Depth::kScopes, Depth::kGraphs}) {
+    INFO("down to " << static_cast<int>(to));
+    GpuHost host;
+    REQUIRE(host.StartAt(Depth::kKernels));
+    const uint32_t graph = host.cuda.Instantiate(3);
+    host.cuda.OnNext(fakes::FakeCupti::kCallback, [&] { host.collector->SetDepth(to); });
+    host.cuda.Run({.name = "falls"});
+    if (to == Depth::kGraphs) host.cuda.Replay(graph, "node");
+    host.collector->SetDepth(Depth::kKernels);
+    host.cuda.Run({.name = "after"});
+
+    const model::Trace trace = host.Incident();
+    for (const char* const name : {"node", "after"}) {
+      if (to == Depth::kScopes && name == std::string_view("node")) continue;
+      INFO(name);
+      REQUIRE(Find(trace, name) != kNone);
+      CHECK(trace.gpu.call[Find(trace, name)] != kNone);
+    }
+  }
+}
+
 TEST_CASE("a call that is under way while depth changes is recorded where its beginning and its end are told",
           "[cupti]") {
   for (const auto& [from, to] :
@@ -208,9 +231,12 @@ TEST_CASE("a call that is under way while depth changes is recorded where its be
     const uint64_t missed = MissedCalls(host);
     const uint32_t correlation = host.cuda.Begin("cudaGraphLaunch");
     host.collector->SetDepth(to);
+    host.cuda.End("cuGraphLaunch", host.cuda.Begin("cuGraphLaunch"));
     host.cuda.End("cudaGraphLaunch", correlation);
 
-    CHECK(host.Incident().calls.size() == 1);
+    const model::Trace trace = host.Incident();
+    REQUIRE(trace.calls.size() == 1);
+    CHECK(trace.strings[trace.calls.name[0]] == "cudaGraphLaunch");
     CHECK(MissedCalls(host) == missed);
   }
 }
@@ -234,6 +260,42 @@ TEST_CASE("a call of which only the beginning or only the end is told is counted
   host.collector->SetDepth(Depth::kKernels);
   host.cuda.Run({.has_driver_call = true});
   CHECK(MissedCalls(host) == missed + 2);
+}
+
+TEST_CASE("calls that a recorder before has missed are not this one's", "[cupti]") {
+  GpuHost host;
+  REQUIRE(host.StartAt(Depth::kScopes));
+  const uint32_t correlation = host.cuda.Begin("cudaDeviceSynchronize");
+  host.collector->SetDepth(Depth::kKernels);
+  host.cuda.End("cudaDeviceSynchronize", correlation);
+  CHECK(MissedCalls(host) == 1);
+  host.recorder.Stop();
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK(MissedCalls(host) == 0);
+}
+
+TEST_CASE("a launch while depth rises or falls has no kernel without its call", "[cupti]") {
+  for (const bool has_graph_level : {false, true}) {
+    GpuHost host;
+    host.cupti_options.graph_level = has_graph_level;
+    REQUIRE(host.StartAt(Depth::kScopes));
+    const auto launch = [&] { host.cuda.Run({.name = "between"}); };
+    for (int i = 0; i < 2; ++i) {
+      for (const char* const function : {"cuptiActivityEnable", "cuptiActivityDisable", "cuptiEnableCallback"}) {
+        for (const Depth depth : {Depth::kKernels, Depth::kScopes}) {
+          host.cuda.OnNext(function, launch);
+          host.collector->SetDepth(depth);
+        }
+      }
+    }
+    host.cuda.OnNext("", nullptr);
+
+    const model::Trace trace = host.Incident();
+
+    for (uint32_t i = 0; i < trace.gpu.size(); ++i) CHECK(trace.gpu.call[i] != kNone);
+    CHECK(CountNamed(trace, "between") >= 1);
+    CHECK(host.cuda.broken_rules() == "");
+  }
 }
 
 TEST_CASE("depth may change while threads launch, and nothing breaks", "[cupti]") {

@@ -99,6 +99,7 @@ class Library final : public fakes::FakeCupti, State {
  public:
   void Reset(const Generation& generation) override {
     HangIn("");
+    OnNext("", nullptr);
     const std::lock_guard lock(mutex_);
     for (uint8_t* const buffer : foreign_) free(buffer);
     static_cast<State&>(*this) = State();
@@ -288,6 +289,10 @@ class Library final : public fakes::FakeCupti, State {
     hang_in_ = function;
     hang_changed_.notify_all();
   }
+  void OnNext(const std::string& function, std::function<void()> what) override {
+    const std::lock_guard lock(hang_mutex_);
+    next_function_ = function, on_next_ = std::move(what);
+  }
   void Refuse(const std::string& function) override {
     const std::lock_guard lock(mutex_);
     refused_ = function;
@@ -345,6 +350,7 @@ class Library final : public fakes::FakeCupti, State {
     return fails;
   }
   template <class Function> Result Do(const char* name, Function function) {
+    Meet(name);
     {
       // Without the lock that the rest takes: only those hang who call this.
       std::unique_lock lock(hang_mutex_);
@@ -564,6 +570,14 @@ class Library final : public fakes::FakeCupti, State {
     });
     return found != std::end(kNames) ? &*found : nullptr;
   }
+  void Meet(const std::string& function) {
+    std::function<void()> what;
+    {
+      const std::lock_guard lock(hang_mutex_);
+      if (on_next_ && next_function_ == function) what = std::exchange(on_next_, nullptr);
+    }
+    if (what) what();
+  }
   // Without the lock, as CUPTI calls.
   void Call(const std::string& plain, CallbackSite site, uint32_t correlation, uint64_t* data) {
     const ApiName* const api = Find(plain);
@@ -574,6 +588,7 @@ class Library final : public fakes::FakeCupti, State {
       if (api != nullptr && callbacks_.count({api->domain, api->id}) != 0) callback = callback_, context = context_;
     }
     if (callback == nullptr) return;
+    Meet(kCallback);
     CallbackData it{};
     it.site = site;
     it.function_name = api->name;
@@ -651,6 +666,8 @@ class Library final : public fakes::FakeCupti, State {
   std::condition_variable hang_changed_;
   std::string hang_in_;
   int hanging_ = 0;  // calls
+  std::string next_function_;
+  std::function<void()> on_next_;
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #define PITOT_TEST_COLLECT_CUPTI_FAKE_CUPTI_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -72,7 +73,11 @@ class FakeCupti {
   virtual void Refuse(const std::string& function) = 0;
   // Calls of this function do not return until it is another.
   virtual void HangIn(const std::string& function) = 0;
-  virtual bool is_hanging() const = 0;      // a call does
+  virtual bool is_hanging() const = 0;  // a call does
+  // What happens once, on the thread that calls this function next, before it does anything; kCallback: between the
+  // moment when the library has seen that a call's callback is on and the callback.
+  static constexpr char kCallback[] = "a callback";
+  virtual void OnNext(const std::string& function, std::function<void()> what) = 0;
   virtual void Drop(uint64_t records) = 0;  // says that it lost so many
   virtual void SetCorrelation(uint32_t next) = 0;
 

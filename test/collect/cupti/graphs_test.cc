@@ -155,8 +155,11 @@ TEST_CASE("a process that captures again and again has the scopes of its newest 
     with_scope += trace.strings[trace.gpu.scope_path[i]] == (is_newest ? "newest" : "served");
   }
   CHECK(with_scope == kNodes + 3 * kGraphs);
-  // What had to give way is said.
+  // What had to give way is said, and not of the next recorder.
   if (!fakes::kThreadSanitizer) CHECK(Attribute(trace, "cupti.graph_nodes_forgotten") != "");
+  host.recorder.Stop();
+  REQUIRE(host.StartAt(Depth::kKernels));
+  CHECK(Attribute(host.Incident(), "cupti.graph_nodes_forgotten") == "");
 }
 
 TEST_CASE("without graph level graphs are recorded by node, whenever they were made", "[cupti]") {
