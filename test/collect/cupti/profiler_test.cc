@@ -336,7 +336,8 @@ TEST_CASE("LibTorch that is loaded later gets the subscription", "[cupti]") {
   REQUIRE(host.StartAt(Depth::kKernels));
   CHECK(host.cuda.HasSubscriber());
   g_kineto = KinetoState::kIdle;
-  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.callbacks_enabled() > 5; }));
+  // JIT is what is switched on last.
+  REQUIRE(fakes::WaitUntil([&] { return !host.cuda.HasSubscriber() && host.cuda.IsEnabled(cupti::kJit); }));
   host.cuda.Run({.name = "gemm"});
   const model::Trace trace = host.Incident();
   REQUIRE(Find(trace, "gemm") != kNone);
