@@ -21,13 +21,16 @@ bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
   return 2 * short_ns > blame.blame[of];
 }
 
-// Whether half of what they took longer, or more, is by what each took longer than the median launch.
-bool AreSlow(const Index& index, const RequestBlame& blame, const Cause& cause) {
-  if (cause.blame != Blame::kLaunchApi) return false;
+// Of what its launches would have taken if each had taken as long as the median launch: more than twice of what they
+// normally take is more of them; else, where half of what they took longer, or more, is beyond it, they were slow.
+Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cause) {
+  if (cause.blame != Blame::kLaunchApi) return Proof::kNone;
   const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
                                       [](const BlameSegment& segment) { return segment.blame == Blame::kLaunchApi; });
   const int64_t usual_ns = launches * index.gpu.MedianLaunchNs();
-  return cause.excess_ns > 0 && 2 * (cause.blame_ns - usual_ns) >= cause.excess_ns;
+  if (launches > 1 && usual_ns > 2 * cause.normal_ns) return Proof::kMoreLaunches;
+  const bool are_slow = cause.excess_ns > 0 && 2 * (cause.blame_ns - usual_ns) >= cause.excess_ns;
+  return are_slow ? Proof::kSlowLaunches : Proof::kNone;
 }
 
 }  // namespace
@@ -59,8 +62,8 @@ Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause,
     case Blame::kLaunchApi:
     case Blame::kLaunchLatency:
       if (verdict.more_of == "launches") return Proof::kMoreLaunches;
-      if (longest.by.IsKnown()) return Proof::kInDriver;
-      return AreSlow(index, blame, cause) ? Proof::kSlowLaunches : Proof::kNone;
+      if (longest.by.IsKnown() && 2 * cause.by_ns >= cause.excess_ns) return Proof::kInDriver;
+      return OfLaunches(index, blame, cause);
     case Blame::kGpuExecExpected:
       return longest.gpu != model::kNone && index.gpu.UsualNs(longest.gpu) < 0 ? Proof::kNoUsual : Proof::kNone;
     case Blame::kSyncReturn:

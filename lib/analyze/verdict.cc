@@ -40,6 +40,7 @@ constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Bl
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
+constexpr double kLeastOfCulprit = 0.1;   // of a cause's time
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
 int64_t Of(const Parts& parts, uint32_t mask) {
@@ -312,7 +313,7 @@ class Comparison {
     return cause;
   }
 
-  // Who had most of a cause's time.
+  // Who had most of a cause's time, if that is much of it.
   void FindCulprit(Cause* cause) const {
     using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
     std::vector<std::pair<Key, uint32_t>> parts;  // and the segment
@@ -330,6 +331,10 @@ class Comparison {
       if (ns <= cause->by_ns) continue;
       cause->by_ns = ns;
       cause->by = blame_.segments[parts[first].second].by;
+    }
+    if (static_cast<double>(cause->by_ns) < kLeastOfCulprit * static_cast<double>(cause->blame_ns)) {
+      cause->by = {};
+      cause->by_ns = 0;
     }
   }
 

@@ -22,6 +22,10 @@ bool ReadDigits(const std::string& text, std::string* digits) {
   return false;
 }
 
+std::string IsSomeId(const std::string& text) {
+  return text.empty() ? "the id is empty: was a variable of the shell not set?" : "";
+}
+
 bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) {
   *id = std::strtoull(digits.c_str(), nullptr, 16);
   std::set<uint64_t> ids;

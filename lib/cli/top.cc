@@ -294,6 +294,8 @@ std::string Notes(const TopTable& table, bool is_of_request) {
         (operators.batches == 0
              ? ""
              : absl::StrFormat(" (%d of %d batches)", operators.recorded_batches, operators.batches)));
+  if (table.by == TopBy::kOperator && table.cpu_ns == 0)
+    add("no operators are there; `--by kernel`, `--by scope` and `--by request` say where the time went without them");
   if (table.has_gpu)
     add(table.coverage.is_known ? "kernels were recorded in " +
                                       base::Coverage(table.coverage.covered_ns, table.coverage.ran_ns) + " of " + of
@@ -503,9 +505,10 @@ void AddTop(CLI::App& app, int& exit_code) {
   command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
       ->check(CLI::Range(int64_t{0}, int64_t{1000000}))
       ->capture_default_str();
-  command->add_option(
-      "--request", arguments->request,
-      "Only what ran for the request with this id, or the only one that begins so, and for its batches");
+  command
+      ->add_option("--request", arguments->request,
+                   "Only what ran for the request with this id, or the only one that begins so, and for its batches")
+      ->check(IsSomeId);
   command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);

@@ -153,9 +153,11 @@ void AddWhy(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("why", "Says why a request was slow: what was not normal, by how much, whose fault");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
-  command->add_option("--request", arguments->request,
-                      "The request with this id, or with the only one that begins so; else the slowest that a trigger "
-                      "fired for, else the slowest");
+  command
+      ->add_option("--request", arguments->request,
+                   "The request with this id, or with the only one that begins so; else the slowest that a trigger "
+                   "fired for, else the slowest")
+      ->check(IsSomeId);
   command->add_option("--baseline", arguments->baseline,
                       "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
   command->add_option("--save-baseline", arguments->save_baseline,

@@ -742,6 +742,43 @@ TEST_CASE("what to do about launches depends on whether there were more, and who
   CHECK(advice(40, true) == "keep_driver_free");
 }
 
+TEST_CASE("launches that are more than usual are not said to have taken longer instead", "[verdict]") {
+  Launching route;  // whose launches take 10 us
+  route.LearnEach([](int, BlameVector& blame) { blame[Blame::kLaunchApi] = 2 * kMs; });
+  BlameVector slow = route.Typical();
+  slow[Blame::kLaunchApi] = 30 * kMs;
+  RequestBlame blame = route.Make(slow);
+  const auto whole = std::find_if(blame.segments.begin(), blame.segments.end(),
+                                  [](const auto& segment) { return segment.blame == Blame::kLaunchApi; });
+  std::vector<BlameSegment> parts(1000, *whole);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i].begin_ns = whole->begin_ns + static_cast<int64_t>(i) * 30 * kUs;
+    parts[i].end_ns = parts[i].begin_ns + 30 * kUs;
+  }
+  blame.segments.insert(blame.segments.erase(whole), parts.begin(), parts.end());
+
+  CHECK(std::string(route.Judge(blame).causes.at(0).advice.code) == "launch_less");
+}
+
+TEST_CASE("who had less than a tenth of a cause's time is not the one to blame", "[verdict]") {
+  const auto culprit = [](int64_t theirs_ms) {
+    Route route;
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kQueueWaitOthers] += 40 * kMs;
+    RequestBlame blame = route.Make(slow);
+    BlameSegment* const all = Find(&blame, Blame::kQueueWaitOthers);
+    BlameSegment theirs = *all;
+    theirs.begin_ns = all->end_ns -= theirs_ms * kMs;
+    theirs.by.request = route.other;
+    blame.segments.insert(blame.segments.begin() + (all - blame.segments.data()) + 1, theirs);
+    const Cause cause = route.Judge(blame).causes.at(0);
+    return std::pair(cause.by.request == route.other, cause.by_ns);
+  };
+  CHECK(culprit(3) == std::pair(false, int64_t{0}));
+  CHECK(culprit(10) == std::pair(true, 10 * kMs));
+}
+
 TEST_CASE("to come back from the GPU often is not to come back late", "[verdict]") {
   const auto advice = [](int64_t each_ns) {
     Route route;

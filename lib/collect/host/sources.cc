@@ -81,7 +81,8 @@ bool Sources::ReadFrequencies(double* mean, double* least) const noexcept {
 // proc(5): "cpu  USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...", of all CPUs, in ticks.
 std::optional<double> Sources::ReadStolen() const noexcept {
   char text[256];
-  std::string_view line = stat_.Read(text);
+  std::string_view said = stat_.Read(text);
+  std::string_view line = TakeUntil(&said, '\n');
   if (TakeUntil(&line, ' ') != "cpu") return std::nullopt;
   for (int skipped = 0; skipped < 8; ++skipped) TakeUntil(&line, ' ');
   const auto ticks = NumberAfter(line, "");
