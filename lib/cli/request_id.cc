@@ -23,7 +23,7 @@ bool ReadDigits(const std::string& text, std::string* digits) {
 }
 
 std::string IsSomeId(const std::string& text) {
-  return text.empty() ? "the id is empty: was a variable of the shell not set?" : "";
+  return text.empty() ? "the id is empty, as of a shell variable that is not set" : "";
 }
 
 bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) {

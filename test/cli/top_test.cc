@@ -293,6 +293,22 @@ TEST_CASE("top says that operators were not recorded, of a request or at all, ra
                  "note: operators were recorded in 0.0 % of the request's time"));
 }
 
+TEST_CASE("top says what to ask for where GPUs worked and no operator is there", "[cli]") {
+  pitot::test::TraceMaker maker;
+  maker.trace.window_begin_ns = kBegin;
+  maker.trace.window_end_ns = kBegin + 1'000 * kUs;
+  maker.trace.devices.push_back({});
+  maker.trace.streams.push_back({0, 1, 7, 0, 0, 0});
+  maker.Call(maker.Thread("executor"), "cudaLaunchKernel", kBegin + 10 * kUs, 5 * kUs, {});
+  maker.Gpu(0, GpuKind::kKernel, "gemm", kBegin + 20 * kUs, 100 * kUs, 0);
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(maker.Finish()));
+
+  const char* const hint = "`--by kernel`, `--by scope` and `--by request` say where the time went";
+  CHECK(Contains(folder.Run("top dump.pitot").out, hint));
+  CHECK_FALSE(Contains(folder.Run("top dump.pitot --by kernel").out, hint));
+}
+
 TEST_CASE("top sorts by the column's name as the table or JSON has it", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));

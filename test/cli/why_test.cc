@@ -147,6 +147,11 @@ TEST_CASE("an id may begin with 0x, and need not be written to its end where one
   CHECK(both.exit_code == 2);
   CHECK(Contains(both.err, "the ids of 2 requests begin with abcde, as abcde00000000000 and abcdef0123456789"));
   CHECK(folder.Run("why dump.pitot --request 0x").exit_code == 2);
+  for (const char* command : {"why", "top"}) {
+    const Result unset = folder.Run(std::string(command) + " dump.pitot --request ''");
+    CHECK(unset.exit_code == 2);
+    CHECK(Contains(unset.err, "--request: the id is empty, as of a shell variable that is not set"));
+  }
   CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 2);
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
 }
