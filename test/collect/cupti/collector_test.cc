@@ -92,7 +92,7 @@ TEST_CASE("a kernel is tied to its launch, and the launch to the scope's request
     const uint32_t kernel = Find(trace, "gemm"), copy = Find(trace, "pageable to device");
     REQUIRE(kernel != kNone);
     REQUIRE(copy != kNone);
-    CHECK(trace.gpu.duration_ns[kernel] == 2000);
+    CHECK(std::llabs(trace.gpu.duration_ns[kernel] - 2000) <= 1);  // both ends are moved, with a clock that is slewed
     CHECK(trace.gpu.kind[copy] == model::GpuKind::kMemcpy);
     CHECK(trace.gpu.bytes[copy] == 4096);
     const uint32_t call = trace.gpu.call[kernel];
