@@ -45,10 +45,8 @@ std::vector<uint32_t> FirstLaunchOf(const Trace& trace) {
   return first;
 }
 
-// Since when calls are recorded, those at `at_ns` among them.
-int64_t CallsRecordedSince(const Trace& trace, int64_t at_ns) {
-  int64_t since_ns = INT64_MAX;
-  for (uint32_t call = 0; call < trace.calls.size(); ++call) since_ns = std::min(since_ns, trace.calls.begin_ns[call]);
+// Since when calls are recorded, those at `at_ns` among them; the first of all began at `first_ns`.
+int64_t CallsRecordedSince(const Trace& trace, int64_t first_ns, int64_t at_ns) {
   int64_t deep_ns = INT64_MAX;  // of stretches without a break, the one that `at_ns` is in
   int64_t until_ns = INT64_MIN;
   for (const model::DepthRow& row : trace.depths) {
@@ -57,7 +55,7 @@ int64_t CallsRecordedSince(const Trace& trace, int64_t at_ns) {
     if (row.begin_ns > until_ns) deep_ns = row.begin_ns;
     until_ns = std::max(until_ns, row.end_ns);
   }
-  return deep_ns != INT64_MAX ? std::max(since_ns, deep_ns) : since_ns;
+  return deep_ns != INT64_MAX ? std::max(first_ns, deep_ns) : first_ns;
 }
 
 // Whether what began at these moments, in order, had not been done for longer than it ever paused.
@@ -98,13 +96,14 @@ std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) 
     of->second.begins_ns.push_back(trace.calls.begin_ns[call]);
     if (call != first[kernel]) of->second.later_ns.push_back(took_ns(call));
   });
+  const int64_t first_ns = *std::min_element(trace.calls.begin_ns.begin(), trace.calls.begin_ns.end());
   std::vector<FirstLaunch> slow;
   for (auto& [kernel, of] : of_kernel) {
     const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), Like(std::move(of.later_ns)), least_ns);
     if (cost_ns <= 0) continue;
     std::sort(of.begins_ns.begin(), of.begins_ns.end());
-    slow.push_back(
-        {first[kernel], kernel, cost_ns, IsNew(of.begins_ns, CallsRecordedSince(trace, of.begins_ns.front()))});
+    const int64_t since_ns = CallsRecordedSince(trace, first_ns, of.begins_ns.front());
+    slow.push_back({first[kernel], kernel, cost_ns, IsNew(of.begins_ns, since_ns)});
   }
   return slow;
 }

@@ -39,7 +39,7 @@ struct FirstLaunch {
   int64_t cost_ns = 0;
   bool is_new = false;  // calls had been recorded before for longer than it ever paused after
 };
-// Launches in CUDA graphs are left out. By kernel. O(n).
+// Launches in CUDA graphs are left out. By kernel. O(n log n), and of those kernels times changes of depth.
 std::vector<FirstLaunch> SlowFirstLaunches(const model::Trace& trace, double least_ns);
 
 class FirstUses {

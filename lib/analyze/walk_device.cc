@@ -340,7 +340,8 @@ void Walk::StepOnGpu() {
 
 // What kept `op` from beginning since then is `late`. Where that is longer than usual, and others' work of another
 // stream was on the device meanwhile, it waited for room there: a GPU begins with a kernel once the blocks of those
-// before it have a place, and with a copy once its engine is free.
+// before it have a place, and with a copy once its engine is free. What is no more than usual after that is the
+// other's, too.
 void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
   const auto is_others = [&](uint32_t other) {
     patience_.Count();

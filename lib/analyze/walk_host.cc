@@ -258,13 +258,13 @@ class HostUse::Measurement {
         sum_ns += all[last].off.pagefault_ns;
       if (sum_ns == 0) continue;
       const Reading* const end = voluntary.From(all[first].end_ns);
-      const int64_t faults = major.Grew(begin->at_ns, end->at_ns);
+      const int64_t faults = std::max<int64_t>(major.Grew(begin->at_ns, end->at_ns), 0);
       const int64_t reads_ns = std::min(faults, sum_ns / kFaultNs + 1) * kFaultNs;
       const Reading *const before = io_pressure.By(begin->at_ns), *const after = io_pressure.From(end->at_ns);
       const int64_t pressure_ns = before != nullptr && after != nullptr ? after->value - before->value : 0;
       const int64_t most_ns = std::min(sum_ns, std::max(reads_ns, pressure_ns));
-      const bool are_proved =
-          most_ns <= std::max(std::min(faults, most_ns / kFastFaultNs + 1) * kFastFaultNs, 2 * pressure_ns);
+      const bool are_many = faults >= (most_ns + kFastFaultNs - 1) / kFastFaultNs;
+      const bool are_proved = are_many || most_ns - most_ns / 2 <= pressure_ns;
       for (size_t i = first; i < last; ++i) {
         OffCpu& off = all[i].off;
         all[i].are_faults_proved = are_proved;

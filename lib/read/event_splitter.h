@@ -25,14 +25,14 @@ class EventSplitter {
   static constexpr size_t kMaxPieceBytes = 64 << 20;
 
   enum class Piece {
-    kEvent,    // a member of traceEvents, or of a bare list
-    kMember,   // a member of the outermost object: `key` and `text`
-    kTooDeep,  // the same as kEvent, but nested more than kMaxDepth deep
-    kTooDeepMember,
-    kEnd,      // the text ended where its JSON does
-    kCut,      // before that: `problem` says how
-    kNoTrace,  // neither an object nor a list
-    kAgain,    // never given
+    kEvent,          // a member of traceEvents, or of a bare list
+    kMember,         // a member of the outermost object: `key` and `text`
+    kTooDeep,        // the same as kEvent, but nested more than kMaxDepth deep
+    kTooDeepMember,  // the same as kMember, but so
+    kEnd,            // the text ended where its JSON does
+    kCut,            // before that: `problem` says how
+    kNoTrace,        // neither an object nor a list
+    kAgain,          // never given
   };
 
   explicit EventSplitter(ByteSource* source);

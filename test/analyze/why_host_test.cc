@@ -532,46 +532,31 @@ TEST_CASE("code of a thread that neither slept nor was switched, and got no CPU 
   CHECK(walk(1, 0) == "host_oncpu_pre 12000; host_blocked_unknown 8000 by thread 41: on-CPU time");
 }
 
-TEST_CASE("stolen time is said to be the hypervisor's as far as the machine says how much that took", "[why]") {
-  const auto evidence = [](int64_t stolen_us) {
+TEST_CASE("of whom a thread without a CPU waited for is said what the machine says: a hypervisor, a quota", "[why]") {
+  // Of 8 ms; the counter of the host grew by so much between readings before and after.
+  const auto evidence = [](int64_t involuntary, const base::CounterName& of_host, int64_t grew_us,
+                           analyze::Proof proof) {
     Server server;
     server.Scope(1'000, 21'000, server.decode);
     server.Edge(1'000, 0, 0, 0);
-    server.Edge(21'000, 12'000, 0, 0);
-    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{500, 400}, {900'000, 400 + stolen_us * kUs}})
-      server.samples[base::HostCounter(base::kStolenTime)].emplace_back(at_us * kUs, value);
+    server.Edge(21'000, 12'000, 0, involuntary);
+    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{500, 400}, {90'000, 400 + grew_us * kUs}})
+      server.samples[base::HostCounter(of_host)].emplace_back(at_us * kUs, value);
     const RequestBlame blame = server.Walk();
     analyze::Cause cause;
     cause.blame = Blame::kHostRunqueue;
     cause.longest = {1};
-    CHECK(ProofOf(server.index.data()->index, blame, cause, {}) == analyze::Proof::kStolen);
+    CHECK(ProofOf(server.index.data()->index, blame, cause, {}) == proof);
     return EvidenceText(server.index, blame, cause);
   };
-  CHECK(evidence(0) == "in \"decode\" on http-1; by its on-CPU time: it neither slept nor was switched");
-  CHECK(
-      evidence(240'000) ==
-      "in \"decode\" on http-1; by its on-CPU time: it neither slept nor was switched, the hypervisor took 240.0 ms of "
-      "the machine's CPUs about then");
-}
-
-TEST_CASE("a quota that throttled the process meanwhile is said beside the run queue", "[why]") {
-  const auto evidence = [](int64_t throttled_us) {
-    Server server;
-    server.Scope(1'000, 21'000, server.decode);
-    server.Edge(1'000, 0, 0, 0);
-    server.Edge(21'000, 12'000, 0, 9);
-    for (const auto& [at_us, value] : {std::pair<int64_t, int64_t>{500, 400}, {90'000, 400 + throttled_us * kUs}})
-      server.samples[base::HostCounter(base::kThrottledTime)].emplace_back(at_us * kUs, value);
-    const RequestBlame blame = server.Walk();
-    analyze::Cause cause;
-    cause.blame = Blame::kHostRunqueue;
-    cause.longest = {1};
-    return EvidenceText(server.index, blame, cause);
-  };
-  CHECK(evidence(0) == "in \"decode\" on http-1; by its involuntary switches");
-  CHECK(evidence(7'000) ==
-        "in \"decode\" on http-1; by its involuntary switches, the CPU quota throttled the process for 7.00 ms "
-        "meanwhile");
+  const std::string where = "in \"decode\" on http-1; by its ",
+                    stolen = "on-CPU time: it neither slept nor was switched";
+  CHECK(evidence(0, base::kStolenTime, 0, analyze::Proof::kStolen) == where + stolen);
+  CHECK(evidence(0, base::kStolenTime, 240'000, analyze::Proof::kStolen) ==
+        where + stolen + ", the hypervisor took 240.0 ms of the machine's CPUs about then");
+  CHECK(evidence(9, base::kThrottledTime, 0, analyze::Proof::kNone) == where + "involuntary switches");
+  CHECK(evidence(9, base::kThrottledTime, 7'000, analyze::Proof::kQuota) ==
+        where + "involuntary switches, the CPU quota throttled the process for 7.00 ms meanwhile");
 }
 
 }  // namespace pitot::test

@@ -92,6 +92,22 @@ struct Server {
     Scope(executor, forward, 100, end_us, {row, kNone});
     return row;
   }
+  // The same until 200 us, beside another's: its first kernel ends at `first_until_us`, what it launches at
+  // `launched_us` runs from `second_us` on. Call 0 is the other's, 1 its own.
+  struct Two {
+    uint32_t theirs, own;
+  };
+  Two OnGpuBesideAnother(int64_t first_until_us, int64_t launched_us, int64_t second_us, const char* second = "second",
+                         GpuKind kind = GpuKind::kKernel) {
+    const uint32_t theirs = Request(0xbeef, 50, 400, other), own = OnGpu(200);
+    maker.Call(other, "cudaLaunchKernel", 60 * kUs, kUs, {theirs, kNone});
+    Call("cudaLaunchKernel", 101, 102, {own, kNone});
+    Gpu("first", 103, first_until_us);
+    Call("cudaLaunchKernel", launched_us, launched_us + 1, {own, kNone});
+    Gpu(second, second_us, 200, 0, kind);
+    Call("cudaStreamSynchronize", launched_us + 2, 200, {own, kNone}, 0);
+    return {theirs, own};
+  }
   TraceMaker maker;
   uint32_t http, other, executor, wait, decode, forward;
 };
@@ -601,15 +617,8 @@ TEST_CASE("work that ends on another stream a moment before its own begins, no l
           "[why]") {
   const auto walk = [](int64_t first_until_us, int64_t launched_us, bool is_theirs) {
     Server server;
-    const uint32_t theirs = server.Request(0xbeef, 50, 400, server.other);
-    const uint32_t row = server.OnGpu(200);
-    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {theirs, kNone});
-    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
-    server.Gpu("first", 103, first_until_us);
-    server.Call("cudaLaunchKernel", launched_us, launched_us + 1, {row, kNone});
-    server.Gpu("second", 160, 200);
+    const uint32_t row = server.OnGpuBesideAnother(first_until_us, launched_us, 160).own;
     server.maker.Gpu(1, GpuKind::kKernel, "beside", 110 * kUs, 48 * kUs, is_theirs ? 0 : 1);
-    server.Call("cudaStreamSynchronize", launched_us + 2, 200, {row, kNone}, 0);
     return Text(BlameOf(server.maker.Finish(), row));
   };
   for (const bool is_theirs : {false, true}) {
@@ -631,15 +640,8 @@ TEST_CASE("work that ends on another stream a moment before its own begins, no l
 TEST_CASE("kernels do not wait for copies of another stream, nor copies for those in the other direction", "[why]") {
   const auto others_ns = [](const char* own, GpuKind own_kind, const char* beside, GpuKind kind) {
     Server server;
-    const uint32_t theirs = server.Request(0xbeef, 50, 400, server.other);
-    const uint32_t row = server.OnGpu(200);
-    server.maker.Call(server.other, "cudaMemcpyAsync", 60 * kUs, kUs, {theirs, kNone});
-    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
-    server.Gpu("first", 103, 120);
-    server.Call("cudaLaunchKernel", 104, 105, {row, kNone});
-    server.Gpu(own, 190, 200, 0, own_kind);
+    const uint32_t row = server.OnGpuBesideAnother(120, 104, 190, own, own_kind).own;
     server.maker.Gpu(1, kind, beside, 110 * kUs, 85 * kUs, 0);
-    server.Call("cudaStreamSynchronize", 106, 200, {row, kNone}, 0);
     return BlameOf(server.maker.Finish(), row).blame[Blame::kGpuQueueWaitOthers];
   };
   const char *const in = "HtoD, pinned to device", *const out = "DtoH, device to pinned";
@@ -654,16 +656,9 @@ TEST_CASE("an operation that does not begin while another stream's work is on th
           "[why]") {
   const auto walk = [](int64_t launched_us, int64_t theirs_begin_us, int64_t theirs_end_us, bool is_theirs) {
     Server server;
-    const uint32_t theirs = server.Request(0xbeef, 50, 400, server.other);
-    const uint32_t row = server.OnGpu(200);
-    server.maker.Call(server.other, "cudaLaunchKernel", 60 * kUs, kUs, {theirs, kNone});
-    server.Call("cudaLaunchKernel", 101, 102, {row, kNone});
-    server.Gpu("first", 103, 120);
-    server.Call("cudaLaunchKernel", launched_us, launched_us + 1, {row, kNone});
-    server.Gpu("second", 190, 200);
+    const auto [theirs, row] = server.OnGpuBesideAnother(120, launched_us, 190);
     server.maker.Gpu(1, GpuKind::kKernel, "wide", theirs_begin_us * kUs, (theirs_end_us - theirs_begin_us) * kUs,
                      is_theirs ? 0 : 1);
-    server.Call("cudaStreamSynchronize", launched_us + 2, 200, {row, kNone}, 0);
     const RequestBlame blame = BlameOf(server.maker.Finish(), row);
     for (const BlameSegment& segment : blame.segments) {
       if (segment.blame == Blame::kGpuQueueWaitOthers) CHECK(segment.by.request == theirs);
