@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/host_counters.h"
+#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 namespace {
+
+constexpr size_t kLeastLike = 8;  // of which a median says what is usual
 
 // Whether most of it is in returns too short to say that its thread came back late.
 bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
@@ -31,6 +36,29 @@ Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cau
   if (launches > 1 && usual_ns > 2 * cause.normal_ns) return Proof::kMoreLaunches;
   const bool are_slow = cause.excess_ns > 0 && 2 * (cause.blame_ns - usual_ns) >= cause.excess_ns;
   return are_slow ? Proof::kSlowLaunches : Proof::kNone;
+}
+
+// Whether who was waited for took longer than twice the median of its like: of batches of its executor, of requests of
+// its route and size.
+bool IsBehindLong(const model::Trace& trace, const Culprit& by) {
+  std::vector<int64_t> like_ns;
+  int64_t took_ns = 0;
+  if (by.batch != model::kNone) {
+    const auto took = [&](const model::BatchRow& row) { return trace.BatchEnd(row) - row.begin_ns; };
+    const model::BatchRow& batch = trace.batches[by.batch];
+    took_ns = took(batch);
+    for (const model::BatchRow& row : trace.batches) {
+      if (row.executor == batch.executor) like_ns.push_back(took(row));
+    }
+  } else if (by.request != model::kNone) {
+    const model::RequestRow& request = trace.requests[by.request];
+    took_ns = trace.RequestEnd(request) - request.begin_ns;
+    for (const model::RequestRow& row : trace.requests) {
+      if (row.route == request.route && row.size_bucket == request.size_bucket)
+        like_ns.push_back(trace.RequestEnd(row) - row.begin_ns);
+    }
+  }
+  return like_ns.size() >= kLeastLike && took_ns > 2 * base::Median(std::move(like_ns));
 }
 
 }  // namespace
@@ -56,7 +84,11 @@ Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause,
                                                                                                : Proof::kNone;
     case Blame::kExecutorBusy:
       if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return Proof::kInOwnBatch;
+      if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       [[fallthrough]];
+    case Blame::kQueueWaitOthers:
+      return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index.trace, cause.by) ? Proof::kBehindLong
+                                                                                      : Proof::kNone;
     case Blame::kHostOncpuFramework:
       return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <new>
 #include <tuple>
 
@@ -304,6 +305,7 @@ class Comparison {
     std::stable_sort(cause.longest.begin(), cause.longest.end(),
                      [&](uint32_t a, uint32_t b) { return length(a) > length(b); });
     FindCulprit(&cause);
+    FindPlace(&cause);
     if (cause.longest.size() > 3) cause.longest.resize(3);
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
@@ -311,6 +313,29 @@ class Comparison {
     cause.advice = AdviceFor(cause.blame, close, ProofOf(index_, blame_, cause, *verdict_));
     cause.saving_ns = Saving(blame_, {cause}, excess_ns);
     return cause;
+  }
+
+  // Where most of a cause's time was: a thousand short calls may be more than the one that was longest.
+  void FindPlace(Cause* cause) const {
+    const model::Trace& trace = index_.trace;
+    using Place = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>;
+    const auto place_of = [&](const BlameSegment& at) {
+      if (at.handoff != kNone) return Place{trace.handoffs[at.handoff].queue, kNone, kNone, kNone};
+      if (at.gpu != kNone) return Place{kNone, trace.gpu.name[at.gpu], kNone, kNone};
+      return Place{kNone, kNone, at.call != kNone ? trace.calls.name[at.call] : kNone,
+                   at.event != kNone ? trace.events.site[at.event] : kNone};
+    };
+    std::map<Place, std::pair<int64_t, uint32_t>> places;  // how long, and the first of the longest in it
+    for (const uint32_t i : cause->longest) {
+      const BlameSegment& at = blame_.segments[i];
+      places.try_emplace(place_of(at), 0, i).first->second.first += at.end_ns - at.begin_ns;
+    }
+    uint32_t segment = kNone;
+    for (const auto& [place, had] : places) {
+      if (had.first > cause->place_ns) std::tie(cause->place_ns, segment) = had;
+    }
+    const auto first = std::find(cause->longest.begin(), cause->longest.end(), segment);
+    if (first != cause->longest.end()) std::rotate(cause->longest.begin(), first, first + 1);
   }
 
   // Who had most of a cause's time, if that is much of it.

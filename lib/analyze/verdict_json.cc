@@ -123,6 +123,7 @@ class Writer {
       json_.Key("segments").Begin('[');
       for (const uint32_t segment : cause.longest) json_.Int(segment);
       json_.End();
+      json_.Key("place_ns").Int(cause.place_ns);
       json_.Key("advice").Begin('{');
       json_.Key("code").Text(cause.advice.code);
       json_.Key("text").Text(cause.advice.text);

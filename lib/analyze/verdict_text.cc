@@ -9,6 +9,7 @@
 #include "analyze/proof.h"
 #include "analyze/verdict_words.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 #include "serialize/kernel_name.h"
 
@@ -22,6 +23,7 @@ using model::kNone;
 using model::Trace;
 
 constexpr size_t kBlameWidth = 23, kRestWidth = 50;
+constexpr size_t kLeastOthers = 20;  // of which a median says what is usual
 
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
@@ -56,7 +58,11 @@ class Teller {
     const std::string by = By(cause.blame, cause.by, cause.by_ns);
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    const std::string where = Where(longest) + Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
+    std::string where = Where(longest);
+    // Nine tenths are as good as all.
+    if (!where.empty() && 10 * cause.place_ns < 9 * cause.blame_ns)
+      where += " (" + Duration(cause.place_ns) + " of it)";
+    where += Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
 
@@ -85,6 +91,7 @@ class Teller {
     if (is_compared)
       lines.Add(0, "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
                        Format(", named at p <= %s", P(v.alpha).c_str()));
+    if (is_compared) TellOthers(v, &lines);
     if (v.is_coarse)
       lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
@@ -174,7 +181,7 @@ class Teller {
     return text + " and " + std::to_string(requests.size() - 1) + " more";
   }
 
-  // Where the longest stretch of it was.
+  // Where that is.
   std::string Where(const BlameSegment& segment) const {
     if (segment.handoff != kNone) return "in queue " + Quoted(trace_.strings[trace_.handoffs[segment.handoff].queue]);
     if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
@@ -230,6 +237,25 @@ class Teller {
     if (queue.threads == 0) return "";
     return "; meanwhile it held " + Quoted(trace_.strings[queue.resource]) + ", for which " +
            base::Plural(queue.threads, "other") + " came to wait";
+  }
+
+  // Requests that ended near it may have been slow for the same reason: then they are no measure, and the trace says
+  // so.
+  void TellOthers(const Verdict& v, base::Lines* lines) const {
+    const model::RequestRow& request = trace_.requests[blame_.request];
+    std::vector<int64_t> like_ns;
+    for (const model::RequestRow& row : trace_.requests) {
+      if (row.route == request.route && row.size_bucket == request.size_bucket && row.duration_ns >= 0 &&
+          row.begin_known)
+        like_ns.push_back(row.duration_ns);
+    }
+    const size_t count = like_ns.size();
+    if (count < kLeastOthers) return;
+    const int64_t median_ns = base::Median(std::move(like_ns));
+    if (2 * v.typical_ns < 3 * median_ns) return;
+    lines->AddWrapped(0, "              ",
+                      "which were slow, too: of all " + base::Count(count) +
+                          " of its route and size in the trace half took at most " + Ms(median_ns) + " ms");
   }
 
   void TellKind(const Verdict& v, base::Lines* lines) const {

@@ -145,6 +145,32 @@ BlameSegment* Find(RequestBlame* blame, Blame of) {
   return nullptr;
 }
 
+// The same, with two scopes on the executor.
+class Scoped : public Route {
+ public:
+  static constexpr uint32_t kForward = 0, kConvolve = 1;
+  Scoped() {
+    maker_.Event(0, maker_.Site(SiteKind::kScope, "forward"), 10 * kMs, 40 * kMs);
+    maker_.Event(0, maker_.Site(SiteKind::kScope, "convolve"), 11 * kMs, 30 * kMs);
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
+// The same, with ten more batches that took so long; its own took 40 ms. Requests of its route and size took as long.
+class Busy : public Route {
+ public:
+  explicit Busy(int64_t ms, int others = 10) {
+    for (int i = 0; i < others; ++i) {
+      const int64_t begin_ns = (200 + 100 * i) * kMs;
+      maker_.Batch(0x20 + i, "resnet50", 0, begin_ns, ms * kMs);
+      maker_.trace.requests[maker_.Request(0x200 + i, "/classify", begin_ns, ms * kMs)].size_bucket = 4;
+    }
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
 // The same, whose batch launched a kernel for 5 ms at 30 ms, and nine times for 10 us from 36 ms on. Calls are recorded
 // since another.
 class Loading : public Route {
@@ -778,6 +804,58 @@ TEST_CASE("more of the same work is said to be that, and by how much", "[verdict
     if (size > 224) CHECK(verdict.more_of == "size");
     if (size > 224) CHECK(verdict.more_factor == Approx(4));
   }
+}
+
+TEST_CASE("a cause is said to be in the scope that had most of it, and how much, not where it was longest at once",
+          "[verdict]") {
+  Scoped route;
+  route.Learn(512);
+  BlameVector slow = route.Typical();
+  slow[Blame::kHostOncpuPre] += 18 * kMs;
+  RequestBlame blame = route.Make(slow);
+  Split(&blame, Blame::kHostOncpuPre, 5 * kMs);  // four
+  BlameSegment* const once = Find(&blame, Blame::kHostOncpuPre);
+  once->thread = 0, once->event = Scoped::kForward;
+  for (BlameSegment* often = once + 1; often < once + 4; ++often) {
+    often->thread = 0, often->event = Scoped::kConvolve;
+    often->end_ns -= kMs;
+  }
+
+  const Cause cause = route.Judge(blame).causes.at(0);
+
+  CHECK(cause.place_ns == 12 * kMs);
+  CHECK(EvidenceText(route.index, blame, cause) == "in \"convolve\" on executor (12.0 ms of it)");
+}
+
+TEST_CASE("who waited for one that took long is told to ask why that was slow, before adding capacity", "[verdict]") {
+  const Blame where = GENERATE(Blame::kExecutorBusy, Blame::kQueueWaitOthers);
+  const auto advice = [&](int64_t usual_ms, int others) {
+    Busy route(usual_ms, others);
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[where] += 40 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Find(&blame, where)->by.batch = 0;
+    return std::string(route.Judge(blame).causes.at(0).advice.code);
+  };
+  CHECK(advice(10, 10) == "look_at_blocker");
+  CHECK(advice(25, 10) == "add_capacity");
+  CHECK(advice(10, 3) == "add_capacity");  // too few to say what is usual
+}
+
+TEST_CASE("requests that ended near it and were slow, too, are said to be no measure", "[verdict]") {
+  const auto text = [](int64_t usual_ms) {
+    Busy route(usual_ms, 40);
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    slow[Blame::kHostOncpuPre] += 40 * kMs;
+    const RequestBlame blame = route.Make(slow);
+    return VerdictText(route.index, blame, route.Judge(blame));
+  };
+  const std::string slow_too = text(5);
+  CHECK(slow_too.find("which were slow, too: of all 41 of its route and size in the trace") != std::string::npos);
+  CHECK(slow_too.find(" 5.0 ms\n") != std::string::npos);
+  CHECK(text(15).find("which were slow") == std::string::npos);
 }
 
 TEST_CASE("who waited for another's work in its own batch is told to split that", "[verdict]") {

@@ -105,6 +105,7 @@ TEST_CASE("why speaks JSON in whole ns that add up", "[cli]") {
   CHECK(causes[0]["by"]["requests"][0] == "00000000000077aa");
   CHECK(causes[1]["blame"] == "alloc_stall");
   CHECK(causes[1]["advice"]["code"] == "allocate_early");
+  CHECK(causes[1]["place_ns"] == causes[1]["blame_ns"]);
   int64_t sum_ns = document["common_ns"].get<int64_t>() + document["rest_ns"].get<int64_t>(), blame_ns = 0, at_ns = 0;
   for (const json& cause : causes) {
     sum_ns += cause["excess_ns"].get<int64_t>();

@@ -66,7 +66,8 @@ struct Advice {
 // process was throttled by its CPU quota meanwhile; memory was read from a disk. The executor: it did another request's
 // work by itself, in a batch that both were in. The walk: it was done for the first time in the trace; there were more
 // launches than usual, another thread was in the driver, or each took longer than most; many short waits for a GPU;
-// others came to wait for a lock that it held meanwhile.
+// others came to wait for a lock that it held meanwhile; what was waited for took longer than twice the median of its
+// like.
 enum class Proof : uint8_t {
   kNone = 0,
   kQuota = 1,
@@ -80,8 +81,9 @@ enum class Proof : uint8_t {
   kHeldLock = 9,
   kNoUsual = 10,
   kStolen = 11,
+  kBehindLong = 12,
 };
-// By what the segment that was longest says, where that makes a difference. Never null.
+// By what the first of Cause::longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
 
 struct Cause {
@@ -99,9 +101,12 @@ struct Cause {
   // At most so much would be saved, were it normal: where another way was nearly as long, that remains. No more than
   // the request's excess.
   int64_t saving_ns = 0;
-  Culprit by;                     // who had most of it
-  int64_t by_ns = 0;              // how much
-  std::vector<uint32_t> longest;  // segments of RequestBlame, the longest first, at most three
+  Culprit by;         // who had most of it
+  int64_t by_ns = 0;  // how much
+  // Segments of RequestBlame, at most three: the longest in the place (scope and call, operation of a GPU, or queue)
+  // that had most of it, then the longest of all.
+  std::vector<uint32_t> longest;
+  int64_t place_ns = 0;  // how much that place had
   Advice advice = {"", ""};
 };
 
