@@ -157,7 +157,8 @@ int64_t Replay::Play(const Pace& pace) {
       Times& times = op_times_[step.index];
       times.begin_ns = Ready(op, &bound_by) + Scaled(op.lag_ns, of(op.lag_of));
       const bool is_kernel = pace.kernel != 0 && trace_.gpu.name[op.row] == pace.kernel;
-      times.end_ns = times.begin_ns + Scaled(op.end_ns - op.begin_ns, is_kernel ? pace.of_kernel : of(op.of));
+      const double by = pace.of_rows != nullptr ? (*pace.of_rows)[op.row] : is_kernel ? pace.of_kernel : of(op.of);
+      times.end_ns = times.begin_ns + Scaled(op.end_ns - op.begin_ns, by);
       end_ns = std::max(end_ns, times.end_ns);
       recorded_end_ns = std::max(recorded_end_ns, op.end_ns);
       continue;

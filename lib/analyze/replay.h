@@ -38,7 +38,8 @@ struct Pace {
   std::array<double, kPathClasses> of{1, 1, 1, 1, 1, 1, 1, 1, 1};
   model::StringId kernel = 0;  // 0: none
   double of_kernel = 1;
-  bool without_waits = false;  // calls that wait for GPUs return at once
+  const std::vector<double>* of_rows = nullptr;  // by row of what GPUs did, instead of its class; must outlive the run
+  bool without_waits = false;                    // calls that wait for GPUs return at once
 };
 
 // The chain of what each had to wait for, from the end back to the beginning.
