@@ -148,6 +148,27 @@ TEST_CASE("a04 does not blame a server whose GPU was idle because no request was
   CHECK(finding->recommendation.find("what the thread waited for") != std::string::npos);
 }
 
+TEST_CASE("a04 takes a batch for work from its first member on, also beyond its requests", "[a04]") {
+  GpuTrace made(1000);
+  made.Request(0, 110);
+  made.Batch("unet", 0, 600, 1);
+  made.Batch("unet", 800, 200, 0);  // begun, and nobody has come
+  made.trace.members[0].join_ns = 50'000;
+  made.Launch("first", 0, 10, 20, 80);
+  made.Event(SiteKind::kWait, "wait", 150, 850);
+  made.Launch("second", 1000, 0, 1000, 0);
+
+  const analyze::AnalysisReport report = made.Run("a04");
+
+  CHECK(Measured(report, "idle_wait") == 450);
+  CHECK(Measured(report, "idle_no_request") == 400);
+
+  made.trace.requests.clear();
+  made.trace.members[0].request = made.Request(950, 50);
+  made.trace.members[0].join_ns = 500'000;
+  CHECK(Measured(made.Run("a04"), "idle_wait") == 100 + 50);
+}
+
 TEST_CASE("a04 says most of what is more than half only, and names scopes of the host's as such", "[a04]") {
   GpuTrace made(1000);
   made.Launch("first", 0, 10, 0, 100);
@@ -445,6 +466,40 @@ TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
 
   CHECK(Found(full.Run("a11"), "a11.queue_full").has_value());
   CHECK(Found(empty.Run("a11"), "a11.queue_empty").has_value());
+}
+
+TEST_CASE("a11 does not blame a host for an empty queue while no request is open", "[a11]") {
+  enum class Asked { kNever, kByRequests, kByBatches, kAllTheWhile };
+  // 1 ms of work that is launched ahead, then 9 ms of nothing, ten times.
+  const auto run = [](Asked how) {
+    GpuTrace made(100'000);
+    for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) {
+      const uint32_t first = made.Launch("k", at_us, 1, at_us + 10, 990),
+                     next = made.Launch("k", at_us + 2, 1, at_us + 1'000, 10);
+      REQUIRE(next == first + 1);
+      if (how == Asked::kByRequests) made.Request(at_us, 1'500);
+    }
+    if (how == Asked::kAllTheWhile) made.Request(0, 100'000);
+    if (how == Asked::kByBatches) {
+      for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) made.Batch("unet", at_us, 1'500, 0);
+      made.trace.requests.clear();
+    }
+    return made.Run("a11");
+  };
+
+  for (const Asked how : {Asked::kByRequests, Asked::kByBatches}) {
+    const analyze::AnalysisReport report = run(how);
+    CHECK(Measured(report, "empty") == 9 * 500);  // from the last kernel's beginning to the request's end
+    CHECK(Measured(report, "empty_no_request") == 9 * 8'500);
+    CHECK(report.analyzers[0].findings.empty());
+  }
+  const std::optional<analyze::FindingRow> asked = Found(run(Asked::kAllTheWhile), "a11.queue_empty");
+  REQUIRE(asked.has_value());
+  CHECK(asked->cost_ns == 9 * 9'000'000);
+  CHECK(asked->metric == "time empty / time that requests were open");
+  const analyze::AnalysisReport without = run(Asked::kNever);
+  CHECK(Found(without, "a11.queue_empty")->cost_ns == 9 * 9'000'000);
+  CHECK(without.Find("a11", "empty_no_request") == nullptr);
 }
 
 // ---- A27
