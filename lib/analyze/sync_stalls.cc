@@ -10,6 +10,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
+#include "analyze/open_requests.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
@@ -48,6 +49,13 @@ class SyncStalls final : public Analyzer {
       working.insert(working.end(), busy.begin(), busy.end());
     }
     const Intervals busy = Union(std::move(working));
+    // A thread that nobody asks for anything has nothing to launch.
+    const Intervals open = HasRequests(trace) ? OpenRequests(trace) : Intervals{{INT64_MIN, INT64_MAX}};
+    const auto is_open = [&](int64_t at_ns) {
+      const auto next =
+          std::partition_point(open.begin(), open.end(), [&](const Interval& i) { return i.end_ns <= at_ns; });
+      return next != open.end() && next->begin_ns <= at_ns;
+    };
     std::vector<Interval> lost;
     Longest longest(EvidenceTable::kCalls, "the GPU was idle after this wait");
     for (const Stall& stall : stalls) {
@@ -65,9 +73,10 @@ class SyncStalls final : public Analyzer {
         if (next == busy.end() || next->end_ns >= stall.idle.end_ns) break;
         at_ns = std::max(at_ns, next->end_ns);
       }
-      if (stalled_ns > 0) longest.Show(stall.call, {stall.idle.begin_ns, stall.idle.begin_ns + stalled_ns});
+      if (stalled_ns > 0 && is_open(stall.idle.begin_ns))
+        longest.Show(stall.call, {stall.idle.begin_ns, stall.idle.begin_ns + stalled_ns});
     }
-    const int64_t stalled_ns = TotalNs(Union(std::move(lost)));
+    const int64_t stalled_ns = TotalNs(Intersection(Union(std::move(lost)), open));
     AddNumber(analysis, "waits", kAll, static_cast<double>(waits));
     Add(analysis, "waited", kAll, waited_ns);
     Add(analysis, "stalled", kAll, stalled_ns);

@@ -80,6 +80,31 @@ TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
   CHECK(finding->threshold.source == "torch-tb-profiler");
 }
 
+TEST_CASE("a03 and a09 count no time without requests as a cost", "[a03][a09]") {
+  const auto make = [](int64_t until_us) {
+    GpuTrace made(1000);
+    made.Request(0, until_us);
+    made.Request(950, 50);
+    made.Launch("first", 0, 5, 10, 190);
+    made.Call("cudaStreamSynchronize", 20, 185);
+    made.Launch("next", 950, 5, 960, 30);
+    return made;
+  };
+  const std::optional<analyze::FindingRow> quiet = Found(make(250).Run("a03"), "a03.utilisation_low"),
+                                           asked = Found(make(950).Run("a03"), "a03.utilisation_low");
+  REQUIRE((quiet && asked));
+  CHECK(quiet->value == Approx(0.22));
+  CHECK(quiet->cost_ns == 80'000);
+  CHECK(quiet->severity == Severity::kLow);
+  CHECK(quiet->summary.find("73.3 % of the time that requests were open") != std::string::npos);
+  CHECK(asked->cost_ns == 780'000);
+  CHECK(asked->severity == Severity::kMedium);
+
+  CHECK(Measured(make(250).Run("a09"), "stalled") == 50);
+  CHECK(Measured(make(950).Run("a09"), "stalled") == 185);
+  CHECK(Found(make(250).Run("a09"), "a09.sync_stalls")->evidence.size() == 1);
+}
+
 TEST_CASE("a04 gives each gap to what the launching thread did until it launched", "[a04]") {
   GpuTrace made(1000);
   made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 200, 300);
