@@ -126,13 +126,26 @@ TEST_CASE("a41 names what varies with the latency, not what is merely large", "[
   CHECK(finding.subject == "/classify");
   CHECK(finding.value > 0.95);
   CHECK(Has(finding.summary, "30.0 ms"));
-  CHECK_FALSE(finding.evidence.empty());
+  CHECK(finding.evidence.size() == 3);
   double shares = 0;
   for (const analyze::MeasureRow& measure : report.analyzers[0].measures) {
     if (measure.name != "p99 / p50") shares += measure.value;
   }
   CHECK(shares == Approx(1));
   CHECK(Run(even.Finish(), "a41").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a41 names the three slowest requests, as pitot why takes them", "[a41]") {
+  Server server;
+  for (int i = 0; i < 200; ++i) server.Serve({2'000, i % 20 == 0 ? 30'000 + i * 10 : 0, 5'000, 500});
+
+  const std::optional<FindingRow> finding = Found(Run(server.Finish(), "a41"), "a41.driver");
+
+  REQUIRE(finding.has_value());
+  CHECK(Has(finding->summary, "the slowest: request 00000000000010b4, 00000000000010a0, 000000000000108c"));
+  REQUIRE(finding->evidence.size() == 3);
+  CHECK(finding->evidence[1].note == "one of the slowest: request 00000000000010a0");
+  CHECK(Has(finding->recommendation, "`pitot why FILE --request ID`"));
 }
 
 TEST_CASE("analyzers of requests walk by the index that they are given", "[analyze]") {
