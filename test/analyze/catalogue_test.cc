@@ -80,6 +80,31 @@ TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
   CHECK(finding->threshold.source == "torch-tb-profiler");
 }
 
+TEST_CASE("a03 finds kernels too small for a device that is busy, and not those that fill it together", "[a03]") {
+  // A kernel all the time, with blocks for `blocks` of 100 multiprocessors; of another stream beside it as many.
+  const auto run = [](uint32_t blocks, bool beside) {
+    GpuTrace made(1000);
+    model::KernelShape shape;
+    shape.grid[0] = blocks;
+    shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+    shape.block[0] = 256;
+    made.Shape(made.Gpu(GpuKind::kKernel, "k", 0, 900, kNone), shape);
+    if (beside) {
+      made.UseStream(13);
+      made.Shape(made.Gpu(GpuKind::kKernel, "k", 0, 900, kNone), shape);
+    }
+    return made.Run("a03");
+  };
+  const std::optional<analyze::FindingRow> finding = Found(run(30, false), "a03.efficiency_low");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.27));
+  CHECK(finding->severity == Severity::kLow);
+  CHECK(finding->cost_ns == 0);  // what larger batches would bring is not known
+  CHECK(finding->summary.find("ran for 90.0 % of the window, but had blocks for 27.0 %") != std::string::npos);
+  CHECK(run(30, true).analyzers[0].findings.empty());
+  CHECK(run(60, false).analyzers[0].findings.empty());
+}
+
 TEST_CASE("a03 and a09 count no time without requests as a cost", "[a03][a09]") {
   const auto make = [](int64_t until_us) {
     GpuTrace made(1000);
