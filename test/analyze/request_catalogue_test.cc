@@ -73,7 +73,7 @@ TEST_CASE("a39 says that threads lost events, how many and when, and who reads e
 TEST_CASE("a39 says that a dump is damaged, of which nobody knows what is missing", "[a39]") {
   GpuTrace made = Idle();
   const double whole = Found(made.Run("a04"), "a04.idle")->confidence;
-  made.trace.losses.push_back({kNone, model::LossReason::kDamaged, 900'000, 900'000, 0, 0});
+  made.trace.losses.push_back({kNone, model::LossReason::kDamaged, 700'000, 1'000'000, 0, 0});
 
   const AnalysisReport report = made.Run("a39");
 
