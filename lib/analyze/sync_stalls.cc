@@ -5,6 +5,7 @@
 // would have launched it earlier by as long as it waited.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyze/catalogue.h"
@@ -40,6 +41,7 @@ class SyncStalls final : public Analyzer {
     uint64_t waits = 0;
     int64_t waited_ns = 0;
     std::vector<Stall> stalls;
+    AddPolls(analysis);
     FindWaits(analysis, &waits, &waited_ns, &stalls);
     if (waits == 0) return Status();
 
@@ -85,6 +87,27 @@ class SyncStalls final : public Analyzer {
   }
 
  private:
+  // Who asks again and again whether the GPU is done waits for it, too, and takes a CPU for it.
+  static void AddPolls(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    std::vector<int8_t> is_poll(trace.strings.size(), -1);
+    uint64_t polls = 0;
+    int64_t polling_ns = 0;
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      int8_t& known = is_poll[trace.calls.name[call]];
+      if (known < 0) {
+        const std::string_view name = trace.strings[trace.calls.name[call]];
+        known = name.find("EventQuery") != std::string_view::npos || name.find("StreamQuery") != std::string_view::npos;
+      }
+      if (known == 0) continue;
+      ++polls;
+      Accumulate(&polling_ns, trace.CallEnd(call) - trace.calls.begin_ns[call]);
+    }
+    if (polls == 0) return;
+    AddNumber(analysis, "polls", kAll, static_cast<double>(polls));
+    Add(analysis, "polling", kAll, polling_ns);
+  }
+
   static void FindWaits(Analysis& analysis, uint64_t* waits, int64_t* waited_ns, std::vector<Stall>* stalls) {
     const Trace& trace = analysis.trace();
     const model::Indexes& indexes = analysis.indexes();
