@@ -33,7 +33,7 @@ void CutWindows(const Trace& trace, std::vector<BatchTime>* times) {
 
 }  // namespace
 
-std::vector<BatchTime> BatchTimes(const Trace& trace) {
+std::vector<BatchTime> BatchWindows(const Trace& trace) {
   std::vector<BatchTime> times;
   for (const model::BatchRow& batch : trace.batches) {
     const bool is_step = batch.close == static_cast<uint8_t>(BatchClose::kStep);
@@ -42,6 +42,11 @@ std::vector<BatchTime> BatchTimes(const Trace& trace) {
   }
   CutWindows(trace, &times);
   for (BatchTime& time : times) time.work_ns = time.when.end_ns - time.when.begin_ns;
+  return times;
+}
+
+std::vector<BatchTime> BatchTimes(const Trace& trace) {
+  std::vector<BatchTime> times = BatchWindows(trace);
   if (times.empty() || !HasHostUse(trace)) return times;
   const Index index(trace, {});
   for (uint32_t row = 0; row < times.size(); ++row) {

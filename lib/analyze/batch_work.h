@@ -20,6 +20,8 @@ struct BatchTime {
 // Of each batch; 0 of those that are open, and of iterations, whose requests and prompts change (a29's).
 // O(n log n) of the events where there are such counters, else O(n).
 std::vector<BatchTime> BatchTimes(const model::Trace& trace);
+// The same as if threads always had a CPU. O(n).
+std::vector<BatchTime> BatchWindows(const model::Trace& trace);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

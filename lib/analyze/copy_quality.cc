@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A07: do copies block who makes them? Asynchronous calls of pageable memory do, and calls that wait by design.
+// A07: do copies block who makes them? Asynchronous calls of pageable memory do, and calls that wait by design, as
+// those that set memory of the host's or managed memory.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -41,6 +42,16 @@ struct Blocked {
   Longest longest;
 };
 
+// Those of device memory return at once, by whatever call. By the names of collectors and of readers.
+bool IsWaitingSet(const Trace& trace, uint32_t row) {
+  const std::string_view memory = trace.strings[trace.gpu.name[row]];
+  return trace.gpu.kind[row] == model::GpuKind::kMemset &&
+         (memory == "pinned" || memory == "managed" || memory == "Memset (Pinned)" || memory == "Memset (Managed)");
+}
+bool IsAsynchronous(const Trace& trace, uint32_t call) {
+  return trace.strings[trace.calls.name[call]].find("Async") != std::string_view::npos;
+}
+
 class CopyQuality final : public Analyzer {
  public:
   AnalyzerInfo Info() const noexcept override { return InfoOf("a07", "copies that block", kThresholds); }
@@ -48,12 +59,13 @@ class CopyQuality final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     const double small_bytes = analysis.threshold("small_upload").value;
-    Blocked pageable("an asynchronous copy of pageable memory"), waiting("a copy that waits");
+    Blocked pageable("an asynchronous copy of pageable memory"), waiting("a copy that waits"), sets("a set that waits");
     for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
       const uint32_t call = trace.gpu.call[row];
-      if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone) continue;
-      const bool is_asynchronous = trace.strings[trace.calls.name[call]].find("Async") != std::string_view::npos;
-      if (is_asynchronous) {
+      if (call == kNone) continue;
+      if (IsWaitingSet(trace, row) && !IsAsynchronous(trace, call)) sets.Show(trace, call, trace.gpu.begin_ns[row]);
+      if (trace.gpu.kind[row] != model::GpuKind::kMemcpy) continue;
+      if (IsAsynchronous(trace, call)) {
         if (model::IsPageableCopy(trace, row)) pageable.Show(trace, call, INT64_MIN);
         continue;
       }
@@ -68,10 +80,14 @@ class CopyQuality final : public Analyzer {
     Add(analysis, "blocked_in_pageable_copies", kAll, pageable.blocked_ns);
     AddNumber(analysis, "waiting_copies", kAll, static_cast<double>(waiting.copies));
     Add(analysis, "blocked_in_waiting_copies", kAll, waiting.blocked_ns);
+    AddNumber(analysis, "waiting_sets", kAll, static_cast<double>(sets.copies));
+    Add(analysis, "blocked_in_waiting_sets", kAll, sets.blocked_ns);
     Judge(analysis, pageable, "a07.pageable", "asynchronous copies of pageable memory, which wait all the same: ",
           "copy from pinned memory (pin_memory, cudaHostAlloc): only then does the call return at once");
     Judge(analysis, waiting, "a07.waiting", "copies by calls that wait for them: ",
           "copy asynchronously (cudaMemcpyAsync, non_blocking) from pinned memory, on a stream of their own");
+    Judge(analysis, sets, "a07.waiting_set", "sets of pinned or managed memory by calls that wait for them: ",
+          "set it asynchronously (cudaMemsetAsync), or memory of the host's on the host");
     return Status();
   }
 

@@ -2,14 +2,15 @@
 //
 // A17: what does the window have to wait for, and what would it save to make that faster? The critical path is the
 // chain from the last thing that ended back through whatever was last to allow each; its parts add up to the window.
-// What could be saved is by playing the window again: a second path may be nearly as long. Of one request `pitot why`
-// says more.
+// What could be saved is by playing the window again: a second path may be nearly as long. Time in which no request was
+// open waits for nothing that could be faster. Of one request `pitot why` says more.
 #include <algorithm>
 #include <string>
 
 #include "analyze/catalogue.h"
 #include "analyze/copies.h"
 #include "analyze/evidence.h"
+#include "analyze/open_requests.h"
 #include "analyze/replay.h"
 #include "analyze/subjects.h"
 #include "serialize/kernel_name.h"
@@ -67,7 +68,7 @@ class CriticalPath final : public Analyzer {
     const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
     int64_t saved_ns[kPathClasses] = {};
     for (uint32_t k = 0; k < kPathClasses; ++k) {
-      if (static_cast<PathClass>(k) == PathClass::kEnd || path.ns[k] == 0 || analysis.IsOver()) continue;
+      if (!CanBeFaster(static_cast<PathClass>(k)) || path.ns[k] == 0 || analysis.IsOver()) continue;
       Pace pace;
       pace.of[k] = 0;
       saved_ns[k] = std::max<int64_t>(0, window_ns - replay.Run(pace));
@@ -83,6 +84,9 @@ class CriticalPath final : public Analyzer {
   }
 
  private:
+  // What comes after the last thing is nobody's, and what comes while nobody asks.
+  static bool CanBeFaster(PathClass of) { return of != PathClass::kEnd && of != PathClass::kNoRequest; }
+
   static void DearestKernel(Analysis& analysis, const Path& path, int64_t window_ns, Replay* replay) {
     const auto dearest = std::max_element(path.kernels.begin(), path.kernels.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });
@@ -98,9 +102,13 @@ class CriticalPath final : public Analyzer {
   static void Judge(Analysis& analysis, const Path& path, const int64_t* saved_ns, double unlinked_share) {
     const Trace& trace = analysis.trace();
     const Threshold least = analysis.threshold("path_share");
-    // What comes after the last thing is nobody's.
-    const auto most = static_cast<uint32_t>(std::max_element(path.ns.begin(), path.ns.end() - 1) - path.ns.begin());
-    const double share = Share(path.ns[most], trace.window_end_ns - trace.window_begin_ns);
+    uint32_t most = 0;
+    for (uint32_t k = 1; k < kPathClasses; ++k) {
+      if (CanBeFaster(static_cast<PathClass>(k)) && path.ns[k] > path.ns[most]) most = k;
+    }
+    const bool has_requests = HasRequests(trace);
+    const int64_t no_request_ns = path.ns[static_cast<size_t>(PathClass::kNoRequest)];
+    const double share = Share(path.ns[most], trace.window_end_ns - trace.window_begin_ns - no_request_ns);
     if (share < least.value) return;
     const auto of = static_cast<PathClass>(most);
     // One launch that took so long is a first upload, or records were lost: the trace does not tell which.
@@ -108,8 +116,8 @@ class CriticalPath final : public Analyzer {
                          static_cast<double>(path.longest_launch_ns) > analysis.threshold("launch_hole").value;
     const bool is_unlinked = unlinked_share > analysis.threshold("unlinked_share").value;
     std::string summary =
-        std::string("most of what the window waited for, ") + Percent(share) + ", was " +
-        (of == PathClass::kHost ? "code between calls" : PathClassName(of)) +
+        std::string("most of what the window waited for") + (has_requests ? " while requests were open, " : ", ") +
+        Percent(share) + ", was " + (of == PathClass::kHost ? "code between calls" : PathClassName(of)) +
         "; if that took no time, the window would be " + base::Duration(saved_ns[most]) + " shorter" +
         (is_unlinked ? "; " + Percent(unlinked_share) + " of GPU work has no call, so it is not sure" : std::string());
     if (is_hole)
@@ -118,7 +126,9 @@ class CriticalPath final : public Analyzer {
           "records";
     Longest longest(EvidenceTable::kGpu, "on the path");
     for (const uint32_t row : path.gpu_rows) longest.Show(row, TimeOf(trace, row));
-    Conclude(analysis, Judged("a17.critical_path", kAll, "on the path / window", share, least),
+    Conclude(analysis,
+             Judged("a17.critical_path", kAll,
+                    has_requests ? "on the path / window without no_request" : "on the path / window", share, least),
              {.confidence = is_hole       ? 0.3
                             : is_unlinked ? 0.4
                                           : 0.8,  // threads that wait for each other are not in it

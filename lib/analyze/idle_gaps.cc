@@ -10,6 +10,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/open_requests.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "analyze/thread_time.h"
@@ -89,13 +90,6 @@ std::vector<Gap> GapsOf(const Trace& trace, uint32_t device) {
   return gaps;
 }
 
-// When some request was open. What does not end in the window is open to its end.
-Intervals OpenRequests(const Trace& trace) {
-  Intervals open;
-  for (const model::RequestRow& request : trace.requests) open.push_back({request.begin_ns, trace.RequestEnd(request)});
-  return model::Union(std::move(open));
-}
-
 // When a thread was in a PITOT_WAIT, pitot::Mutex or pitot::ConditionVariable and in nothing within it.
 Intervals RecordedWaits(const Trace& trace, uint32_t thread) {
   Intervals waits;
@@ -154,8 +148,8 @@ class IdleGaps final : public Analyzer {
         count(k, is_around ? Difference(classes[k], recorded) : classes[k]);
         if (!is_around) recorded = Difference(recorded, classes[k]);
       }
-      count(kNoRequest, trace.requests.empty() ? Intervals() : Difference(recorded, requests));
-      count(kWait, trace.requests.empty() ? recorded : Intersection(recorded, requests));
+      count(kNoRequest, HasRequests(trace) ? Difference(recorded, requests) : Intervals());
+      count(kWait, HasRequests(trace) ? Intersection(recorded, requests) : recorded);
     }
 
     const Intervals busy = DeviceBusy(trace, device);

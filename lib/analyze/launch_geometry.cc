@@ -3,16 +3,20 @@
 // A20: do launch shapes waste the device? By grid, block, registers and shared memory alone, without counters: threads
 // that fill no warp, grids that leave multiprocessors empty, a last wave that does. After the LaunchConfiguration and
 // TheoreticalOccupancy rules of Nsight Compute. What could be saved is a bound, of kernels that ran alone on their
-// device: beside others what one leaves empty another fills.
+// device: beside others what one leaves empty another fills. It costs no more than the window would be shorter without
+// it: what the host or another path takes meanwhile is not saved.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyze/catalogue.h"
 #include "analyze/copies.h"
 #include "analyze/evidence.h"
+#include "analyze/replay.h"
 #include "analyze/subjects.h"
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
@@ -68,6 +72,7 @@ Geometry GeometryOf(const model::DeviceRow& device, const model::KernelShape& sh
 
 struct Wasted {
   double ns = 0;
+  std::vector<std::pair<uint32_t, float>> rows;  // which, and the share of each
   std::unordered_map<model::StringId, double> by_kernel;
   Longest longest{EvidenceTable::kGpu, "launched so"};
 };
@@ -77,13 +82,34 @@ class LaunchGeometry final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a20", "launch shapes", kThresholds); }
 
   Status Run(Analysis& analysis) override {
+    Exposure exposure(analysis);
     ForDevicesAtWork(analysis, [&](uint32_t device) {
-      if (device != kNone) OfDevice(analysis, device);
+      if (device != kNone) OfDevice(analysis, device, &exposure);
     });
     return Status();
   }
 
  private:
+  // What the window would be shorter without a waste. The window is made ready to be played when first asked for.
+  class Exposure {
+   public:
+    explicit Exposure(const Analysis& analysis) : analysis_(analysis) {}
+    int64_t Of(const Wasted& wasted) {
+      const Trace& trace = analysis_.trace();
+      if (!replay_) replay_.emplace(trace, analysis_.indexes());
+      std::vector<double> lengths(trace.gpu.size(), 1);
+      for (const auto& [row, share] : wasted.rows) lengths[row] = 1.0 - share;
+      Pace pace;
+      pace.of_rows = &lengths;
+      const int64_t saved_ns = trace.window_end_ns - trace.window_begin_ns - replay_->Run(pace);
+      return std::clamp<int64_t>(saved_ns, 0, static_cast<int64_t>(std::min(wasted.ns, 9e18)));
+    }
+
+   private:
+    const Analysis& analysis_;
+    std::optional<Replay> replay_;
+  };
+
   // Kernels of a device while nothing else ran on it.
   static std::vector<uint32_t> Alone(const Trace& trace, uint32_t device) {
     std::vector<uint32_t> rows, alone;
@@ -108,7 +134,7 @@ class LaunchGeometry final : public Analyzer {
     return alone;
   }
 
-  static void OfDevice(Analysis& analysis, uint32_t device) {
+  static void OfDevice(Analysis& analysis, uint32_t device, Exposure* exposure) {
     const Trace& trace = analysis.trace();
     const double tail = analysis.threshold("tail").value, low = analysis.threshold("occupancy_low").value;
     std::vector<Geometry> geometries;
@@ -118,11 +144,12 @@ class LaunchGeometry final : public Analyzer {
     int64_t known_ns = 0;
     for (const uint32_t row : Alone(trace, device)) {
       const Geometry& geometry = geometries[trace.gpu.shape[row]];
-      const auto ns = static_cast<double>(trace.gpu.duration_ns[row]);
       if (geometry.occupancy >= 0) Accumulate(&known_ns, trace.gpu.duration_ns[row]);
-      if (geometry.occupancy >= 0 && geometry.occupancy < low) See(trace, row, ns, &unoccupied);
+      if (geometry.occupancy >= 0 && geometry.occupancy < low) See(trace, row, 1, &unoccupied);
       for (uint32_t waste = 0; waste < kWastes; ++waste) {
-        if (geometry.share[waste] > 0) See(trace, row, ns * geometry.share[waste], &wasted[waste]);
+        if (geometry.share[waste] <= 0) continue;
+        See(trace, row, geometry.share[waste], &wasted[waste]);
+        wasted[waste].rows.emplace_back(row, static_cast<float>(geometry.share[waste]));
       }
     }
     const int64_t busy_ns = TotalNs(DeviceBusy(trace, device));
@@ -131,13 +158,14 @@ class LaunchGeometry final : public Analyzer {
     for (uint32_t waste = 0; waste < kWastes; ++waste) {
       if (wasted[waste].ns == 0) continue;
       AddNumber(analysis, kNames[waste], subject, wasted[waste].ns, "ns");
-      Judge(analysis, subject, static_cast<Waste>(waste), wasted[waste], busy_ns);
+      Judge(analysis, subject, static_cast<Waste>(waste), wasted[waste], busy_ns, exposure);
     }
     if (known_ns == 0) return;
     AddNumber(analysis, "low_occupancy", subject, unoccupied.ns, "ns");
     JudgeOccupancy(analysis, subject, unoccupied, known_ns);
   }
-  static void See(const Trace& trace, uint32_t row, double ns, Wasted* wasted) {
+  static void See(const Trace& trace, uint32_t row, double share, Wasted* wasted) {
+    const double ns = static_cast<double>(trace.gpu.duration_ns[row]) * share;
     wasted->ns += ns;
     wasted->by_kernel[trace.gpu.name[row]] += ns;
     wasted->longest.Show(row, TimeOf(trace, row));
@@ -151,8 +179,8 @@ class LaunchGeometry final : public Analyzer {
     return serialize::ReadKernelName(trace.strings[most.second]).brief;
   }
 
-  static void Judge(Analysis& analysis, const std::string& subject, Waste waste, const Wasted& wasted,
-                    int64_t busy_ns) {
+  static void Judge(Analysis& analysis, const std::string& subject, Waste waste, const Wasted& wasted, int64_t busy_ns,
+                    Exposure* exposure) {
     const Threshold least = analysis.threshold("cost_share");
     const double share = busy_ns == 0 ? 0 : wasted.ns / static_cast<double>(busy_ns);
     if (share < least.value) return;
@@ -164,13 +192,15 @@ class LaunchGeometry final : public Analyzer {
         "launch multiples of 32 threads",
         "larger batches, a split along another dimension (split-K), or several such kernels at once on streams",
         "a grid that is a multiple of what the device holds at once, or a persistent kernel; larger batches"};
-    const std::string summary = std::string(kWhat[waste]) + " cost up to " +
+    const int64_t exposed_ns = exposure->Of(wasted);
+    const std::string summary = std::string(kWhat[waste]) + " cost kernels up to " +
                                 base::Duration(static_cast<int64_t>(std::min(wasted.ns, 9e18))) + ", most in " +
-                                Dearest(analysis.trace(), wasted);
+                                Dearest(analysis.trace(), wasted) + "; without that the window would be " +
+                                base::Duration(exposed_ns) + " shorter at most";
     Conclude(analysis, Judged(kCodes[waste], subject.c_str(), "bound of what it costs / time at work", share, least),
-             {.severity = SeverityOf(share, 2 * least.value),
+             {.severity = SeverityOf(Share(exposed_ns, busy_ns), 2 * least.value),
               .confidence = 0.6,  // a kernel that waits for memory gains less
-              .cost_ns = static_cast<int64_t>(std::min(wasted.ns, 9e18)),
+              .cost_ns = exposed_ns,
               .summary = summary,
               .recommendation = kAdvice[waste]},
              wasted.longest);

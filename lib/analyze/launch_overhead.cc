@@ -66,11 +66,22 @@ class LaunchOverhead final : public Analyzer {
       AddNumber(analysis, "mean_delay", kAll,
                 static_cast<double>(summary.delay_ns) / static_cast<double>(summary.launches), "ns");
     if (is_hta) return Status();
+    AddOfRequests(analysis);
     ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
     return Status();
   }
 
  private:
+  static void AddOfRequests(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    if (trace.requests.empty()) return;
+    uint64_t launches = 0;
+    for (uint32_t row = 0; row < trace.gpu.size(); ++row)
+      launches += trace.gpu.kind[row] != model::GpuKind::kSpan && !model::IsNobodys(trace, row);
+    AddNumber(analysis, "launches_a_request", kAll,
+              static_cast<double>(launches) / static_cast<double>(trace.requests.size()));
+  }
+
   static std::vector<Launch> Launches(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     std::vector<Launch> launches;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A11: is the host ahead of the GPU? On each stream, how much was launched and had not begun.
+// A11: is the host ahead of the GPU? On each stream, how much was launched and had not begun. While no request is open
+// there is nothing to launch: that a queue is empty then says nothing of the host.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -9,6 +10,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/numpy_sort.h"
+#include "analyze/open_requests.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
@@ -17,6 +19,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
+using model::Intervals;
 using model::kNone;
 using model::Trace;
 
@@ -36,7 +39,8 @@ struct Queue {
   int64_t most = 0;
   uint64_t changes = 0;
   double mean = 0;  // over time
-  int64_t empty_ns = 0, full_ns = 0, extent_ns = 0;
+  Intervals empty, extent;
+  int64_t full_ns = 0;
   int64_t full_at_ns = 0;
 };
 
@@ -49,7 +53,11 @@ Queue Follow(const std::vector<Change>& changes, double full_length) {
     if (i > 0) {
       const int64_t ns = changes[i].at_ns - changes[i - 1].at_ns;
       area += static_cast<double>(length) * static_cast<double>(ns);
-      if (length <= 0) queue.empty_ns += ns;
+      if (length <= 0 && ns > 0) {
+        const bool goes_on = !queue.empty.empty() && queue.empty.back().end_ns == changes[i - 1].at_ns;
+        if (!goes_on) queue.empty.push_back({changes[i - 1].at_ns, changes[i].at_ns});
+        queue.empty.back().end_ns = changes[i].at_ns;
+      }
       if (static_cast<double>(length) >= full_length) {
         if (queue.full_ns == 0) queue.full_at_ns = changes[i - 1].at_ns;
         queue.full_ns += ns;
@@ -61,9 +69,9 @@ Queue Follow(const std::vector<Change>& changes, double full_length) {
   }
   queue.changes = changes.size();
   if (changes.empty()) return queue;
-  queue.extent_ns = changes.back().at_ns - changes.front().at_ns;
+  queue.extent = model::Union({{changes.front().at_ns, changes.back().at_ns}});
   queue.mean_of_changes = sum / static_cast<double>(changes.size());
-  queue.mean = queue.extent_ns == 0 ? 0 : area / static_cast<double>(queue.extent_ns);
+  queue.mean = queue.extent.empty() ? 0 : area / static_cast<double>(TotalNs(queue.extent));
   return queue;
 }
 
@@ -124,6 +132,7 @@ class LaunchQueue final : public Analyzer {
     const Trace& trace = analysis.trace();
     const bool is_hta = analysis.compat() == Compat::kHta;
     const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(trace);
+    const Intervals open = OpenRequests(trace);
     for (const auto& [stream, changes] : streams) {
       const Queue queue = Follow(changes, analysis.threshold("full_length").value);
       const std::string subject =
@@ -133,19 +142,26 @@ class LaunchQueue final : public Analyzer {
       AddNumber(analysis, "mean_of_changes", subject, queue.mean_of_changes);
       if (is_hta) continue;
       AddNumber(analysis, "mean", subject, queue.mean);
-      Add(analysis, "empty", subject, queue.empty_ns);
+      const auto of_requests = [&](const Intervals& when) {
+        return TotalNs(HasRequests(trace) ? Intersection(when, open) : when);
+      };
+      const int64_t empty_ns = of_requests(queue.empty);
+      Add(analysis, "empty", subject, empty_ns);
+      if (HasRequests(trace)) Add(analysis, "empty_no_request", subject, TotalNs(queue.empty) - empty_ns);
       Add(analysis, "full", subject, queue.full_ns);
-      Judge(analysis, subject, queue);
+      Judge(analysis, subject, queue, empty_ns, of_requests(queue.extent));
       if (analysis.IsOver()) break;
     }
     return Status();
   }
 
  private:
-  static void Judge(Analysis& analysis, const std::string& subject, const Queue& queue) {
+  // `empty_ns` of `time_ns` in which there was work to do.
+  static void Judge(Analysis& analysis, const std::string& subject, const Queue& queue, int64_t empty_ns,
+                    int64_t time_ns) {
     const Threshold full = analysis.threshold("full_share"), empty = analysis.threshold("empty_share");
-    const double full_share = Share(queue.full_ns, queue.extent_ns);
-    const double empty_share = Share(queue.empty_ns, queue.extent_ns);
+    const double full_share = Share(queue.full_ns, TotalNs(queue.extent));
+    const double empty_share = Share(empty_ns, time_ns);
     if (full_share > full.value) {
       Evidence since;
       since.begin_ns = queue.full_at_ns;
@@ -161,13 +177,17 @@ class LaunchQueue final : public Analyzer {
                       since);
     }
     if (empty_share <= empty.value) return;
-    const std::string summary =
-        "nothing waited to run for " + Percent(empty_share) + " of the time: the host was behind";
-    Conclude(analysis, Judged("a11.queue_empty", subject.c_str(), "time empty / time", empty_share, empty),
-             {.confidence = 0.8,
-              .cost_ns = queue.empty_ns,
-              .summary = summary,
-              .recommendation = "the host is the bottleneck: see a04 for what it did meanwhile"});
+    const bool has_requests = HasRequests(analysis.trace());
+    const std::string summary = "nothing waited to run for " + Percent(empty_share) + " of the time" +
+                                (has_requests ? " that requests were open" : "") + ": the host was behind";
+    Conclude(
+        analysis,
+        Judged("a11.queue_empty", subject.c_str(),
+               has_requests ? "time empty / time that requests were open" : "time empty / time", empty_share, empty),
+        {.confidence = 0.8,
+         .cost_ns = empty_ns,
+         .summary = summary,
+         .recommendation = "the host is the bottleneck: see a04 for what it did meanwhile"});
   }
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyze/arguments.h"
@@ -137,32 +138,48 @@ class MemoryUse final : public Analyzer {
     }
   }
 
-  // What PyTorch's allocator said as it gave up.
+  // What PyTorch's allocator could not give, of one device, for one reason. It has one allocator for each.
+  struct Refusals {
+    std::vector<uint32_t> events;  // by time
+    uint32_t largest = kNone;
+  };
+  // One that fails often asks for much the same again: one finding for all.
   static void OutOfMemory(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     const Argument bytes(trace, "bytes"), free_bytes(trace, "free_bytes"), reserved(trace, "reserved"),
         allocated(trace, "allocated"), device(trace, "device");
+    const auto room = [&](uint32_t event) {
+      return reserved.Number(event) - allocated.Number(event) + free_bytes.Number(event);
+    };
+    std::map<std::pair<double, bool>, Refusals> all;  // by device, and whether it would fit in one piece
     for (uint32_t event = 0; event < trace.events.size(); ++event) {
       if (trace.sites[trace.events.site[event]].kind != SiteKind::kInstant || trace.EventName(event) != kOutOfMemory)
         continue;
-      const double wanted = bytes.Number(event), cached = reserved.Number(event) - allocated.Number(event);
-      const double room = cached + free_bytes.Number(event);
-      const bool would_fit = wanted > 0 && room >= wanted;
-      const std::string subject = "GPU " + base::Number(device.Number(event));
+      const double wanted = bytes.Number(event);
+      Refusals& refusals = all[{device.Number(event), wanted > 0 && room(event) >= wanted}];
+      refusals.events.push_back(event);
+      if (refusals.largest == kNone || wanted > bytes.Number(refusals.largest)) refusals.largest = event;
+    }
+    for (auto& [of, refusals] : all) {
+      const auto [number, would_fit] = of;
+      const uint32_t largest = refusals.largest;
+      std::stable_sort(refusals.events.begin(), refusals.events.end(),
+                       [&](uint32_t a, uint32_t b) { return trace.events.begin_ns[a] < trace.events.begin_ns[b]; });
+      const std::string often = refusals.events.size() == 1 ? "" : base::Count(refusals.events.size()) + " times, ";
+      const std::string most = refusals.events.size() == 1 ? "" : "at most ";
       const std::string summary =
-          BytesText(wanted) + " could not be had: " + BytesText(allocated.Number(event)) + " were given out, " +
-          BytesText(cached) + " cached in pieces, " + BytesText(free_bytes.Number(event)) + " free; " +
+          often + "first " + base::Duration(trace.events.begin_ns[refusals.events[0]] - trace.window_begin_ns) +
+          " into the window, memory could not be had, " + most + BytesText(bytes.Number(largest)) + ": " +
+          BytesText(allocated.Number(largest)) + " were given out, " +
+          BytesText(reserved.Number(largest) - allocated.Number(largest)) + " cached in pieces, " +
+          BytesText(free_bytes.Number(largest)) + " free; " +
           (would_fit ? "it would fit if these were in one piece" : "it would not fit in one piece, either");
-      Evidence row;
-      row.table = EvidenceTable::kEvents;
-      row.first_row = event;
-      row.rows = 1;
-      row.begin_ns = row.end_ns = trace.events.begin_ns[event];
-      row.note = "no more memory";
+      const std::string subject = "GPU " + base::Number(number);
       Conclude(
           analysis,
           Judged(would_fit ? "a23.fragmentation" : "a23.out_of_memory", subject.c_str(), "wanted / (cached + free)",
-                 room <= 0 ? wanted : wanted / room, {"", 1, "1", "pitot"}),
+                 room(largest) <= 0 ? bytes.Number(largest) : bytes.Number(largest) / room(largest),
+                 {"", 1, "1", "pitot"}),
           {.severity = Severity::kHigh,
            .confidence = 0.95,
            .summary = summary,
@@ -170,8 +187,19 @@ class MemoryUse final : public Analyzer {
                would_fit
                    ? "expandable_segments:True of PyTorch's allocator, or sizes that are alike (padded shapes)"
                    : "smaller batches or shorter inputs, or refuse work ahead of what it needs (see a23.leak, too)"},
-          row);
+          EvidenceOf(trace, refusals));
     }
+  }
+  // The first, and the largest where that is another.
+  static std::vector<Evidence> EvidenceOf(const Trace& trace, const Refusals& refusals) {
+    std::vector<Evidence> evidence;
+    for (const uint32_t event : {refusals.events[0], refusals.largest}) {
+      const int64_t at_ns = trace.events.begin_ns[event];
+      if (evidence.empty() || event != refusals.events[0])
+        evidence.push_back({EvidenceTable::kEvents, event, 1, at_ns, at_ns,
+                            evidence.empty() ? "no more memory, the first time" : "no more memory, the most"});
+    }
+    return evidence;
   }
 };
 

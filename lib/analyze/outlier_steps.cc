@@ -8,11 +8,13 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/serving.h"
 #include "analyze/subjects.h"
 #include "base/quantile.h"
 #include "pitot/model/classes.h"
@@ -33,11 +35,29 @@ constexpr Threshold kThresholds[] = {
 
 constexpr double kSigma = 0.6745, kLeastMad = 0.1;  // XProf's floor, of the median
 
-// A step, batch, and how long it was at work.
+// A step or batch, and how long it was at work.
 struct Step {
   Interval time;
   double work_ns;
+  uint32_t batch;  // kNone: a step
 };
+
+// The slowest of those that were in any of these batches, slowest first.
+std::vector<uint32_t> SlowestMembers(const Trace& trace, const std::vector<uint32_t>& batches) {
+  std::vector<uint32_t> requests;
+  for (const uint32_t row : batches) {
+    const model::BatchRow& batch = trace.batches[row];
+    for (uint32_t i = 0; i < batch.member_count; ++i) {
+      const uint32_t request = trace.members[batch.first_member + i].request;
+      if (trace.requests[request].begin_known && trace.requests[request].end_known) requests.push_back(request);
+    }
+  }
+  std::sort(requests.begin(), requests.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(trace.requests[b].duration_ns, a) < std::pair(trace.requests[a].duration_ns, b);
+  });
+  requests.erase(std::unique(requests.begin(), requests.end()), requests.end());
+  return requests;
+}
 
 // The first sizes of a batch's requests together, by powers of two; 0: they have none.
 int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
@@ -72,7 +92,8 @@ class OutlierSteps final : public Analyzer {
     for (uint32_t event = 0; event < trace.events.size(); ++event) {
       if (trace.events.duration_ns[event] > 0 && model::IsProfilerStep(trace.EventName(event)))
         groups["steps"].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
-                                   static_cast<double>(trace.events.duration_ns[event])});
+                                   static_cast<double>(trace.events.duration_ns[event]),
+                                   model::kNone});
     }
     const std::vector<BatchTime> times = BatchTimes(trace);
     for (uint32_t row = 0; row < times.size(); ++row) {
@@ -82,7 +103,7 @@ class OutlierSteps final : public Analyzer {
       std::string group =
           std::string(trace.strings[batch.executor]) + ", batches of " + std::to_string(batch.member_count);
       if (size != 0) group += base::Format(", size %.6g and more", std::ldexp(1, size - 1));
-      groups[group].push_back({times[row].when, static_cast<double>(times[row].work_ns)});
+      groups[group].push_back({times[row].when, static_cast<double>(times[row].work_ns), row});
     }
     const auto warm_up = static_cast<size_t>(std::max(0.0, analysis.threshold("warm_up").value));
     for (auto& [name, steps] : groups) {
@@ -109,6 +130,7 @@ class OutlierSteps final : public Analyzer {
     if (mad <= 0) return;
     const Threshold least = analysis.threshold("z");
     std::vector<size_t> outliers;
+    std::vector<uint32_t> batches;
     double farthest = 0, excess_ns = 0;
     Longest longest(EvidenceTable::kWindow, "out of line");
     for (size_t i = 0; i < steps.size(); ++i) {
@@ -118,6 +140,7 @@ class OutlierSteps final : public Analyzer {
       farthest = std::max(farthest, z);
       excess_ns += lengths[i] - median;
       longest.Show(0, steps[i].time);
+      if (steps[i].batch != model::kNone) batches.push_back(steps[i].batch);
     }
     AddNumber(analysis, "steps", name, static_cast<double>(steps.size()));
     AddNumber(analysis, "median", name, median, "ns");
@@ -130,6 +153,8 @@ class OutlierSteps final : public Analyzer {
                           " took much longer than the median of " + base::Duration(std::llround(median)) + ", " +
                           base::Duration(std::llround(excess_ns)) + " more in all";
     if (period != 0) summary += ", one every " + base::Plural(period, "step");
+    const std::vector<uint32_t> slowest = SlowestMembers(analysis.trace(), batches);
+    if (!slowest.empty()) summary += "; the slowest in them: " + RequestNames(analysis.trace(), slowest);
     Conclude(
         analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
         {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
@@ -138,7 +163,8 @@ class OutlierSteps final : public Analyzer {
          .summary = summary,
          .recommendation =
              period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
-                         : "look at what ran meanwhile: `pitot why --request` of a request in it, or the timeline"},
+             : slowest.empty() ? "look at what ran meanwhile, in the timeline"
+                               : "look at what ran meanwhile: `pitot why FILE --request ID` of these, or the timeline"},
         longest);
   }
 };

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
@@ -76,9 +77,12 @@ class Plateau final : public Analyzer {
     AddNumber(analysis, "throughput", kAll, done / seconds, "1/s");
     AddNumber(analysis, "in flight", kAll, static_cast<double>(latencies_ns) / static_cast<double>(time_ns));
     Add(analysis, "response", kAll, latencies_ns / static_cast<int64_t>(requests.size()));
-    if (!trace.batches.empty())
+    if (!trace.batches.empty()) {
       AddNumber(analysis, "members of a batch", kAll,
                 static_cast<double>(batch_members) / static_cast<double>(trace.batches.size()));
+      AddBatches(analysis);
+    }
+    AddSteadiness(analysis, requests, time);
 
     std::vector<Station> stations = HostStations(trace, time);
     for (const uint32_t device : DevicesAtWork(trace))
@@ -97,6 +101,35 @@ class Plateau final : public Analyzer {
   }
 
  private:
+  // How full batches are beside the largest, and how much of their time they only wait for members.
+  static void AddBatches(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    uint32_t largest = 0;
+    for (const model::BatchRow& batch : trace.batches) largest = std::max(largest, batch.member_count);
+    AddNumber(analysis, "members of the largest batch", kAll, largest);
+    int64_t waited_ns = 0, all_ns = 0;
+    const std::vector<BatchTime> times = BatchWindows(trace);
+    for (uint32_t row = 0; row < times.size(); ++row) {
+      Accumulate(&waited_ns, times[row].when.begin_ns - trace.batches[row].begin_ns);
+      Accumulate(&all_ns, times[row].when.end_ns - trace.batches[row].begin_ns);
+    }
+    if (all_ns > 0) AddNumber(analysis, "batches wait for members", kAll, Share(waited_ns, all_ns));
+  }
+
+  // Of the thirds of the time. perf_analyzer calls it stable while it is within 10 % of 1.
+  static void AddSteadiness(Analysis& analysis, const std::vector<uint32_t>& requests, Interval time) {
+    const Trace& trace = analysis.trace();
+    uint64_t done[3] = {};
+    for (const uint32_t row : requests) {
+      const double at = Share(trace.RequestEnd(trace.requests[row]) - time.begin_ns, time.end_ns - time.begin_ns);
+      ++done[std::min(2, static_cast<int>(3 * at))];
+    }
+    const auto [least, most] = std::minmax_element(std::begin(done), std::end(done));
+    if (*least > 0)
+      AddNumber(analysis, "throughput of the best third to the worst", kAll,
+                static_cast<double>(*most) / static_cast<double>(*least));
+  }
+
   // Requests a second, were it never idle.
   static double Ceiling(const Station& station, double done) {
     return station.busy_ns == 0 ? INFINITY : done * station.servers / (static_cast<double>(station.busy_ns) * 1e-9);

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "analyze/host_work.h"
+#include "analyze/open_requests.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -20,16 +21,24 @@ constexpr int64_t kHandoverNs = 20000;  // from the end of what was waited for o
 int64_t Scaled(int64_t ns, double by) {
   return by == 1 ? ns : static_cast<int64_t>(std::llround(static_cast<double>(ns) * by));
 }
+// Of which `quiet_ns` take what they took.
+int64_t Scaled(int64_t ns, int64_t quiet_ns, double by) { return quiet_ns + Scaled(ns - quiet_ns, by); }
 
 }  // namespace
 
 const char* PathClassName(PathClass of) {
-  constexpr const char* kNames[kPathClasses] = {"compute", "communication", "copies", "launch", "dispatch",
-                                                "return",  "api",           "host",   "end"};
+  constexpr const char* kNames[kPathClasses] = {"compute", "communication", "copies", "launch",     "dispatch",
+                                                "return",  "api",           "host",   "no_request", "end"};
   return kNames[static_cast<uint32_t>(of)];
 }
 
 Replay::Replay(const Trace& trace, const model::Indexes& indexes) : trace_(trace), op_of_row_(trace.gpu.size(), kNone) {
+  if (HasRequests(trace))
+    quiet_ = Difference(model::Union({{trace.window_begin_ns, trace.window_end_ns}}), OpenRequests(trace));
+  for (int64_t before_ns = 0; const model::Interval& quiet : quiet_) {
+    quiet_ns_.push_back(before_ns);
+    before_ns += quiet.end_ns - quiet.begin_ns;
+  }
   AddOps();
   AddCalls(indexes);
   for (uint32_t op = 0; op < ops_.size(); ++op) steps_.push_back({ops_[op].begin_ns, Step::kOp, op});
@@ -91,6 +100,7 @@ void Replay::AddOps() {
       ready_ns = ops_[other].end_ns;
     }
     op.lag_ns = op.begin_ns - ready_ns;
+    op.quiet_ns = QuietNs(ready_ns, op.begin_ns);
     last_of_stream[stream] = i;
     if (other == kNone || ops_[other].end_ns <= op.end_ns) last_of_device[device] = i;
   }
@@ -111,9 +121,28 @@ void Replay::AddCalls(const model::Indexes& indexes) {
       const uint32_t op = op_of_row_[gpu_row];
       if (op != kNone && (launched == kNone || ops_[op].end_ns >= ops_[launched].end_ns)) launched = op;
     }
+    const int64_t before_ns = call.anchor == kNone ? trace_.window_begin_ns : calls_[call.anchor].end_ns;
+    call.quiet_before_ns = QuietNs(before_ns, call.begin_ns);
+    call.quiet_ns = QuietNs(call.awaited == kNone ? call.begin_ns : AwaitedUntil(call), call.end_ns);
     if (anchor == kNone || call.end_ns >= calls_[anchor].end_ns) anchor = row;
     calls_.push_back(call);
   }
+}
+
+int64_t Replay::AwaitedUntil(const Call& call) const {
+  return std::max(ops_[call.awaited].end_ns - call.early_ns, call.begin_ns);
+}
+
+int64_t Replay::QuietNs(int64_t begin_ns, int64_t end_ns) const {
+  if (quiet_.empty() || begin_ns >= end_ns) return 0;
+  const auto before = [&](int64_t ns) {
+    const auto next = std::partition_point(quiet_.begin(), quiet_.end(),
+                                           [&](const model::Interval& quiet) { return quiet.begin_ns < ns; });
+    if (next == quiet_.begin()) return int64_t{0};
+    const auto last = static_cast<size_t>(next - quiet_.begin()) - 1;
+    return quiet_ns_[last] + std::min(ns, quiet_[last].end_ns) - quiet_[last].begin_ns;
+  };
+  return before(end_ns) - before(begin_ns);
 }
 
 // Of a call that waits for the device, of every stream. Where nothing ended meanwhile, what the thread had launched:
@@ -155,9 +184,10 @@ int64_t Replay::Play(const Pace& pace) {
       const Op& op = ops_[step.index];
       Bound bound_by;
       Times& times = op_times_[step.index];
-      times.begin_ns = Ready(op, &bound_by) + Scaled(op.lag_ns, of(op.lag_of));
+      times.begin_ns = Ready(op, &bound_by) + Scaled(op.lag_ns, op.quiet_ns, of(op.lag_of));
       const bool is_kernel = pace.kernel != 0 && trace_.gpu.name[op.row] == pace.kernel;
-      times.end_ns = times.begin_ns + Scaled(op.end_ns - op.begin_ns, is_kernel ? pace.of_kernel : of(op.of));
+      const double by = pace.of_rows != nullptr ? (*pace.of_rows)[op.row] : is_kernel ? pace.of_kernel : of(op.of);
+      times.end_ns = times.begin_ns + Scaled(op.end_ns - op.begin_ns, by);
       end_ns = std::max(end_ns, times.end_ns);
       recorded_end_ns = std::max(recorded_end_ns, op.end_ns);
       continue;
@@ -166,20 +196,24 @@ int64_t Replay::Play(const Pace& pace) {
     Times& times = call_times_[step.index];
     if (step.kind == Step::kCallBegin) {
       if (call.anchor == kNone) {
-        times.begin_ns = trace_.window_begin_ns + Scaled(call.begin_ns - trace_.window_begin_ns, of(PathClass::kHost));
+        times.begin_ns = trace_.window_begin_ns +
+                         Scaled(call.begin_ns - trace_.window_begin_ns, call.quiet_before_ns, of(PathClass::kHost));
       } else if (const Call& before = calls_[call.anchor]; call.begin_ns >= before.end_ns) {
-        times.begin_ns = call_times_[call.anchor].end_ns + Scaled(call.begin_ns - before.end_ns, of(PathClass::kHost));
+        times.begin_ns = call_times_[call.anchor].end_ns +
+                         Scaled(call.begin_ns - before.end_ns, call.quiet_before_ns, of(PathClass::kHost));
       } else {
         times.begin_ns = call_times_[call.anchor].begin_ns + call.begin_ns - before.begin_ns;
       }
       times.end_ns = times.begin_ns;
-      if (call.awaited == kNone) times.end_ns += Scaled(call.end_ns - call.begin_ns, of(PathClass::kApi));
-    } else if (!pace.without_waits) {
-      const int64_t ended_ns = std::max(ops_[call.awaited].end_ns - call.early_ns, call.begin_ns);
+      if (call.awaited == kNone)
+        times.end_ns += Scaled(call.end_ns - call.begin_ns, call.quiet_ns, of(PathClass::kApi));
+    } else if (pace.without_waits) {
+      times.end_ns = times.begin_ns + call.quiet_ns;
+    } else {
       times.end_ns = std::max(times.begin_ns, op_times_[call.awaited].end_ns - call.early_ns);
       for (uint32_t i = call.first_other; i < call.last_other; ++i)
         times.end_ns = std::max(times.end_ns, op_times_[others_[i]].end_ns - call.early_ns);
-      times.end_ns += Scaled(call.end_ns - ended_ns, of(PathClass::kReturn));
+      times.end_ns += Scaled(call.end_ns - AwaitedUntil(call), call.quiet_ns, of(PathClass::kReturn));
     }
     end_ns = std::max(end_ns, times.end_ns);
     recorded_end_ns = std::max(recorded_end_ns, call.end_ns);

@@ -12,6 +12,13 @@ Path Replay::FindPath() {
   Play({});
   Path path;
   const auto spend = [&](PathClass k, int64_t ns) { path.ns[static_cast<size_t>(k)] += ns; };
+  // What is no work of GPUs takes no time of anybody's while no request is open.
+  const auto spend_between = [&](PathClass k, int64_t begin_ns, int64_t end_ns) {
+    const int64_t quiet_ns = QuietNs(begin_ns, end_ns);
+    spend(PathClass::kNoRequest, quiet_ns);
+    spend(k, end_ns - begin_ns - quiet_ns);
+    return end_ns - begin_ns - quiet_ns;
+  };
   // What ended last; of calls and work that end together, the work.
   enum class At : uint8_t { kNothing, kOpEnd, kCallEnd, kCallBegin } at = At::kNothing;
   uint32_t index = kNone;
@@ -22,11 +29,11 @@ Path Replay::FindPath() {
   for (uint32_t i = 0; i < ops_.size(); ++i) {
     if (op_times_[i].end_ns >= at_ns) at_ns = op_times_[i].end_ns, index = i, at = At::kOpEnd;
   }
-  spend(PathClass::kEnd, trace_.window_end_ns - at_ns);
+  spend_between(PathClass::kEnd, at_ns, trace_.window_end_ns);
   // Each step goes back to something that comes before in `steps_`.
   const auto go = [&](At to, uint32_t of, int64_t to_ns, PathClass k) {
-    if (k == PathClass::kLaunch) path.longest_launch_ns = std::max(path.longest_launch_ns, at_ns - to_ns);
-    spend(k, at_ns - to_ns);
+    const int64_t ns = spend_between(k, to_ns, at_ns);
+    if (k == PathClass::kLaunch) path.longest_launch_ns = std::max(path.longest_launch_ns, ns);
     at = to, index = of, at_ns = to_ns;
   };
   while (at != At::kNothing) {
@@ -63,7 +70,7 @@ Path Replay::FindPath() {
       go(At::kCallBegin, call.anchor, call_times_[call.anchor].begin_ns, PathClass::kApi);
     }
   }
-  spend(PathClass::kHost, at_ns - trace_.window_begin_ns);
+  spend_between(PathClass::kHost, trace_.window_begin_ns, at_ns);
   return path;
 }
 

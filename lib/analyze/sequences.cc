@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A12: which kernels come again and again in the same order, with gaps between them? Candidates for a CUDA graph or for
-// fusion. A gap that a graph would close is at most what lies between two kernels of an occurrence.
+// fusion. A gap that a graph would close is at most what lies between two kernels of an occurrence. Where the thread
+// waited for the GPU in between, the host may have decided what comes next: no graph holds both.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -18,6 +19,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
+using model::kNone;
 using model::Trace;
 
 constexpr Threshold kThresholds[] = {
@@ -42,6 +44,21 @@ struct Stretch {
   std::vector<uint64_t> hashes;               // of the names of the first k
   std::vector<uint64_t> kernels_ns, gaps_ns;  // may wrap: only differences are used
 };
+
+// How many calls before each waited for GPUs.
+std::vector<uint32_t> WaitsBefore(const Trace& trace) {
+  const model::WaitingCalls waiting(trace);
+  std::vector<uint32_t> waits(trace.calls.size() + 1);
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) waits[call + 1] = waits[call] + waiting.Has(call);
+  return waits;
+}
+// Whether the thread that launched both waited in between. Calls are by thread and time.
+bool WaitedBetween(const Trace& trace, const std::vector<uint32_t>& waits, uint32_t gpu_row, uint32_t next_row) {
+  const uint32_t call = trace.gpu.call[gpu_row], next = trace.gpu.call[next_row];
+  if (call == kNone || next == kNone || call >= next || trace.calls.thread[call] != trace.calls.thread[next])
+    return false;
+  return waits[next] != waits[call + 1];
+}
 
 // Of sums.
 int64_t Between(const std::vector<uint64_t>& sums, size_t first, size_t last) {
@@ -80,8 +97,9 @@ class Sequences final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
+    const std::vector<uint32_t> waits = WaitsBefore(trace);
     for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
-      std::vector<Pattern> patterns = PatternsOf(analysis, stream);
+      std::vector<Pattern> patterns = PatternsOf(analysis, waits, stream);
       if (analysis.IsOver()) return Status();
       std::sort(patterns.begin(), patterns.end(), [](const Pattern& a, const Pattern& b) {
         if (a.gaps_ns != b.gaps_ns) return a.gaps_ns > b.gaps_ns;
@@ -101,7 +119,7 @@ class Sequences final : public Analyzer {
   }
 
  private:
-  static std::vector<Stretch> StretchesOf(Analysis& analysis, uint32_t stream) {
+  static std::vector<Stretch> StretchesOf(Analysis& analysis, const std::vector<uint32_t>& waits, uint32_t stream) {
     const Trace& trace = analysis.trace();
     const double longest_ns = analysis.threshold("longest_gap").value;
     std::vector<Stretch> stretches;
@@ -110,7 +128,8 @@ class Sequences final : public Analyzer {
     for (uint32_t row = of.first_event; row < of.first_event + of.event_count; ++row) {
       if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
       const int64_t gap_ns = std::max<int64_t>(0, trace.gpu.begin_ns[row] - end_ns);
-      if (stretches.empty() || static_cast<double>(gap_ns) > longest_ns) {
+      if (stretches.empty() || static_cast<double>(gap_ns) > longest_ns ||
+          WaitedBetween(trace, waits, stretches.back().rows.back(), row)) {
         stretches.emplace_back();
         stretches.back().hashes.push_back(0);
         stretches.back().kernels_ns.push_back(0);
@@ -128,8 +147,8 @@ class Sequences final : public Analyzer {
   }
 
   // Those that come often enough. Of one kernel alone, repeated, a graph would be made just as well.
-  static std::vector<Pattern> PatternsOf(Analysis& analysis, uint32_t stream) {
-    const std::vector<Stretch> stretches = StretchesOf(analysis, stream);
+  static std::vector<Pattern> PatternsOf(Analysis& analysis, const std::vector<uint32_t>& waits, uint32_t stream) {
+    const std::vector<Stretch> stretches = StretchesOf(analysis, waits, stream);
     const double least = analysis.threshold("least_repeats").value;
     std::vector<Pattern> patterns;
     for (const uint32_t length : kLengths) {

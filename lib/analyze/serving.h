@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_ANALYZE_SERVING_H_
 #define PITOT_LIB_ANALYZE_SERVING_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "analyze/subjects.h"
+#include "base/columns.h"
 #include "pitot/analyze/walks.h"
 #include "pitot/extend/analyzer.h"
 #include "pitot/model/index.h"
@@ -50,6 +52,16 @@ inline std::vector<uint32_t> WithGpuTime(const model::Trace& trace, const model:
 inline Evidence RequestEvidence(const model::Trace& trace, uint32_t request, const char* note) {
   const model::RequestRow& row = trace.requests[request];
   return {EvidenceTable::kWindow, 0, 0, row.begin_ns, trace.RequestEnd(row), note};
+}
+
+inline constexpr size_t kMostNamed = 3;
+
+// "request 00000000000000ab, 00000000000000cd": the first few, as `pitot why --request` takes them.
+inline std::string RequestNames(const model::Trace& trace, const std::vector<uint32_t>& requests) {
+  std::string names;
+  for (size_t i = 0; i < std::min(kMostNamed, requests.size()); ++i)
+    names += (i == 0 ? "request " : ", ") + base::RequestId(trace.requests[requests[i]].id);
+  return names;
 }
 
 // What the question needs is not in the trace: said, not guessed.

@@ -26,6 +26,7 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"copies_per_second", 100, "1", "pitot"},
+    {"copies_per_request", 5, "1", "analyzers.md"},  // more than these are often, too
     {"exposed_share", 0.05, "1", "pitot"},
     {"start", 10000, "ns", "pitot, where no large copy tells"},
     {"bandwidth", 25, "bytes/ns", "PCIe 4 x16, where no large copy tells"},
@@ -77,18 +78,23 @@ class SmallCopies final : public Analyzer {
                           const std::vector<uint32_t>& rows) {
     const Trace& trace = analysis.trace();
     const Line line = Fit(analysis, rows);
-    uint64_t bytes = 0, small_bytes = 0;
+    uint64_t bytes = 0, small_bytes = 0, of_requests = 0, runs = 0;
     std::vector<uint32_t> small;
     std::vector<Interval> times;
     Longest longest(EvidenceTable::kGpu, "a small copy");
     for (const uint32_t row : rows) {
       bytes += trace.gpu.bytes[row];
       if (static_cast<double>(trace.gpu.bytes[row]) >= line.Knee()) continue;
+      // Whatever the stream did in between may need the one before, or make the next.
+      const bool goes_on =
+          !small.empty() && small.back() + 1 == row && trace.gpu.stream[small.back()] == trace.gpu.stream[row];
+      runs += goes_on ? 0 : 1;
       small.push_back(row);
       small_bytes += trace.gpu.bytes[row];
       times.push_back(TimeOf(trace, row));
       const uint32_t call = trace.gpu.call[row];
       if (call != kNone) times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
+      of_requests += !model::IsNobodys(trace, row);
       longest.Show(row, TimeOf(trace, row));
     }
     const model::IntervalSets& sets = analysis.indexes().sets;
@@ -97,24 +103,36 @@ class SmallCopies final : public Analyzer {
     const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns, exposed_ns = TotalNs(exposed);
     const double rate = window_ns == 0 ? 0 : static_cast<double>(small.size()) * 1e9 / static_cast<double>(window_ns);
     const double share = Share(exposed_ns, window_ns);
+    const double a_request =
+        trace.requests.empty() ? 0 : static_cast<double>(of_requests) / static_cast<double>(trace.requests.size());
     AddNumber(analysis, "copies", subject, static_cast<double>(rows.size()));
     AddNumber(analysis, "bytes", subject, static_cast<double>(bytes), "bytes");
     AddNumber(analysis, "small_below", subject, line.Knee(), "bytes");
     AddNumber(analysis, "small_copies", subject, static_cast<double>(small.size()));
     AddNumber(analysis, "small_copies_per_second", subject, rate);
+    AddNumber(analysis, "small_copies_in_runs", subject, static_cast<double>(runs));
+    if (!trace.requests.empty()) AddNumber(analysis, "small_copies_a_request", subject, a_request);
     Add(analysis, "small_copies_exposed", subject, exposed_ns);
 
-    const Threshold often = analysis.threshold("copies_per_second"), least = analysis.threshold("exposed_share");
-    if (rate < often.value || share < least.value) return;
-    // All in one: one start, and the bytes.
-    const double at_once_ns = line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
+    const Threshold least = analysis.threshold("exposed_share");
+    const bool is_often = rate >= analysis.threshold("copies_per_second").value ||
+                          a_request > analysis.threshold("copies_per_request").value;
+    if (!is_often || share < least.value) return;
+    // Those between which their stream did nothing else in one: a start for each such run, and the bytes.
+    const double at_once_ns =
+        static_cast<double>(runs) * line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
     const std::string summary = base::Count(small.size()) + " small copies, " + base::Format("%.0f", rate) +
                                 " a second, of " + base::Bytes(small_bytes / std::max<size_t>(1, small.size())) +
                                 " on average took " + base::Duration(exposed_ns) +
                                 " that nothing hid, their calls included";
-    const std::string advice = "gather them in pinned memory and copy once: all bytes at once take about " +
-                               base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
-                               "; or make on the device what is copied";
+    const std::string advice =
+        runs < small.size()
+            ? "gather in pinned memory what is copied one after the other: as " +
+                  (runs == 1 ? "one copy" : base::Count(runs) + " copies") + " they take about " +
+                  base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
+                  "; or make on the device what is copied"
+            : "other work of the stream is between any two: copy ahead of it what is needed later, at once; or make on "
+              "the device what is copied";
     Conclude(
         analysis,
         Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least),

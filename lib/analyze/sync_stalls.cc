@@ -5,11 +5,13 @@
 // would have launched it earlier by as long as it waited.
 #include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
+#include "analyze/open_requests.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
@@ -39,6 +41,7 @@ class SyncStalls final : public Analyzer {
     uint64_t waits = 0;
     int64_t waited_ns = 0;
     std::vector<Stall> stalls;
+    AddPolls(analysis);
     FindWaits(analysis, &waits, &waited_ns, &stalls);
     if (waits == 0) return Status();
 
@@ -48,6 +51,13 @@ class SyncStalls final : public Analyzer {
       working.insert(working.end(), busy.begin(), busy.end());
     }
     const Intervals busy = Union(std::move(working));
+    // A thread that nobody asks for anything has nothing to launch.
+    const Intervals open = HasRequests(trace) ? OpenRequests(trace) : Intervals{{INT64_MIN, INT64_MAX}};
+    const auto is_open = [&](int64_t at_ns) {
+      const auto next =
+          std::partition_point(open.begin(), open.end(), [&](const Interval& i) { return i.end_ns <= at_ns; });
+      return next != open.end() && next->begin_ns <= at_ns;
+    };
     std::vector<Interval> lost;
     Longest longest(EvidenceTable::kCalls, "the GPU was idle after this wait");
     for (const Stall& stall : stalls) {
@@ -65,9 +75,10 @@ class SyncStalls final : public Analyzer {
         if (next == busy.end() || next->end_ns >= stall.idle.end_ns) break;
         at_ns = std::max(at_ns, next->end_ns);
       }
-      if (stalled_ns > 0) longest.Show(stall.call, {stall.idle.begin_ns, stall.idle.begin_ns + stalled_ns});
+      if (stalled_ns > 0 && is_open(stall.idle.begin_ns))
+        longest.Show(stall.call, {stall.idle.begin_ns, stall.idle.begin_ns + stalled_ns});
     }
-    const int64_t stalled_ns = TotalNs(Union(std::move(lost)));
+    const int64_t stalled_ns = TotalNs(Intersection(Union(std::move(lost)), open));
     AddNumber(analysis, "waits", kAll, static_cast<double>(waits));
     Add(analysis, "waited", kAll, waited_ns);
     Add(analysis, "stalled", kAll, stalled_ns);
@@ -76,6 +87,27 @@ class SyncStalls final : public Analyzer {
   }
 
  private:
+  // Who asks again and again whether the GPU is done waits for it, too, and takes a CPU for it.
+  static void AddPolls(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    std::vector<int8_t> is_poll(trace.strings.size(), -1);
+    uint64_t polls = 0;
+    int64_t polling_ns = 0;
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      int8_t& known = is_poll[trace.calls.name[call]];
+      if (known < 0) {
+        const std::string_view name = trace.strings[trace.calls.name[call]];
+        known = name.find("EventQuery") != std::string_view::npos || name.find("StreamQuery") != std::string_view::npos;
+      }
+      if (known == 0) continue;
+      ++polls;
+      Accumulate(&polling_ns, trace.CallEnd(call) - trace.calls.begin_ns[call]);
+    }
+    if (polls == 0) return;
+    AddNumber(analysis, "polls", kAll, static_cast<double>(polls));
+    Add(analysis, "polling", kAll, polling_ns);
+  }
+
   static void FindWaits(Analysis& analysis, uint64_t* waits, int64_t* waited_ns, std::vector<Stall>* stalls) {
     const Trace& trace = analysis.trace();
     const model::Indexes& indexes = analysis.indexes();

@@ -59,23 +59,30 @@ class TailDrivers final : public Analyzer {
     for (const Driver& driver : drivers) {
       if (driver.share < least.value || driver.tail_ns <= driver.typical_ns) continue;
       const int64_t excess_ns = driver.tail_ns - driver.typical_ns;
+      std::vector<uint32_t> slowest;
+      for (size_t i = 0; i < std::min(kMostNamed, n); ++i) slowest.push_back(blames[n - 1 - i]->request);
       const std::string summary = std::string(BlameName(driver.blame)) + " makes " + Percent(driver.share) +
                                   " of the variance of the latency: the slowest 5 % have " +
                                   base::Duration(driver.tail_ns) + " of it, typical requests " +
-                                  base::Duration(driver.typical_ns);
+                                  base::Duration(driver.typical_ns) +
+                                  "; the slowest: " + RequestNames(analysis.trace(), slowest);
       const Advice advice = AdviceFor(driver.blame, BatchClose::kUnknown);
       std::vector<Evidence> evidence;
-      for (size_t i = 0; i < std::min<size_t>(3, n); ++i)
-        evidence.push_back(RequestEvidence(analysis.trace(), blames[n - 1 - i]->request, "one of the slowest"));
+      std::vector<std::string> notes;
+      for (const uint32_t request : slowest)
+        notes.push_back("one of the slowest: " + RequestNames(analysis.trace(), {request}));
+      for (size_t i = 0; i < slowest.size(); ++i)
+        evidence.push_back(RequestEvidence(analysis.trace(), slowest[i], notes[i].c_str()));
       const bool is_unknown = driver.blame == Blame::kUntraced;
-      Conclude(analysis, Judged("a41.driver", route.c_str(), "Cov(part, latency) / Var(latency)", driver.share, least),
-               {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
-                .confidence = is_unknown ? 0.5 : 0.9,
-                .is_undetermined = is_unknown,
-                .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),
-                .summary = summary,
-                .recommendation = advice.text},
-               evidence);
+      Conclude(
+          analysis, Judged("a41.driver", route.c_str(), "Cov(part, latency) / Var(latency)", driver.share, least),
+          {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
+           .confidence = is_unknown ? 0.5 : 0.9,
+           .is_undetermined = is_unknown,
+           .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),
+           .summary = summary,
+           .recommendation = std::string(advice.text) + "; of one of them `pitot why FILE --request ID` says more"},
+          evidence);
     }
   }
 

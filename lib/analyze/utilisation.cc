@@ -11,6 +11,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/open_requests.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "model/occupancy.h"
@@ -118,7 +119,8 @@ class Utilisation final : public Analyzer {
       times.push_back({begin_ns, end_ns});
       if (trace.gpu.shape[row] != kNone) kernels.push_back({times.back(), fills[trace.gpu.shape[row]]});
     }
-    const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(Union(std::move(times)));
+    const Intervals busy = Union(std::move(times));
+    const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(busy);
     const std::string subject = GpuName(trace, device);
     const double utilisation = Share(busy_ns, window_ns);
     AddNumber(analysis, "utilisation", subject, utilisation);
@@ -138,19 +140,32 @@ class Utilisation final : public Analyzer {
     const double efficiency = EfficiencyOf(kernels, window_ns);
     if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);
     if (known_ns > 0) AddNumber(analysis, "occupancy", subject, weighted / static_cast<double>(known_ns));
-    Judge(analysis, subject, utilisation, window_ns - busy_ns, has_fill, efficiency);
+    Judge(analysis, subject, utilisation, AskedOf(trace, window, busy), has_fill, efficiency);
   }
 
-  static void Judge(Analysis& analysis, const std::string& subject, double utilisation, int64_t idle_ns, bool has_fill,
-                    double efficiency) {
+  // Of the time in which there was work to do: all where the trace does not say.
+  struct Asked {
+    int64_t time_ns, busy_ns;
+    double Utilisation() const { return Share(busy_ns, time_ns); }
+  };
+  static Asked AskedOf(const Trace& trace, Interval window, const Intervals& busy) {
+    const Intervals whole = model::Union({window});
+    const Intervals open = HasRequests(trace) ? Intersection(whole, OpenRequests(trace)) : whole;
+    return {TotalNs(open), TotalNs(Intersection(busy, open))};
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, double utilisation, const Asked& asked,
+                    bool has_fill, double efficiency) {
     const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
     if (utilisation < low.value) {
-      const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
+      std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
+      if (HasRequests(analysis.trace()))
+        summary += ", for " + Percent(asked.Utilisation()) + " of the time that requests were open";
       return Conclude(
           analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
-          {.severity = utilisation < low.value / 2 ? Severity::kMedium : Severity::kLow,
+          {.severity = asked.Utilisation() < low.value / 2 ? Severity::kMedium : Severity::kLow,
            .confidence = 0.95,
-           .cost_ns = idle_ns,
+           .cost_ns = asked.time_ns - asked.busy_ns,
            .summary = summary,
            .recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches"});
     }

@@ -113,6 +113,44 @@ TEST_CASE("a20 finds grids that leave multiprocessors empty, unless others run b
   CHECK(Launched(33, 256, 32, false, "ncclKernel_AllReduce").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a20 costs no more than the window would be shorter: the host, or another device, may take as long",
+          "[a20]") {
+  // Steps of 100 us of a kernel that could take a quarter of that, after which the thread computes for `host_us`; if it
+  // does not wait for the kernel, that hides it.
+  const auto run = [](bool waits, int64_t host_us, int64_t other_us = 0) {
+    const int64_t step_us = waits ? 100 + host_us : std::max<int64_t>(100, host_us);
+    GpuTrace made(10 * step_us);
+    IsH100(&made);
+    model::KernelShape shape;
+    shape.grid[0] = 33;
+    shape.block[0] = 256;
+    shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+    for (int64_t i = 0; i < 10; ++i) {
+      const uint32_t call = made.Call("cudaLaunchKernel", i * step_us, 0);
+      if (waits) made.Call("cudaDeviceSynchronize", i * step_us, 100);
+      made.Shape(made.Gpu(GpuKind::kKernel, "_Z4gemmv", i * step_us, 100, call), shape);
+    }
+    if (!waits) made.Call("cudaGetDevice", 10 * step_us - 5, 5);
+    if (other_us != 0) {
+      made.trace.devices.push_back(made.trace.devices[0]);
+      made.trace.devices[1].ordinal = 1;
+      made.UseStream(13, 1);
+      made.Gpu(GpuKind::kKernel, "_Z5otherv", 0, other_us, kNone);
+    }
+    return Found(made.Run("a20"), "a20.small_grid");
+  };
+  const std::optional<analyze::FindingRow> waited_for = run(true, 50), hidden = run(false, 400),
+                                           other = run(true, 0, 800);
+  REQUIRE((waited_for && hidden && other));
+  CHECK(waited_for->cost_ns == 10 * 75'000);
+  CHECK(waited_for->severity == Severity::kHigh);
+  CHECK(hidden->cost_ns == 0);
+  CHECK(hidden->value == Approx(0.75));  // of the time at work, all the same
+  CHECK(hidden->severity == Severity::kLow);
+  CHECK(hidden->summary.find("cost kernels up to 750 us") != std::string::npos);
+  CHECK(other->cost_ns == 200'000);
+}
+
 TEST_CASE("a20 finds a last wave that leaves the device empty, of few waves and not of many", "[a20]") {
   // 8 blocks of 256 threads fit on a multiprocessor: 1,056 are a wave.
   const std::optional<analyze::FindingRow> finding = Found(Launched(1056 + 1, 256), "a20.tail");

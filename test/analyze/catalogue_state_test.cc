@@ -107,6 +107,42 @@ TEST_CASE("a23 tells memory in pieces from no memory", "[a23]") {
   CHECK_FALSE(Found(none, "a23.fragmentation").has_value());
 }
 
+TEST_CASE("a23 says once for a GPU what it could not have again and again", "[a23]") {
+  GpuTrace made(10'000);
+  const auto refuse = [&](int64_t at_us, uint64_t device, uint64_t mebibytes) {
+    made.Event(SiteKind::kInstant, "out of GPU memory", at_us, 0,
+               {{"bytes", mebibytes * kMiB},
+                {"device", device},
+                {"free_bytes", 10 * kMiB},
+                {"reserved", 1000 * kMiB},
+                {"allocated", 900 * kMiB}});
+  };
+  made.trace.window_begin_ns = 1'000'000;
+  for (int64_t i = 0; i < 8; ++i) refuse(3'000 + 500 * i, 0, i == 5 ? 700 : 500);
+  refuse(8'000, 1, 600);
+  refuse(8'500, 0, 50);  // in pieces
+  made.UseThread();
+  refuse(2'000, 0, 500);
+
+  const analyze::AnalysisReport report = made.Run("a23");
+
+  const std::vector<analyze::FindingRow>& findings = report.analyzers[0].findings;
+  REQUIRE(findings.size() == 3);
+  CHECK(findings[0].code == "a23.out_of_memory");
+  CHECK(findings[0].subject == "GPU 0");
+  CHECK(findings[0].summary.find(
+            "9 times, first 1.00 ms into the window, memory could not be had, at most 700 MiB: ") == 0);
+  CHECK(findings[0].value == Approx(700.0 / 110));
+  REQUIRE(findings[0].evidence.size() == 2);
+  CHECK(findings[0].evidence[0].begin_ns == 2'000'000);
+  CHECK(findings[0].evidence[1].begin_ns == 5'500'000);
+  CHECK(findings[1].code == "a23.fragmentation");
+  CHECK(findings[1].subject == "GPU 0");
+  CHECK(findings[1].evidence.size() == 1);
+  CHECK(findings[2].subject == "GPU 1");
+  CHECK(findings[2].summary.find("first 7.00 ms into the window, memory could not be had, 600 MiB: ") == 0);
+}
+
 TEST_CASE("a23 says of which GPU an allocator is where each has one", "[a23]") {
   GpuTrace made(1000);
   made.trace.devices.resize(2);

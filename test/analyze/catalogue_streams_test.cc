@@ -260,6 +260,57 @@ TEST_CASE("a17 says what is saved by playing again: what is hidden saves nothing
   CHECK(Measured(report, "saved_without_compute") == 990 - 630);
 }
 
+TEST_CASE("a17 does not call it code between calls that no request came", "[a17]") {
+  // Ten requests of 500 us, one every 10 ms: 100 us of code, then a kernel of 300 us that is waited for.
+  const auto make = [] {
+    GpuTrace made(100'000);
+    for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) {
+      const uint32_t call = made.Call("cudaLaunchKernel", at_us + 100, 5);
+      made.Call("cudaStreamSynchronize", at_us + 110, 300);
+      made.Gpu(GpuKind::kKernel, "_Z4gemmv", at_us + 110, 290, call);
+    }
+    return made;
+  };
+  GpuTrace asked = make();
+  for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) asked.Request(at_us, 500);
+  const analyze::AnalysisReport report = asked.Run("a17"), without = make().Run("a17");
+
+  CHECK(Measured(report, "path_no_request") == 10 * 9'500);
+  CHECK(Measured(report, "path_host") == 10 * 100 + 9 * 90);  // after the wait to the request's end, too
+  CHECK(Measured(report, "path_compute") == 10 * 290);
+  CHECK(Measured(report, "path_end") == 90);
+  CHECK(Measured(report, "saved_without_host") == 10 * 100 + 9 * 90);
+  CHECK(Measured(report, "saved_without_compute") == 10 * 290);
+  const std::optional<analyze::FindingRow> finding = Found(report, "a17.critical_path");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(2'900 / 5'000.0));
+  CHECK(finding->cost_ns == 2'900'000);
+  CHECK(finding->summary.find("while requests were open, 58.0 %, was compute") != std::string::npos);
+
+  CHECK(Measured(without, "path_no_request") == 0);
+  CHECK(Found(without, "a17.critical_path")->cost_ns == 10 * 100'000 + 9 * 9'590'000);
+}
+
+TEST_CASE("a17 does not take calls and launches for slow that only outlast a time without requests", "[a17]") {
+  const auto run = [](const char* of, const auto& make) {
+    INFO(of);
+    GpuTrace made(1000);
+    made.Request(0, 100);
+    made.Request(900, 100);
+    made.Launch("_Z1kv", 0, 5, 10, 50);
+    make(&made);
+    const analyze::AnalysisReport report = made.Run("a17");
+    CHECK(Measured(report, std::string("path_") + of) < 300);
+    CHECK(Measured(report, std::string("saved_without_") + of) < 300);
+    CHECK(Measured(report, "saved_without_waits") < 300);
+    CHECK(Measured(report, "path_no_request") == 800);
+  };
+  run("api", [](GpuTrace* made) { made->Call("cudaEventQuery", 20, 980); });
+  run("return", [](GpuTrace* made) { made->Call("cudaStreamSynchronize", 20, 980); });
+  run("launch", [](GpuTrace* made) { made->Launch("_Z1kv", 70, 5, 950, 50); });
+  run("dispatch", [](GpuTrace* made) { made->Gpu(GpuKind::kKernel, "_Z1kv", 950, 50, kNone); });
+}
+
 TEST_CASE("a17 is not sure of a path through work whose calls are not known", "[a17]") {
   GpuTrace made = Steps(200, 30);
   made.trace.gpu.call[4] = kNone;

@@ -80,6 +80,56 @@ TEST_CASE("a03 finds a device that is idle most of the time", "[a03]") {
   CHECK(finding->threshold.source == "torch-tb-profiler");
 }
 
+TEST_CASE("a03 finds kernels too small for a device that is busy, and not those that fill it together", "[a03]") {
+  // A kernel all the time, with blocks for `blocks` of 100 multiprocessors; of another stream beside it as many.
+  const auto run = [](uint32_t blocks, bool beside) {
+    GpuTrace made(1000);
+    model::KernelShape shape;
+    shape.grid[0] = blocks;
+    shape.grid[1] = shape.grid[2] = shape.block[1] = shape.block[2] = 1;
+    shape.block[0] = 256;
+    made.Shape(made.Gpu(GpuKind::kKernel, "k", 0, 900, kNone), shape);
+    if (beside) {
+      made.UseStream(13);
+      made.Shape(made.Gpu(GpuKind::kKernel, "k", 0, 900, kNone), shape);
+    }
+    return made.Run("a03");
+  };
+  const std::optional<analyze::FindingRow> finding = Found(run(30, false), "a03.efficiency_low");
+  REQUIRE(finding.has_value());
+  CHECK(finding->value == Approx(0.27));
+  CHECK(finding->severity == Severity::kLow);
+  CHECK(finding->cost_ns == 0);  // what larger batches would bring is not known
+  CHECK(finding->summary.find("ran for 90.0 % of the window, but had blocks for 27.0 %") != std::string::npos);
+  CHECK(run(30, true).analyzers[0].findings.empty());
+  CHECK(run(60, false).analyzers[0].findings.empty());
+}
+
+TEST_CASE("a03 and a09 count no time without requests as a cost", "[a03][a09]") {
+  const auto make = [](int64_t until_us) {
+    GpuTrace made(1000);
+    made.Request(0, until_us);
+    made.Request(950, 50);
+    made.Launch("first", 0, 5, 10, 190);
+    made.Call("cudaStreamSynchronize", 20, 185);
+    made.Launch("next", 950, 5, 960, 30);
+    return made;
+  };
+  const std::optional<analyze::FindingRow> quiet = Found(make(250).Run("a03"), "a03.utilisation_low"),
+                                           asked = Found(make(950).Run("a03"), "a03.utilisation_low");
+  REQUIRE((quiet && asked));
+  CHECK(quiet->value == Approx(0.22));
+  CHECK(quiet->cost_ns == 80'000);
+  CHECK(quiet->severity == Severity::kLow);
+  CHECK(quiet->summary.find("73.3 % of the time that requests were open") != std::string::npos);
+  CHECK(asked->cost_ns == 780'000);
+  CHECK(asked->severity == Severity::kMedium);
+
+  CHECK(Measured(make(250).Run("a09"), "stalled") == 50);
+  CHECK(Measured(make(950).Run("a09"), "stalled") == 185);
+  CHECK(Found(make(250).Run("a09"), "a09.sync_stalls")->evidence.size() == 1);
+}
+
 TEST_CASE("a04 gives each gap to what the launching thread did until it launched", "[a04]") {
   GpuTrace made(1000);
   made.Event(SiteKind::kOperator, "enumerate(DataLoader)#_Single.__next__", 200, 300);
@@ -146,6 +196,27 @@ TEST_CASE("a04 does not blame a server whose GPU was idle because no request was
   CHECK(finding->severity == Severity::kHigh);
   CHECK(finding->cost_ns == 830000);
   CHECK(finding->recommendation.find("what the thread waited for") != std::string::npos);
+}
+
+TEST_CASE("a04 takes a batch for work from its first member on, also beyond its requests", "[a04]") {
+  GpuTrace made(1000);
+  made.Request(0, 110);
+  made.Batch("unet", 0, 600, 1);
+  made.Batch("unet", 800, 200, 0);  // begun, and nobody has come
+  made.trace.members[0].join_ns = 50'000;
+  made.Launch("first", 0, 10, 20, 80);
+  made.Event(SiteKind::kWait, "wait", 150, 850);
+  made.Launch("second", 1000, 0, 1000, 0);
+
+  const analyze::AnalysisReport report = made.Run("a04");
+
+  CHECK(Measured(report, "idle_wait") == 450);
+  CHECK(Measured(report, "idle_no_request") == 400);
+
+  made.trace.requests.clear();
+  made.trace.members[0].request = made.Request(950, 50);
+  made.trace.members[0].join_ns = 500'000;
+  CHECK(Measured(made.Run("a04"), "idle_wait") == 100 + 50);
 }
 
 TEST_CASE("a04 says most of what is more than half only, and names scopes of the host's as such", "[a04]") {
@@ -258,6 +329,47 @@ TEST_CASE("a06 finds many small copies, and what one of all their bytes would ta
   CHECK(finding->evidence.size() == 5);
 }
 
+TEST_CASE("a06 gathers only copies between which their stream did nothing else", "[a06]") {
+  // Ten times four copies of 1 KiB, and then a kernel, or a kernel after each.
+  const auto run = [](bool kernel_after_each) {
+    GpuTrace made(10'000);
+    for (int64_t at_us = 0; at_us < 10'000; at_us += 1'000) {
+      for (int64_t i = 0; i < 4; ++i) {
+        made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", at_us + 20 * i + 10, 2,
+                 made.Call("cudaMemcpyAsync", at_us + 20 * i, 10), 1'024);
+        if (kernel_after_each || i == 3) made.Launch("k", at_us + 20 * i + 12, 1, at_us + 20 * i + 14, 2);
+      }
+    }
+    analyze::AnalyzeOptions options;
+    options.thresholds = {{"a06.exposed_share", 0.01}};
+    return made.Run("a06", options);
+  };
+  const analyze::AnalysisReport fours = run(false), each = run(true);
+  CHECK(Measured(fours, "small_copies_in_runs") == 10);
+  REQUIRE(Found(fours, "a06.small_copies").has_value());
+  CHECK(Found(fours, "a06.small_copies")->recommendation.find("as 10 copies they take about 102 us") !=
+        std::string::npos);
+  CHECK(Measured(each, "small_copies_in_runs") == 40);
+  REQUIRE(Found(each, "a06.small_copies").has_value());
+  CHECK(Found(each, "a06.small_copies")->recommendation.find("other work of the stream is between any two") == 0);
+}
+
+TEST_CASE("a06 finds requests that make many small copies each, however seldom they come", "[a06]") {
+  const auto run = [](int64_t copies) {
+    GpuTrace made(200'000);
+    made.For(made.Request(0, 100'000));
+    for (int64_t i = 0; i < copies; ++i)
+      made.Gpu(GpuKind::kMemcpy, "HtoD, pinned to device", 5'000 * i + 10, 2,
+               made.Call("cudaMemcpyAsync", 5'000 * i, 3'000), 1'024);
+    return made.Run("a06");
+  };
+  const analyze::AnalysisReport six = run(6);
+  CHECK(Measured(six, "small_copies_a_request") == 6);
+  CHECK(Measured(six, "small_copies_per_second") == Approx(30));
+  CHECK(Found(six, "a06.small_copies").has_value());
+  CHECK(run(5).analyzers[0].findings.empty());
+}
+
 TEST_CASE("a06 leaves a few small copies and many large ones alone", "[a06]") {
   GpuTrace few(1000000), large(100000);
   for (int64_t i = 0; i < 10; ++i)
@@ -286,6 +398,21 @@ TEST_CASE("a07 finds asynchronous copies of pageable memory and copies that wait
   REQUIRE((pageable.has_value() && waiting.has_value()));
   CHECK(pageable->cost_ns == 100000);
   CHECK(waiting->cost_ns == 100000);  // from the copy's beginning
+}
+
+TEST_CASE("a07 finds sets of the host's memory that wait, not those of a device's or asynchronous ones", "[a07]") {
+  GpuTrace made(1000);
+  made.Gpu(GpuKind::kMemset, "pinned", 110, 90, made.Call("cudaMemset", 100, 110), 1 << 20);
+  made.Gpu(GpuKind::kMemset, "managed", 310, 90, made.Call("cudaMemset", 300, 110), 1 << 20);
+  made.Gpu(GpuKind::kMemset, "Memset (Pinned)", 410, 90, made.Call("cudaMemset", 400, 100), 1 << 20);
+  made.Gpu(GpuKind::kMemset, "device", 510, 90, made.Call("cudaMemset", 500, 110), 1 << 20);
+  made.Gpu(GpuKind::kMemset, "managed", 710, 90, made.Call("cudaMemsetAsync", 700, 5), 1 << 20);
+
+  const analyze::AnalysisReport report = made.Run("a07");
+
+  CHECK(Measured(report, "waiting_sets") == 3);
+  REQUIRE(report.analyzers[0].findings.size() == 1);
+  CHECK(Found(report, "a07.waiting_set")->cost_ns == 290'000);
 }
 
 TEST_CASE("a08 tells a vector addition that is bound by its copies from a long kernel", "[a08]") {
@@ -322,6 +449,17 @@ TEST_CASE("a09 counts what the GPU is idle after a wait, not the wait", "[a09]")
   const std::optional<analyze::FindingRow> finding = Found(report, "a09.sync_stalls");
   REQUIRE(finding.has_value());
   CHECK(finding->cost_ns == 155000);
+}
+
+TEST_CASE("a09 counts how often threads asked whether the GPU is done, and how long", "[a09]") {
+  GpuTrace made(1000);
+  made.Launch("a", 0, 5, 10, 290);
+  for (int64_t i = 0; i < 10; ++i) made.Call(i % 2 == 0 ? "cudaEventQuery" : "cuStreamQuery", 20 + 10 * i, 7);
+
+  const analyze::AnalysisReport report = made.Run("a09");
+
+  CHECK(Measured(report, "polls") == 10);
+  CHECK(Measured(report, "polling") == 70);
 }
 
 TEST_CASE("a09 says nothing of a wait while other work was queued", "[a09]") {
@@ -365,6 +503,35 @@ TEST_CASE("a12 finds the kernels that come again and again with gaps between the
   CHECK(finding->summary.find("20 times the same 3 kernels, gemm, bias, ...") == 0);
 }
 
+TEST_CASE("a12 does not put kernels in a sequence between which their thread waited for the GPU", "[a12]") {
+  const auto run = [](const char* between) {
+    GpuTrace made(10'000);
+    for (int64_t i = 0; i < 20; ++i) {
+      made.Launch("gemm", 300 * i, 5, 300 * i + 10, 10);
+      made.Call(between, 300 * i + 10, 20);
+      made.Launch("relu", 300 * i + 35, 5, 300 * i + 50, 10);
+    }
+    made.UseThread();
+    made.Call("cudaDeviceSynchronize", 0, 10'000);  // of another thread
+    return made.Run("a12");
+  };
+  CHECK(Found(run("cudaGetDevice"), "a12.repeated_sequence").has_value());
+  CHECK(run("cudaStreamSynchronize").analyzers[0].findings.empty());
+
+  // What one thread waits for in the end is not between its kernels and those of another.
+  GpuTrace two(10'000);
+  std::vector<uint32_t> calls;
+  for (int64_t i = 0; i < 20; ++i) calls.push_back(two.Call("cudaLaunchKernel", 300 * i, 5));
+  two.Call("cudaStreamSynchronize", 6'000, 100);
+  two.UseThread();
+  for (int64_t i = 0; i < 20; ++i) calls.push_back(two.Call("cudaLaunchKernel", 300 * i + 35, 5));
+  for (size_t i = 0; i < 20; ++i) {
+    two.Gpu(GpuKind::kKernel, "gemm", 300 * static_cast<int64_t>(i) + 10, 10, calls[i]);
+    two.Gpu(GpuKind::kKernel, "relu", 300 * static_cast<int64_t>(i) + 50, 10, calls[20 + i]);
+  }
+  CHECK(Found(two.Run("a12"), "a12.repeated_sequence").has_value());
+}
+
 TEST_CASE("a12 leaves kernels alone that do not repeat or have no gaps", "[a12]") {
   GpuTrace different(1000), dense(1000);
   for (int64_t i = 0; i < 40; ++i) {
@@ -390,6 +557,16 @@ TEST_CASE("a10 finds kernels that are shorter than their launches", "[a10]") {
   const std::optional<analyze::FindingRow> finding = Found(report, "a10.launch_bound");
   REQUIRE(finding.has_value());
   CHECK(finding->recommendation.find("CUDA graph") != std::string::npos);
+}
+
+TEST_CASE("a10 says how much is launched for a request", "[a10]") {
+  GpuTrace made(1000);
+  made.Launch("nobody's", 0, 5, 10, 20);
+  made.For(made.Request(100, 800));
+  made.Request(100, 800);
+  for (int64_t i = 0; i < 5; ++i) made.Launch("k", 100 + 20 * i, 5, 110 + 20 * i, 10);
+
+  CHECK(Measured(made.Run("a10"), "launches_a_request") == 2.5);
 }
 
 TEST_CASE("a10 takes calls that copy pageable memory, and so wait for it, for no launches", "[a10]") {
@@ -445,6 +622,40 @@ TEST_CASE("a11 tells a full queue from an empty one", "[a11]") {
 
   CHECK(Found(full.Run("a11"), "a11.queue_full").has_value());
   CHECK(Found(empty.Run("a11"), "a11.queue_empty").has_value());
+}
+
+TEST_CASE("a11 does not blame a host for an empty queue while no request is open", "[a11]") {
+  enum class Asked { kNever, kByRequests, kByBatches, kAllTheWhile };
+  // 1 ms of work that is launched ahead, then 9 ms of nothing, ten times.
+  const auto run = [](Asked how) {
+    GpuTrace made(100'000);
+    for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) {
+      const uint32_t first = made.Launch("k", at_us, 1, at_us + 10, 990),
+                     next = made.Launch("k", at_us + 2, 1, at_us + 1'000, 10);
+      REQUIRE(next == first + 1);
+      if (how == Asked::kByRequests) made.Request(at_us, 1'500);
+    }
+    if (how == Asked::kAllTheWhile) made.Request(0, 100'000);
+    if (how == Asked::kByBatches) {
+      for (int64_t at_us = 0; at_us < 100'000; at_us += 10'000) made.Batch("unet", at_us, 1'500, 0);
+      made.trace.requests.clear();
+    }
+    return made.Run("a11");
+  };
+
+  for (const Asked how : {Asked::kByRequests, Asked::kByBatches}) {
+    const analyze::AnalysisReport report = run(how);
+    CHECK(Measured(report, "empty") == 9 * 500);  // from the last kernel's beginning to the request's end
+    CHECK(Measured(report, "empty_no_request") == 9 * 8'500);
+    CHECK(report.analyzers[0].findings.empty());
+  }
+  const std::optional<analyze::FindingRow> asked = Found(run(Asked::kAllTheWhile), "a11.queue_empty");
+  REQUIRE(asked.has_value());
+  CHECK(asked->cost_ns == 9 * 9'000'000);
+  CHECK(asked->metric == "time empty / time that requests were open");
+  const analyze::AnalysisReport without = run(Asked::kNever);
+  CHECK(Found(without, "a11.queue_empty")->cost_ns == 9 * 9'000'000);
+  CHECK(without.Find("a11", "empty_no_request") == nullptr);
 }
 
 // ---- A27

@@ -199,6 +199,27 @@ TEST_CASE("a36 finds batches far out of line and their period, not larger batche
   CHECK(Run(make([](int i) { return i < 10 ? 60'000 : 5'000; }, 1), "a36").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a36 names the slowest requests of batches out of line, as pitot why takes them", "[a36]") {
+  TraceMaker maker;
+  const uint32_t thread = maker.Thread("executor");
+  int64_t at = 0;
+  for (uint64_t i = 0; i < 100; ++i) {
+    const bool is_slow = i >= 20 && i % 20 == 0;  // 20, 40, 60, 80
+    const int64_t length = is_slow ? 30 * kMs : 5 * kMs, before = is_slow ? static_cast<int64_t>(i) * kUs : 0;
+    const uint32_t request = maker.Request(0xab00 + i, "/classify", at - before, before + length);
+    maker.trace.requests[request].end_known = i != 80;  // of one the end was lost
+    const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, length);
+    maker.Member(batch, request, at);
+    at += length + kMs;
+  }
+  maker.trace.window_end_ns = at;
+
+  const std::optional<FindingRow> finding = Found(Run(maker.Finish(), "a36"), "a36.outliers");
+
+  REQUIRE(finding.has_value());
+  CHECK(Has(finding->summary, "; the slowest in them: request 000000000000ab3c, 000000000000ab28, 000000000000ab14"));
+}
+
 TEST_CASE("a36 compares batches with batches of as large requests, and does not take their window for work", "[a36]") {
   // Every fifth batch has a request four times as large, and takes as long; every tenth waits 20 ms for members.
   const auto make = [](bool is_larger_in_size) {

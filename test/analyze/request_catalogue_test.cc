@@ -51,6 +51,39 @@ TEST_CASE("a39 and who reads the trace say nothing of what was lost in less than
   CHECK(Found(made.Run("a04"), "a04.idle")->caveats.empty());
 }
 
+TEST_CASE("a39 says that threads lost events, how many and when, and who reads events is less sure", "[a39]") {
+  GpuTrace made = Idle();
+  made.trace.losses.push_back({0, model::LossReason::kOverwritten, 100'000, 300'000, 40, 0});
+  made.trace.losses.push_back({0, model::LossReason::kReserve, 200'000, 350'000, 2, 0});
+
+  const std::optional<FindingRow> lost = Found(made.Run("a39"), "a39.lost_events");
+
+  REQUIRE(lost.has_value());
+  CHECK(lost->value == Approx(0.25));
+  CHECK(Has(lost->summary, "in 25.0 % of the window (42 events)"));
+  CHECK(lost->severity == Severity::kMedium);
+  REQUIRE(lost->evidence.size() == 1);
+  CHECK(lost->evidence[0].begin_ns == 100'000);
+  CHECK(Found(made.Run("a04"), "a04.idle")->caveats.size() == 1);
+
+  made.trace.losses[1].end_ns = 600'000;
+  CHECK(Found(made.Run("a39"), "a39.lost_events")->severity == Severity::kHigh);
+}
+
+TEST_CASE("a39 says that a dump is damaged, of which nobody knows what is missing", "[a39]") {
+  GpuTrace made = Idle();
+  const double whole = Found(made.Run("a04"), "a04.idle")->confidence;
+  made.trace.losses.push_back({kNone, model::LossReason::kDamaged, 700'000, 1'000'000, 0, 0});
+
+  const AnalysisReport report = made.Run("a39");
+
+  CHECK(Codes(report) == std::vector<std::string>{"a39.damaged"});  // it counts as no loss of a thread's
+  const FindingRow& damaged = report.analyzers[0].findings[0];
+  CHECK(damaged.severity == Severity::kHigh);
+  CHECK(Has(damaged.recommendation, "pitot recover"));
+  CHECK(Found(made.Run("a04"), "a04.idle")->confidence == Approx(0.5 * whole));
+}
+
 TEST_CASE("a39 says that a GPU's clock is early, or late, against the host's (F38)", "[a39]") {
   GpuTrace early(100'000), late(100'000), queued(100'000), few(100'000);
   for (int i = 0; i < 200; ++i) {
@@ -126,13 +159,26 @@ TEST_CASE("a41 names what varies with the latency, not what is merely large", "[
   CHECK(finding.subject == "/classify");
   CHECK(finding.value > 0.95);
   CHECK(Has(finding.summary, "30.0 ms"));
-  CHECK_FALSE(finding.evidence.empty());
+  CHECK(finding.evidence.size() == 3);
   double shares = 0;
   for (const analyze::MeasureRow& measure : report.analyzers[0].measures) {
     if (measure.name != "p99 / p50") shares += measure.value;
   }
   CHECK(shares == Approx(1));
   CHECK(Run(even.Finish(), "a41").analyzers[0].findings.empty());
+}
+
+TEST_CASE("a41 names the three slowest requests, as pitot why takes them", "[a41]") {
+  Server server;
+  for (int i = 0; i < 200; ++i) server.Serve({2'000, i % 20 == 0 ? 30'000 + i * 10 : 0, 5'000, 500});
+
+  const std::optional<FindingRow> finding = Found(Run(server.Finish(), "a41"), "a41.driver");
+
+  REQUIRE(finding.has_value());
+  CHECK(Has(finding->summary, "the slowest: request 00000000000010b4, 00000000000010a0, 000000000000108c"));
+  REQUIRE(finding->evidence.size() == 3);
+  CHECK(finding->evidence[1].note == "one of the slowest: request 00000000000010a0");
+  CHECK(Has(finding->recommendation, "`pitot why FILE --request ID`"));
 }
 
 TEST_CASE("analyzers of requests walk by the index that they are given", "[analyze]") {

@@ -70,6 +70,35 @@ TEST_CASE("a28 calls a full GPU full, and a server with time to spare nothing", 
   CHECK(Run(SerialServer(5'000, 1'000, 5'000), "a28").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a28 says how full batches are, how long they wait for members, and how steady the throughput is", "[a28]") {
+  const auto run = [](int64_t last_gap_ms) {
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("executor"), wait = maker.Site(SiteKind::kWait, "batch member"),
+                   forward = maker.Site(SiteKind::kScope, "forward");
+    int64_t at = 0;
+    for (uint64_t i = 0; i < 60; ++i) {
+      const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, 10 * kMs);
+      for (uint64_t member = 0; member < (i % 2 == 0 ? 8u : 2u); ++member) {
+        const uint32_t request = maker.Request(i * 8 + member + 1, "/classify", at, 10 * kMs);
+        maker.trace.requests[request].end_known = true;
+        maker.Member(batch, request, at);
+      }
+      maker.Event(thread, wait, at, 4 * kMs, {kNone, batch});
+      maker.Event(thread, forward, at + 4 * kMs, 6 * kMs, {kNone, batch});
+      at += 10 * kMs + (i >= 40 ? last_gap_ms : 0) * kMs;
+    }
+    maker.trace.window_end_ns = at;
+    return Run(maker.Finish(), "a28");
+  };
+  const AnalysisReport steady = run(0), slower = run(10);
+
+  CHECK(Measured(steady, "members of a batch") == 5);
+  CHECK(Measured(steady, "members of the largest batch") == 8);
+  CHECK(Measured(steady, "batches wait for members") == Approx(0.4));
+  CHECK(Measured(steady, "throughput of the best third to the worst") < 1.1);
+  CHECK(Measured(slower, "throughput of the best third to the worst") > 1.5);
+}
+
 namespace {
 
 // One iteration follows another, of 10 ms; whoever is in one gets a token at its end.
