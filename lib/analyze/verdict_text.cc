@@ -24,6 +24,7 @@ using model::Trace;
 
 constexpr size_t kBlameWidth = 23, kRestWidth = 50;
 constexpr size_t kLeastOthers = 20;  // of which a median says what is usual
+constexpr uint32_t kLeastMeanwhile = 3;
 
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
@@ -240,22 +241,30 @@ class Teller {
   }
 
   // Requests that ended near it may have been slow for the same reason: then they are no measure, and the trace says
-  // so.
+  // so. And what slows all that are open at once is a matter of the moment, and not of one request.
   void TellOthers(const Verdict& v, base::Lines* lines) const {
     const model::RequestRow& request = trace_.requests[blame_.request];
     std::vector<int64_t> like_ns;
+    uint32_t meanwhile = 0, slow = 0;
     for (const model::RequestRow& row : trace_.requests) {
-      if (row.route == request.route && row.size_bucket == request.size_bucket && row.duration_ns >= 0 &&
-          row.begin_known)
-        like_ns.push_back(row.duration_ns);
+      if (row.route != request.route || row.size_bucket != request.size_bucket || row.duration_ns < 0 ||
+          !row.begin_known)
+        continue;
+      like_ns.push_back(row.duration_ns);
+      if (&row == &request || row.begin_ns >= blame_.end_ns || trace_.RequestEnd(row) <= blame_.begin_ns) continue;
+      ++meanwhile;
+      slow += 2 * row.duration_ns >= v.latency_ns + v.typical_ns ? 1 : 0;
     }
     const size_t count = like_ns.size();
-    if (count < kLeastOthers) return;
     const int64_t median_ns = base::Median(std::move(like_ns));
-    if (2 * v.typical_ns < 3 * median_ns) return;
-    lines->AddWrapped(0, "              ",
-                      "which were slow, too: of all " + base::Count(count) +
-                          " of its route and size in the trace half took at most " + Ms(median_ns) + " ms");
+    if (count >= kLeastOthers && 2 * v.typical_ns >= 3 * median_ns)
+      lines->AddWrapped(0, "              ",
+                        "which were slow, too: of all " + base::Count(count) +
+                            " of its route and size in the trace half took at most " + Ms(median_ns) + " ms");
+    if (v.latency_ns > v.typical_ns && meanwhile >= kLeastMeanwhile && 2 * slow >= meanwhile)
+      lines->AddWrapped(0, "",
+                        "of the " + base::Count(meanwhile) + " like it that were open meanwhile " + base::Count(slow) +
+                            " lost half as much, or more: look at that moment, too");
   }
 
   void TellKind(const Verdict& v, base::Lines* lines) const {

@@ -171,6 +171,22 @@ class Busy : public Route {
   }
 };
 
+// The same, with others of its route and size: open at 30 ms, of which some take 38 ms, and the rest 36; and as
+// many that are not open while the request is.
+class Meanwhile : public Route {
+ public:
+  Meanwhile(int slow, int others) {
+    for (int i = 0; i < others; ++i) {
+      const int64_t took_ns = (i < slow ? 38 : 36) * kMs;
+      for (const int64_t begin_ns : {30 * kMs, 300 * kMs})
+        maker_.trace.requests[maker_.Request(0x300 + 2 * i + begin_ns / (300 * kMs), "/classify", begin_ns, took_ns)]
+            .size_bucket = 4;
+    }
+    trace_ = maker_.Finish();
+    REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
+  }
+};
+
 // The same, whose batch launched a kernel for 5 ms at 30 ms, and nine times for 10 us from 36 ms on. Calls are recorded
 // since another.
 class Loading : public Route {
@@ -856,6 +872,20 @@ TEST_CASE("requests that ended near it and were slow, too, are said to be no mea
   CHECK(slow_too.find("which were slow, too: of all 41 of its route and size in the trace") != std::string::npos);
   CHECK(slow_too.find(" 5.0 ms\n") != std::string::npos);
   CHECK(text(15).find("which were slow") == std::string::npos);
+}
+
+TEST_CASE("how many of those that were open meanwhile were slow, too, is said where half of them were", "[verdict]") {
+  const auto text = [](int slow, int others) {
+    Meanwhile route(slow, others);
+    route.Learn(512);
+    BlameVector blame = route.Typical();  // 17 ms
+    blame[Blame::kHostOncpuPre] += 40 * kMs;
+    const RequestBlame late = route.Make(blame);
+    return VerdictText(route.index, late, route.Judge(late));
+  };
+  CHECK(text(2, 4).find("of the 4 like it that were open meanwhile 2 lost half as much, or more") != std::string::npos);
+  CHECK(text(1, 4).find("meanwhile") == std::string::npos);
+  CHECK(text(2, 2).find("meanwhile") == std::string::npos);  // too few
 }
 
 TEST_CASE("who waited for another's work in its own batch is told to split that", "[verdict]") {

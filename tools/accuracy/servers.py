@@ -176,9 +176,9 @@ class OtherPrograms:
         self.thread.start()
 
     def busy_ns(self) -> int:
-        """Of all CPUs, by anything: user, nice, system, interrupts."""
+        """Of all CPUs, by anything: user, nice, system, interrupts, and by a hypervisor for other machines."""
         fields = Path('/proc/stat').read_text(encoding='ascii').split('\n', 1)[0].split()
-        return sum(int(fields[i]) for i in (1, 2, 3, 6, 7)) * TICK_NS
+        return sum(int(fields[i]) for i in (1, 2, 3, 6, 7, 8)) * TICK_NS
 
     def own_ns(self) -> int:
         fields = Path(f'/proc/{self.process}/stat').read_text(encoding='utf-8').rpartition(')')[2].split()
