@@ -380,7 +380,7 @@ class Page {
   std::string For(uint32_t request, uint32_t batch) const {
     if (batch != kNone) return " for a batch of " + Text(trace_.batches[batch].executor);
     if (request == kNone) return "";
-    return " for request " + Format("%llx", static_cast<unsigned long long>(trace_.requests[request].id)) + " (" +
+    return " for request " + base::RequestId(trace_.requests[request].id) + " (" +
            Text(trace_.requests[request].route) + ")";
   }
 

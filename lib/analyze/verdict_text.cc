@@ -26,7 +26,6 @@ constexpr size_t kBlameWidth = 23, kRestWidth = 50;
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
 constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
-std::string ShortId(uint64_t id) { return Format("%llx", static_cast<unsigned long long>(id)); }
 // Three digits: ".005", "1".
 std::string P(double p) {
   const std::string text = Format("%.3f", p);
@@ -107,9 +106,11 @@ class Teller {
     }
     if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
     for (const Cause& part : v.largest)
-      lines.Add(5, base::PadRight(BlameName(part.blame), kBlameWidth) +
-                       base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
-                       (is_compared ? P(part) + "  " : "") + Evidence(part));
+      lines.AddWrapped(5,
+                       base::PadRight(BlameName(part.blame), kBlameWidth) +
+                           base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
+                           (is_compared ? P(part) + "  " : ""),
+                       Evidence(part));
     lines.Blank();
     TellAdvice(v, &lines);
     TellBlame(&lines);
@@ -144,7 +145,7 @@ class Teller {
       text += "a batch of " + Executor(by.batch) + " (" + Members(by.batch);
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
-      text += (by.request == blame_.request ? "itself (" : "request " + ShortId(row.id) + " (") +
+      text += (by.request == blame_.request ? "itself (" : "request " + base::RequestId(row.id) + " (") +
               std::string(trace_.strings[row.route]);
     } else if (by.event != kNone) {
       const std::string resource = Resource(by.event);
@@ -158,7 +159,7 @@ class Teller {
     if (by.gpu != kNone) text += ", " + base::Cut(GpuName(by.gpu), 24);
     return text + ", " + Duration(by_ns) + ")";
   }
-  // "request 8f0c of /segment and 3 more".
+  // "request 0000000000008f0c of /segment and 3 more".
   std::string Members(uint32_t batch) const {
     const model::BatchRow& row = trace_.batches[batch];
     std::vector<uint32_t> requests;
@@ -169,7 +170,7 @@ class Teller {
     }
     if (requests.empty()) return "of no request";
     const model::RequestRow& first = trace_.requests[requests[0]];
-    const std::string text = "request " + ShortId(first.id) + " of " + std::string(trace_.strings[first.route]);
+    const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace_.strings[first.route]);
     if (requests.size() == 1) return text;
     return text + " and " + std::to_string(requests.size() - 1) + " more";
   }

@@ -111,6 +111,17 @@ TEST_CASE("names are shown and never become markup", "[html]") {
   CHECK(page.find("\xe2\x80\xae") == std::string::npos);  // what turns the text around is not there
 }
 
+TEST_CASE("the page writes the id of the request that a thread was at work for with all of its digits", "[html]") {
+  Trace trace = MakeHostile("name");
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.events.batch[event] != 0) continue;
+    trace.events.batch[event] = pitot::model::kNone;  // done for the request alone
+    trace.events.request[event] = 0;
+  }
+
+  CHECK(PageOf(trace, "name").find("for request 0000000000000001 (name)") != std::string::npos);
+}
+
 TEST_CASE("the page says of the rest and of more launches what the text says", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;

@@ -156,6 +156,17 @@ TEST_CASE("an id may begin with 0x, and need not be written to its end where one
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
 }
 
+TEST_CASE("an id in evidence is written as everywhere, so that a search finds it and --request takes it", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Server().Make(140)));
+
+  const std::string id = "00000000000077aa";  // kOther: its first digits are zeros
+  CHECK(Contains(folder.Run("why dump.pitot").out, id));
+  CHECK(Contains(folder.Run("report dump.pitot --html -o -").out, "request " + id));
+  CHECK(Contains(folder.Run("requests dump.pitot --limit 0").out, id));
+  CHECK(Contains(folder.Run("why dump.pitot --request " + id).out, "request " + id + "  "));
+}
+
 TEST_CASE("why --every has a line for each request that began and ended", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
