@@ -357,6 +357,25 @@ TEST_CASE("GPU time that is by CUDA events alone is said to be the most that it 
   CHECK(spans["requests"][0]["gpu_by_events_ns"] == 6550000);
 }
 
+TEST_CASE("info says what the hypervisor took of the CPUs", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  trace.counters.push_back(
+      {pitot::model::kNone, trace.strings.Add("host: CPU time stolen by the hypervisor"), trace.strings.Add("ns")});
+  for (const int64_t stolen_ms : {0, 60}) {
+    trace.samples.counter.push_back(0);
+    trace.samples.at_ns.push_back(trace.window_begin_ns + stolen_ms * incident::kMs);
+    trace.samples.value.push_back(static_cast<double>(stolen_ms * incident::kMs));
+  }
+  trace.attributes.push_back({trace.strings.Add("host.cpus"), trace.strings.Add("4")});
+  folder.Write("dump.pitot", Dump(trace));
+
+  const Result result = folder.Run("info dump.pitot");
+
+  CHECK(result.out.find("stolen     the hypervisor took 60.0 ms of the machine's 4 CPUs, 1.5 % of their time\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();
