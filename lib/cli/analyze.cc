@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 
@@ -228,12 +229,14 @@ void AddAnalyze(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("analyze", "Says what is slow in a trace, how sure that is and what to do");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--only", arguments->only, "These analyzers only: a01,a04");
+  std::vector<std::string> names;
+  for (const auto& [name, compat] : kCompats) names.push_back(name);
   command->add_option("--compat", arguments->compat, "Whose way of counting")
-      ->check(CLI::IsMember(kCompats))
+      ->check(OneOf(names))
       ->capture_default_str();
   command->add_option("--set", arguments->settings, "A threshold, as a04.idle_share=0.2; may be repeated");
   command->add_option("--budget", arguments->budget_ms, "CPU time of one analyzer in ms, beyond which it is cut off")
-      ->check(CLI::PositiveNumber)
+      ->check(Number(1e-6, 9e12))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs: docs/analyze.md");
   command->footer("docs/analyze.md says what each analyzer answers, and by which thresholds.");

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 
@@ -115,7 +116,7 @@ std::string Text(const DiffArguments& arguments, const Diff& diff) {
 }
 
 // JSON has no infinity.
-ordered_json Number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+ordered_json FiniteOrNull(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
 
 std::string Json(const Diff& diff) {
   ordered_json gates = ordered_json::array(), tables = ordered_json::array();
@@ -125,9 +126,9 @@ std::string Json(const Diff& diff) {
                      {"before", gate.before},
                      {"after", gate.after},
                      {"known", gate.is_known},
-                     {"ratio", Number(gate.ratio)},
-                     {"low", Number(gate.low)},
-                     {"high", Number(gate.high)},
+                     {"ratio", FiniteOrNull(gate.ratio)},
+                     {"low", FiniteOrNull(gate.low)},
+                     {"high", FiniteOrNull(gate.high)},
                      {"limit", gate.limit},
                      {"decides", gate.decides},
                      {"outcome", DiffOutcomeName(gate.outcome)},
@@ -204,24 +205,26 @@ void AddDiff(CLI::App& app, int& exit_code) {
   command
       ->add_option("--regression", arguments->options.regression,
                    "Times that are worse by more than this share are a regression")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Number(0, kNoMost))
       ->capture_default_str();
   command
       ->add_option("--count-growth", arguments->options.count_growth,
                    "The same of launches, bytes copied, waits for GPUs and allocations")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Number(0, kNoMost))
       ->capture_default_str();
   command->add_option("--q", arguments->options.q, "The share of false ones among significant rows")
-      ->check(CLI::Range(1e-9, 0.999))
+      ->check(Number(1e-9, 0.999))
       ->capture_default_str();
   command
       ->add_option("--least-share", arguments->options.least_share, "Effects of less of what was are not significant")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Number(0, kNoMost))
       ->capture_default_str();
   command->add_option("--least-us", arguments->least_us, "Nor are those of fewer us of a request")
-      ->check(CLI::Range(0.0, 9e12))
+      ->check(Number(0, 9e12))
       ->capture_default_str();
-  command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")->capture_default_str();
+  command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")
+      ->check(WholeNumber(0, 1000000000))
+      ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs, with all rows: docs/diff.md");
   command->footer(
       "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. docs/diff.md says "

@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
@@ -491,19 +492,19 @@ void AddTop(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("top", "Says where the time went: CPU and GPU time, self and total");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--by", arguments->by, "What has a row of its own")
-      ->check(CLI::IsMember(Keys(kBys)))
+      ->check(OneOf(Keys(kBys)))
       ->capture_default_str();
   command->add_flag("--group-by-shape", arguments->groups_by_shape,
                     "Operators apart by the shapes of their inputs, kernels by grid and block");
   command->add_option("--limit", arguments->limit, "At most so many rows; 0 is all [20; with --json all]")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}));
+      ->check(WholeNumber(0, 1000000000));
   command
       ->add_option("--sort", arguments->sort,
                    "By this column, largest first; else by self GPU time, without any by self CPU time")
       ->transform(SortName)
-      ->check(CLI::IsMember(Keys(kSorts)));
+      ->check(OneOf(Keys(kSorts)));
   command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000}))
+      ->check(WholeNumber(0, 1000000))
       ->capture_default_str();
   command
       ->add_option("--request", arguments->request,

@@ -357,6 +357,31 @@ TEST_CASE("GPU time that is by CUDA events alone is said to be the most that it 
   CHECK(spans["requests"][0]["gpu_by_events_ns"] == 6550000);
 }
 
+TEST_CASE("an option that is out of range says which it is, what was given, and what is allowed", "[cli]") {
+  const Folder folder;
+  const auto says = [&](const std::string& arguments, const std::string& message) {
+    const Result result = folder.Run(arguments);
+    INFO(arguments << ": " << result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out == "");
+    CHECK(result.err.rfind("pitot: " + message + ". See `pitot --help`", 0) == 0);
+  };
+
+  says("top x --limit -1", "--limit: -1 was given; allowed is a whole number, 0 to 1000000000");
+  says("top x --width wide", "--width: wide was given; allowed is a whole number, 0 to 1000000");
+  says("requests x --limit 1.5", "--limit: 1.5 was given; allowed is a whole number, 0 to 1000000000");
+  says("diff a b --limit -1", "--limit: -1 was given; allowed is a whole number, 0 to 1000000000");
+  says("diff a b --q 1", "--q: 1 was given; allowed is a number, 1e-09 to 0.999");
+  says("diff a b --regression -0.1", "--regression: -0.1 was given; allowed is a number, 0 or more");
+  says("diff a b --least-share nan", "--least-share: nan was given; allowed is a number, 0 or more");
+  says("diff a b --least-us inf", "--least-us: inf was given; allowed is a number, 0 to 9e+12");
+  says("diff a b --count-growth ''", "--count-growth: nothing was given; allowed is a number, 0 or more");
+  says("analyze x --budget 0", "--budget: 0 was given; allowed is a number, 1e-06 to 9e+12");
+  says("analyze x --compat kineto", "--compat: kineto was given; allowed is one of hta, pitot, tbplugin, tracelens");
+  says("requests x --sort age", "--sort: age was given; allowed is one of latency, queue, gpu, begin");
+  says("top x --limit", "--limit: its value is missing");
+}
+
 TEST_CASE("info says what the hypervisor took of the CPUs", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeTrace();
