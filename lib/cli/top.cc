@@ -34,11 +34,9 @@ constexpr int64_t kRowsForPeople = 20;
 constexpr size_t kNoWidth = 1 << 20;  // longer than any line
 constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
-const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator},
-                                           {"kernel", TopBy::kKernel},
-                                           {"layer", TopBy::kLayer},
-                                           {"scope", TopBy::kScope},
-                                           {"request", TopBy::kRequest}};
+const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator}, {"kernel", TopBy::kKernel},
+                                           {"layer", TopBy::kLayer}, {"scope", TopBy::kScope},
+                                           {"call", TopBy::kCall},   {"request", TopBy::kRequest}};
 // As the fields of --json, without the unit.
 const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
                                                {"self_wait", TopSort::kSelfWait},
@@ -46,6 +44,7 @@ const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
                                                {"cpu_avg", TopSort::kCpuAverage},
                                                {"cpu_p50", TopSort::kCpuP50},
                                                {"cpu_p99", TopSort::kCpuP99},
+                                               {"cpu_max", TopSort::kCpuMax},
                                                {"self_gpu", TopSort::kSelfGpu},
                                                {"gpu_total", TopSort::kGpuTotal},
                                                {"gpu_avg", TopSort::kGpuAverage},
@@ -187,7 +186,8 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     for (size_t i = 0; i < shown; ++i) columns.back().cells.push_back(table.rows[i].shape);
   }
   const bool has_gpu = table.gpu_ns != 0;
-  const bool is_kernel = table.by == TopBy::kKernel, is_request = table.by == TopBy::kRequest;
+  const bool is_kernel = table.by == TopBy::kKernel, is_request = table.by == TopBy::kRequest,
+             is_call = table.by == TopBy::kCall;
   // Shapes need the room of what --json says, too.
   const bool is_brief = has_shapes && has_gpu && !is_kernel;
   if (!is_kernel) {
@@ -207,7 +207,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
     add("Self", "CUDA %", [&](const TopRow& row) { return Share(row.self_gpu_ns, table.gpu_ns); });
   }
-  if (has_gpu && !is_request) {
+  if (has_gpu && !is_request && !is_call) {
     if (!is_kernel) add("CUDA", "total", [](const TopRow& row) { return Time(row.gpu_total_ns); });
     add("CUDA", "time avg", [](const TopRow& row) { return Time(row.GpuAverageNs()); });
   }
@@ -222,7 +222,8 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     add(is_kernel ? "CUDA" : "CPU", "p99",
         [&](const TopRow& row) { return Time(is_kernel ? row.gpu_p99_ns : row.cpu_p99_ns); });
   }
-  if (has_gpu && !is_kernel && !is_request && !is_brief) {
+  if (is_call) add("CPU", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
+  if (has_gpu && !is_kernel && !is_request && !is_call && !is_brief) {
     add("CUDA", "p50", [](const TopRow& row) { return Time(row.gpu_p50_ns); });
     columns.back().is_extra = true;
     add("CUDA", "p99", [](const TopRow& row) { return Time(row.gpu_p99_ns); });
@@ -380,6 +381,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"cpu_avg_ns", Ns(row.CpuAverageNs())},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
                 {"cpu_p99_ns", Ns(row.cpu_p99_ns)},
+                {"cpu_max_ns", Ns(row.cpu_max_ns)},
                 {"self_gpu_ns", row.self_gpu_ns},
                 {"gpu_total_ns", row.gpu_total_ns},
                 {"gpu_avg_ns", Ns(row.GpuAverageNs())},
@@ -420,6 +422,8 @@ const char* WhoRecords(TopBy by) {
       return "they are the host's scopes around operators, which LibTorch's collector records (docs/torch.md).";
     case TopBy::kScope:
       return "PITOT_SCOPE records them (docs/instrumenting.md).";
+    case TopBy::kCall:
+      return "CUPTI's collector records calls at depth kernels (docs/gpu.md).";
     case TopBy::kRequest:
       return "Request::Begin records them (docs/instrumenting.md).";
   }
@@ -451,7 +455,8 @@ int Top(const TopArguments& arguments) {
   if (!arguments.sort.empty()) options.sort = kSorts.at(arguments.sort);
   std::string digits;
   if (!ReadDigits(arguments.request, &digits)) return kUsage;
-  if (options.groups_by_shape && (options.by == TopBy::kLayer || options.by == TopBy::kRequest)) {
+  if (options.groups_by_shape &&
+      (options.by == TopBy::kLayer || options.by == TopBy::kCall || options.by == TopBy::kRequest)) {
     Complain("--group-by-shape: a " + arguments.by + " has no shape; only with --by op, kernel or scope");
     return kUsage;
   }
@@ -500,7 +505,7 @@ void AddTop(CLI::App& app, int& exit_code) {
       ->check(WholeNumber(0, 1000000000));
   command
       ->add_option("--sort", arguments->sort,
-                   "By this column, largest first; else by self GPU time, without any by self CPU time")
+                   "By this column, largest first; else by self GPU time, without any and by call by self CPU time")
       ->transform(SortName)
       ->check(OneOf(Keys(kSorts)));
   command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
