@@ -55,7 +55,10 @@ void AddGates(const Diff& diff, Lines* lines) {
     lines->Add(0, PadRight(gate.name, 16) + PadLeft(Value(gate.before, gate.unit), 12) +
                       PadLeft(Value(gate.after, gate.unit), 12) +
                       PadLeft(gate.is_known ? Growth(gate.ratio) : "-", 10) + "   " +
-                      PadRight(gate.low == gate.high && gate.is_known ? "counted" : bounds, 22) +
+                      PadRight(diff.is_same_recording                   ? "the same"
+                               : gate.low == gate.high && gate.is_known ? "counted"
+                                                                        : bounds,
+                               22) +
                       PadLeft(Growth(gate.limit), 8) + "  " + DiffOutcomeName(gate.outcome));
     if (!gate.why.empty()) lines->AddWrapped(3, "", gate.why + (gate.decides ? "" : " (does not decide)"));
   }
@@ -99,6 +102,7 @@ std::string Text(const DiffArguments& arguments, const Diff& diff) {
         (gate.decides || gate.outcome == DiffOutcome::kRegression))
       which += (which.empty() ? ": " : ", ") + gate.name;
   }
+  if (diff.is_same_recording) which = ", and no difference";
   lines.AddWrapped(0, DiffOutcomeName(diff.outcome) + which, "");
   lines.Add(0, Requests(diff, diff.before_requests) + " before, " + Requests(diff, diff.after_requests) + " after");
   for (const std::string& note : diff.notes) lines.AddWrapped(0, "note: ", note);
@@ -157,6 +161,7 @@ std::string Json(const Diff& diff) {
                       {"rows", std::move(rows)}});
   }
   const ordered_json document = {{"outcome", DiffOutcomeName(diff.outcome)},
+                                 {"same_recording", diff.is_same_recording},
                                  {"per", DiffPerName(diff.per)},
                                  {"before_requests", diff.before_requests},
                                  {"after_requests", diff.after_requests},

@@ -21,15 +21,18 @@ using pitot::test::Version;
 class Versions : public Folder {
  public:
   Versions() {
-    Version before, slow, more, few;
+    Version before, slow, more, few, few_again;
     slow.gemm_us = 1300;
     slow.gemm = "gemm_128";
     more.gemms = 6;
     few.requests = 3;
+    few_again.requests = 3;
+    few_again.gemm_us = 1001;
     Write("before", before);
     Write("slow", slow);
     Write("more", more);
     Write("few", few);
+    Write("few_again", few_again);
   }
 
  private:
@@ -53,7 +56,19 @@ TEST_CASE("diff exits with what a build needs: no regression, one, or that it ca
   CHECK(versions.Run("diff before.pitot before.pitot").exit_code == 0);
   CHECK(versions.Run("diff slow.pitot before.pitot").exit_code == 0);
   CHECK(versions.Run("diff before.pitot more.pitot").exit_code == 1);
-  CHECK(versions.Run("diff few.pitot few.pitot").exit_code == 7);
+  CHECK(versions.Run("diff few.pitot few_again.pitot").exit_code == 7);
+}
+
+TEST_CASE("diff of a dump and itself says that there is no difference", "[cli]") {
+  const Versions versions;
+
+  const Result result = versions.Run("diff few.pitot few.pitot");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.rfind("no regression, and no difference\n", 0) == 0);
+  CHECK(result.out.find("inconclusive") == std::string::npos);
+  CHECK(json::parse(versions.Run("diff few.pitot few.pitot --json").out)["same_recording"] == true);
+  CHECK(json::parse(versions.Run("diff few.pitot few_again.pitot --json").out)["same_recording"] == false);
 }
 
 TEST_CASE("diff takes other limits", "[cli]") {
