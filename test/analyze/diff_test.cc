@@ -121,6 +121,24 @@ TEST_CASE("more launches and copies are a regression by count and not by duratio
   }
 }
 
+TEST_CASE("where the gate says more launches, so do the rows that the time is blamed on", "[diff]") {
+  Version before, after;
+  before.gemm_us = after.gemm_us = 1;  // bound by launches
+  before.gemms = 100;
+  after.gemms = 150;
+
+  const Diff diff = Compare(before, after);
+
+  CHECK(Gate(diff, "launches").outcome == DiffOutcome::kRegression);
+  for (const char* const name : {"dispatch_gap", "gpu_exec_expected"}) {
+    const DiffRow& row = Row(diff, "latency by blame", name);
+    INFO(name);
+    CHECK((row.is_count && !row.is_duration));
+    CHECK(row.after_count == Approx(row.before_count * 1.5).epsilon(0.05));
+    CHECK(std::llabs(row.duration_effect_ns) < row.count_effect_ns / 20);
+  }
+}
+
 TEST_CASE("rows add up to their table's change, and effects to their rows', whatever the traces", "[diff]") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     const Diff diff = Compare(RandomTrace(2 * seed, 300), RandomTrace(2 * seed + 1, 400));
