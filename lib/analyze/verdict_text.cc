@@ -156,7 +156,7 @@ class Teller {
       text += Thread(by.thread) + " (";
       return text + Duration(by_ns) + ")";
     }
-    if (by.gpu != kNone) text += ", " + base::Cut(GpuName(by.gpu), 24);
+    if (by.gpu != kNone) text += ", " + serialize::ShortName(GpuName(by.gpu));
     return text + ", " + Duration(by_ns) + ")";
   }
   // "request 0000000000008f0c of /segment and 3 more".
@@ -185,7 +185,7 @@ class Teller {
       return "a batch of " + Executor(segment.batch) + closed;
     }
     if (segment.gpu != kNone && segment.blame != Blame::kGpuQueueWaitOthers && segment.blame != Blame::kLaunchLatency)
-      return base::Cut(GpuName(segment.gpu), 40);
+      return serialize::ShortName(GpuName(segment.gpu));
     std::string text;
     if (segment.call != kNone) text = std::string(trace_.strings[trace_.calls.name[segment.call]]);
     if (segment.event != kNone) {

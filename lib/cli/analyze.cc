@@ -18,6 +18,7 @@
 #include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "serialize/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -115,8 +116,8 @@ std::string Text(const AnalysisReport& report) {
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
-      lines.Add(3, PadRight(base::CutMiddle(measure.subject, 34), 34) + "  " + PadRight(measure.name, 40) +
-                       PadLeft(Value(measure.value, measure.unit), 16));
+      lines.Add(3, PadRight(serialize::ShortName(measure.subject), serialize::kShortName) + "  " +
+                       PadRight(measure.name, 40) + PadLeft(Value(measure.value, measure.unit), 16));
     }
   }
   return lines.text();

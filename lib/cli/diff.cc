@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/diff.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "base/columns.h"
 #include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "serialize/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -34,6 +39,7 @@ struct DiffArguments {
 };
 
 constexpr size_t kNameColumns = 37;  // what the numbers leave
+static_assert(kNameColumns >= serialize::kShortName);
 
 std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
 std::string Growth(double ratio) { return std::isfinite(ratio) ? base::Format("%+.1f %%", 100 * (ratio - 1)) : "new"; }
@@ -67,12 +73,38 @@ void AddGates(const Diff& diff, Lines* lines) {
                     "requests over the median before");
 }
 
+// Kernels by their brief names, as in other commands, but where rows are instantiations of one template.
+class Names {
+ public:
+  explicit Names(const DiffTable& table) {
+    for (const DiffRow& row : table.rows) {
+      full_[Brief(row.name)].insert(row.name);
+      if (!row.was.empty()) full_[Brief(row.was)].insert(row.was);
+    }
+  }
+  std::string Of(const std::string& name) const {
+    const std::string brief = Brief(name);
+    return full_.at(brief).size() == 1 ? brief : name;
+  }
+
+ private:
+  // What is no C++ ("memcpy HtoD, pageable to device") is called as it is; "and 2 more" stays.
+  static std::string Brief(const std::string& name) {
+    const size_t more = std::min(name.rfind(" and "), name.size());
+    if (name.find_first_of("<(") >= more) return name;
+    const bool has_more = absl::EndsWith(name, " more");
+    return serialize::BriefName(has_more ? name.substr(0, more) : name) + (has_more ? name.substr(more) : "");
+  }
+  std::map<std::string, std::set<std::string>> full_;
+};
+
 void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lines) {
   lines->Blank();
   lines->Add(0, table.name + ": " + base::Duration(table.before_ns) + " -> " + base::Duration(table.after_ns) + ", " +
                     Signed(table.after_ns - table.before_ns));
   lines->Add(3, PadLeft("change", 9) + PadLeft("by count", 10) + PadLeft("by length", 11) + PadLeft("how many", 20) +
                     PadLeft("p", 7) + "   what");
+  const Names names(table);
   size_t shown = 0;
   int64_t rest_ns = 0;
   for (const DiffRow& row : table.rows) {
@@ -86,9 +118,9 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
     lines->Add(3, PadLeft(Signed(change_ns), 9) + PadLeft(Signed(row.count_effect_ns), 10) +
                       PadLeft(Signed(row.duration_effect_ns), 11) + PadLeft(counts, 20) +
                       PadLeft(table.is_judged ? PText(row.p) : "-", 7) + (row.is_significant ? " * " : "   ") +
-                      base::CutMiddle(row.name, kNameColumns));
+                      serialize::ShortName(names.Of(row.name)));
     if (!row.was.empty())
-      lines->Add(base::kColumns - kNameColumns, "was " + base::CutMiddle(row.was, kNameColumns - 4));
+      lines->Add(base::kColumns - kNameColumns, "was " + serialize::ShortName(names.Of(row.was), kNameColumns - 4));
   }
   if (shown < table.rows.size())
     lines->Add(3, PadLeft(Signed(rest_ns), 9) + "  " + base::Plural(table.rows.size() - shown, "other"));

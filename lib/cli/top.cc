@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
+#include "serialize/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -132,10 +133,10 @@ struct Column {
     return width;
   }
   std::string Cell(size_t i, size_t width) const {
-    if (ends.empty() || ends[i].empty()) return base::CutMiddle(cells[i], width);
+    if (ends.empty() || ends[i].empty()) return serialize::ShortName(cells[i], width);
     const size_t least = std::min(base::Width(cells[i]), width / 3);
-    const std::string end = base::CutMiddle(ends[i], width - least);
-    return base::CutMiddle(cells[i], width - base::Width(end)) + end;
+    const std::string end = serialize::ShortName(ends[i], width - least);
+    return serialize::ShortName(cells[i], width - base::Width(end)) + end;
   }
 };
 

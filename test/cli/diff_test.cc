@@ -71,6 +71,25 @@ TEST_CASE("diff of a dump and itself says that there is no difference", "[cli]")
   CHECK(json::parse(versions.Run("diff few.pitot few_again.pitot --json").out)["same_recording"] == false);
 }
 
+TEST_CASE("a kernel is called the same by each command, however long its name is", "[cli]") {
+  const std::string brief = "library::kernels::a_template_of_many_arguments_and_a_long_name";
+  const std::string shown = "library::kernels:..._and_a_long_name";
+  const auto slow = [&](int64_t us) {
+    Version version;
+    version.gemm_us = us;
+    version.gemm = "void " + brief + "<float, std::tuple<int, 3> >(float const*, int)";
+    return Dump(pitot::test::Make(version));
+  };
+  const Folder folder;
+  folder.Write("before.pitot", slow(1000));
+  folder.Write("after.pitot", slow(1300));
+
+  CHECK(folder.Run("diff before.pitot after.pitot").out.find(shown) != std::string::npos);
+  CHECK(folder.Run("why before.pitot").out.find(shown) != std::string::npos);
+  CHECK(folder.Run("report before.pitot").out.find(shown) != std::string::npos);
+  CHECK(folder.Run("analyze before.pitot").out.find(shown) != std::string::npos);
+}
+
 TEST_CASE("diff takes other limits", "[cli]") {
   const Versions versions;
   CHECK(versions.Run("diff before.pitot slow.pitot --regression 0.4").exit_code == 0);
