@@ -2,12 +2,15 @@
 //
 // Verdicts in words.
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "analyze/clock_state.h"
 #include "analyze/index_data.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_words.h"
+#include "base/add_up.h"
 #include "base/columns.h"
 #include "pitot/analyze/verdict.h"
 #include "serialize/kernel_name.h"
@@ -88,15 +91,17 @@ class Teller {
       lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
+    const PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i)
-      TellCause(i + 1, v.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ", &lines);
+      TellCause(i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
+                &lines);
     if (!v.causes.empty() && !v.more_of.empty()) {
       lines.Add(5, v.more_ns == 0 ? Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str())
                                   : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
     }
     if (!v.causes.empty() || v.common_ns != 0) {
-      const std::string rest = RestText(v), sum = "sum of excess " + Ms(v.latency_ns - v.typical_ns) + " = " +
-                                                  Ms(v.latency_ns) + " - " + Ms(v.typical_ns);
+      const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
+                                                  Tenths(printed.latency) + " - " + Tenths(printed.typical);
       if (rest.size() < kRestWidth) {
         lines.Add(5, base::PadRight(rest, kRestWidth) + sum);
       } else {
@@ -255,10 +260,11 @@ class Teller {
     lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest are:" : ""));
   }
 
-  void TellCause(size_t number, const Cause& cause, const std::string& lead, base::Lines* lines) const {
+  void TellCause(size_t number, const Cause& cause, int64_t excess_tenths, const std::string& lead,
+                 base::Lines* lines) const {
     const std::string first = lead + std::to_string(number) + ") " +
                               base::PadRight(BlameName(cause.blame), kBlameWidth) +
-                              base::PadLeft(Signed(cause.excess_ns), 10) + "  " +
+                              base::PadLeft(SignedTenths(excess_tenths), 10) + "  " +
                               base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
     lines->AddWrapped(0, first, Evidence(cause));
     const std::string sure = Format("confidence %.2f, would save at most ", cause.confidence);
@@ -282,13 +288,18 @@ class Teller {
     }
     std::stable_sort(parts.begin(), parts.end(),
                      [&](uint32_t a, uint32_t b) { return blame_.blame.ns[a] > blame_.blame.ns[b]; });
+    constexpr int64_t kUs = 1000;
+    std::vector<int64_t> lengths_ns;
+    for (const uint32_t k : parts) lengths_ns.push_back(blame_.blame.ns[k]);
+    const int64_t total_us = base::RoundTo(blame_.blame.Total(), kUs);
+    const std::vector<int64_t> lengths_us = base::RoundToAddUp(lengths_ns, kUs, total_us);
     std::string text;
-    for (const uint32_t k : parts) {
+    for (size_t i = 0; i < parts.size(); ++i) {
       if (!text.empty()) text += ", ";
-      text += BlameName(static_cast<Blame>(k)) + Format(" %.3f", static_cast<double>(blame_.blame.ns[k]) * 1e-6);
+      text += BlameName(static_cast<Blame>(parts[i])) + Format(" %.3f", static_cast<double>(lengths_us[i]) * 1e-3);
     }
     lines->AddWrapped(0, "all of it   ",
-                      text + Format(" ms: the sum is %.6f ms", static_cast<double>(blame_.blame.Total()) * 1e-6));
+                      text + Format(" ms: the sum is %.3f ms", static_cast<double>(total_us) * 1e-3));
   }
 
   void TellQuality(base::Lines* lines) const {
@@ -307,20 +318,41 @@ class Teller {
 
 }  // namespace
 
+PrintedVerdict::PrintedVerdict(const Verdict& v)
+    : latency(base::RoundTo(v.latency_ns, kTenth)), typical(base::RoundTo(v.typical_ns, kTenth)) {
+  std::vector<int64_t> parts;
+  for (const Cause& cause : v.causes) parts.push_back(cause.excess_ns);
+  parts.push_back(v.common_ns);
+  parts.push_back(v.rest_ns);
+  const int64_t sum_ns = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+  const bool adds_up = sum_ns == v.latency_ns - v.typical_ns;
+  causes = base::RoundToAddUp(parts, kTenth, adds_up ? latency - typical : base::RoundTo(sum_ns, kTenth));
+  rest = causes.back();
+  common = causes[v.causes.size()];
+  causes.resize(v.causes.size());
+}
+
+std::string Tenths(int64_t tenths) { return Format("%.1f", static_cast<double>(tenths) * 0.1); }
+std::string SignedTenths(int64_t tenths) { return Format("%+.1f ms", static_cast<double>(tenths) * 0.1); }
+
 std::string RestText(const Verdict& v) {
   const int64_t others_ns = v.rest_ns - v.unnamed_ns - v.more_ns;
   const bool are_others_shorter = others_ns <= -kLeastTold;
-  std::string parts;
-  const auto add = [&](int64_t ns, const std::string& what) {
-    parts += (parts.empty() ? "" : ", ") + Signed(ns) + what;
-  };
+  const PrintedVerdict printed(v);
+  const std::string rest = SignedTenths(printed.rest);
+  std::vector<int64_t> parts;
+  std::vector<std::string> words;
+  const auto add = [&](int64_t ns, const std::string& what) { parts.push_back(ns), words.push_back(what); };
   if (v.unnamed != 0) add(v.unnamed_ns, " of " + base::Plural(v.unnamed, "lesser cause"));
   if (v.more_ns != 0) add(v.more_ns, " of more work");
-  if (parts.empty() && are_others_shorter) return "offset by " + Signed(v.rest_ns) + " of parts shorter than usual";
-  if (parts.empty()) return "rest " + Signed(v.rest_ns) + " within the normal range";
+  if (parts.empty() && are_others_shorter) return "offset by " + rest + " of parts shorter than usual";
+  if (parts.empty()) return "rest " + rest + " within the normal range";
   if (are_others_shorter) add(others_ns, " of parts shorter than usual");
   if (others_ns >= kLeastTold) add(others_ns, " within the normal range");
-  return "rest " + Signed(v.rest_ns) + ": " + parts;
+  const std::vector<int64_t> tenths = base::RoundToAddUp(parts, kTenth, printed.rest);
+  std::string text = "rest " + rest;
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + SignedTenths(tenths[i]) + words[i];
+  return text;
 }
 
 std::string MoreWorkText(const Verdict& v) {
