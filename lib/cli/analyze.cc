@@ -99,7 +99,7 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
 }
 
 std::string Text(const AnalysisReport& report) {
-  Lines lines;
+  Lines lines(WrapWidth(base::kColumns));
   const std::vector<Said> findings = FindingsOf(report);
   lines.Add(0, absl::StrFormat("window %s, %d analyzers, %s", base::Duration(report.window_ns), report.analyzers.size(),
                                base::Plural(findings.size(), "finding")));

@@ -127,7 +127,7 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
 }
 
 std::string Text(const DiffArguments& arguments, const Diff& diff) {
-  Lines lines;
+  Lines lines(WrapWidth(base::kColumns));
   std::string which;
   for (const DiffGate& gate : diff.gates) {
     if (gate.outcome == diff.outcome && gate.outcome != DiffOutcome::kPass &&

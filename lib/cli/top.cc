@@ -31,7 +31,7 @@ using analyze::TopTable;
 using model::Trace;
 using nlohmann::ordered_json;
 
-constexpr int64_t kRowsForPeople = 20;
+constexpr int64_t kRowsForPeople = 20, kTopColumns = 120;
 constexpr size_t kNoWidth = 1 << 20;  // longer than any line
 constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
@@ -69,7 +69,7 @@ template <class Value> std::vector<std::string> Keys(const std::map<std::string,
 struct TopArguments {
   std::string input, by = "op", sort, request;
   std::optional<int64_t> limit;
-  int64_t width = 120;
+  int64_t width = kTopColumns;
   bool groups_by_shape = false, json = false;
 };
 
@@ -336,7 +336,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
   const size_t width = arguments.width == 0 ? kNoWidth : static_cast<size_t>(arguments.width);
   std::string text = Grid(Columns(table, shown), width);
   const auto line = [&](const std::string& words) {
-    base::Lines lines;
+    base::Lines lines(WrapWidth(base::kColumns));
     lines.AddWrapped(0, "", words);
     text += lines.text();
   };
@@ -495,6 +495,7 @@ int Top(const TopArguments& arguments) {
 
 void AddTop(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<TopArguments>();
+  arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
   CLI::App* command = app.add_subcommand("top", "Says where the time went: CPU and GPU time, self and total");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--by", arguments->by, "What has a row of its own")

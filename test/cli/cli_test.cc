@@ -382,6 +382,36 @@ TEST_CASE("an option that is out of range says which it is, what was given, and 
   says("top x --limit", "--limit: its value is missing");
 }
 
+TEST_CASE("words are wrapped at COLUMNS, from 60 to 200, and without it as ever", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += "word ";
+  trace.attributes.push_back({trace.strings.Add("said"), trace.strings.Add(words)});
+  folder.Write("dump.pitot", Dump(trace));
+  const auto widest = [&](const char* columns) {
+    folder.columns = columns;
+    std::istringstream lines(folder.Run("info dump.pitot").out);
+    size_t most = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("word word") != std::string::npos) most = std::max(most, line.size());
+    }
+    return most;
+  };
+
+  const auto is_close = [&](size_t most, size_t columns) { return most <= columns && most + 5 > columns; };
+  CHECK(is_close(widest("80"), 80));
+  CHECK(is_close(widest("150"), 150));
+  CHECK(is_close(widest("20"), 60));
+  CHECK(is_close(widest("5000"), 200));
+  for (const char* const none : {"", "wide", "-3"}) CHECK(is_close(widest(none), 100));
+  // Rows of tables keep their numbers.
+  folder.columns = "60";
+  const std::string narrow = folder.Run("info dump.pitot").out, help = folder.Run("top --help").out;
+  CHECK(narrow.find("slowest\n") != std::string::npos);
+  CHECK(help.find("1000000=60 ") != std::string::npos);  // --width
+}
+
 TEST_CASE("info says what the hypervisor took of the CPUs", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeTrace();
