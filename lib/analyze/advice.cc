@@ -28,11 +28,12 @@ Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
       if (proof == Proof::kFirstUse) return kWarmUp;
       [[fallthrough]];
     case Blame::kQueueWaitOthers:
-    case Blame::kAdmissionQueue:
       if (proof == Proof::kBehindLong)
         return {"look_at_blocker",
                 "what it waited for took longer than twice the usual: ask why that was slow (pitot why --request, with "
                 "its id) before adding capacity"};
+      [[fallthrough]];
+    case Blame::kAdmissionQueue:
       return {"add_capacity",
               "requests come faster than they are served: add an instance or threads, limit admission, or "
               "give this route priority"};

@@ -188,8 +188,10 @@ Ledger BlameLedger(const Trace& trace, const DiffUnits& units, uint64_t* walked)
     RequestBlame blame;
     if (units.request(unit) == kNone || !FindBlame(index, units.request(unit), &blame).ok()) continue;
     ++*walked;
-    for (uint32_t k = 0; k < kBlames; ++k) {
-      if (blame.blame.ns[k] != 0) ledger.Add(ledger.Of(BlameName(static_cast<Blame>(k))), unit, blame.blame.ns[k], 1);
+    // Counted by segment: more launches are more of what they take, as their gate says, and not longer ones.
+    for (const BlameSegment& segment : blame.segments) {
+      if (segment.end_ns != segment.begin_ns)
+        ledger.Add(ledger.Of(BlameName(segment.blame)), unit, segment.end_ns - segment.begin_ns, 1);
     }
   }
   return ledger;

@@ -3,18 +3,15 @@
 
 #include <algorithm>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/host_counters.h"
-#include "base/quantile.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 namespace {
 
-constexpr size_t kLeastLike = 8;  // of which a median says what is usual
+constexpr uint32_t kLeastLike = 8;  // of which a median says what is usual
 
 // Whether most of it is in returns too short to say that its thread came back late.
 bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
@@ -38,27 +35,15 @@ Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cau
   return are_slow ? Proof::kSlowLaunches : Proof::kNone;
 }
 
-// Whether who was waited for took longer than twice the median of its like: of batches of its executor, of requests of
-// its route and size.
-bool IsBehindLong(const model::Trace& trace, const Culprit& by) {
-  std::vector<int64_t> like_ns;
-  int64_t took_ns = 0;
+// Whether who was waited for took longer than twice the median of its like.
+bool IsBehindLong(const Index& index, const Culprit& by) {
   if (by.batch != model::kNone) {
-    const auto took = [&](const model::BatchRow& row) { return trace.BatchEnd(row) - row.begin_ns; };
-    const model::BatchRow& batch = trace.batches[by.batch];
-    took_ns = took(batch);
-    for (const model::BatchRow& row : trace.batches) {
-      if (row.executor == batch.executor) like_ns.push_back(took(row));
-    }
-  } else if (by.request != model::kNone) {
-    const model::RequestRow& request = trace.requests[by.request];
-    took_ns = trace.RequestEnd(request) - request.begin_ns;
-    for (const model::RequestRow& row : trace.requests) {
-      if (row.route == request.route && row.size_bucket == request.size_bucket)
-        like_ns.push_back(trace.RequestEnd(row) - row.begin_ns);
-    }
+    const Usual::Lengths like = index.usual.OfBatch(by.batch);
+    return like.count >= kLeastLike && index.usual.BatchNs(by.batch) / 2 > like.median_ns;
   }
-  return like_ns.size() >= kLeastLike && took_ns > 2 * base::Median(std::move(like_ns));
+  if (by.request == model::kNone || !index.trace.requests[by.request].end_known) return false;
+  const Usual::Lengths like = index.usual.OfRequest(by.request);
+  return like.count >= kLeastLike && index.trace.requests[by.request].duration_ns / 2 > like.median_ns;
 }
 
 }  // namespace
@@ -87,8 +72,7 @@ Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause,
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
       [[fallthrough]];
     case Blame::kQueueWaitOthers:
-      return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index.trace, cause.by) ? Proof::kBehindLong
-                                                                                      : Proof::kNone;
+      return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
     case Blame::kHostOncpuFramework:
       return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
     case Blame::kLaunchApi:

@@ -303,11 +303,13 @@ class Page {
     for (const Cause& cause : v.causes) WriteCause(++number, cause);
     for (const Cause& part : v.largest) WriteCause(0, part);
     if (!v.causes.empty() || v.common_ns != 0) {
+      const PrintedVerdict printed(v);
       std::string sum;
-      if (v.common_ns != 0) sum += Signed(v.common_ns) + " common to all, ";
-      for (const Cause& cause : v.causes) sum += Signed(cause.excess_ns) + " " + BlameName(cause.blame) + ", ";
-      P("soft", sum + RestText(v) + "; together " + Signed(v.latency_ns - v.typical_ns) + " ms = " + Ms(v.latency_ns) +
-                    " - " + Ms(v.typical_ns));
+      if (v.common_ns != 0) sum += SignedTenths(printed.common) + " common to all, ";
+      for (size_t i = 0; i < v.causes.size(); ++i)
+        sum += SignedTenths(printed.causes[i]) + " " + BlameName(v.causes[i].blame) + ", ";
+      P("soft", sum + RestText(v) + "; together " + SignedTenths(printed.latency - printed.typical) + " = " +
+                    Tenths(printed.latency) + " - " + Tenths(printed.typical));
     }
     if (v.causes.size() > 1) P("soft", "All of these normal would save at most " + Duration(v.joint_saving_ns) + ".");
   }
@@ -380,7 +382,7 @@ class Page {
   std::string For(uint32_t request, uint32_t batch) const {
     if (batch != kNone) return " for a batch of " + Text(trace_.batches[batch].executor);
     if (request == kNone) return "";
-    return " for request " + Format("%llx", static_cast<unsigned long long>(trace_.requests[request].id)) + " (" +
+    return " for request " + base::RequestId(trace_.requests[request].id) + " (" +
            Text(trace_.requests[request].route) + ")";
   }
 

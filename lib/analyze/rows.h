@@ -37,6 +37,7 @@ struct Tally {
   // What a row counts once, where it is in itself.
   void AddCpuTotal(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
     if (thread != thread_) thread_ = thread, until_ns_ = INT64_MIN;
+    row.cpu_max_ns = std::max(row.cpu_max_ns, end_ns - begin_ns);
     row.cpu_total_ns += std::max<int64_t>(0, end_ns - std::max(begin_ns, until_ns_));
     until_ns_ = std::max(until_ns_, end_ns);
   }
@@ -74,7 +75,9 @@ class Rows {
   }
   uint32_t UnitOfGpu(uint32_t gpu_row) const {
     const uint32_t call = trace_.gpu.call[gpu_row];
-    if (call == model::kNone) return model::kNone;
+    return call == model::kNone ? model::kNone : UnitOfCall(call);
+  }
+  uint32_t UnitOfCall(uint32_t call) const {
     return units_.Of(trace_.calls.request[call], trace_.calls.batch[call], trace_.calls.begin_ns[call]);
   }
   uint64_t units() const { return units_.count(); }

@@ -21,6 +21,10 @@ class Selection {
     for (const uint32_t batch : index.Batches(request)) batches_[batch] = true;
   }
   uint32_t request() const { return request_; }
+  // Of what was done in this context.
+  bool Has(uint32_t request, uint32_t batch) const {
+    return request_ == model::kNone || request == request_ || (batch != model::kNone && batches_[batch]);
+  }
   bool HasEvent(uint32_t event) const { return Has(trace_.events.request[event], trace_.events.batch[event]); }
   // Work of a batch is the batch's, whatever request it was called for.
   bool HasGpu(uint32_t gpu_row) const {
@@ -32,9 +36,6 @@ class Selection {
   }
 
  private:
-  bool Has(uint32_t request, uint32_t batch) const {
-    return request_ == model::kNone || request == request_ || (batch != model::kNone && batches_[batch]);
-  }
   const model::Trace& trace_;
   uint32_t request_;
   std::vector<bool> batches_;  // that it was in

@@ -10,6 +10,7 @@
 #include "analyze/nest.h"
 #include "analyze/rows.h"
 #include "analyze/selection.h"
+#include "analyze/top_calls.h"
 #include "analyze/top_index.h"
 #include "base/columns.h"
 #include "base/message.h"
@@ -219,6 +220,8 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
       return row.cpu_p50_ns;
     case TopSort::kCpuP99:
       return row.cpu_p99_ns;
+    case TopSort::kCpuMax:
+      return row.cpu_max_ns;
     case TopSort::kGpuP50:
       return row.gpu_p50_ns;
     case TopSort::kGpuP99:
@@ -238,7 +241,8 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
 // What the default is.
 TopSort Resolve(TopSort sort, const TopTable& table) {
   if (sort != TopSort::kDefault) return sort;
-  return table.gpu_ns != 0 ? TopSort::kSelfGpu : TopSort::kSelfCpu;
+  // What calls cause on GPUs is asked by kernel.
+  return table.gpu_ns != 0 && table.by != TopBy::kCall ? TopSort::kSelfGpu : TopSort::kSelfCpu;
 }
 
 void Sort(TopSort sort, TopTable* table) {
@@ -321,8 +325,9 @@ Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table
   const Trace& trace = index.trace;
   *table = TopTable();
   table->by = options.by;
-  if (options.groups_by_shape && (options.by == TopBy::kLayer || options.by == TopBy::kRequest))
-    return Status(StatusCode::kInvalidArgument, "groups_by_shape: neither layers nor requests have shapes");
+  const bool has_shapes = options.by != TopBy::kLayer && options.by != TopBy::kCall && options.by != TopBy::kRequest;
+  if (options.groups_by_shape && !has_shapes)
+    return Status(StatusCode::kInvalidArgument, "groups_by_shape: neither layers, calls nor requests have shapes");
   const uint32_t request = options.request_id != 0 ? index.requests.Row(options.request_id) : kNone;
   if (options.request_id != 0 && request == kNone)
     return base::Error(StatusCode::kNotFound, "no request %s is in the trace",
@@ -337,6 +342,9 @@ Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table
       break;
     case TopBy::kKernel:
       CountKernels(index, options, selection, &rows);
+      break;
+    case TopBy::kCall:
+      CountCalls(index, selection, &rows);
       break;
     case TopBy::kRequest:
       CountRequests(index, selection, &rows);

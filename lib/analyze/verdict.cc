@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <new>
 #include <tuple>
 
@@ -11,6 +10,7 @@
 #include "analyze/contrast.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
+#include "analyze/place.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_confidence.h"
 #include "analyze/verdict_saving.h"
@@ -317,24 +317,9 @@ class Comparison {
 
   // Where most of a cause's time was: a thousand short calls may be more than the one that was longest.
   void FindPlace(Cause* cause) const {
-    const model::Trace& trace = index_.trace;
-    using Place = std::tuple<uint32_t, uint32_t, uint32_t, uint32_t>;
-    const auto place_of = [&](const BlameSegment& at) {
-      if (at.handoff != kNone) return Place{trace.handoffs[at.handoff].queue, kNone, kNone, kNone};
-      if (at.gpu != kNone) return Place{kNone, trace.gpu.name[at.gpu], kNone, kNone};
-      return Place{kNone, kNone, at.call != kNone ? trace.calls.name[at.call] : kNone,
-                   at.event != kNone ? trace.events.site[at.event] : kNone};
-    };
-    std::map<Place, std::pair<int64_t, uint32_t>> places;  // how long, and the first of the longest in it
-    for (const uint32_t i : cause->longest) {
-      const BlameSegment& at = blame_.segments[i];
-      places.try_emplace(place_of(at), 0, i).first->second.first += at.end_ns - at.begin_ns;
-    }
-    uint32_t segment = kNone;
-    for (const auto& [place, had] : places) {
-      if (had.first > cause->place_ns) std::tie(cause->place_ns, segment) = had;
-    }
-    const auto first = std::find(cause->longest.begin(), cause->longest.end(), segment);
+    const Places::Most most = Places(index_.trace).Find(blame_.segments, cause->longest);
+    cause->place_ns = most.ns;
+    const auto first = std::find(cause->longest.begin(), cause->longest.end(), most.longest);
     if (first != cause->longest.end()) std::rotate(cause->longest.begin(), first, first + 1);
   }
 

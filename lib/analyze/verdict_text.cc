@@ -2,14 +2,17 @@
 //
 // Verdicts in words.
 #include <algorithm>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "analyze/clock_state.h"
 #include "analyze/index_data.h"
+#include "analyze/place.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_words.h"
+#include "base/add_up.h"
 #include "base/columns.h"
-#include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 #include "serialize/kernel_name.h"
 
@@ -25,11 +28,11 @@ using model::Trace;
 constexpr size_t kBlameWidth = 23, kRestWidth = 50;
 constexpr size_t kLeastOthers = 20;  // of which a median says what is usual
 constexpr uint32_t kLeastMeanwhile = 3;
+constexpr int64_t kLeastExcess = 1'000'000;  // of a request, to be spoken of
 
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
 constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
-std::string ShortId(uint64_t id) { return Format("%llx", static_cast<unsigned long long>(id)); }
 // Three digits: ".005", "1".
 std::string P(double p) {
   const std::string text = Format("%.3f", p);
@@ -59,7 +62,7 @@ class Teller {
     const std::string by = By(cause.blame, cause.by, cause.by_ns);
     if (cause.longest.empty()) return by;
     const BlameSegment& longest = blame_.segments[cause.longest[0]];
-    std::string where = Where(longest);
+    std::string where = Places(trace_).Of(longest);
     // Nine tenths are as good as all.
     if (!where.empty() && 10 * cause.place_ns < 9 * cause.blame_ns)
       where += " (" + Duration(cause.place_ns) + " of it)";
@@ -97,15 +100,17 @@ class Teller {
       lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
+    const PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i)
-      TellCause(i + 1, v.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ", &lines);
+      TellCause(i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
+                &lines);
     if (!v.causes.empty() && !v.more_of.empty()) {
       lines.Add(5, v.more_ns == 0 ? Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str())
                                   : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
     }
     if (!v.causes.empty() || v.common_ns != 0) {
-      const std::string rest = RestText(v), sum = "sum of excess " + Ms(v.latency_ns - v.typical_ns) + " = " +
-                                                  Ms(v.latency_ns) + " - " + Ms(v.typical_ns);
+      const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
+                                                  Tenths(printed.latency) + " - " + Tenths(printed.typical);
       if (rest.size() < kRestWidth) {
         lines.Add(5, base::PadRight(rest, kRestWidth) + sum);
       } else {
@@ -115,9 +120,11 @@ class Teller {
     }
     if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
     for (const Cause& part : v.largest)
-      lines.Add(5, base::PadRight(BlameName(part.blame), kBlameWidth) +
-                       base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
-                       (is_compared ? P(part) + "  " : "") + Evidence(part));
+      lines.AddWrapped(5,
+                       base::PadRight(BlameName(part.blame), kBlameWidth) +
+                           base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
+                           (is_compared ? P(part) + "  " : ""),
+                       Evidence(part));
     lines.Blank();
     TellAdvice(v, &lines);
     TellBlame(&lines);
@@ -126,21 +133,6 @@ class Teller {
   }
 
  private:
-  std::string Thread(uint32_t thread) const {
-    if (thread == kNone) return "a thread that recorded nothing";
-    const std::string_view name = trace_.strings[trace_.threads[thread].name];
-    return name.empty() ? "thread " + std::to_string(trace_.threads[thread].number) : std::string(name);
-  }
-  std::string Quoted(std::string_view text) const { return "\"" + base::Cut(text, 32) + "\""; }
-  std::string Resource(uint32_t event) const {
-    WaitArgs args;
-    if (!ReadWait(trace_, event, &args) || args.resource == 0) return "";
-    return std::string(trace_.strings[args.resource]);
-  }
-  std::string GpuName(uint32_t op) const {
-    if (trace_.gpu.kind[op] != model::GpuKind::kKernel) return serialize::ActivityName(trace_, op);
-    return serialize::ReadKernelName(trace_.strings[trace_.gpu.name[op]]).brief;
-  }
   std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
 
   // Whose fault it was.
@@ -152,21 +144,21 @@ class Teller {
       text += "a batch of " + Executor(by.batch) + " (" + Members(by.batch);
     } else if (by.request != kNone) {
       const model::RequestRow& row = trace_.requests[by.request];
-      text += (by.request == blame_.request ? "itself (" : "request " + ShortId(row.id) + " (") +
+      text += (by.request == blame_.request ? "itself (" : "request " + base::RequestId(row.id) + " (") +
               std::string(trace_.strings[row.route]);
     } else if (by.event != kNone) {
-      const std::string resource = Resource(by.event);
-      text = "while " + Thread(by.thread) + " was in " +
-             Quoted(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource)) + " (";
+      const std::string resource = ResourceName(trace_, by.event);
+      text = "while " + ThreadName(trace_, by.thread) + " was in " +
+             QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource)) + " (";
       return text + Duration(by_ns) + ")";
     } else {
-      text += Thread(by.thread) + " (";
+      text += ThreadName(trace_, by.thread) + " (";
       return text + Duration(by_ns) + ")";
     }
-    if (by.gpu != kNone) text += ", " + base::Cut(GpuName(by.gpu), 24);
+    if (by.gpu != kNone) text += ", " + GpuWorkName(trace_, by.gpu);
     return text + ", " + Duration(by_ns) + ")";
   }
-  // "request 8f0c of /segment and 3 more".
+  // "request 0000000000008f0c of /segment and 3 more".
   std::string Members(uint32_t batch) const {
     const model::BatchRow& row = trace_.batches[batch];
     std::vector<uint32_t> requests;
@@ -177,34 +169,9 @@ class Teller {
     }
     if (requests.empty()) return "of no request";
     const model::RequestRow& first = trace_.requests[requests[0]];
-    const std::string text = "request " + ShortId(first.id) + " of " + std::string(trace_.strings[first.route]);
+    const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace_.strings[first.route]);
     if (requests.size() == 1) return text;
     return text + " and " + std::to_string(requests.size() - 1) + " more";
-  }
-
-  // Where that is.
-  std::string Where(const BlameSegment& segment) const {
-    if (segment.handoff != kNone) return "in queue " + Quoted(trace_.strings[trace_.handoffs[segment.handoff].queue]);
-    if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
-      const auto close = static_cast<BatchClose>(trace_.batches[segment.batch].close);
-      const std::string closed =
-          close == BatchClose::kUnknown ? "" : std::string(", closed by ") + BatchCloseName(close);
-      return "a batch of " + Executor(segment.batch) + closed;
-    }
-    if (segment.gpu != kNone && segment.blame != Blame::kGpuQueueWaitOthers && segment.blame != Blame::kLaunchLatency)
-      return base::Cut(GpuName(segment.gpu), 40);
-    std::string text;
-    if (segment.call != kNone) text = std::string(trace_.strings[trace_.calls.name[segment.call]]);
-    if (segment.event != kNone) {
-      const std::string resource = Resource(segment.event);
-      if (!resource.empty()) {
-        text += (text.empty() ? "" : " in ") + Quoted(resource);
-      } else {
-        text += (text.empty() ? "in " : " in ") + Quoted(trace_.EventName(segment.event));
-      }
-    }
-    if (segment.thread == kNone) return text;
-    return text + (text.empty() ? "on " : " on ") + Thread(segment.thread);
   }
 
   // What counters say of it: "; SM clock of GPU 0 at 1200 MHz, else 1980 MHz"; "; by its run-queue delay, the CPU quota
@@ -236,32 +203,31 @@ class Teller {
     if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
     const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
     if (queue.threads == 0) return "";
-    return "; meanwhile it held " + Quoted(trace_.strings[queue.resource]) + ", for which " +
+    return "; meanwhile it held " + QuotedName(trace_.strings[queue.resource]) + ", for which " +
            base::Plural(queue.threads, "other") + " came to wait";
   }
 
   // Requests that ended near it may have been slow for the same reason: then they are no measure, and the trace says
   // so. And what slows all that are open at once is a matter of the moment, and not of one request.
   void TellOthers(const Verdict& v, base::Lines* lines) const {
+    const Usual::Lengths like = index_.usual.OfRequest(blame_.request);
+    if (like.count >= kLeastOthers && v.typical_ns / 3 >= like.median_ns / 2)
+      lines->AddWrapped(0, "              ",
+                        "which were slow, too: of all " + base::Count(like.count) +
+                            " of its route and size in the trace half took at most " + Ms(like.median_ns) + " ms");
+    const int64_t excess_ns = v.latency_ns - v.typical_ns;
+    if (v.kind == VerdictKind::kNotUnusual || excess_ns < kLeastExcess) return;
     const model::RequestRow& request = trace_.requests[blame_.request];
-    std::vector<int64_t> like_ns;
     uint32_t meanwhile = 0, slow = 0;
     for (const model::RequestRow& row : trace_.requests) {
       if (row.route != request.route || row.size_bucket != request.size_bucket || row.duration_ns < 0 ||
-          !row.begin_known)
+          !row.begin_known || &row == &request || row.begin_ns >= blame_.end_ns ||
+          trace_.RequestEnd(row) <= blame_.begin_ns)
         continue;
-      like_ns.push_back(row.duration_ns);
-      if (&row == &request || row.begin_ns >= blame_.end_ns || trace_.RequestEnd(row) <= blame_.begin_ns) continue;
       ++meanwhile;
-      slow += 2 * row.duration_ns >= v.latency_ns + v.typical_ns ? 1 : 0;
+      slow += row.duration_ns - v.typical_ns >= excess_ns / 2 ? 1 : 0;
     }
-    const size_t count = like_ns.size();
-    const int64_t median_ns = base::Median(std::move(like_ns));
-    if (count >= kLeastOthers && 2 * v.typical_ns >= 3 * median_ns)
-      lines->AddWrapped(0, "              ",
-                        "which were slow, too: of all " + base::Count(count) +
-                            " of its route and size in the trace half took at most " + Ms(median_ns) + " ms");
-    if (v.latency_ns > v.typical_ns && meanwhile >= kLeastMeanwhile && 2 * slow >= meanwhile)
+    if (meanwhile >= kLeastMeanwhile && 2 * slow >= meanwhile)
       lines->AddWrapped(0, "",
                         "of the " + base::Count(meanwhile) + " like it that were open meanwhile " + base::Count(slow) +
                             " lost half as much, or more: look at that moment, too");
@@ -289,10 +255,11 @@ class Teller {
     lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest are:" : ""));
   }
 
-  void TellCause(size_t number, const Cause& cause, const std::string& lead, base::Lines* lines) const {
+  void TellCause(size_t number, const Cause& cause, int64_t excess_tenths, const std::string& lead,
+                 base::Lines* lines) const {
     const std::string first = lead + std::to_string(number) + ") " +
                               base::PadRight(BlameName(cause.blame), kBlameWidth) +
-                              base::PadLeft(Signed(cause.excess_ns), 10) + "  " +
+                              base::PadLeft(SignedTenths(excess_tenths), 10) + "  " +
                               base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
     lines->AddWrapped(0, first, Evidence(cause));
     const std::string sure = Format("confidence %.2f, would save at most ", cause.confidence);
@@ -316,13 +283,18 @@ class Teller {
     }
     std::stable_sort(parts.begin(), parts.end(),
                      [&](uint32_t a, uint32_t b) { return blame_.blame.ns[a] > blame_.blame.ns[b]; });
+    constexpr int64_t kUs = 1000;
+    std::vector<int64_t> lengths_ns;
+    for (const uint32_t k : parts) lengths_ns.push_back(blame_.blame.ns[k]);
+    const int64_t total_us = base::RoundTo(blame_.blame.Total(), kUs);
+    const std::vector<int64_t> lengths_us = base::RoundToAddUp(lengths_ns, kUs, total_us);
     std::string text;
-    for (const uint32_t k : parts) {
+    for (size_t i = 0; i < parts.size(); ++i) {
       if (!text.empty()) text += ", ";
-      text += BlameName(static_cast<Blame>(k)) + Format(" %.3f", static_cast<double>(blame_.blame.ns[k]) * 1e-6);
+      text += BlameName(static_cast<Blame>(parts[i])) + Format(" %.3f", static_cast<double>(lengths_us[i]) * 1e-3);
     }
     lines->AddWrapped(0, "all of it   ",
-                      text + Format(" ms: the sum is %.6f ms", static_cast<double>(blame_.blame.Total()) * 1e-6));
+                      text + Format(" ms: the sum is %.3f ms", static_cast<double>(total_us) * 1e-3));
   }
 
   void TellQuality(base::Lines* lines) const {
@@ -341,20 +313,41 @@ class Teller {
 
 }  // namespace
 
+PrintedVerdict::PrintedVerdict(const Verdict& v)
+    : latency(base::RoundTo(v.latency_ns, kTenth)), typical(base::RoundTo(v.typical_ns, kTenth)) {
+  std::vector<int64_t> parts;
+  for (const Cause& cause : v.causes) parts.push_back(cause.excess_ns);
+  parts.push_back(v.common_ns);
+  parts.push_back(v.rest_ns);
+  const int64_t sum_ns = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+  const bool adds_up = sum_ns == v.latency_ns - v.typical_ns;
+  causes = base::RoundToAddUp(parts, kTenth, adds_up ? latency - typical : base::RoundTo(sum_ns, kTenth));
+  rest = causes.back();
+  common = causes[v.causes.size()];
+  causes.resize(v.causes.size());
+}
+
+std::string Tenths(int64_t tenths) { return Format("%.1f", static_cast<double>(tenths) * 0.1); }
+std::string SignedTenths(int64_t tenths) { return Format("%+.1f ms", static_cast<double>(tenths) * 0.1); }
+
 std::string RestText(const Verdict& v) {
   const int64_t others_ns = v.rest_ns - v.unnamed_ns - v.more_ns;
   const bool are_others_shorter = others_ns <= -kLeastTold;
-  std::string parts;
-  const auto add = [&](int64_t ns, const std::string& what) {
-    parts += (parts.empty() ? "" : ", ") + Signed(ns) + what;
-  };
+  const PrintedVerdict printed(v);
+  const std::string rest = SignedTenths(printed.rest);
+  std::vector<int64_t> parts;
+  std::vector<std::string> words;
+  const auto add = [&](int64_t ns, const std::string& what) { parts.push_back(ns), words.push_back(what); };
   if (v.unnamed != 0) add(v.unnamed_ns, " of " + base::Plural(v.unnamed, "lesser cause"));
   if (v.more_ns != 0) add(v.more_ns, " of more work");
-  if (parts.empty() && are_others_shorter) return "offset by " + Signed(v.rest_ns) + " of parts shorter than usual";
-  if (parts.empty()) return "rest " + Signed(v.rest_ns) + " within the normal range";
+  if (parts.empty() && are_others_shorter) return "offset by " + rest + " of parts shorter than usual";
+  if (parts.empty()) return "rest " + rest + " within the normal range";
   if (are_others_shorter) add(others_ns, " of parts shorter than usual");
   if (others_ns >= kLeastTold) add(others_ns, " within the normal range");
-  return "rest " + Signed(v.rest_ns) + ": " + parts;
+  const std::vector<int64_t> tenths = base::RoundToAddUp(parts, kTenth, printed.rest);
+  std::string text = "rest " + rest;
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + SignedTenths(tenths[i]) + words[i];
+  return text;
 }
 
 std::string MoreWorkText(const Verdict& v) {

@@ -4,12 +4,25 @@
 #ifndef PITOT_LIB_ANALYZE_VERDICT_WORDS_H_
 #define PITOT_LIB_ANALYZE_VERDICT_WORDS_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "pitot/analyze/verdict.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
+
+constexpr int64_t kTenth = 100'000;  // of a ms
+// What words say of a verdict's times, in tenths of a ms: causes, what was common and the rest add up to latency -
+// typical as they are printed, too, because of them those are rounded the other way that lose least by it.
+struct PrintedVerdict {
+  explicit PrintedVerdict(const Verdict& verdict);
+  int64_t latency, typical, common, rest;
+  std::vector<int64_t> causes;
+};
+std::string Tenths(int64_t tenths);        // "33.5"
+std::string SignedTenths(int64_t tenths);  // "+13.5 ms"
 
 // What is in no cause, and what it is made of: "rest +0.4 ms within the normal range", "offset by -2.0 ms of parts
 // shorter than usual", "rest +16.5 ms: +13.5 ms of 4 lesser causes, +3.0 ms within the normal range".

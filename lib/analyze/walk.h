@@ -11,6 +11,7 @@
 
 #include "analyze/first_use.h"
 #include "analyze/patience.h"
+#include "analyze/usual.h"
 #include "analyze/walk_gpu.h"
 #include "analyze/walk_host.h"
 #include "analyze/walk_signs.h"
@@ -34,7 +35,8 @@ class Index {
         locks(Ask(of), requests, threads),
         gpu(Ask(of), how),
         host(Ask(of), threads, gpu, how),
-        first_uses(Ask(of), threads, gpu, how) {}
+        first_uses(Ask(of), threads, gpu, how),
+        usual(Ask(of)) {}
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
@@ -62,6 +64,7 @@ class Index {
   const GpuOps gpu;
   const HostUse host;
   const FirstUses first_uses;
+  const Usual usual;
 };
 
 // One walk. EmitPart is the only function that moves time, and only backwards: so segments are contiguous, and add up

@@ -115,11 +115,14 @@ inline std::string DateTime(int64_t realtime_ns) {
   return Format("%04d-%02d-%02d ", utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday) + TimeOfDay(realtime_ns) + " UTC";
 }
 
-// Collects lines; each is cut to 100 columns.
+// Collects lines. Words are wrapped at `width`; a line that is a table's row is cut at 100 columns, or there if that is
+// more.
 class Lines {
  public:
+  explicit Lines(size_t width = kColumns) : width_(width) {}
   void Add(size_t indent, const std::string& text) {
-    std::string line = Cut(text, kColumns - std::min(indent, kColumns));
+    const size_t most = std::max(kColumns, width_);
+    std::string line = Cut(text, most - std::min(indent, most));
     line.erase(line.find_last_not_of(' ') + 1);
     if (!line.empty()) text_.append(indent, ' ').append(line);
     text_ += '\n';
@@ -133,7 +136,7 @@ class Lines {
       const size_t size = std::min(words.find(' '), words.size());
       const std::string_view word = words.substr(0, size);
       words.remove_prefix(std::min(size + 1, words.size()));
-      if (!is_empty && Width(line) + 1 + Width(word) > kColumns - indent) {
+      if (!is_empty && Width(line) + 1 + Width(word) > width_ - std::min(indent, width_)) {
         Add(indent, line);
         line.assign(lead, ' ');
         is_empty = true;
@@ -148,6 +151,7 @@ class Lines {
   const std::string& text() const { return text_; }
 
  private:
+  const size_t width_;
   std::string text_;
 };
 

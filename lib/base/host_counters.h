@@ -29,6 +29,7 @@ inline constexpr CounterName kMajorFaults = {"major faults", ""};
 inline constexpr CounterName kThrottledTime = {"throttled by the CPU quota", "ns"};
 inline constexpr CounterName kThrottledPeriods = {"periods throttled by the CPU quota", ""};
 inline constexpr CounterName kStolenTime = {"CPU time stolen by the hypervisor", "ns"};
+inline constexpr const char* kCpusAttribute = "host.cpus";  // how many CPUs that is of, in decimal
 inline constexpr CounterName kCpuPressure = {"CPU pressure (some)", "ns"};
 inline constexpr CounterName kIoPressure = {"I/O pressure (some)", "ns"};
 inline constexpr CounterName kIoPressureFull = {"I/O pressure (full)", "ns"};

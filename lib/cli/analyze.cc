@@ -15,8 +15,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "serialize/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -97,7 +99,7 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
 }
 
 std::string Text(const AnalysisReport& report) {
-  Lines lines;
+  Lines lines(WrapWidth(base::kColumns));
   const std::vector<Said> findings = FindingsOf(report);
   lines.Add(0, absl::StrFormat("window %s, %d analyzers, %s", base::Duration(report.window_ns), report.analyzers.size(),
                                base::Plural(findings.size(), "finding")));
@@ -114,8 +116,8 @@ std::string Text(const AnalysisReport& report) {
     lines.Blank();
     lines.Add(0, analyzer.name + "  " + analyzer.title);
     for (const MeasureRow& measure : analyzer.measures) {
-      lines.Add(3, PadRight(base::CutMiddle(measure.subject, 34), 34) + "  " + PadRight(measure.name, 40) +
-                       PadLeft(Value(measure.value, measure.unit), 16));
+      lines.Add(3, PadRight(serialize::ShortName(measure.subject), serialize::kShortName) + "  " +
+                       PadRight(measure.name, 40) + PadLeft(Value(measure.value, measure.unit), 16));
     }
   }
   return lines.text();
@@ -228,12 +230,14 @@ void AddAnalyze(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("analyze", "Says what is slow in a trace, how sure that is and what to do");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--only", arguments->only, "These analyzers only: a01,a04");
+  std::vector<std::string> names;
+  for (const auto& [name, compat] : kCompats) names.push_back(name);
   command->add_option("--compat", arguments->compat, "Whose way of counting")
-      ->check(CLI::IsMember(kCompats))
+      ->check(OneOf(names))
       ->capture_default_str();
   command->add_option("--set", arguments->settings, "A threshold, as a04.idle_share=0.2; may be repeated");
   command->add_option("--budget", arguments->budget_ms, "CPU time of one analyzer in ms, beyond which it is cut off")
-      ->check(CLI::PositiveNumber)
+      ->check(Number(1e-6, 9e12))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs: docs/analyze.md");
   command->footer("docs/analyze.md says what each analyzer answers, and by which thresholds.");

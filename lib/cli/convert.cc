@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "pitot/serialize/perfetto.h"
@@ -49,7 +50,7 @@ void AddConvert(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ConvertOptions>();
   CLI::App* command = app.add_subcommand("convert", "Converts a dump for a viewer");
   command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_option("--to", options->format, "The format")->check(CLI::IsMember({"perfetto"}))->capture_default_str();
+  command->add_option("--to", options->format, "The format")->check(OneOf({"perfetto"}))->capture_default_str();
   command->add_flag("--compress", options->compress, "Deflate it: about a quarter of the size");
   command->add_option("-o,--output", options->output, "Where to; - is stdout [the dump's name with .pftrace]");
   command->callback([options, &exit_code] {

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pitot/analyze/diff.h"
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/match.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
+#include "serialize/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -33,6 +39,7 @@ struct DiffArguments {
 };
 
 constexpr size_t kNameColumns = 37;  // what the numbers leave
+static_assert(kNameColumns >= serialize::kShortName);
 
 std::string Signed(int64_t ns) { return (ns > 0 ? "+" : "") + base::Duration(ns); }
 std::string Growth(double ratio) { return std::isfinite(ratio) ? base::Format("%+.1f %%", 100 * (ratio - 1)) : "new"; }
@@ -54,7 +61,10 @@ void AddGates(const Diff& diff, Lines* lines) {
     lines->Add(0, PadRight(gate.name, 16) + PadLeft(Value(gate.before, gate.unit), 12) +
                       PadLeft(Value(gate.after, gate.unit), 12) +
                       PadLeft(gate.is_known ? Growth(gate.ratio) : "-", 10) + "   " +
-                      PadRight(gate.low == gate.high && gate.is_known ? "counted" : bounds, 22) +
+                      PadRight(diff.is_same_recording                   ? "the same"
+                               : gate.low == gate.high && gate.is_known ? "counted"
+                                                                        : bounds,
+                               22) +
                       PadLeft(Growth(gate.limit), 8) + "  " + DiffOutcomeName(gate.outcome));
     if (!gate.why.empty()) lines->AddWrapped(3, "", gate.why + (gate.decides ? "" : " (does not decide)"));
   }
@@ -63,12 +73,38 @@ void AddGates(const Diff& diff, Lines* lines) {
                     "requests over the median before");
 }
 
+// Kernels by their brief names, as in other commands, but where rows are instantiations of one template.
+class Names {
+ public:
+  explicit Names(const DiffTable& table) {
+    for (const DiffRow& row : table.rows) {
+      full_[Brief(row.name)].insert(row.name);
+      if (!row.was.empty()) full_[Brief(row.was)].insert(row.was);
+    }
+  }
+  std::string Of(const std::string& name) const {
+    const std::string brief = Brief(name);
+    return full_.at(brief).size() == 1 ? brief : name;
+  }
+
+ private:
+  // What is no C++ ("memcpy HtoD, pageable to device") is called as it is; "and 2 more" stays.
+  static std::string Brief(const std::string& name) {
+    const size_t more = std::min(name.rfind(" and "), name.size());
+    if (name.find_first_of("<(") >= more) return name;
+    const bool has_more = absl::EndsWith(name, " more");
+    return serialize::BriefName(has_more ? name.substr(0, more) : name) + (has_more ? name.substr(more) : "");
+  }
+  std::map<std::string, std::set<std::string>> full_;
+};
+
 void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lines) {
   lines->Blank();
   lines->Add(0, table.name + ": " + base::Duration(table.before_ns) + " -> " + base::Duration(table.after_ns) + ", " +
                     Signed(table.after_ns - table.before_ns));
   lines->Add(3, PadLeft("change", 9) + PadLeft("by count", 10) + PadLeft("by length", 11) + PadLeft("how many", 20) +
                     PadLeft("p", 7) + "   what");
+  const Names names(table);
   size_t shown = 0;
   int64_t rest_ns = 0;
   for (const DiffRow& row : table.rows) {
@@ -82,22 +118,23 @@ void AddTable(const DiffArguments& arguments, const DiffTable& table, Lines* lin
     lines->Add(3, PadLeft(Signed(change_ns), 9) + PadLeft(Signed(row.count_effect_ns), 10) +
                       PadLeft(Signed(row.duration_effect_ns), 11) + PadLeft(counts, 20) +
                       PadLeft(table.is_judged ? PText(row.p) : "-", 7) + (row.is_significant ? " * " : "   ") +
-                      base::CutMiddle(row.name, kNameColumns));
+                      serialize::ShortName(names.Of(row.name)));
     if (!row.was.empty())
-      lines->Add(base::kColumns - kNameColumns, "was " + base::CutMiddle(row.was, kNameColumns - 4));
+      lines->Add(base::kColumns - kNameColumns, "was " + serialize::ShortName(names.Of(row.was), kNameColumns - 4));
   }
   if (shown < table.rows.size())
     lines->Add(3, PadLeft(Signed(rest_ns), 9) + "  " + base::Plural(table.rows.size() - shown, "other"));
 }
 
 std::string Text(const DiffArguments& arguments, const Diff& diff) {
-  Lines lines;
+  Lines lines(WrapWidth(base::kColumns));
   std::string which;
   for (const DiffGate& gate : diff.gates) {
     if (gate.outcome == diff.outcome && gate.outcome != DiffOutcome::kPass &&
         (gate.decides || gate.outcome == DiffOutcome::kRegression))
       which += (which.empty() ? ": " : ", ") + gate.name;
   }
+  if (diff.is_same_recording) which = ", and no difference";
   lines.AddWrapped(0, DiffOutcomeName(diff.outcome) + which, "");
   lines.Add(0, Requests(diff, diff.before_requests) + " before, " + Requests(diff, diff.after_requests) + " after");
   for (const std::string& note : diff.notes) lines.AddWrapped(0, "note: ", note);
@@ -115,7 +152,7 @@ std::string Text(const DiffArguments& arguments, const Diff& diff) {
 }
 
 // JSON has no infinity.
-ordered_json Number(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
+ordered_json FiniteOrNull(double value) { return std::isfinite(value) ? ordered_json(value) : ordered_json(); }
 
 std::string Json(const Diff& diff) {
   ordered_json gates = ordered_json::array(), tables = ordered_json::array();
@@ -125,9 +162,9 @@ std::string Json(const Diff& diff) {
                      {"before", gate.before},
                      {"after", gate.after},
                      {"known", gate.is_known},
-                     {"ratio", Number(gate.ratio)},
-                     {"low", Number(gate.low)},
-                     {"high", Number(gate.high)},
+                     {"ratio", FiniteOrNull(gate.ratio)},
+                     {"low", FiniteOrNull(gate.low)},
+                     {"high", FiniteOrNull(gate.high)},
                      {"limit", gate.limit},
                      {"decides", gate.decides},
                      {"outcome", DiffOutcomeName(gate.outcome)},
@@ -156,6 +193,7 @@ std::string Json(const Diff& diff) {
                       {"rows", std::move(rows)}});
   }
   const ordered_json document = {{"outcome", DiffOutcomeName(diff.outcome)},
+                                 {"same_recording", diff.is_same_recording},
                                  {"per", DiffPerName(diff.per)},
                                  {"before_requests", diff.before_requests},
                                  {"after_requests", diff.after_requests},
@@ -204,24 +242,26 @@ void AddDiff(CLI::App& app, int& exit_code) {
   command
       ->add_option("--regression", arguments->options.regression,
                    "Times that are worse by more than this share are a regression")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Number(0, kNoMost))
       ->capture_default_str();
   command
       ->add_option("--count-growth", arguments->options.count_growth,
                    "The same of launches, bytes copied, waits for GPUs and allocations")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Number(0, kNoMost))
       ->capture_default_str();
   command->add_option("--q", arguments->options.q, "The share of false ones among significant rows")
-      ->check(CLI::Range(1e-9, 0.999))
+      ->check(Number(1e-9, 0.999))
       ->capture_default_str();
   command
       ->add_option("--least-share", arguments->options.least_share, "Effects of less of what was are not significant")
-      ->check(CLI::NonNegativeNumber)
+      ->check(Number(0, kNoMost))
       ->capture_default_str();
   command->add_option("--least-us", arguments->least_us, "Nor are those of fewer us of a request")
-      ->check(CLI::Range(0.0, 9e12))
+      ->check(Number(0, 9e12))
       ->capture_default_str();
-  command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")->capture_default_str();
+  command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")
+      ->check(WholeNumber(0, 1000000000))
+      ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs, with all rows: docs/diff.md");
   command->footer(
       "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. docs/diff.md says "

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/doctor_gpu.h"
 #include "cli/doctor_machine.h"
@@ -72,7 +73,7 @@ void AddDoctor(CLI::App& app, int& exit_code) {
   command->add_option("--driver", options->gpus.driver)->group("");
   command->add_option("--driver-files", options->gpus.driver_files)->group("");
   command->add_option("--nvml", options->gpus.nvml)->group("");
-  command->add_option("--patience", options->patience_s)->group("")->check(CLI::Range(0.01, 3600.0));
+  command->add_option("--patience", options->patience_s)->group("")->check(Number(0.01, 3600));
   command->add_flag("--json", options->json, "For programs: docs/cli.md");
   command->callback([options, &exit_code] { exit_code = Doctor(*options); });
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "cli/command.h"
@@ -138,6 +140,14 @@ bool IsKineto(const std::string& path) {
 
 void Complain(const std::string& message) { absl::FPrintF(stderr, "pitot: %s\n", message); }
 void Print(const std::string& text) { fwrite(text.data(), 1, text.size(), stdout); }
+
+size_t WrapWidth(size_t otherwise) {
+  constexpr int64_t kLeast = 60, kMost = 200;
+  const char* const said = getenv("COLUMNS");
+  int64_t columns = 0;
+  if (said == nullptr || !absl::SimpleAtoi(said, &columns) || columns <= 0) return otherwise;
+  return static_cast<size_t>(std::clamp(columns, kLeast, kMost));
+}
 
 int FlushOutput() {
   if (fflush(stdout) == 0 && ferror(stdout) == 0) return 0;

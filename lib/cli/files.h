@@ -45,6 +45,9 @@ bool AreDifferentFiles(const std::string& input, const std::string& output);
 // "pitot: " and the message, to stderr.
 void Complain(const std::string& message);
 
+// The width at which answers are wrapped: COLUMNS, from 60 to 200, where that is a number, else `otherwise`.
+size_t WrapWidth(size_t otherwise);
+
 // To stdout.
 void Print(const std::string& text);
 // At the end: what standard output could not take, as errno; 0 if nothing.

@@ -167,7 +167,7 @@ std::string FormatName(const LoadReport& report) {
 std::string RecoveredFrom(const Trace& trace) { return std::string(trace.AttributeOf("recovered")); }
 
 std::string Text(const std::string& path, const Trace& trace, const LoadReport& report) {
-  Lines lines;
+  Lines lines(WrapWidth(base::kColumns));
   const std::string recovered = RecoveredFrom(trace);
   lines.Add(0, (report.is_kineto ? "trace      " : "dump       ") + path);
   lines.AddWrapped(0, "format     ",

@@ -3,6 +3,7 @@
 // `pitot`: answers questions about incidents, converts them, and says what a machine allows.
 #include <cstring>
 #include <exception>
+#include <string>
 #include <string_view>
 
 #include "CLI/CLI.hpp"
@@ -21,6 +22,13 @@ constexpr const char* kFooter = R"(Exit codes:
   5  the file is no dump or trace, holds nothing whole, or is of an unknown version
   6  the output could not be written
   7  diff: whether it is a regression cannot be told)";
+
+// Of an option without its value the library says how its own types are called.
+std::string WhatIsWrong(const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const bool is_without = error.get_name() == "ArgumentMismatch" && said.find(" missing") != std::string::npos;
+  return is_without ? said.substr(0, said.find(':')) + ": its value is missing" : said;
+}
 
 }  // namespace
 
@@ -50,7 +58,7 @@ int main(int argc, char** argv) {
       const bool is_unknown = argc > 1 && argv[1][0] != '-' &&
                               app.get_subcommands([&](CLI::App* a) { return a->get_name() == argv[1]; }).empty();
       if (error.get_exit_code() == 0 && !is_unknown) return app.exit(error);  // --help, --version
-      const std::string what = is_unknown ? "there is no command " + std::string(argv[1]) : error.what();
+      const std::string what = is_unknown ? "there is no command " + std::string(argv[1]) : WhatIsWrong(error);
       Complain(what + ". See `pitot --help`, or `pitot COMMAND --help`.");
       return kUsage;
     }

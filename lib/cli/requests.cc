@@ -9,6 +9,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_format.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "pitot/model/index.h"
@@ -296,13 +297,13 @@ void AddRequests(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand("requests", "Lists the requests of a dump with their stages, slowest first");
   command->add_option("dump", options->input, kDumpHelp)->required();
   command->add_option("--limit", options->limit, "At most so many; 0 is all")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}))
+      ->check(WholeNumber(0, 1000000000))
       ->capture_default_str();
   command->add_option("--route", options->route, "Only this route");
   command->add_option("--outcome", options->outcome, "Only this outcome")
-      ->check(CLI::IsMember({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"}));
+      ->check(OneOf({"ok", "failed", "cancelled", "timed_out", "shed", "abandoned", "open", "end unknown"}));
   command->add_option("--sort", options->sort, "By what")
-      ->check(CLI::IsMember({"latency", "queue", "gpu", "begin"}))
+      ->check(OneOf({"latency", "queue", "gpu", "begin"}))
       ->capture_default_str();
   command->add_flag("--fired", options->fired, "Only those that fired a trigger of the incident");
   command->add_flag("--json", options->json, "For programs: docs/cli.md");

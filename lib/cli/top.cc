@@ -14,9 +14,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
+#include "serialize/kernel_name.h"
 
 namespace pitot::cli {
 namespace {
@@ -29,15 +31,13 @@ using analyze::TopTable;
 using model::Trace;
 using nlohmann::ordered_json;
 
-constexpr int64_t kRowsForPeople = 20;
+constexpr int64_t kRowsForPeople = 20, kTopColumns = 120;
 constexpr size_t kNoWidth = 1 << 20;  // longer than any line
 constexpr size_t kMinNameWidth = 16, kRoomyNameWidth = 24, kMaxShapeWidth = 30;
 
-const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator},
-                                           {"kernel", TopBy::kKernel},
-                                           {"layer", TopBy::kLayer},
-                                           {"scope", TopBy::kScope},
-                                           {"request", TopBy::kRequest}};
+const std::map<std::string, TopBy> kBys = {{"op", TopBy::kOperator}, {"kernel", TopBy::kKernel},
+                                           {"layer", TopBy::kLayer}, {"scope", TopBy::kScope},
+                                           {"call", TopBy::kCall},   {"request", TopBy::kRequest}};
 // As the fields of --json, without the unit.
 const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
                                                {"self_wait", TopSort::kSelfWait},
@@ -45,6 +45,7 @@ const std::map<std::string, TopSort> kSorts = {{"self_cpu", TopSort::kSelfCpu},
                                                {"cpu_avg", TopSort::kCpuAverage},
                                                {"cpu_p50", TopSort::kCpuP50},
                                                {"cpu_p99", TopSort::kCpuP99},
+                                               {"cpu_max", TopSort::kCpuMax},
                                                {"self_gpu", TopSort::kSelfGpu},
                                                {"gpu_total", TopSort::kGpuTotal},
                                                {"gpu_avg", TopSort::kGpuAverage},
@@ -68,7 +69,7 @@ template <class Value> std::vector<std::string> Keys(const std::map<std::string,
 struct TopArguments {
   std::string input, by = "op", sort, request;
   std::optional<int64_t> limit;
-  int64_t width = 120;
+  int64_t width = kTopColumns;
   bool groups_by_shape = false, json = false;
 };
 
@@ -132,10 +133,10 @@ struct Column {
     return width;
   }
   std::string Cell(size_t i, size_t width) const {
-    if (ends.empty() || ends[i].empty()) return base::CutMiddle(cells[i], width);
+    if (ends.empty() || ends[i].empty()) return serialize::ShortName(cells[i], width);
     const size_t least = std::min(base::Width(cells[i]), width / 3);
-    const std::string end = base::CutMiddle(ends[i], width - least);
-    return base::CutMiddle(cells[i], width - base::Width(end)) + end;
+    const std::string end = serialize::ShortName(ends[i], width - least);
+    return serialize::ShortName(cells[i], width - base::Width(end)) + end;
   }
 };
 
@@ -186,7 +187,8 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     for (size_t i = 0; i < shown; ++i) columns.back().cells.push_back(table.rows[i].shape);
   }
   const bool has_gpu = table.gpu_ns != 0;
-  const bool is_kernel = table.by == TopBy::kKernel, is_request = table.by == TopBy::kRequest;
+  const bool is_kernel = table.by == TopBy::kKernel, is_request = table.by == TopBy::kRequest,
+             is_call = table.by == TopBy::kCall;
   // Shapes need the room of what --json says, too.
   const bool is_brief = has_shapes && has_gpu && !is_kernel;
   if (!is_kernel) {
@@ -206,7 +208,7 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     add("Self", "CUDA", [](const TopRow& row) { return Time(row.self_gpu_ns); });
     add("Self", "CUDA %", [&](const TopRow& row) { return Share(row.self_gpu_ns, table.gpu_ns); });
   }
-  if (has_gpu && !is_request) {
+  if (has_gpu && !is_request && !is_call) {
     if (!is_kernel) add("CUDA", "total", [](const TopRow& row) { return Time(row.gpu_total_ns); });
     add("CUDA", "time avg", [](const TopRow& row) { return Time(row.GpuAverageNs()); });
   }
@@ -221,7 +223,8 @@ std::vector<Column> Columns(const TopTable& table, size_t shown) {
     add(is_kernel ? "CUDA" : "CPU", "p99",
         [&](const TopRow& row) { return Time(is_kernel ? row.gpu_p99_ns : row.cpu_p99_ns); });
   }
-  if (has_gpu && !is_kernel && !is_request && !is_brief) {
+  if (is_call) add("CPU", "max", [](const TopRow& row) { return Time(row.cpu_max_ns); });
+  if (has_gpu && !is_kernel && !is_request && !is_call && !is_brief) {
     add("CUDA", "p50", [](const TopRow& row) { return Time(row.gpu_p50_ns); });
     columns.back().is_extra = true;
     add("CUDA", "p99", [](const TopRow& row) { return Time(row.gpu_p99_ns); });
@@ -333,7 +336,7 @@ std::string Table(const TopTable& table, size_t shown, const TopArguments& argum
   const size_t width = arguments.width == 0 ? kNoWidth : static_cast<size_t>(arguments.width);
   std::string text = Grid(Columns(table, shown), width);
   const auto line = [&](const std::string& words) {
-    base::Lines lines;
+    base::Lines lines(WrapWidth(base::kColumns));
     lines.AddWrapped(0, "", words);
     text += lines.text();
   };
@@ -379,6 +382,7 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
                 {"cpu_avg_ns", Ns(row.CpuAverageNs())},
                 {"cpu_p50_ns", Ns(row.cpu_p50_ns)},
                 {"cpu_p99_ns", Ns(row.cpu_p99_ns)},
+                {"cpu_max_ns", Ns(row.cpu_max_ns)},
                 {"self_gpu_ns", row.self_gpu_ns},
                 {"gpu_total_ns", row.gpu_total_ns},
                 {"gpu_avg_ns", Ns(row.GpuAverageNs())},
@@ -419,6 +423,8 @@ const char* WhoRecords(TopBy by) {
       return "they are the host's scopes around operators, which LibTorch's collector records (docs/torch.md).";
     case TopBy::kScope:
       return "PITOT_SCOPE records them (docs/instrumenting.md).";
+    case TopBy::kCall:
+      return "CUPTI's collector records calls at depth kernels (docs/gpu.md).";
     case TopBy::kRequest:
       return "Request::Begin records them (docs/instrumenting.md).";
   }
@@ -450,7 +456,8 @@ int Top(const TopArguments& arguments) {
   if (!arguments.sort.empty()) options.sort = kSorts.at(arguments.sort);
   std::string digits;
   if (!ReadDigits(arguments.request, &digits)) return kUsage;
-  if (options.groups_by_shape && (options.by == TopBy::kLayer || options.by == TopBy::kRequest)) {
+  if (options.groups_by_shape &&
+      (options.by == TopBy::kLayer || options.by == TopBy::kCall || options.by == TopBy::kRequest)) {
     Complain("--group-by-shape: a " + arguments.by + " has no shape; only with --by op, kernel or scope");
     return kUsage;
   }
@@ -488,22 +495,23 @@ int Top(const TopArguments& arguments) {
 
 void AddTop(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<TopArguments>();
+  arguments->width = static_cast<int64_t>(WrapWidth(kTopColumns));
   CLI::App* command = app.add_subcommand("top", "Says where the time went: CPU and GPU time, self and total");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
   command->add_option("--by", arguments->by, "What has a row of its own")
-      ->check(CLI::IsMember(Keys(kBys)))
+      ->check(OneOf(Keys(kBys)))
       ->capture_default_str();
   command->add_flag("--group-by-shape", arguments->groups_by_shape,
                     "Operators apart by the shapes of their inputs, kernels by grid and block");
   command->add_option("--limit", arguments->limit, "At most so many rows; 0 is all [20; with --json all]")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000000}));
+      ->check(WholeNumber(0, 1000000000));
   command
       ->add_option("--sort", arguments->sort,
-                   "By this column, largest first; else by self GPU time, without any by self CPU time")
+                   "By this column, largest first; else by self GPU time, without any and by call by self CPU time")
       ->transform(SortName)
-      ->check(CLI::IsMember(Keys(kSorts)));
+      ->check(OneOf(Keys(kSorts)));
   command->add_option("--width", arguments->width, "Names are cut to fit so many columns; 0 cuts none")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000}))
+      ->check(WholeNumber(0, 1000000))
       ->capture_default_str();
   command
       ->add_option("--request", arguments->request,

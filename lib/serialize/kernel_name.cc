@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/columns.h"
+
 namespace pitot::serialize {
 namespace {
 
@@ -152,6 +154,8 @@ std::string BriefName(std::string_view full) {
   while (!brief.empty() && brief.back() == ' ') brief.pop_back();
   return brief.empty() ? std::string(full) : brief;
 }
+
+std::string ShortName(std::string_view brief, size_t most) { return base::CutMiddle(brief, most); }
 
 std::string ActivityName(const model::Trace& trace, uint32_t gpu_row) {
   const model::GpuKind kind = trace.gpu.kind[gpu_row];

@@ -4,6 +4,7 @@
 #ifndef PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
 #define PITOT_LIB_SERIALIZE_KERNEL_NAME_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,12 @@ std::string ActivityName(const model::Trace& trace, uint32_t gpu_row);
 
 // The brief name of one in C++'s notation.
 std::string BriefName(std::string_view full);
+
+// How a kernel, or what else has a name of hundreds of letters, is called in a line of text, by whatever prints it: its
+// brief name, and of that what fits in `most` columns, cut in the middle, because instantiations begin alike and
+// versions end alike. The same name is cut the same everywhere, so that a search finds it in each command's output.
+inline constexpr size_t kShortName = 36;
+std::string ShortName(std::string_view brief, size_t most = kShortName);
 
 }  // namespace pitot::serialize
 

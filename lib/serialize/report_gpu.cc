@@ -385,7 +385,7 @@ void GpuReport::Kernels(uint32_t device, Lines* lines) {
     }
     const size_t count = kinds[rows[i].first].size();
     const std::string of = count > 1 ? " (" + Count(count) + " kinds)" : "";
-    add(base::CutMiddle(rows[i].first, 42 - of.size()) + of, rows[i].second);
+    add(serialize::ShortName(rows[i].first, std::min(serialize::kShortName, 42 - of.size())) + of, rows[i].second);
   }
   if (rest.count != 0) add("and " + Count(rows.size() - kMaxKernels) + " more", rest);
 }

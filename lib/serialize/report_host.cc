@@ -2,6 +2,7 @@
 #include "serialize/report_host.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace pitot::report {
@@ -14,6 +15,8 @@ using base::PadLeft;
 using base::PadRight;
 
 constexpr size_t kMaxThreads = 8;
+constexpr double kLeastStolen = 0.01;   // of the CPUs' time: less is an ordinary neighbour
+constexpr double kStolenEveryNs = 1e9;  // it is read once a second: shorter windows may have a whole one's
 
 std::string Number(const std::optional<double>& value) {
   return value ? Count(static_cast<uint64_t>(*value)) : std::string("-");
@@ -41,6 +44,20 @@ std::optional<HostReport::Values> HostReport::Of(const std::string& name) const 
   const auto from = first - of.begin(), to = last - of.begin();
   const auto [least, most] = std::minmax_element(values + from, values + to);
   return Values{values[from], values[to - 1], *least, *most};
+}
+
+// "the hypervisor took 240 ms of the machine's 2 CPUs, 1.2 % of their time". Dumps of before host.cpus was recorded do
+// not say how many there are: there it is of one.
+std::string HostReport::Stolen() const {
+  const std::optional<Values> of = OfHost(base::kStolenTime);
+  const double window_ns = std::max(kStolenEveryNs, static_cast<double>(trace_.window_end_ns - trace_.window_begin_ns));
+  const std::string said(trace_.AttributeOf(base::kCpusAttribute));
+  const int64_t cpus = std::clamp(std::strtol(said.c_str(), nullptr, 10), 0L, 1L << 20);
+  const double share = of ? of->Growth() / (window_ns * static_cast<double>(std::max<int64_t>(1, cpus))) : 0;
+  if (!(share >= kLeastStolen)) return "";
+  const std::string took = "the hypervisor took " + Time(of->Growth()) + " of the machine's ";
+  if (cpus == 0) return took + "CPUs, of which nobody says how many there are";
+  return took + base::Plural(static_cast<uint64_t>(cpus), "CPU") + Format(", %.1f %% of their time", 100 * share);
 }
 
 // "CPU 3.2 %", "I/O 0.5 % (all threads 0.1 %)".
@@ -71,6 +88,7 @@ void HostReport::Write(size_t indent, base::Lines* lines) const {
                                            Number(growth(base::kThrottledPeriods)) + " periods"
                                      : "not throttled");
   }
+  if (const std::string stolen = Stolen(); !stolen.empty()) lines->AddWrapped(indent, "stolen     ", stolen);
   std::string pressure;
   for (const std::string& one :
        {Pressure("CPU", base::kCpuPressure, nullptr), Pressure("I/O", base::kIoPressure, &base::kIoPressureFull),

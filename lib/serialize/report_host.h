@@ -32,6 +32,8 @@ class HostReport {
   // Of a counter over the window; nothing where it has no sample.
   std::optional<Values> Of(const std::string& name) const;
   std::optional<Values> OfHost(const base::CounterName& what) const { return Of(base::HostCounter(what)); }
+  // What the hypervisor took; "" where that was hardly anything, or nobody knows.
+  std::string Stolen() const;
   std::string Pressure(const char* shown, const base::CounterName& some, const base::CounterName* full) const;
   void Threads(size_t indent, base::Lines* lines) const;
 

@@ -121,6 +121,24 @@ TEST_CASE("more launches and copies are a regression by count and not by duratio
   }
 }
 
+TEST_CASE("where the gate says more launches, so do the rows that the time is blamed on", "[diff]") {
+  Version before, after;
+  before.gemm_us = after.gemm_us = 1;  // bound by launches
+  before.gemms = 100;
+  after.gemms = 150;
+
+  const Diff diff = Compare(before, after);
+
+  CHECK(Gate(diff, "launches").outcome == DiffOutcome::kRegression);
+  for (const char* const name : {"dispatch_gap", "gpu_exec_expected"}) {
+    const DiffRow& row = Row(diff, "latency by blame", name);
+    INFO(name);
+    CHECK((row.is_count && !row.is_duration));
+    CHECK(row.after_count == Approx(row.before_count * 1.5).epsilon(0.05));
+    CHECK(std::llabs(row.duration_effect_ns) < row.count_effect_ns / 20);
+  }
+}
+
 TEST_CASE("rows add up to their table's change, and effects to their rows', whatever the traces", "[diff]") {
   for (uint32_t seed = 0; seed < 40; ++seed) {
     const Diff diff = Compare(RandomTrace(2 * seed, 300), RandomTrace(2 * seed + 1, 400));
@@ -212,10 +230,52 @@ TEST_CASE("a batch's work is its members', so that a request of a larger batch h
   CHECK(Row(diff, "gpu", "gemm").after_ns < 1'010'000);
 }
 
+TEST_CASE("a trace and itself do not differ, however few its requests are and whatever was lost", "[diff]") {
+  Version few;
+  few.requests = 3;
+  Trace trace = Make(few);
+  trace.gpu_losses.push_back({0, 0, 0, trace.window_end_ns, 10, 0});
+
+  const Diff diff = Compare(trace, trace);
+
+  CHECK(diff.is_same_recording);
+  CHECK(diff.outcome == DiffOutcome::kPass);
+  CHECK_FALSE(diff.gates.empty());
+  for (const DiffGate& gate : diff.gates) {
+    CHECK((gate.outcome == DiffOutcome::kPass && gate.why == ""));
+    CHECK((gate.is_known && gate.ratio == 1 && gate.low == 1 && gate.high == 1));
+  }
+}
+
+TEST_CASE("traces that differ in a name, a ns or a byte, and such without anything, are not the same", "[diff]") {
+  const Trace trace = Make(Version());
+  const auto is_same = [&](const auto& change) {
+    Trace after = Make(Version());
+    change(&after);
+    return Compare(trace, after).is_same_recording;
+  };
+
+  CHECK(is_same([](Trace*) {}));
+  CHECK_FALSE(is_same([](Trace* after) { ++after->window_end_ns; }));
+  CHECK_FALSE(is_same([](Trace* after) { ++after->requests[5].id; }));
+  CHECK_FALSE(is_same([](Trace* after) { --after->requests[5].duration_ns; }));
+  CHECK_FALSE(is_same([](Trace* after) { --after->events.duration_ns[5]; }));
+  CHECK_FALSE(is_same([](Trace* after) { --after->calls.duration_ns[5]; }));
+  CHECK_FALSE(is_same([](Trace* after) { after->calls.name[5] = after->strings.Add("cudaMalloc"); }));
+  CHECK_FALSE(is_same([](Trace* after) { --after->gpu.duration_ns[5]; }));
+  CHECK_FALSE(is_same([](Trace* after) { ++after->gpu.bytes[5]; }));
+  CHECK_FALSE(is_same([](Trace* after) { after->gpu.name[5] = after->strings.Add("other"); }));
+  const Diff nothing = Compare(Trace(), Trace());
+  CHECK_FALSE(nothing.is_same_recording);
+  CHECK(nothing.outcome == DiffOutcome::kInconclusive);
+}
+
 TEST_CASE("too few requests, or too noisy ones, are inconclusive", "[diff]") {
   Version few;
   few.requests = 3;
-  const Diff diff = Compare(few, few);
+  Version few_after = few;
+  few_after.gemm_us = 1001;  // another run
+  const Diff diff = Compare(few, few_after);
   CHECK(diff.outcome == DiffOutcome::kInconclusive);
   CHECK_THAT(Gate(diff, "latency").why,
              Catch::StartsWith("too few to compare (3 before, 3 after") && Catch::EndsWith("compare longer traces"));

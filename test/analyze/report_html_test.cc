@@ -111,6 +111,44 @@ TEST_CASE("names are shown and never become markup", "[html]") {
   CHECK(page.find("\xe2\x80\xae") == std::string::npos);  // what turns the text around is not there
 }
 
+TEST_CASE("the page writes the id of the request that a thread was at work for with all of its digits", "[html]") {
+  Trace trace = MakeHostile("name");
+  for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    if (trace.events.batch[event] != 0) continue;
+    trace.events.batch[event] = pitot::model::kNone;  // done for the request alone
+    trace.events.request[event] = 0;
+  }
+
+  CHECK(PageOf(trace, "name").find("for request 0000000000000001 (name)") != std::string::npos);
+}
+
+TEST_CASE("what a verdict's words say of times adds up as it is printed", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  pitot::analyze::Verdict& verdict = judgement.verdict;
+  verdict.kind = pitot::analyze::VerdictKind::kCauses;
+  verdict.level = pitot::analyze::Baseline::Level::kCell;
+  verdict.largest.clear();
+  verdict.latency_ns = 108'854'119;  // 108.9
+  verdict.typical_ns = 4'815'000;    // 4.8; the excess is 104.04, but 108.9 - 4.8 is 104.1
+  verdict.causes.resize(1);
+  verdict.causes[0].excess_ns = 100'011'000;
+  verdict.rest_ns = 4'028'119;
+  verdict.unnamed = 1;
+  verdict.unnamed_ns = 3'660'000;  // 3.7, of 4.1 with 0.4
+  HtmlReport report;
+  report.judgement = &judgement;
+
+  const std::string text = VerdictText(judgement.index, judgement.blame, verdict), page = ReportHtml(trace, report);
+
+  const std::string rest = "rest +4.1 ms: +3.7 ms of 1 lesser cause, +0.4 ms within the normal range";
+  CHECK(text.find("+100.0 ms") != std::string::npos);
+  CHECK(text.find(rest) != std::string::npos);
+  CHECK(text.find("sum of excess 104.1 = 108.9 - 4.8") != std::string::npos);
+  CHECK(page.find(rest + "; together +104.1 ms = 108.9 - 4.8") != std::string::npos);
+}
+
 TEST_CASE("the page says of the rest and of more launches what the text says", "[html]") {
   const Trace trace = MakeHostile("name");
   pitot::analyze::Judgement judgement;

@@ -211,7 +211,17 @@ TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever 
       }
       op_ns += model::TotalNs(model::Union(operators));
     }
-    for (const TopBy by : {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kRequest}) {
+    int64_t call_ns = 0;
+    std::map<uint32_t, std::vector<model::Interval>> calls;  // of threads; of none each on its own
+    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+      const uint32_t thread = trace.calls.thread[call];
+      calls[thread != kNone ? thread : kNone - call].push_back(
+          {std::max(trace.window_begin_ns, trace.calls.begin_ns[call]),
+           std::min(trace.window_end_ns, trace.CallEnd(call))});
+    }
+    for (const auto& [thread, intervals] : calls) call_ns += model::TotalNs(model::Union(intervals));
+    for (const TopBy by :
+         {TopBy::kOperator, TopBy::kKernel, TopBy::kLayer, TopBy::kScope, TopBy::kCall, TopBy::kRequest}) {
       INFO("seed " << seed << " by " << static_cast<int>(by));
       const TopTable table = Top(trace, by);
       int64_t cpu_sum = 0, gpu_sum = 0, busy_sum = 0, exposed_sum = 0;
@@ -228,6 +238,7 @@ TEST_CASE("rows add up to all that threads and GPUs did in the window, whatever 
       if (by == TopBy::kScope) REQUIRE(table.cpu_ns == scope_ns);
       if (by == TopBy::kRequest) REQUIRE(table.cpu_ns == scope_ns);
       if (by == TopBy::kKernel) REQUIRE(table.cpu_ns == 0);
+      if (by == TopBy::kCall) REQUIRE(table.cpu_ns == call_ns);
       if (by != TopBy::kRequest) {
         REQUIRE(table.gpu_ns == gpu_ns);
         REQUIRE(table.gpu_busy_ns == BusyNs(trace));
@@ -615,6 +626,54 @@ TEST_CASE("requests share the time of their batches, and only theirs is counted 
   CHECK(Top(trace, {TopBy::kRequest, TopSort::kName, false, 0x22}).rows.size() == 1);
   TopTable nothing;
   CHECK(FindTop(trace, {TopBy::kScope, TopSort::kName, false, 0x33}, &nothing).code() == StatusCode::kNotFound);
+}
+
+TEST_CASE("calls are counted with what they took at most, and what they caused on GPUs", "[top]") {
+  Made made;
+  made.maker.Call(made.thread, "cudaMalloc", 100, 10);
+  made.maker.Call(made.thread, "cudaMalloc", 200, 30);
+  made.Launch(300, 310, 50);  // 1 ns of cudaLaunchKernel
+  made.maker.Call(made.thread, "cudaStreamSynchronize", 310, 50);
+  made.maker.Call(made.thread, "cudaMalloc", 990, kOpen);
+  made.maker.Gpu(0, GpuKind::kKernel, "k", 400, 20, kNone);
+
+  const TopTable table = Top(made.maker.Finish(), TopBy::kCall);
+
+  CHECK(table.rows.size() == 4);
+  const TopRow allocate = Row(table, "cudaMalloc"), launch = Row(table, "cudaLaunchKernel");
+  CHECK((allocate.calls == 3 && allocate.cut_calls == 1));
+  CHECK((allocate.self_cpu_ns == 50 && allocate.cpu_total_ns == 50 && allocate.CpuAverageNs() == 17));
+  CHECK((allocate.cpu_max_ns == 30 && allocate.cpu_p50_ns == 20));
+  CHECK((launch.calls == 1 && launch.gpu_records == 1 && launch.self_gpu_ns == 50 && launch.gpu_total_ns == 50));
+  CHECK(Row(table, "cudaStreamSynchronize").self_wait_ns == 50);
+  CHECK((Row(table, "(launch unknown)").self_gpu_ns == 20 && Row(table, "(launch unknown)").calls == 0));
+  CHECK((table.cpu_ns == 101 && table.wait_ns == 50 && table.gpu_ns == 70));
+}
+
+TEST_CASE("a driver's call within one of the runtime's has its time, and both have it in total", "[top]") {
+  Made made;
+  made.maker.Call(made.thread, "cudaLaunchKernel", 100, 50);
+  made.maker.Call(made.thread, "cuLaunchKernel", 110, 30);
+
+  const TopTable table = Top(made.maker.Finish(), TopBy::kCall);
+
+  const TopRow outer = Row(table, "cudaLaunchKernel"), inner = Row(table, "cuLaunchKernel");
+  CHECK((outer.self_cpu_ns == 20 && outer.cpu_total_ns == 50));
+  CHECK((inner.self_cpu_ns == 30 && inner.cpu_total_ns == 30));
+  CHECK(table.cpu_ns == 50);
+}
+
+TEST_CASE("a call that is open over the whole window is the longest, and calls of other threads do not hide it",
+          "[top]") {
+  Made made;
+  made.maker.Call(made.thread, "cudaFree", -50, kOpen);
+  made.maker.Call(kNone, "cudaFree", 100, 300);
+  made.maker.Call(kNone, "cudaFree", 200, 300);  // of another thread, that nobody knows either
+
+  const TopRow row = Row(Top(made.maker.Finish(), TopBy::kCall), "cudaFree");
+
+  CHECK((row.calls == 3 && row.cut_calls == 1));
+  CHECK((row.self_cpu_ns == 1600 && row.cpu_total_ns == 1600 && row.cpu_max_ns == 1000));
 }
 
 TEST_CASE("rows can be in the order of any column", "[top]") {

@@ -157,18 +157,27 @@ class Scoped : public Route {
   }
 };
 
-// The same, with ten more batches that took so long; its own took 40 ms. Requests of its route and size took as long.
+// The same, with more batches of so many requests of its route and size, each of which took so long, and a last one of
+// 40 ms, of which it may have waited for members for 35.
 class Busy : public Route {
  public:
-  explicit Busy(int64_t ms, int others = 10) {
+  explicit Busy(int64_t ms, int others = 10, int members = 1, bool has_waited = false) {
     for (int i = 0; i < others; ++i) {
       const int64_t begin_ns = (200 + 100 * i) * kMs;
-      maker_.Batch(0x20 + i, "resnet50", 0, begin_ns, ms * kMs);
-      maker_.trace.requests[maker_.Request(0x200 + i, "/classify", begin_ns, ms * kMs)].size_bucket = 4;
+      const uint32_t batch = maker_.Batch(0x20 + i, "resnet50", 0, begin_ns, ms * kMs);
+      for (int member = 0; member < members; ++member) {
+        const uint32_t row = maker_.Request(0x200 + 8 * i + member, "/classify", begin_ns, ms * kMs);
+        maker_.trace.requests[row].size_bucket = 4;
+        maker_.Member(batch, row, begin_ns);
+      }
     }
+    last = maker_.Batch(0x99, "resnet50", 0, 9000 * kMs, 40 * kMs);
+    maker_.Member(last, other, 9000 * kMs);
+    if (has_waited) maker_.Event(0, maker_.WaitSite(), 9000 * kMs, 35 * kMs, {model::kNone, last});
     trace_ = maker_.Finish();
     REQUIRE(BlameIndex::Make(trace_, BlameOptions(), &index).ok());
   }
+  uint32_t last;
 };
 
 // The same, with others of its route and size: open at 30 ms, of which some take 38 ms, and the rest 36; and as
@@ -221,7 +230,12 @@ void Split(RequestBlame* blame, Blame of, int64_t each_ns) {
 // The same, of whose batch 40 operations of a GPU are known, of one kernel or of as many.
 class Launching : public Route {
  public:
+  static constexpr uint32_t kMatmul = 0, kRelu = 1;  // events of one site, as all operators are
   explicit Launching(bool is_one_kernel = true) {
+    const uint32_t site = maker_.Site(SiteKind::kOperator, "operator", {{"name", ArgType::kName}});
+    maker_.trace.sites[site].name_is_first_arg = true;
+    maker_.Event(0, site, 15 * kMs, 4 * kMs, {}, {maker_.String("aten::matmul")});
+    maker_.Event(0, site, 16 * kMs, 2 * kMs, {}, {maker_.String("aten::relu")});
     maker_.trace.streams.push_back({0, 1, 7, 0, 0, 0});
     for (int i = 0; i < 40; ++i) {
       maker_.Call(0, "cudaLaunchKernel", 20 * kMs + i * kMs / 2, 10 * kUs, {model::kNone, 0});
@@ -843,20 +857,63 @@ TEST_CASE("a cause is said to be in the scope that had most of it, and how much,
   CHECK(EvidenceText(route.index, blame, cause) == "in \"convolve\" on executor (12.0 ms of it)");
 }
 
+TEST_CASE("what is called the same is one place, and what is called otherwise another", "[verdict]") {
+  Launching route(false);  // 40 kernels, one launch each
+  route.Learn(512);
+  const auto place = [&](Blame of, const auto& change) {
+    BlameVector slow = route.Typical();
+    slow[of] += 20 * kMs;
+    RequestBlame blame = route.Make(slow);
+    Split(&blame, of, kMs);
+    int number = 0;
+    for (BlameSegment& segment : blame.segments) {
+      if (segment.blame == of) change(number++, &segment);
+    }
+    const Cause cause = route.Judge(blame).causes.at(0);
+    return std::pair(EvidenceText(route.index, blame, cause), cause.place_ns);
+  };
+  const auto launches = place(Blame::kLaunchLatency, [](int i, BlameSegment* one) {
+    one->thread = 0, one->call = one->gpu = static_cast<uint32_t>(i);
+  });
+  CHECK(launches == std::pair(std::string("cudaLaunchKernel on executor"), 20 * kMs));
+  const auto kernels = place(Blame::kGpuExecExpected, [](int i, BlameSegment* one) { one->gpu = i < 8 ? 3 : i; });
+  CHECK(kernels == std::pair(std::string("add3 (8.00 ms of it)"), 8 * kMs));
+  const auto operators = place(Blame::kHostOncpuPre, [](int i, BlameSegment* one) {
+    one->thread = 0, one->event = i < 8 ? Launching::kMatmul : Launching::kRelu;
+  });
+  CHECK(operators.second == 14 * kMs);
+  CHECK(operators.first.find("in \"aten::relu\" on executor") == 0);
+}
+
 TEST_CASE("who waited for one that took long is told to ask why that was slow, before adding capacity", "[verdict]") {
   const Blame where = GENERATE(Blame::kExecutorBusy, Blame::kQueueWaitOthers);
-  const auto advice = [&](int64_t usual_ms, int others) {
-    Busy route(usual_ms, others);
-    route.Learn(512);
-    BlameVector slow = route.Typical();
+  const auto advice = [&](const Busy& made, Culprit by) {
+    BlameVector slow = made.Typical();
     slow[where] += 40 * kMs;
-    RequestBlame blame = route.Make(slow);
-    Find(&blame, where)->by.batch = 0;
-    return std::string(route.Judge(blame).causes.at(0).advice.code);
+    RequestBlame blame = made.Make(slow);
+    Find(&blame, where)->by = by;
+    return std::string(made.Judge(blame).causes.at(0).advice.code);
   };
-  CHECK(advice(10, 10) == "look_at_blocker");
-  CHECK(advice(25, 10) == "add_capacity");
-  CHECK(advice(10, 3) == "add_capacity");  // too few to say what is usual
+  const auto behind_batch = [&](int64_t usual_ms, int others, int members = 1, bool has_waited = false) {
+    Busy route(usual_ms, others, members, has_waited);
+    route.Learn(512);
+    Culprit by;
+    by.batch = route.last;
+    return advice(route, by);
+  };
+  CHECK(behind_batch(10, 10) == "look_at_blocker");
+  CHECK(behind_batch(25, 10) == "add_capacity");
+  CHECK(behind_batch(10, 3) == "add_capacity");            // too few to say what is usual
+  CHECK(behind_batch(10, 10, 2) == "add_capacity");        // of others, whose like are other batches
+  CHECK(behind_batch(10, 10, 1, true) == "add_capacity");  // it was at work for 5 ms
+
+  Busy route(10);
+  route.Learn(512);
+  Culprit by;
+  by.request = route.request;  // 100 ms
+  by.batch = model::kNone;
+  by.thread = 0;
+  if (where == Blame::kQueueWaitOthers) CHECK(advice(route, by) == "look_at_blocker");
 }
 
 TEST_CASE("requests that ended near it and were slow, too, are said to be no measure", "[verdict]") {
@@ -886,6 +943,10 @@ TEST_CASE("how many of those that were open meanwhile were slow, too, is said wh
   CHECK(text(2, 4).find("of the 4 like it that were open meanwhile 2 lost half as much, or more") != std::string::npos);
   CHECK(text(1, 4).find("meanwhile") == std::string::npos);
   CHECK(text(2, 2).find("meanwhile") == std::string::npos);  // too few
+  Meanwhile route(4, 4);
+  route.Learn(512);
+  const RequestBlame usual = route.Make(route.Typical());
+  CHECK(VerdictText(route.index, usual, route.Judge(usual)).find("meanwhile") == std::string::npos);
 }
 
 TEST_CASE("who waited for another's work in its own batch is told to split that", "[verdict]") {

@@ -357,6 +357,80 @@ TEST_CASE("GPU time that is by CUDA events alone is said to be the most that it 
   CHECK(spans["requests"][0]["gpu_by_events_ns"] == 6550000);
 }
 
+TEST_CASE("an option that is out of range says which it is, what was given, and what is allowed", "[cli]") {
+  const Folder folder;
+  const auto says = [&](const std::string& arguments, const std::string& message) {
+    const Result result = folder.Run(arguments);
+    INFO(arguments << ": " << result.err);
+    CHECK(result.exit_code == 2);
+    CHECK(result.out == "");
+    CHECK(result.err.rfind("pitot: " + message + ". See `pitot --help`", 0) == 0);
+  };
+
+  says("top x --limit -1", "--limit: -1 was given; allowed is a whole number, 0 to 1000000000");
+  says("top x --width wide", "--width: wide was given; allowed is a whole number, 0 to 1000000");
+  says("requests x --limit 1.5", "--limit: 1.5 was given; allowed is a whole number, 0 to 1000000000");
+  says("diff a b --limit -1", "--limit: -1 was given; allowed is a whole number, 0 to 1000000000");
+  says("diff a b --q 1", "--q: 1 was given; allowed is a number, 1e-09 to 0.999");
+  says("diff a b --regression -0.1", "--regression: -0.1 was given; allowed is a number, 0 or more");
+  says("diff a b --least-share nan", "--least-share: nan was given; allowed is a number, 0 or more");
+  says("diff a b --least-us inf", "--least-us: inf was given; allowed is a number, 0 to 9e+12");
+  says("diff a b --count-growth ''", "--count-growth: nothing was given; allowed is a number, 0 or more");
+  says("analyze x --budget 0", "--budget: 0 was given; allowed is a number, 1e-06 to 9e+12");
+  says("analyze x --compat kineto", "--compat: kineto was given; allowed is one of hta, pitot, tbplugin, tracelens");
+  says("requests x --sort age", "--sort: age was given; allowed is one of latency, queue, gpu, begin");
+  says("top x --limit", "--limit: its value is missing");
+}
+
+TEST_CASE("words are wrapped at COLUMNS, from 60 to 200, and without it as ever", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += "word ";
+  trace.attributes.push_back({trace.strings.Add("said"), trace.strings.Add(words)});
+  folder.Write("dump.pitot", Dump(trace));
+  const auto widest = [&](const char* columns) {
+    folder.columns = columns;
+    std::istringstream lines(folder.Run("info dump.pitot").out);
+    size_t most = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("word word") != std::string::npos) most = std::max(most, line.size());
+    }
+    return most;
+  };
+
+  const auto is_close = [&](size_t most, size_t columns) { return most <= columns && most + 5 > columns; };
+  CHECK(is_close(widest("80"), 80));
+  CHECK(is_close(widest("150"), 150));
+  CHECK(is_close(widest("20"), 60));
+  CHECK(is_close(widest("5000"), 200));
+  for (const char* const none : {"", "wide", "-3"}) CHECK(is_close(widest(none), 100));
+  // Rows of tables keep their numbers.
+  folder.columns = "60";
+  const std::string narrow = folder.Run("info dump.pitot").out, help = folder.Run("top --help").out;
+  CHECK(narrow.find("slowest\n") != std::string::npos);
+  CHECK(help.find("1000000=60 ") != std::string::npos);  // --width
+}
+
+TEST_CASE("info says what the hypervisor took of the CPUs", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = incident::MakeTrace();
+  trace.counters.push_back(
+      {pitot::model::kNone, trace.strings.Add("host: CPU time stolen by the hypervisor"), trace.strings.Add("ns")});
+  for (const int64_t stolen_ms : {0, 60}) {
+    trace.samples.counter.push_back(0);
+    trace.samples.at_ns.push_back(trace.window_begin_ns + stolen_ms * incident::kMs);
+    trace.samples.value.push_back(static_cast<double>(stolen_ms * incident::kMs));
+  }
+  trace.attributes.push_back({trace.strings.Add("host.cpus"), trace.strings.Add("4")});
+  folder.Write("dump.pitot", Dump(trace));
+
+  const Result result = folder.Run("info dump.pitot");
+
+  CHECK(result.out.find("stolen     the hypervisor took 60.0 ms of the machine's 4 CPUs, 1.5 % of their time\n") !=
+        std::string::npos);
+}
+
 TEST_CASE("info counts what a dump holds of GPUs", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = incident::MakeGpuTrace();

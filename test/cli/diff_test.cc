@@ -21,15 +21,18 @@ using pitot::test::Version;
 class Versions : public Folder {
  public:
   Versions() {
-    Version before, slow, more, few;
+    Version before, slow, more, few, few_again;
     slow.gemm_us = 1300;
     slow.gemm = "gemm_128";
     more.gemms = 6;
     few.requests = 3;
+    few_again.requests = 3;
+    few_again.gemm_us = 1001;
     Write("before", before);
     Write("slow", slow);
     Write("more", more);
     Write("few", few);
+    Write("few_again", few_again);
   }
 
  private:
@@ -53,7 +56,38 @@ TEST_CASE("diff exits with what a build needs: no regression, one, or that it ca
   CHECK(versions.Run("diff before.pitot before.pitot").exit_code == 0);
   CHECK(versions.Run("diff slow.pitot before.pitot").exit_code == 0);
   CHECK(versions.Run("diff before.pitot more.pitot").exit_code == 1);
-  CHECK(versions.Run("diff few.pitot few.pitot").exit_code == 7);
+  CHECK(versions.Run("diff few.pitot few_again.pitot").exit_code == 7);
+}
+
+TEST_CASE("diff of a dump and itself says that there is no difference", "[cli]") {
+  const Versions versions;
+
+  const Result result = versions.Run("diff few.pitot few.pitot");
+
+  CHECK(result.exit_code == 0);
+  CHECK(result.out.rfind("no regression, and no difference\n", 0) == 0);
+  CHECK(result.out.find("inconclusive") == std::string::npos);
+  CHECK(json::parse(versions.Run("diff few.pitot few.pitot --json").out)["same_recording"] == true);
+  CHECK(json::parse(versions.Run("diff few.pitot few_again.pitot --json").out)["same_recording"] == false);
+}
+
+TEST_CASE("a kernel is called the same by each command, however long its name is", "[cli]") {
+  const std::string brief = "library::kernels::a_template_of_many_arguments_and_a_long_name";
+  const std::string shown = "library::kernels:..._and_a_long_name";
+  const auto slow = [&](int64_t us) {
+    Version version;
+    version.gemm_us = us;
+    version.gemm = "void " + brief + "<float, std::tuple<int, 3> >(float const*, int)";
+    return Dump(pitot::test::Make(version));
+  };
+  const Folder folder;
+  folder.Write("before.pitot", slow(1000));
+  folder.Write("after.pitot", slow(1300));
+
+  CHECK(folder.Run("diff before.pitot after.pitot").out.find(shown) != std::string::npos);
+  CHECK(folder.Run("why before.pitot").out.find(shown) != std::string::npos);
+  CHECK(folder.Run("report before.pitot").out.find(shown) != std::string::npos);
+  CHECK(folder.Run("analyze before.pitot").out.find(shown) != std::string::npos);
 }
 
 TEST_CASE("diff takes other limits", "[cli]") {

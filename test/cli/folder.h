@@ -30,10 +30,12 @@ class Folder {
     std::ofstream(*this / name, std::ios::binary) << bytes;
     return *this / name;
   }
+  // What the environment says of the terminal, whoever runs the tests; "" is nothing.
+  std::string columns;
   // Runs `pitot` with the arguments in this folder.
   Result Run(const std::string& arguments, const char* out = "out") const {
-    const std::string command =
-        "cd " + directory_.path() + " && " PITOT_PROGRAM " " + arguments + " >" + out + " 2>err </dev/null";
+    const std::string command = "cd " + directory_.path() + " && COLUMNS='" + columns + "' " PITOT_PROGRAM " " +
+                                arguments + " >" + out + " 2>err </dev/null";
     const int status = system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, fakes::ReadFile(*this / "out"),
             fakes::ReadFile(*this / "err")};

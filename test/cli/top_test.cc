@@ -122,11 +122,11 @@ bool Contains(std::string text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("top shows where the time went by operator, kernel, layer, scope and request", "[cli]") {
+TEST_CASE("top shows where the time went by operator, kernel, layer, scope, call and request", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Network().Make()));
 
-  for (const std::string by : {"op", "kernel", "layer", "scope", "request"}) {
+  for (const std::string by : {"op", "kernel", "layer", "scope", "call", "request"}) {
     INFO(by);
     const Result result = folder.Run("top dump.pitot --by " + by);
     CHECK(result.exit_code == 0);
@@ -223,6 +223,28 @@ TEST_CASE("top speaks JSON in whole ns that add up", "[cli]") {
   CHECK(document["totals"]["gpu_exposed_ns"] == 3'968'446);
   CHECK((row["gpu_busy_ns"] == 4'691'356 && row["gpu_exposed_ns"] == 3'441'356));
   CHECK((row["gpu_total_ns"] == 4'691'356 && row["gpu_p50_ns"] == 2'345'678));
+}
+
+TEST_CASE("top by call has how many, how long in all, on average and at most, and of which share", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Network().Make()));
+
+  const json document = json::parse(folder.Run("top dump.pitot --by call --json").out);
+  const json one = json::parse(folder.Run("top dump.pitot --by call --json --request 8f0c").out);
+
+  CHECK(document["by"] == "call");
+  CHECK(document["rows"][0]["name"] == "cudaStreamSynchronize");  // by CPU time, though others caused GPU time
+  int64_t cpu_ns = 0, gpu_ns = 0;
+  for (const json& row : document["rows"]) {
+    cpu_ns += row["self_cpu_ns"].get<int64_t>(), gpu_ns += row["self_gpu_ns"].get<int64_t>();
+    if (row["name"] != "cudaLaunchKernel") continue;
+    CHECK((row["calls"] == 6 && row["cpu_total_ns"] == 30'000));
+    CHECK((row["cpu_avg_ns"] == 5'000 && row["cpu_max_ns"] == 5'000));
+  }
+  CHECK(document["totals"]["self_cpu_ns"] == cpu_ns);
+  CHECK(document["totals"]["self_gpu_ns"] == gpu_ns);
+  CHECK(one["totals"]["self_cpu_ns"] < cpu_ns);  // no graph was launched for it
+  CHECK(folder.Run("top dump.pitot --by call --group-by-shape").exit_code == 2);
 }
 
 TEST_CASE("top counts for one request what ran for it and for its batches", "[cli]") {
@@ -333,7 +355,7 @@ TEST_CASE("every column of a table, and every field of time, is one to sort by",
        {"Self CPU %",  "Self CPU",      "CPU total %",  "CPU total",   "CPU time avg", "Self CUDA", "Self CUDA %",
         "CUDA total",  "CUDA time avg", "# of Calls",   "CPU p50",     "CPU p99",      "CUDA p50",  "CUDA p99",
         "CUDA busy",   "CUDA exposed",  "GPU records",  "Total FLOPs", "Name",         "gpu_p99",   "cpu_p50",
-        "gpu_records", "flops",         "Self waiting", "self_wait"}) {
+        "gpu_records", "flops",         "Self waiting", "self_wait",   "CPU max",      "cpu_max"}) {
     INFO(column);
     CHECK(folder.Run("top dump.pitot --sort '" + std::string(column) + "'").exit_code == 0);
   }

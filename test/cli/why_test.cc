@@ -3,6 +3,7 @@
 // `pitot why` on the dump of a small server.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
@@ -155,6 +156,37 @@ TEST_CASE("an id may begin with 0x, and need not be written to its end where one
   }
   CHECK(folder.Run("why dump.pitot --request 0xabcdef01234567890").exit_code == 2);
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
+}
+
+TEST_CASE("the parts of all of a request's time add up to their sum as they are printed", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump());  // of which two parts end in half a us
+  std::string words = folder.Run("why dump.pitot").out;
+  words = words.substr(words.find("all of it"));
+  words = words.substr(0, words.find("evidence"));
+
+  int64_t sum_us = 0, said_us = -1;
+  for (size_t at = words.find('.'); at != std::string::npos; at = words.find('.', at + 1)) {
+    const size_t begin = words.rfind(' ', at) + 1;
+    const auto us = static_cast<int64_t>(std::llround(std::stod(words.substr(begin)) * 1e3));
+    if (words.find("sum is") < at) {
+      said_us = us;
+    } else {
+      sum_us += us;
+    }
+  }
+  CHECK(sum_us == said_us);
+}
+
+TEST_CASE("an id in evidence is written as everywhere, so that a search finds it and --request takes it", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(Server().Make(140)));
+
+  const std::string id = "00000000000077aa";  // kOther: its first digits are zeros
+  CHECK(Contains(folder.Run("why dump.pitot").out, id));
+  CHECK(Contains(folder.Run("report dump.pitot --html -o -").out, "request " + id));
+  CHECK(Contains(folder.Run("requests dump.pitot --limit 0").out, id));
+  CHECK(Contains(folder.Run("why dump.pitot --request " + id).out, "request " + id + "  "));
 }
 
 TEST_CASE("why --every has a line for each request that began and ended", "[cli]") {

@@ -882,6 +882,37 @@ TEST_CASE("a report says what stopped threads, of those that waited longest for 
                       std::string(trace.strings[trace.threads[1].name]) + " #2 2.00 ms 10.0 ms - - -"));
 }
 
+TEST_CASE("a report says what the hypervisor took, from 1 % of the CPUs' time on", "[report]") {
+  const auto report_of = [](double stolen_ns, const char* cpus) {
+    Trace trace = incident::MakeTrace();
+    trace.window_end_ns = trace.window_begin_ns + 2000 * incident::kMs;
+    AddState("host: CPU time stolen by the hypervisor", "ns", {{0, 5e9}, {1000, 5e9 + stolen_ns}}, &trace);
+    if (cpus != nullptr) trace.attributes.push_back({trace.strings.Add("host.cpus"), trace.strings.Add(cpus)});
+    return OneLine(Report(trace));
+  };
+
+  CHECK(Has(report_of(40e6, "2"), "stolen the hypervisor took 40.0 ms of the machine's 2 CPUs, 1.0 % of their time"));
+  CHECK(Has(report_of(300e6, "2"), "stolen the hypervisor took 300.0 ms of the machine's 2 CPUs, 7.5 % of their time"));
+  CHECK_FALSE(Has(report_of(39e6, "2"), "stolen the"));
+  CHECK_FALSE(Has(report_of(300e6, "64"), "stolen the"));
+  // An older dump's number of CPUs is not known, a damaged one's is no number.
+  CHECK(Has(report_of(300e6, nullptr), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
+  CHECK(Has(report_of(300e6, "-3"), "stolen the hypervisor took 300.0 ms of the machine's CPUs, of which nobody"));
+}
+
+TEST_CASE("a report whose window is shorter than stolen time's readings are apart takes it for a second's",
+          "[report]") {
+  Trace trace;  // of 100 ms
+  trace.window_end_ns = 100 * incident::kMs;
+  AddState("host: CPU time stolen by the hypervisor", "ns", {{0, 0}, {50, 9e6}}, &trace);
+  trace.attributes.push_back({trace.strings.Add("host.cpus"), trace.strings.Add("1")});
+
+  const std::string report = Report(trace);
+
+  CHECK(Has(report, "HOST"));
+  CHECK_FALSE(Has(report, "hypervisor took"));
+}
+
 TEST_CASE("a report without evidence of the host has no part of it", "[report]") {
   CHECK_FALSE(Has(Report(incident::MakeTrace()), "HOST"));
 }

@@ -26,9 +26,9 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 struct BaselineOptions {
-  // Requests kept of each cell (a route and size bucket), the newest. 512 of 176 bytes are 88 KiB.
+  // Requests kept of each cell (a route and size bucket), the newest. 512 of 168 bytes are 84 KiB.
   uint32_t requests_per_cell = 512;
-  // Cells; requests of more are counted in `refused`. 64 cells are 5.6 MiB.
+  // Cells; requests of more are counted in `refused`. 64 cells are 5.3 MiB.
   uint32_t most_cells = 64;
   // Requests older than this and the whole epoch before are no longer compared with: a deployment or a drift is
   // forgotten after at most twice this.
@@ -62,7 +62,7 @@ class PITOT_EXPORT Baseline {
   explicit Baseline(const BaselineOptions& options = {}) : options_(options) {}
 
   // Adds a request. Values of more than 2.1 s are kept in units of a power of two ns, each rounded down.
-  // Errors: kResourceExhausted (nothing is added). Cost: O(cells), and once a cell 88 KiB.
+  // Errors: kResourceExhausted (nothing is added). Cost: O(cells), and once a cell 84 KiB.
   Status Add(std::string_view route, uint32_t size_bucket, const BaselineRow& row) noexcept;
 
   // What is there to compare with at `now_ns`: of the cell if at least `least` of it are fresh, else of the route, else

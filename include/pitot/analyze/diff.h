@@ -75,6 +75,7 @@ struct DiffGate {
 struct Diff {
   DiffOutcome outcome = DiffOutcome::kInconclusive;
   DiffPer per = DiffPer::kTrace;
+  bool is_same_recording = false;  // of the same moments, as a dump and itself: kPass, and every gate's ratio is 1
   uint64_t before_requests = 0, after_requests = 0;  // or steps
   // What the mean latency changed by: within routes and sizes, and because there are other ones. Adds up.
   int64_t before_latency_ns = 0, after_latency_ns = 0;

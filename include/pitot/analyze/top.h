@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where the time of a trace went: CPU and GPU time by operator, kernel, layer, scope or request, self and total, with
-// the meanings of torch.profiler's key_averages(). What `pitot top` shows. Link pitot::analyze; the trace of a file is
-// read by pitot::reader (ReadDump of pitot/read/dump.h), that of an incident is given to a serializer of one's own
-// (pitot/extend/serializer.h):
+// Where the time of a trace went: CPU and GPU time by operator, kernel, layer, scope, call or request, self and total,
+// with the meanings of torch.profiler's key_averages(). What `pitot top` shows. Link pitot::analyze; the trace of a
+// file is read by pitot::reader (ReadDump of pitot/read/dump.h), that of an incident is given to a serializer of one's
+// own (pitot/extend/serializer.h):
 //
 //   pitot::model::Trace trace;
 //   pitot::DumpReport report;
@@ -12,7 +12,8 @@
 //     for (const pitot::analyze::TopRow& row : table.rows) Print(row.name, row.self_cpu_ns, row.self_gpu_ns);
 //
 // Everything is of the trace's window; what reaches over its edges is cut there. Times are whole ns, and rows add up:
-//  * self CPU over all rows is the time in which threads were inside anything that has a row: operators, or scopes;
+//  * self CPU over all rows is the time in which threads were inside anything that has a row: operators, scopes, or
+//  calls;
 //  * self GPU over all rows is the sum of the durations of what GPUs did (kernels, copies, sets, whole graphs); by
 //    request it is the sum of batches' GPU time (model::GpuTime);
 //  * GPU busy over all rows is the time in which each device worked, added up over devices.
@@ -39,11 +40,12 @@ enum class TopBy : uint8_t {
   kLayer = 3,     // the path of the host's own scopes around operators: "forward / layer1"
   kScope = 4,     // scopes, operators and waits by name
   kRequest = 5,   // requests, with their part of the batches that they were in
+  kCall = 6,      // calls of CUDA's API by name; GPU time is of what each caused
 };
 
 // Rows come in descending order of this, by name where it is equal; by name ascending.
 enum class TopSort : uint8_t {
-  kDefault = 0,  // self GPU time where there is any, else self CPU time
+  kDefault = 0,  // self GPU time where there is any, else, and by call, self CPU time
   kSelfCpu = 1,
   kCpuTotal = 2,
   kCpuAverage = 3,
@@ -63,13 +65,14 @@ enum class TopSort : uint8_t {
   kGpuRecords = 17,
   kFlops = 18,
   kSelfWait = 19,
+  kCpuMax = 20,
 };
 
 struct TopOptions {
   TopBy by = TopBy::kOperator;
   TopSort sort = TopSort::kDefault;
   // Operators apart by the shapes of their inputs, where those were recorded (TorchOptions::shapes), kernels by grid
-  // and block. Not by layer nor by request.
+  // and block. Not by layer, call nor request.
   bool groups_by_shape = false;
   // Only what ran for this request and for batches that it was in; of these all, not the request's part, but by
   // request. 0: everything.
@@ -102,6 +105,7 @@ struct TopRow {
   int64_t cpu_p99_ns = kUnset;
   int64_t gpu_p50_ns = kUnset;  // of the same calls, what was launched in each; of kernels their durations
   int64_t gpu_p99_ns = kUnset;
+  int64_t cpu_max_ns = kUnset;  // the longest of all calls, of those that are cut what of them is known
   // In which share of resamples it is above the next row, of those in the order of self time; negative: not known.
   double above_next = -1;
 
@@ -157,6 +161,9 @@ struct TopTable {
 // did not include them, or by a thread whose events of the time were lost; "(launch unknown)" by a call that is not in
 // the trace. CPU time of "(operators not recorded)" is that of threads with operators in scopes and outside of waits
 // while the depth did not include them.
+//
+// By call a thread's time is the innermost call's, where the driver's are recorded within the runtime's; GPU work is
+// the call's that caused it, "(launch unknown)" else. All of what waits for a GPU is self_wait_ns.
 //
 // Exposed GPU time is what only the GPU was waited for: a device works and no thread is at work for the batch that the
 // work is for, or for one of its members; outside of batches for the request; for work of no request no thread at all.

@@ -177,10 +177,12 @@ class PITOT_EXPORT Learned {
 PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options,
                                   Baseline* baseline, Learned* learned = nullptr) noexcept;
 
-// What is to be said of one part: "behind request 8f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on executor".
+// What is to be said of one part: "behind request 0000000000008f0c (/segment, 13.8 ms)", "cudaMalloc in \"forward\" on
+// executor".
 // Throws std::bad_alloc.
 PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause);
-// The verdict in a line: "host_lock +69.2 ms (95 %), held by request 8690 (/classify, 69.1 ms)". Throws std::bad_alloc.
+// The verdict in a line: "host_lock +69.2 ms (95 %), held by request 0000000000008690 (/classify, 69.1 ms)". Throws
+// std::bad_alloc.
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
 // The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);

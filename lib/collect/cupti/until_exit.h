@@ -36,9 +36,13 @@ class UntilExit {
   bool is_closed() const noexcept { return is_closed_.load(); }
   // Waits for the calls that are under way, a second at most, the first time.
   void Close() noexcept {
+    Close([] { return base::ClockNs(CLOCK_MONOTONIC); });
+  }
+  // The same by another clock, which is read only while it waits.
+  template <class NowNs> void Close(NowNs now_ns) noexcept {
     if (is_closed_.exchange(true)) return;
-    const int64_t deadline_ns = base::ClockNs(CLOCK_MONOTONIC) + 1'000'000'000;
-    while (inside_.load() != 0 && base::ClockNs(CLOCK_MONOTONIC) < deadline_ns) sched_yield();
+    const int64_t deadline_ns = now_ns() + 1'000'000'000;
+    while (inside_.load() != 0 && now_ns() < deadline_ns) sched_yield();
   }
 
  private:

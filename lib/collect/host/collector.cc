@@ -196,6 +196,8 @@ void HostCollector::AddTo(TraceBuilder& trace) {
     if (!source.is_there) missing += (missing.empty() ? "" : "; ") + source.name + " (" + source.said + ")";
   }
   if (!missing.empty()) trace.AddAttribute("host.not_recorded", missing.c_str());
+  if (const long cpus = shared_->sources.cpus(); cpus > 0)
+    trace.AddAttribute(base::kCpusAttribute, std::to_string(cpus).c_str());
 }
 
 int64_t CpuNs(int64_t tid) noexcept {

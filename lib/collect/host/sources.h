@@ -73,6 +73,8 @@ class Sources {
     if (const std::optional<double> stolen_ns = ReadStolen()) take(Counter::kStolenTime, *stolen_ns);
   }
   const std::vector<Source>& all() const { return all_; }
+  // Of the machine, which stolen time is of; 0 where there is none, or their number is not known.
+  long cpus() const { return cpus_; }
 
  private:
   struct Pressure {
@@ -108,6 +110,7 @@ class Sources {
   std::vector<Pressure> pressures_;
   std::vector<File> frequencies_;
   File stat_;  // /proc/stat
+  long cpus_ = 0;
   std::vector<Source> all_;
 };
 

@@ -4,14 +4,32 @@
 #include <catch2/catch.hpp>
 #include <cstdint>
 
-#include "base/clock.h"
-
 TEST_CASE("the end of the process waits once for a call of CUPTI that hangs, whoever closes it", "[cupti]") {
   pitot::cupti::UntilExit until_exit;
   const pitot::cupti::UntilExit::Entered hanging(&until_exit);
   REQUIRE(hanging);
-  until_exit.Close();
-  const int64_t closed_ns = pitot::base::ClockNs(CLOCK_MONOTONIC);
-  for (int i = 0; i < 9; ++i) until_exit.Close();
-  CHECK(pitot::base::ClockNs(CLOCK_MONOTONIC) - closed_ns < 5'000'000'000);  // nine seconds, if each did
+  int64_t now_ns = 0;
+  const auto pass = [&now_ns] { return now_ns += 1'000'000; };  // 1 ms, whenever somebody looks
+
+  until_exit.Close(pass);
+  const int64_t waited_ns = now_ns;
+  for (int i = 0; i < 9; ++i) until_exit.Close(pass);
+
+  CHECK(waited_ns >= 1'000'000'000);
+  CHECK(waited_ns < 1'010'000'000);
+  CHECK(now_ns == waited_ns);
+}
+
+TEST_CASE("the end of the process waits no longer than calls of CUPTI are under way", "[cupti]") {
+  pitot::cupti::UntilExit until_exit;
+  int64_t now_ns = 0;
+  {
+    const pitot::cupti::UntilExit::Entered over(&until_exit);
+    REQUIRE(over);
+  }
+
+  until_exit.Close([&now_ns] { return now_ns += 1'000'000; });
+
+  CHECK(now_ns == 1'000'000);  // the one look from which a second would count
+  CHECK_FALSE(pitot::cupti::UntilExit::Entered(&until_exit));
 }

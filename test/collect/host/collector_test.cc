@@ -110,6 +110,7 @@ TEST_CASE("pressures, throttling and clocks become counters of the host", "[host
   CHECK(trace.counters.count("host: major faults") == 1);
   CHECK(trace.counters.at("host: throttled by the CPU quota").unit == "ns");
   CHECK(trace.attributes.count("host.not_recorded") == 0);
+  CHECK(trace.attributes.at("host.cpus") == std::to_string(sysconf(_SC_NPROCESSORS_ONLN)));
   CHECK_FALSE(trace.has_duplicate);
 }
 
@@ -130,6 +131,7 @@ TEST_CASE("what a machine does not say is named once, and is no error", "[host]"
   CHECK(trace.counters.count("host: CPU pressure (some)") == 0);
   CHECK(trace.counters.count("host: throttled by the CPU quota") == 0);
   CHECK(trace.counters.count("host: CPU time stolen by the hypervisor") == 0);
+  CHECK(trace.attributes.count("host.cpus") == 0);
 }
 
 TEST_CASE("a kernel that says no stolen time is one that does not say it", "[host]") {
