@@ -180,14 +180,14 @@ class Busy : public Route {
   uint32_t last;
 };
 
-// The same, with others of its route and size: open at 30 ms, of which some take 38 ms, and the rest 36; and as
+// The same, with others of its route and size: open at 10 ms, of which some take 38 ms, and the rest 36; and as
 // many that are not open while the request is.
 class Meanwhile : public Route {
  public:
   Meanwhile(int slow, int others) {
     for (int i = 0; i < others; ++i) {
       const int64_t took_ns = (i < slow ? 38 : 36) * kMs;
-      for (const int64_t begin_ns : {30 * kMs, 300 * kMs})
+      for (const int64_t begin_ns : {10 * kMs, 300 * kMs})
         maker_.trace.requests[maker_.Request(0x300 + 2 * i + begin_ns / (300 * kMs), "/classify", begin_ns, took_ns)]
             .size_bucket = 4;
     }
