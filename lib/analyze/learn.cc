@@ -12,6 +12,7 @@
 
 #include "analyze/index_data.h"
 #include "base/columns.h"
+#include "base/quantile.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/model/intervals.h"
 
@@ -31,17 +32,27 @@ struct Learned::Data {
       if (!request.begin_known || !request.end_known || request.outcome != Outcome::kOk || request.duration_ns <= 0 ||
           fired.count(request.id) != 0)
         continue;
-      of_cell[{request.route, request.size_bucket}].push_back(row);
-      of_route[request.route].push_back(row);
-      if (!index.IsPart(request)) of_all.push_back(row);  // parts of requests are no requests of a route
+      of_cell[{request.route, request.size_bucket}].rows.push_back(row);
+      of_route[request.route].rows.push_back(row);
+      if (!index.IsPart(request)) of_all.rows.push_back(row);  // parts of requests are no requests of a route
     }
-    for (auto& [cell, rows] : of_cell) SortByEnd(&rows);
-    for (auto& [route, rows] : of_route) SortByEnd(&rows);
-    SortByEnd(&of_all);
+    for (auto& [cell, like] : of_cell) Finish(&like);
+    for (auto& [route, like] : of_route) Finish(&like);
+    Finish(&of_all);
   }
   int64_t End(uint32_t row) const { return trace.RequestEnd(trace.requests[row]); }
-  void SortByEnd(std::vector<uint32_t>* rows) const {
-    std::stable_sort(rows->begin(), rows->end(), [&](uint32_t a, uint32_t b) { return End(a) < End(b); });
+  int64_t MedianNs(const std::vector<uint32_t>& rows) const {
+    std::vector<int64_t> lengths_ns;
+    for (const uint32_t row : rows) lengths_ns.push_back(trace.requests[row].duration_ns);
+    return base::Median(std::move(lengths_ns));
+  }
+  struct Like {
+    std::vector<uint32_t> rows;  // by end
+    int64_t median_ns = 0;
+  };
+  void Finish(Like* like) const {
+    std::stable_sort(like->rows.begin(), like->rows.end(), [&](uint32_t a, uint32_t b) { return End(a) < End(b); });
+    if (!like->rows.empty()) like->median_ns = MedianNs(like->rows);
   }
 
   struct Walked {
@@ -50,9 +61,9 @@ struct Learned::Data {
     BaselineRow row;
   };
   const Trace& trace;
-  std::map<std::pair<model::StringId, uint32_t>, std::vector<uint32_t>> of_cell;  // by end
-  std::map<model::StringId, std::vector<uint32_t>> of_route;
-  std::vector<uint32_t> of_all;
+  std::map<std::pair<model::StringId, uint32_t>, Like> of_cell;
+  std::map<model::StringId, Like> of_route;
+  Like of_all;
   std::unordered_map<uint32_t, Walked> walked;
 };
 
@@ -65,28 +76,25 @@ namespace {
 
 constexpr size_t kMostOfALevel = 512;
 constexpr size_t kMostThreads = 3;  // named
+constexpr double kSlowToo = 1.5;    // times the median of all
 
 class Learner {
  public:
   Learner(const BlameIndex& index, uint32_t request, Learned::Data* learned, Baseline* baseline)
       : index_(index), trace_(learned->trace), request_(request), learned_(*learned), baseline_(baseline) {}
 
-  // Adds those of `rows` (by end) that are not yet there and that ended nearest to the request; in the order of rows.
-  Status Add(const std::vector<uint32_t>& rows) {
-    const int64_t end_ns = learned_.End(request_);
-    auto after =
-        std::partition_point(rows.begin(), rows.end(), [&](uint32_t row) { return learned_.End(row) < end_ns; });
-    auto before = after;
-    std::vector<uint32_t> nearest;
-    while (nearest.size() < kMostOfALevel && (before != rows.begin() || after != rows.end())) {
-      const bool is_before = after == rows.end() || (before != rows.begin() && end_ns - learned_.End(*(before - 1)) <=
-                                                                                   learned_.End(*after) - end_ns);
-      const uint32_t row = is_before ? *--before : *after++;
-      if (row != request_ && known_.insert(row).second) nearest.push_back(row);
-    }
-    std::sort(nearest.begin(), nearest.end());
+  // Adds those of `like` that are not yet there and that ended nearest to the request, in the order of rows. Where
+  // these are slow, too, as in a backlog, as many from all over the trace: what holds up all of them is normal for
+  // none.
+  Status Add(const Learned::Data::Like& like) {
+    std::vector<uint32_t> chosen = Nearest(like.rows);
+    const bool is_cut = chosen.size() < like.rows.size();
+    if (is_cut && static_cast<double>(learned_.MedianNs(chosen)) > kSlowToo * static_cast<double>(like.median_ns))
+      chosen = Spread(like.rows);
+    std::sort(chosen.begin(), chosen.end());
     const BlameOptions& options = index_.data()->index.options;
-    for (const uint32_t row : nearest) {
+    for (const uint32_t row : chosen) {
+      if (row == request_ || !known_.insert(row).second) continue;
       if (options.is_over != nullptr && options.is_over(options.is_over_context))
         return Status(StatusCode::kResourceExhausted, "the time to learn what is normal was up");
       if (Status status = AddOne(row); !status.ok()) return status;
@@ -128,6 +136,25 @@ class Learner {
   }
 
  private:
+  std::vector<uint32_t> Nearest(const std::vector<uint32_t>& rows) const {
+    const int64_t end_ns = learned_.End(request_);
+    auto after =
+        std::partition_point(rows.begin(), rows.end(), [&](uint32_t row) { return learned_.End(row) < end_ns; });
+    auto before = after;
+    std::vector<uint32_t> nearest;
+    while (nearest.size() < kMostOfALevel && (before != rows.begin() || after != rows.end())) {
+      const bool is_before = after == rows.end() || (before != rows.begin() && end_ns - learned_.End(*(before - 1)) <=
+                                                                                   learned_.End(*after) - end_ns);
+      const uint32_t row = is_before ? *--before : *after++;
+      if (row != request_ && known_.count(row) == 0) nearest.push_back(row);
+    }
+    return nearest;
+  }
+  static std::vector<uint32_t> Spread(const std::vector<uint32_t>& rows) {
+    std::vector<uint32_t> spread;
+    for (size_t i = 0; i < kMostOfALevel; ++i) spread.push_back(rows[i * rows.size() / kMostOfALevel]);
+    return spread;
+  }
   void LeaveOut(uint32_t row) {
     const model::Interval time = {trace_.requests[row].begin_ns, learned_.End(row)};
     lost_ = left_out_++ == 0

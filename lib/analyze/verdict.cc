@@ -112,9 +112,10 @@ class Comparison {
   }
   // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
   bool IsUniform(const Normal& normal, const Contrast& at) const {
+    const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
     return more_work_ == 0 && at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
-           static_cast<double>(unexplained_.unknown_ns) <
-               options_.most_unknown * static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+           static_cast<double>(Of(at.common_ns, ~uint32_t{0})) >= options_.least_common_share * excess &&
+           static_cast<double>(unexplained_.unknown_ns) < options_.most_unknown * excess;
   }
   void TakeOutCommon(const Contrast& at) {
     verdict_->common_factor = at.common_factor;

@@ -631,6 +631,25 @@ TEST_CASE("all code and kernels slower by the same factor are a slow clock, and 
   CHECK(verdict.common_ns > 5 * kMs);
 }
 
+TEST_CASE("that everything was slower is no verdict where it is less than half of the excess", "[verdict]") {
+  const auto judge = [](int64_t waited_ms) {
+    Route route;
+    route.Learn(512);
+    BlameVector slow = route.Typical();
+    for (const Blame part :
+         {Blame::kHostOncpuPre, Blame::kHostOncpuFramework, Blame::kHostOncpuPost, Blame::kGpuExecExpected})
+      slow[part] = slow[part] * 14 / 10;  // 6.4 ms more
+    slow[Blame::kQueueWaitOthers] += waited_ms * kMs;
+    return route.Judge(route.Make(slow));
+  };
+  CHECK(judge(5).kind == VerdictKind::kUniform);
+  const Verdict verdict = judge(50);
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(!verdict.causes.empty());
+  CHECK(verdict.causes[0].blame == Blame::kQueueWaitOthers);
+  CHECK(verdict.common_ns == 0);
+}
+
 TEST_CASE("code and the launches that it makes are one part: both slower are no slow clock", "[verdict]") {
   Route route;
   const auto draw = [&] {  // of a server that is bound by launches
@@ -914,6 +933,33 @@ TEST_CASE("who waited for one that took long is told to ask why that was slow, b
   by.batch = model::kNone;
   by.thread = 0;
   if (where == Blame::kQueueWaitOthers) CHECK(advice(route, by) == "look_at_blocker");
+}
+
+TEST_CASE("in a backlog a request is compared with others of the whole trace, not only with the nearest", "[verdict]") {
+  const auto typical_ns = [](int64_t slow_ms) {
+    TraceMaker maker;
+    maker.trace.window_end_ns = 1'000'000 * kMs;
+    const uint32_t thread = maker.Thread("http");
+    for (int i = 0; i < 3000; ++i) {
+      const int64_t begin_ns = 100 * i * kMs, took_ns = (i < 2400 ? 10 : slow_ms) * kMs;
+      const uint32_t row = maker.Request(0x1000 + i, "/classify", begin_ns, took_ns);
+      maker.Event(thread, 0, begin_ns, took_ns, {row, model::kNone});
+    }
+    maker.Site(SiteKind::kScope, "handle");
+    const model::Trace trace = maker.Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, BlameOptions(), &index).ok());
+    RequestBlame blame;
+    REQUIRE(FindBlame(index, 2990, &blame).ok());
+    Baseline baseline;
+    REQUIRE(LearnBaseline(index, 2990, VerdictOptions(), &baseline).ok());
+    Verdict verdict;
+    REQUIRE(FindVerdict(index, blame, baseline, blame.end_ns, VerdictOptions(), &verdict).ok());
+    REQUIRE(verdict.baseline_size > 500);
+    return verdict.typical_ns;
+  };
+  CHECK(typical_ns(40) == 10 * kMs);
+  CHECK(typical_ns(14) == 14 * kMs);  // no more than 1.5 times as long: the moment is its measure
 }
 
 TEST_CASE("requests that ended near it and were slow, too, are said to be no measure", "[verdict]") {

@@ -36,6 +36,7 @@ struct VerdictOptions {
   double least_share = 0.10;          // of the excess
   int64_t least_excess_ns = 200'000;  // of a cause
   double least_common_factor = 0.08;  // everything slower by more than this, and than 98 % of normal requests
+  double least_common_share = 0.50;   // of the excess: a factor that is less of it is no verdict
   double more_work_share = 0.60;      // of the excess that more of the same work explains
   double normal_percentile = 0.75;    // a latency up to here is not unusual, whatever its parts are: it calibrates
   double usual_percentile = 0.95;     // nor is one up to here, where no part is
@@ -171,9 +172,10 @@ class PITOT_EXPORT Learned {
 
 // Adds requests of the trace to `baseline` that the request of that row can be compared with, where no baseline was
 // kept: those that ended well and that no trigger fired for; the 512 of its route and size that ended nearest to it,
-// and where they are fewer than `options.least` of its route, then of any. Requests whose walk is not reliable are left
-// out. `learned` (null: nothing is kept) is of this index alone. Errors: as FindBlame and Baseline::Add. Cost: a walk
-// of each that is not learned yet; with `learned`, once O(n log n) of the trace's requests.
+// or, where the median of these is more than 1.5 times that of all, 512 from all over the trace; and where they are
+// fewer than `options.least` of its route, then of any. Requests whose walk is not reliable are left out. `learned`
+// (null: nothing is kept) is of this index alone. Errors: as FindBlame and Baseline::Add. Cost: a walk of each that is
+// not learned yet; with `learned`, once O(n log n) of the trace's requests.
 PITOT_EXPORT Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options,
                                   Baseline* baseline, Learned* learned = nullptr) noexcept;
 
