@@ -36,7 +36,7 @@ struct VerdictOptions {
   double least_share = 0.10;          // of the excess
   int64_t least_excess_ns = 200'000;  // of a cause
   double least_common_factor = 0.08;  // everything slower by more than this, and than 98 % of normal requests
-  double least_common_share = 0.50;   // of the excess: a factor that is less of it is no verdict
+  double least_common_share = 0.30;   // of the excess: a factor that is less of it is no verdict
   double more_work_share = 0.60;      // of the excess that more of the same work explains
   double normal_percentile = 0.75;    // a latency up to here is not unusual, whatever its parts are: it calibrates
   double usual_percentile = 0.95;     // nor is one up to here, where no part is
