@@ -2,7 +2,8 @@
 """What a board may not fall below: a sign that something broke, not what is to be reached (docs/accuracy.md has both).
 
 Of a share the lower end of its 95 % interval is held against the floor, and of false findings the upper: a board on which hardly anything
-was struck proves nothing, and fails. Values are below those of the worst run of `quick` or `tune` in docs/accuracy.md, each with the reason.
+was struck proves nothing, and fails. Values are below those of the worst run of `quick` or `tune` with verdicts as they are, in
+docs/accuracy.md, each with the reason.
 """
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
@@ -28,7 +29,7 @@ class Floor(NamedTuple):
 
 
 FLOORS = (
-    # 87 % (84 to 89) at the least: verdicts of the morning of 2026-11-22, beside compilers; 97 % and more since. The rest is for fuller machines.
+    # 88 % (85 to 89) at the least, where a hypervisor takes 5 % of the CPUs; 97 % and more where they are ours.
     Floor('recall, lower end', True, 0.80, low_of('recall', 'requests')),
     # 97 % (95 to 98) at the least. What waits for a CPU for longer than the fault took is before it, and right where a line proves that.
     Floor('top 1, lower end', True, 0.85, low_of('top1', 'requests')),
