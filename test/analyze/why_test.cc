@@ -891,6 +891,40 @@ TEST_CASE("unusually long code before a kernel that is launched for the first ti
   CHECK(evidence("gemm") == "in \"forward\" on executor");
 }
 
+TEST_CASE("code of an operator is no first use for being longer than code of another operator", "[why]") {
+  const auto evidence = [](const char* slow, int64_t usual_us) {
+    Server server;
+    server.maker.trace.window_end_ns = 100'000 * kUs;
+    const uint32_t row = server.Request(0x8f0c, 100, 90'000, server.executor);
+    const uint32_t site = server.maker.Site(SiteKind::kOperator, "operator", {{"name", ArgType::kName}});
+    server.maker.trace.sites[site].name_is_first_arg = true;
+    int64_t at_us = 1'000, last_us = 0;
+    const auto run = [&](const char* name, int64_t code_us, const char* kernel) {
+      server.maker.Event(server.executor, site, at_us * kUs, (code_us + 1) * kUs, {row, kNone},
+                         {server.maker.String(name)});
+      last_us = at_us + code_us;
+      server.Call("cudaLaunchKernel", last_us, last_us + 1, {row, kNone});
+      server.Gpu(kernel, last_us + 2, last_us + 3);
+      at_us = last_us + 10;
+    };
+    for (int64_t i = 0; i < 1'000; ++i) run("relu", 20, "relu");
+    for (int64_t i = 0; i < 5; ++i) run("conv", usual_us, "gemm");
+    run(slow, 1'000, "winograd");
+    const Trace trace = server.maker.Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    const RequestBlame blame = BlameOf(trace, row);
+    analyze::Cause cause;
+    for (uint32_t i = 0; i < blame.segments.size(); ++i) {
+      if (blame.segments[i].end_ns == last_us * kUs) cause.longest = {i};
+    }
+    return EvidenceText(index, blame, cause);
+  };
+  CHECK(evidence("conv", 1'000) == "in \"conv\" on executor");  // as ever
+  CHECK(evidence("conv", 100) == "in \"conv\" on executor; first use of winograd");
+  CHECK(evidence("relu", 1'000) == "in \"relu\" on executor; first use of winograd");
+}
+
 TEST_CASE("a thread's first batch of a size that outlasts its like is named as that", "[why]") {
   const auto evidence = [](int64_t first_us, uint32_t members) {
     Server server;
