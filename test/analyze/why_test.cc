@@ -1390,6 +1390,59 @@ TEST_CASE("work that is late behind twice as many operations of another stream t
   }
 }
 
+TEST_CASE("twice as many scopes in a wait for a lock that changes hands twice as often take twice the steps", "[why]") {
+  uint64_t before = 0;
+  for (const int64_t n : {10'000, 20'000}) {
+    Server server;
+    server.maker.trace.window_end_ns = 10 * n * kUs;
+    const uint32_t row = server.Request(1, 0, 4 * n, server.http);
+    server.Wait(server.http, WaitKind::kLock, "lock", 0, 4 * n, {row, kNone});
+    for (int64_t i = 0; i < n; ++i) {
+      server.Scope(server.http, server.decode, 4 * i, 4 * i + 1, {row, kNone});
+      server.Wait(server.other, WaitKind::kLock, "lock", 4 * i, 4 * i + 2, {});
+    }
+    const Trace trace = server.maker.Finish();
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+
+    const RequestBlame blame = BlameOf(trace, row, options);
+
+    CHECK(blame.blame[Blame::kHostLock] == 3 * n * kUs);
+    if (before != 0) CHECK(asked.times < before * 5 / 2);
+    before = asked.times;
+  }
+}
+
+TEST_CASE("a request that is handed on twice as often, to twice as many batches, takes twice the steps", "[why]") {
+  uint64_t before = 0;
+  for (const int64_t n : {10'000, 20'000}) {
+    Server server;
+    server.maker.trace.window_end_ns = 10 * n * kUs;
+    const uint32_t row = server.Request(1, 0, 8 * n, server.http);
+    const model::StringId jobs = server.maker.String("jobs");
+    for (int64_t i = 0; i < n; ++i) {
+      const uint32_t batch =
+          server.maker.Batch(static_cast<uint64_t>(i) + 1, "step", server.executor, 4 * i * kUs, 3 * kUs);
+      server.maker.Member(batch, row, (4 * i + 1) * kUs);
+      server.maker.trace.handoffs.push_back(
+          {row, jobs, server.http, server.executor, 4 * i * kUs, (4 * i + 1) * kUs, batch});
+    }
+    const Trace trace = server.maker.Finish();
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+    BlameIndex index;
+
+    REQUIRE(BlameIndex::Make(trace, options, &index).ok());
+
+    if (before != 0) CHECK(asked.times < before * 5 / 2);
+    before = asked.times;
+  }
+}
+
 TEST_CASE("a walk does not go through all that its threads did in the window", "[why]") {
   constexpr uint32_t kRequests = 2'000;
   Server server;
