@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "analyze/arguments.h"
 #include "analyze/host_work.h"
 #include "base/quantile.h"
 #include "serialize/kernel_name.h"
@@ -117,7 +118,7 @@ FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& g
 }
 
 // Code that ends where a kernel is launched for the first time, or in a call that loads code, and takes longer than the
-// other code of its scope between calls.
+// other code between calls of scopes of its name: many names may share a site (operators, NVTX).
 void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns) {
   std::unordered_map<uint32_t, model::StringId> first_launches;  // by call
   const std::vector<uint32_t> first_call = FirstLaunchOf(trace_);
@@ -137,7 +138,8 @@ void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t leas
     return use;
   };
   struct Found {
-    uint32_t call, site;
+    uint32_t call;
+    model::StringId name;
     int64_t ns;
     Use use;
   };
@@ -148,30 +150,30 @@ void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t leas
       for (size_t i = 0; i < pieces.size(); ++i) {
         if (pieces[i].event == kNone || pieces[i].call != kNone) continue;
         const bool ends_in_call = i + 1 < pieces.size() && pieces[i + 1].begin_ns == pieces[i].end_ns;
-        visitor(trace_.events.site[pieces[i].event], pieces[i].end_ns - pieces[i].begin_ns,
-                ends_in_call ? pieces[i + 1].call : kNone);
+        visitor(pieces[i].event, pieces[i].end_ns - pieces[i].begin_ns, ends_in_call ? pieces[i + 1].call : kNone);
       }
     }
   };
-  std::unordered_map<uint32_t, std::vector<int64_t>> usual_ns;  // by site
-  std::unordered_set<uint32_t> calls;                           // of those that were found
-  visit([&](uint32_t site, int64_t ns, uint32_t call) {
-    if (ns <= least_ns || call == kNone || trace_.sites[site].kind == SiteKind::kWait) return;
+  std::unordered_map<model::StringId, std::vector<int64_t>> usual_ns;  // by name
+  std::unordered_set<uint32_t> calls;                                  // of those that were found
+  visit([&](uint32_t event, int64_t ns, uint32_t call) {
+    if (ns <= least_ns || call == kNone || trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait) return;
     const Use use = use_of(call);
     if (!use.is_load && use.kernel == 0) return;
-    found.push_back({call, site, ns, use});
+    const model::StringId name = EventNameId(trace_, event);
+    found.push_back({call, name, ns, use});
     calls.insert(call);
-    usual_ns[site];
+    usual_ns[name];
   });
   if (found.empty()) return;
-  visit([&](uint32_t site, int64_t ns, uint32_t call) {
-    const auto usual = usual_ns.find(site);
+  visit([&](uint32_t event, int64_t ns, uint32_t call) {
+    const auto usual = usual_ns.find(EventNameId(trace_, event));
     if (usual != usual_ns.end() && calls.count(call) == 0) usual->second.push_back(ns);
   });
-  std::unordered_map<uint32_t, Like> like;  // once for all firsts of a scope
-  for (auto& [site, all_ns] : usual_ns) like.emplace(site, std::move(all_ns));
+  std::unordered_map<model::StringId, Like> like;  // once for all firsts of a scope
+  for (auto& [name, all_ns] : usual_ns) like.emplace(name, std::move(all_ns));
   for (const Found& one : found) {
-    if (FirstCostNs(one.ns, like.at(one.site), static_cast<double>(least_ns)) > 0)
+    if (FirstCostNs(one.ns, like.at(one.name), static_cast<double>(least_ns)) > 0)
       after_code_.emplace(one.call, one.use);
   }
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 #include <string>
+#include <unordered_set>
 #include <utility>
 
 #include "analyze/make_judge.h"
@@ -24,6 +25,23 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
+namespace {
+
+// Ids of requests that a trigger fired for; none where there is no memory.
+std::unordered_set<uint64_t> Fired(const model::Trace& trace) noexcept {
+  try {
+    std::unordered_set<uint64_t> fired;
+    for (const model::FiringRow& firing : trace.firings) {
+      if (firing.request_id != 0) fired.insert(firing.request_id);
+    }
+    return fired;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+}  // namespace
+
 uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
   uint32_t of_fired = model::kNone, slowest = model::kNone;
   const auto lasted_ns = [&](uint32_t row) {
@@ -32,14 +50,12 @@ uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
   const auto show = [&](uint32_t row, uint32_t* longest) {
     if (*longest == model::kNone || lasted_ns(row) > lasted_ns(*longest)) *longest = row;
   };
+  const std::unordered_set<uint64_t> fired = Fired(trace);
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
     const model::RequestRow& request = trace.requests[row];
     if (id != 0 && request.id == id) return row;
     if (!request.begin_known) continue;
-    const bool has_fired = std::any_of(trace.firings.begin(), trace.firings.end(), [&](const model::FiringRow& firing) {
-      return firing.request_id != 0 && firing.request_id == request.id;
-    });
-    if (has_fired) show(row, &of_fired);
+    if (fired.count(request.id) != 0) show(row, &of_fired);
     if (request.end_known) show(row, &slowest);
   }
   if (id != 0) return model::kNone;

@@ -329,16 +329,17 @@ void Walk::WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args) {
   segment.event = event;
   segment.batch = BatchAt(begin_ns);
   segment.blame = Blame::kHandoff;
-  const std::vector<LockGrant> holders = index_.locks.Holders(event, args);
+  begin_ns = std::max(begin_ns, blame_->begin_ns);
   Emit(std::max(index_.locks.GrantedNs(event, args), begin_ns), segment);
   const std::string_view name = trace_.strings[args.resource];
   const bool is_gil = name == "gil" || name == "GIL";
   segment.blame = is_gil ? Blame::kHostGil : Blame::kHostLock;
-  for (auto grant = holders.rbegin(); grant != holders.rend() && now_ns_ > begin_ns; ++grant) {
-    segment.by = grant->holder;
-    Emit(std::max(grant->at_ns, begin_ns), segment);
+  while (now_ns_ > begin_ns) {
+    patience_.Count();
+    const LockGrant grant = index_.locks.HeldBefore(event, args, now_ns_);
+    segment.by = grant.holder;
+    Emit(std::max(grant.at_ns, begin_ns), segment);
   }
-  Emit(begin_ns, segment);
 }
 
 // If what the thread waited for was done elsewhere in the wait, the walk goes on there. `owner`: on that thread, where

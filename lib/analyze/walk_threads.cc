@@ -2,6 +2,8 @@
 #include "analyze/walk_threads.h"
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
 #include "analyze/host_work.h"
 
@@ -124,6 +126,44 @@ uint32_t Tenures::At(int64_t at_ns, int64_t* until_ns) const {
 
 // ---- Threads
 
+namespace {
+
+// When batches of a thread let a request go, of one request: the latest of those that it joined in some time.
+class Results {
+ public:
+  // O(n log n). Rows without a thread are left out.
+  Results(const Trace& trace, const Membership* begin, const Membership* end) {
+    for (const Membership* in = begin; in != end; ++in) {
+      if (const uint32_t thread = trace.batches[in->batch].thread; thread != kNone)
+        joins_.emplace_back(thread, in->join_ns, in->leave_ns);
+    }
+    std::sort(joins_.begin(), joins_.end());
+    // A tree: each node has the latest of its two children, 2 i and 2 i + 1.
+    latest_ns_.resize(2 * joins_.size(), INT64_MIN);
+    for (size_t i = 0; i < joins_.size(); ++i) latest_ns_[joins_.size() + i] = std::get<2>(joins_[i]);
+    for (size_t i = joins_.size(); i-- > 1;) latest_ns_[i] = std::max(latest_ns_[2 * i], latest_ns_[2 * i + 1]);
+  }
+  // INT64_MIN: it joined none from `from_ns` to `to_ns`. O(log n).
+  int64_t LatestNs(uint32_t thread, int64_t from_ns, int64_t to_ns) const {
+    const auto first = std::lower_bound(joins_.begin(), joins_.end(), Join(thread, from_ns, INT64_MIN));
+    const auto after = std::upper_bound(joins_.begin(), joins_.end(), Join(thread, to_ns, INT64_MAX));
+    int64_t latest_ns = INT64_MIN;
+    size_t i = joins_.size() + static_cast<size_t>(first - joins_.begin());
+    for (size_t end = joins_.size() + static_cast<size_t>(after - joins_.begin()); i < end; i /= 2, end /= 2) {
+      if (i % 2 == 1) latest_ns = std::max(latest_ns, latest_ns_[i++]);
+      if (end % 2 == 1) latest_ns = std::max(latest_ns, latest_ns_[--end]);
+    }
+    return latest_ns;
+  }
+
+ private:
+  using Join = std::tuple<uint32_t, int64_t, int64_t>;  // thread, when it joined, when it left
+  std::vector<Join> joins_;
+  std::vector<int64_t> latest_ns_;
+};
+
+}  // namespace
+
 Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
                  Patience* patience)
     : trace_(trace),
@@ -153,9 +193,8 @@ Threads::Threads(const Trace& trace, const model::RequestIndex& requests, const 
     batches_[batch.thread].Add(batch.begin_ns, trace.BatchEnd(batch), row);
   }
   for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-    const auto batches = static_cast<uint64_t>(memberships.end(row) - memberships.begin(row));
-    patience->Count(1 + requests.Handoffs(row).size() * (1 + batches));
-    AddStays(row);
+    patience->Count();
+    AddStays(row, patience);
   }
   for (Tenures& tenures : batches_) tenures.Flatten();
   for (Tenures& tenures : requests_) tenures.Flatten();
@@ -211,7 +250,7 @@ int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {
 
 // The request has a thread from when it comes there until it goes on elsewhere. A thread that sent it and has it again
 // without having taken it waits for it meanwhile, and is its own all the time.
-void Threads::AddStays(uint32_t request) {
+void Threads::AddStays(uint32_t request, Patience* patience) {
   const model::RequestRow& row = trace_.requests[request];
   const int64_t end_ns = trace_.RequestEnd(row);
   const auto stay = [&](uint32_t thread, int64_t begin_ns, int64_t until_ns) {
@@ -220,7 +259,9 @@ void Threads::AddStays(uint32_t request) {
   uint32_t thread = row.begin_thread;
   int64_t at_ns = AcceptedNs(request, end_ns);
   const auto handoffs = index_.Handoffs(request);
+  std::optional<Results> results;
   for (const uint32_t* h = handoffs.begin(); h != handoffs.end(); ++h) {
+    patience->Count();
     const model::HandoffRow& handoff = trace_.handoffs[*h];
     if (thread == handoff.from_thread) stay(thread, at_ns, handoff.enqueue_ns);
     if (handoff.take_ns == 0) return;
@@ -230,14 +271,13 @@ void Threads::AddStays(uint32_t request) {
     const uint32_t next = is_last ? row.end_thread : trace_.handoffs[h[1]].from_thread;
     const int64_t next_ns = is_last ? end_ns : trace_.handoffs[h[1]].enqueue_ns;
     if (next == thread || next == kNone) continue;
-    int64_t result_ns = at_ns;
-    for (auto in = memberships_.begin(request); in != memberships_.end(request); ++in) {
-      if (trace_.batches[in->batch].thread == thread && in->join_ns >= at_ns && in->join_ns <= next_ns)
-        result_ns = std::max(result_ns, in->leave_ns);
+    if (!results.has_value()) {
+      patience->Count(static_cast<uint64_t>(memberships_.end(request) - memberships_.begin(request)));
+      results.emplace(trace_, memberships_.begin(request), memberships_.end(request));
     }
-    stay(thread, at_ns, result_ns);
+    stay(thread, at_ns, std::max(at_ns, results->LatestNs(thread, at_ns, next_ns)));
     const uint32_t* sent = h;
-    while (sent != handoffs.begin() && trace_.handoffs[*sent].from_thread != next) --sent;
+    for (; sent != handoffs.begin() && trace_.handoffs[*sent].from_thread != next; --sent) patience->Count();
     thread = next;
     at_ns = trace_.handoffs[*sent].from_thread == next ? trace_.handoffs[*sent].enqueue_ns : next_ns;
   }

@@ -91,7 +91,7 @@ class Threads {
 
  private:
   void FindAccepted(uint32_t request);
-  void AddStays(uint32_t request);
+  void AddStays(uint32_t request, Patience* patience);
 
   const model::Trace& trace_;
   const model::RequestIndex& index_;

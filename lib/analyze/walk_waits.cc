@@ -105,18 +105,16 @@ int64_t Locks::GrantedNs(uint32_t event, const WaitArgs& args) const {
   return *(after - 1);
 }
 
-std::vector<LockGrant> Locks::Holders(uint32_t event, const WaitArgs& args) const {
-  const int64_t begin_ns = trace_.events.begin_ns[event], granted_ns = GrantedNs(event, args);
+LockGrant Locks::HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns) const {
+  const int64_t begin_ns = trace_.events.begin_ns[event];
+  if (const auto found = grants_.find(args.resource); found != grants_.end()) {
+    const auto after = std::partition_point(found->second.begin(), found->second.end(),
+                                            [&](const LockGrant& grant) { return grant.at_ns < by_ns; });
+    if (after != found->second.begin() && (after - 1)->at_ns >= begin_ns) return *(after - 1);
+  }
   const auto thread = thread_rows_.find(args.owner_thread);
   const uint32_t request = args.owner_request != 0 ? requests_.Row(args.owner_request) : kNone;
-  std::vector<LockGrant> holders = {
-      {begin_ns, Holder(thread != thread_rows_.end() ? thread->second : kNone, request, begin_ns)}};
-  const auto found = grants_.find(args.resource);
-  if (found == grants_.end()) return holders;
-  auto grant = std::lower_bound(found->second.begin(), found->second.end(), begin_ns,
-                                [](const LockGrant& g, int64_t at) { return g.at_ns < at; });
-  for (; grant != found->second.end() && grant->at_ns < granted_ns; ++grant) holders.push_back(*grant);
-  return holders;
+  return {INT64_MIN, Holder(thread != thread_rows_.end() ? thread->second : kNone, request, begin_ns)};
 }
 
 LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {

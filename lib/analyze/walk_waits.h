@@ -47,8 +47,9 @@ class Locks {
   // When the lock that `event` waited for became the waiter's: at the last release before its end. From then on the
   // waiter only had to wake up. The wait's end where no release was recorded.
   int64_t GrantedNs(uint32_t event, const WaitArgs& args) const;
-  // Who held it when the wait began, and who from later moments on, until the waiter got it. O(log n) and of these.
-  std::vector<LockGrant> Holders(uint32_t event, const WaitArgs& args) const;
+  // Who held the lock that `event` waits for just before `by_ns`, by when the waiter has not got it, and since when:
+  // INT64_MIN if since before the wait. O(log n).
+  LockGrant HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns) const;
   // Who began to wait between these times for a lock that the thread had: of the lock with the most of them.
   // O(waits for what the thread ever had).
   LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;

@@ -891,6 +891,40 @@ TEST_CASE("unusually long code before a kernel that is launched for the first ti
   CHECK(evidence("gemm") == "in \"forward\" on executor");
 }
 
+TEST_CASE("code of an operator is no first use for being longer than code of another operator", "[why]") {
+  const auto evidence = [](const char* slow, int64_t usual_us) {
+    Server server;
+    server.maker.trace.window_end_ns = 100'000 * kUs;
+    const uint32_t row = server.Request(0x8f0c, 100, 90'000, server.executor);
+    const uint32_t site = server.maker.Site(SiteKind::kOperator, "operator", {{"name", ArgType::kName}});
+    server.maker.trace.sites[site].name_is_first_arg = true;
+    int64_t at_us = 1'000, last_us = 0;
+    const auto run = [&](const char* name, int64_t code_us, const char* kernel) {
+      server.maker.Event(server.executor, site, at_us * kUs, (code_us + 1) * kUs, {row, kNone},
+                         {server.maker.String(name)});
+      last_us = at_us + code_us;
+      server.Call("cudaLaunchKernel", last_us, last_us + 1, {row, kNone});
+      server.Gpu(kernel, last_us + 2, last_us + 3);
+      at_us = last_us + 10;
+    };
+    for (int64_t i = 0; i < 1'000; ++i) run("relu", 20, "relu");
+    for (int64_t i = 0; i < 5; ++i) run("conv", usual_us, "gemm");
+    run(slow, 1'000, "winograd");
+    const Trace trace = server.maker.Finish();
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+    const RequestBlame blame = BlameOf(trace, row);
+    analyze::Cause cause;
+    for (uint32_t i = 0; i < blame.segments.size(); ++i) {
+      if (blame.segments[i].end_ns == last_us * kUs) cause.longest = {i};
+    }
+    return EvidenceText(index, blame, cause);
+  };
+  CHECK(evidence("conv", 1'000) == "in \"conv\" on executor");  // as ever
+  CHECK(evidence("conv", 100) == "in \"conv\" on executor; first use of winograd");
+  CHECK(evidence("relu", 1'000) == "in \"relu\" on executor; first use of winograd");
+}
+
 TEST_CASE("a thread's first batch of a size that outlasts its like is named as that", "[why]") {
   const auto evidence = [](int64_t first_us, uint32_t members) {
     Server server;
@@ -1351,6 +1385,59 @@ TEST_CASE("work that is late behind twice as many operations of another stream t
     const RequestBlame blame = BlameOf(trace, row, options);
 
     CHECK(blame.blame[Blame::kGpuQueueWaitOthers] > 0);
+    if (before != 0) CHECK(asked.times < before * 5 / 2);
+    before = asked.times;
+  }
+}
+
+TEST_CASE("twice as many scopes in a wait for a lock that changes hands twice as often take twice the steps", "[why]") {
+  uint64_t before = 0;
+  for (const int64_t n : {10'000, 20'000}) {
+    Server server;
+    server.maker.trace.window_end_ns = 10 * n * kUs;
+    const uint32_t row = server.Request(1, 0, 4 * n, server.http);
+    server.Wait(server.http, WaitKind::kLock, "lock", 0, 4 * n, {row, kNone});
+    for (int64_t i = 0; i < n; ++i) {
+      server.Scope(server.http, server.decode, 4 * i, 4 * i + 1, {row, kNone});
+      server.Wait(server.other, WaitKind::kLock, "lock", 4 * i, 4 * i + 2, {});
+    }
+    const Trace trace = server.maker.Finish();
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+
+    const RequestBlame blame = BlameOf(trace, row, options);
+
+    CHECK(blame.blame[Blame::kHostLock] == 3 * n * kUs);
+    if (before != 0) CHECK(asked.times < before * 5 / 2);
+    before = asked.times;
+  }
+}
+
+TEST_CASE("a request that is handed on twice as often, to twice as many batches, takes twice the steps", "[why]") {
+  uint64_t before = 0;
+  for (const int64_t n : {10'000, 20'000}) {
+    Server server;
+    server.maker.trace.window_end_ns = 10 * n * kUs;
+    const uint32_t row = server.Request(1, 0, 8 * n, server.http);
+    const model::StringId jobs = server.maker.String("jobs");
+    for (int64_t i = 0; i < n; ++i) {
+      const uint32_t batch =
+          server.maker.Batch(static_cast<uint64_t>(i) + 1, "step", server.executor, 4 * i * kUs, 3 * kUs);
+      server.maker.Member(batch, row, (4 * i + 1) * kUs);
+      server.maker.trace.handoffs.push_back(
+          {row, jobs, server.http, server.executor, 4 * i * kUs, (4 * i + 1) * kUs, batch});
+    }
+    const Trace trace = server.maker.Finish();
+    Asked asked;
+    BlameOptions options;
+    options.is_over = Asked::Count;
+    options.is_over_context = &asked;
+    BlameIndex index;
+
+    REQUIRE(BlameIndex::Make(trace, options, &index).ok());
+
     if (before != 0) CHECK(asked.times < before * 5 / 2);
     before = asked.times;
   }
