@@ -32,7 +32,10 @@ Walks FindWalks(const model::Trace& trace, const BlameIndex* index) {
   const size_t wanted = std::min<size_t>(rows.size(), Walks::kMost);
   for (size_t i = 0; i < wanted; ++i) {
     RequestBlame blame;
-    if (FindBlame(*index, rows[i * rows.size() / wanted], &blame).ok()) walks.blames.push_back(std::move(blame));
+    if (!FindBlame(*index, rows[i * rows.size() / wanted], &blame).ok()) continue;
+    blame.segments = std::vector<BlameSegment>();  // of many requests they may outweigh the trace: freed
+    blame.detours = std::vector<Detour>();
+    walks.blames.push_back(std::move(blame));
   }
   return walks;
 }

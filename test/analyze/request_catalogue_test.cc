@@ -181,6 +181,21 @@ TEST_CASE("a41 names the three slowest requests, as pitot why takes them", "[a41
   CHECK(Has(finding->recommendation, "`pitot why FILE --request ID`"));
 }
 
+TEST_CASE("walks of many requests keep where their time went, and none of their segments", "[analyze]") {
+  Server server;
+  for (int i = 0; i < 20; ++i) server.Serve({2'000, 1'000, 5'000, 500});
+  const Trace trace = server.Finish();
+
+  const analyze::Walks walks = analyze::FindWalks(trace);
+
+  REQUIRE(walks.blames.size() == 20);
+  for (const analyze::RequestBlame& blame : walks.blames) {
+    CHECK(blame.blame.Total() == 8'000 * kUs);
+    CHECK(blame.segments.capacity() == 0);
+    CHECK(blame.detours.capacity() == 0);
+  }
+}
+
 TEST_CASE("analyzers of requests walk by the index that they are given", "[analyze]") {
   Server lock, even;
   for (int i = 0; i < 200; ++i) {

@@ -23,6 +23,7 @@ struct Walks {
   static constexpr uint32_t kMost = 1024;
   uint64_t whole = 0;  // requests that could be walked
   // Of these, by begin; where there are more than kMost, evenly spaced. Those that could not be walked are missing.
+  // Without segments and detours, which may outweigh the trace: FindBlame has them.
   std::vector<RequestBlame> blames;
 };
 // The trace must pass FindInconsistency. `index` is of this trace; null: it is made, if there is a request. Throws
