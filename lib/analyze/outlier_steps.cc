@@ -158,7 +158,7 @@ class OutlierSteps final : public Analyzer {
     Conclude(
         analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
         {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
-         .confidence = period != 0 ? 0.95 : 0.8,
+         .confidence = period != 0 ? 0.95 : 0.5,
          .cost_ns = std::llround(excess_ns),
          .summary = summary,
          .recommendation =

@@ -77,7 +77,7 @@ class TailDrivers final : public Analyzer {
       Conclude(
           analysis, Judged("a41.driver", route.c_str(), "Cov(part, latency) / Var(latency)", driver.share, least),
           {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
-           .confidence = is_unknown ? 0.5 : 0.9,
+           .confidence = is_unknown ? 0.5 : 0.6,
            .is_undetermined = is_unknown,
            .cost_ns = excess_ns * static_cast<int64_t>(n / 20 + 1),
            .summary = summary,

@@ -33,8 +33,8 @@ Walks FindWalks(const model::Trace& trace, const BlameIndex* index) {
   for (size_t i = 0; i < wanted; ++i) {
     RequestBlame blame;
     if (!FindBlame(*index, rows[i * rows.size() / wanted], &blame).ok()) continue;
-    blame.segments = {};  // of many requests they may outweigh the trace
-    blame.detours = {};
+    blame.segments = std::vector<BlameSegment>();  // of many requests they may outweigh the trace: freed
+    blame.detours = std::vector<Detour>();
     walks.blames.push_back(std::move(blame));
   }
   return walks;

@@ -194,6 +194,7 @@ TEST_CASE("a36 finds batches far out of line and their period, not larger batche
   CHECK(irregular.Find("a36", "period") == nullptr);
   const AnalysisReport once = Run(make([](int i) { return i == 50 ? 30'000 : 5'000; }, 1), "a36");
   REQUIRE(Found(once, "a36.outliers").has_value());
+  CHECK(Found(once, "a36.outliers")->confidence == 0.5);
   CHECK(once.Find("a36", "period") == nullptr);
   CHECK(Run(make([](int i) { return i % 2 == 0 ? 20'000 : 5'000; }, 4), "a36").analyzers[0].findings.empty());
   CHECK(Run(make([](int i) { return i < 10 ? 60'000 : 5'000; }, 1), "a36").analyzers[0].findings.empty());

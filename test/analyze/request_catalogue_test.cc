@@ -156,6 +156,7 @@ TEST_CASE("a41 names what varies with the latency, not what is merely large", "[
   REQUIRE(report.analyzers[0].findings.size() == 1);
   const FindingRow& finding = report.analyzers[0].findings[0];
   CHECK(finding.code == "a41.driver");
+  CHECK(finding.confidence == 0.6);
   CHECK(finding.subject == "/classify");
   CHECK(finding.value > 0.95);
   CHECK(Has(finding.summary, "30.0 ms"));
