@@ -158,6 +158,25 @@ TEST_CASE("an id may begin with 0x, and need not be written to its end where one
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
 }
 
+TEST_CASE("zeros are the beginning of an id like any other digits", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(3, false);
+  for (pitot::model::RequestRow& request : trace.requests) request.id |= 0xa000000000000000;
+  trace.requests[0].id = 0x00cd096012959c71;
+  folder.Write("one.pitot", Dump(trace));
+  trace.requests[1].id = 0x00ce000000000000;
+  folder.Write("two.pitot", Dump(trace));
+
+  for (const char* zeros : {"0", "00", "0x00"})
+    CHECK(Contains(folder.Run("why one.pitot --request " + std::string(zeros)).out, "request 00cd096012959c71  "));
+  const Result two = folder.Run("why two.pitot --request 00");
+  CHECK(two.exit_code == 2);
+  CHECK(Contains(two.err, "the ids of 2 requests begin with 00, as 00cd096012959c71 and 00ce000000000000"));
+  CHECK(folder.Run("why two.pitot --request 000").exit_code == 1);
+  CHECK(folder.Run("why two.pitot --request 0000000000000000").exit_code == 1);
+  CHECK(folder.Run("top one.pitot --request 00 --by request").exit_code == 0);
+}
+
 TEST_CASE("the parts of all of a request's time add up to their sum as they are printed", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump());  // of which two parts end in half a us
