@@ -73,7 +73,7 @@ int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, analyze::
   }
   Bytes file(std::move(bytes));
   uint64_t size = 0;
-  return WriteFile(file, trace, path, &size);
+  return WriteFile(file, trace, path, &size, "--save-baseline");
 }
 
 // A line of JSON for each request that began and ended; parts of requests have none of their own.

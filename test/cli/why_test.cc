@@ -293,7 +293,8 @@ TEST_CASE("why refuses a baseline that is none", "[cli]") {
   CHECK(garbage.exit_code == 3);
   CHECK(Contains(garbage.err, "--baseline: garbage: the baseline is not whole, or is none"));
   for (const Result& result : {none, garbage}) CHECK(Contains(result.err, "--save-baseline FILE` writes one"));
-  CHECK(nowhere.exit_code != 0);
+  CHECK(nowhere.exit_code == 6);
+  CHECK(Contains(nowhere.err, "Choose another place with --save-baseline."));
 }
 
 TEST_CASE("report makes one page of it", "[cli]") {
