@@ -47,7 +47,7 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   CheckGolden("cli_why_few.txt", result.out);
-  CHECK(Contains(result.err, "`pitot why DUMP --save-baseline FILE`"));
+  CHECK(Contains(result.err, "`pitot why DUMP --baseline FILE --save-baseline FILE`"));
   CHECK(folder.Run("why dump.pitot --json").err.empty());
 }
 
@@ -278,6 +278,47 @@ TEST_CASE("what is normal is saved from one dump and compared with in another", 
   const json document = json::parse(compared.out);
   CHECK(document["baseline"]["requests"] == 105);  // the last three quarters of 140
   CHECK(document["causes"][0]["blame"] == "executor_busy");
+}
+
+TEST_CASE("why says how many requests it added to a baseline, how many that holds, and what it replaced", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+
+  const Result first = folder.Run("why before.pitot --baseline normal --save-baseline normal"),
+               second = folder.Run("why before.pitot --baseline normal --save-baseline normal"),
+               anew = folder.Run("why before.pitot --save-baseline normal");
+
+  for (const Result* result : {&first, &second, &anew}) CHECK(result->exit_code == 0);
+  CHECK(Contains(first.err, "--save-baseline: 105 requests added; normal holds 105 now.\n"));
+  CHECK(Contains(second.err, "--save-baseline: 105 requests added; normal holds 210 now.\n"));
+  CHECK(
+      Contains(anew.err, "105 requests added; normal holds 105 now. What it held before is gone: `--baseline normal`"));
+}
+
+TEST_CASE("a full baseline counts what is added in the place of older requests", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+
+  Result last;
+  for (int i = 0; i < 6; ++i) last = folder.Run("why before.pitot --baseline normal --save-baseline normal");
+
+  CHECK(Contains(last.err, "--save-baseline: 105 requests added; normal holds 512 now.\n"));
+}
+
+TEST_CASE("a dump without ordinary requests leaves the file of a baseline as it is, and why says so", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+  folder.Write("dump.pitot", Dump());
+  REQUIRE(folder.Run("why before.pitot --save-baseline normal").exit_code == 0);
+  const std::string before = fakes::ReadFile(folder / "normal");
+
+  for (const char* arguments : {"--save-baseline normal", "--baseline normal --save-baseline normal"}) {
+    const Result result = folder.Run("why dump.pitot " + std::string(arguments));
+    CHECK(result.exit_code == 1);
+    CHECK(Contains(result.out, "request 0000000000008f0c"));
+    CHECK(Contains(result.err, "--save-baseline: nothing was added, and normal was left as it is: no request of "));
+    CHECK(fakes::ReadFile(folder / "normal") == before);
+  }
 }
 
 TEST_CASE("why refuses a baseline that is none", "[cli]") {
