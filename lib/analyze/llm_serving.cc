@@ -22,6 +22,9 @@ using model::Interval;
 using model::kNone;
 using model::Trace;
 
+// Of the time to first tokens: where events of more of it were lost, the first iteration that is known may be a later.
+constexpr double kMostLost = 0.1;
+
 constexpr Threshold kThresholds[] = {
     {"least_tokens", 50, "1", "pitot"},       // gaps between tokens
     {"queue_share", 0.5, "1", "pitot"},       // of the time to the first token
@@ -43,6 +46,7 @@ struct Gap {
 struct Route {
   uint64_t requests = 0;
   int64_t first_token_ns = 0, waited_ns = 0, between_ns = 0;
+  int64_t lost_ns = 0;  // of first_token_ns: events were lost, or no iteration is known until it was over
   std::map<std::string, int64_t> stages_ns;  // before the first iteration
   std::vector<Gap> gaps;
   Longest waits{EvidenceTable::kWindow, "waited for its first iteration"};
@@ -73,11 +77,12 @@ class LlmServing final : public Analyzer {
     for (const model::TokenRow& token : trace.tokens) {
       if (token.request != kNone) tokens[token.request].push_back(token.at_ns);
     }
+    const std::vector<Interval> lost = FindLost(trace);
     std::map<std::string, Route> routes;
     for (uint32_t row = 0; row < trace.requests.size(); ++row) {
       if (analysis.IsOver()) return Status();
       if (trace.requests[row].output_tokens == 0 || !trace.requests[row].begin_known) continue;
-      Count(trace, index, has_prompts, row, tokens[row], &routes[RouteName(trace, trace.requests[row].route)]);
+      Count(trace, index, has_prompts, lost, row, tokens[row], &routes[RouteName(trace, trace.requests[row].route)]);
     }
     for (const auto& [name, route] : routes) Judge(analysis, name, route);
     return Status();
@@ -98,8 +103,18 @@ class LlmServing final : public Analyzer {
     return has;
   }
 
+  // When events of any thread were lost: iterations may have begun then.
+  static std::vector<Interval> FindLost(const Trace& trace) {
+    std::vector<Interval> lost;
+    for (const model::LossRow& loss : trace.losses) {
+      if (loss.reason != model::LossReason::kOpenRequests && loss.reason != model::LossReason::kClosedElsewhere)
+        lost.push_back({loss.begin_ns, loss.end_ns});
+    }
+    return model::Union(std::move(lost));
+  }
+
   static void Count(const Trace& trace, const model::RequestIndex& index, const std::vector<bool>& has_prompts,
-                    uint32_t row, const std::vector<int64_t>& tokens, Route* route) {
+                    const std::vector<Interval>& lost, uint32_t row, const std::vector<int64_t>& tokens, Route* route) {
     const model::RequestRow& request = trace.requests[row];
     const model::RowRange batches = index.Batches(row);  // by begin
     ++route->requests;
@@ -108,10 +123,13 @@ class LlmServing final : public Analyzer {
       const int64_t waited_ns = std::min(joined_ns - request.begin_ns, request.first_token_ns);
       route->first_token_ns += request.first_token_ns;
       route->waited_ns += waited_ns;
+      const Interval until_token = {request.begin_ns, request.begin_ns + request.first_token_ns};
+      route->lost_ns += joined_ns >= until_token.end_ns ? request.first_token_ns
+                                                        : model::TotalNs(model::Intersection({until_token}, lost));
       for (const model::Stage& stage : request.stages) {
         const int64_t until_ns = stage.duration_ns == model::kOpen ? joined_ns : stage.begin_ns + stage.duration_ns;
         route->stages_ns[std::string(trace.strings[stage.name])] +=
-            std::max<int64_t>(0, std::min(until_ns, joined_ns) - stage.begin_ns);
+            std::max<int64_t>(0, std::min(until_ns, request.begin_ns + waited_ns) - stage.begin_ns);
       }
       route->waits.Show(0, {request.begin_ns, request.begin_ns + waited_ns});
     }
@@ -197,6 +215,20 @@ class LlmServing final : public Analyzer {
     const Threshold least = analysis.threshold("queue_share");
     const double share = Share(route.waited_ns, route.first_token_ns);
     if (route.requests < 10 || share < least.value) return;
+    if (const double lost = Share(route.lost_ns, route.first_token_ns); lost > kMostLost) {
+      Conclude(
+          analysis,
+          Judged("a29.queueing", name.c_str(), "waited for the first iteration / time to first token", share, least),
+          {.confidence = 0.3,
+           .is_undetermined = true,
+           .summary = "events were lost in " + Percent(lost) +
+                      " of the time to the first token, or no iteration until then is known: how much of it passes "
+                      "before the first iteration is not known",
+           .recommendation = "larger rings (Options::max_ring_bytes and memory_budget_bytes), a shorter window, or "
+                             "fewer scopes; then look again"},
+          route.waits);
+      return;
+    }
     const auto longest = std::max_element(route.stages_ns.begin(), route.stages_ns.end(),
                                           [](const auto& a, const auto& b) { return a.second < b.second; });
     std::string summary = Percent(share) + " of the time to the first token passes before the first iteration";

@@ -267,6 +267,11 @@ class Teller {
   }
 
   void TellAdvice(const Verdict& v, base::Lines* lines) const {
+    if (v.kind == VerdictKind::kUniform && v.causes.empty())
+      lines->AddWrapped(0, "what to do  ",
+                        "look at what slows all of a machine at once: clocks of CPUs and GPUs and their thermal "
+                        "limits, other programs, time that the hypervisor took. `pitot info` says what was recorded "
+                        "of it, `pitot analyze` what that shows; docs/host.md and docs/nvml.md record more");
     std::string last;
     for (const Cause& cause : v.causes) {
       if (last != cause.advice.code)

@@ -193,6 +193,13 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
   return true;
 }
 
+// Whether nothing happened in it: what analyzers measure of it is 0.
+bool IsEmpty(const model::Trace& trace) {
+  return trace.events.size() == 0 && trace.calls.size() == 0 && trace.gpu.size() == 0 && trace.samples.size() == 0 &&
+         trace.requests.empty() && trace.batches.empty() && trace.handoffs.empty() && trace.asyncs.empty() &&
+         trace.tokens.empty() && trace.overheads.empty();
+}
+
 int AnalyzeFile(const AnalyzeArguments& arguments) {
   AnalyzeOptions options;
   options.compat = kCompats.at(arguments.compat);
@@ -217,9 +224,15 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
       Complain(absl::StrFormat("%s did not answer: %s", analyzer.name, analyzer.status.message()));
   }
   Print(arguments.json ? Json(arguments, report) : Text(report));
-  const bool is_empty = std::all_of(
-      report.analyzers.begin(), report.analyzers.end(),
-      [](const AnalyzerReport& analyzer) { return analyzer.measures.empty() && analyzer.findings.empty(); });
+  const bool is_of_nothing = IsEmpty(trace);
+  const bool is_empty = std::all_of(report.analyzers.begin(), report.analyzers.end(), [&](const AnalyzerReport& one) {
+    return (one.measures.empty() || is_of_nothing) && one.findings.empty();
+  });
+  if (is_empty && is_of_nothing)
+    Complain(
+        absl::StrFormat("nothing happened in %s: record again while the program works. `pitot info` says what the "
+                        "file has.",
+                        arguments.input));
   return loaded == kDone && is_empty ? kNothingFound : loaded;
 }
 

@@ -187,7 +187,8 @@ int Load(const std::string& path, model::Trace* trace, LoadReport* report) {
   return report->is_kineto ? LoadKineto(path, trace, &report->kineto) : LoadDump(path, trace, &report->dump);
 }
 
-int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes) {
+int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes,
+              const char* option) {
   if (path == "-") {
     const int copy = dup(STDOUT_FILENO);
     FILE* file = copy < 0 ? nullptr : fdopen(copy, "wb");
@@ -211,7 +212,7 @@ int WriteFile(Serializer& serializer, const model::Trace& trace, const std::stri
     problem = strerror(errno);
   }
   if (problem.empty()) return kDone;
-  Complain(absl::StrFormat("cannot write %s: %s. Choose another place with -o.", path, problem));
+  Complain(absl::StrFormat("cannot write %s: %s. Choose another place with %s.", path, problem, option));
   return kNotWritten;
 }
 

@@ -33,8 +33,9 @@ struct LoadReport {
 int Load(const std::string& path, model::Trace* trace, LoadReport* report);
 
 // Writes `trace` to `path` through a new file beside it, mode 0600; "-" is stdout. Returns kDone or, with a message,
-// kNotWritten. `bytes` becomes the size.
-int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes);
+// kNotWritten. `bytes` becomes the size; `option` is the one that named the place.
+int WriteFile(Serializer& serializer, const model::Trace& trace, const std::string& path, uint64_t* bytes,
+              const char* option = "-o");
 
 // `path` with its last extension replaced: "a/dump.pitot" and ".pftrace" is "a/dump.pftrace".
 std::string WithExtension(const std::string& path, const std::string& extension);

@@ -16,8 +16,7 @@ bool ReadDigits(const std::string& text, std::string* digits) {
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 'a' - 'A') : c; });
   if (digits->compare(0, 2, "0x") == 0) digits->erase(0, 2);
   const bool is_hexadecimal = digits->find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (text.empty() || (is_hexadecimal && digits->size() <= 16 && digits->find_first_not_of('0') != std::string::npos))
-    return true;
+  if (text.empty() || (is_hexadecimal && !digits->empty() && digits->size() <= 16)) return true;
   Complain("--request: " + text + " is no request's id, which are hexadecimal: `pitot requests` lists them.");
   return false;
 }
@@ -30,6 +29,7 @@ bool FindId(const model::Trace& trace, const std::string& digits, uint64_t* id) 
   *id = std::strtoull(digits.c_str(), nullptr, 16);
   std::set<uint64_t> ids;
   for (const model::RequestRow& request : trace.requests) {
+    if (request.id == 0) continue;  // of none
     if (request.id == *id) return true;
     if (base::RequestId(request.id).compare(0, digits.size(), digits) == 0) ids.insert(request.id);
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <unordered_set>
 #include <utility>
 
@@ -56,24 +58,49 @@ int LoadBaseline(const std::string& path, int64_t now_ns, analyze::Baseline* bas
   return status.ok() ? kDone : kUnreadable;
 }
 
-// Adds the ordinary requests of the trace and writes all to a file; kDone, or the exit code, said.
-int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, analyze::Baseline* baseline,
-                 const std::string& path) {
+// Adds the ordinary requests of the trace and writes all to a file, unless there are none; kDone, or the exit code.
+// Says how many there were.
+int SaveBaseline(const Trace& trace, const analyze::BlameIndex& index, const WhyArguments& arguments, int64_t now_ns,
+                 analyze::Baseline* baseline) {
+  const std::string& path = arguments.save_baseline;
   analyze::LearnOptions options;
   options.most_per_cell = analyze::BaselineOptions().requests_per_cell;
-  Status status;
-  for (const uint32_t row : FindOrdinary(trace, options)) {
-    if (status.ok()) status = LearnRequest(index, row, baseline, nullptr);
-  }
+  // With room for all of them, so that its size says how many are new; those that fit are kept.
+  analyze::BaselineOptions roomy;
+  roomy.requests_per_cell = 1 << 20;
+  analyze::Baseline grown(roomy);
   std::string bytes;
+  Status status = baseline->Save(&bytes);
+  if (status.ok()) status = grown.Load(bytes, now_ns);
+  const uint64_t known = grown.size();
+  for (const uint32_t row : FindOrdinary(trace, options)) {
+    if (status.ok()) status = LearnRequest(index, row, &grown, nullptr);
+  }
+  const uint64_t added = grown.size() - std::min(known, grown.size());
+  if (status.ok() && added == 0) {
+    Complain("--save-baseline: nothing was added, and " + path + " was left as it is: no request of " +
+             arguments.input +
+             " is ordinary. They ended well, after the first quarter of the window, before anything fired began, took "
+             "at most a quarter of that time, and nothing of them was lost: take a dump of a longer window.");
+    return kNothingFound;
+  }
+  if (status.ok()) status = grown.Save(&bytes);
+  if (status.ok()) status = baseline->Load(bytes, now_ns);
   if (status.ok()) status = baseline->Save(&bytes);
   if (!status.ok()) {
     Complain("--save-baseline: " + std::string(status.message()));
     return kNotWritten;
   }
+  std::error_code error;
+  const bool is_over = arguments.baseline.empty() && std::filesystem::is_regular_file(path, error);
   Bytes file(std::move(bytes));
   uint64_t size = 0;
-  return WriteFile(file, trace, path, &size);
+  const int written = WriteFile(file, trace, path, &size, "--save-baseline");
+  if (written != kDone) return written;
+  Complain("--save-baseline: " + base::Plural(added, "request") + " added; " + path + " holds " +
+           base::Count(baseline->size()) + " now" +
+           (is_over ? ". What it held before is gone: `--baseline " + path + "` beside it keeps that." : "."));
+  return kDone;
 }
 
 // A line of JSON for each request that began and ended; parts of requests have none of their own.
@@ -116,9 +143,15 @@ int Why(const WhyArguments& arguments) {
     return none;
   }
   analyze::Baseline baseline;
-  const bool is_kept = !arguments.baseline.empty();
+  const int64_t now_ns = trace.RequestEnd(trace.requests[row]);
+  // The first of several dumps begins the file that the next ones add to.
+  std::error_code error;
+  const bool is_first =
+      arguments.baseline == arguments.save_baseline &&
+      std::filesystem::status(arguments.baseline, error).type() == std::filesystem::file_type::not_found;
+  const bool is_kept = !arguments.baseline.empty() && !is_first;
   if (is_kept) {
-    const int read = LoadBaseline(arguments.baseline, trace.RequestEnd(trace.requests[row]), &baseline);
+    const int read = LoadBaseline(arguments.baseline, now_ns, &baseline);
     if (read != kDone) return read;
   }
   analyze::Judgement judgement;
@@ -127,10 +160,8 @@ int Why(const WhyArguments& arguments) {
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
   const analyze::BlameIndex& index = judgement.index;
-  if (!arguments.save_baseline.empty()) {
-    const int written = SaveBaseline(trace, index, &baseline, arguments.save_baseline);
-    if (written != kDone) return written;
-  }
+  const int saved = arguments.save_baseline.empty() ? kDone : SaveBaseline(trace, index, arguments, now_ns, &baseline);
+  if (saved == kNotWritten) return saved;
   if (arguments.json) {
     Print(VerdictJson(index, judgement.blame, judgement.verdict));
   } else {
@@ -139,11 +170,10 @@ int Why(const WhyArguments& arguments) {
     // Not part of the verdict, which opens reports too.
     if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone && judgement.learned.why_few.empty())
       Complain(
-          "what is normal can be learnt from dumps with more such requests: `pitot why DUMP --save-baseline FILE`, "
-          "then "
-          "--baseline FILE here.");
+          "what is normal can be learnt from dumps with more such requests: of each of them "
+          "`pitot why DUMP --baseline FILE --save-baseline FILE`, then --baseline FILE here.");
   }
-  return loaded;
+  return loaded == kDone ? saved : loaded;
 }
 
 }  // namespace
@@ -160,8 +190,10 @@ void AddWhy(CLI::App& app, int& exit_code) {
       ->check(IsSomeId);
   command->add_option("--baseline", arguments->baseline,
                       "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
-  command->add_option("--save-baseline", arguments->save_baseline,
-                      "Adds the ordinary requests of the dump to what is normal and writes it to this file");
+  command->add_option(
+      "--save-baseline", arguments->save_baseline,
+      "Adds the ordinary requests of the dump to what --baseline has and writes all to this file, which may be "
+      "the same");
   CLI::Option* const json =
       command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/formats/json.md");
   command->add_flag("--every", arguments->every, "A line for every request that began and ended; with --json")

@@ -16,6 +16,7 @@ using base::ClockNs;
 using base::Error;
 
 constexpr char kReportName[] = "report.txt";
+constexpr char kAskLater[] = "`pitot why DIR` can still be run: DIR is the directory of this incident\n";
 
 // Another serializer's file behind a text.
 class Opened final : public Serializer {
@@ -62,13 +63,15 @@ class Session::SessionHearing final : public Hearing {
     } catch (...) {
       status = Status(StatusCode::kInternal, "it threw an exception");
     }
+    is_cut_off_ = session_->give_up_.load() || SpentNs() > budget_ns_;
     if (session_->give_up_.load()) return Status(StatusCode::kUnavailable, "cut off: the recorder was stopped");
-    if (SpentNs() > budget_ns_)
+    if (is_cut_off_)
       return Error(StatusCode::kResourceExhausted, "cut off: it took %.0f ms of CPU time and had %.0f",
                    static_cast<double>(SpentNs()) * 1e-6, static_cast<double>(budget_ns_) * 1e-6);
     return status;
   }
   const std::string& opening() const { return opening_; }
+  bool is_cut_off() const { return is_cut_off_; }
   int64_t SpentNs() const {
     return ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns_ - (session_->nested_cpu_ns_ - nested_begin_ns_);
   }
@@ -80,6 +83,7 @@ class Session::SessionHearing final : public Hearing {
   const int64_t budget_ns_;
   const int64_t begin_ns_ = ClockNs(CLOCK_THREAD_CPUTIME_ID), nested_begin_ns_ = session_->nested_cpu_ns_;
   std::string opening_;
+  bool is_cut_off_ = false;
 };
 
 Status Session::AddJudge(std::unique_ptr<Judge> judge) noexcept {
@@ -128,7 +132,8 @@ void Session::JudgeLater(Case to_judge) noexcept {
     }
   }
   verdicts_failed_.fetch_add(1, std::memory_order_relaxed);
-  const Status status = Rewrite(to_judge, "no verdict: two incidents before it were being judged\n\n");
+  const Status status =
+      Rewrite(to_judge, std::string("no verdict: two incidents before it were being judged\n") + kAskLater + "\n");
   TellHost(&Hooks::on_verdict, *to_judge.incident, to_judge.path,
            status.ok() ? Status(StatusCode::kResourceExhausted, "no verdict: too many incidents at once") : status, "");
 }
@@ -166,6 +171,7 @@ void Session::JudgeCase(const Case& judged) noexcept {
       status = Error(status.code(), "%s: judge %s: %s", opening.empty() ? "no verdict" : "the verdict is not whole",
                      added.judge->Name(), status.message());
       opening += std::string(status.message()) + "\n";
+      if (hearing.is_cut_off() && !judged.path.empty()) opening += kAskLater;
     }
     if (!opening.empty()) opening += "\n";
     const Status rewritten = Rewrite(judged, opening);

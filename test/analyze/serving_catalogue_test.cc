@@ -199,6 +199,29 @@ TEST_CASE("a29 says that the first token waits for room, in which stage", "[a29]
   CHECK(Run(quick.Finish(0), "a29").analyzers[0].findings.empty());
 }
 
+TEST_CASE("a29 does not say what the first token waits for where iterations may be lost", "[a29]") {
+  Decoder full;
+  for (int i = 0; i < 12; ++i) full.Add(10 + i, 10, 20);
+  const Trace whole = full.Finish(0);
+  Trace lost = whole, late = whole, little = whole;
+  lost.losses.push_back({0, model::LossReason::kOverwritten, 20 * kMs, 120 * kMs, 9, 0});
+  little.losses.push_back({0, model::LossReason::kOverwritten, 20 * kMs, 24 * kMs, 9, 0});
+  for (model::RequestRow& request : late.requests) request.first_token_ns = 50 * kMs;  // before any that is known
+
+  for (const Trace* trace : {&lost, &late}) {
+    const std::optional<FindingRow> finding = Found(Run(*trace, "a29"), "a29.queueing");
+    REQUIRE(finding.has_value());
+    CHECK(finding->is_undetermined);
+    CHECK(finding->severity == Severity::kInfo);
+    CHECK(finding->cost_ns == 0);
+    CHECK_FALSE(Has(finding->summary, "stage"));
+    CHECK(Has(finding->recommendation, "Options::max_ring_bytes"));
+  }
+  const std::optional<FindingRow> of_little = Found(Run(little, "a29"), "a29.queueing");
+  REQUIRE(of_little.has_value());
+  CHECK_FALSE(of_little->is_undetermined);
+}
+
 TEST_CASE("a29 says so where iterations or tokens were not recorded", "[a29]") {
   Server server;
   const uint32_t request = server.Serve({});

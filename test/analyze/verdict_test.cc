@@ -834,6 +834,8 @@ TEST_CASE("of what everything has in common clocks that were recorded say whethe
   Clocked gpu("GPU 0 (NVIDIA H100): SM clock", 1980, 1200), cpu("host: mean CPU frequency", 3000, 2000);
   CHECK(gpu.JudgeSlower().clocks == "SM clock of GPU 0 (NVIDIA H100) at 1200 MHz, else 1981 MHz");
   CHECK(gpu.text.find("SM clock of GPU 0 (NVIDIA H100) at 1200 MHz") != std::string::npos);
+  CHECK(gpu.text.find("\nwhat to do  look at what slows all of a machine at once: clocks of CPUs and GPUs") !=
+        std::string::npos);
   CHECK(cpu.JudgeSlower().clocks == "mean CPU frequency at 2000 MHz, else 3001 MHz");
   CHECK(Clocked("GPU 0 (NVIDIA H100): SM clock", 1980, 1950).JudgeSlower().clocks ==
         "no clock that was recorded was lower");

@@ -48,6 +48,18 @@ TEST_CASE("info, top, report and convert read a PyTorch trace by its content, no
   CHECK(folder.Run("info a.pitot").exit_code == 0);
 }
 
+TEST_CASE("analyze of a trace in which nothing happened exits as for an empty answer", "[cli]") {
+  const Folder folder;
+  for (const char* trace : {R"({"traceEvents":[]})", "[]"}) {
+    folder.Write("empty.json", trace);
+    for (const char* flag : {"", " --json"}) {
+      const Result result = folder.Run("analyze empty.json" + std::string(flag));
+      CHECK(result.exit_code == 1);
+      CHECK(result.err.find("nothing happened in empty.json: record again") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("analyze says what is slow, by which threshold, and what was measured", "[cli]") {
   const Folder folder;
   folder.Write("a.json", kTrace);

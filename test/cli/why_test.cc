@@ -47,7 +47,7 @@ TEST_CASE("why says so where too few requests are like it, and what it was made 
   INFO(result.err);
   REQUIRE(result.exit_code == 0);
   CheckGolden("cli_why_few.txt", result.out);
-  CHECK(Contains(result.err, "`pitot why DUMP --save-baseline FILE`"));
+  CHECK(Contains(result.err, "`pitot why DUMP --baseline FILE --save-baseline FILE`"));
   CHECK(folder.Run("why dump.pitot --json").err.empty());
 }
 
@@ -158,6 +158,25 @@ TEST_CASE("an id may begin with 0x, and need not be written to its end where one
   CHECK(folder.Run("why dump.pitot --request abcdf").exit_code == 1);
 }
 
+TEST_CASE("zeros are the beginning of an id like any other digits", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(3, false);
+  for (pitot::model::RequestRow& request : trace.requests) request.id |= 0xa000000000000000;
+  trace.requests[0].id = 0x00cd096012959c71;
+  folder.Write("one.pitot", Dump(trace));
+  trace.requests[1].id = 0x00ce000000000000;
+  folder.Write("two.pitot", Dump(trace));
+
+  for (const char* zeros : {"0", "00", "0x00"})
+    CHECK(Contains(folder.Run("why one.pitot --request " + std::string(zeros)).out, "request 00cd096012959c71  "));
+  const Result two = folder.Run("why two.pitot --request 00");
+  CHECK(two.exit_code == 2);
+  CHECK(Contains(two.err, "the ids of 2 requests begin with 00, as 00cd096012959c71 and 00ce000000000000"));
+  CHECK(folder.Run("why two.pitot --request 000").exit_code == 1);
+  CHECK(folder.Run("why two.pitot --request 0000000000000000").exit_code == 1);
+  CHECK(folder.Run("top one.pitot --request 00 --by request").exit_code == 0);
+}
+
 TEST_CASE("the parts of all of a request's time add up to their sum as they are printed", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump());  // of which two parts end in half a us
@@ -261,6 +280,47 @@ TEST_CASE("what is normal is saved from one dump and compared with in another", 
   CHECK(document["causes"][0]["blame"] == "executor_busy");
 }
 
+TEST_CASE("why says how many requests it added to a baseline, how many that holds, and what it replaced", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+
+  const Result first = folder.Run("why before.pitot --baseline normal --save-baseline normal"),
+               second = folder.Run("why before.pitot --baseline normal --save-baseline normal"),
+               anew = folder.Run("why before.pitot --save-baseline normal");
+
+  for (const Result* result : {&first, &second, &anew}) CHECK(result->exit_code == 0);
+  CHECK(Contains(first.err, "--save-baseline: 105 requests added; normal holds 105 now.\n"));
+  CHECK(Contains(second.err, "--save-baseline: 105 requests added; normal holds 210 now.\n"));
+  CHECK(
+      Contains(anew.err, "105 requests added; normal holds 105 now. What it held before is gone: `--baseline normal`"));
+}
+
+TEST_CASE("a full baseline counts what is added in the place of older requests", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+
+  Result last;
+  for (int i = 0; i < 6; ++i) last = folder.Run("why before.pitot --baseline normal --save-baseline normal");
+
+  CHECK(Contains(last.err, "--save-baseline: 105 requests added; normal holds 512 now.\n"));
+}
+
+TEST_CASE("a dump without ordinary requests leaves the file of a baseline as it is, and why says so", "[cli]") {
+  const Folder folder;
+  folder.Write("before.pitot", Dump(Server().Make(140)));
+  folder.Write("dump.pitot", Dump());
+  REQUIRE(folder.Run("why before.pitot --save-baseline normal").exit_code == 0);
+  const std::string before = fakes::ReadFile(folder / "normal");
+
+  for (const char* arguments : {"--save-baseline normal", "--baseline normal --save-baseline normal"}) {
+    const Result result = folder.Run("why dump.pitot " + std::string(arguments));
+    CHECK(result.exit_code == 1);
+    CHECK(Contains(result.out, "request 0000000000008f0c"));
+    CHECK(Contains(result.err, "--save-baseline: nothing was added, and normal was left as it is: no request of "));
+    CHECK(fakes::ReadFile(folder / "normal") == before);
+  }
+}
+
 TEST_CASE("why refuses a baseline that is none", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140)));
@@ -274,7 +334,8 @@ TEST_CASE("why refuses a baseline that is none", "[cli]") {
   CHECK(garbage.exit_code == 3);
   CHECK(Contains(garbage.err, "--baseline: garbage: the baseline is not whole, or is none"));
   for (const Result& result : {none, garbage}) CHECK(Contains(result.err, "--save-baseline FILE` writes one"));
-  CHECK(nowhere.exit_code != 0);
+  CHECK(nowhere.exit_code == 6);
+  CHECK(Contains(nowhere.err, "Choose another place with --save-baseline."));
 }
 
 TEST_CASE("report makes one page of it", "[cli]") {

@@ -192,7 +192,7 @@ TEST_CASE("a judge that overruns its budget is told so, cut off and named; what 
   CHECK(late.code() == StatusCode::kUnavailable);
   const std::string report = File(host, host.incidents().at(0), "report.txt");
   CHECK(Opens(report, "guilty\nthe verdict is not whole: judge oracle: cut off: it took "));
-  CHECK(Contains(report, " ms of CPU time and had 1\n"));
+  CHECK(Contains(report, " ms of CPU time and had 1\n`pitot why DIR` can still be run: DIR is "));
   CHECK(host.recorder.Stats().verdicts_failed == 1);
 }
 
@@ -219,7 +219,8 @@ TEST_CASE("incidents that come while one is judged are written meanwhile; one of
   REQUIRE(incidents.size() == 3);
   CHECK(Opens(File(host, incidents[0], "report.txt"), "guilty\n\n"));
   CHECK(Opens(File(host, incidents[1], "report.txt"), "guilty\n\n"));
-  CHECK(Opens(File(host, incidents[2], "report.txt"), "no verdict: two incidents before it were being judged\n\n"));
+  CHECK(Opens(File(host, incidents[2], "report.txt"),
+              "no verdict: two incidents before it were being judged\n`pitot why DIR` can still be run: DIR is"));
   CHECK(host.told().size() == 6);
   CHECK(host.recorder.Stats().verdicts_given == 2);
   CHECK(host.recorder.Stats().verdicts_failed == 1);
