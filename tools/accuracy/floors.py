@@ -29,8 +29,8 @@ class Floor(NamedTuple):
 
 
 FLOORS = (
-    # 88 % (85 to 89) at the least, where a hypervisor takes 5 % of the CPUs; 97 % and more where they are ours.
-    Floor('recall, lower end', True, 0.80, low_of('recall', 'requests')),
+    # 85 % (82 to 87) at the least, where a hypervisor takes 5 % of the CPUs; 97 % and more where they are ours. The rest is for fuller ones.
+    Floor('recall, lower end', True, 0.70, low_of('recall', 'requests')),
     # 97 % (95 to 98) at the least. What waits for a CPU for longer than the fault took is before it, and right where a line proves that.
     Floor('top 1, lower end', True, 0.85, low_of('top1', 'requests')),
     # 99 % (98 to 99) at the least. It was 82 % while causes that no line of the request proved were named.
