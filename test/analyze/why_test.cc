@@ -1342,6 +1342,12 @@ struct Asked {
     auto* const asked = static_cast<Asked*>(context);
     return ++asked->times > asked->most;
   }
+  BlameOptions Options() {
+    BlameOptions options;
+    options.is_over = Count;
+    options.is_over_context = this;
+    return options;
+  }
   uint64_t times = 0, most = UINT64_MAX;
 };
 
@@ -1353,9 +1359,7 @@ TEST_CASE("twice the rows are twice the work, however they tangle", "[why]") {
     const Trace trace = Tangled(n);
     REQUIRE(FindInconsistency(trace) == "");
     Asked asked;
-    BlameOptions options;
-    options.is_over = Asked::Count;
-    options.is_over_context = &asked;
+    const BlameOptions options = asked.Options();
     BlameOf(trace, 0, options);
     if (before != 0) CHECK(asked.times < before * 5 / 2);
     CHECK(asked.times > 100);
@@ -1378,9 +1382,7 @@ TEST_CASE("work that is late behind twice as many operations of another stream t
     server.Call("cudaStreamSynchronize", 120, 4 * n, {row, kNone}, 0);
     const Trace trace = server.maker.Finish();
     Asked asked;
-    BlameOptions options;
-    options.is_over = Asked::Count;
-    options.is_over_context = &asked;
+    const BlameOptions options = asked.Options();
 
     const RequestBlame blame = BlameOf(trace, row, options);
 
@@ -1403,9 +1405,7 @@ TEST_CASE("twice as many scopes in a wait for a lock that changes hands twice as
     }
     const Trace trace = server.maker.Finish();
     Asked asked;
-    BlameOptions options;
-    options.is_over = Asked::Count;
-    options.is_over_context = &asked;
+    const BlameOptions options = asked.Options();
 
     const RequestBlame blame = BlameOf(trace, row, options);
 
@@ -1431,9 +1431,7 @@ TEST_CASE("a request that is handed on twice as often, to twice as many batches,
     }
     const Trace trace = server.maker.Finish();
     Asked asked;
-    BlameOptions options;
-    options.is_over = Asked::Count;
-    options.is_over_context = &asked;
+    const BlameOptions options = asked.Options();
     BlameIndex index;
 
     REQUIRE(BlameIndex::Make(trace, options, &index).ok());
@@ -1460,9 +1458,7 @@ TEST_CASE("a walk does not go through all that its threads did in the window", "
   server.maker.trace.window_end_ns = 100 * (kRequests + 2) * kUs;
   const Trace trace = server.maker.Finish();
   Asked asked;
-  BlameOptions options;
-  options.is_over = Asked::Count;
-  options.is_over_context = &asked;
+  const BlameOptions options = asked.Options();
   BlameIndex index;
   REQUIRE(BlameIndex::Make(trace, options, &index).ok());
   const uint64_t of_index = asked.times;
@@ -1479,9 +1475,7 @@ TEST_CASE("indexing and walking end when it is over", "[why]") {
   const Trace trace = Tangled(20'000);
   for (const uint64_t most : {0u, 5u, 60u}) {
     Asked asked;
-    BlameOptions options;
-    options.is_over = Asked::Count;
-    options.is_over_context = &asked;
+    const BlameOptions options = asked.Options();
     asked.most = most;
     BlameIndex index;
     RequestBlame blame;
