@@ -87,10 +87,11 @@ Scheduler::Experiment Faults::ForScheduler(std::function<void(uint64_t bytes)> a
                                 std::span<const uint64_t> others) {
     log().WriteQueued(from_ns, until_ns, request, others);
   };
-  experiment.on_run = [this](std::span<const uint64_t> requests, const server_common::Delays& delays, uint64_t cpu_ns) {
+  experiment.on_run = [this](std::span<const uint64_t> requests, const server_common::Delays& delays,
+                             const server_common::Work& work) {
     for (const uint64_t request : requests) {
       log().WriteDelays(MonotonicNs(), request, delays);
-      log().Write(MonotonicNs(), request, "batch_code", cpu_ns);
+      log().WriteBatch(MonotonicNs(), request, work);
     }
   };
   return experiment;

@@ -207,7 +207,7 @@ void Scheduler::RunFor(std::span<const uint64_t> requests, std::span<const Part>
   RunParts(parts, batch);
   const server_common::ThreadUse ended = server_common::ThreadUseNow();
   if (!experiment_.on_run) return;
-  experiment_.on_run(requests, server_common::DelaysOfCode(begun, ended), ended.cpu_ns - begun.cpu_ns);
+  experiment_.on_run(requests, server_common::DelaysOfCode(begun, ended), server_common::WorkBetween(begun, ended));
 }
 
 void Scheduler::RunParts(std::span<const Part> parts, pitot::Batch& batch) {

@@ -83,9 +83,9 @@ class Scheduler {
     // That the request came while an iteration ran for these, and could not join before it was over.
     std::function<void(uint64_t request, uint64_t from_ns, uint64_t until_ns, std::span<const uint64_t> others)>
         on_queued;
-    // How long the scheduler's thread ran the model for these, on a CPU, and what it waited for a CPU meanwhile, or
-    // slept.
-    std::function<void(std::span<const uint64_t> requests, const server_common::Delays& delays, uint64_t cpu_ns)>
+    // What the scheduler's thread did to run the model for these, and what it waited for a CPU meanwhile, or slept.
+    std::function<void(std::span<const uint64_t> requests, const server_common::Delays& delays,
+                       const server_common::Work& work)>
         on_run;
   };
 

@@ -42,7 +42,7 @@ std::optional<std::future<Answer>> Batcher::Submit(Planes input, pitot::Request&
   const uint64_t begin_ns = MonotonicNs();
   std::lock_guard lock(mutex_);
   if (is_stopping_ || queue_.size() >= options_.max_queue) return std::nullopt;
-  Job job{std::move(input), {}, request_id, MonotonicNs(), {}, 0, {}};
+  Job job{std::move(input), {}, request_id, MonotonicNs(), {}, {}, {}};
   job.delays.lock_waited_ns = job.enqueued_ns - begin_ns;
   std::future<Answer> result = job.result.get_future();
   request.Stage("queue");
@@ -161,7 +161,7 @@ void Batcher::Execute(Past& past, pitot::Batch& batch, std::vector<Job>& jobs) {
     PITOT_SCOPE("hand out results");  // who waits in the queue meanwhile waits for this batch still
     for (size_t i = 0; i < jobs.size(); ++i) {
       Charge(past, std::span(jobs).subspan(i));
-      jobs[i].cpu_ns = past.use.cpu_ns - begun.cpu_ns;
+      jobs[i].work = server_common::WorkBetween(begun, past.use);
       jobs[i].delays.slept_ns = delays.slept_ns;
       jobs[i].delays.paged_ns = delays.paged_ns;
       batch.Leave(jobs[i].token);

@@ -40,7 +40,7 @@ struct Job {
   uint64_t request_id = 0;  // as the client knows it
   uint64_t enqueued_ns = 0;
   server_common::Delays delays;
-  uint64_t cpu_ns = 0;  // of its worker, for its batch
+  server_common::Work work;  // of its worker, for its batch
   std::promise<Answer> result;
 };
 

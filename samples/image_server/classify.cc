@@ -50,12 +50,15 @@ Reply ClassifyHandler::Handle(std::string_view jpeg, pitot::Request& request, ui
   request.Stage("decode");
   Planes input;
   preprocessor_->Run(request, id, [&] {
+    const server_common::ThreadUse begun = server_common::ThreadUseNow();
     const Image image = Decode(jpeg, id);
     faults_->AfterDecode(id, [&] { (void)Decode(jpeg, id); });
     // Requests are compared with requests of their size: the first size divides the route.
-    request.SetSize("pixels", static_cast<double>(image.width) * image.height);
+    const auto pixels = static_cast<uint64_t>(image.width) * static_cast<uint64_t>(image.height);
+    request.SetSize("pixels", static_cast<double>(pixels));
     request.SetSize("bytes", static_cast<double>(jpeg.size()));
     input = Normalise(Resize(image, options_.side));
+    faults_->Preprocessed(id, begun, pixels);
   });
 
   request.Stage("look up");

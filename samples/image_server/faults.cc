@@ -119,6 +119,11 @@ void Faults::Slept(uint64_t request, const server_common::ThreadUse& begun) {
   log().WriteDelays(begun.at_ns, request, delays);
 }
 
+void Faults::Preprocessed(uint64_t request, const server_common::ThreadUse& begun, uint64_t pixels) {
+  const server_common::Work work = server_common::WorkBetween(begun, server_common::ThreadUseNow());
+  log().Write(begun.at_ns, request, "preprocess_code", work.cpu_ns, ",\"pixels\":" + std::to_string(pixels));
+}
+
 void Faults::HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns) {
   server_common::Delays delays;
   delays.handed_over_ns = woken_ns - std::min(woken_ns, ready_ns);

@@ -82,6 +82,8 @@ class Faults : public server_common::FaultSchedule {
   // No faults of their own, as FaultLog::WriteDelays: in code of this thread since `begun` (what it waited for a CPU
   // its thread's end says), and of an answer that was ready before its handler woke up.
   void Slept(uint64_t request, const server_common::ThreadUse& begun);
+  // What this thread took of a CPU since `begun` to make a picture of so many pixels ready for the network.
+  void Preprocessed(uint64_t request, const server_common::ThreadUse& begun, uint64_t pixels);
   void HandedOver(uint64_t request, uint64_t ready_ns, uint64_t woken_ns);
 
  private:

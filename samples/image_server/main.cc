@@ -74,7 +74,7 @@ Batcher::Stretch StretchOf(Faults* faults, GpuFaults* gpu_faults, uint64_t norma
           },
           [faults](const Job& job) {
             faults->log().WriteDelays(job.enqueued_ns, job.request_id, job.delays);
-            faults->log().Write(job.enqueued_ns, job.request_id, "batch_code", job.cpu_ns);
+            faults->log().WriteBatch(job.enqueued_ns, job.request_id, job.work);
           }};
 }
 

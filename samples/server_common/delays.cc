@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 
+#include "server_common/launches.h"
 #include "server_common/monotonic.h"
 
 namespace server_common {
@@ -38,7 +39,11 @@ ThreadUse ThreadUseNow() {
   static const thread_local Schedstat schedstat;
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return {MonotonicNs(), ThreadCpuNs(), schedstat.RunqueueNs(), static_cast<uint64_t>(usage.ru_majflt)};
+  return {MonotonicNs(), ThreadCpuNs(), schedstat.RunqueueNs(), static_cast<uint64_t>(usage.ru_majflt), LaunchedNs()};
+}
+
+Work WorkBetween(const ThreadUse& before, const ThreadUse& after) {
+  return {after.cpu_ns - before.cpu_ns, after.launch_ns - before.launch_ns};
 }
 
 Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after) {

@@ -15,6 +15,7 @@ struct ThreadUse {
   uint64_t cpu_ns = 0;        // on a CPU
   uint64_t runqueue_ns = 0;   // could run and got no CPU, by a quota included; 0 where the kernel does not say
   uint64_t major_faults = 0;  // waited for pages from a disk
+  uint64_t launch_ns = 0;     // in calls of the CUDA runtime that launch kernels (launches.h)
 };
 
 // Of the caller's thread. Cost: 2 us; the first of a thread opens a file of /proc, which it keeps.
@@ -28,6 +29,13 @@ struct Delays {
   uint64_t slept_ns = 0;  // in code that asks for no wait: neither on a CPU nor waiting for one
   uint64_t paged_ns = 0;  // the same, where pages came from a disk meanwhile
 };
+
+// What a thread did between two readings.
+struct Work {
+  uint64_t cpu_ns = 0;
+  uint64_t launch_ns = 0;
+};
+Work WorkBetween(const ThreadUse& before, const ThreadUse& after);
 
 // Of code that asks for no wait, between two readings of one thread.
 Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after);

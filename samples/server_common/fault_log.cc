@@ -63,4 +63,9 @@ void FaultLog::WriteDelays(uint64_t time_ns, uint64_t request, const Delays& del
   }
 }
 
+void FaultLog::WriteBatch(uint64_t time_ns, uint64_t request, const Work& work) {
+  Write(time_ns, request, "batch_code", work.cpu_ns);
+  if (work.launch_ns > 0) Write(time_ns, request, "launches", work.launch_ns);
+}
+
 }  // namespace server_common

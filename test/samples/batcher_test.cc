@@ -253,7 +253,7 @@ TEST_CASE("an experiment is told how long a job lay there for a worker that slep
                    .on_queued = nullptr,
                    .on_done = [&](const Job& job) {
                      handed_over_ns = job.delays.handed_over_ns;
-                     cpu_ns = job.cpu_ns;
+                     cpu_ns = job.work.cpu_ns;
                      length_ns = server_common::MonotonicNs() - job.enqueued_ns;
                      done.set_value();
                    }});

@@ -224,9 +224,8 @@ TEST_CASE("an experiment is told who had to wait for a prompt that was taken in 
     told.push_back({request, {others.begin(), others.end()}, until_ns - from_ns});
   };
   std::vector<std::vector<uint64_t>> ran;
-  experiment.on_run = [&](std::span<const uint64_t> requests, const server_common::Delays&, uint64_t) {
-    ran.emplace_back(requests.begin(), requests.end());
-  };
+  experiment.on_run = [&](std::span<const uint64_t> requests, const server_common::Delays&,
+                          const server_common::Work&) { ran.emplace_back(requests.begin(), requests.end()); };
   Bench bench({.prefill_chunk = 4}, experiment);
   bench.Submit(2, 10);
   bench.Step();

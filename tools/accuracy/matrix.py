@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which runs there are: faults, doses, models, loads and seeds."""
 
+import os
 import re
 from typing import Dict, List, NamedTuple, Sequence
 
@@ -10,6 +11,9 @@ RATE = 0.2  # share of requests, or batches, that are struck
 LOAD = 0.3  # of what the server can do, where nothing else is said
 GAP_S = 0.3  # between doses
 TINY_LANGUAGE_MODEL = ['--layers', '4', '--width', '128', '--heads', '4', '--vocabulary', '256', '--device', 'cpu', '--context', '1024']
+# As long an iteration on a GPU, and longer prompts, as they are taken faster there.
+GPU_LANGUAGE_MODEL = ['--layers', '8', '--width', '1024', '--heads', '16', '--vocabulary', '256', '--device', 'cuda', '--context', '8192',
+                      '--kv-tokens', '16384', '--no-why']
 
 
 class Setting(NamedTuple):
@@ -27,7 +31,10 @@ class Setting(NamedTuple):
     skip: Sequence[str] = ()
     most_rate: float = 60.0  # requests a second with faults: a lock that a fifth of them keep must not become the bottleneck
     gpu_dose: float = 1.0  # times the counts and sizes of faults on a GPU
-    runs: Sequence[str] = ()  # these alone; none: all
+
+    @property
+    def has_gpu(self) -> bool:
+        return 'cuda' in self.image
 
 
 STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # whom these slowed no log says; of F37 nothing is asked of a request
@@ -35,16 +42,15 @@ RARE = ('X06',)  # few requests are struck by both
 # Where few are struck: times the rate of requests, of which fewer hold the lock then, so that as many as before wait for it of a hundred
 # (a wait that a tenth of the requests have is soon normal); and times the seconds of each dose.
 MORE_LOAD, MORE_TIME = {'F22': 4.0}, {'F20': 5 / 3, 'F26': 5 / 3, 'F29': 2.0}
-GPU_FAULTS = (*(f'F{number:02}' for number in (*range(3, 10), *range(11, 15))), 'X01', 'C02', 'C06')
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
     'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, RARE),
     'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, RARE),
-    # As short as 131 normal requests and some twenty struck ones a dose allow: 25 runs in 210 s, the 14 of gpu_tune in some 130.
-    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 0, (0.5, 2),
-                   2, 2, 3, 1, QUICK_CONTROLS, RARE, most_rate=120.0),
-    'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 0, (0.5, 2),
-                        1.5, 2, 2.5, 1, QUICK_CONTROLS, RARE, most_rate=90.0, gpu_dose=0.6, runs=GPU_FAULTS),
+    # As short as 131 normal requests and some twenty struck ones a dose allow.
+    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 40, (0.5, 2),
+                   2, 2, 3, 1, ALL_CONTROLS, RARE, most_rate=120.0),
+    'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 30, (0.5, 2),
+                        1.5, 2, 2.5, 1, ALL_CONTROLS, RARE, most_rate=90.0, gpu_dose=0.6),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
 }
@@ -52,9 +58,12 @@ SETTINGS = {
 # What is dosed by time gets shares of typical latency; the rest is as it is, as many doses as there are.
 TIMED = {'F01': 'slow_decode_spin', 'F01s': 'slow_decode_sleep', 'F22': 'lock_held:rate=0.05', 'F26': 'batch_timeout:rate=0.1', 'F31': 'slow_postprocess',
          'F39': 'unhooked_hop'}
-SIZED = {'F20': ('cpu_spinners:rate=0.02,threads=4,dose_ms=', (20, 60)), 'F25': (f'major_faults:rate={RATE},dose_mib=', (1, 4)),
+SPINNERS = 2 * (os.cpu_count() or 1)
+SIZED = {'F20': (f'cpu_spinners:rate=0.02,threads={SPINNERS},dose_ms=', (20, 60)), 'F25': (f'major_faults:rate={RATE},dose_mib=', (1, 4)),
          'F32': (f'fsync:rate={RATE},dose_bytes=', (4096, 1 << 20))}
 DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=2048,dose_ms=', (150, 400)), 'F30': ('long_prompt:rate=0.05,dose_tokens=', (300, 900))}
+GPU_DECODE = {'F29': ('kv_pressure:rate=0.1,dose_tokens=16384,dose_ms=', (150, 400)),
+              'F30': ('long_prompt:rate=0.05,dose_tokens=', (3000, 8000))}
 # All of a length: what differs is more work, not slower.
 PROMPTS = ['--generate', '--prompt-mean', '400', '--prompt-max', '24', '--output-mean', '400', '--output-max', '20']
 BATCH_DELAY_MS = 2.0  # the image server's, to which a batch timeout comes
@@ -63,7 +72,6 @@ ON_GPU = {'F03': ('small_copies:dose_count=', (200, 1000)), 'F04': ('pageable_co
           'F07': ('device_malloc:dose_mib=', (4096, 16384)), 'F09': ('lazy_kernel:rate=', (0.05,)),
           'F11': ('tiny_kernels:dose_count=', (500, 4000)), 'F12': ('full_queue:dose_count=', (2000, 6000)),
           'F13': ('shared_stream:dose_count=', (3, 10)), 'F14': ('neighbour:dose_count=', (3, 10))}
-ON_GPU_TOO = {'F01': 'slow_decode_spin', 'F22': 'lock_held', 'F26': 'batch_timeout:rate=0.1'}
 RECORDED = {'F33': 'memory_leak:rate=0.3,dose_mib=1'}  # with what LibTorch's allocators say
 GPU_PAIRS = {'X01': ('device_malloc:rate=0.2,dose_mib=8192', 'neighbour:rate=0.2,dose_count=5'),
              'X03': ('small_copies:rate=0.3,dose_count=500', 'batch_timeout:rate=0.3,dose_ms=10'),
@@ -124,8 +132,9 @@ class Board:
         plans += [self.with_torch(self.image(name, self.phases([fault]))) for name, fault in RECORDED.items()]
         plans.append(self.image('F27', whole, ['--burst', '24', '--burst-every', '2.5']))
         plans.append(self.image('F28', whole, ['--big-share', '0.05', '--big-size', '640']))
-        for name, (fault, doses) in DECODE.items():
-            plans.append(Plan(name, 'decode', [*TINY_LANGUAGE_MODEL, '--no-torch'], PROMPTS,
+        model, decode = (GPU_LANGUAGE_MODEL, GPU_DECODE) if setting.has_gpu else (TINY_LANGUAGE_MODEL, DECODE)
+        for name, (fault, doses) in decode.items():
+            plans.append(Plan(name, 'decode', [*model, '--no-torch'], PROMPTS,
                               self.phases(*([f'{fault}{dose}'] for dose in doses), times=MORE_TIME.get(name, 1.0)), {}, setting.decode_rate))
         return sorted(plans, key=lambda plan: plan.name)
 
@@ -156,33 +165,26 @@ class Board:
         return GPU_DOSE.sub(lambda dose: f'{dose[1]}{max(1, round(self.setting.gpu_dose * int(dose[2])))}', fault)
 
     def gpu_plans(self) -> List[Plan]:
-        """Kernels are recorded, and LibTorch's operators are not."""
-        recorded = {'PITOT_DEPTH': 'kernels'}
+        """Faults of a GPU, and then all others on a server with one. Kernels are recorded, and LibTorch's operators are not."""
         plans = [self.image(name, self.phases(*([self.dosed(f'{fault}{dose}{"" if fault.endswith("rate=") else ",rate=0.1"}')]
-                                                for dose in doses)),
-                            environment=recorded) for name, (fault, doses) in ON_GPU.items()]
-        host = [self.image(name, self.phases(*([self.timed(fault, dose)] for dose in self.setting.doses)), environment=recorded)
-                for name, fault in ON_GPU_TOO.items()]
-        plans += [self.image(name, self.phases([self.dosed(fault) for fault in faults]), BIG if name == 'X04' else (), environment=recorded)
+                                                for dose in doses))) for name, (fault, doses) in ON_GPU.items()]
+        plans += [self.image(name, self.phases([self.dosed(fault) for fault in faults]), BIG if name == 'X04' else ())
                   for name, faults in GPU_PAIRS.items()]
-        plans.append(self.with_torch(self.image('F08', self.phases(['empty_cache:rate=0.1']), environment=recorded)))
-        return [*plans, *(plan._replace(environment=recorded) for plan in self.controls()), *host]
+        plans.append(self.with_torch(self.image('F08', self.phases(['empty_cache:rate=0.1']))))
+        plans += [*self.controls(), *self.faults(), *self.pairs()]
+        return [plan._replace(environment={'PITOT_DEPTH': 'kernels'}) for plan in plans]
 
     def versions(self) -> List[Job]:
         """What a second version does to all requests; and one that is the same."""
-        is_gpu = 'cuda' in self.setting.image
-
         def served(name: str, *faults: str) -> Plan:
             return self.image(name, [Phase(2 * self.setting.control_s, faults)], ALL_BIG,
-                              environment={'PITOT_DEPTH': 'kernels'} if is_gpu else {})
+                              environment={'PITOT_DEPTH': 'kernels'} if self.setting.has_gpu else {})
 
         def version(name: str, *faults: str) -> Version:
             return Version(name, FIRST_VERSION, served(name, *faults))
-        jobs: List[Job] = [served(FIRST_VERSION)._replace(is_judged=False), version('C07')]
-        if is_gpu:
-            return [*jobs, version('F36', 'tiny_kernels:rate=1,dose_count=200')]
         longer = f'slow_decode_spin:rate=1,dose_ms={0.5 * self.typical_ms:.3f}'
-        return [*jobs, version('F35', longer), version('F36', 'decode_again:rate=1')]
+        more = 'tiny_kernels:rate=1,dose_count=200' if self.setting.has_gpu else 'decode_again:rate=1'
+        return [served(FIRST_VERSION)._replace(is_judged=False), version('C07'), version('F35', longer), version('F36', more)]
 
     @staticmethod
     def played() -> List[Job]:
@@ -193,13 +195,12 @@ class Board:
 
     def jobs(self) -> List[Job]:
         jobs: List[Job]
-        if 'cuda' in self.setting.image:
+        if self.setting.has_gpu:
             moved = [Altered(name, 'F14', arguments) for name, (_, arguments) in SKEWED.items()]
-            jobs = [*self.gpu_plans(), *moved, *self.versions()]
+            jobs = [*self.gpu_plans(), self.lossy(), *moved, *self.versions()]
         else:
             jobs = [*self.faults(), *self.pairs(), self.lossy(), *self.controls(), *self.versions(), *self.played()]
-        runs = self.setting.runs or [job.name for job in jobs]
-        return [job for job in jobs if job.name in runs and job.name not in self.setting.skip]
+        return [job for job in jobs if job.name not in self.setting.skip]
 
     @staticmethod
     def unrecorded(job: Job) -> List[Job]:

@@ -118,22 +118,27 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], req
     """By request. Lines of roles that the table does not ask for are left out. `requests`: all of the run, most of which may have no line."""
     wanted = entries_by_injector(expected)
     sums: Dict[Tuple[str, str], Injection] = {}
+    like: Dict[Tuple[str, str], Any] = {}
     for line in lines:
         fault = wanted.get(line['fault'])
         if fault is None or fault.get('strikes') == 'meanwhile' or ('role' in fault and line.get('role') != fault['role']):
             continue
         key = (line['request'], line['fault'])
+        like[key] = line.get(fault.get('like'))
         before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
         who = line.get(fault.get('culprit'), [])
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         took_ns = line.get('cpu_ns', line['injected_ns']) if 'on_cpu' in fault else line['injected_ns']
         sums[key] = before._replace(injected_ns=before.injected_ns + took_ns, culprits=culprits)
     everybody = set(requests) | {request for request, _ in sums}
-    usual = {name: statistics.median(sums[request, name].injected_ns if (request, name) in sums else 0 for request in everybody)
-             for name in {one.injector for one in sums.values()} if 'beyond' in wanted[name]}
+    taken: Dict[Tuple[str, Any], List[int]] = defaultdict(list)
+    for name in {one.injector for one in sums.values() if 'beyond' in wanted[one.injector]}:
+        for request in everybody if 'like' not in wanted[name] else [request for request, of in sums if of == name]:
+            taken[name, like.get((request, name))].append(sums[request, name].injected_ns if (request, name) in sums else 0)
+    usual = {key: statistics.median(parts) for key, parts in taken.items()}
     by_request = defaultdict(list)
-    for (request, _), injection in sums.items():
-        more_ns = injection.injected_ns - int(usual.get(injection.injector, 0))
+    for (request, name), injection in sums.items():
+        more_ns = injection.injected_ns - int(usual.get((name, like.get((request, name))), 0))
         by_request[request].append(injection._replace(injected_ns=more_ns))
     return dict(by_request)
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A shared library that launches no kernels by the CUDA runtime's name, and remembers what it was asked for.
+#ifndef TEST_SAMPLES_FAKE_CUDA_RUNTIME_H_
+#define TEST_SAMPLES_FAKE_CUDA_RUNTIME_H_
+
+#include <cstddef>
+#include <cstdint>
+
+inline constexpr int kFakeLaunchStatus = 98;
+inline constexpr uint64_t kFakeLaunchNs = 100'000;  // at least
+
+struct FakeLaunch {
+  const void* kernel;
+  unsigned grid_z, block_x;
+  void** arguments;
+  size_t shared_bytes;
+  void* stream;
+};
+FakeLaunch LastFakeLaunch();
+
+#endif  // TEST_SAMPLES_FAKE_CUDA_RUNTIME_H_
