@@ -1434,6 +1434,23 @@ TEST_CASE("beside another way that was nearly as long a cause saves only the dif
   CHECK(verdict.drags[0].ns == 3 * kMs);
 }
 
+TEST_CASE("two causes beside one way that was nearly as long save together no more than it leaves", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Typical();
+  slow[Blame::kGpuQueueWaitOthers] += 20 * kMs;
+  slow[Blame::kHostLock] += 20 * kMs;
+  RequestBlame blame = route.Make(slow);
+  blame.detours.push_back({0, blame.end_ns, 3 * kMs});
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.causes.size() == 2);
+  CHECK(verdict.causes[0].saving_ns == 3 * kMs);
+  CHECK(verdict.causes[1].saving_ns == 3 * kMs);
+  CHECK(verdict.joint_saving_ns == 3 * kMs);
+}
+
 TEST_CASE("of a part of which much is usual a verdict says what all of it would bring at most", "[verdict]") {
   Route route;
   route.Learn(512);
