@@ -352,9 +352,9 @@ class Page {
       P("", evidence);
     if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
     if (number != 0)
-      P("soft", Format("p = %.3f%s, confidence %.2f, would save at most ", std::min(cause.p, cause.p_of_launches),
+      P("soft", Format("p = %.3f%s, confidence %.2f, ", std::min(cause.p, cause.p_of_launches),
                        cause.p_of_launches < cause.p ? " of its launches" : "", cause.confidence) +
-                    Duration(cause.saving_ns));
+                    SavingText(judgement_->verdict, cause));
     out_ += "</div>\n";
   }
 

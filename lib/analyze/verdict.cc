@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
+#include <numeric>
 #include <tuple>
 
 #include "analyze/clock_state.h"
 #include "analyze/contrast.h"
+#include "analyze/counterfactual.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
 #include "analyze/place.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_confidence.h"
-#include "analyze/verdict_saving.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -41,7 +42,8 @@ constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Bl
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-constexpr double kLeastOfCulprit = 0.1;   // of a cause's time
+constexpr double kLeastOfCulprit = 0.1;  // of a cause's time
+constexpr size_t kDrags = 3;
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
 int64_t Of(const Parts& parts, uint32_t mask) {
@@ -87,7 +89,7 @@ class Comparison {
     }
     v.kind = Explain(rows, work, normal, at);
     if (v.causes.empty()) ListLargest(&at);
-    v.joint_saving_ns = Saving(blame_, v.causes, v.latency_ns - v.typical_ns);
+    FindSavings();
   }
 
  private:
@@ -312,8 +314,52 @@ class Comparison {
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
     cause.advice = AdviceFor(cause.blame, close, ProofOf(index_, blame_, cause, *verdict_));
-    cause.saving_ns = Saving(blame_, {cause}, excess_ns);
     return cause;
+  }
+
+  // ---- What it would save (2.10). Where in a part its excess lies is not known: so it is no more than the excess, nor
+  // than all of the part. The parts that a verdict does not name may be shorter than usual; then less makes it normal.
+  void FindSavings() {
+    Verdict& v = *verdict_;
+    const int64_t excess_ns = std::max<int64_t>(v.latency_ns - v.typical_ns, 0);
+    const Counterfactual play(blame_);
+    const auto without = [&](uint32_t parts) {
+      return play.LatencyWithout([&](const BlameSegment& segment) { return (parts & BlameBit(segment.blame)) != 0; });
+    };
+    for (std::vector<Cause>* causes : {&v.causes, &v.largest}) {
+      for (Cause& cause : *causes) {
+        cause.without_ns = without(BlameBit(cause.blame));
+        const int64_t longer_ns =
+            cause.blame_ns - cause.normal_ns - (v.kind == VerdictKind::kUniform ? cause.common_ns : 0);
+        cause.saving_ns = std::min({std::max<int64_t>(longer_ns, 0), v.latency_ns - cause.without_ns, excess_ns});
+      }
+    }
+    uint32_t named = 0;
+    int64_t sum_ns = 0;
+    for (const Cause& cause : v.causes) {
+      named |= BlameBit(cause.blame);
+      sum_ns += cause.saving_ns;
+    }
+    v.joint_saving_ns = std::min({sum_ns, v.latency_ns - without(named), excess_ns});
+    FindDrags(play);
+  }
+
+  void FindDrags(const Counterfactual& play) {
+    const std::vector<BlameSegment>& segments = blame_.segments;
+    std::vector<uint32_t> longest(segments.size());
+    std::iota(longest.begin(), longest.end(), 0u);
+    const size_t count = std::min(longest.size(), kDrags);
+    std::partial_sort(longest.begin(), longest.begin() + static_cast<std::ptrdiff_t>(count), longest.end(),
+                      [&](uint32_t a, uint32_t b) {
+                        const int64_t of_a = segments[a].end_ns - segments[a].begin_ns;
+                        const int64_t of_b = segments[b].end_ns - segments[b].begin_ns;
+                        return of_a != of_b ? of_a > of_b : a < b;
+                      });
+    for (size_t i = 0; i < count; ++i) {
+      const BlameSegment* const gone = &segments[longest[i]];
+      const int64_t without_ns = play.LatencyWithout([&](const BlameSegment& segment) { return &segment == gone; });
+      verdict_->drags.push_back({longest[i], verdict_->latency_ns - without_ns});
+    }
   }
 
   // Where most of a cause's time was: a thousand short calls may be more than the one that was longest.

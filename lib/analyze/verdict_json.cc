@@ -50,9 +50,17 @@ class Writer {
     json_.Key("common_factor").Real(v.common_factor);
     json_.Key("common_ns").Int(v.common_ns);
     if (!v.clocks.empty()) json_.Key("clocks").Text(v.clocks);
-    Causes("causes", v.causes);
-    Causes("largest", v.largest);
+    Causes("causes", v.causes, v.latency_ns);
+    Causes("largest", v.largest, v.latency_ns);
     json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
+    json_.Key("drags").Begin('[');
+    for (const Drag& drag : v.drags) {
+      json_.Begin('{');
+      json_.Key("segment").Int(drag.segment);
+      json_.Key("drag_ns").Int(drag.ns);
+      json_.End();
+    }
+    json_.End();
     json_.Key("rest_ns").Int(v.rest_ns);
     json_.Key("unnamed").Int(v.unnamed);
     json_.Key("unnamed_ns").Int(v.unnamed_ns);
@@ -102,7 +110,7 @@ class Writer {
     json_.End();
   }
 
-  void Causes(const char* key, const std::vector<Cause>& causes) {
+  void Causes(const char* key, const std::vector<Cause>& causes, int64_t latency_ns) {
     json_.Key(key).Begin('[');
     for (const Cause& cause : causes) {
       json_.Begin('{');
@@ -116,6 +124,8 @@ class Writer {
       json_.Key("p_of_launches").Real(cause.p_of_launches);
       json_.Key("confidence").Real(cause.confidence);
       json_.Key("saving_ns").Int(cause.saving_ns);
+      json_.Key("without_ns").Int(cause.without_ns);
+      json_.Key("speedup_limit").Real(static_cast<double>(latency_ns) / static_cast<double>(cause.without_ns));
       json_.Key("by");
       By(cause.by);
       json_.Key("by_ns").Int(cause.by_ns);

@@ -102,7 +102,7 @@ class Teller {
     TellKind(v, &lines);
     const PrintedVerdict printed(v);
     for (size_t i = 0; i < v.causes.size(); ++i)
-      TellCause(i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
+      TellCause(v, i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
                 &lines);
     if (!v.causes.empty() && !v.more_of.empty()) {
       lines.Add(5, v.more_ns == 0 ? Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str())
@@ -255,15 +255,14 @@ class Teller {
     lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest are:" : ""));
   }
 
-  void TellCause(size_t number, const Cause& cause, int64_t excess_tenths, const std::string& lead,
+  void TellCause(const Verdict& v, size_t number, const Cause& cause, int64_t excess_tenths, const std::string& lead,
                  base::Lines* lines) const {
     const std::string first = lead + std::to_string(number) + ") " +
                               base::PadRight(BlameName(cause.blame), kBlameWidth) +
                               base::PadLeft(SignedTenths(excess_tenths), 10) + "  " +
                               base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
     lines->AddWrapped(0, first, Evidence(cause));
-    const std::string sure = Format("confidence %.2f, would save at most ", cause.confidence);
-    lines->Add(8, sure + Duration(cause.saving_ns));
+    lines->AddWrapped(8, "", Format("confidence %.2f, ", cause.confidence) + SavingText(v, cause));
   }
 
   void TellAdvice(const Verdict& v, base::Lines* lines) const {
@@ -353,6 +352,13 @@ std::string RestText(const Verdict& v) {
   std::string text = "rest " + rest;
   for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + SignedTenths(tenths[i]) + words[i];
   return text;
+}
+
+std::string SavingText(const Verdict& v, const Cause& cause) {
+  const std::string text = "would save at most " + Duration(cause.saving_ns);
+  if (cause.without_ns <= 0 || 4 * (v.latency_ns - cause.saving_ns) < 5 * cause.without_ns) return text;
+  return text + Format("; with none of it at most %.1f times as fast",
+                       static_cast<double>(v.latency_ns) / static_cast<double>(cause.without_ns));
 }
 
 std::string MoreWorkText(const Verdict& v) {

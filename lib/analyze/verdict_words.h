@@ -28,6 +28,10 @@ std::string SignedTenths(int64_t tenths);  // "+13.5 ms"
 // shorter than usual", "rest +16.5 ms: +13.5 ms of 4 lesser causes, +3.0 ms within the normal range".
 std::string RestText(const Verdict& verdict);
 
+// "would save at most 5.1 ms"; and where that is far from all that the part could bring, "; with none of it at most 3.2
+// times as fast".
+std::string SavingText(const Verdict& verdict, const Cause& cause);
+
 // "more work, not slower: 4 times the usual size"; or "done in more launches than usual (1.82 times), and no part
 // stands out", of a request that has the same size as those that it is compared with: that is the server's doing. Of a
 // verdict whose more_of is not empty.

@@ -295,7 +295,7 @@ TEST_CASE("causes, what everything has in common and the rest add up to the exce
       REQUIRE((named & BlameBit(cause.blame)) == 0);
       named |= BlameBit(cause.blame);
       REQUIRE(cause.excess_ns == blame[cause.blame] - verdict.normal[cause.blame] - cause.common_ns);
-      REQUIRE(cause.saving_ns <= cause.excess_ns);
+      REQUIRE(cause.saving_ns <= std::max<int64_t>(blame[cause.blame] - verdict.normal[cause.blame], 0));
       common_ns -= cause.common_ns;
     }
     int64_t rest_ns = 0;
@@ -1428,6 +1428,85 @@ TEST_CASE("beside another way that was nearly as long a cause saves only the dif
   REQUIRE(verdict.causes.size() == 1);
   CHECK(verdict.causes[0].excess_ns == 20 * kMs);
   CHECK(verdict.causes[0].saving_ns == 3 * kMs);
+  CHECK(verdict.causes[0].without_ns == verdict.latency_ns - 3 * kMs);
+  REQUIRE(verdict.drags.size() == 3);
+  CHECK(blame.segments[verdict.drags[0].segment].blame == Blame::kGpuQueueWaitOthers);
+  CHECK(verdict.drags[0].ns == 3 * kMs);
+}
+
+TEST_CASE("two causes beside one way that was nearly as long save together no more than it leaves", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  BlameVector slow = route.Typical();
+  slow[Blame::kGpuQueueWaitOthers] += 20 * kMs;
+  slow[Blame::kHostLock] += 20 * kMs;
+  RequestBlame blame = route.Make(slow);
+  blame.detours.push_back({0, blame.end_ns, 3 * kMs});
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.causes.size() == 2);
+  CHECK(verdict.causes[0].saving_ns == 3 * kMs);
+  CHECK(verdict.causes[1].saving_ns == 3 * kMs);
+  CHECK(verdict.joint_saving_ns == 3 * kMs);
+}
+
+TEST_CASE("of a part of which much is usual a verdict says what all of it would bring at most", "[verdict]") {
+  Route route;
+  route.Learn(512);
+  const auto judge = [&](Blame slow) {
+    BlameVector vector = route.Typical();
+    vector[slow] += 10 * kMs;
+    const RequestBlame blame = route.Make(vector);
+    const Verdict verdict = route.Judge(blame);
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].without_ns == verdict.latency_ns - vector[slow]);
+    CHECK(verdict.drags[0].ns == vector[slow]);
+    return std::pair(VerdictText(route.index, blame, verdict), VerdictJson(route.index, blame, verdict, nullptr, 0));
+  };
+  const auto [code, code_json] = judge(Blame::kHostOncpuFramework);
+  CHECK(code.find("; with none of it at most 3.9 times as fast") != std::string::npos);  // 27 ms, 20 of them
+  CHECK(code_json.find("\"without_ns\": 7000000") != std::string::npos);
+  CHECK(code_json.find("\"speedup_limit\": 3.857") != std::string::npos);
+  CHECK(code_json.find("\"drag_ns\": 20000000") != std::string::npos);
+  const auto [lock, lock_json] = judge(Blame::kHostLock);
+  CHECK(lock.find("with none of it") == std::string::npos);
+}
+
+TEST_CASE("a request that is one part has no limit to be faster without it", "[verdict]") {
+  Route route;
+  route.LearnEach([](int, BlameVector& blame) { blame = {}, blame[Blame::kHostOncpuPre] = 5 * kMs; });
+  BlameVector slow;
+  slow[Blame::kHostOncpuPre] = 15 * kMs;
+  const RequestBlame blame = route.Make(slow);
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE((verdict.causes.size() + verdict.largest.size()) == 1);
+  const std::string text = VerdictText(route.index, blame, verdict);
+  CHECK(text.find("with none of it") == std::string::npos);
+  const std::string json = VerdictJson(route.index, blame, verdict, nullptr, 0);
+  CHECK(json.find("\"speedup_limit\": null") != std::string::npos);
+}
+
+TEST_CASE("to have a part normal saves what it had in common with others, too, unless everything was slower",
+          "[verdict]") {
+  Route route;
+  route.Learn(512);
+  const auto judge = [&](double factor) {
+    BlameVector slow = route.Typical();
+    for (int64_t& part : slow.ns) part = std::llround(static_cast<double>(part) * factor);
+    slow[Blame::kHostOncpuPre] += 10 * kMs;
+    const Verdict verdict = route.Judge(route.Make(slow));
+    REQUIRE(verdict.causes.size() == 1);
+    CHECK(verdict.causes[0].common_ns > 0);
+    return verdict;
+  };
+  const Verdict one = judge(1.04), all = judge(1.5);
+  REQUIRE(one.kind == VerdictKind::kCauses);
+  CHECK(one.causes[0].saving_ns == one.causes[0].excess_ns + one.causes[0].common_ns);
+  REQUIRE(all.kind == VerdictKind::kUniform);
+  CHECK(all.causes[0].saving_ns == all.causes[0].excess_ns);
 }
 
 TEST_CASE("each part has advice of its own kind", "[verdict]") {

@@ -40,8 +40,14 @@ constexpr pitot::Site kWaitSite{pitot::kSiteMagic,
                                 "wait",
                                 "\"\", kind, resource, owner_thread, owner_request"};
 
+using Random = std::mt19937_64;
+
 // A request on its way.
 struct Job {
+  uint32_t number = 0;                // as it arrived
+  Random* random = nullptr;           // of what is done for it alone
+  Random* random_of_batch = nullptr;  // and for batches that it is the first member of
+  uint32_t steps_alone = 0, steps_in_batches = 0;
   const Route* route = nullptr;
   int64_t arrival_ns = 0;
   int64_t patience_end_ns = kForever;
@@ -103,6 +109,12 @@ struct Serving {  // a batch
   std::vector<Job*> members;
 };
 
+// What takes the time that is said.
+bool IsWork(Step::Kind kind) {
+  return kind == Step::Kind::kCompute || kind == Step::Kind::kUntraced || kind == Step::Kind::kIo ||
+         kind == Step::Kind::kSleep || kind == Step::Kind::kLaunch;
+}
+
 class Server {
  public:
   Server(const ServerSpec& spec, const Recording& recording);
@@ -121,11 +133,17 @@ class Server {
   };
 
   // Chance.
-  bool Chance(uint32_t percent) { return random_() % 100 < percent; }
-  uint64_t Below(uint64_t limit) { return random_() % limit; }
-  int64_t Exponential(double mean_ns);
-  int64_t Draw(const Time& time) { return std::max<int64_t>(1, time.least_ns + Exponential(double(time.mean_ns))); }
-  int64_t WakeUp(const Time& time) { return time.least_ns + time.mean_ns == 0 ? 0 : Draw(time); }
+  static bool Chance(Random* random, uint32_t percent) { return (*random)() % 100 < percent; }
+  static uint64_t Below(Random* random, uint64_t limit) { return (*random)() % limit; }
+  static int64_t Exponential(Random* random, double mean_ns);
+  static int64_t Draw(Random* random, const Time& time) {
+    return std::max<int64_t>(1, time.least_ns + Exponential(random, double(time.mean_ns)));
+  }
+  static int64_t WakeUp(Random* random, const Time& time) {
+    return time.least_ns + time.mean_ns == 0 ? 0 : Draw(random, time);
+  }
+  Random* Apart(uint64_t of, uint64_t what);
+  int64_t DelayOf(Job* job, bool is_in_batch);
 
   int64_t now_ns() const { return World::now_ns(); }
   TrueRequest& RowOf(const Job& job) { return truth_.requests[job.row]; }
@@ -146,13 +164,13 @@ class Server {
   void ReadCpu(Actor* self, int64_t on_cpu_ns, int64_t delay_ns);
   Task<> Call(Actor* self, const Step& step, Job* parent);
   Task<> Acquire(Actor* self, Lock* lock);
-  void Release(Actor* self, Lock* lock);
-  Task<> Launch(Actor* self, const Step& step, int64_t ns);
-  Task<> Sync(Actor* self, const Step& step, int64_t ns);
+  void Release(Actor* self, Lock* lock, Random* random);
+  Task<> Launch(Actor* self, const Step& step, int64_t ns, Random* random);
+  Task<> Sync(Actor* self, const Step& step, int64_t ns, Random* random);
   Task<Work> Pop(Actor* self, Queue* queue, int64_t until_ns);
   Task<> Put(Actor* self, Queue* queue, Work work);
   Task<bool> Send(Actor* self, Queue* queue, Job* job);
-  Task<> Maintain(Actor* self, uint32_t percent);
+  Task<> Maintain(Actor* self, uint32_t percent, Random* random);
   Task<> Scatter(Actor* self, const Model& model, Serving* serving);
   Task<> Respond(Actor* self, Serving* serving);
 
@@ -191,7 +209,8 @@ class Server {
 
   const ServerSpec spec_;
   Truth truth_;
-  std::mt19937_64 random_;
+  Random random_;
+  std::deque<Random> apart_;
   std::vector<PoolState> pools_;
   std::vector<ModelState> models_;
   std::vector<Lock> locks_;
@@ -206,9 +225,27 @@ class Server {
 // ---- Chance and set-up.
 // ----------------------------------------------------------------------------------------------
 
-int64_t Server::Exponential(double mean_ns) {
-  const double uniform = (static_cast<double>(random_() >> 11) + 0.5) * 0x1p-53;
+int64_t Server::Exponential(Random* random, double mean_ns) {
+  const double uniform = (static_cast<double>((*random)() >> 11) + 0.5) * 0x1p-53;
   return static_cast<int64_t>(-mean_ns * std::log(uniform));
+}
+
+// Of one's own, if that is asked for.
+Random* Server::Apart(uint64_t of, uint64_t what) {
+  if (!spec_.draws_apart) return &random_;
+  std::seed_seq seed{spec_.seed, of, what};
+  apart_.emplace_back(seed);
+  return &apart_.back();
+}
+
+// Counts what is done for a request; by how much it was said to take longer.
+int64_t Server::DelayOf(Job* job, bool is_in_batch) {
+  int64_t delay_ns = 0;
+  const uint32_t step = is_in_batch ? job->steps_in_batches++ : job->steps_alone++;
+  for (const Delay& delay : spec_.delays) {
+    if (delay.request == job->number && delay.is_in_batch == is_in_batch && delay.step == step) delay_ns += delay.ns;
+  }
+  return delay_ns;
 }
 
 Server::Server(const ServerSpec& spec, const Recording& recording)
@@ -291,29 +328,34 @@ Task<> Server::Arrivals(Actor* self) {
   uint64_t weights = 0;
   for (const Route& route : spec_.routes) weights += route.weight;
   bool is_burst = false;
-  int64_t phase_end_ns = now_ns() + Exponential(double(spec_.mean_burst_ns));
+  Random* random = Apart(0, 0);
+  int64_t phase_end_ns = now_ns() + Exponential(random, double(spec_.mean_burst_ns));
   for (uint32_t i = 0; i < spec_.requests; ++i) {
-    for (; phase_end_ns <= now_ns(); phase_end_ns += 1 + Exponential(double(spec_.mean_burst_ns))) is_burst = !is_burst;
+    for (; phase_end_ns <= now_ns(); phase_end_ns += 1 + Exponential(random, double(spec_.mean_burst_ns)))
+      is_burst = !is_burst;
     const double interval_ns = double(spec_.mean_interval_ns) / (is_burst ? spec_.burst_factor : 1);
-    co_await world_.Delay(self, Exponential(interval_ns));
+    co_await world_.Delay(self, Exponential(random, interval_ns));
 
-    uint64_t at = Below(weights);
+    uint64_t at = Below(random, weights);
     const Route* route = spec_.routes.data();
     for (; at >= route->weight; ++route) at -= route->weight;
     jobs_.push_back(std::make_unique<Job>());
     Job* job = jobs_.back().get();
+    job->number = i;
+    job->random = Apart(i, 1);
+    job->random_of_batch = Apart(i, 2);
     job->route = route;
     job->arrival_ns = now_ns();
-    if (route->patience_ns != 0) job->patience_end_ns = now_ns() + 1 + Exponential(double(route->patience_ns));
-    if (Chance(route->percent_failed)) job->fate = Outcome::kFailed;
-    if (Chance(route->percent_abandoned)) job->fate = Outcome::kAbandoned;
-    job->fate_step = 1 + Below(route->steps.size());
-    job->size = static_cast<double>(1 + Below(static_cast<uint64_t>(route->size_most)));
+    if (route->patience_ns != 0) job->patience_end_ns = now_ns() + 1 + Exponential(random, double(route->patience_ns));
+    if (Chance(random, route->percent_failed)) job->fate = Outcome::kFailed;
+    if (Chance(random, route->percent_abandoned)) job->fate = Outcome::kAbandoned;
+    job->fate_step = 1 + Below(random, route->steps.size());
+    job->size = static_cast<double>(1 + Below(random, static_cast<uint64_t>(route->size_most)));
     // The network's queue is no queue of the recorder's.
     Queue& queue = pools_[0].queue;
     queue.items.push_back(Work::Of(job));
     if (!queue.idle.empty()) {
-      world_.Wake(queue.idle.front(), WakeUp(spec_.wake_up));
+      world_.Wake(queue.idle.front(), WakeUp(random, spec_.wake_up));
       queue.idle.pop_front();
     }
   }
@@ -340,15 +382,16 @@ Task<> Server::Worker(Actor* self, PoolState* pool) {
       co_await Serve(self, *pool->spec, job);
       self->WorkFor(0, 0);
     }
-    co_await Maintain(self, pool->spec->percent_maintenance);
+    co_await Maintain(self, pool->spec->percent_maintenance, job->random);
   }
 }
 
 void Server::Accept(Actor* self, const std::string& queue, Job* job) {
   TrueRequest row;
   char traceparent[56] = "";
-  if (Chance(25)) {
-    row.trace_id_high = random_() | 1, row.trace_id_low = random_(), row.parent_id = random_() | 1;
+  Random& random = *job->random;
+  if (Chance(&random, 25)) {
+    row.trace_id_high = random() | 1, row.trace_id_low = random(), row.parent_id = random() | 1;
     std::snprintf(traceparent, sizeof traceparent, "00-%016llx%016llx-%016llx-01",
                   static_cast<unsigned long long>(row.trace_id_high), static_cast<unsigned long long>(row.trace_id_low),
                   static_cast<unsigned long long>(row.parent_id));
@@ -367,11 +410,12 @@ void Server::Accept(Actor* self, const std::string& queue, Job* job) {
   self->WorkFor(job->id, 0);
 
   row.id = job->id;
+  row.number = job->number;
   row.route = job->route->name;
   row.begin_ns = begin_ns;
   row.accepted_ns = now_ns();
   row.begin_thread = self->number();
-  row.label = "tenant-" + std::to_string(Below(5));
+  row.label = "tenant-" + std::to_string(Below(&random, 5));
   job->request.SetLabel("tenant", row.label.c_str());
   if (!job->route->size_name.empty()) {
     row.size_name = job->route->size_name;
@@ -403,7 +447,7 @@ Task<> Server::Serve(Actor* self, const Pool& pool, Job* job) {
       const bool was_sent = co_await Send(self, queue, job);
       if (!was_sent) break;
       if (job->is_finished) self->WorkFor(0, 0);  // elsewhere, meanwhile: what is left to do is nobody's
-      if (!pool.after_sending.empty()) co_await Compute(self, pool.after_sending, Draw({500, 5'000}));
+      if (!pool.after_sending.empty()) co_await Compute(self, pool.after_sending, Draw(job->random, {500, 5'000}));
       co_return;
     }
     if (step.kind == Step::Kind::kInferAndWait)
@@ -413,7 +457,7 @@ Task<> Server::Serve(Actor* self, const Pool& pool, Job* job) {
   }
   if (!pool.after_finishing.empty()) {
     self->WorkFor(0, 0);
-    co_await Compute(self, pool.after_finishing, Draw({500, 5'000}));
+    co_await Compute(self, pool.after_finishing, Draw(job->random, {500, 5'000}));
   }
 }
 
@@ -473,7 +517,14 @@ void Server::ReadCpu(Actor* self, int64_t on_cpu_ns, int64_t delay_ns) {
 
 Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
   const size_t members = serving != nullptr ? serving->members.size() : 1;
-  const int64_t ns = Draw(step.time) + step.each_ns * static_cast<int64_t>(members);
+  Random* random = serving != nullptr ? serving->members[0]->random_of_batch : job->random;
+  int64_t ns = Draw(random, step.time) + step.each_ns * static_cast<int64_t>(members);
+  if (IsWork(step.kind)) {
+    if (job != nullptr) ns += DelayOf(job, false);
+    if (serving != nullptr) {
+      for (Job* member : serving->members) ns += DelayOf(member, true);
+    }
+  }
   switch (step.kind) {
     case Step::Kind::kCompute: {
       PITOT_SCOPE_NAMED(Intern(step.name.c_str()), members);
@@ -501,7 +552,7 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
       Lock* lock = &locks_[step.target];
       co_await Acquire(self, lock);
       for (const Step& inner : step.inner) co_await Do(self, inner, job, serving);
-      Release(self, lock);
+      Release(self, lock, random);
       break;
     }
     case Step::Kind::kStage:
@@ -518,11 +569,11 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
       truth_.batches[serving->row].submitted_ns = now_ns();
       break;
     case Step::Kind::kLaunch:
-      co_await Launch(self, step, ns);
+      co_await Launch(self, step, ns, random);
       break;
     case Step::Kind::kSync:
     case Step::Kind::kSyncDevice:
-      co_await Sync(self, step, ns);
+      co_await Sync(self, step, ns, random);
       break;
     case Step::Kind::kSend:
     case Step::Kind::kInfer:
@@ -531,19 +582,19 @@ Task<> Server::Do(Actor* self, const Step& step, Job* job, Serving* serving) {
   }
 }
 
-Task<> Server::Launch(Actor* self, const Step& step, int64_t ns) {
+Task<> Server::Launch(Actor* self, const Step& step, int64_t ns, Random* random) {
   while (gpus_.IsCalled(step.target, now_ns())) co_await world_.Delay(self, 1);
   const Culprit whose = self->culprit();
   const Gpus::Context context{self->number(), self->context_request, self->context_batch};
-  const int64_t api_ns = Draw(step.api);
-  gpus_.Launch(step.target, step.name, {now_ns(), api_ns, ns, std::min<int64_t>(Draw({1'000, 3'000}), 15'000)}, context,
-               whose);
+  const int64_t api_ns = Draw(random, step.api);
+  gpus_.Launch(step.target, step.name, {now_ns(), api_ns, ns, std::min<int64_t>(Draw(random, {1'000, 3'000}), 15'000)},
+               context, whose);
   const Actor::Block block(self, Doing::kCall, Gpus::kLaunchName);
   co_await world_.Delay(self, api_ns);
   ReadCpu(self, api_ns, 0);
 }
 
-Task<> Server::Sync(Actor* self, const Step& step, int64_t ns) {
+Task<> Server::Sync(Actor* self, const Step& step, int64_t ns, Random* random) {
   while (gpus_.IsCalled(step.target, now_ns())) co_await world_.Delay(self, 1);
   const Gpus::Context context{self->number(), self->context_request, self->context_batch};
   const bool is_of_device = step.kind == Step::Kind::kSyncDevice;
@@ -552,7 +603,7 @@ Task<> Server::Sync(Actor* self, const Step& step, int64_t ns) {
   const int64_t end_ns = std::max(begin_ns, done_ns) + std::min<int64_t>(ns, 40'000);
   // Own work decides; or the device that the thread launched on last.
   const bool says_itself = is_of_device ? done_ns > begin_ns : gpus_.EndsWithOwn(stream, begin_ns, self->culprit());
-  const bool is_told = !says_itself || Chance(spec_.percent_told);
+  const bool is_told = !says_itself || Chance(random, spec_.percent_told);
   const char* const name = is_of_device ? Gpus::kSyncDeviceName : Gpus::kSyncName;
   Gpus::Way way = gpus_.Sync(stream, {is_of_device, begin_ns, end_ns, is_told}, context, self->culprit());
   const Actor::Block block(self, Doing::kCall, name);
@@ -564,6 +615,9 @@ Task<> Server::Sync(Actor* self, const Step& step, int64_t ns) {
 
 Task<> Server::Call(Actor* self, const Step& step, Job* parent) {
   Job child;
+  child.number = parent->number;
+  child.random = parent->random;
+  child.steps_alone = parent->steps_alone;
   child.parent_id = parent->id;
   child.request = parent->request.BeginChild(step.name.c_str());
   child.id = child.request.id();
@@ -571,6 +625,7 @@ Task<> Server::Call(Actor* self, const Step& step, Job* parent) {
   child.row = truth_.requests.size();
   TrueRequest row;
   row.id = child.id;
+  row.number = child.number;
   row.parent_id = child.parent_id;
   row.trace_id_high = RowOf(*parent).trace_id_high, row.trace_id_low = RowOf(*parent).trace_id_low;
   row.route = step.name;
@@ -579,6 +634,7 @@ Task<> Server::Call(Actor* self, const Step& step, Job* parent) {
   truth_.requests.push_back(row);
   self->Board(&child.path);
   for (const Step& inner : step.inner) co_await Do(self, inner, &child, nullptr);
+  parent->steps_alone = child.steps_alone;
   Finish(self, &child, Outcome::kOk);
 }
 
@@ -596,7 +652,7 @@ Task<> Server::Acquire(Actor* self, Lock* lock) {
   lock->culprit = culprit;
 }
 
-void Server::Release(Actor* self, Lock* lock) {
+void Server::Release(Actor* self, Lock* lock, Random* random) {
   lock->holder = nullptr;
   if (lock->waiters.empty()) return;
   const auto kind = static_cast<uint64_t>(WaitKind::kLock);
@@ -611,11 +667,11 @@ void Server::Release(Actor* self, Lock* lock) {
   lock->culprit = {next->number(), next->context_request, next->context_batch, {}};
   lock->owner = {next->number(), next->context_request};
   for (Actor* waiter : lock->waiters) waiter->SetLockOwner(lock->culprit);
-  world_.Wake(next, WakeUp(spec_.lock_wake_up));
+  world_.Wake(next, WakeUp(random, spec_.lock_wake_up));
 }
 
-Task<> Server::Maintain(Actor* self, uint32_t percent) {
-  if (Chance(percent)) co_await Compute(self, "maintenance", Draw({5'000, 100'000}));
+Task<> Server::Maintain(Actor* self, uint32_t percent, Random* random) {
+  if (Chance(random, percent)) co_await Compute(self, "maintenance", Draw(random, {5'000, 100'000}));
 }
 
 void Server::MarkStage(Job* job, const std::string& name) {
@@ -647,19 +703,20 @@ Task<Work> Server::Pop(Actor* self, Queue* queue, int64_t until_ns) {
   Work work = std::move(queue->items.front());
   queue->items.pop_front();
   if (!queue->blocked.empty()) {
-    world_.Wake(queue->blocked.front(), WakeUp(spec_.wake_up));
+    world_.Wake(queue->blocked.front(), WakeUp(work.jobs[0]->random, spec_.wake_up));
     queue->blocked.pop_front();
   }
   co_return work;
 }
 
 void Server::PutNow(Actor* self, Queue* queue, Work work) {
+  Random* random = work.jobs[0]->random;
   queue->items.push_back(std::move(work));
   const uint64_t depth = queue->items.size();
   PITOT_COUNTER("queue depth", depth);
   self->Note(SiteKind::kCounter, "queue depth", depth);
   if (queue->idle.empty()) return;
-  world_.Wake(queue->idle.front(), WakeUp(spec_.wake_up));
+  world_.Wake(queue->idle.front(), WakeUp(random, spec_.wake_up));
   queue->idle.pop_front();
 }
 
@@ -762,7 +819,7 @@ void Server::Finish(Actor* self, Job* job, Outcome outcome) {
     row.path = job->path.Until(job->awaited_from_ns);
     for (const Segment& segment : job->detour.Until(now_ns())) AppendSegment(segment, &row.path);
     job->result_ns = now_ns();
-    if (job->waiter != nullptr) world_.Wake(job->waiter, WakeUp(spec_.wake_up));
+    if (job->waiter != nullptr) world_.Wake(job->waiter, WakeUp(job->random_of_batch, spec_.wake_up));
   } else {
     row.path = job->path.Until(now_ns());
   }
@@ -776,7 +833,7 @@ void Server::Reply(Actor* self, Job* job) {
     truth_.asyncs[job->async].end_ns = now_ns();
     truth_.asyncs[job->async].end_thread = self->number();
     job->result_ns = now_ns();
-    if (job->waiter != nullptr) world_.Wake(job->waiter, WakeUp(spec_.wake_up));
+    if (job->waiter != nullptr) world_.Wake(job->waiter, WakeUp(job->random_of_batch, spec_.wake_up));
   } else {
     Enqueue(self, &pools_[job->reply].queue, job);
     PutNow(self, &pools_[job->reply].queue, Work::Of(job));
@@ -843,6 +900,7 @@ Task<> Server::Executor(Actor* self, ModelState* state) {
     Work work = co_await Pop(self, queue, kForever);
     DropOver(self, &work);
     if (work.jobs.empty()) continue;
+    const Job* const first = work.jobs[0];
     {
       Serving serving = Begin(self, model);
       Join(self, &serving, work);
@@ -863,14 +921,14 @@ Task<> Server::Executor(Actor* self, ModelState* state) {
       End(self, &serving);
       co_await Respond(self, &serving);
     }
-    co_await Maintain(self, model.percent_maintenance);
+    co_await Maintain(self, model.percent_maintenance, first->random_of_batch);
   }
 }
 
 // Inside the batch. Members that leave early are answered here.
 Task<> Server::Scatter(Actor* self, const Model& model, Serving* serving) {
   for (Job* job : serving->members) {
-    co_await Compute(self, "scatter", Draw(model.scatter));
+    co_await Compute(self, "scatter", Draw(job->random_of_batch, model.scatter));
     if (!model.leave_early) continue;
     LeaveBatch(serving, job);
     Reply(self, job);
@@ -887,7 +945,7 @@ Task<> Server::Respond(Actor* self, Serving* serving) {
   for (Job* job : serving->members) {
     const Adopted adopted(self, job->request.token());
     self->WorkFor(job->id, 0);
-    co_await Compute(self, "respond", Draw({300, 2'000}));
+    co_await Compute(self, "respond", Draw(job->random_of_batch, {300, 2'000}));
     Reply(self, job);
     self->WorkFor(0, 0);
   }
@@ -934,7 +992,8 @@ Task<> Server::ContinuousExecutor(Actor* self, ModelState* state) {
     }
     {
       Serving serving = Begin(self, model);
-      co_await Compute(self, "schedule", Draw({200, 1'000}));
+      Random* random = (running.empty() ? admitted[0].jobs[0] : running[0])->random_of_batch;
+      co_await Compute(self, "schedule", Draw(random, {200, 1'000}));
       while (!state->queue.items.empty() && running.size() + admitted.size() < model.max_batch) {
         admitted.push_back(co_await Pop(self, &state->queue, kForever));
         DropOver(self, &admitted.back());
@@ -946,14 +1005,14 @@ Task<> Server::ContinuousExecutor(Actor* self, ModelState* state) {
       for (const Work& work : admitted) {
         Join(self, &serving, work);
         for (Job* job : work.jobs) {
-          job->tokens_left = 1 + static_cast<uint32_t>(Below(model.most_tokens));
+          job->tokens_left = 1 + static_cast<uint32_t>(Below(job->random_of_batch, model.most_tokens));
           running.push_back(job);
         }
       }
       Close(&serving, BatchClose::kStep);
       for (const Step& step : model.steps) co_await Do(self, step, nullptr, &serving);
       for (Job* job : serving.members) {
-        const uint32_t count = 1 + static_cast<uint32_t>(Below(2));
+        const uint32_t count = 1 + static_cast<uint32_t>(Below(job->random_of_batch, 2));
         job->request.Emit(count);
         truth_.tokens.push_back({job->id, self->number(), now_ns(), count});
         --job->tokens_left;
@@ -968,7 +1027,7 @@ Task<> Server::ContinuousExecutor(Actor* self, ModelState* state) {
           done.push_back(job);
       }
       std::erase_if(running, [](const Job* job) { return job->tokens_left == 0; });
-      co_await Compute(self, "update", Draw({200, 1'000}));
+      co_await Compute(self, "update", Draw(random, {200, 1'000}));
       End(self, &serving);
       serving.members = done;
       co_await Respond(self, &serving);

@@ -168,6 +168,15 @@ struct Slow {
   double speed = 1;  // more than 0, up to 1
 };
 
+// Something that is done for a request takes longer: of what takes time, the `step`-th (from 0) that is done for it
+// alone, or for batches that it is in.
+struct Delay {
+  uint32_t request = 0;  // as they arrive, from 0
+  bool is_in_batch = false;
+  uint32_t step = 0;
+  int64_t ns = 0;
+};
+
 struct ServerSpec {
   uint64_t seed = 1;
   uint32_t requests = 200;  // that arrive
@@ -188,6 +197,9 @@ struct ServerSpec {
   // In order, and apart. Where there are any, the clock of the (one) GPU is recorded; what CPU time threads had.
   std::vector<Slow> slow_clocks;  // kernels do nothing but compute
   std::vector<Slow> taken_cpus;   // of the CPUs' time others have the rest
+  std::vector<Delay> delays;
+  // Each request draws its own times: what becomes slower changes those of no other, so that two plays are compared.
+  bool draws_apart = false;
 };
 
 // A server made by chance: topologies, loads and routes of all kinds.
@@ -245,6 +257,7 @@ std::string ToString(const Segment& segment);
 
 struct TrueRequest {
   uint64_t id = 0;
+  uint32_t number = 0;  // as it arrived; of a child its parent's
   uint64_t parent_id = 0;
   uint64_t trace_id_high = 0, trace_id_low = 0;
   std::string route;

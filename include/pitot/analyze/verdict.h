@@ -102,6 +102,9 @@ struct Cause {
   // At most so much would be saved, were it normal: where another way was nearly as long, that remains. No more than
   // the request's excess.
   int64_t saving_ns = 0;
+  // The latency, were it nothing at all: as often as this is in the latency is how many times as fast the request could
+  // be at most (Amdahl, 1967); 0: there is no limit.
+  int64_t without_ns = 0;
   Culprit by;         // who had most of it
   int64_t by_ns = 0;  // how much
   // Segments of RequestBlame, at most three: the longest in the place (scope and call, operation of a GPU, or queue)
@@ -109,6 +112,13 @@ struct Cause {
   std::vector<uint32_t> longest;
   int64_t place_ns = 0;  // how much that place had
   Advice advice = {"", ""};
+};
+
+// How much shorter a request would be without one of its segments: less than that is long where another way was nearly
+// as long (CRISP, Zhang et al., 2022).
+struct Drag {
+  uint32_t segment = 0;  // of RequestBlame
+  int64_t ns = 0;
 };
 
 struct Verdict {
@@ -138,6 +148,7 @@ struct Verdict {
   std::vector<Cause> causes;    // by excess, largest first
   std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum
+  std::vector<Drag> drags;      // of the longest segments, at most three; of requests that are slow
   // Of the excess, in no cause: latency - typical = common + causes + rest. Unless kUniform, the causes' common_ns too.
   int64_t rest_ns = 0;
   // Of the rest, parts outside of their normal range that are no cause: too small, or beyond most_causes.
