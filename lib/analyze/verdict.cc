@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <new>
-#include <tuple>
 
+#include "analyze/cause_evidence.h"
 #include "analyze/clock_state.h"
 #include "analyze/contrast.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
-#include "analyze/place.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_confidence.h"
 #include "analyze/verdict_saving.h"
@@ -41,7 +40,6 @@ constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Bl
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-constexpr double kLeastOfCulprit = 0.1;   // of a cause's time
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
 int64_t Of(const Parts& parts, uint32_t mask) {
@@ -299,54 +297,13 @@ class Comparison {
     cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
     const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
     cause.confidence = (1 - p) * TrueUnlessByChance(index_, blame_, options_, *verdict_, unexplained_, cause);
-    for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
-      if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
-    }
-    const auto length = [&](uint32_t i) { return blame_.segments[i].end_ns - blame_.segments[i].begin_ns; };
-    std::stable_sort(cause.longest.begin(), cause.longest.end(),
-                     [&](uint32_t a, uint32_t b) { return length(a) > length(b); });
-    FindCulprit(&cause);
-    FindPlace(&cause);
-    if (cause.longest.size() > 3) cause.longest.resize(3);
+    FindEvidence(index_.trace, blame_, &cause);
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
     cause.advice = AdviceFor(cause.blame, close, ProofOf(index_, blame_, cause, *verdict_));
     cause.saving_ns = Saving(blame_, {cause}, excess_ns);
     return cause;
-  }
-
-  // Where most of a cause's time was: a thousand short calls may be more than the one that was longest.
-  void FindPlace(Cause* cause) const {
-    const Places::Most most = Places(index_.trace).Find(blame_.segments, cause->longest);
-    cause->place_ns = most.ns;
-    const auto first = std::find(cause->longest.begin(), cause->longest.end(), most.longest);
-    if (first != cause->longest.end()) std::rotate(cause->longest.begin(), first, first + 1);
-  }
-
-  // Who had most of a cause's time, if that is much of it.
-  void FindCulprit(Cause* cause) const {
-    using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
-    std::vector<std::pair<Key, uint32_t>> parts;  // and the segment
-    for (const uint32_t i : cause->longest) {
-      const Culprit& by = blame_.segments[i].by;
-      if (!by.IsKnown()) continue;
-      const bool is_ours = by.request != kNone || by.batch != kNone;
-      parts.emplace_back(Key{by.request, by.batch, is_ours ? kNone : by.thread}, i);
-    }
-    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (size_t first = 0, last = 0; first < parts.size(); first = last) {
-      int64_t ns = 0;
-      for (; last < parts.size() && parts[last].first == parts[first].first; ++last)
-        ns += blame_.segments[parts[last].second].end_ns - blame_.segments[parts[last].second].begin_ns;
-      if (ns <= cause->by_ns) continue;
-      cause->by_ns = ns;
-      cause->by = blame_.segments[parts[first].second].by;
-    }
-    if (static_cast<double>(cause->by_ns) < kLeastOfCulprit * static_cast<double>(cause->blame_ns)) {
-      cause->by = {};
-      cause->by_ns = 0;
-    }
   }
 
   const Index& index_;
