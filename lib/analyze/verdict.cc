@@ -7,11 +7,13 @@
 
 #include "analyze/cause_evidence.h"
 #include "analyze/clock_state.h"
+#include "analyze/contradictions.h"
 #include "analyze/contrast.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_confidence.h"
+#include "analyze/verdict_others.h"
 #include "analyze/verdict_saving.h"
 #include "base/columns.h"
 #include "base/quantile.h"
@@ -84,7 +86,11 @@ class Comparison {
       return;
     }
     v.kind = Explain(rows, work, normal, at);
-    if (v.causes.empty()) ListLargest(&at);
+    if (v.causes.empty()) {
+      ListLargest(&at);
+      v.advice = AdviceFor(v.kind);
+    }
+    MarkContradictions(blame_, &v.causes);
     v.joint_saving_ns = Saving(blame_, v.causes, v.latency_ns - v.typical_ns);
   }
 
@@ -296,7 +302,7 @@ class Comparison {
     cause.p = at != nullptr ? at->p[k] : 1;
     cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
     const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
-    cause.confidence = (1 - p) * TrueUnlessByChance(index_, blame_, options_, *verdict_, unexplained_, cause);
+    FindConfidence(index_, blame_, options_, *verdict_, unexplained_, p, &cause);
     FindEvidence(index_.trace, blame_, &cause);
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
@@ -378,6 +384,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   const WorkDone work = WorkOf(index, blame.request);
   if (KeepDepth(work.depth, blame.blame, least, &rows)) {
     Comparison(index, blame, options, &verdict).Compare(rows, work);
+    FindOthers(index, blame, &verdict);
     return verdict;
   }
   verdict.is_coarse = true;
@@ -387,6 +394,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
   Comparison(index, coarse, options, &verdict).Compare(rows, work);
+  FindOthers(index, coarse, &verdict);
   return verdict;
 }
 
