@@ -323,12 +323,16 @@ TEST_CASE("what is inferred is said with less confidence than what the trace pro
   const Cause code = route.Judge(route.Make(slow)).causes.at(0);
 
   CHECK(inferred.confidence == Approx(0.7 * proved.confidence));
+  CHECK(std::string(inferred.unsure) == "for whom that work was is not known");
+  CHECK(std::string(proved.unsure).empty());
   slow = route.Draw();
   slow[Blame::kLaunchApi] += 15 * kMs;
   const Cause launches = route.Judge(route.Make(slow)).causes.at(0);
   CHECK(launches.confidence == Approx(0.8 * (1 - launches.p)).margin(0.02));
   REQUIRE(code.blame == Blame::kHostOncpuPre);
   CHECK(code.confidence == Approx(0.8 * (1 - code.p)).margin(0.02));
+  for (const Cause& cause : {code, launches})
+    CHECK(std::string(cause.unsure) == "no counter says that its thread was on a CPU");
 }
 
 TEST_CASE("work of a GPU of which nobody knows how long it usually takes is inferred to take as long", "[verdict]") {
@@ -344,6 +348,7 @@ TEST_CASE("work of a GPU of which nobody knows how long it usually takes is infe
   const Cause known = judge(true), unknown = judge(false);
 
   CHECK(unknown.confidence == Approx(0.7 * known.confidence));
+  CHECK(std::string(unknown.unsure) == "how long such work usually takes is not known");
   CHECK(std::string(known.advice.code) == "speed_kernels");
   CHECK(std::string(unknown.advice.code) == "compare_kernels");
 }
@@ -366,29 +371,31 @@ TEST_CASE("work that only moved from a thread to the GPU, or back, is no cause",
 }
 
 TEST_CASE("a launch that is only the first in the trace is less surely loading than one of a new kernel", "[verdict]") {
-  const auto confidence = [](int64_t recorded_since_ms) {
+  const auto cause = [](int64_t recorded_since_ms) {
     Loading route(recorded_since_ms);
     route.Learn(512);
     BlameVector slow = route.Typical();
     slow[Blame::kLazyLoadJit] += 15 * kMs;
     RequestBlame blame = route.Make(slow);
     Find(&blame, Blame::kLazyLoadJit)->call = Loading::kFirst;
-    return route.Judge(blame).causes.at(0).confidence;
+    return route.Judge(blame).causes.at(0);
   };
-  CHECK(confidence(29) == Approx(0.6 * confidence(1)));
+  CHECK(cause(29).confidence == Approx(0.6 * cause(1).confidence));
+  CHECK(std::string(cause(29).unsure) == "what is first here need not be new");
 }
 
 TEST_CASE("faults that need not have taken so long are less sure than a wait that says that it is one", "[verdict]") {
-  const auto confidence = [](uint32_t counter) {
+  const auto cause = [](uint32_t counter) {
     Route route;
     route.Learn(512);
     BlameVector slow = route.Typical();
     slow[Blame::kHostPagefaultIo] += 15 * kMs;
     RequestBlame blame = route.Make(slow);
     Find(&blame, Blame::kHostPagefaultIo)->counter = counter;
-    return route.Judge(blame).causes.at(0).confidence;
+    return route.Judge(blame).causes.at(0);
   };
-  CHECK(confidence(0) == Approx(0.6 * confidence(model::kNone)));
+  CHECK(cause(0).confidence == Approx(0.6 * cause(model::kNone).confidence));
+  CHECK(std::string(cause(0).unsure) == "so few faults may take no time");
 }
 
 TEST_CASE("few requests are tested for their times alone where half of alpha is less than they can prove",
@@ -456,6 +463,7 @@ TEST_CASE("requests are compared with those that were recorded as deep", "[verdi
     CHECK(gpu.causes[0].blame == Blame::kHostOncpuFramework);
     CHECK(std::llabs(gpu.causes[0].excess_ns - 15 * kMs) < 2 * kMs);
     CHECK(gpu.causes[0].confidence <= 0.8);
+    CHECK(std::string(gpu.causes[0].unsure) == "recorded at other depths");
     CHECK(blame.segments.at(gpu.causes[0].longest.at(0)).blame == Blame::kGpuQueueWaitOthers);
     CHECK(VerdictText(route.index, blame, gpu).find("of other depths") != std::string::npos);
   }
@@ -1268,6 +1276,7 @@ TEST_CASE("that a thread slept is known, though not what for", "[verdict]") {
   CHECK(verdict.why_not == "a thread that worked for it slept, and no recorded wait says what for");
   REQUIRE(verdict.causes.size() == 1);
   CHECK(verdict.causes[0].confidence == Approx(0.9 * (1 - verdict.causes[0].p)).margin(0.02));
+  CHECK(std::string(verdict.causes[0].unsure) == "no wait says what it slept for");
   slow[Blame::kUntraced] += 20 * kMs;
   CHECK(route.Judge(route.Make(slow)).causes.at(0).confidence < 0.5);
 }
@@ -1380,8 +1389,8 @@ TEST_CASE("without enough normal requests there is only blame", "[verdict]") {
   CHECK(verdict.largest[0].blame == Blame::kHostLock);
 }
 
-TEST_CASE("few normal requests, others' sizes and losses lower the confidence", "[verdict]") {
-  const auto confidence = [](int n, const char* route_name, uint32_t bucket, bool is_reliable) {
+TEST_CASE("few normal requests, others' sizes and losses lower the confidence, and are said", "[verdict]") {
+  const auto cause = [](int n, const char* route_name, uint32_t bucket, bool is_reliable) {
     Route route;
     for (int i = 0; i < n; ++i) {
       BaselineRow row;
@@ -1394,15 +1403,21 @@ TEST_CASE("few normal requests, others' sizes and losses lower the confidence", 
     RequestBlame blame = route.Make(slow);
     blame.is_reliable = is_reliable;
     const Verdict verdict = route.Judge(blame);
-    return verdict.causes.empty() ? 0.0 : verdict.causes[0].confidence;
+    return verdict.causes.at(0);
   };
-  const double whole = confidence(512, "/classify", 4, true);
+  const double whole = cause(512, "/classify", 4, true).confidence;
+  const Cause few = cause(100, "/classify", 4, true), sizes = cause(512, "/classify", 5, true),
+              routes = cause(512, "/segment", 5, true), lossy = cause(512, "/classify", 4, false);
 
   CHECK(whole > 0.95);
-  CHECK(confidence(100, "/classify", 4, true) < 0.8);
-  CHECK(confidence(512, "/classify", 5, true) < 0.85 * whole);
-  CHECK(confidence(512, "/segment", 5, true) < 0.6 * whole);
-  CHECK(confidence(512, "/classify", 4, false) < 0.6 * whole);
+  CHECK(few.confidence < 0.8);
+  CHECK(std::string(few.unsure) == "few normal requests");
+  CHECK(sizes.confidence < 0.85 * whole);
+  CHECK(std::string(sizes.unsure) == "compared with other sizes");
+  CHECK(routes.confidence < 0.6 * whole);
+  CHECK(std::string(routes.unsure) == "compared with other routes");
+  CHECK(lossy.confidence < 0.6 * whole);
+  CHECK(std::string(lossy.unsure) == "events of its time were lost");
 }
 
 TEST_CASE("times that contradict each other leave nothing to be said", "[verdict]") {
