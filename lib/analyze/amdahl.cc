@@ -78,7 +78,7 @@ class Amdahl final : public Analyzer {
           Times(Limit(p.value, speedup)) + " times as fast (" + Times(Limit(p.low, speedup)) + " to " +
           Times(Limit(p.high, speedup)) + "), without it " + Times(Limit(p.value, 1e12)) + " times";
       const Evidence evidence = RequestEvidence(analysis.trace(), blames[blames.size() / 2]->request, "one of them");
-      Conclude(analysis, Judged("a31.dominant", route.c_str(), "part / latency", p.value, least),
+      Conclude(analysis, Judged("a31.dominant", route.c_str(), (name + " / latency").c_str(), p.value, least),
                {.severity = Severity::kInfo,
                 .confidence = 0.95,
                 .cost_ns = saving_ns,

@@ -6,10 +6,14 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <map>
 #include <new>
 #include <optional>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
+#include "analyze/contradictions.h"
 #include "analyze/quality.h"
 #include "analyze/subjects.h"
 #include "base/columns.h"
@@ -121,6 +125,28 @@ class Running final : public Analysis {
   AnalyzerReport& report_;
 };
 
+// Most severe first, of those the dearest.
+bool IsGraver(const FindingRow& a, const FindingRow& b) {
+  return a.severity != b.severity ? a.severity > b.severity : a.cost_ns > b.cost_ns;
+}
+
+// Of sorted findings those that say less of the same are counted in the first that says it.
+void LeaveOutRepeats(std::vector<FindingRow>* findings) {
+  using Key = std::tuple<std::string_view, std::string_view, std::string_view>;
+  std::map<Key, size_t> firsts;
+  std::vector<FindingRow> kept;
+  kept.reserve(findings->size());  // keys are texts of these
+  for (FindingRow& finding : *findings) {
+    if (const auto same = firsts.find(Key(finding.code, finding.subject, finding.metric)); same != firsts.end()) {
+      ++kept[same->second].repeats;
+      continue;
+    }
+    kept.push_back(std::move(finding));
+    firsts.emplace(Key(kept.back().code, kept.back().subject, kept.back().metric), kept.size() - 1);
+  }
+  *findings = std::move(kept);
+}
+
 void RunOne(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options, Shared* shared,
             Analyzer* analyzer, AnalyzerReport* report) {
   const AnalyzerInfo info = analyzer->Info();
@@ -144,9 +170,8 @@ void RunOne(const model::Trace& trace, const model::Indexes& indexes, const Anal
     report->measures.clear();
     report->findings.clear();
   }
-  std::stable_sort(report->findings.begin(), report->findings.end(), [](const FindingRow& a, const FindingRow& b) {
-    return a.severity != b.severity ? a.severity > b.severity : a.cost_ns > b.cost_ns;
-  });
+  std::stable_sort(report->findings.begin(), report->findings.end(), IsGraver);
+  LeaveOutRepeats(&report->findings);
 }
 
 bool IsNamed(const std::vector<std::string>& names, const char* name) {
@@ -190,6 +215,15 @@ const MeasureRow* AnalysisReport::Find(const std::string& analyzer, const std::s
   return nullptr;
 }
 
+std::vector<const FindingRow*> AnalysisReport::Ranked() const {
+  std::vector<const FindingRow*> findings;
+  for (const AnalyzerReport& report : analyzers) {
+    for (const FindingRow& finding : report.findings) findings.push_back(&finding);
+  }
+  std::stable_sort(findings.begin(), findings.end(), [](const auto* a, const auto* b) { return IsGraver(*a, *b); });
+  return findings;
+}
+
 Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Analyzer>>& analyzers,
                const AnalyzeOptions& options, AnalysisReport* report) noexcept {
   try {
@@ -205,6 +239,7 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
       report->analyzers.emplace_back();
       RunOne(trace, indexes, options, &shared, analyzer.get(), &report->analyzers.back());
     }
+    MarkContradictions(report);
     return Status();
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to analyze the trace");

@@ -109,9 +109,7 @@ using model::Trace;
 constexpr int64_t kAnalyzerBudgetNs = 500'000'000;  // CPU time of one analyzer
 constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the baseline's file
 constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
-constexpr size_t kMostFindings = 3;                 // said in report.txt
 constexpr size_t kMostDrifts = 3;
-constexpr size_t kMostOthers = 3;                // requests that fired, too, and get a line
 constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
 
 // A file of text.
@@ -276,7 +274,8 @@ class WhyJudge final : public Judge {
     if (judged.ok()) {
       opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
       opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-      opening += Others(request, hearing, &judgement);
+      html.others = OthersThatFired(trace, request, &baseline_, &judgement);
+      opening += AlsoFiredText(html.others);
       html.judgement = &judgement;
     } else {
       html.why_not = judged.message();
@@ -301,7 +300,7 @@ class WhyJudge final : public Judge {
     options.budget_ns = kAnalyzerBudgetNs;
     options.index = &judgement.index;
     if (Status s = Analyze(trace, analyzers, options, &analysis); !s.ok()) return s;
-    opening += Findings(analysis);
+    opening += FindingsText(analysis);
     hearing.OpenReport(opening.c_str());
     if (!options_.html) return Status();
     html.analysis = &analysis;
@@ -322,37 +321,6 @@ class WhyJudge final : public Judge {
     return Status();
   }
 
-  // A line for each of the slowest that fired, too: those that were kept waiting say by whom.
-  std::string Others(uint32_t first, Hearing& hearing, Judgement* judgement) const {
-    const Trace& trace = hearing.trace();
-    std::vector<uint64_t> fired;
-    for (const model::FiringRow& firing : trace.firings) fired.push_back(firing.request_id);
-    std::sort(fired.begin(), fired.end());
-    std::vector<uint32_t> rows;
-    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-      const model::RequestRow& request = trace.requests[row];
-      if (row != first && request.duration_ns != model::kOpen &&
-          std::binary_search(fired.begin(), fired.end(), request.id))
-        rows.push_back(row);
-    }
-    std::sort(rows.begin(), rows.end(),
-              [&](uint32_t a, uint32_t b) { return trace.requests[a].duration_ns > trace.requests[b].duration_ns; });
-    if (rows.size() > kMostOthers) rows.resize(kMostOthers);
-    base::Lines lines;
-    Judgement other;
-    std::swap(other.index, judgement->index);  // made once
-    for (const uint32_t row : rows) {
-      if (hearing.IsOver() || !JudgeRequest(trace, row, &baseline_, &other).ok()) break;
-      const model::RequestRow& request = trace.requests[row];
-      lines.AddWrapped(0, "also fired  ",
-                       base::RequestId(request.id) +
-                           base::Format(" %.1f ms: ", static_cast<double>(other.verdict.latency_ns) * 1e-6) +
-                           VerdictLine(other.index, other.blame, other.verdict));
-    }
-    std::swap(other.index, judgement->index);
-    return lines.text();
-  }
-
   void SaveIfDue(int64_t every_ns) {
     const auto now_ns = static_cast<int64_t>(clock_());
     if (file_.empty() || baseline_.size() == 0 || (saved_ns_ != 0 && now_ns - saved_ns_ < every_ns)) return;
@@ -369,25 +337,6 @@ class WhyJudge final : public Judge {
     if (number.empty()) return "";
     return "incident " + (number.size() < 4 ? std::string(4 - number.size(), '0') : "") + number + "  " +
            base::Cut(trace.AttributeOf("incident.cause"), base::kColumns - 20) + "\n";
-  }
-
-  // What analyzers found, the most severe first; those that failed are named.
-  static std::string Findings(const AnalysisReport& analysis) {
-    std::vector<const FindingRow*> findings;
-    base::Lines lines;
-    for (const AnalyzerReport& report : analysis.analyzers) {
-      if (!report.status.ok()) lines.AddWrapped(0, "analyzer    ", report.name + ": " + report.status.message());
-      for (const FindingRow& finding : report.findings) {
-        if (!finding.is_undetermined && finding.severity > Severity::kInfo) findings.push_back(&finding);
-      }
-    }
-    std::stable_sort(findings.begin(), findings.end(), [](const auto* a, const auto* b) {
-      return a->severity != b->severity ? a->severity > b->severity : a->cost_ns > b->cost_ns;
-    });
-    if (findings.size() > kMostFindings) findings.resize(kMostFindings);
-    for (const FindingRow* finding : findings)
-      lines.AddWrapped(0, "in window   ", finding->code + ": " + finding->summary);
-    return lines.text();
   }
 
   const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy

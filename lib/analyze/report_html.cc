@@ -247,7 +247,7 @@ class Page {
       WriteTimeline();
       WriteParts();
     }
-    WriteDrifts();
+    WriteOthers();
     if (report_.analysis != nullptr) WriteFindings(*report_.analysis);
     WriteQuality();
     out_ += "</body></html>\n";
@@ -298,7 +298,11 @@ class Page {
       with += Format(", slower than %.3g %% of %s (%s)", 100 * v.percentile,
                      base::Plural(v.baseline_size, "normal request").c_str(), LevelName(v.level));
     P("soft", with);
+    for (const std::string& text : {LikeText(v), MeanwhileText(v)}) {
+      if (!text.empty()) P("soft", text);
+    }
     P("", Kind(v));
+    if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);
     int number = 0;
     for (const Cause& cause : v.causes) WriteCause(++number, cause);
     for (const Cause& part : v.largest) WriteCause(0, part);
@@ -352,9 +356,10 @@ class Page {
       P("", evidence);
     if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
     if (number != 0)
-      P("soft", Format("p = %.3f%s, confidence %.2f, ", std::min(cause.p, cause.p_of_launches),
-                       cause.p_of_launches < cause.p ? " of its launches" : "", cause.confidence) +
-                    SavingText(judgement_->verdict, cause));
+      P("soft", Format("p = %.3f%s, ", std::min(cause.p, cause.p_of_launches),
+                       cause.p_of_launches < cause.p ? " of its launches" : "") +
+                    ConfidenceText(cause) + ", " + SavingText(judgement_->verdict, cause));
+    if (const std::string text = ContradictionText(cause); !text.empty()) P("soft", text);
     out_ += "</div>\n";
   }
 
@@ -548,9 +553,10 @@ class Page {
     if (is_compared) P("soft", "Coloured: this request. Grey, below: what is usual.");
   }
 
-  void WriteDrifts() {
-    if (report_.drifts.empty()) return;
+  void WriteOthers() {
+    if (report_.others.empty() && report_.drifts.empty()) return;
     H2("Not this request alone");
+    for (const std::string& other : report_.others) P("card", "Also fired: " + other);
     for (const Drift& drift : report_.drifts) {
       std::string text = DriftText(drift, trace_.window_end_ns);
       // Lines of a text become a paragraph.
@@ -564,13 +570,7 @@ class Page {
   }
 
   void WriteFindings(const AnalysisReport& analysis) {
-    std::vector<const FindingRow*> findings;
-    for (const AnalyzerReport& report : analysis.analyzers) {
-      for (const FindingRow& finding : report.findings) findings.push_back(&finding);
-    }
-    std::stable_sort(findings.begin(), findings.end(), [](const auto* a, const auto* b) {
-      return a->severity != b->severity ? a->severity > b->severity : a->cost_ns > b->cost_ns;
-    });
+    const std::vector<const FindingRow*> findings = analysis.Ranked();
     H2("What else was found in the window");
     if (findings.empty()) P("soft", "Nothing.");
     for (size_t i = 0; i < findings.size() && i < kMostFindings; ++i) WriteFinding(*findings[i]);
@@ -595,6 +595,10 @@ class Page {
     if (finding.is_undetermined) how += ", undetermined";
     if (finding.cost_ns != 0) how += "; costs " + Duration(finding.cost_ns) + " of the window";
     P("soft", how);
+    for (const std::string& caveat : finding.caveats) P("soft", "but " + caveat);
+    for (const Contradiction& other : finding.contradictions)
+      P("soft", "but contradicted by " + other.code + " of " + other.subject + ": " + other.why);
+    if (finding.repeats != 0) P("soft", "and " + base::Plural(finding.repeats, "lesser one") + " like it");
     for (size_t i = 0; i < finding.evidence.size() && i < kMostEvidence; ++i) {
       const EvidenceRow& row = finding.evidence[i];
       P("soft", "at " + Duration(row.begin_ns - trace_.window_begin_ns) + " of the window, for " +

@@ -99,11 +99,12 @@ const DurationSketch* ScopeTimes::Find(std::string_view route, std::string_view 
   return nullptr;
 }
 
-std::string ScopeTimes::Text(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) const {
+std::string ScopeTimes::Text(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                             size_t columns) const {
   const Trace& trace = index.data()->index.trace;
   const std::string_view route = trace.strings[trace.requests[blame.request].route];
   const auto ms = [](int64_t ns) { return base::Format("%.1f", static_cast<double>(ns) * 1e-6); };
-  base::Lines lines;
+  base::Lines lines(columns);
   std::vector<uint32_t> said;
   for (const Cause& cause : verdict.causes.empty() ? verdict.largest : verdict.causes) {
     for (const uint32_t segment : cause.longest) {

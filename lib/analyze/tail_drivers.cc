@@ -74,8 +74,9 @@ class TailDrivers final : public Analyzer {
       for (size_t i = 0; i < slowest.size(); ++i)
         evidence.push_back(RequestEvidence(analysis.trace(), slowest[i], notes[i].c_str()));
       const bool is_unknown = driver.blame == Blame::kUntraced;
+      const std::string metric = std::string("Cov(") + BlameName(driver.blame) + ", latency) / Var(latency)";
       Conclude(
-          analysis, Judged("a41.driver", route.c_str(), "Cov(part, latency) / Var(latency)", driver.share, least),
+          analysis, Judged("a41.driver", route.c_str(), metric.c_str(), driver.share, least),
           {.severity = driver.share >= 0.6 ? Severity::kHigh : Severity::kMedium,
            .confidence = is_unknown ? 0.5 : 0.6,
            .is_undetermined = is_unknown,

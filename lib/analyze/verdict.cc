@@ -5,16 +5,17 @@
 #include <cmath>
 #include <new>
 #include <numeric>
-#include <tuple>
 
+#include "analyze/cause_evidence.h"
 #include "analyze/clock_state.h"
+#include "analyze/contradictions.h"
 #include "analyze/contrast.h"
 #include "analyze/counterfactual.h"
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
-#include "analyze/place.h"
 #include "analyze/proof.h"
 #include "analyze/verdict_confidence.h"
+#include "analyze/verdict_others.h"
 #include "base/columns.h"
 #include "base/quantile.h"
 
@@ -42,7 +43,6 @@ constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Bl
 // A factor below this is no "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
-constexpr double kLeastOfCulprit = 0.1;  // of a cause's time
 constexpr size_t kDrags = 3;
 constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
 
@@ -88,7 +88,11 @@ class Comparison {
       return;
     }
     v.kind = Explain(rows, work, normal, at);
-    if (v.causes.empty()) ListLargest(&at);
+    if (v.causes.empty()) {
+      ListLargest(&at);
+      v.advice = AdviceFor(v.kind);
+    }
+    MarkContradictions(blame_, &v.causes);
     FindSavings();
   }
 
@@ -300,16 +304,8 @@ class Comparison {
     cause.p = at != nullptr ? at->p[k] : 1;
     cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
     const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
-    cause.confidence = (1 - p) * TrueUnlessByChance(index_, blame_, options_, *verdict_, unexplained_, cause);
-    for (uint32_t i = 0; i < blame_.segments.size(); ++i) {
-      if (blame_.segments[i].blame == cause.blame) cause.longest.push_back(i);
-    }
-    const auto length = [&](uint32_t i) { return blame_.segments[i].end_ns - blame_.segments[i].begin_ns; };
-    std::stable_sort(cause.longest.begin(), cause.longest.end(),
-                     [&](uint32_t a, uint32_t b) { return length(a) > length(b); });
-    FindCulprit(&cause);
-    FindPlace(&cause);
-    if (cause.longest.size() > 3) cause.longest.resize(3);
+    FindConfidence(index_, blame_, options_, *verdict_, unexplained_, p, &cause);
+    FindEvidence(index_.trace, blame_, &cause);
     auto close = BatchClose::kUnknown;
     if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
       close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
@@ -359,39 +355,6 @@ class Comparison {
       const BlameSegment* const gone = &segments[longest[i]];
       const int64_t without_ns = play.LatencyWithout([&](const BlameSegment& segment) { return &segment == gone; });
       verdict_->drags.push_back({longest[i], verdict_->latency_ns - without_ns});
-    }
-  }
-
-  // Where most of a cause's time was: a thousand short calls may be more than the one that was longest.
-  void FindPlace(Cause* cause) const {
-    const Places::Most most = Places(index_.trace).Find(blame_.segments, cause->longest);
-    cause->place_ns = most.ns;
-    const auto first = std::find(cause->longest.begin(), cause->longest.end(), most.longest);
-    if (first != cause->longest.end()) std::rotate(cause->longest.begin(), first, first + 1);
-  }
-
-  // Who had most of a cause's time, if that is much of it.
-  void FindCulprit(Cause* cause) const {
-    using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
-    std::vector<std::pair<Key, uint32_t>> parts;  // and the segment
-    for (const uint32_t i : cause->longest) {
-      const Culprit& by = blame_.segments[i].by;
-      if (!by.IsKnown()) continue;
-      const bool is_ours = by.request != kNone || by.batch != kNone;
-      parts.emplace_back(Key{by.request, by.batch, is_ours ? kNone : by.thread}, i);
-    }
-    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (size_t first = 0, last = 0; first < parts.size(); first = last) {
-      int64_t ns = 0;
-      for (; last < parts.size() && parts[last].first == parts[first].first; ++last)
-        ns += blame_.segments[parts[last].second].end_ns - blame_.segments[parts[last].second].begin_ns;
-      if (ns <= cause->by_ns) continue;
-      cause->by_ns = ns;
-      cause->by = blame_.segments[parts[first].second].by;
-    }
-    if (static_cast<double>(cause->by_ns) < kLeastOfCulprit * static_cast<double>(cause->blame_ns)) {
-      cause->by = {};
-      cause->by_ns = 0;
     }
   }
 
@@ -467,6 +430,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   const WorkDone work = WorkOf(index, blame.request);
   if (KeepDepth(work.depth, blame.blame, least, &rows)) {
     Comparison(index, blame, options, &verdict).Compare(rows, work);
+    FindOthers(index, blame, &verdict);
     return verdict;
   }
   verdict.is_coarse = true;
@@ -476,6 +440,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
   Comparison(index, coarse, options, &verdict).Compare(rows, work);
+  FindOthers(index, coarse, &verdict);
   return verdict;
 }
 

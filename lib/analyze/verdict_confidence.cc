@@ -32,23 +32,48 @@ double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
                                                    : unexplained.Share();
 }
 
-double QualityFactor(const Index& index, const RequestBlame& request, const VerdictOptions& options,
-                     const Verdict& verdict, Blame blame) {
-  double factor = request.is_reliable ? 1 : kLossy;
-  if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0) factor *= kSkewed;
-  if (verdict.alpha > options.alpha) factor *= kFew;
-  if (verdict.level == Baseline::Level::kRoute) factor *= kOtherSizes;
-  if (verdict.level == Baseline::Level::kProcess) factor *= kOtherRoutes;
-  if (verdict.is_coarse) factor *= kOtherDepths;
-  return factor;
+// A product, and its least factor in words.
+class Product {
+ public:
+  void Take(double factor, const char* why) {
+    value_ *= factor;
+    if (factor >= least_) return;
+    least_ = factor;
+    why_ = why;
+  }
+  double value() const { return value_; }
+  const char* why() const { return why_; }
+
+ private:
+  static constexpr double kSpoken = 0.95;  // what takes less is not spoken of
+  double value_ = 1, least_ = kSpoken;
+  const char* why_ = "";
+};
+
+void TakeQuality(const Index& index, const RequestBlame& request, const VerdictOptions& options, const Verdict& verdict,
+                 Blame blame, Product* product) {
+  if (!request.is_reliable) product->Take(kLossy, "events of its time were lost");
+  if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0)
+    product->Take(kSkewed, "the GPU's times cannot be right");
+  if (verdict.alpha > options.alpha) product->Take(kFew, "few normal requests");
+  if (verdict.level == Baseline::Level::kRoute) product->Take(kOtherSizes, "compared with other sizes");
+  if (verdict.level == Baseline::Level::kProcess) product->Take(kOtherRoutes, "compared with other routes");
+  if (verdict.is_coarse) product->Take(kOtherDepths, "recorded at other depths");
 }
 
+struct Doubt {
+  double factor = 1;
+  const char* why = "";
+};
 // Of a part whose segments may prove that they are what they are called: what is left of confidence where they do not.
-double UnlessProved(Blame blame) {
-  if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi) return kUncounted;
-  if ((kBehindOthers & BlameBit(blame)) != 0 || blame == Blame::kGpuExecExpected) return kInferred;
-  if (blame == Blame::kLazyLoadJit) return kFirstSeen;
-  return blame == Blame::kHostPagefaultIo ? kSlowFaults : 1;
+Doubt UnlessProved(Blame blame) {
+  if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi)
+    return {kUncounted, "no counter says that its thread was on a CPU"};
+  if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "for whom that work was is not known"};
+  if (blame == Blame::kGpuExecExpected) return {kInferred, "how long such work usually takes is not known"};
+  if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "what is first here need not be new"};
+  if (blame == Blame::kHostPagefaultIo) return {kSlowFaults, "so few faults may take no time"};
+  return {};
 }
 
 bool IsProved(const Index& index, const BlameSegment& segment) {
@@ -71,10 +96,10 @@ bool IsProved(const Index& index, const BlameSegment& segment) {
 }
 
 // How much of the time of a part is proved to be what it is called.
-double ProofFactor(const Index& index, const RequestBlame& request, Blame blame) {
-  if (blame == Blame::kHostBlockedUnknown) return kNoWaitSays;
-  const double unless_proved = UnlessProved(blame);
-  if (unless_proved == 1) return 1;
+Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
+  if (blame == Blame::kHostBlockedUnknown) return {kNoWaitSays, "no wait says what it slept for"};
+  const Doubt unless_proved = UnlessProved(blame);
+  if (unless_proved.factor == 1) return {};
   int64_t all_ns = 0, proved_ns = 0;
   for (const BlameSegment& segment : request.segments) {
     if (segment.blame != blame) continue;
@@ -82,16 +107,23 @@ double ProofFactor(const Index& index, const RequestBlame& request, Blame blame)
     all_ns += ns;
     if (IsProved(index, segment)) proved_ns += ns;
   }
-  return 2 * proved_ns >= all_ns ? 1 : unless_proved;
+  return 2 * proved_ns >= all_ns ? Doubt{} : unless_proved;
 }
 
 }  // namespace
 
-double TrueUnlessByChance(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
-                          const Verdict& verdict, const Unexplained& unexplained, const Cause& cause) noexcept {
-  const double others = 1 - std::min(cause.share, 1.0);  // where other parts were shorter it is more than all
-  return (1 - UnknownBeside(unexplained, cause)) * QualityFactor(index, blame, options, verdict, cause.blame) *
-         ProofFactor(index, blame, cause.blame) * (1 - kCameAlong * others * others);
+void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                    const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept {
+  const double others = 1 - std::min(cause->share, 1.0);  // where other parts were shorter it is more than all
+  const Doubt doubt = DoubtOf(index, blame, cause->blame);
+  Product product;
+  product.Take(1 - by_chance, "it may be chance");
+  product.Take(1 - UnknownBeside(unexplained, *cause), "nothing explains some of what was longer");
+  TakeQuality(index, blame, options, verdict, cause->blame, &product);
+  product.Take(doubt.factor, doubt.why);
+  product.Take(1 - kCameAlong * others * others, "so small a part may have come with another");
+  cause->confidence = product.value();
+  cause->unsure = product.why();
 }
 
 }  // namespace analyze

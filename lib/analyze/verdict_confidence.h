@@ -23,10 +23,10 @@ struct Unexplained {
   double Share() const { return ShareOf(unknown_ns); }
 };
 
-// 0 to 1: all of a cause's confidence but the test's. Of `verdict` it reads what was compared with, of `cause` its
-// part, excess and share.
-double TrueUnlessByChance(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
-                          const Verdict& verdict, const Unexplained& unexplained, const Cause& cause) noexcept;
+// Fills `confidence` and `unsure` of a cause; `by_chance` is how often the test names a normal request's part. Of
+// `verdict` it reads what was compared with, of `cause` its part, excess and share.
+void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                    const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -50,6 +50,19 @@ class Writer {
     json_.Key("common_factor").Real(v.common_factor);
     json_.Key("common_ns").Int(v.common_ns);
     if (!v.clocks.empty()) json_.Key("clocks").Text(v.clocks);
+    if (v.like != 0) {
+      json_.Key("slow_too").Begin('{');
+      json_.Key("requests").Int(v.like);
+      json_.Key("median_ns").Int(v.like_median_ns);
+      json_.End();
+    }
+    if (v.meanwhile != 0) {
+      json_.Key("meanwhile").Begin('{');
+      json_.Key("requests").Int(v.meanwhile);
+      json_.Key("slow").Int(v.meanwhile_slow);
+      json_.End();
+    }
+    if (*v.advice.code != '\0') Say(v.advice);
     Causes("causes", v.causes, v.latency_ns);
     Causes("largest", v.largest, v.latency_ns);
     json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
@@ -110,6 +123,13 @@ class Writer {
     json_.End();
   }
 
+  void Say(const Advice& advice) {
+    json_.Key("advice").Begin('{');
+    json_.Key("code").Text(advice.code);
+    json_.Key("text").Text(advice.text);
+    json_.End();
+  }
+
   void Causes(const char* key, const std::vector<Cause>& causes, int64_t latency_ns) {
     json_.Key(key).Begin('[');
     for (const Cause& cause : causes) {
@@ -123,6 +143,13 @@ class Writer {
       json_.Key("p").Real(cause.p);
       json_.Key("p_of_launches").Real(cause.p_of_launches);
       json_.Key("confidence").Real(cause.confidence);
+      if (*cause.unsure != '\0') json_.Key("unsure").Text(cause.unsure);
+      if (*cause.contradicted_by != '\0') {
+        json_.Key("contradiction").Begin('{');
+        json_.Key("blame").Text(cause.contradicted_by);
+        json_.Key("why").Text(cause.contradiction);
+        json_.End();
+      }
       json_.Key("saving_ns").Int(cause.saving_ns);
       json_.Key("without_ns").Int(cause.without_ns);
       json_.Key("speedup_limit").Real(static_cast<double>(latency_ns) / static_cast<double>(cause.without_ns));
@@ -134,10 +161,8 @@ class Writer {
       for (const uint32_t segment : cause.longest) json_.Int(segment);
       json_.End();
       json_.Key("place_ns").Int(cause.place_ns);
-      json_.Key("advice").Begin('{');
-      json_.Key("code").Text(cause.advice.code);
-      json_.Key("text").Text(cause.advice.text);
-      json_.End().End();
+      Say(cause.advice);
+      json_.End();
     }
     json_.End();
   }

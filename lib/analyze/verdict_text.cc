@@ -25,10 +25,7 @@ using base::Format;
 using model::kNone;
 using model::Trace;
 
-constexpr size_t kBlameWidth = 23, kRestWidth = 50;
-constexpr size_t kLeastOthers = 20;  // of which a median says what is usual
-constexpr uint32_t kLeastMeanwhile = 3;
-constexpr int64_t kLeastExcess = 1'000'000;  // of a request, to be spoken of
+constexpr size_t kBlameWidth = 23, kRestIndent = 5, kRestWidth = 50;
 
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
@@ -83,21 +80,24 @@ class Teller {
            (evidence.empty() ? "" : ", " + evidence);
   }
 
-  std::string Tell(const Verdict& v) const {
-    base::Lines lines;
+  std::string Tell(const Verdict& v, size_t columns) const {
+    base::Lines lines(columns);
     const model::RequestRow& row = trace_.requests[blame_.request];
     const bool is_compared = v.level != Baseline::Level::kNone;
     std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
                        Ms(v.latency_ns) + " ms";
     if (row.duration_ns == model::kOpen) head += " so far";
     if (is_compared) head += Format(" (p%.3g; typical %s)", 100 * v.percentile, Ms(v.typical_ns).c_str());
-    lines.Add(0, head);
+    lines.AddWrapped(0, "", head);
     if (is_compared)
-      lines.Add(0, "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
-                       Format(", named at p <= %s", P(v.alpha).c_str()));
-    if (is_compared) TellOthers(v, &lines);
+      lines.AddWrapped(0, "",
+                       "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
+                           Format(", named at p <= %s", P(v.alpha).c_str()));
+    if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
+    if (const std::string text = MeanwhileText(v); !text.empty()) lines.AddWrapped(0, "", text);
     if (v.is_coarse)
-      lines.Add(0, "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
+      lines.AddWrapped(0, "",
+                       "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
     lines.Blank();
     TellKind(v, &lines);
     const PrintedVerdict printed(v);
@@ -111,11 +111,11 @@ class Teller {
     if (!v.causes.empty() || v.common_ns != 0) {
       const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
                                                   Tenths(printed.latency) + " - " + Tenths(printed.typical);
-      if (rest.size() < kRestWidth) {
-        lines.Add(5, base::PadRight(rest, kRestWidth) + sum);
+      if (rest.size() < kRestWidth && columns >= kRestIndent + kRestWidth + sum.size()) {
+        lines.Add(kRestIndent, base::PadRight(rest, kRestWidth) + sum);
       } else {
         lines.AddWrapped(0, "     ", rest);
-        lines.Add(5, sum);
+        lines.Add(kRestIndent, sum);
       }
     }
     if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
@@ -207,47 +207,22 @@ class Teller {
            base::Plural(queue.threads, "other") + " came to wait";
   }
 
-  // Requests that ended near it may have been slow for the same reason: then they are no measure, and the trace says
-  // so. And what slows all that are open at once is a matter of the moment, and not of one request.
-  void TellOthers(const Verdict& v, base::Lines* lines) const {
-    const Usual::Lengths like = index_.usual.OfRequest(blame_.request);
-    if (like.count >= kLeastOthers && v.typical_ns / 3 >= like.median_ns / 2)
-      lines->AddWrapped(0, "              ",
-                        "which were slow, too: of all " + base::Count(like.count) +
-                            " of its route and size in the trace half took at most " + Ms(like.median_ns) + " ms");
-    const int64_t excess_ns = v.latency_ns - v.typical_ns;
-    if (v.kind == VerdictKind::kNotUnusual || excess_ns < kLeastExcess) return;
-    const model::RequestRow& request = trace_.requests[blame_.request];
-    uint32_t meanwhile = 0, slow = 0;
-    for (const model::RequestRow& row : trace_.requests) {
-      if (row.route != request.route || row.size_bucket != request.size_bucket || row.duration_ns < 0 ||
-          !row.begin_known || &row == &request || row.begin_ns >= blame_.end_ns ||
-          trace_.RequestEnd(row) <= blame_.begin_ns)
-        continue;
-      ++meanwhile;
-      slow += row.duration_ns - v.typical_ns >= excess_ns / 2 ? 1 : 0;
-    }
-    if (meanwhile >= kLeastMeanwhile && 2 * slow >= meanwhile)
-      lines->AddWrapped(0, "",
-                        "of the " + base::Count(meanwhile) + " like it that were open meanwhile " + base::Count(slow) +
-                            " lost half as much, or more: look at that moment, too");
-  }
-
   void TellKind(const Verdict& v, base::Lines* lines) const {
     switch (v.kind) {
       case VerdictKind::kCauses:
         return;
       case VerdictKind::kUniform:
-        lines->Add(0, Format("why  everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
-                             Duration(v.common_ns).c_str()));
+        lines->AddWrapped(0, "why  ",
+                          Format("everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
+                                 Duration(v.common_ns).c_str()));
         if (!v.clocks.empty()) lines->AddWrapped(0, "     ", v.clocks);
         return;
       case VerdictKind::kMoreWork:
-        return lines->Add(0, "why  " + MoreWorkText(v) + (v.largest.empty() ? "" : ". What grew:"));
+        return lines->AddWrapped(0, "why  ", MoreWorkText(v) + (v.largest.empty() ? "" : ". What grew:"));
       case VerdictKind::kDiffuse:
-        return lines->Add(0, "why  diffuse: no part is outside of its normal range. The largest are:");
+        return lines->AddWrapped(0, "why  ", "diffuse: no part is outside of its normal range. The largest are:");
       case VerdictKind::kNotUnusual:
-        return lines->Add(0, "why  it is not unusual among requests like it");
+        return lines->AddWrapped(0, "why  ", "it is not unusual among requests like it");
       case VerdictKind::kUndetermined:
         break;
     }
@@ -262,15 +237,12 @@ class Teller {
                               base::PadLeft(SignedTenths(excess_tenths), 10) + "  " +
                               base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
     lines->AddWrapped(0, first, Evidence(cause));
-    lines->AddWrapped(8, "", Format("confidence %.2f, ", cause.confidence) + SavingText(v, cause));
+    lines->AddWrapped(8, "", ConfidenceText(cause) + ", " + SavingText(v, cause));
+    if (const std::string text = ContradictionText(cause); !text.empty()) lines->AddWrapped(8, "", text);
   }
 
   void TellAdvice(const Verdict& v, base::Lines* lines) const {
-    if (v.kind == VerdictKind::kUniform && v.causes.empty())
-      lines->AddWrapped(0, "what to do  ",
-                        "look at what slows all of a machine at once: clocks of CPUs and GPUs and their thermal "
-                        "limits, other programs, time that the hypervisor took. `pitot info` says what was recorded "
-                        "of it, `pitot analyze` what that shows; docs/host.md and docs/nvml.md record more");
+    if (*v.advice.text != '\0') lines->AddWrapped(0, "what to do  ", v.advice.text);
     std::string last;
     for (const Cause& cause : v.causes) {
       if (last != cause.advice.code)
@@ -367,6 +339,28 @@ std::string MoreWorkText(const Verdict& v) {
   return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str());
 }
 
+std::string LikeText(const Verdict& v) {
+  if (v.like == 0) return "";
+  return "which were slow, too: of all " + base::Count(v.like) +
+         " of its route and size in the trace half took at most " + Ms(v.like_median_ns) + " ms";
+}
+
+std::string MeanwhileText(const Verdict& v) {
+  if (v.meanwhile == 0) return "";
+  return "of the " + base::Count(v.meanwhile) + " like it that were open meanwhile " + base::Count(v.meanwhile_slow) +
+         " lost half as much, or more: look at that moment, too";
+}
+
+std::string ConfidenceText(const Cause& cause) {
+  return Format("confidence %.2f", cause.confidence) +
+         (*cause.unsure == '\0' ? "" : std::string(" (") + cause.unsure + ")");
+}
+
+std::string ContradictionText(const Cause& cause) {
+  if (*cause.contradicted_by == '\0') return "";
+  return std::string("but contradicted by ") + cause.contradicted_by + ": " + cause.contradiction;
+}
+
 std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
   if (index.data() == nullptr) return "";
   return Teller(index.data()->index, blame).Evidence(cause);
@@ -377,9 +371,9 @@ std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, cons
   return Teller(index.data()->index, blame).Line(verdict);
 }
 
-std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
-  return Teller(index.data()->index, blame).Tell(verdict);
+  return Teller(index.data()->index, blame).Tell(verdict, columns);
 }
 
 }  // namespace analyze

@@ -37,6 +37,17 @@ std::string SavingText(const Verdict& verdict, const Cause& cause);
 // verdict whose more_of is not empty.
 std::string MoreWorkText(const Verdict& verdict);
 
+// "which were slow, too: of all 400 of its route and size in the trace half took at most 8.1 ms", of those that it is
+// compared with; and "of the 12 like it that were open meanwhile 9 lost half as much, or more: look at that moment,
+// too". "" where it is not so.
+std::string LikeText(const Verdict& verdict);
+std::string MeanwhileText(const Verdict& verdict);
+
+// "confidence 0.56 (requests of other sizes had to do)".
+std::string ConfidenceText(const Cause& cause);
+// "but contradicted by gpu_clock: either ..."; "" where nothing does.
+std::string ContradictionText(const Cause& cause);
+
 }  // namespace analyze
 PITOT_NAMESPACE_END
 

@@ -66,23 +66,6 @@ std::string Value(double value, const std::string& unit) {
   return base::Format("%.6g", value) + (unit == "1" ? "" : " " + unit);
 }
 
-// A finding, and the analyzer that said it.
-struct Said {
-  const FindingRow* finding;
-  const AnalyzerReport* by;
-};
-std::vector<Said> FindingsOf(const AnalysisReport& report) {
-  std::vector<Said> findings;
-  for (const AnalyzerReport& analyzer : report.analyzers) {
-    for (const FindingRow& finding : analyzer.findings) findings.push_back({&finding, &analyzer});
-  }
-  std::stable_sort(findings.begin(), findings.end(), [](const Said& a, const Said& b) {
-    if (a.finding->severity != b.finding->severity) return a.finding->severity > b.finding->severity;
-    return a.finding->cost_ns > b.finding->cost_ns;
-  });
-  return findings;
-}
-
 void AddFinding(const FindingRow& finding, Lines* lines) {
   lines->AddWrapped(0, PadRight(SeverityName(finding.severity), 7) + finding.code + "  ",
                     finding.subject + ": " + finding.summary);
@@ -95,21 +78,24 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
   if (finding.cost_ns != 0) sure += "; costs " + base::Duration(finding.cost_ns) + " of the window";
   lines->AddWrapped(7, "", sure);
   for (const std::string& caveat : finding.caveats) lines->AddWrapped(7, "but ", caveat);
+  for (const analyze::Contradiction& other : finding.contradictions)
+    lines->AddWrapped(7, "but ", "contradicted by " + other.code + " of " + other.subject + ": " + other.why);
+  if (finding.repeats != 0) lines->AddWrapped(7, "", "and " + base::Plural(finding.repeats, "lesser one") + " like it");
   lines->AddWrapped(7, "", "-> " + finding.recommendation);
 }
 
 std::string Text(const AnalysisReport& report) {
   Lines lines(WrapWidth(base::kColumns));
-  const std::vector<Said> findings = FindingsOf(report);
+  const std::vector<const FindingRow*> findings = report.Ranked();
   lines.Add(0, absl::StrFormat("window %s, %d analyzers, %s", base::Duration(report.window_ns), report.analyzers.size(),
                                base::Plural(findings.size(), "finding")));
   for (const AnalyzerReport& analyzer : report.analyzers) {
     if (!analyzer.status.ok())
       lines.AddWrapped(0, analyzer.name + " (" + analyzer.title + ") did not answer: ", analyzer.status.message());
   }
-  for (const Said& said : findings) {
+  for (const FindingRow* finding : findings) {
     lines.Blank();
-    AddFinding(*said.finding, &lines);
+    AddFinding(*finding, &lines);
   }
   for (const AnalyzerReport& analyzer : report.analyzers) {
     if (analyzer.measures.empty()) continue;
@@ -134,7 +120,9 @@ ordered_json Json(const EvidenceRow& evidence) {
 }
 
 ordered_json Json(const FindingRow& finding) {
-  ordered_json evidence = ordered_json::array();
+  ordered_json evidence = ordered_json::array(), contradictions = ordered_json::array();
+  for (const analyze::Contradiction& other : finding.contradictions)
+    contradictions.push_back({{"code", other.code}, {"subject", other.subject}, {"why", other.why}});
   for (const EvidenceRow& row : finding.evidence) evidence.push_back(Json(row));
   return {{"code", finding.code},
           {"subject", finding.subject},
@@ -152,7 +140,9 @@ ordered_json Json(const FindingRow& finding) {
           {"summary", finding.summary},
           {"recommendation", finding.recommendation},
           {"evidence", std::move(evidence)},
-          {"caveats", finding.caveats}};
+          {"caveats", finding.caveats},
+          {"repeats", finding.repeats},
+          {"contradictions", std::move(contradictions)}};
 }
 
 std::string Json(const AnalyzeArguments& arguments, const AnalysisReport& report) {

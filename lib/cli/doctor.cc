@@ -48,7 +48,7 @@ int Doctor(const DoctorOptions& options) {
     }
     Print(document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
   } else {
-    base::Lines lines;
+    base::Lines lines(WrapWidth(base::kColumns));
     for (const Finding& finding : findings) {
       lines.AddWrapped(0, base::PadRight(HealthName(finding.health), 9) + base::PadRight(finding.topic, 20),
                        finding.answer);

@@ -3,8 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "base/columns.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "pitot/analyze/report_html.h"
@@ -17,43 +20,60 @@ struct ReportOptions {
   bool html = false;
 };
 
-// The text report, opened by the verdict on the request that it is about.
-class ReportWithVerdict : public Serializer {
+// The request that the report is about, and what analyzers found beside it.
+struct Asked {
+  explicit Asked(const model::Trace& trace) : request(analyze::ChooseRequest(trace, 0)) {
+    judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in it")
+                                     : JudgeRequest(trace, request, nullptr, &judgement);
+    if (judged.ok()) others = OthersThatFired(trace, request, nullptr, &judgement);
+    analyze::AnalyzeOptions options;
+    if (judgement.index.data() != nullptr) options.index = &judgement.index;
+    analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
+  }
+  const uint32_t request;
+  analyze::Judgement judgement;
+  Status judged, analyzed;
+  std::vector<std::string> others;
+  analyze::AnalysisReport analysis;
+};
+
+// The text report, opened as that of an incident is, but for what only the server knows: what was normal before, how
+// routes drift.
+class TextFile : public Serializer {
  public:
+  explicit TextFile(size_t columns) : columns_(columns), report_(MakeReportSerializer("report.txt", columns)) {}
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    const uint32_t request = analyze::ChooseRequest(trace, 0);
-    analyze::Judgement judgement;
+    Asked asked(trace);
     // Without one the report is what it was: of the reasons `pitot why` speaks.
-    if (request != model::kNone && JudgeRequest(trace, request, nullptr, &judgement).ok()) {
-      const std::string text = VerdictText(judgement.index, judgement.blame, judgement.verdict) + "\n";
-      if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink takes no more");
-    }
+    std::string text;
+    if (asked.judged.ok())
+      text = VerdictText(asked.judgement.index, asked.judgement.blame, asked.judgement.verdict, columns_) +
+             analyze::AlsoFiredText(asked.others, columns_);
+    if (asked.analyzed.ok()) text += FindingsText(asked.analysis, columns_);
+    if (!text.empty()) text += "\n";
+    if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink takes no more");
     return report_->Serialize(trace, sink);
   }
 
  private:
-  const std::unique_ptr<Serializer> report_ = MakeReportSerializer();
+  const size_t columns_;
+  const std::unique_ptr<Serializer> report_;
 };
 
 class HtmlFile : public Serializer {
  public:
   const char* FileName() const noexcept override { return "report.html"; }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    const uint32_t request = analyze::ChooseRequest(trace, 0);
-    analyze::Judgement judgement;
-    const Status judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in it")
-                                                  : JudgeRequest(trace, request, nullptr, &judgement);
+    Asked asked(trace);
+    if (!asked.analyzed.ok()) return asked.analyzed;
     analyze::HtmlReport page;
-    if (judged.ok())
-      page.judgement = &judgement;
+    if (asked.judged.ok())
+      page.judgement = &asked.judgement;
     else
-      page.why_not = judged.message();
-    analyze::AnalysisReport analysis;
-    analyze::AnalyzeOptions options;
-    if (judgement.index.data() != nullptr) options.index = &judgement.index;
-    if (Status status = Analyze(trace, analyze::MakeCatalogue(), options, &analysis); !status.ok()) return status;
-    page.analysis = &analysis;
+      page.why_not = asked.judged.message();
+    page.others = std::move(asked.others);
+    page.analysis = &asked.analysis;
     const std::string text = ReportHtml(trace, page);
     return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
   }
@@ -65,7 +85,7 @@ int Report(const ReportOptions& options) {
   const int loaded = Load(options.input, &trace, &report);
   if (loaded != kDone && loaded != kDamaged) return loaded;
   if (!AreDifferentFiles(options.input, options.output)) return kUsage;
-  ReportWithVerdict text;
+  TextFile text(options.output == "-" ? WrapWidth(base::kColumns) : base::kColumns);
   HtmlFile html;
   uint64_t bytes = 0;
   const int written = WriteFile(options.html ? static_cast<Serializer&>(html) : text, trace, options.output, &bytes);

@@ -143,7 +143,7 @@ std::string FiredText(std::vector<Row>::const_iterator begin, std::vector<Row>::
 std::string Table(const Trace& trace, const Rows& selected, size_t shown) {
   const std::vector<Row>& rows = selected.rows;
   const size_t route_width = selected.has_gpu ? 19 : 30;
-  Lines lines;
+  Lines lines(WrapWidth(base::kColumns));
   lines.Add(0, PadLeft("latency", 10) + PadLeft("queue", 11) + (selected.has_gpu ? PadLeft("gpu", 11) : "") + "  " +
                    PadRight("outcome", 11) + "  " + PadRight("route", route_width) + "  " + PadRight("request", 16) +
                    "  " + "arrived");

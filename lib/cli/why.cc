@@ -165,8 +165,9 @@ int Why(const WhyArguments& arguments) {
   if (arguments.json) {
     Print(VerdictJson(index, judgement.blame, judgement.verdict));
   } else {
-    Print(VerdictText(index, judgement.blame, judgement.verdict) +
-          baseline.scopes().Text(index, judgement.blame, judgement.verdict));
+    const size_t columns = WrapWidth(base::kColumns);
+    Print(VerdictText(index, judgement.blame, judgement.verdict, columns) +
+          baseline.scopes().Text(index, judgement.blame, judgement.verdict, columns));
     // Not part of the verdict, which opens reports too.
     if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone && judgement.learned.why_few.empty())
       Complain(

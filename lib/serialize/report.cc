@@ -141,7 +141,8 @@ const char* RemedyFor(model::LossReason reason) {
 
 class Writer {
  public:
-  explicit Writer(const Trace& trace) : trace_(trace), index_(trace), counters_(trace), gpu_(trace, index_) {
+  Writer(const Trace& trace, size_t columns)
+      : trace_(trace), index_(trace), counters_(trace), gpu_(trace, index_), lines_(columns) {
     FindReleases();
     FindSlow();
   }
@@ -972,16 +973,17 @@ class Writer {
 
 class ReportSerializer final : public Serializer {
  public:
-  explicit ReportSerializer(const char* file_name) : file_name_(file_name) {}
+  ReportSerializer(const char* file_name, size_t columns) : file_name_(file_name), columns_(columns) {}
   const char* FileName() const noexcept override { return file_name_.c_str(); }
   Status Serialize(const Trace& trace, ByteSink& sink) override {
-    const std::string text = Writer(trace).Write();
+    const std::string text = Writer(trace, columns_).Write();
     if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the report could not be written");
     return Status();
   }
 
  private:
   const std::string file_name_;
+  const size_t columns_;
 };
 
 }  // namespace
@@ -989,9 +991,9 @@ class ReportSerializer final : public Serializer {
 
 PITOT_NAMESPACE_BEGIN
 
-std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name) noexcept {
+std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name, size_t columns) noexcept {
   try {
-    return std::make_unique<report::ReportSerializer>(file_name);
+    return std::make_unique<report::ReportSerializer>(file_name, columns);
   } catch (...) {
     return nullptr;  // no memory
   }

@@ -5,12 +5,14 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analyze/contradictions.h"
 #include "pitot/model/trace.h"
 #include "serialize/sample_trace.h"
 
@@ -62,6 +64,32 @@ AnalysisReport Run(std::vector<std::pair<const char*, Told::Does>> does, const A
   for (const auto& [name, what] : does) analyzers.push_back(std::make_unique<Told>(name, what));
   AnalysisReport report;
   REQUIRE(Analyze(trace, analyzers, options, &report).ok());
+  return report;
+}
+
+void AddNamed(Analysis& analysis, const char* code, const char* subject, int64_t cost_ns = 0,
+              Severity severity = Severity::kLow, const char* metric = "share") {
+  Finding finding;
+  finding.code = code;
+  finding.subject = subject;
+  finding.metric = metric;
+  finding.severity = severity;
+  finding.confidence = 0.8;
+  finding.cost_ns = cost_ns;
+  analysis.Add(finding);
+}
+
+// Of one analyzer, each 0.8 sure.
+AnalysisReport ReportOf(const std::vector<std::pair<const char*, const char*>>& findings) {
+  AnalysisReport report;
+  report.analyzers.resize(1);
+  for (const auto& [code, subject] : findings) {
+    analyze::FindingRow row;
+    row.code = code;
+    row.subject = subject;
+    row.confidence = 0.8;
+    report.analyzers[0].findings.push_back(row);
+  }
   return report;
 }
 
@@ -178,6 +206,110 @@ TEST_CASE("confidence falls with what was lost", "[analyze]") {
   CHECK(Run({{"t1", AddFinding}}, {}, trace).analyzers[0].findings[0].confidence == Approx(0.72));
   trace.losses.push_back({model::kNone, model::LossReason::kDamaged, 0, 1, 0, 0});
   CHECK(Run({{"t1", AddFinding}}, {}, trace).analyzers[0].findings[0].confidence == Approx(0.4));
+}
+
+TEST_CASE("findings that exclude each other are kept, half as sure, and each says which other contradicts it",
+          "[analyze]") {
+  struct Pair {
+    const char *one, *of_one, *other, *of_other;
+  };
+  const Pair pairs[] = {{"a10.launch_bound", "GPU 0", "a11.queue_full", "GPU 0 stream 7"},
+                        {"a23.leak", "GPU 1: LibTorch allocated", "a23.fragmentation", "GPU 1"}};
+  size_t rows = 0;
+  for (const analyze::Exclusion* row = analyze::kExclusions; row->one != nullptr; ++row)
+    rows += row->of == analyze::Meeting::kSameGpu ? 1 : 0;
+  REQUIRE(rows == std::size(pairs));
+  for (const Pair& pair : pairs) {
+    INFO(pair.one);
+    AnalysisReport report = ReportOf({{pair.one, pair.of_one}, {pair.other, pair.of_other}, {"a04.idle", "GPU 0"}});
+
+    MarkContradictions(&report);
+
+    const std::vector<analyze::FindingRow>& findings = report.analyzers[0].findings;
+    CHECK(findings[0].confidence == Approx(0.4));
+    CHECK(findings[1].confidence == Approx(0.4));
+    CHECK(findings[2].confidence == Approx(0.8));
+    REQUIRE(findings[0].contradictions.size() == 1);
+    REQUIRE(findings[1].contradictions.size() == 1);
+    CHECK(findings[0].contradictions[0].code == pair.other);
+    CHECK(findings[0].contradictions[0].subject == pair.of_other);
+    CHECK(findings[1].contradictions[0].code == pair.one);
+    CHECK(findings[1].contradictions[0].why.substr(0, 7) == "either ");
+    CHECK(findings[2].contradictions.empty());
+  }
+}
+
+TEST_CASE("what is of another GPU, or claims nothing, contradicts nothing", "[analyze]") {
+  AnalysisReport report = ReportOf({{"a10.launch_bound", "GPU 1"},
+                                    {"a11.queue_full", "GPU 0 stream 7"},
+                                    {"a11.queue_full", "GPU 10 stream 7"},
+                                    {"a10.launch_bound", "GPU unknown"},
+                                    {"a11.queue_full", "GPU unknown stream 7"},
+                                    {"a23.leak", "PyTorch CPU allocated"},
+                                    {"a23.fragmentation", "GPU 0"},
+                                    {"a10.launch_bound", "GPU 0"}});
+  report.analyzers[0].findings.back().is_undetermined = true;
+
+  MarkContradictions(&report);
+
+  for (const analyze::FindingRow& finding : report.analyzers[0].findings) {
+    INFO(finding.code << " of " << finding.subject);
+    CHECK(finding.contradictions.empty());
+    CHECK(finding.confidence == Approx(0.8));
+  }
+}
+
+TEST_CASE("a finding that two others contradict names both, and is half as sure once", "[analyze]") {
+  const AnalysisReport report = Run({{"t1",
+                                      [](Analysis& analysis) {
+                                        AddNamed(analysis, "a11.queue_full", "GPU 0 stream 7");
+                                        AddNamed(analysis, "a11.queue_full", "GPU 0 stream 8");
+                                        return Status();
+                                      }},
+                                     {"t2", [](Analysis& analysis) {
+                                        AddNamed(analysis, "a10.launch_bound", "GPU 0");
+                                        return Status();
+                                      }}});
+
+  CHECK(report.analyzers[1].findings[0].contradictions.size() == 2);
+  CHECK(report.analyzers[1].findings[0].confidence == Approx(0.4));
+  CHECK(report.analyzers[0].findings[1].confidence == Approx(0.4));
+}
+
+TEST_CASE("of findings that judge the same of the same the gravest is kept, and says how many there were",
+          "[analyze]") {
+  const AnalysisReport report = Run({{"t1", [](Analysis& analysis) {
+                                        AddNamed(analysis, "t1.found", "GPU 0", 5, Severity::kLow);
+                                        AddNamed(analysis, "t1.found", "GPU 0", 3, Severity::kHigh);
+                                        AddNamed(analysis, "t1.found", "GPU 0", 7, Severity::kHigh);
+                                        AddNamed(analysis, "t1.found", "GPU 1", 6, Severity::kHigh);
+                                        AddNamed(analysis, "t1.found", "GPU 0", 1, Severity::kHigh, "another metric");
+                                        AddNamed(analysis, "t1.other", "GPU 0", 2, Severity::kHigh);
+                                        return Status();
+                                      }}});
+
+  const std::vector<analyze::FindingRow>& findings = report.analyzers[0].findings;
+  REQUIRE(findings.size() == 4);
+  CHECK(findings[0].cost_ns == 7);
+  CHECK(findings[0].repeats == 2);
+  for (size_t i = 1; i < findings.size(); ++i) CHECK(findings[i].repeats == 0);
+}
+
+TEST_CASE("findings of all analyzers are ranked by severity, then by what they cost", "[analyze]") {
+  const AnalysisReport report = Run({{"t1",
+                                      [](Analysis& analysis) {
+                                        AddNamed(analysis, "t1.low", "all", 9, Severity::kLow);
+                                        AddNamed(analysis, "t1.dear", "all", 8, Severity::kHigh);
+                                        return Status();
+                                      }},
+                                     {"t2", [](Analysis& analysis) {
+                                        AddNamed(analysis, "t2.dearer", "all", 10, Severity::kHigh);
+                                        return Status();
+                                      }}});
+
+  std::vector<std::string> codes;
+  for (const analyze::FindingRow* finding : report.Ranked()) codes.push_back(finding->code);
+  CHECK(codes == std::vector<std::string>{"t2.dearer", "t1.dear", "t1.low"});
 }
 
 TEST_CASE("analyzers and thresholds that there are not are refused by name", "[analyze]") {

@@ -167,6 +167,21 @@ TEST_CASE("the slowest of the others that fired get a line each, whose fault it 
   CHECK(!Contains(hearing.opening, "also fired  0000000000008f0c"));
   CHECK(Contains(hearing.opening, "request 0000000000008f0c  /classify  33.5 ms"));
   CHECK(Contains(hearing.files["verdict.json"], "8f0c"));
+  CHECK(Contains(hearing.files["report.html"], "Also fired: 00000000000077aa 22.5 ms: "));
+}
+
+TEST_CASE("a finding that another contradicts says so in the report", "[judge]") {
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  pitot::analyze::FindingRow row;
+  row.code = "a10.launch_bound";
+  row.summary = "idle";
+  row.severity = pitot::Severity::kHigh;
+  row.contradictions.push_back({"a11.queue_full", "GPU 0 stream 7", "either the one or the other"});
+  analysis.analyzers[0].findings.push_back(row);
+
+  CHECK(pitot::analyze::FindingsText(analysis) ==
+        "in window   a10.launch_bound: idle; but a11.queue_full: either the one or the other\n");
 }
 
 TEST_CASE("a cause whose thread held a lock meanwhile says whom it kept waiting", "[judge]") {

@@ -178,6 +178,54 @@ TEST_CASE("the page says of the rest and of more launches what the text says", "
         std::string::npos);
 }
 
+TEST_CASE("the page says of the moment, of advice and of contradictions what the text says", "[html]") {
+  const Trace trace = MakeHostile("name");
+  pitot::analyze::Judgement judgement;
+  REQUIRE(JudgeRequest(trace, pitot::analyze::ChooseRequest(trace, 0), nullptr, &judgement).ok());
+  pitot::analyze::Verdict& verdict = judgement.verdict;
+  verdict.level = pitot::analyze::Baseline::Level::kCell;
+  verdict.kind = pitot::analyze::VerdictKind::kUniform;
+  verdict.largest.clear();
+  verdict.advice = AdviceFor(verdict.kind);
+  verdict.like = 400;
+  verdict.like_median_ns = 8 * kMs;
+  verdict.meanwhile = 12;
+  verdict.meanwhile_slow = 9;
+  verdict.causes.resize(1);
+  verdict.causes[0].contradicted_by = "gpu_clock";
+  verdict.causes[0].contradiction = "either this or that";
+  verdict.causes[0].unsure = "few normal requests";
+  pitot::analyze::AnalysisReport analysis;
+  analysis.analyzers.resize(1);
+  analysis.analyzers[0].findings.resize(1);
+  pitot::analyze::FindingRow& finding = analysis.analyzers[0].findings[0];
+  finding.contradictions.push_back({"a11.queue_full", "GPU 0 stream 7", "either the one or the other"});
+  finding.caveats.push_back("events were lost");
+  finding.repeats = 2;
+  HtmlReport report;
+  report.judgement = &judgement;
+  report.analysis = &analysis;
+  report.others = {"0000000000000002 20.1 ms: host_lock"};
+
+  const std::string page = ReportHtml(trace, report);
+  std::string text = VerdictText(judgement.index, judgement.blame, verdict, 10'000);
+
+  for (const char* const said :
+       {"which were slow, too: of all 400 of its route and size in the trace half took at most 8.0 ms",
+        "of the 12 like it that were open meanwhile 9 lost half as much, or more: look at that moment, too",
+        "look at what slows all of a machine at once", "but contradicted by gpu_clock: either this or that",
+        "confidence 0.00 (few normal requests), would save"}) {
+    INFO(said);
+    CHECK(page.find(said) != std::string::npos);
+    CHECK(text.find(said) != std::string::npos);
+  }
+  CHECK(page.find("but contradicted by a11.queue_full of GPU 0 stream 7: either the one or the other") !=
+        std::string::npos);
+  CHECK(page.find("but events were lost") != std::string::npos);
+  CHECK(page.find("and 2 lesser ones like it") != std::string::npos);
+  CHECK(page.find("Also fired: 0000000000000002 20.1 ms: host_lock") != std::string::npos);
+}
+
 TEST_CASE("the page needs nothing from elsewhere and runs nothing", "[html]") {
   const std::string page = PageOf(MakeHostile("name"), "name");
 

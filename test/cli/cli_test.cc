@@ -541,7 +541,8 @@ TEST_CASE("an empty answer exits with 1", "[cli]") {
   CHECK(json::parse(program.out)["requests"].empty());
 }
 
-TEST_CASE("report prints the verdict on the request that fired, then the report", "[cli]") {
+TEST_CASE("report prints the verdict on the request that fired, what was found in the window, then the report",
+          "[cli]") {
   Folder folder;
   folder.Write("dump.pitot", Dump());
 
@@ -549,7 +550,10 @@ TEST_CASE("report prints the verdict on the request that fired, then the report"
 
   CHECK(result.exit_code == 0);
   REQUIRE(result.out.substr(0, why.out.size()) == why.out);
-  CheckGolden("report_incident.txt", result.out.substr(why.out.size() + 1));
+  const size_t found = result.out.find("in window   a39.lost_events: "), rest = result.out.find("\n\nPitot incident:");
+  CHECK(found == why.out.size());
+  REQUIRE(rest != std::string::npos);
+  CheckGolden("report_incident.txt", result.out.substr(rest + 2));
   CHECK(folder.Run("report dump.pitot -o report.txt").exit_code == 0);
   CHECK(ReadFile(folder / "report.txt") == result.out);
 }

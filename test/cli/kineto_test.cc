@@ -60,6 +60,31 @@ TEST_CASE("analyze of a trace in which nothing happened exits as for an empty an
   }
 }
 
+TEST_CASE("analyze says which findings contradict each other, and how sure both are for it", "[cli]") {
+  Folder folder;
+  folder.Write("a.json", kTrace);
+  folder.columns = "200";
+  const std::string run = "analyze a.json --set a10.launch_share=-1 --set a11.full_share=-1 --only a10";
+
+  const std::string text = folder.Run(run + ",a11").out, alone = folder.Run(run).out;
+  const json document = json::parse(folder.Run(run + ",a11 --json").out);
+
+  CHECK(text.find("       but contradicted by a10.launch_bound of GPU 0: either a GPU waits for launches, or launches "
+                  "wait for the GPU\n") != std::string::npos);
+  CHECK(text.find("       but contradicted by a11.queue_full of GPU 0 stream 7: ") != std::string::npos);
+  CHECK(alone.find("a10.launch_bound") != std::string::npos);
+  CHECK(alone.find("contradicted") == std::string::npos);
+  for (const json& analyzer : document["analyzers"]) {
+    for (const json& finding : analyzer["findings"]) {
+      REQUIRE_FALSE(finding["contradictions"].empty());
+      CHECK(finding["contradictions"][0]["code"] ==
+            (analyzer["name"] == "a10" ? "a11.queue_full" : "a10.launch_bound"));
+      CHECK(finding["confidence"] <= 0.45);
+      CHECK(finding["repeats"] == 0);
+    }
+  }
+}
+
 TEST_CASE("analyze says what is slow, by which threshold, and what was measured", "[cli]") {
   const Folder folder;
   folder.Write("a.json", kTrace);

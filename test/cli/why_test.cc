@@ -338,6 +338,48 @@ TEST_CASE("why refuses a baseline that is none", "[cli]") {
   CHECK(Contains(nowhere.err, "Choose another place with --save-baseline."));
 }
 
+TEST_CASE("report says which others fired, as an incident's does", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = Server().Make(140);
+  trace.firings.push_back({trace.window_end_ns, 0x1000, trace.strings.Add("latency /classify"), 0});
+  folder.Write("dump.pitot", Dump(trace));
+
+  const std::string text = folder.Run("report dump.pitot").out, page = folder.Run("report dump.pitot --html").out;
+
+  CHECK(Contains(text, "\nalso fired  0000000000001000 "));
+  CHECK(text.find("why  1)") < text.find("\nalso fired"));
+  CHECK(Contains(page, "Also fired: 0000000000001000 "));
+}
+
+TEST_CASE("why and report wrap words at COLUMNS, and report does not in a file", "[cli]") {
+  Folder folder;
+  pitot::model::Trace trace = Server().Make(140);
+  std::string words;
+  for (int i = 0; i < 100; ++i) words += "word ";
+  trace.attributes.push_back({trace.strings.Add("said"), trace.strings.Add(words)});
+  folder.Write("dump.pitot", Dump(trace));
+  const auto widest = [](const std::string& text, const char* with) {
+    std::istringstream lines(text);
+    size_t most = 0;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(with) != std::string::npos) most = std::max(most, line.size());
+    }
+    return most;
+  };
+  folder.columns = "60";
+  const std::string why = folder.Run("why dump.pitot").out, report = folder.Run("report dump.pitot").out;
+  folder.Run("report dump.pitot -o report.txt");
+  folder.columns = "160";
+  const std::string wide = folder.Run("why dump.pitot").out;
+
+  CHECK(widest(why, "") <= 60 + 25);  // rows of tables keep their numbers
+  CHECK(widest(why, "what to do") <= 60);
+  CHECK(Contains(why, "\n     sum of excess "));
+  CHECK(widest(report, "word word") <= 60);
+  CHECK(widest(fakes::ReadFile(folder / "report.txt"), "word word") > 90);
+  CHECK(widest(wide, "what to do") > 100);
+}
+
 TEST_CASE("report makes one page of it", "[cli]") {
   const Folder folder;
   folder.Write("dump.pitot", Dump(Server().Make(140)));

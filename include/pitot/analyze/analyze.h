@@ -50,6 +50,10 @@ struct EvidenceRow {
   int64_t begin_ns = 0, end_ns = 0;
   std::string note;
 };
+// Another finding that cannot be true as well, and why (docs/analyze.md#findings-together).
+struct Contradiction {
+  std::string code, subject, why;
+};
 struct FindingRow {
   std::string code, subject, metric, summary, recommendation;
   Severity severity = Severity::kInfo;
@@ -59,6 +63,8 @@ struct FindingRow {
   ThresholdRow threshold;
   std::vector<EvidenceRow> evidence;
   std::vector<std::string> caveats;  // what is damaged of what it rests on (a39)
+  uint32_t repeats = 0;              // lesser findings of this code, subject and metric, which are left out
+  std::vector<Contradiction> contradictions;
 };
 
 // What one analyzer answered.
@@ -76,6 +82,9 @@ struct AnalysisReport {
   // Of the first of this name and subject ("" is any); null where there is none.
   PITOT_EXPORT const MeasureRow* Find(const std::string& analyzer, const std::string& measure,
                                       const std::string& subject = "") const;
+  // All findings, most severe first, of those the dearest. Their costs are never added: they may overlap. Lifetime: the
+  // report's. Throws std::bad_alloc.
+  PITOT_EXPORT std::vector<const FindingRow*> Ranked() const;
 };
 
 // The built-in analyzers, by name.
@@ -83,8 +92,10 @@ PITOT_EXPORT std::vector<std::unique_ptr<Analyzer>> MakeCatalogue();
 
 // Runs each in turn. An analyzer that fails, throws or overruns its budget is named in its report; the others answer
 // all the same. Where a part of the trace is damaged (a39), findings of analyzers that read it carry that as a caveat,
-// and their confidence is multiplied by the share that is whole, at least 0.5. Threads: any; one at a time per
-// analyzer. Errors: kInvalidArgument (`only` or `thresholds` name what there is not), kResourceExhausted.
+// and their confidence is multiplied by the share that is whole, at least 0.5. Of an analyzer's findings that judge the
+// same metric of the same subject by the same code the gravest is kept; findings that exclude each other are kept, half
+// as sure. Threads: any; one at a time per analyzer. Errors: kInvalidArgument (`only` or `thresholds` name what there
+// is not), kResourceExhausted.
 PITOT_EXPORT Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Analyzer>>& analyzers,
                             const AnalyzeOptions& options, AnalysisReport* report) noexcept;
 

@@ -13,8 +13,10 @@
 #include <stdint.h>
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "pitot/analyze/analyze.h"
 #include "pitot/analyze/baseline.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"
@@ -67,6 +69,17 @@ struct Judgement {
 // Errors: those of BlameIndex::Make, FindBlame, LearnBaseline and FindVerdict.
 PITOT_EXPORT Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept,
                                  Judgement* judgement) noexcept;
+
+// ---- What report.txt says beside the verdict; all throw std::bad_alloc.
+// Of the three slowest others that a trigger fired for, whose fault it was: "0000000000008f0c 20.1 ms: host_lock ...".
+// Fewer where the index's time is up. `judgement` is of `request`, and stays.
+PITOT_EXPORT std::vector<std::string> OthersThatFired(const model::Trace& trace, uint32_t request, const Baseline* kept,
+                                                      Judgement* judgement);
+// A line of text for each: "also fired  0000000000008f0c 20.1 ms: host_lock ...", wrapped at `columns`.
+PITOT_EXPORT std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns = 100);
+// The three gravest findings, without undetermined ones and those that claim nothing that is wrong: "in window
+// a04.idle: ..."; and which analyzers failed. Wrapped at `columns`.
+PITOT_EXPORT std::string FindingsText(const AnalysisReport& analysis, size_t columns = 100);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -20,7 +20,8 @@ namespace analyze {
 // What is known. Pointers may be null: then the page is without that.
 struct HtmlReport {
   const Judgement* judgement = nullptr;
-  std::string why_not;  // there is no judgement
+  std::string why_not;              // there is no judgement
+  std::vector<std::string> others;  // OthersThatFired
   std::vector<Drift> drifts;
   const AnalysisReport* analysis = nullptr;
 };

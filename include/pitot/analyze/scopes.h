@@ -48,8 +48,9 @@ class PITOT_EXPORT ScopeTimes {
   // Null: not known.
   const DurationSketch* Find(std::string_view route, std::string_view scope) const noexcept;
   // "scope       "decode" took 8.1 ms; normally p50 2.0, p99 3.1 (of 214)" for the scopes that prove the verdict's
-  // causes, where at least 20 are known, in lines of at most 100 columns. Throws std::bad_alloc.
-  std::string Text(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) const;
+  // causes, where at least 20 are known, wrapped at `columns`. Throws std::bad_alloc.
+  std::string Text(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                   size_t columns = 100) const;
 
  private:
   friend class Baseline;

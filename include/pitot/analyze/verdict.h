@@ -86,6 +86,8 @@ enum class Proof : uint8_t {
 };
 // By what the first of Cause::longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
+// Of a verdict without causes; code "" where it needs none.
+PITOT_EXPORT Advice AdviceFor(VerdictKind kind) noexcept;
 
 struct Cause {
   Blame blame = Blame::kUntraced;
@@ -99,6 +101,12 @@ struct Cause {
   // 1. It names the part where it is at most half of the options' alpha.
   double p_of_launches = 1;
   double confidence = 0;  // 0 to 1, how often causes like it are true: docs/why.md says of what it is made
+  // Of the factors of its confidence the least, in words: "few normal requests"; "" where none takes a twentieth.
+  const char* unsure = "";
+  // Another of the causes (BlameName) that cannot be true of the same kernels or calls, and why: both are half as sure.
+  // "" where there is none.
+  const char* contradicted_by = "";
+  const char* contradiction = "";
   // At most so much would be saved, were it normal: where another way was nearly as long, that remains. No more than
   // the request's excess.
   int64_t saving_ns = 0;
@@ -147,6 +155,7 @@ struct Verdict {
   std::string clocks;           // kUniform: which were lower meanwhile, or that none was; "" where none was recorded
   std::vector<Cause> causes;    // by excess, largest first
   std::vector<Cause> largest;   // where there are none: the parts with the largest excess, at most three
+  Advice advice = {"", ""};     // kUniform without causes: they have their own
   int64_t joint_saving_ns = 0;  // of all causes together: not the sum
   std::vector<Drag> drags;      // of the longest segments, at most three; of requests that are slow
   // Of the excess, in no cause: latency - typical = common + causes + rest. Unless kUniform, the causes' common_ns too.
@@ -154,6 +163,15 @@ struct Verdict {
   // Of the rest, parts outside of their normal range that are no cause: too small, or beyond most_causes.
   uint32_t unnamed = 0;
   int64_t unnamed_ns = 0;
+
+  // Where those that it is compared with were slow, too: half of all of its route and size in the trace, so many, took
+  // at most `like_median_ns`, and `typical_ns` is 1.5 times that or more. 0: it is not so.
+  uint32_t like = 0;
+  int64_t like_median_ns = 0;
+  // Where that moment slowed others, too: of so many of its route and size that were open meanwhile half or more lost
+  // at least half as much as it did. 0: it is not so.
+  uint32_t meanwhile = 0;
+  uint32_t meanwhile_slow = 0;
 };
 
 // What a request was as work, for baselines.
@@ -162,7 +180,8 @@ PITOT_EXPORT WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame)
 // Compares a request with normal ones; `now_ns` says which of them are fresh. Fills `verdict`.
 //
 // Threads: any that do not change the baseline. Errors: kInvalidArgument (an index that was not made, a row that is
-// none), kResourceExhausted. Cost: O(n log n) of the normal requests, 1 ms for 512.
+// none), kResourceExhausted. Cost: O(n log n) of the normal requests, 1 ms for 512; of a slow one O(n) of the trace's
+// requests, too.
 PITOT_EXPORT Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline,
                                 int64_t now_ns, const VerdictOptions& options, Verdict* verdict) noexcept;
 
@@ -197,8 +216,10 @@ PITOT_EXPORT std::string EvidenceText(const BlameIndex& index, const RequestBlam
 // The verdict in a line: "host_lock +69.2 ms (95 %), held by request 0000000000008690 (/classify, 69.1 ms)". Throws
 // std::bad_alloc.
 PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
-// The verdict for people, in lines of at most 100 columns. Throws std::bad_alloc.
-PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict);
+// The verdict for people. Words are wrapped at `columns`; lines that are rows of a table have 100 at most. Throws
+// std::bad_alloc.
+PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
+                                     size_t columns = 100);
 // The same for programs, in whole ns, with `drift_count` routes that are slower as a whole (pitot/analyze/drift.h):
 // docs/formats/json.md says what its fields are. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,

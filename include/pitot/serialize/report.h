@@ -5,13 +5,17 @@
 #ifndef PITOT_SERIALIZE_REPORT_H_
 #define PITOT_SERIALIZE_REPORT_H_
 
+#include <stddef.h>
+
 #include <memory>
 
 #include "pitot/extend/serializer.h"
 
 PITOT_NAMESPACE_BEGIN
 
-PITOT_EXPORT std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name = "report.txt") noexcept;
+// Words are wrapped at `columns`; rows of tables have 100 at most.
+PITOT_EXPORT std::unique_ptr<Serializer> MakeReportSerializer(const char* file_name = "report.txt",
+                                                              size_t columns = 100) noexcept;
 
 PITOT_NAMESPACE_END
 
