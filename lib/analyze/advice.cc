@@ -131,6 +131,10 @@ Advice AdviceFor(Blame blame, BatchClose close, Proof proof) noexcept {
     case Blame::kCommExposed:
       return {"overlap_communication", "overlap it with kernels; compare ranks for a straggler"};
     case Blame::kUntraced:
+      if (proof == Proof::kUnseen)
+        return {"watch_threads",
+                "nothing says whether its thread worked or slept since it was seen last: record that (pitot::host, "
+                "docs/host.md), and say with PITOT_WAIT what it waits for"};
       break;
   }
   return {"instrument", "nothing recorded this time: put scopes and waits where its threads are"};

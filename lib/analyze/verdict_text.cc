@@ -66,6 +66,7 @@ class Teller {
     // Nine tenths are as good as all.
     if (!where.empty() && 10 * cause.place_ns < 9 * cause.blame_ns)
       where += " (" + Duration(cause.place_ns) + " of it)";
+    if (IsUnseen(longest)) where += "; nothing says whether it ran since";
     where += Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }

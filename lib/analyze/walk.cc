@@ -242,6 +242,10 @@ void Walk::StepOnThread() {
       code.blame = Blame::kLazyLoadJit;
     } else if (CodeBehindDriver(piece, begin_ns, code)) {
       return;
+    } else if (IsStillIn(piece)) {
+      BlameSegment unseen = code;
+      unseen.blame = Blame::kUntraced;
+      EmitPart(std::max(begin_ns, index_.host.KnownOf(thread_).end_ns), unseen);
     }
   }
   Emit(begin_ns, code);
@@ -399,6 +403,12 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
   const auto* const in = std::partition_point(index_.memberships.begin(request_), end,
                                               [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
   return in != end ? in->batch : kNone;
+}
+
+// Whether the request, which is open, was last seen to begin `piece`: its thread may run since then, or sleep.
+bool Walk::IsStillIn(const Piece& piece) const {
+  return now_ns_ == blame_->end_ns && row_.duration_ns == model::kOpen &&
+         trace_.events.duration_ns[piece.event] == model::kOpen;
 }
 
 // Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.

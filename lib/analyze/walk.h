@@ -105,6 +105,7 @@ class Walk {
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
   bool IsGathering(uint32_t wait) const;
+  bool IsStillIn(const Piece& piece) const;
 
   // ---- walk_queue.cc: what a thread did while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue

@@ -1444,6 +1444,7 @@ TEST_CASE("each part has advice of its own kind", "[verdict]") {
   CHECK(std::string(AdviceFor(Blame::kAllocStall, BatchClose::kUnknown).code) == "allocate_early");
   CHECK(std::string(AdviceFor(Blame::kLaunchQueueFull, BatchClose::kUnknown).code) == "gpu_bound");
   CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown).code) == "instrument");
+  CHECK(std::string(AdviceFor(Blame::kUntraced, BatchClose::kUnknown, Proof::kUnseen).code) == "watch_threads");
   CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kFull).code) == "add_capacity");
   CHECK(std::string(AdviceFor(Blame::kExecutorBusy, BatchClose::kStep, Proof::kInOwnBatch).code) == "split_long_work");
   const auto host = [](Blame blame, Proof proof) {
