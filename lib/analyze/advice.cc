@@ -188,6 +188,12 @@ constexpr Row kRows[] = {
      kAnyClose,
      kAnyProof,
      {"overlap_communication", "overlap it with kernels; compare ranks for a straggler"}},
+    {BlameBit(Blame::kUntraced),
+     kAnyClose,
+     Proof::kUnseen,
+     {"watch_threads",
+      "nothing says whether its thread worked or slept since it was seen last: record that (pitot::host, "
+      "docs/host.md), and say with PITOT_WAIT what it waits for"}},
 };
 
 constexpr Advice kInstrument = {"instrument", "nothing recorded this time: put scopes and waits where its threads are"};

@@ -21,6 +21,7 @@
 #include "pitot/analyze/drift.h"
 #include "pitot/analyze/learn.h"
 #include "pitot/analyze/report_html.h"
+#include "pitot/analyze/tokens.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -261,8 +262,11 @@ class WhyJudge final : public Judge {
     if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
     std::string opening = Head(trace);
     const uint32_t request = ChooseRequest(trace, 0);
-    Status judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in its window")
-                                            : JudgeRequest(trace, request, &baseline_, &judgement);
+    const uint32_t token = ChooseToken(trace);
+    Status judged = token != model::kNone ? JudgeToken(trace, token, &judgement)
+                    : request == model::kNone
+                        ? Status(StatusCode::kNotFound, "no request began and ended in its window")
+                        : JudgeRequest(trace, request, &baseline_, &judgement);
     // After that, so that it never takes the verdict's time. Where there are samples, which come at any time, the
     // window of an incident says nothing of how a route is as a whole.
     learn_.most_per_cell = kOfIncident;

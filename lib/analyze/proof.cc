@@ -54,6 +54,11 @@ bool IsStolen(const model::Trace& trace, const BlameSegment& segment) {
   return base::IsThreadCounter(name) && name.ends_with(base::kOnCpu.name);
 }
 
+bool IsUnseen(const BlameSegment& segment) {
+  return segment.blame == Blame::kUntraced && segment.event != model::kNone && segment.call == model::kNone &&
+         segment.gpu == model::kNone;
+}
+
 Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
   if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
@@ -84,6 +89,8 @@ Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause,
       return longest.gpu != model::kNone && index.gpu.UsualNs(longest.gpu) < 0 ? Proof::kNoUsual : Proof::kNone;
     case Blame::kSyncReturn:
       return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
+    case Blame::kUntraced:
+      return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
     default:
       return Proof::kNone;
   }

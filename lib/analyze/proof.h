@@ -13,6 +13,9 @@ namespace analyze {
 // Whether a segment is of a thread that neither slept nor was switched, and got no CPU time all the same.
 bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
 
+// Whether a segment is of a thread that was in a scope which had not ended, and nothing says whether it ran.
+bool IsUnseen(const BlameSegment& segment);
+
 // Of `verdict` it reads `more_of`.
 Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 

@@ -290,13 +290,17 @@ class Page {
     const Verdict& v = judgement_->verdict;
     const model::RequestRow& row = trace_.requests[judgement_->blame.request];
     const bool is_compared = v.level != Baseline::Level::kNone;
+    const bool is_token = judgement_->blame.token != model::kNone;
     out_ += "<h1>" + Escape(Text(row.route)) + " took " + Ms1(v.latency_ns) +
-            (row.duration_ns == model::kOpen ? " so far" : "") +
+            (is_token                          ? " to a token"
+             : row.duration_ns == model::kOpen ? " so far"
+                                               : "") +
             (is_compared ? ", typical is " + Ms1(v.typical_ns) : "") + "</h1>\n";
     std::string with = "request " + base::RequestId(row.id);
     if (is_compared)
       with += Format(", slower than %.3g %% of %s (%s)", 100 * v.percentile,
-                     base::Plural(v.baseline_size, "normal request").c_str(), LevelName(v.level));
+                     base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(),
+                     LevelName(v.level));
     P("soft", with);
     for (const std::string& text : {LikeText(v), MeanwhileText(v)}) {
       if (!text.empty()) P("soft", text);

@@ -14,6 +14,7 @@
 #include "analyze/depths.h"
 #include "analyze/index_data.h"
 #include "analyze/proof.h"
+#include "analyze/token_gap.h"
 #include "analyze/verdict_confidence.h"
 #include "analyze/verdict_others.h"
 #include "base/columns.h"
@@ -68,7 +69,8 @@ class Comparison {
     v.baseline_size = static_cast<uint32_t>(rows.size());
     if (v.level == Baseline::Level::kNone || normal.is_empty()) {
       v.is_coarse = false;
-      v.why_not = "too few requests like it are known: " + std::to_string(options_.least) + " are needed";
+      v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") +
+                  " like it are known: " + std::to_string(options_.least) + " are needed";
       return ListLargest(nullptr);
     }
     const Contrast at = normal.Test(blame_.blame);
@@ -420,14 +422,23 @@ WorkDone WorkOf(const Index& index, uint32_t request) {
   return work;
 }
 
+// What is before a token is in one iteration: how much that has to do nothing counts.
+WorkDone WorkOfBlame(const Index& index, const RequestBlame& blame) {
+  if (blame.token == kNone) return WorkOf(index, blame.request);
+  WorkDone work;
+  work.depth = DepthOf(index.trace, blame.begin_ns, blame.end_ns);
+  return work;
+}
+
 Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
                     const VerdictOptions& options) {
   const model::RequestRow& row = index.trace.requests[blame.request];
   Verdict verdict;
   std::vector<BaselineRow> rows;
   const uint32_t least = std::max(options.least, 4u);
-  verdict.level = baseline.Find(index.trace.strings[row.route], row.size_bucket, now_ns, least, &rows);
-  const WorkDone work = WorkOf(index, blame.request);
+  const uint32_t bucket = blame.token == kNone ? row.size_bucket : TokenBucket(index, blame.token);
+  verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
+  const WorkDone work = WorkOfBlame(index, blame);
   if (KeepDepth(work.depth, blame.blame, least, &rows)) {
     Comparison(index, blame, options, &verdict).Compare(rows, work);
     FindOthers(index, blame, &verdict);
@@ -435,7 +446,7 @@ Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baselin
   }
   verdict.is_coarse = true;
   RequestBlame coarse = blame;
-  const bool has_batches = work.steps != 0;
+  const bool has_batches = index.memberships.begin(blame.request) != index.memberships.end(blame.request);
   MakeCoarse(&coarse.blame, has_batches);
   for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
   for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
@@ -452,7 +463,7 @@ const char* VerdictKindName(VerdictKind kind) noexcept {
 
 WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept {
   if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return {};
-  return WorkOf(index.data()->index, blame.request);
+  return WorkOfBlame(index.data()->index, blame);
 }
 
 Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,

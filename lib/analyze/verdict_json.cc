@@ -27,6 +27,7 @@ class Writer {
     json_.Key("request").Text(RequestId(row.id));
     Name("route", row.route);
     json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
+    if (blame_.token != kNone) json_.Key("token_ns").Int(trace_.tokens[blame_.token].at_ns - row.begin_ns);
     json_.Key("verdict").Text(VerdictKindName(v.kind));
     json_.Key("why_not");
     v.why_not.empty() ? json_.Null() : json_.Text(v.why_not);

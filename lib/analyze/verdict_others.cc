@@ -40,7 +40,7 @@ void FindMeanwhile(const Index& index, const RequestBlame& blame, Verdict* verdi
 }  // namespace
 
 void FindOthers(const Index& index, const RequestBlame& blame, Verdict* verdict) noexcept {
-  if (verdict->level == Baseline::Level::kNone) return;
+  if (verdict->level == Baseline::Level::kNone || blame.token != model::kNone) return;
   FindLike(index, blame, verdict);
   FindMeanwhile(index, blame, verdict);
 }

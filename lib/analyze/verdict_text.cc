@@ -10,6 +10,7 @@
 #include "analyze/index_data.h"
 #include "analyze/place.h"
 #include "analyze/proof.h"
+#include "analyze/token_gap.h"
 #include "analyze/verdict_words.h"
 #include "base/add_up.h"
 #include "base/columns.h"
@@ -63,6 +64,7 @@ class Teller {
     // Nine tenths are as good as all.
     if (!where.empty() && 10 * cause.place_ns < 9 * cause.blame_ns)
       where += " (" + Duration(cause.place_ns) + " of it)";
+    if (IsUnseen(longest)) where += "; nothing says whether it ran since";
     where += Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
     return by.empty() ? where : where.empty() ? by : by + ", " + where;
   }
@@ -86,13 +88,17 @@ class Teller {
     const bool is_compared = v.level != Baseline::Level::kNone;
     std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
                        Ms(v.latency_ns) + " ms";
-    if (row.duration_ns == model::kOpen) head += " so far";
+    if (blame_.token != kNone) {
+      head += IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
+    } else if (row.duration_ns == model::kOpen) {
+      head += " so far";
+    }
     if (is_compared) head += Format(" (p%.3g; typical %s)", 100 * v.percentile, Ms(v.typical_ns).c_str());
     lines.AddWrapped(0, "", head);
     if (is_compared)
-      lines.AddWrapped(0, "",
-                       "compared with " + base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level) +
-                           Format(", named at p <= %s", P(v.alpha).c_str()));
+      lines.AddWrapped(0, "", "compared with " + ThoseCompared(v) + Format(", named at p <= %s", P(v.alpha).c_str()));
+    if (const std::string at = blame_.token != kNone ? IterationText(index_, blame_.token) : ""; !at.empty())
+      lines.AddWrapped(0, "", at);
     if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
     if (const std::string text = MeanwhileText(v); !text.empty()) lines.AddWrapped(0, "", text);
     if (v.is_coarse)
@@ -133,6 +139,15 @@ class Teller {
   }
 
  private:
+  // "350 requests of the same route and size", "120 tokens of the same route, in iterations of about as many members".
+  std::string ThoseCompared(const Verdict& v) const {
+    if (blame_.token == kNone) return base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level);
+    const bool is_first = IsFirstToken(trace_, blame_.token);
+    const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") + " of the trace, of ";
+    if (is_first || v.level == Baseline::Level::kProcess) return what + TheLevel(v.level);
+    return what + "the same route, in iterations of " +
+           (v.level == Baseline::Level::kCell ? "about as many members" : "any number of members");
+  }
   std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
 
   // Whose fault it was.

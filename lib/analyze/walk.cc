@@ -39,7 +39,30 @@ bool Walk::Run() {
   blame_->request = request_;
   blame_->begin_ns = row_.begin_ns;
   blame_->end_ns = std::max(trace_.RequestEnd(row_), row_.begin_ns);
+  FindOwn();
   Begin();
+  GoBack();
+  return true;
+}
+
+bool Walk::RunTo(uint32_t token, int64_t since_ns) {
+  const model::TokenRow& to = trace_.tokens[token];
+  if (to.thread == kNone) return false;
+  blame_->request = request_;
+  blame_->token = token;
+  blame_->begin_ns = since_ns;
+  blame_->end_ns = std::max(to.at_ns, since_ns);
+  FindOwn();
+  now_ns_ = blame_->end_ns;
+  MoveToThread(to.thread, now_ns_);
+  // It had begun when it put out the token before.
+  if (arrival_.how == Arrival::How::kBegin && since_ns > row_.begin_ns)
+    arrival_.at_ns = std::min(arrival_.at_ns, since_ns);
+  GoBack();
+  return true;
+}
+
+void Walk::GoBack() {
   while (now_ns_ > blame_->begin_ns) {
     patience_.Count();
     const int64_t before_ns = now_ns_;
@@ -59,7 +82,6 @@ bool Walk::Run() {
   }
   while (!away_.empty()) EndDetour();
   std::reverse(blame_->segments.begin(), blame_->segments.end());
-  return true;
 }
 
 // Code that was not on a CPU, threads that woke up late, and what is untraced and lost its CPU, are blamed on what held
@@ -110,7 +132,8 @@ void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
   now_ns_ = to_ns;
 }
 
-void Walk::Begin() {
+// Its threads, batches, calls and hand-overs.
+void Walk::FindOwn() {
   const auto* const end = index_.memberships.end(request_);
   for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
     last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
@@ -131,6 +154,9 @@ void Walk::Begin() {
   calls_ = index_.gpu.CallsOf(request_);
   if (calls_.begin_ns < calls_.end_ns) last_model_ns_ = std::max(last_model_ns_, calls_.end_ns);
   handoffs_left_ = handoffs_.size();
+}
+
+void Walk::Begin() {
   now_ns_ = blame_->end_ns;
   if (row_.end_known && row_.end_thread != kNone) return MoveToThread(row_.end_thread, now_ns_);
   // It has not ended, or nobody says where: it is in its last queue, or where it left the last trace of itself.
@@ -242,6 +268,10 @@ void Walk::StepOnThread() {
       code.blame = Blame::kLazyLoadJit;
     } else if (CodeBehindDriver(piece, begin_ns, code)) {
       return;
+    } else if (IsStillIn(piece)) {
+      BlameSegment unseen = code;
+      unseen.blame = Blame::kUntraced;
+      EmitPart(std::max(begin_ns, index_.host.KnownOf(thread_).end_ns), unseen);
     }
   }
   Emit(begin_ns, code);
@@ -399,6 +429,12 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
   const auto* const in = std::partition_point(index_.memberships.begin(request_), end,
                                               [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
   return in != end ? in->batch : kNone;
+}
+
+// Whether the request, which is open, was last seen to begin `piece`: its thread may run since then, or sleep.
+bool Walk::IsStillIn(const Piece& piece) const {
+  return now_ns_ == blame_->end_ns && blame_->token == kNone && row_.duration_ns == model::kOpen &&
+         trace_.events.duration_ns[piece.event] == model::kOpen;
 }
 
 // Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.

@@ -74,6 +74,9 @@ class Walk {
   Walk(const Index& index, uint32_t request, RequestBlame* blame);
   // False if it could not begin: the row's begin or end is not known. What it found is in `blame`, oldest first.
   bool Run();
+  // The same of a part of it: from `since_ns` to that output token (a row of the trace), on the thread that put it out.
+  // False if nobody knows which that was.
+  bool RunTo(uint32_t token, int64_t since_ns);
 
  private:
   // How the request came to a thread.
@@ -87,7 +90,9 @@ class Walk {
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
+  void FindOwn();
   void Begin();
+  void GoBack();
   void MoveToThread(uint32_t thread, int64_t at_ns);
   void BeginDetour(int64_t waits_since_ns);
   void EndDetour();
@@ -105,6 +110,7 @@ class Walk {
   uint32_t BatchAt(int64_t at_ns) const;
   Blame BlameOfCode(int64_t at_ns) const;
   bool IsGathering(uint32_t wait) const;
+  bool IsStillIn(const Piece& piece) const;
 
   // ---- walk_queue.cc: what a thread did while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue

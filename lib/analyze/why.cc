@@ -2,11 +2,14 @@
 #include "pitot/analyze/why.h"
 
 #include <new>
+#include <optional>
 #include <string>
 
 #include "analyze/index_data.h"
 #include "analyze/patience.h"
+#include "analyze/token_gap.h"
 #include "base/message.h"
+#include "pitot/analyze/tokens.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -99,17 +102,11 @@ void JudgeQuality(const Index& index, RequestBlame* blame) {
       blame->losses == 0 && static_cast<double>(blame->clamped_ns) <= index.options.most_clamped * latency_ns;
 }
 
-}  // namespace
-
-Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept {
-  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
-  const Index& rows = index.data()->index;
-  if (request >= rows.trace.requests.size())
-    return base::Error(StatusCode::kInvalidArgument, "request: there is no row %u", request);
+// `walk`: of what it is given, false if it could not begin.
+template <class Way> Status FindBy(const Index& rows, const char* not_found, RequestBlame* blame, const Way& walk) {
   try {
     RequestBlame found;
-    if (!Walk(rows, request, &found).Run())
-      return Status(StatusCode::kNotFound, "the request's begin or end is not in the trace");
+    if (!walk(&found)) return Status(StatusCode::kNotFound, not_found);
     if (Status status = Check(found); !status.ok()) return status;
     JudgeQuality(rows, &found);
     *blame = std::move(found);
@@ -121,6 +118,28 @@ Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame)
   } catch (...) {
     return Status(StatusCode::kInternal, "the request could not be walked");
   }
+}
+
+}  // namespace
+
+Status FindBlame(const BlameIndex& index, uint32_t request, RequestBlame* blame) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Index& rows = index.data()->index;
+  if (request >= rows.trace.requests.size())
+    return base::Error(StatusCode::kInvalidArgument, "request: there is no row %u", request);
+  return FindBy(rows, "the request's begin or end is not in the trace", blame,
+                [&](RequestBlame* found) { return Walk(rows, request, found).Run(); });
+}
+
+Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* blame) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Index& rows = index.data()->index;
+  if (token >= rows.trace.tokens.size() || rows.trace.tokens[token].request == model::kNone)
+    return base::Error(StatusCode::kInvalidArgument, "token: there is no row %u of a request", token);
+  return FindBy(rows, "the token before it, or its thread, is not in the trace", blame, [&](RequestBlame* found) {
+    const std::optional<model::Interval> time = TimeBefore(rows.trace, token);
+    return time && Walk(rows, rows.trace.tokens[token].request, found).RunTo(token, time->begin_ns);
+  });
 }
 
 }  // namespace analyze

@@ -17,7 +17,7 @@ struct CounterName {
 };
 
 // Of a thread, as ThreadCounter(tid, ...). Samples of kRunQueueDelay and kVoluntary are taken together with one of
-// kOnCpu; of kVoluntary by the thread itself alone.
+// kOnCpu; of kVoluntary by the thread itself, and of all that are at work when an incident is taken.
 inline constexpr CounterName kOnCpu = {"on-CPU time", "ns"};
 inline constexpr CounterName kRunQueueDelay = {"run-queue delay", "ns"};
 inline constexpr CounterName kVoluntary = {"voluntary switches", ""};

@@ -17,6 +17,7 @@
 #include "cli/request_id.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/learn.h"
+#include "pitot/analyze/tokens.h"
 
 namespace pitot::cli {
 namespace {
@@ -26,6 +27,7 @@ using model::Trace;
 
 struct WhyArguments {
   std::string input, request, baseline, save_baseline;
+  uint32_t token = 0;  // the number of the one that is asked about; 0: none
   bool every = false;
   bool json = false;
 };
@@ -155,7 +157,20 @@ int Why(const WhyArguments& arguments) {
     if (read != kDone) return read;
   }
   analyze::Judgement judgement;
-  if (const Status status = JudgeRequest(trace, row, is_kept ? &baseline : nullptr, &judgement); !status.ok()) {
+  uint32_t token = kNone;
+  if (arguments.token != 0) {
+    token = analyze::TokenOf(trace, row, arguments.token);
+    if (token == kNone) {
+      Complain("token " + std::to_string(arguments.token) + " of request " + base::RequestId(trace.requests[row].id) +
+               " is not in " + arguments.input);
+      return none;
+    }
+  } else if (digits.empty() && !is_kept) {
+    token = analyze::ChooseToken(trace);
+  }
+  if (const Status status = token != kNone ? JudgeToken(trace, token, &judgement)
+                                           : JudgeRequest(trace, row, is_kept ? &baseline : nullptr, &judgement);
+      !status.ok()) {
     Complain(status.message());
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
@@ -169,7 +184,8 @@ int Why(const WhyArguments& arguments) {
     Print(VerdictText(index, judgement.blame, judgement.verdict, columns) +
           baseline.scopes().Text(index, judgement.blame, judgement.verdict, columns));
     // Not part of the verdict, which opens reports too.
-    if (!is_kept && judgement.verdict.level == analyze::Baseline::Level::kNone && judgement.learned.why_few.empty())
+    if (!is_kept && token == kNone && judgement.verdict.level == analyze::Baseline::Level::kNone &&
+        judgement.learned.why_few.empty())
       Complain(
           "what is normal can be learnt from dumps with more such requests: of each of them "
           "`pitot why DUMP --baseline FILE --save-baseline FILE`, then --baseline FILE here.");
@@ -184,13 +200,23 @@ void AddWhy(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("why", "Says why a request was slow: what was not normal, by how much, whose fault");
   command->add_option("dump", arguments->input, kDumpHelp)->required();
+  CLI::Option* const request =
+      command
+          ->add_option(
+              "--request", arguments->request,
+              "The request with this id, or with the only one that begins so; else the late token that the incident "
+              "is about, the slowest that a trigger fired for, or the slowest")
+          ->check(IsSomeId);
+  CLI::Option* const baseline = command->add_option(
+      "--baseline", arguments->baseline,
+      "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
   command
-      ->add_option("--request", arguments->request,
-                   "The request with this id, or with the only one that begins so; else the slowest that a trigger "
-                   "fired for, else the slowest")
-      ->check(IsSomeId);
-  command->add_option("--baseline", arguments->baseline,
-                      "What is normal, as --save-baseline or a server wrote it; else the other requests of the dump");
+      ->add_option("--token", arguments->token,
+                   "Of that request the time before its output token of this number, from 1 on, by the other tokens of "
+                   "the dump")
+      ->check(CLI::PositiveNumber)
+      ->needs(request)
+      ->excludes(baseline);
   command->add_option(
       "--save-baseline", arguments->save_baseline,
       "Adds the ordinary requests of the dump to what --baseline has and writes all to this file, which may be "

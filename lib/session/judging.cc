@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/message.h"
 #include "pitot/extend/judge.h"
+#include "session/options.h"
 #include "session/session.h"
 
 namespace pitot::session {
@@ -17,6 +18,19 @@ using base::Error;
 
 constexpr char kReportName[] = "report.txt";
 constexpr char kAskLater[] = "`pitot why DIR` can still be run: DIR is the directory of this incident\n";
+
+// That wait for their verdicts at once. Their traces stay in memory: beside this they take no more together than the
+// rows of one incident may.
+constexpr size_t kMostWaiting = 8;
+
+// What the tables of a trace take that grow with what was recorded, about, in bytes: rows as model/trace.h has them.
+uint64_t RowBytesOf(const model::Trace& trace) {
+  constexpr uint64_t kEvent = 36, kCall = 40, kOperation = 80, kSample = 20, kRequest = 256;
+  return kEvent * trace.events.size() + sizeof(model::ArgValue) * trace.arg_values.size() + kCall * trace.calls.size() +
+         kOperation * trace.gpu.size() + kSample * trace.samples.counter.size() + kRequest * trace.requests.size() +
+         sizeof(model::BatchRow) * trace.batches.size() + sizeof(model::MemberRow) * trace.members.size() +
+         sizeof(model::HandoffRow) * trace.handoffs.size() + sizeof(model::TokenRow) * trace.tokens.size();
+}
 
 // Another serializer's file behind a text.
 class Opened final : public Serializer {
@@ -121,20 +135,33 @@ void Session::WriteWaiting() noexcept {
   nested_cpu_ns_ += ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns;
 }
 
-// Judges it now, or after the one that is being judged: one can wait.
+// Judges it now, or after those before it. What has no room there displaces those that have waited longest: what the
+// host looks at is what happened last.
 void Session::JudgeLater(Case to_judge) noexcept {
   if (!is_judging_) return JudgeCase(to_judge);
-  if (to_judge_ == nullptr) {
-    to_judge_.reset(new (std::nothrow) Case);
-    if (to_judge_ != nullptr) {
-      *to_judge_ = std::move(to_judge);
-      return;
-    }
+  to_judge.bytes = RowBytesOf(*to_judge.trace);
+  const auto has_room = [&] {
+    uint64_t bytes = to_judge.bytes;
+    for (const Case& waiting : to_judge_) bytes += waiting.bytes;
+    return to_judge_.size() < kMostWaiting && bytes <= RowBytes(split_);
+  };
+  while (!to_judge_.empty() && !has_room()) {
+    const Case displaced = std::move(to_judge_.front());
+    to_judge_.pop_front();
+    GiveUpVerdict(displaced);
   }
+  try {
+    to_judge_.push_back(std::move(to_judge));
+  } catch (const std::bad_alloc&) {
+    GiveUpVerdict(to_judge);
+  }
+}
+
+void Session::GiveUpVerdict(const Case& unjudged) noexcept {
   verdicts_failed_.fetch_add(1, std::memory_order_relaxed);
-  const Status status =
-      Rewrite(to_judge, std::string("no verdict: two incidents before it were being judged\n") + kAskLater + "\n");
-  TellHost(&Hooks::on_verdict, *to_judge.incident, to_judge.path,
+  const Status status = Rewrite(
+      unjudged, std::string("no verdict: others came while one was judged, and had to wait, too\n") + kAskLater + "\n");
+  TellHost(&Hooks::on_verdict, *unjudged.incident, unjudged.path,
            status.ok() ? Status(StatusCode::kResourceExhausted, "no verdict: too many incidents at once") : status, "");
 }
 

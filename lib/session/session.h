@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -89,6 +90,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
     std::optional<model::Trace> trace;  // none: it could not be made
     std::string path;                   // "": it is not on disk
     Status written;
+    uint64_t bytes = 0;  // of the trace, about
   };
   class SessionHearing;
   struct AddedJudge {
@@ -208,6 +210,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // Judging (judging.cc), on the worker.
   AddedJudge GetJudge() noexcept;
   void JudgeLater(Case to_judge) noexcept;
+  void GiveUpVerdict(const Case& unjudged) noexcept;
   void JudgeCase(const Case& judged) noexcept;
   Status Rewrite(const Case& judged, const std::string& opening) noexcept;
   void LearnFrom(Incident* sample) noexcept;
@@ -288,7 +291,7 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
 
   // The worker's own.
   IncidentDirectory directory_;
-  std::unique_ptr<Case> to_judge_;  // of one that came while another was judged
+  std::deque<Case> to_judge_;  // that came while another was judged, the oldest first
   bool is_judging_ = false;
   int64_t nested_cpu_ns_ = 0;  // of what was written while it judged
   int64_t worker_cpu_ns_ = 0;

@@ -71,10 +71,11 @@ void Session::Work() noexcept {
     if (copied_ == nullptr) return;
     worker_busy_ = true;
     TakeCopied(&lock);
-    while (to_judge_ != nullptr) {
+    while (!to_judge_.empty()) {
       lock.unlock();
-      const std::unique_ptr<Case> next = std::move(to_judge_);
-      JudgeCase(*next);
+      const Case next = std::move(to_judge_.front());
+      to_judge_.pop_front();
+      JudgeCase(next);
       lock.lock();
     }
     worker_busy_ = false;

@@ -3,6 +3,7 @@
 
 #include <new>
 
+#include "base/token_causes.h"
 #include "trigger/firing_rules.h"
 #include "trigger/make.h"
 
@@ -38,7 +39,7 @@ class TokensTrigger final : public Trigger {
     if (!route_.Matches(request.route) || !cool_down_.Allows(request.route_index, sink, &joins_only)) return;
 
     Cause cause;
-    cause.Add("%s %s", is_first ? "first_token" : "token_gap", request.route);
+    cause.Add("%s %s", is_first ? base::kFirstToken : base::kTokenGap, request.route);
     Detail detail;
     if (is_first) {
       detail.Add("first token after %.1f ms, above %.1f ms", Milliseconds(gap_ns), Milliseconds(above_ns));

@@ -2,9 +2,15 @@
 //
 // The built-in judge in a host: from requests that were served to files beside the incident.
 #include <catch2/catch.hpp>
+#include <condition_variable>
+#include <mutex>
 #include <string>
+#include <thread>
 
+#include "analyze/proof.h"
 #include "pitot/analyze/judge.h"
+#include "pitot/analyze/why.h"
+#include "pitot/collect/host.h"
 #include "session/host.h"
 
 namespace {
@@ -60,4 +66,42 @@ TEST_CASE("a host's samples are learned from without an incident", "[judge]") {
   }));
   CHECK(host.recorder.Stats().samples_failed == 0);
   CHECK(host.incidents().empty());
+}
+
+TEST_CASE("what a request that is open does is known to its last moment, asleep or not", "[judge]") {
+  Host host;
+  REQUIRE(host.Start());
+  REQUIRE(host.recorder.Add(pitot::MakeHostCollector()).ok());
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool is_asleep = false, may_end = false;
+  std::thread server([&] {
+    pitot::Request request = pitot::Request::Begin("/classify");
+    PITOT_SCOPE("decode");
+    std::unique_lock lock(mutex);
+    is_asleep = true;
+    changed.notify_all();
+    changed.wait(lock, [&] { return may_end; });
+    request.Finish(pitot::Outcome::kOk);
+  });
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return is_asleep; });
+  }
+  const bool is_taken = host.TriggerAndFlush();
+  {
+    const std::lock_guard lock(mutex);
+    may_end = true;
+    changed.notify_all();
+  }
+  server.join();
+
+  REQUIRE(is_taken);
+  const pitot::model::Trace trace = host.traces().at(0);
+  pitot::analyze::BlameIndex index;
+  REQUIRE(pitot::analyze::BlameIndex::Make(trace, {}, &index).ok());
+  pitot::analyze::RequestBlame blame;
+  REQUIRE(FindBlame(index, 0, &blame).ok());
+  REQUIRE(trace.requests[0].duration_ns == pitot::model::kOpen);
+  for (const pitot::analyze::BlameSegment& segment : blame.segments) CHECK_FALSE(IsUnseen(segment));
 }

@@ -1597,6 +1597,7 @@ TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
       {Blame::kD2dMemset, "copy_better"},
       {Blame::kGpuExecExpected, "speed_kernels"},
       {Blame::kGpuExecExpected, "compare_kernels", Proof::kNoUsual},
+      {Blame::kUntraced, "watch_threads", Proof::kUnseen},
       {Blame::kGpuContention, "separate_gpu_work"},
       {Blame::kGpuClock, "keep_clock"},
       {Blame::kGpuExcessUnknown, "look_closer_at_gpu"},
@@ -1618,7 +1619,7 @@ TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Nothing is ever advised that no line above is about.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kBehindLong); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kUnseen); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

@@ -404,6 +404,40 @@ TEST_CASE("without counters of the thread code is code", "[why]") {
   CHECK(Text(server.Walk()) == "host_oncpu_pre 20000");
 }
 
+TEST_CASE("what an open request's thread does since it was seen last is code only as far as counters say so", "[why]") {
+  const auto walk = [](auto furnish) {
+    Server server;
+    server.maker.trace.window_end_ns = 21'000 * kUs;
+    server.maker.trace.requests[server.request].duration_ns = model::kOpen;
+    server.maker.trace.requests[server.request].end_known = false;
+    server.maker.trace.requests[server.request].end_thread = kNone;
+    server.maker.Event(server.http, server.decode, 1'000 * kUs, model::kOpen, {server.request, kNone});
+    furnish(&server);
+    return Text(server.Walk());
+  };
+  CHECK(walk([](Server*) {}) == "untraced_or_unexplained 20000");
+  CHECK(walk([](Server* server) { server->Edge(1'000, 0, 0, 0); }) == "untraced_or_unexplained 20000");
+  CHECK(walk([](Server* server) {
+          server->Edge(1'000, 0, 0, 0);
+          server->Look(11'000, 4'000, 0);
+        }) == "host_oncpu_pre 4000; host_blocked_unknown 6000; untraced_or_unexplained 10000");
+  CHECK(walk([](Server* server) {
+          server->Edge(1'000, 0, 0, 0);
+          server->Edge(21'100, 4'000, 1, 0);
+        }) == "host_oncpu_pre 4000; host_blocked_unknown 16000");
+  CHECK(walk([](Server* server) {
+          server->Edge(1'000, 0, 0, 0);
+          server->Edge(21'000, 4'000, 0, 2);
+        }) == "host_oncpu_pre 4000; host_runqueue 16000");
+  CHECK(walk([](Server* server) {
+          server->Edge(1'000, 0, 0, 0);
+          server->Edge(21'100, 20'100, 0, 0);
+        }) == "host_oncpu_pre 20000");
+  // What it did before is what it always was.
+  CHECK(walk([](Server* server) { server->Scope(2'000, 5'000, server->decode); }) ==
+        "host_oncpu_pre 1000; host_oncpu_pre 3000; untraced_or_unexplained 16000");
+}
+
 TEST_CASE("counters of a number that two threads had are of neither", "[why]") {
   Server server;
   server.Scope(1'000, 21'000, server.decode);

@@ -112,6 +112,8 @@ struct Detour {
 
 struct RequestBlame {
   uint32_t request = model::kNone;
+  // Of the time before that output token alone (a row of Trace::tokens, pitot/analyze/tokens.h); kNone: of all of it.
+  uint32_t token = model::kNone;
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
   std::vector<BlameSegment> segments;  // in order, from begin_ns to end_ns, none empty

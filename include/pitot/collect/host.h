@@ -38,7 +38,8 @@ struct HostOptions {
 // Lifetime: the recorder's.
 // Cost: on the host's threads three system calls and a record of 48 bytes at such an edge, 1.4 us once a millisecond
 //   at most; scopes nothing. On its own thread 1.3 us for each thread at work, 50 times a second, and 11 us for the
-//   process and the machine, ten times (docs/host.md). Recorder::Stop waits for a round under way.
+//   process and the machine, ten times (docs/host.md). For an incident 50 us for each thread at work, on Pitot's
+//   watcher. Recorder::Stop waits for a round under way.
 PITOT_EXPORT std::unique_ptr<Collector> MakeHostCollector(const HostOptions& options = {}) noexcept;
 
 PITOT_NAMESPACE_END

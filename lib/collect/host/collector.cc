@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,6 +57,7 @@ struct Shared {
   const std::shared_ptr<base::Timer> timer;
   std::atomic<bool> stop{false};
   Sources sources;
+  std::mutex threads_mutex;
   Threads threads;
   History history;
 
@@ -70,6 +72,7 @@ struct Shared {
 
   void LookAtProcess(int64_t now_ns);
   void Run() noexcept;
+  void Keep(int64_t begin_ns, KeepFor what) noexcept;
 };
 
 // A value is written when it changed, and once a second.
@@ -110,6 +113,7 @@ void Shared::Run() noexcept {
         process_rounds.Add(timer->NowNs() - now_ns);
       }
       if (is_due(&threads_due_ns, thread_period_ns)) {
+        const std::lock_guard lock(threads_mutex);
         const int64_t begin_ns = timer->NowNs();
         threads.Round(*timer, &samples);
         thread_rounds.dropped = threads.dropped();
@@ -119,7 +123,20 @@ void Shared::Run() noexcept {
     history.Commit(samples, process_rounds, thread_rounds, threads.left_out());
     if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(std::min(process_due_ns, threads_due_ns));
   }
+  const std::lock_guard lock(threads_mutex);
   threads.Close();
+}
+
+// What a thread did since it was looked at last nobody else will say of a request that is open: it has not come to its
+// next edge.
+void Shared::Keep(int64_t begin_ns, KeepFor what) noexcept {
+  std::vector<Sample> now;
+  // Without memory threads are left as they were seen last.
+  try {
+    const std::lock_guard lock(threads_mutex);
+    if (what == KeepFor::kIncident && !stop.load(std::memory_order_acquire)) threads.Now(*timer, &now);
+  } catch (const std::exception&) {}
+  history.Keep(begin_ns, now);
 }
 
 Status Check(const HostOptions& options) {
@@ -145,8 +162,8 @@ class HostCollector final : public Collector {
   Status Start() noexcept override;
   void Stop() noexcept override;
   uint64_t HeldBytes() const noexcept override { return options_.memory_bytes; }
-  void Keep(int64_t begin_ns, KeepFor) noexcept override {
-    if (IsOurs()) shared_->history.Keep(begin_ns);
+  void Keep(int64_t begin_ns, KeepFor what) noexcept override {
+    if (IsOurs()) shared_->Keep(begin_ns, what);
   }
   void AddTo(TraceBuilder& trace) override;
 

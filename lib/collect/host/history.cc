@@ -12,6 +12,10 @@
 namespace pitot::host {
 namespace {
 
+// In the order of ThreadValue.
+constexpr base::CounterName kThreadCounters[] = {base::kOnCpu, base::kRunQueueDelay, base::kVoluntary,
+                                                 base::kInvoluntary, base::kMajorFaults};
+
 std::string RoundText(const Rounds& rounds) {
   return base::Format("%.1f, at most %.1f",
                       static_cast<double>(rounds.took_ns) / 1e3 / static_cast<double>(rounds.count),
@@ -25,18 +29,23 @@ History::History(uint64_t memory_bytes)
       ring_(std::make_unique_for_overwrite<Sample[]>(capacity_)),
       kept_samples_(std::make_unique_for_overwrite<Sample[]>(capacity_)) {}
 
+void History::Write(std::span<const Sample> samples) noexcept {
+  for (const Sample& sample : samples) ring_[state_.written++ % capacity_] = sample;
+}
+
 void History::Commit(std::span<const Sample> samples, const Rounds& process, const Rounds& threads,
                      uint32_t threads_left_out) noexcept {
   const std::lock_guard lock(mutex_);
-  for (const Sample& sample : samples) ring_[state_.written++ % capacity_] = sample;
+  Write(samples);
   state_.process = process;
   state_.threads = threads;
   state_.threads_left_out = threads_left_out;
 }
 
-void History::Keep(int64_t begin_ns) noexcept {
+void History::Keep(int64_t begin_ns, std::span<const Sample> now) noexcept {
   begin_ns_ = begin_ns;
   const std::lock_guard lock(mutex_);
+  Write(now);
   std::copy_n(ring_.get(), std::min<uint64_t>(state_.written, capacity_), kept_samples_.get());
   kept_ = state_;
 }
@@ -46,9 +55,7 @@ void History::AddTo(TraceBuilder& trace) const {
   const auto row_of = [&](const Sample& sample) {
     const auto [row, is_new] = rows.try_emplace({sample.tid, sample.counter}, kNoRow);
     if (!is_new) return row->second;
-    const base::CounterName& what = sample.tid == 0                          ? kHostCounters[sample.counter]
-                                    : sample.counter == kThreadRunQueueDelay ? base::kRunQueueDelay
-                                                                             : base::kOnCpu;
+    const base::CounterName& what = sample.tid == 0 ? kHostCounters[sample.counter] : kThreadCounters[sample.counter];
     const std::string name = sample.tid == 0 ? base::HostCounter(what) : base::ThreadCounter(sample.tid, what);
     return row->second = trace.AddCounter(kNoRow, name.c_str(), what.unit);
   };

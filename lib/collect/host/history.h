@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What was seen of the host: the newest samples in a ring of fixed size. The sampling thread writes, Keep copies them
-// under the same lock, AddTo reads the copy.
+// What was seen of the host: the newest samples in a ring of fixed size. The sampling thread writes, Keep adds what was
+// seen last and copies them under the same lock, AddTo reads the copy.
 #ifndef PITOT_LIB_COLLECT_HOST_HISTORY_H_
 #define PITOT_LIB_COLLECT_HOST_HISTORY_H_
 
@@ -23,7 +23,13 @@ struct Sample {
   int32_t tid;       // 0: of the process or the machine
   uint32_t counter;  // then a Counter, else a ThreadValue
 };
-enum ThreadValue : uint32_t { kThreadOnCpu, kThreadRunQueueDelay };
+enum ThreadValue : uint32_t {
+  kThreadOnCpu,
+  kThreadRunQueueDelay,
+  kThreadVoluntary,
+  kThreadInvoluntary,
+  kThreadMajorFaults,
+};
 
 // What the sampling thread did.
 struct Rounds {
@@ -46,7 +52,8 @@ class History {
   void Commit(std::span<const Sample> samples, const Rounds& process, const Rounds& threads,
               uint32_t threads_left_out) noexcept;
 
-  void Keep(int64_t begin_ns) noexcept;
+  // `now`: what was seen for this alone.
+  void Keep(int64_t begin_ns, std::span<const Sample> now) noexcept;
   // Never at the same time as Keep.
   void AddTo(TraceBuilder& trace) const;
 
@@ -56,6 +63,7 @@ class History {
     uint32_t threads_left_out = 0;
     uint64_t written = 0;  // samples, ever
   };
+  void Write(std::span<const Sample> samples) noexcept;
   const Sample& Kept(uint64_t position) const { return kept_samples_[position % capacity_]; }
 
   const size_t capacity_;  // samples

@@ -27,11 +27,21 @@ namespace {
 constexpr int64_t kRepeatNs = 100'000'000;
 // Reading a thread's values takes 1.3 us, with cold caches ten times that. What took longer than this was held up.
 constexpr int64_t kPromptNs = 100'000;
+// There is no later round that makes up for what an incident lacks.
+constexpr int kTriesForIncident = 5;
 
 int64_t ReadDelay(const File& schedstat) {
   const std::optional<uint64_t> delay_ns =
       schedstat.is_open() ? ReadRunQueueDelay(schedstat.descriptor()) : std::nullopt;
   return delay_ns ? static_cast<int64_t>(*delay_ns) : -1;
+}
+
+// proc(5): "PID (NAME) STATE ...", of which major faults are the tenth after the name.
+std::optional<uint64_t> MajorFaultsOf(std::string_view stat) {
+  constexpr int kBefore = 10;
+  std::string_view rest = stat.substr(std::min(stat.rfind(')'), stat.size()));
+  for (int i = 0; i < kBefore; ++i) TakeUntil(&rest, ' ');
+  return NumberAfter(rest, "");
 }
 
 }  // namespace
@@ -113,10 +123,42 @@ void Threads::Look(Entry* entry, base::Timer& timer, std::vector<Sample>* sample
   if (!is_same || *now_ns - entry->added_ns >= kRepeatNs) add();
 }
 
+void Threads::LookWell(const Entry& entry, base::Timer& timer, std::vector<Sample>* samples) {
+  const std::string folder = root_ + "/proc/self/task/" + std::to_string(entry.tid);
+  const File status(folder + "/status"), stat(folder + "/stat");
+  char status_text[4096], stat_text[1024];
+  std::string_view of_status, of_stat;
+  int64_t cpu_ns = -1, delay_ns = -1;
+  const auto read = [&] {
+    cpu_ns = read_cpu_(entry.tid);
+    delay_ns = ReadDelay(entry.schedstat);
+    of_status = status.Read(status_text);
+    of_stat = stat.Read(stat_text);
+  };
+  const std::optional<int64_t> now_ns = ReadPromptly(timer, kPromptNs, read, kTriesForIncident);
+  dropped_ += !now_ns;
+  if (!now_ns || cpu_ns < 0) return;
+  const auto add = [&](ThreadValue what, std::optional<uint64_t> value) {
+    if (value) samples->push_back({*now_ns, static_cast<double>(*value), static_cast<int32_t>(entry.tid), what});
+  };
+  add(kThreadOnCpu, cpu_ns);
+  if (delay_ns >= 0) add(kThreadRunQueueDelay, delay_ns);
+  add(kThreadVoluntary, NumberAfter(of_status, "voluntary_ctxt_switches:\t"));
+  add(kThreadInvoluntary, NumberAfter(of_status, "nonvoluntary_ctxt_switches:\t"));
+  add(kThreadMajorFaults, MajorFaultsOf(of_stat));
+}
+
 void Threads::Round(base::Timer& timer, std::vector<Sample>* samples) {
   FindThreads();
   for (Entry& entry : entries_) {
     if (entry.is_at_work) Look(&entry, timer, samples);
+  }
+}
+
+void Threads::Now(base::Timer& timer, std::vector<Sample>* samples) {
+  FindThreads();
+  for (Entry& entry : entries_) {
+    if (entry.is_at_work) LookWell(entry, timer, samples);
   }
 }
 

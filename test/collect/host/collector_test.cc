@@ -202,6 +202,32 @@ TEST_CASE("a thread that stands still is said to at the first moment, the last, 
   CHECK(trace.counters.at(OwnThread("on-CPU time")).samples == cpu);
 }
 
+TEST_CASE("for an incident threads at work are looked at once more, and as well as they look themselves", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  const std::string folder = "/proc/self/task/" + std::to_string(OwnTid());
+  rig.machine.WriteSchedstat(OwnTid(), 0, 300);
+  rig.machine.Write(folder + "/status", "Name:\tserver\nvoluntary_ctxt_switches:\t7\nnonvoluntary_ctxt_switches:\t9\n");
+  rig.machine.Write(folder + "/stat", "41 (a) name) S 1 2 3 4 5 6 700 800 11 12 13 14\n");
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const int64_t first_ns = rig.timer->NowNs();
+  REQUIRE(rig.timer->Pass(20 * kMs));
+  rig.timer->Set(first_ns + 33 * kMs);
+
+  const Trace sample = rig.Ask(first_ns - 1);
+  const Trace incident = rig.Ask(first_ns - 1, pitot::KeepFor::kIncident);
+
+  CHECK(sample.counters.at(OwnThread("on-CPU time")).samples == Samples{{first_ns, 0}});
+  CHECK(sample.counters.count(OwnThread("voluntary switches")) == 0);
+  const int64_t now_ns = first_ns + 33 * kMs;
+  CHECK(incident.counters.at(OwnThread("on-CPU time")).samples == Samples{{first_ns, 0}, {now_ns, 0}});
+  CHECK(incident.counters.at(OwnThread("run-queue delay")).samples == Samples{{first_ns, 300}, {now_ns, 300}});
+  CHECK(incident.counters.at(OwnThread("voluntary switches")).samples == Samples{{now_ns, 7}});
+  CHECK(incident.counters.at(OwnThread("involuntary switches")).samples == Samples{{now_ns, 9}});
+  CHECK(incident.counters.at(OwnThread("major faults")).samples == Samples{{now_ns, 11}});
+}
+
 TEST_CASE("who is held up before he reads a thread's time does not take it for that of a moment before", "[host]") {
   const fakes::Recording recording;
   HostRig rig;

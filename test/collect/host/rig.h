@@ -57,8 +57,9 @@ class HostRig {
     collector = pitot::host::MakeCollector(options, environment);
     return collector->Start();
   }
-  Trace Ask(int64_t begin_ns) {
-    collector->Keep(begin_ns, pitot::KeepFor::kIncident);
+  // What its rounds saw; for an incident what it sees then, too.
+  Trace Ask(int64_t begin_ns, pitot::KeepFor what = pitot::KeepFor::kSample) {
+    collector->Keep(begin_ns, what);
     Trace trace;
     collector->AddTo(trace);
     return trace;

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why a token was late, by the time between it and the one before it.
+#include "pitot/analyze/tokens.h"
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "serialize/sample_trace.h"
+
+namespace pitot::test {
+
+using analyze::Baseline;
+using analyze::Blame;
+using analyze::BlameIndex;
+using analyze::BlameSegment;
+using analyze::Judgement;
+using analyze::RequestBlame;
+using analyze::VerdictKind;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr int64_t kMs = 1'000'000;
+constexpr uint32_t kIterations = 200, kLate = 120;
+constexpr int64_t kUsualNs = 10 * kMs, kPromptNs = 90 * kMs;
+
+// A server that decodes for two requests in iterations of 10 ms, and puts out a token of each at the end. In one of
+// them it first reads the prompt of a third by itself, for 90 ms; the triggers fire for the first request's token.
+struct DecodeServer {
+  DecodeServer() {
+    scheduler = maker.Thread("scheduler");
+    forward = maker.Site(SiteKind::kScope, "forward");
+    prefill = maker.Site(SiteKind::kScope, "prefill");
+    const int64_t total_ns = kIterations * kUsualNs + kPromptNs;
+    maker.trace.window_end_ns = 2 * total_ns;
+    for (uint32_t i = 0; i < 3; ++i) {
+      requests.push_back(maker.Request(10 + i, "/generate", kMs, total_ns));
+      model::RequestRow& row = maker.trace.requests.back();
+      row.begin_thread = row.end_thread = scheduler;
+      if (i == 2) continue;
+      row.output_tokens = kIterations;
+      row.first_token_ns = kUsualNs;
+    }
+    int64_t at_ns = kMs;
+    for (uint32_t i = 0; i < kIterations; ++i) {
+      const int64_t begin_ns = at_ns;
+      at_ns += kUsualNs + (i == kLate ? kPromptNs : 0);
+      const uint32_t batch = maker.Batch(1'000 + i, "decode", scheduler, begin_ns, at_ns - begin_ns);
+      const int64_t decode_ns = at_ns - kUsualNs + (i % 7) * kMs / 100;
+      maker.Member(batch, requests[0], begin_ns);
+      maker.Member(batch, requests[1], begin_ns);
+      if (i == kLate) {
+        maker.Member(batch, requests[2], begin_ns);
+        maker.Event(scheduler, prefill, begin_ns, kPromptNs, {requests[2], batch});
+      }
+      maker.Event(scheduler, forward, decode_ns, at_ns - decode_ns, {kNone, batch});
+      for (uint32_t member = 0; member < 2; ++member)
+        maker.trace.tokens.push_back({requests[member], scheduler, at_ns, 1});
+      if (i == kLate) Fire("token_gap /generate", at_ns + 100);
+    }
+  }
+  void Fire(const char* cause, int64_t at_ns) {
+    maker.trace.firings.push_back({at_ns, 10, maker.String(cause), maker.String("late")});
+  }
+  Trace Finish() {
+    Trace trace = maker.Finish();
+    REQUIRE(FindInconsistency(trace) == "");
+    return trace;
+  }
+
+  TraceMaker maker;
+  std::vector<uint32_t> requests;
+  uint32_t scheduler, forward, prefill;
+};
+
+}  // namespace
+
+TEST_CASE("a token is late for what was between it and the one before it, to the nanosecond", "[tokens]") {
+  const Trace trace = DecodeServer().Finish();
+  const uint32_t token = analyze::ChooseToken(trace);
+  REQUIRE(token == 2 * kLate);
+  Judgement judgement;
+  REQUIRE(JudgeToken(trace, token, &judgement).ok());
+
+  const RequestBlame& blame = judgement.blame;
+  CHECK(blame.token == token);
+  int64_t at_ns = trace.tokens[token - 2].at_ns;
+  CHECK(blame.begin_ns == at_ns);
+  for (const BlameSegment& segment : blame.segments) {
+    CHECK(segment.begin_ns == at_ns);
+    at_ns = segment.end_ns;
+  }
+  CHECK(at_ns == trace.tokens[token].at_ns);
+  CHECK(blame.blame.Total() == kUsualNs + kPromptNs);
+  CHECK(blame.blame[Blame::kExecutorBusy] == kPromptNs);
+
+  REQUIRE(judgement.verdict.kind == VerdictKind::kCauses);
+  CHECK(judgement.verdict.causes[0].blame == Blame::kExecutorBusy);
+  CHECK(judgement.verdict.causes[0].by.request == 2);
+  CHECK(std::string(judgement.verdict.causes[0].advice.code) == "split_long_work");
+  const std::string text = VerdictText(judgement.index, blame, judgement.verdict);
+  INFO(text);
+  CHECK(text.find("  100.0 ms between two tokens (p100; typical 10.0)\n") != std::string::npos);
+  CHECK(text.find("in an iteration of decode with 3 members, of which 1 had no token yet\n") != std::string::npos);
+}
+
+TEST_CASE("a token is compared with one of each other iteration, and none of its own time", "[tokens]") {
+  const Trace trace = DecodeServer().Finish();
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+  Baseline baseline;
+  REQUIRE(LearnTokens(index, 2 * kLate, &baseline).ok());
+  CHECK(baseline.size() == kIterations - 2);  // not the first, which is of another kind, nor the late one
+
+  std::vector<analyze::BaselineRow> rows;
+  baseline.Find("/generate", 2, trace.tokens[2 * kLate].at_ns, 4, &rows);
+  REQUIRE(rows.size() == kIterations - 2);  // all of two or three members
+  for (const analyze::BaselineRow& row : rows) CHECK(row.blame.Total() == kUsualNs);
+}
+
+TEST_CASE("before a first token is all since its request arrived; before one whose like is lost is nothing known",
+          "[tokens]") {
+  DecodeServer server;
+  const Trace whole = server.Finish();
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(whole, {}, &index).ok());
+  RequestBlame blame;
+  REQUIRE(FindTokenBlame(index, 0, &blame).ok());
+  CHECK(blame.begin_ns == kMs);
+  CHECK(blame.blame.Total() == kUsualNs);
+  CHECK(FindTokenBlame(index, static_cast<uint32_t>(whole.tokens.size()), &blame).code() ==
+        StatusCode::kInvalidArgument);
+
+  Trace cut = whole;
+  cut.tokens.erase(cut.tokens.begin(), cut.tokens.begin() + 2);
+  REQUIRE(BlameIndex::Make(cut, {}, &index).ok());
+  CHECK(FindTokenBlame(index, 0, &blame).code() == StatusCode::kNotFound);
+  CHECK(FindTokenBlame(index, 2, &blame).ok());
+}
+
+TEST_CASE("a token is asked for by its number in its request, also where the first ones are lost", "[tokens]") {
+  Trace trace = DecodeServer().Finish();
+  CHECK(analyze::TokenOf(trace, 0, 1) == 0);
+  CHECK(analyze::TokenOf(trace, 1, kLate + 1) == 2 * kLate + 1);
+  CHECK(analyze::TokenOf(trace, 0, 0) == kNone);
+  CHECK(analyze::TokenOf(trace, 0, kIterations + 1) == kNone);
+  CHECK(analyze::TokenOf(trace, 2, 1) == kNone);
+  trace.tokens.erase(trace.tokens.begin(), trace.tokens.begin() + 2);
+  CHECK(analyze::TokenOf(trace, 0, 1) == kNone);
+  CHECK(analyze::TokenOf(trace, 0, 2) == 0);
+}
+
+TEST_CASE("only an incident that a late token made is about one", "[tokens]") {
+  const auto chosen = [](const char* cause) {
+    DecodeServer server;
+    server.maker.trace.firings.clear();
+    server.Fire(cause, kMs + 5 * kUsualNs + 100);
+    return analyze::ChooseToken(server.Finish());
+  };
+  CHECK(chosen("latency /generate") == kNone);
+  CHECK(chosen("token_gaps /generate") == kNone);
+  CHECK(chosen("token_gap /generate") == 8);
+  CHECK(chosen("first_token /generate") == 8);
+}
+
+}  // namespace pitot::test
