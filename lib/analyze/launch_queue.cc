@@ -11,6 +11,7 @@
 #include "analyze/evidence.h"
 #include "analyze/numpy_sort.h"
 #include "analyze/open_requests.h"
+#include "analyze/patience.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
@@ -77,9 +78,10 @@ Queue Follow(const std::vector<Change>& changes, double full_length) {
 
 using Streams = std::map<uint32_t, std::vector<Change>>;
 
-Streams Changes(const Trace& trace) {
+Streams Changes(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   Streams streams;
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
     const uint32_t call = trace.gpu.call[row];
     if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
     const int64_t launched_ns = trace.calls.begin_ns[call];
@@ -131,7 +133,7 @@ class LaunchQueue final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     const bool is_hta = analysis.compat() == Compat::kHta;
-    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(trace);
+    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(analysis);
     const Intervals open = OpenRequests(trace);
     for (const auto& [stream, changes] : streams) {
       const Queue queue = Follow(changes, analysis.threshold("full_length").value);
