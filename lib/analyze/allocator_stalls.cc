@@ -11,6 +11,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "analyze/warm_up.h"
 #include "pitot/model/indexes.h"
@@ -50,8 +51,8 @@ class AllocatorStalls final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     const auto units = static_cast<size_t>(std::clamp(analysis.threshold("warm_up").value, 0.0, 1e9));
-    const std::optional<int64_t> warm_ns = WarmUpEnd(trace, units);
-    Calls calls = Find(trace, warm_ns.value_or(trace.window_begin_ns));
+    const std::optional<int64_t> warm_ns = WarmUpEnd(analysis, units);
+    Calls calls = Find(analysis, warm_ns.value_or(trace.window_begin_ns));
     const Intervals times = Union(std::move(calls.times));
     const int64_t ns = TotalNs(times);
     // A free, and an allocation that finds no room, wait for what the GPU does.
@@ -72,13 +73,14 @@ class AllocatorStalls final : public Analyzer {
   }
 
  private:
-  static Calls Find(const Trace& trace, int64_t from_ns) {
+  static Calls Find(Analysis& analysis, int64_t from_ns) {
+    const Trace& trace = analysis.trace();
     Calls calls;
     enum class Kind : uint8_t { kUnseen, kOther, kAllocation, kFree };
     uint32_t thread = model::kNone;
     uint64_t freed = 0;
     std::vector<Kind> kinds(trace.strings.size(), Kind::kUnseen);
-    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       Kind& kind = kinds[trace.calls.name[call]];
       if (kind == Kind::kUnseen) {
         const std::string_view name = trace.strings[trace.calls.name[call]];
@@ -95,7 +97,7 @@ class AllocatorStalls final : public Analyzer {
       calls.times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       calls.longest.Show(call, calls.times.back());
     }
-    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
       if (trace.sites[trace.events.site[event]].kind != SiteKind::kInstant || trace.events.begin_ns[event] < from_ns ||
           trace.EventName(event) != kRetry)
         continue;

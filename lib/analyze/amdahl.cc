@@ -53,7 +53,10 @@ class Amdahl final : public Analyzer {
     const Walks* const walks = analysis.walks();
     if (walks == nullptr) return Status(StatusCode::kResourceExhausted, "no memory");
     const double least = std::max(2.0, analysis.threshold("least_requests").value);
-    for (const auto& [route, blames] : WalksByRoute(analysis.trace(), *walks, least)) Judge(analysis, route, blames);
+    for (const auto& [route, blames] : WalksByRoute(analysis.trace(), *walks, least)) {
+      if (analysis.IsOver()) break;
+      Judge(analysis, route, blames);
+    }
     return Status();
   }
 

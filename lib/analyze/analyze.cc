@@ -14,11 +14,13 @@
 #include <utility>
 
 #include "analyze/contradictions.h"
+#include "analyze/patience.h"
 #include "analyze/quality.h"
 #include "analyze/subjects.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "pitot/analyze/walks.h"
+#include "pitot/analyze/why.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -36,11 +38,18 @@ int64_t CpuNs() {
 
 std::string Text(const char* text) { return text == nullptr ? "" : text; }
 
-// What all analyzers are given.
+// What all analyzers are given. The index is made, and walked by, for whoever asks then.
 struct Shared {
   std::vector<Damage> damages;
+  std::optional<BlameIndex> index;
   std::optional<Walks> walks;
+  Analysis* asker = nullptr;
 };
+bool IsAskerOver(void* shared) { return static_cast<Shared*>(shared)->asker->IsOver(); }
+
+bool IsOverAll(const AnalyzeOptions& options) {
+  return options.is_over != nullptr && options.is_over(options.is_over_context);
+}
 
 class Running final : public Analysis {
  public:
@@ -56,9 +65,27 @@ class Running final : public Analysis {
 
   const model::Trace& trace() const noexcept override { return trace_; }
   const model::Indexes& indexes() const noexcept override { return indexes_; }
+  const BlameIndex* blame_index() noexcept override {
+    if (options_.index != nullptr) return options_.index;
+    if (!shared_.index.has_value()) {
+      BlameOptions options;
+      options.is_over = IsAskerOver;
+      options.is_over_context = &shared_;
+      BlameIndex made;
+      if (!BlameIndex::Make(trace_, options, &made).ok()) return nullptr;
+      shared_.index = std::move(made);
+    }
+    return &*shared_.index;
+  }
   const Walks* walks() noexcept override {
     try {
-      if (!shared_.walks.has_value()) shared_.walks = FindWalks(trace_, options_.index);
+      if (!shared_.walks.has_value()) {
+        const BlameIndex* const index = trace_.requests.empty() ? nullptr : blame_index();
+        if (index == nullptr && !trace_.requests.empty()) return nullptr;
+        Walks walks = index == nullptr ? Walks() : FindWalks(*index, IsAskerOver, &shared_);
+        if (was_over_) return nullptr;
+        shared_.walks = std::move(walks);
+      }
       return &*shared_.walks;
     } catch (...) {
       return nullptr;
@@ -112,7 +139,12 @@ class Running final : public Analysis {
     }
     report_.findings.push_back(std::move(row));
   }
-  bool IsOver() noexcept override { return SpentNs() > options_.budget_ns; }
+  bool IsOver() noexcept override {
+    was_over_ = was_over_ || IsOverAll(options_) || SpentNs() > options_.budget_ns;
+    return was_over_;
+  }
+  // Whether it was told so.
+  bool was_over() const { return was_over_; }
   int64_t SpentNs() const { return CpuNs() - begin_ns_; }
 
  private:
@@ -122,6 +154,7 @@ class Running final : public Analysis {
   const AnalyzerInfo& info_;
   Shared& shared_;
   const int64_t begin_ns_;
+  bool was_over_ = false;
   AnalyzerReport& report_;
 };
 
@@ -147,14 +180,26 @@ void LeaveOutRepeats(std::vector<FindingRow>* findings) {
   *findings = std::move(kept);
 }
 
+Status CutOff(int64_t cpu_ns, int64_t budget_ns) {
+  if (cpu_ns <= budget_ns) return Status(StatusCode::kResourceExhausted, "cut off: the time for all analyzers is up");
+  return base::Error(StatusCode::kResourceExhausted, "cut off: it took %s of CPU time and had %s",
+                     base::Duration(cpu_ns).c_str(), base::Duration(budget_ns).c_str());
+}
+
 void RunOne(const model::Trace& trace, const model::Indexes& indexes, const AnalyzeOptions& options, Shared* shared,
             Analyzer* analyzer, AnalyzerReport* report) {
   const AnalyzerInfo info = analyzer->Info();
   report->name = Text(info.name);
   report->title = Text(info.title);
+  if (IsOverAll(options)) {
+    report->status = Status(StatusCode::kResourceExhausted, "not run: the time for all analyzers is up");
+    return;
+  }
   Running running(trace, indexes, options, info, shared, report);
+  shared->asker = &running;
   try {
     report->status = analyzer->Run(running);
+  } catch (const Over&) {  // it was told so: named below
   } catch (const std::bad_alloc&) {
     report->status = Status(StatusCode::kResourceExhausted, "no memory");
   } catch (const std::exception& error) {
@@ -163,9 +208,8 @@ void RunOne(const model::Trace& trace, const model::Indexes& indexes, const Anal
     report->status = Status(StatusCode::kInternal, "it threw");
   }
   report->cpu_ns = running.SpentNs();
-  if (report->status.ok() && report->cpu_ns > options.budget_ns)
-    report->status = base::Error(StatusCode::kResourceExhausted, "cut off: it took %s of CPU time and had %s",
-                                 base::Duration(report->cpu_ns).c_str(), base::Duration(options.budget_ns).c_str());
+  if (running.was_over() || (report->status.ok() && report->cpu_ns > options.budget_ns))
+    report->status = CutOff(report->cpu_ns, options.budget_ns);
   if (!report->status.ok()) {
     report->measures.clear();
     report->findings.clear();
@@ -233,7 +277,8 @@ Status Analyze(const model::Trace& trace, const std::vector<std::unique_ptr<Anal
     const int64_t begin_ns = CpuNs();
     const model::Indexes indexes(trace);
     report->index_cpu_ns = CpuNs() - begin_ns;
-    Shared shared{FindDamages(trace, QualityLimits()), {}};
+    Shared shared;
+    shared.damages = FindDamages(trace, QualityLimits());
     for (const std::unique_ptr<Analyzer>& analyzer : analyzers) {
       if (!options.only.empty() && !IsNamed(options.only, analyzer->Info().name)) continue;
       report->analyzers.emplace_back();

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "analyze/walk.h"
+#include "analyze/index_data.h"
+#include "analyze/patience.h"
 #include "pitot/request.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -45,11 +46,12 @@ std::vector<BatchTime> BatchWindows(const Trace& trace) {
   return times;
 }
 
-std::vector<BatchTime> BatchTimes(const Trace& trace) {
+std::vector<BatchTime> BatchTimes(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   std::vector<BatchTime> times = BatchWindows(trace);
   if (times.empty() || !HasHostUse(trace)) return times;
-  const Index index(trace, {});
-  for (uint32_t row = 0; row < times.size(); ++row) {
+  const Index& index = SharedIndex(analysis);
+  for (const uint32_t row : EachOf(analysis, times.size())) {
     BatchTime& time = times[row];
     if (time.work_ns == 0 || trace.batches[row].thread == kNone) continue;
     const OffCpu off = index.host.OfCode(trace.batches[row].thread, time.when.begin_ns, time.when.end_ns);

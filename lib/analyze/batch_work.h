@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "pitot/extend/analyzer.h"
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
@@ -18,8 +19,8 @@ struct BatchTime {
 };
 
 // Of each batch; 0 of those that are open, and of iterations, whose requests and prompts change (a29's).
-// O(n log n) of the events where there are such counters, else O(n).
-std::vector<BatchTime> BatchTimes(const model::Trace& trace);
+// Where there are such counters it takes the index that analyzers share. O(n). Throws Over.
+std::vector<BatchTime> BatchTimes(Analysis& analysis);
 // The same as if threads always had a CPU. O(n).
 std::vector<BatchTime> BatchWindows(const model::Trace& trace);
 

@@ -11,6 +11,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "analyze/statistics.h"
 #include "base/quantile.h"
@@ -80,9 +81,9 @@ class ChangePoints final : public Analyzer {
     });
     if (!has_any) return Status();
     const model::GpuTime gpu_time(trace);
-    const std::vector<double> whole_gpu = WholeGpuTimes(trace, gpu_time);
-    const std::vector<double> allocations = AllocationsOf(trace, Batches::kShares);
-    const std::vector<double> whole_allocations = AllocationsOf(trace, Batches::kWhole);
+    const std::vector<double> whole_gpu = WholeGpuTimes(analysis, gpu_time);
+    const std::vector<double> allocations = AllocationsOf(analysis, Batches::kShares);
+    const std::vector<double> whole_allocations = AllocationsOf(analysis, Batches::kWhole);
     for (auto& [route, requests] : routes) {
       if (static_cast<double>(requests.size()) < least) continue;
       if (analysis.IsOver()) return Status();
@@ -123,11 +124,12 @@ class ChangePoints final : public Analyzer {
 
  private:
   // Of each request, with all of its batches' rather than its shares: smaller batches share theirs between fewer.
-  static std::vector<double> WholeGpuTimes(const Trace& trace, const model::GpuTime& gpu_time) {
+  static std::vector<double> WholeGpuTimes(Analysis& analysis, const model::GpuTime& gpu_time) {
+    const Trace& trace = analysis.trace();
     std::vector<double> whole;
-    for (uint32_t request = 0; request < trace.requests.size(); ++request)
+    for (const uint32_t request : EachOf(analysis, trace.requests.size()))
       whole.push_back(static_cast<double>(gpu_time.Request(request)));
-    for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {
+    for (const uint32_t batch : EachOf(analysis, trace.batches.size())) {
       for (const model::GpuTime::Share& share : gpu_time.Shares(batch))
         whole[share.request] += static_cast<double>(gpu_time.Batch(batch) - share.ns);
     }
@@ -136,9 +138,10 @@ class ChangePoints final : public Analyzer {
 
   // Of each request, with its shares of its batches' or with all of theirs.
   enum class Batches : uint8_t { kShares, kWhole };
-  static std::vector<double> AllocationsOf(const Trace& trace, Batches batches) {
+  static std::vector<double> AllocationsOf(Analysis& analysis, Batches batches) {
+    const Trace& trace = analysis.trace();
     std::vector<double> of(trace.requests.size());
-    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       if (!model::IsAllocation(trace.strings[trace.calls.name[call]])) continue;
       const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
       if (batch == kNone) {

@@ -15,6 +15,7 @@
 #include "analyze/clock_state.h"
 #include "analyze/evidence.h"
 #include "analyze/gpu_counters.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "base/quantile.h"
 #include "model/held.h"
@@ -139,7 +140,7 @@ class Clocks final : public Analyzer {
     std::unordered_map<uint64_t, uint32_t> keys;
     std::vector<int8_t> communicates(trace.strings.size(), -1);
     std::vector<std::pair<double, int64_t>> values;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const int64_t ns = trace.gpu.duration_ns[row];
       if (trace.gpu.kind[row] != model::GpuKind::kKernel || ns <= 0 ||
           trace.streams[trace.gpu.stream[row]].device != device)

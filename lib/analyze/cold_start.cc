@@ -12,6 +12,7 @@
 #include "analyze/evidence.h"
 #include "analyze/first_use.h"
 #include "analyze/host_work.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 #include "serialize/kernel_name.h"
@@ -56,9 +57,8 @@ class ColdStart final : public Analyzer {
   AnalyzerInfo Info() const noexcept override { return InfoOf("a25", "what the first time costs", kThresholds); }
 
   Status Run(Analysis& analysis) override {
-    const Trace& trace = analysis.trace();
     Found found[kKinds];
-    Records(trace, found);
+    Records(analysis, found);
     FirstLaunches(analysis, found);
     constexpr const char* kNames[kKinds] = {"compiling", "loading", "graphs"};
     for (uint32_t kind = 0; kind < kKinds; ++kind) {
@@ -71,13 +71,14 @@ class ColdStart final : public Analyzer {
   }
 
  private:
-  static void Records(const Trace& trace, Found* found) {
+  static void Records(Analysis& analysis, Found* found) {
+    const Trace& trace = analysis.trace();
     for (const model::OverheadRow& row : trace.overheads) {
       const Kind kind = KindOfOverhead(trace.strings[row.name]);
       if (kind != kKinds) See(kNone, {row.begin_ns, row.begin_ns + row.duration_ns}, &found[kind]);
     }
     std::vector<uint8_t> kinds(trace.strings.size(), UINT8_MAX);
-    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       uint8_t& kind = kinds[trace.calls.name[call]];
       if (kind == UINT8_MAX) kind = static_cast<uint8_t>(KindOfCall(trace.strings[trace.calls.name[call]]));
       if (kind != kKinds) See(call, {trace.calls.begin_ns[call], trace.CallEnd(call)}, &found[kind]);

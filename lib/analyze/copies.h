@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analyze/patience.h"
+#include "pitot/extend/analyzer.h"
 #include "pitot/model/intervals.h"
 #include "pitot/model/trace.h"
 
@@ -36,10 +38,11 @@ inline bool IsTransfer(const model::Trace& trace, uint32_t gpu_row) {
   const std::string_view direction = DirectionOf(trace, gpu_row);
   return direction == "HtoD" || direction == "DtoH";
 }
-// Rows of copies on a device, by stream and beginning.
-inline std::vector<uint32_t> CopiesOf(const model::Trace& trace, uint32_t device) {
+// Rows of copies on a device, by stream and beginning. Throws Over.
+inline std::vector<uint32_t> CopiesOf(Analysis& analysis, uint32_t device) {
+  const model::Trace& trace = analysis.trace();
   std::vector<uint32_t> rows;
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
     if (trace.gpu.kind[row] == model::GpuKind::kMemcpy && trace.streams[trace.gpu.stream[row]].device == device)
       rows.push_back(row);
   }

@@ -11,6 +11,7 @@
 #include "analyze/copies.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
@@ -60,7 +61,7 @@ class CopyQuality final : public Analyzer {
     const Trace& trace = analysis.trace();
     const double small_bytes = analysis.threshold("small_upload").value;
     Blocked pageable("an asynchronous copy of pageable memory"), waiting("a copy that waits"), sets("a set that waits");
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
       if (call == kNone) continue;
       if (IsWaitingSet(trace, row) && !IsAsynchronous(trace, call)) sets.Show(trace, call, trace.gpu.begin_ns[row]);

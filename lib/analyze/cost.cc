@@ -8,6 +8,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "pitot/model/indexes.h"
 
@@ -26,11 +27,14 @@ constexpr Threshold kThresholds[] = {
 };
 
 // At work for any request or batch.
-int64_t CpuTime(const Trace& trace) {
+int64_t CpuTime(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   int64_t cpu_ns = 0;
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-    for (const model::Segment& segment :
-         model::FlattenThread(trace, thread, trace.window_begin_ns, trace.window_end_ns)) {
+    const std::vector<model::Segment> segments =
+        model::FlattenThread(trace, thread, trace.window_begin_ns, trace.window_end_ns);
+    for (const uint32_t i : EachOf(analysis, segments.size())) {
+      const model::Segment& segment = segments[i];
       const uint32_t event = segment.event;
       if (trace.events.request[event] == kNone && trace.events.batch[event] == kNone) continue;
       if (trace.sites[trace.events.site[event]].kind == SiteKind::kWait) continue;
@@ -57,7 +61,7 @@ class Cost final : public Analyzer {
     const std::vector<uint32_t> devices = DevicesAtWork(trace);
     for (const uint32_t device : devices)
       busy_ns += TotalNs(Intersection(DeviceBusy(trace, device), {{trace.window_begin_ns, trace.window_end_ns}}));
-    const int64_t cpu_ns = CpuTime(trace);
+    const int64_t cpu_ns = CpuTime(analysis);
     if (!with_gpu.empty())
       AddNumber(analysis, "GPU time of a request", kAll,
                 static_cast<double>(gpu_ns) / static_cast<double>(with_gpu.size()), "ns");

@@ -11,6 +11,7 @@
 #include "analyze/copies.h"
 #include "analyze/evidence.h"
 #include "analyze/open_requests.h"
+#include "analyze/patience.h"
 #include "analyze/replay.h"
 #include "analyze/subjects.h"
 #include "serialize/kernel_name.h"
@@ -55,7 +56,7 @@ class CriticalPath final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     uint64_t ops = 0, unlinked = 0;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       if (trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
       ++ops;
       unlinked += trace.gpu.call[row] == kNone ? 1 : 0;

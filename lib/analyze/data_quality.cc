@@ -39,6 +39,7 @@ class DataQuality final : public Analyzer {
     limits.least_launches = static_cast<uint32_t>(value("least_launches"));
     limits.overhead_share = value("overhead_share");
     limits.endless_share = value("endless_share");
+    if (analysis.IsOver()) return Status();
     for (const Damage& damage : FindDamages(analysis.trace(), limits)) {
       const bool has_limit = *damage.limit != 0;
       const Evidence evidence = {EvidenceTable::kWindow, 0, 0, damage.where.begin_ns, damage.where.end_ns, "the first"};

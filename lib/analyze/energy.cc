@@ -10,6 +10,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "pitot/model/indexes.h"
 
@@ -33,10 +34,11 @@ struct Power {
   int64_t known_ns = 0;  // of the window
 };
 
-std::vector<Power> PowersOf(const Trace& trace) {
+std::vector<Power> PowersOf(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   constexpr std::string_view kSuffix = ": power";
   std::vector<Power> powers;
-  for (uint32_t counter = 0; counter < trace.counters.size(); ++counter) {
+  for (const uint32_t counter : EachOf(analysis, trace.counters.size())) {
     const std::string_view name = trace.strings[trace.counters[counter].name];
     if (trace.strings[trace.counters[counter].unit] == "W" && name.size() > kSuffix.size() && name.ends_with(kSuffix))
       powers.push_back({counter, std::string(name.substr(0, name.size() - kSuffix.size()))});
@@ -45,9 +47,10 @@ std::vector<Power> PowersOf(const Trace& trace) {
 }
 
 // In `idle` in particular.
-void Integrate(const Trace& trace, const Intervals& idle, Power* power) {
+void Integrate(Analysis& analysis, const Intervals& idle, Power* power) {
+  const Trace& trace = analysis.trace();
   auto rest = idle.begin();
-  for (uint32_t i = 0; i < trace.samples.size(); ++i) {
+  for (const uint32_t i : EachOf(analysis, trace.samples.size())) {
     if (trace.samples.counter[i] != power->counter) continue;
     const bool has_next = i + 1 < trace.samples.size() && trace.samples.counter[i + 1] == power->counter;
     const Interval held = {std::max(trace.samples.at_ns[i], trace.window_begin_ns),
@@ -73,7 +76,7 @@ class Energy final : public Analyzer {
     const Trace& trace = analysis.trace();
     const std::vector<uint32_t> requests = WholeRequests(trace);
     const std::vector<uint32_t> devices = DevicesAtWork(trace);
-    std::vector<Power> powers = PowersOf(trace);
+    std::vector<Power> powers = PowersOf(analysis);
     if (powers.empty()) {
       if (!requests.empty() && !devices.empty())
         AddNotKnown(analysis, "a43.not_known", "no power was recorded: what energy requests take is not known",
@@ -86,7 +89,7 @@ class Energy final : public Analyzer {
     const Intervals idle = is_same ? Difference({window}, DeviceBusy(trace, devices[0])) : Intervals();
     double joules = 0;
     for (Power& power : powers) {
-      Integrate(trace, idle, &power);
+      Integrate(analysis, idle, &power);
       joules += power.joules;
       if (power.known_ns == 0) continue;
       AddNumber(analysis, "energy", power.gpu, power.joules, "J");

@@ -14,6 +14,7 @@
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
 #include "analyze/operator_patterns.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -78,7 +79,7 @@ class FrameworkPatterns final : public Analyzer {
     const model::WaitingCalls waiting(trace);
     std::vector<Interval> times;
     Longest longest(EvidenceTable::kCalls, "a value was read back, and waited for");
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
       if (trace.gpu.kind[row] != model::GpuKind::kMemcpy || call == kNone || trace.gpu.bytes[row] == 0 ||
           static_cast<double>(trace.gpu.bytes[row]) > most_bytes || DirectionOf(trace, row) != "DtoH")
@@ -114,7 +115,7 @@ class FrameworkPatterns final : public Analyzer {
     std::set<std::pair<uint32_t, uint32_t>> all, freeing;
     std::vector<Interval> times;
     Longest longest(EvidenceTable::kCalls, "device memory was given back");
-    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       const uint32_t batch = trace.calls.batch[call];
       const std::pair context = {batch, batch != kNone ? kNone : trace.calls.request[call]};
       if (context == std::pair(kNone, kNone)) continue;

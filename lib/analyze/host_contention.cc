@@ -9,8 +9,9 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/index_data.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
-#include "analyze/walk.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -57,13 +58,12 @@ class HostContention final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     if (!HasHostUse(trace)) return Status();
-    const Index index(trace, {});
+    const Index& index = SharedIndex(analysis);
     std::vector<Longest> longest;
     for (const Way& way : kWays) longest.emplace_back(EvidenceTable::kEvents, way.note);
     CodeTime all;
     for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
-      if (analysis.IsOver()) return Status();
-      const CodeTime time = TimeOf(index, thread, &longest);
+      const CodeTime time = TimeOf(analysis, index, thread, &longest);
       if (time.code_ns == 0) continue;
       AddMeasures(analysis, ThreadName(trace, thread), time);
       Accumulate(&all.code_ns, time.code_ns);
@@ -86,10 +86,12 @@ class HostContention final : public Analyzer {
   }
 
   // Where counters of the thread say something.
-  static CodeTime TimeOf(const Index& index, uint32_t thread, std::vector<Longest>* longest) {
+  static CodeTime TimeOf(Analysis& analysis, const Index& index, uint32_t thread, std::vector<Longest>* longest) {
     CodeTime time;
     const model::Interval known = index.host.KnownOf(thread);
-    for (const Piece& piece : index.threads.Pieces(thread)) {
+    const std::vector<Piece>& pieces = index.threads.Pieces(thread);
+    for (const uint32_t i : EachOf(analysis, pieces.size())) {
+      const Piece& piece = pieces[i];
       WaitArgs args;
       if (piece.event == kNone || piece.call != kNone || ReadWait(index.trace, piece.event, &args)) continue;
       const int64_t begin_ns = std::max(piece.begin_ns, known.begin_ns), end_ns = std::min(piece.end_ns, known.end_ns);
@@ -97,9 +99,9 @@ class HostContention final : public Analyzer {
       const OffCpu off = index.host.OfCode(thread, begin_ns, end_ns);
       const int64_t parts[] = {off.runqueue_ns, off.pagefault_ns, off.blocked_ns};
       Accumulate(&time.code_ns, end_ns - begin_ns);
-      for (size_t i = 0; i < std::size(kWays); ++i) {
-        Accumulate(&(time.*kWays[i].ns), parts[i]);
-        if (parts[i] > 0) (*longest)[i].Show(piece.event, {end_ns - parts[i], end_ns});
+      for (size_t k = 0; k < std::size(kWays); ++k) {
+        Accumulate(&(time.*kWays[k].ns), parts[k]);
+        if (parts[k] > 0) (*longest)[k].Show(piece.event, {end_ns - parts[k], end_ns});
       }
     }
     return time;

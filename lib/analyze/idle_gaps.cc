@@ -11,6 +11,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/open_requests.h"
+#include "analyze/patience.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "analyze/thread_time.h"
@@ -68,9 +69,10 @@ const char* CauseName(uint32_t cause) {
   }
 }
 
-std::vector<Gap> GapsOf(const Trace& trace, uint32_t device) {
+std::vector<Gap> GapsOf(Analysis& analysis, uint32_t device) {
+  const Trace& trace = analysis.trace();
   std::vector<uint32_t> rows;
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
     if (trace.gpu.kind[row] != model::GpuKind::kSpan && trace.streams[trace.gpu.stream[row]].device == device)
       rows.push_back(row);
   }
@@ -117,7 +119,7 @@ class IdleGaps final : public Analyzer {
  private:
   static void OfDevice(Analysis& analysis, uint32_t device) {
     const Trace& trace = analysis.trace();
-    const std::vector<Gap> gaps = GapsOf(trace, device);
+    const std::vector<Gap> gaps = GapsOf(analysis, device);
     std::vector<int64_t> causes(kCauses);
     std::map<uint32_t, Intervals> waits;  // by the thread that launched: until it did
     int64_t idle_ns = 0;

@@ -10,6 +10,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
@@ -28,11 +29,15 @@ constexpr Threshold kThresholds[] = {
 };
 
 // When at least two requests had not come to the queue of their batch, or to it where there is none.
-Intervals HeldUp(const Trace& trace) {
+Intervals HeldUp(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   std::vector<int64_t> joins(trace.requests.size(), INT64_MAX);
-  for (const model::MemberRow& member : trace.members)
+  for (const uint32_t row : EachOf(analysis, trace.members.size())) {
+    const model::MemberRow& member = trace.members[row];
     joins[member.request] = std::min(joins[member.request], member.join_ns);
-  for (const model::HandoffRow& handoff : trace.handoffs) {
+  }
+  for (const uint32_t row : EachOf(analysis, trace.handoffs.size())) {
+    const model::HandoffRow& handoff = trace.handoffs[row];
     if (handoff.batch != model::kNone && handoff.request != model::kNone)
       joins[handoff.request] = std::min(joins[handoff.request], handoff.enqueue_ns);
   }
@@ -60,10 +65,10 @@ class InputPipeline final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::vector<model::Interval> working;
-    for (const uint32_t device : DevicesAtWork(trace)) {
+    ForDevicesAtWork(analysis, [&](uint32_t device) {
       const Intervals busy = DeviceBusy(trace, device);
       working.insert(working.end(), busy.begin(), busy.end());
-    }
+    });
     const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
     const Intervals gpu_busy = Union(working);
     if (const Intervals& loading = analysis.indexes().sets.Host(HostClass::kLoader); !loading.empty()) {
@@ -84,7 +89,7 @@ class InputPipeline final : public Analyzer {
     if (trace.members.empty()) return Status();
     for (const model::BatchRow& batch : trace.batches)
       working.push_back({batch.begin_ns, batch.begin_ns + std::max<int64_t>(0, batch.duration_ns)});
-    const Intervals held_up = HeldUp(trace);
+    const Intervals held_up = HeldUp(analysis);
     Judge(analysis,
           {"requests", "requests held up before their batch while nothing worked / window",
            "requests were held up before their batch, two or more at once,", "while no executor and no GPU worked",

@@ -127,43 +127,11 @@ class TextFile final : public Serializer {
   std::string text_;
 };
 
-// An analysis that is over when the hearing is, too.
-class Heard final : public Analysis {
- public:
-  Heard(Analysis* inner, Hearing* hearing) : inner_(*inner), hearing_(*hearing) {}
-  const Trace& trace() const noexcept override { return inner_.trace(); }
-  const model::Indexes& indexes() const noexcept override { return inner_.indexes(); }
-  const Walks* walks() noexcept override { return inner_.walks(); }
-  Compat compat() const noexcept override { return inner_.compat(); }
-  Threshold threshold(const char* name) const noexcept override { return inner_.threshold(name); }
-  void Add(const Measure& measure) override { inner_.Add(measure); }
-  void Add(const Finding& finding) override { inner_.Add(finding); }
-  bool IsOver() noexcept override { return hearing_.IsOver() || inner_.IsOver(); }
-
- private:
-  Analysis& inner_;
-  Hearing& hearing_;
-};
-
-class HeardAnalyzer final : public Analyzer {
- public:
-  HeardAnalyzer(Analyzer* inner, Hearing* hearing) : inner_(*inner), hearing_(*hearing) {}
-  AnalyzerInfo Info() const noexcept override { return inner_.Info(); }
-  Status Run(Analysis& analysis) override {
-    Heard heard(&analysis, &hearing_);
-    if (hearing_.IsOver()) return Status(StatusCode::kResourceExhausted, "not run: the verdict's CPU time was up");
-    return inner_.Run(heard);
-  }
-
- private:
-  Analyzer& inner_;
-  Hearing& hearing_;
-};
-
-// Indexing and walking end when the hearing does.
+// Indexing, walking and analyzing end when the hearing does.
+bool IsHearingOver(void* hearing) { return static_cast<Hearing*>(hearing)->IsOver(); }
 BlameOptions Until(Hearing* hearing) {
   BlameOptions options;
-  options.is_over = [](void* context) { return static_cast<Hearing*>(context)->IsOver(); };
+  options.is_over = IsHearingOver;
   options.is_over_context = hearing;
   return options;
 }
@@ -297,13 +265,12 @@ class WhyJudge final : public Judge {
     if (hearing.IsOver()) return Status();
 
     AnalysisReport analysis;
-    std::vector<std::unique_ptr<Analyzer>> analyzers;
-    for (const std::unique_ptr<Analyzer>& analyzer : analyzers_)
-      analyzers.push_back(std::make_unique<HeardAnalyzer>(analyzer.get(), &hearing));
     AnalyzeOptions options;
     options.budget_ns = kAnalyzerBudgetNs;
+    options.is_over = IsHearingOver;
+    options.is_over_context = &hearing;
     options.index = &judgement.index;
-    if (Status s = Analyze(trace, analyzers, options, &analysis); !s.ok()) return s;
+    if (Status s = Analyze(trace, analyzers_, options, &analysis); !s.ok()) return s;
     opening += FindingsText(analysis);
     hearing.OpenReport(opening.c_str());
     if (!options_.html) return Status();

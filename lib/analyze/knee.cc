@@ -13,6 +13,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "pitot/model/intervals.h"
 
@@ -53,7 +54,7 @@ class Knee final : public Analyzer {
   }
 
   Status Run(Analysis& analysis) override {
-    const std::vector<Level> levels = LevelsOf(analysis.trace());
+    const std::vector<Level> levels = LevelsOf(analysis);
     if (static_cast<double>(levels.size()) < std::max(2.0, analysis.threshold("least_levels").value)) return Status();
     for (const Level& level : levels) {
       const std::string name = base::Format("%.1f in flight", level.InFlight());
@@ -68,7 +69,8 @@ class Knee final : public Analyzer {
 
  private:
   // By load; those of which too little is known are left out.
-  static std::vector<Level> LevelsOf(const Trace& trace) {
+  static std::vector<Level> LevelsOf(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
     const std::vector<uint32_t> rows = WholeRequests(trace);
     std::vector<Level> levels;
     if (rows.size() < 100) return levels;
@@ -87,9 +89,9 @@ class Knee final : public Analyzer {
                    std::min(end_ns, (i + 1) * slice_ns) - std::max(begin_ns, i * slice_ns));
     };
     std::vector<Interval> in_flight;
-    for (const uint32_t row : rows) {
-      const int64_t begin_ns = trace.requests[row].begin_ns - time.begin_ns;
-      const int64_t end_ns = trace.RequestEnd(trace.requests[row]) - time.begin_ns;
+    for (const uint32_t i : EachOf(analysis, rows.size())) {
+      const model::RequestRow& request = trace.requests[rows[i]];
+      const int64_t begin_ns = request.begin_ns - time.begin_ns, end_ns = trace.RequestEnd(request) - time.begin_ns;
       add(begin_ns, end_ns, &Level::in_flight_ns);
       in_flight.push_back({begin_ns, end_ns});
       Level& last = slices[static_cast<size_t>(std::min(end_ns / slice_ns, count - 1))];

@@ -16,6 +16,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/copies.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/replay.h"
 #include "analyze/subjects.h"
 #include "model/occupancy.h"
@@ -111,10 +112,11 @@ class LaunchGeometry final : public Analyzer {
   };
 
   // Kernels of a device while nothing else ran on it.
-  static std::vector<uint32_t> Alone(const Trace& trace, uint32_t device) {
+  static std::vector<uint32_t> Alone(Analysis& analysis, uint32_t device) {
+    const Trace& trace = analysis.trace();
     std::vector<uint32_t> rows, alone;
     std::vector<int8_t> communicates(trace.strings.size(), -1);
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       if (trace.gpu.kind[row] != model::GpuKind::kSpan && trace.streams[trace.gpu.stream[row]].device == device)
         rows.push_back(row);
     }
@@ -142,7 +144,7 @@ class LaunchGeometry final : public Analyzer {
       geometries.push_back(GeometryOf(trace.devices[device], shape, tail));
     Wasted wasted[kWastes], unoccupied;
     int64_t known_ns = 0;
-    for (const uint32_t row : Alone(trace, device)) {
+    for (const uint32_t row : Alone(analysis, device)) {
       const Geometry& geometry = geometries[trace.gpu.shape[row]];
       if (geometry.occupancy >= 0) Accumulate(&known_ns, trace.gpu.duration_ns[row]);
       if (geometry.occupancy >= 0 && geometry.occupancy < low) See(trace, row, 1, &unoccupied);

@@ -9,6 +9,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
+#include "analyze/patience.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
@@ -76,7 +77,7 @@ class LaunchOverhead final : public Analyzer {
     const Trace& trace = analysis.trace();
     if (trace.requests.empty()) return;
     uint64_t launches = 0;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row)
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size()))
       launches += trace.gpu.kind[row] != model::GpuKind::kSpan && !model::IsNobodys(trace, row);
     AddNumber(analysis, "launches_a_request", kAll,
               static_cast<double>(launches) / static_cast<double>(trace.requests.size()));
@@ -85,7 +86,7 @@ class LaunchOverhead final : public Analyzer {
   static std::vector<Launch> Launches(Analysis& analysis) {
     const Trace& trace = analysis.trace();
     std::vector<Launch> launches;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       const uint32_t call = trace.gpu.call[row];
       if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
       const int64_t end_ns = trace.CallEnd(call);
@@ -115,7 +116,7 @@ class LaunchOverhead final : public Analyzer {
     uint64_t kernels = 0, short_ones = 0;
     std::vector<bool> launches_here(trace.calls.size());
     std::vector<uint32_t> examples;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       if (trace.streams[trace.gpu.stream[row]].device != device) continue;
       if (trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
       if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
@@ -126,7 +127,7 @@ class LaunchOverhead final : public Analyzer {
     }
     const model::WaitingCalls waiting(trace);
     std::vector<Interval> launching;
-    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       // Those that wait for what they launched (copies) are no overhead of launching.
       if (launches_here[call] && !waiting.Has(call))
         launching.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});

@@ -11,8 +11,10 @@
 #include "analyze/evidence.h"
 #include "analyze/numpy_sort.h"
 #include "analyze/open_requests.h"
+#include "analyze/patience.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
+#include "base/sort_runs.h"
 #include "pitot/model/indexes.h"
 
 PITOT_NAMESPACE_BEGIN
@@ -77,9 +79,10 @@ Queue Follow(const std::vector<Change>& changes, double full_length) {
 
 using Streams = std::map<uint32_t, std::vector<Change>>;
 
-Streams Changes(const Trace& trace) {
+Streams Changes(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   Streams streams;
-  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
     const uint32_t call = trace.gpu.call[row];
     if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
     const int64_t launched_ns = trace.calls.begin_ns[call];
@@ -102,10 +105,16 @@ Streams HtaChanges(const Trace& trace) {
     int64_t exact_ns, us;
     int by;
   };
+  std::vector<bool> launches;  // by name
+  for (model::StringId name = 0; name < trace.strings.size(); ++name)
+    launches.push_back(peers::HtaLaunches(trace.strings[name]));
+  const std::vector<peers::HtaRow> all = peers::HtaRows(trace);
   std::vector<Row> rows, begun;
-  for (const peers::HtaRow& row : peers::HtaRows(trace)) {
+  rows.reserve(2 * all.size());
+  begun.reserve(all.size());
+  for (const peers::HtaRow& row : all) {
     const uint32_t call = row.gpu_row == kNone ? kNone : trace.gpu.call[row.gpu_row];
-    if (call == kNone || !peers::HtaLaunches(trace.strings[trace.calls.name[call]])) continue;
+    if (call == kNone || !launches[trace.calls.name[call]]) continue;
     const uint32_t stream = trace.gpu.stream[row.gpu_row];
     const int64_t launched_ns = trace.calls.begin_ns[call];
     rows.push_back({stream, launched_ns, peers::ToHta(launched_ns, 0).begin_us, 1});
@@ -113,10 +122,11 @@ Streams HtaChanges(const Trace& trace) {
   }
   // The order of the file, or close to it: by time.
   const auto is_before = [](const Row& a, const Row& b) { return a.exact_ns < b.exact_ns; };
-  std::stable_sort(rows.begin(), rows.end(), is_before);
-  std::stable_sort(begun.begin(), begun.end(), is_before);
+  base::SortRuns(&rows, is_before);
+  base::SortRuns(&begun, is_before);
   rows.insert(rows.end(), begun.begin(), begun.end());
   std::vector<int64_t> times;
+  times.reserve(rows.size());
   for (const Row& row : rows) times.push_back(row.us);
   Streams streams;
   for (const uint32_t i : peers::NumpyArgsort(times))
@@ -131,7 +141,7 @@ class LaunchQueue final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     const bool is_hta = analysis.compat() == Compat::kHta;
-    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(trace);
+    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(analysis);
     const Intervals open = OpenRequests(trace);
     for (const auto& [stream, changes] : streams) {
       const Queue queue = Follow(changes, analysis.threshold("full_length").value);

@@ -10,6 +10,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "base/quantile.h"
 #include "pitot/model/index.h"
@@ -79,8 +80,7 @@ class LlmServing final : public Analyzer {
     }
     const std::vector<Interval> lost = FindLost(trace);
     std::map<std::string, Route> routes;
-    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
-      if (analysis.IsOver()) return Status();
+    for (const uint32_t row : EachOf(analysis, trace.requests.size())) {
       if (trace.requests[row].output_tokens == 0 || !trace.requests[row].begin_known) continue;
       Count(trace, index, has_prompts, lost, row, tokens[row], &routes[RouteName(trace, trace.requests[row].route)]);
     }

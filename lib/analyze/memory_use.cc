@@ -13,6 +13,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/gpu_counters.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "analyze/trend.h"
 #include "pitot/model/index.h"
@@ -122,7 +123,7 @@ class MemoryUse final : public Analyzer {
       const double share = *peak / *room;
       if (share <= most.value) continue;
       Longest longest(EvidenceTable::kWindow, "the most was in use from here");
-      for (uint32_t row = 0; row < trace.samples.size(); ++row) {
+      for (const uint32_t row : EachOf(analysis, trace.samples.size())) {
         if (trace.samples.counter[row] == used && trace.samples.value[row] == *peak)
           longest.Show(0, {trace.samples.at_ns[row], trace.samples.at_ns[row]});
       }
@@ -152,7 +153,7 @@ class MemoryUse final : public Analyzer {
       return reserved.Number(event) - allocated.Number(event) + free_bytes.Number(event);
     };
     std::map<std::pair<double, bool>, Refusals> all;  // by device, and whether it would fit in one piece
-    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
       if (trace.sites[trace.events.site[event]].kind != SiteKind::kInstant || trace.EventName(event) != kOutOfMemory)
         continue;
       const double wanted = bytes.Number(event);

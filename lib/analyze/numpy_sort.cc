@@ -3,7 +3,6 @@
 
 #include <bit>
 #include <cstddef>
-#include <numeric>
 #include <utility>
 
 namespace pitot::peers {
@@ -13,9 +12,14 @@ using Index = std::ptrdiff_t;
 
 constexpr Index kSmall = 16;
 
+struct Item {
+  int64_t value;
+  uint32_t row;
+};
+
 class Sorter {
  public:
-  Sorter(const std::vector<int64_t>& values, std::vector<uint32_t>* order) : values_(values), order_(order->data()) {}
+  explicit Sorter(std::vector<Item>* items) : items_(items->data()) {}
 
   void Sort(Index size) {
     struct Part {
@@ -47,8 +51,8 @@ class Sorter {
   }
 
  private:
-  int64_t At(Index i) const { return values_[order_[i]]; }
-  void Swap(Index a, Index b) { std::swap(order_[a], order_[b]); }
+  int64_t At(Index i) const { return items_[i].value; }
+  void Swap(Index a, Index b) { std::swap(items_[a], items_[b]); }
 
   Index Split(Index first, Index last) {
     const Index middle = first + ((last - first) >> 1);
@@ -72,42 +76,45 @@ class Sorter {
 
   void InsertionSort(Index first, Index last) {
     for (Index i = first + 1; i <= last; ++i) {
-      const uint32_t row = order_[i];
+      const Item item = items_[i];
       Index to = i;
-      for (; to > first && values_[row] < At(to - 1); --to) order_[to] = order_[to - 1];
-      order_[to] = row;
+      for (; to > first && item.value < At(to - 1); --to) items_[to] = items_[to - 1];
+      items_[to] = item;
     }
   }
 
   void HeapSort(Index first, Index size) {
-    uint32_t* const heap = order_ + first - 1;  // counts from 1
-    const auto sink = [&](Index at, uint32_t row) {
+    Item* const heap = items_ + first - 1;  // counts from 1
+    const auto sink = [&](Index at, const Item& item) {
       for (Index child = at * 2; child <= size; child = at * 2) {
-        if (child < size && values_[heap[child]] < values_[heap[child + 1]]) ++child;
-        if (values_[row] >= values_[heap[child]]) break;
+        if (child < size && heap[child].value < heap[child + 1].value) ++child;
+        if (item.value >= heap[child].value) break;
         heap[at] = heap[child];
         at = child;
       }
-      heap[at] = row;
+      heap[at] = item;
     };
-    for (Index at = size / 2; at > 0; --at) sink(at, heap[at]);
+    for (Index at = size / 2; at > 0; --at) sink(at, Item(heap[at]));
     while (size > 1) {
-      const uint32_t row = heap[size];
+      const Item item = heap[size];
       heap[size--] = heap[1];
-      sink(1, row);
+      sink(1, item);
     }
   }
 
-  const std::vector<int64_t>& values_;
-  uint32_t* order_;
+  Item* const items_;
 };
 
 }  // namespace
 
 std::vector<uint32_t> NumpyArgsort(const std::vector<int64_t>& values) {
-  std::vector<uint32_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0);
-  if (values.size() > 1) Sorter(values, &order).Sort(static_cast<Index>(values.size()));
+  std::vector<Item> items;  // side by side: a value is compared more often than it moves
+  items.reserve(values.size());
+  for (const int64_t value : values) items.push_back({value, static_cast<uint32_t>(items.size())});
+  if (items.size() > 1) Sorter(&items).Sort(static_cast<Index>(items.size()));
+  std::vector<uint32_t> order;
+  order.reserve(items.size());
+  for (const Item& item : items) order.push_back(item.row);
   return order;
 }
 

@@ -14,6 +14,7 @@
 #include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "analyze/subjects.h"
 #include "base/quantile.h"
@@ -89,14 +90,14 @@ class OutlierSteps final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::map<std::string, std::vector<Step>> groups;
-    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
       if (trace.events.duration_ns[event] > 0 && model::IsProfilerStep(trace.EventName(event)))
         groups["steps"].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
                                    static_cast<double>(trace.events.duration_ns[event]),
                                    model::kNone});
     }
-    const std::vector<BatchTime> times = BatchTimes(trace);
-    for (uint32_t row = 0; row < times.size(); ++row) {
+    const std::vector<BatchTime> times = BatchTimes(analysis);
+    for (const uint32_t row : EachOf(analysis, times.size())) {
       const model::BatchRow& batch = trace.batches[row];
       if (times[row].work_ns == 0) continue;
       const int size = SizeBucket(trace, batch);

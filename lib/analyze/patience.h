@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that somebody may end: BlameOptions::is_over, asked now and then.
+// Work that somebody may end: BlameOptions::is_over, or Analysis::IsOver, asked now and then.
 #ifndef PITOT_LIB_ANALYZE_PATIENCE_H_
 #define PITOT_LIB_ANALYZE_PATIENCE_H_
 
+#include <cstddef>
 #include <cstdint>
 
 #include "pitot/analyze/why.h"
+#include "pitot/extend/analyzer.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Thrown where the answer was that it is over; caught by the functions of why.h.
+// Thrown where the answer was that it is over; caught by the functions of why.h and by Analyze.
 struct Over {};
 
 class Patience {
@@ -32,6 +34,37 @@ class Patience {
   bool (*is_over_)(void*);
   void* context_;
   uint64_t steps_ = 0;
+};
+
+// The numbers of `count` rows, in order, for a loop of an analyzer over them that asks at its beginning, and then once
+// in some thousands of rows, which take a millisecond or less. Throws Over.
+class EachOf {
+ public:
+  EachOf(Analysis& analysis, size_t count) : analysis_(analysis), count_(static_cast<uint32_t>(count)) {}
+  class iterator {
+   public:
+    iterator(Analysis& analysis, uint32_t row) : analysis_(analysis), row_(row) {}
+    uint32_t operator*() const {
+      if (row_ % kEvery == 0 && analysis_.IsOver()) throw Over{};
+      return row_;
+    }
+    iterator& operator++() {
+      ++row_;
+      return *this;
+    }
+    bool operator!=(const iterator& other) const { return row_ != other.row_; }
+
+   private:
+    static constexpr uint32_t kEvery = 8192;
+    Analysis& analysis_;
+    uint32_t row_;
+  };
+  iterator begin() const { return {analysis_, 0}; }
+  iterator end() const { return {analysis_, count_}; }
+
+ private:
+  Analysis& analysis_;
+  const uint32_t count_;
 };
 
 }  // namespace analyze

@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
+
+#include "base/sort_runs.h"
 
 namespace pitot::peers {
 
@@ -20,7 +23,11 @@ namespace {
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
 // What Python's JSON parser reads, to the last bit: the double nearest to the decimal number.
-double NearestUs(int64_t ns) { return static_cast<double>(static_cast<long double>(ns) / 1000); }
+double NearestUs(int64_t ns) {
+  constexpr int64_t kExact = int64_t{1} << 53;  // within it a division of doubles rounds once, and is much faster
+  if (-kExact <= ns && ns <= kExact) return static_cast<double>(ns) / 1000;
+  return static_cast<double>(static_cast<long double>(ns) / 1000);
+}
 
 int64_t GpuEnd(const Trace& trace, uint32_t row) { return trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row]; }
 
@@ -41,9 +48,7 @@ size_t CountStepNames(const Trace& trace) {
   return names.size();
 }
 
-HtaType TypeOf(const Trace& trace, uint32_t row) {
-  if (trace.gpu.kind[row] != GpuKind::kKernel) return HtaType::kMemory;
-  const std::string_view name = trace.strings[trace.gpu.name[row]];
+HtaType TypeOfKernel(std::string_view name) {
   if (Begins(name, "nccl") || Begins(name, "hip") || Begins(name, "hccl") ||
       name.find("ncclKernel") != std::string_view::npos)
     return HtaType::kCommunication;
@@ -72,14 +77,21 @@ HtaTime ToHta(int64_t begin_ns, int64_t duration_ns) {
 
 std::vector<HtaRow> HtaRows(const Trace& trace) {
   const bool needs_call = CountStepNames(trace) >= 2;
+  std::vector<std::optional<HtaType>> types(trace.strings.size());  // of kernels, by name
   std::vector<HtaRow> rows;
+  rows.reserve(trace.gpu.size());
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     if (trace.gpu.kind[row] == GpuKind::kSpan || (needs_call && trace.gpu.call[row] == kNone)) continue;
-    rows.push_back({ToHta(trace.gpu.begin_ns[row], trace.gpu.duration_ns[row]), TypeOf(trace, row), row});
+    HtaType type = HtaType::kMemory;
+    if (trace.gpu.kind[row] == GpuKind::kKernel) {
+      std::optional<HtaType>& known = types[trace.gpu.name[row]];
+      if (!known) known = TypeOfKernel(trace.strings[trace.gpu.name[row]]);
+      type = *known;
+    }
+    rows.push_back({ToHta(trace.gpu.begin_ns[row], trace.gpu.duration_ns[row]), type, row});
   }
   AddSyncs(trace, &rows);
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const HtaRow& a, const HtaRow& b) { return a.time.begin_us < b.time.begin_us; });
+  base::SortRuns(&rows, [](const HtaRow& a, const HtaRow& b) { return a.time.begin_us < b.time.begin_us; });
   return rows;
 }
 

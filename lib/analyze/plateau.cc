@@ -14,6 +14,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
+#include "analyze/patience.h"
 #include "analyze/serving.h"
 #include "pitot/model/indexes.h"
 
@@ -84,7 +85,7 @@ class Plateau final : public Analyzer {
     }
     AddSteadiness(analysis, requests, time);
 
-    std::vector<Station> stations = HostStations(trace, time);
+    std::vector<Station> stations = HostStations(analysis, time);
     for (const uint32_t device : DevicesAtWork(trace))
       stations.push_back(
           {GpuName(trace, device), true, false, 1, TotalNs(Within(DeviceBusy(trace, device), time)), kNone});
@@ -109,7 +110,7 @@ class Plateau final : public Analyzer {
     AddNumber(analysis, "members of the largest batch", kAll, largest);
     int64_t waited_ns = 0, all_ns = 0;
     const std::vector<BatchTime> times = BatchWindows(trace);
-    for (uint32_t row = 0; row < times.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, times.size())) {
       Accumulate(&waited_ns, times[row].when.begin_ns - trace.batches[row].begin_ns);
       Accumulate(&all_ns, times[row].when.end_ns - trace.batches[row].begin_ns);
     }
@@ -137,7 +138,8 @@ class Plateau final : public Analyzer {
 
   // A thread works in scopes of requests and batches, but where its innermost one is a wait, and but for calls that
   // wait for GPUs.
-  static std::vector<Station> HostStations(const Trace& trace, Interval time) {
+  static std::vector<Station> HostStations(Analysis& analysis, Interval time) {
+    const Trace& trace = analysis.trace();
     std::map<std::string, Station> groups;
     std::vector<bool> runs_batches(trace.threads.size());
     for (const model::BatchRow& batch : trace.batches) {
@@ -147,7 +149,9 @@ class Plateau final : public Analyzer {
     const std::vector<uint32_t> first_calls = FirstCalls(trace);
     for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
       std::vector<Interval> working, waiting;
-      for (const model::Segment& segment : model::FlattenThread(trace, thread, time.begin_ns, time.end_ns)) {
+      const std::vector<model::Segment> segments = model::FlattenThread(trace, thread, time.begin_ns, time.end_ns);
+      for (const uint32_t i : EachOf(analysis, segments.size())) {
+        const model::Segment& segment = segments[i];
         const uint32_t event = segment.event;
         const bool is_for_any = trace.events.request[event] != kNone || trace.events.batch[event] != kNone;
         if (is_for_any && trace.sites[trace.events.site[event]].kind != SiteKind::kWait)

@@ -18,6 +18,7 @@
 #include "analyze/evidence.h"
 #include "analyze/gpu_counters.h"
 #include "analyze/operator_bytes.h"
+#include "analyze/patience.h"
 #include "analyze/peaks.h"
 #include "analyze/subjects.h"
 #include "model/held.h"
@@ -73,7 +74,7 @@ class Roofline final : public Analyzer {
     std::vector<int8_t> is_tensor_float(trace.strings.size(), -1);
     std::map<std::tuple<uint32_t, StringId, StringId>, Group> groups;
     std::unordered_map<StringId, std::vector<TensorShape>> read;
-    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
       const double done = flops.Number(event);
       if (done <= 0) continue;
       int64_t ns = 0;

@@ -11,6 +11,7 @@
 #include "analyze/batch_work.h"
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/scaling_law.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
@@ -40,8 +41,8 @@ class Scaling final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
     std::map<model::StringId, std::vector<uint32_t>> executors;
-    const std::vector<BatchTime> times = BatchTimes(trace);
-    for (uint32_t row = 0; row < trace.batches.size(); ++row) {
+    const std::vector<BatchTime> times = BatchTimes(analysis);
+    for (const uint32_t row : EachOf(analysis, trace.batches.size())) {
       if (times[row].work_ns > 0 && trace.batches[row].member_count > 0)
         executors[trace.batches[row].executor].push_back(row);
     }

@@ -11,6 +11,7 @@
 
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 #include "serialize/kernel_name.h"
@@ -46,10 +47,11 @@ struct Stretch {
 };
 
 // How many calls before each waited for GPUs.
-std::vector<uint32_t> WaitsBefore(const Trace& trace) {
+std::vector<uint32_t> WaitsBefore(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
   const model::WaitingCalls waiting(trace);
   std::vector<uint32_t> waits(trace.calls.size() + 1);
-  for (uint32_t call = 0; call < trace.calls.size(); ++call) waits[call + 1] = waits[call] + waiting.Has(call);
+  for (const uint32_t call : EachOf(analysis, trace.calls.size())) waits[call + 1] = waits[call] + waiting.Has(call);
   return waits;
 }
 // Whether the thread that launched both waited in between. Calls are by thread and time.
@@ -97,7 +99,7 @@ class Sequences final : public Analyzer {
 
   Status Run(Analysis& analysis) override {
     const Trace& trace = analysis.trace();
-    const std::vector<uint32_t> waits = WaitsBefore(trace);
+    const std::vector<uint32_t> waits = WaitsBefore(analysis);
     for (uint32_t stream = 0; stream < trace.streams.size(); ++stream) {
       std::vector<Pattern> patterns = PatternsOf(analysis, waits, stream);
       if (analysis.IsOver()) return Status();

@@ -16,6 +16,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/copies.h"
 #include "analyze/evidence.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "model/occupancy.h"
 #include "pitot/model/indexes.h"
@@ -91,7 +92,7 @@ class Serialisation final : public Analyzer {
       return of_a != kNone && of_b != kNone && fills[of_a] + fills[of_b] <= 1;
     };
     std::vector<uint32_t> rows;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       if (trace.gpu.kind[row] != GpuKind::kSpan && trace.streams[trace.gpu.stream[row]].device == device)
         rows.push_back(row);
     }
@@ -101,7 +102,7 @@ class Serialisation final : public Analyzer {
     const double handover_ns = analysis.threshold("handover").value;
     std::unordered_map<Owner, int64_t> ended;  // the last of each owner's
     std::map<std::pair<uint32_t, uint32_t>, Waits> waits;
-    for (size_t i = 0; i < rows.size(); ++i) {
+    for (const uint32_t i : EachOf(analysis, rows.size())) {
       const uint32_t row = rows[i];
       const Owner owner = OwnerOf(trace, row);
       if (owner == kNobody) continue;
@@ -112,7 +113,7 @@ class Serialisation final : public Analyzer {
       own_end_ns = std::max(own_end_ns, time.end_ns);
       uint32_t blocker = kNone;  // the last of others that ran meanwhile
       int64_t from_ns = time.begin_ns;
-      for (size_t back = i; back > 0 && i - back < kMostLooked && from_ns > ready_ns;) {
+      for (uint32_t back = i; back > 0 && i - back < kMostLooked && from_ns > ready_ns;) {
         const uint32_t other = rows[--back];
         const Interval theirs = TimeOf(trace, other);
         if (theirs.end_ns > time.begin_ns) {

@@ -47,7 +47,7 @@ class SmallCopies final : public Analyzer {
   Status Run(Analysis& analysis) override {
     for (const uint32_t device : DevicesAtWork(analysis.trace())) {
       std::map<std::string_view, std::vector<uint32_t>> directions;
-      for (const uint32_t row : CopiesOf(analysis.trace(), device)) {
+      for (const uint32_t row : CopiesOf(analysis, device)) {
         if (IsTransfer(analysis.trace(), row)) directions[DirectionOf(analysis.trace(), row)].push_back(row);
       }
       for (const auto& [direction, rows] : directions)

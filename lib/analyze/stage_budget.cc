@@ -96,7 +96,10 @@ class StageBudget final : public Analyzer {
     const Walks* const walks = analysis.walks();
     if (walks == nullptr) return Status(StatusCode::kResourceExhausted, "no memory");
     const double least = std::max(1.0, analysis.threshold("least_requests").value);
-    for (const auto& [route, blames] : WalksByRoute(analysis.trace(), *walks, least)) Plan(analysis, route, blames);
+    for (const auto& [route, blames] : WalksByRoute(analysis.trace(), *walks, least)) {
+      if (analysis.IsOver()) break;
+      Plan(analysis, route, blames);
+    }
     return Status();
   }
 

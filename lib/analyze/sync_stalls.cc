@@ -12,6 +12,7 @@
 #include "analyze/evidence.h"
 #include "analyze/host_work.h"
 #include "analyze/open_requests.h"
+#include "analyze/patience.h"
 #include "analyze/subjects.h"
 #include "pitot/model/indexes.h"
 
@@ -93,7 +94,7 @@ class SyncStalls final : public Analyzer {
     std::vector<int8_t> is_poll(trace.strings.size(), -1);
     uint64_t polls = 0;
     int64_t polling_ns = 0;
-    for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
       int8_t& known = is_poll[trace.calls.name[call]];
       if (known < 0) {
         const std::string_view name = trace.strings[trace.calls.name[call]];

@@ -38,7 +38,10 @@ class TailDrivers final : public Analyzer {
     const Walks* const walks = analysis.walks();
     if (walks == nullptr) return Status(StatusCode::kResourceExhausted, "no memory");
     const auto routes = WalksByRoute(analysis.trace(), *walks, analysis.threshold("least_requests").value);
-    for (const auto& [route, blames] : routes) Judge(analysis, route, blames);
+    for (const auto& [route, blames] : routes) {
+      if (analysis.IsOver()) break;
+      Judge(analysis, route, blames);
+    }
     return Status();
   }
 

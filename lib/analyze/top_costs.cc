@@ -29,6 +29,7 @@ class TopCosts final : public Analyzer {
   Status Run(Analysis& analysis) override {
     const TopIndex index(analysis.trace());
     for (const TopBy by : {TopBy::kOperator, TopBy::kKernel}) {
+      if (analysis.IsOver()) break;
       TopOptions options;
       options.by = by;
       TopTable table;
@@ -36,7 +37,6 @@ class TopCosts final : public Analyzer {
       if (!found.ok()) return found;
       const int64_t all_ns = table.gpu_ns != 0 ? table.gpu_ns : table.cpu_ns;
       if (all_ns != 0) OfTable(analysis, table, all_ns);
-      if (analysis.IsOver()) break;
     }
     return Status();
   }

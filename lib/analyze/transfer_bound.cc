@@ -42,7 +42,7 @@ class TransferBound final : public Analyzer {
     const model::IntervalSets& sets = analysis.indexes().sets;
     std::vector<Interval> times;
     Longest longest(EvidenceTable::kGpu, "a copy");
-    for (const uint32_t row : CopiesOf(trace, device)) {
+    for (const uint32_t row : CopiesOf(analysis, device)) {
       if (!IsTransfer(trace, row)) continue;
       times.push_back(TimeOf(trace, row));
       longest.Show(row, times.back());

@@ -12,6 +12,7 @@
 #include "analyze/catalogue.h"
 #include "analyze/evidence.h"
 #include "analyze/open_requests.h"
+#include "analyze/patience.h"
 #include "analyze/peers.h"
 #include "analyze/subjects.h"
 #include "model/occupancy.h"
@@ -109,7 +110,7 @@ class Utilisation final : public Analyzer {
       fills.push_back(device == kNone ? Fill() : FillOf(trace.devices[device], shape));
     std::vector<Kernel> kernels;
     std::vector<Interval> times;
-    for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
       if (trace.gpu.kind[row] != GpuKind::kKernel && trace.gpu.kind[row] != GpuKind::kGraph) continue;
       if (trace.streams[trace.gpu.stream[row]].device != device) continue;
       const int64_t begin_ns = std::clamp(trace.gpu.begin_ns[row], window.begin_ns, window.end_ns);

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "analyze/index_data.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
@@ -19,20 +21,15 @@ std::vector<uint32_t> WholeRequests(const model::Trace& trace) {
   return rows;
 }
 
-Walks FindWalks(const model::Trace& trace, const BlameIndex* index) {
+Walks FindWalks(const BlameIndex& index, bool (*is_over)(void* context), void* is_over_context) {
   Walks walks;
-  const std::vector<uint32_t> rows = WholeRequests(trace);
+  const std::vector<uint32_t> rows = WholeRequests(index.data()->index.trace);
   walks.whole = rows.size();
-  if (rows.empty()) return walks;
-  BlameIndex made;
-  if (index == nullptr) {
-    if (!BlameIndex::Make(trace, BlameOptions(), &made).ok()) return walks;
-    index = &made;
-  }
   const size_t wanted = std::min<size_t>(rows.size(), Walks::kMost);
   for (size_t i = 0; i < wanted; ++i) {
+    if (is_over != nullptr && is_over(is_over_context)) break;
     RequestBlame blame;
-    if (!FindBlame(*index, rows[i * rows.size() / wanted], &blame).ok()) continue;
+    if (!FindBlame(index, rows[i * rows.size() / wanted], &blame).ok()) continue;
     blame.segments = std::vector<BlameSegment>();  // of many requests they may outweigh the trace: freed
     blame.detours = std::vector<Detour>();
     walks.blames.push_back(std::move(blame));

@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "analyze/patience.h"
+#include "pitot/extend/analyzer.h"
 #include "pitot/model/classes.h"
 #include "pitot/model/trace.h"
 
@@ -16,8 +18,10 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 // The end of the `units`th request to end, of a trace of PyTorch's profiler of the step; nothing where there are not
-// more of either: what is warm-up is not known then. What a server in its stride loses by it is little. O(n).
-inline std::optional<int64_t> WarmUpEnd(const model::Trace& trace, size_t units) {
+// more of either: what is warm-up is not known then. What a server in its stride loses by it is little. O(n). Throws
+// Over.
+inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
+  const model::Trace& trace = analysis.trace();
   std::vector<int64_t> ends;
   for (const model::RequestRow& request : trace.requests) {
     if (request.end_known) ends.push_back(request.begin_ns + request.duration_ns);
@@ -25,7 +29,7 @@ inline std::optional<int64_t> WarmUpEnd(const model::Trace& trace, size_t units)
   if (ends.empty()) {
     std::vector<bool> is_step;
     for (const model::SiteRow& site : trace.sites) is_step.push_back(model::IsProfilerStep(trace.strings[site.name]));
-    for (uint32_t event = 0; event < trace.events.size(); ++event) {
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
       if (is_step[trace.events.site[event]] && trace.events.duration_ns[event] != model::kOpen)
         ends.push_back(trace.EventEnd(event));
     }

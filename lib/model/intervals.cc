@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "base/sort_runs.h"
+
 PITOT_NAMESPACE_BEGIN
 namespace model {
 
 Intervals Union(std::vector<Interval> intervals) {
   const auto is_before = [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; };
-  if (!std::is_sorted(intervals.begin(), intervals.end(), is_before))  // often they are, and there are millions
-    std::sort(intervals.begin(), intervals.end(), is_before);
+  base::SortRuns(&intervals, is_before);  // they are of a few threads or streams, and there are millions
   size_t kept = 0;
   for (const Interval& interval : intervals) {
     if (interval.end_ns <= interval.begin_ns) continue;

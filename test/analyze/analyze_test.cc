@@ -7,13 +7,17 @@
 #include <cmath>
 #include <iterator>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analyze/contradictions.h"
+#include "base/host_counters.h"
+#include "pitot/analyze/why.h"
 #include "pitot/model/trace.h"
+#include "pitot/request.h"
 #include "serialize/sample_trace.h"
 
 namespace {
@@ -138,7 +142,145 @@ std::string TextOf(const AnalysisReport& report) {
   return text;
 }
 
+// Something to say for each analyzer of the catalogue: `n` requests one after the other, each in a batch, with an
+// operator, calls, a copy and kernels, and counters of all collectors.
+model::Trace BusyTrace(uint32_t n) {
+  constexpr int64_t kUs = 1000, kEveryNs = 100 * kUs;
+  test::TraceMaker maker;
+  model::Trace& trace = maker.trace;
+  trace.window_end_ns = n * kEveryNs;
+  const uint32_t worker = maker.Thread("worker");
+  trace.devices.resize(1);
+  trace.devices[0].multiprocessors = 100;
+  trace.streams.resize(1);
+  trace.streams[0].device = 0;
+  trace.shapes.push_back({{3, 1, 1}, {33, 1, 1}, 0, 0, 0, 0});
+  const uint32_t scope = maker.Site(SiteKind::kScope, "decode");
+  const uint32_t op = maker.Site(SiteKind::kOperator, "aten::mm", {{"flops", ArgType::kUint}});
+  const model::ArgValue flops = 1'000'000;
+  for (uint32_t i = 0; i < n; ++i) {
+    const int64_t at_ns = i * kEveryNs, ns = (60 + i % 7) * kUs;
+    test::Context in;
+    in.request = maker.Request(i + 1, "/a", at_ns, ns);
+    in.batch = maker.Batch(i + 1, "gpu", worker, at_ns + kUs, ns - 2 * kUs);
+    if (i % 2 == 0) trace.batches.back().close = static_cast<uint8_t>(BatchClose::kStep);
+    maker.Member(in.batch, in.request, at_ns + kUs, at_ns + ns - kUs);
+    trace.requests.back().output_tokens = 2;
+    trace.requests.back().begin_thread = trace.requests.back().end_thread = worker;
+    maker.Event(worker, scope, at_ns, ns, in);
+    maker.Event(worker, op, at_ns + 2 * kUs, ns - 10 * kUs, in, {flops});
+    const auto launch = [&](const char* call, model::GpuKind kind, const char* name, int64_t after_us) {
+      maker.Call(worker, call, at_ns + after_us * kUs, kUs, in);
+      maker.Gpu(0, kind, name, at_ns + (after_us + 2) * kUs, 3 * kUs, trace.calls.size() - 1,
+                kind == model::GpuKind::kKernel ? 0 : model::kNone, 64);
+    };
+    launch("cudaMemcpyAsync", model::GpuKind::kMemcpy, "pageable to device", 4);
+    launch("cudaLaunchKernel", model::GpuKind::kKernel, "gemm", 12);
+    launch("cudaLaunchKernel", model::GpuKind::kKernel, "softmax", 20);
+    maker.Call(worker, "cudaStreamSynchronize", at_ns + 30 * kUs, kUs, in);
+    trace.tokens.push_back({in.request, worker, at_ns + 40 * kUs, 1});
+  }
+  const auto counter = [&](const std::string& name, const char* unit, double each) {
+    trace.counters.push_back({model::kNone, maker.String(name), maker.String(unit)});
+    for (uint32_t i = 0; i < n; ++i) {
+      trace.samples.counter.push_back(static_cast<uint32_t>(trace.counters.size() - 1));
+      trace.samples.at_ns.push_back(i * kEveryNs);
+      trace.samples.value.push_back(each * i);
+    }
+  };
+  for (const base::CounterName name : {base::kOnCpu, base::kVoluntary, base::kInvoluntary, base::kMajorFaults})
+    counter(base::ThreadCounter(trace.threads[0].tid, name), "", 10'000);
+  counter("GPU 0 (NVIDIA H100): SM clock", "MHz", 1);
+  counter("GPU 0 (NVIDIA H100): power", "W", 1);
+  counter("GPU 0: allocated", "bytes", 1);
+  return maker.Finish();
+}
+
+// Says that the time is up once it was asked `most` times.
+struct Clock {
+  int64_t most = INT64_MAX, asked = 0;
+  static bool IsOver(void* clock) { return ++static_cast<Clock*>(clock)->asked > static_cast<Clock*>(clock)->most; }
+};
+AnalyzeOptions By(Clock* clock) {
+  AnalyzeOptions options;
+  options.budget_ns = INT64_MAX;
+  options.is_over = Clock::IsOver;
+  options.is_over_context = clock;
+  return options;
+}
+analyze::AnalyzerReport RunBuiltIn(const model::Trace& trace, const char* name, Clock* clock) {
+  AnalyzeOptions options = By(clock);
+  options.only = {name};
+  AnalysisReport report;
+  REQUIRE(Analyze(trace, analyze::MakeCatalogue(), options, &report).ok());
+  return report.analyzers[0];
+}
+
+constexpr const char kCutOff[] = "cut off: the time for all analyzers is up";
+
+Status Walk(Analysis& analysis) {
+  return analysis.walks() != nullptr ? AddOne(analysis) : Status(StatusCode::kInternal, "no walks");
+}
+
 }  // namespace
+
+TEST_CASE("whoever of the catalogue is told that the time is up says nothing, and is named", "[analyze]") {
+  const model::Trace trace = BusyTrace(200);
+  REQUIRE(FindInconsistency(trace) == "");
+  for (const std::unique_ptr<Analyzer>& analyzer : analyze::MakeCatalogue()) {
+    const char* const name = analyzer->Info().name;
+    INFO(name);
+    Clock begun{1}, over{0};
+    const analyze::AnalyzerReport cut = RunBuiltIn(trace, name, &begun), late = RunBuiltIn(trace, name, &over);
+    CHECK(std::string(cut.status.message()) == kCutOff);
+    CHECK((cut.measures.empty() && cut.findings.empty()));
+    CHECK(std::string(late.status.message()) == "not run: the time for all analyzers is up");
+  }
+}
+
+TEST_CASE("the more there is to look at, the more often each of the catalogue asks for the time", "[analyze]") {
+  const model::Trace small = BusyTrace(200), large = BusyTrace(10'000);
+  // What takes these long is a pass or two over the trace as a whole, around which they ask.
+  const std::set<std::string> whole = {"a01", "a02", "a39"};
+  for (const std::unique_ptr<Analyzer>& analyzer : analyze::MakeCatalogue()) {
+    const char* const name = analyzer->Info().name;
+    INFO(name);
+    Clock of_small, of_large;
+    RunBuiltIn(small, name, &of_small);
+    RunBuiltIn(large, name, &of_large);
+    CHECK((of_large.asked > of_small.asked || whole.count(name) != 0));
+  }
+}
+
+TEST_CASE("what analyzers share is made once, for whoever asks first", "[analyze]") {
+  static std::vector<const analyze::BlameIndex*> seen;
+  seen.clear();
+  const Told::Does see = [](Analysis& analysis) {
+    seen.push_back(analysis.blame_index());
+    return AddOne(analysis);
+  };
+  Run({{"t1", see}, {"t2", see}}, {}, BusyTrace(20));
+
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0] != nullptr);
+  CHECK(seen[1] == seen[0]);
+}
+
+TEST_CASE("who has no time for what analyzers share is named, and the next one makes it", "[analyze]") {
+  static Clock clock;
+  clock = {};
+  const Told::Does in_haste = [](Analysis& analysis) {
+    clock.most = clock.asked + 3;
+    const Status status = Walk(analysis);
+    clock.most = INT64_MAX;
+    return status;
+  };
+  const AnalysisReport report = Run({{"t1", in_haste}, {"t2", Walk}}, By(&clock), BusyTrace(200));
+
+  CHECK(std::string(report.analyzers[0].status.message()) == kCutOff);
+  CHECK(report.analyzers[0].measures.empty());
+  CHECK(report.analyzers[1].status.ok());
+}
 
 TEST_CASE("an analyzer that throws or fails is named, and the others answer", "[analyze]") {
   const AnalysisReport report = Run({{"t1",

@@ -456,7 +456,7 @@ TEST_CASE("an analyzer that runs when the time is up is named", "[judge]") {
 
   REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
 
-  CHECK(Contains(hearing.opening, ": not run: the verdict's CPU time was up"));
+  CHECK(Contains(hearing.opening, ": not run: the time for all analyzers is up"));
 }
 
 TEST_CASE("a file that the disk does not take fails the judge, which says so", "[judge]") {

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <random>
+#include <utility>
 #include <vector>
+
+#include "base/sort_runs.h"
 
 using pitot::peers::NumpyArgsort;
 
@@ -40,4 +43,21 @@ TEST_CASE("numpy's order of what is equal is not that of the input", "[numpy]") 
   values.resize(17);
   const std::vector<uint32_t> few = NumpyArgsort(values);
   CHECK(std::is_sorted(few.begin(), few.begin() + 6));
+}
+
+TEST_CASE("rows that are in order in parts are sorted as by a stable sort", "[sort_runs]") {
+  std::mt19937 random(1);
+  const auto is_before = [](const std::pair<int, int>& a, const std::pair<int, int>& b) { return a.first < b.first; };
+  for (const int runs : {0, 1, 2, 3, 7, 64, 65, 500}) {
+    INFO(runs << " runs");
+    std::vector<std::pair<int, int>> rows;
+    for (int run = 0; run < runs; ++run) {
+      for (int i = 0, value = 0; i < 10; ++i)
+        rows.emplace_back(value += static_cast<int>(random() % 3), static_cast<int>(rows.size()));
+    }
+    std::vector<std::pair<int, int>> sorted = rows;
+    std::stable_sort(sorted.begin(), sorted.end(), is_before);
+    pitot::base::SortRuns(&rows, is_before);
+    CHECK(rows == sorted);
+  }
 }

@@ -187,7 +187,10 @@ TEST_CASE("walks of many requests keep where their time went, and none of their 
   for (int i = 0; i < 20; ++i) server.Serve({2'000, 1'000, 5'000, 500});
   const Trace trace = server.Finish();
 
-  const analyze::Walks walks = analyze::FindWalks(trace);
+  analyze::BlameIndex index;
+  REQUIRE(analyze::BlameIndex::Make(trace, {}, &index).ok());
+
+  const analyze::Walks walks = analyze::FindWalks(index);
 
   REQUIRE(walks.blames.size() == 20);
   for (const analyze::RequestBlame& blame : walks.blames) {

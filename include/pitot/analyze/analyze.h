@@ -33,6 +33,10 @@ struct AnalyzeOptions {
   int64_t budget_ns = 2'000'000'000;  // CPU time of one analyzer
   // Of the same trace, so that it is not made again for analyzers that ask about requests; null: it is, if they do.
   const BlameIndex* index = nullptr;
+  // Asked now and then, on the calling thread: the time for all of them is up. Who runs is then cut off, and the rest
+  // are not run; each is named. Null: there is no such limit.
+  bool (*is_over)(void* context) = nullptr;
+  void* is_over_context = nullptr;
 };
 
 // As the structs of pitot/extend/analyzer.h, with texts of their own.

@@ -26,9 +26,10 @@ struct Walks {
   // Without segments and detours, which may outweigh the trace: FindBlame has them.
   std::vector<RequestBlame> blames;
 };
-// The trace must pass FindInconsistency. `index` is of this trace; null: it is made, if there is a request. Throws
-// std::bad_alloc. Cost: of BlameIndex::Make, and a walk each.
-PITOT_EXPORT Walks FindWalks(const model::Trace& trace, const BlameIndex* index = nullptr);
+// Of the trace that `index` was made of. Ends, with fewer, once `is_over` says so, which is asked before each walk;
+// null: it has time. Throws std::bad_alloc. Cost: a walk each.
+PITOT_EXPORT Walks FindWalks(const BlameIndex& index, bool (*is_over)(void* context) = nullptr,
+                             void* is_over_context = nullptr);
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

@@ -19,6 +19,7 @@ struct Indexes;
 struct Trace;
 }  // namespace model
 namespace analyze {
+class BlameIndex;
 struct Walks;
 }  // namespace analyze
 
@@ -73,15 +74,17 @@ class Analysis {
  public:
   virtual const model::Trace& trace() const noexcept = 0;
   virtual const model::Indexes& indexes() const noexcept = 0;
-  // Where the time of requests went (pitot/analyze/walks.h), found when it is first asked for, which the asker's budget
-  // pays; null: no memory.
+  // What walks of requests need to know (pitot/analyze/why.h), and where their time went (pitot/analyze/walks.h): found
+  // when first asked for, which the asker's budget pays, and then shared. Null: no memory, or the budget is spent.
+  virtual const analyze::BlameIndex* blame_index() noexcept = 0;
   virtual const analyze::Walks* walks() noexcept = 0;
   virtual Compat compat() const noexcept = 0;
   // One of the analyzer's own, as the host set it.
   virtual Threshold threshold(const char* name) const noexcept = 0;
   virtual void Add(const Measure& measure) = 0;
   virtual void Add(const Finding& finding) = 0;
-  // The CPU budget is spent: return. Ask once a millisecond of work; who does not is named, and what it added dropped.
+  // The CPU budget is spent: return. Ask once a millisecond of work. Who was told so, or does not ask and overruns it,
+  // is named, and what it added dropped.
   virtual bool IsOver() noexcept = 0;
 
  protected:
