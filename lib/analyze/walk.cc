@@ -119,7 +119,21 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
   emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);
-  EmitPart(begin_ns, segment);
+  EmitPart(begin_ns, WhoseWork(segment));
+}
+
+// What its own batch does for another request alone, on a GPU or in its API, it waits for, as for code.
+BlameSegment Walk::WhoseWork(BlameSegment segment) const {
+  const uint32_t call = segment.gpu != kNone ? trace_.gpu.call[segment.gpu] : segment.call;
+  if (call == kNone || segment.by.IsKnown() ||
+      !std::binary_search(own_batches_.begin(), own_batches_.end(), trace_.calls.batch[call]))
+    return segment;
+  const uint32_t other = Outermost(trace_, index_.requests, trace_.calls.request[call]);
+  if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return segment;
+  segment.blame = Blame::kExecutorBusy;
+  segment.by.thread = trace_.calls.thread[call];
+  segment.by.request = other;
+  return segment;
 }
 
 void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {

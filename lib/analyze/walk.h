@@ -88,6 +88,7 @@ class Walk {
   // ---- walk.cc: threads
   void Emit(int64_t begin_ns, const BlameSegment& segment);
   void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
+  BlameSegment WhoseWork(BlameSegment segment) const;
   void EmitPart(int64_t begin_ns, BlameSegment segment);
   OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
   void FindOwn();

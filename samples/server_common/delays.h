@@ -15,7 +15,7 @@ struct ThreadUse {
   uint64_t cpu_ns = 0;        // on a CPU
   uint64_t runqueue_ns = 0;   // could run and got no CPU, by a quota included; 0 where the kernel does not say
   uint64_t major_faults = 0;  // waited for pages from a disk
-  uint64_t launch_ns = 0;     // in calls of the CUDA runtime that launch kernels (launches.h)
+  uint64_t launch_ns = 0;     // in calls that launch kernels (launches.h)
 };
 
 // Of the caller's thread. Cost: 2 us; the first of a thread opens a file of /proc, which it keeps.

@@ -10,7 +10,7 @@
 namespace server_common {
 namespace {
 
-constexpr int kNoRuntime = 3;  // cudaErrorInitializationError
+constexpr int kNoRuntime = 3;  // cudaErrorInitializationError; an error of cuDNN's, too
 thread_local uint64_t launched_ns = 0;
 
 template <typename Call, typename... Arguments> int Timed(Call call, Arguments... arguments) {
@@ -46,6 +46,28 @@ int LaunchKernelWith(const void* config, const void* kernel, void** arguments) E
 int LaunchKernelWith(const void* config, const void* kernel, void** arguments) {
   static const auto launch = reinterpret_cast<LaunchWith>(dlsym(RTLD_NEXT, "cudaLaunchKernelExC"));
   return Timed(launch, config, kernel, arguments);
+}
+
+// cuDNN's, which carries a runtime of its own: convolutions are launched in these.
+using Execute = int (*)(void*, void*, void*);
+using Convolve = int (*)(void*, const void*, const void*, const void*, const void*, const void*, const void*, int,
+                         void*, size_t, const void*, const void*, void*);
+
+int ExecutePlan(void* handle, void* plan, void* arguments) EXPORTED_AS("cudnnBackendExecute");
+int ExecutePlan(void* handle, void* plan, void* arguments) {
+  static const auto execute = reinterpret_cast<Execute>(dlsym(RTLD_NEXT, "cudnnBackendExecute"));
+  return Timed(execute, handle, plan, arguments);
+}
+
+int Convolution(void* handle, const void* alpha, const void* x_of, const void* x, const void* w_of, const void* w,
+                const void* convolution, int algorithm, void* workspace, size_t workspace_bytes, const void* beta,
+                const void* y_of, void* y) EXPORTED_AS("cudnnConvolutionForward");
+int Convolution(void* handle, const void* alpha, const void* x_of, const void* x, const void* w_of, const void* w,
+                const void* convolution, int algorithm, void* workspace, size_t workspace_bytes, const void* beta,
+                const void* y_of, void* y) {
+  static const auto convolve = reinterpret_cast<Convolve>(dlsym(RTLD_NEXT, "cudnnConvolutionForward"));
+  return Timed(convolve, handle, alpha, x_of, x, w_of, w, convolution, algorithm, workspace, workspace_bytes, beta,
+               y_of, y);
 }
 
 }  // namespace server_common

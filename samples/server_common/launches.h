@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How long a thread was in calls that launch kernels, by the server's own clock: it stands between LibTorch and the
-// CUDA runtime, and so owes nothing to the recorder. Libraries that carry a runtime of their own (cuDNN, cuBLAS) launch
-// past it.
+// CUDA runtime and cuDNN's convolutions, and so owes nothing to the recorder. What other libraries launch (cuBLAS) is
+// not in it.
 //
 // The program that links it must export its symbols (ENABLE_EXPORTS).
 #ifndef SAMPLES_SERVER_COMMON_LAUNCHES_H_

@@ -18,6 +18,7 @@
 
 #include "analyze/make_judge.h"
 #include "analyze/small_server.h"
+#include "analyze/unwrapped.h"
 #include "fakes/string_sink.h"
 #include "fakes/temp_directory.h"
 #include "fakes/trace_text.h"
@@ -30,20 +31,11 @@ using pitot::Status;
 using pitot::StatusCode;
 using pitot::WhyJudgeOptions;
 using pitot::model::Trace;
+using pitot::test::Unwrapped;
 using small_server::Server;
 
 bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 bool Opens(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
-
-// Without the breaks and indents of lines.
-std::string Unwrapped(const std::string& text) {
-  std::string words;
-  for (const char c : text) {
-    const bool is_space = c == ' ' || c == '\n';
-    if (!is_space || (!words.empty() && words.back() != ' ')) words += is_space ? ' ' : c;
-  }
-  return words;
-}
 
 uint64_t JustNow() noexcept { return small_server::kBegin + 3'600'000'000'000; }
 

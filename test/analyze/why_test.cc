@@ -577,6 +577,26 @@ TEST_CASE("work of another batch before its own on the stream is named", "[why]"
   CHECK(blame.segments[1].by.gpu == 0);
 }
 
+TEST_CASE("what a GPU does in its batch for another request alone is a wait for that one", "[why]") {
+  Server server;
+  const uint32_t other = server.Request(1, 50, 400, server.other), row = server.OnGpu(200);
+  const uint32_t batch = server.maker.Batch(11, "decode", server.executor, 100 * kUs, 100 * kUs);
+  server.maker.Member(batch, row, 100 * kUs);
+  server.Call("cudaLaunchKernel", 110, 115, {other, batch});  // its prompt, say
+  server.Gpu("gemm", 118, 150);
+  server.Call("cudaLaunchKernel", 116, 120, {kNone, batch});
+  server.Gpu("decode", 152, 180);
+  server.Call("cudaStreamSynchronize", 120, 180, {kNone, batch}, 0);
+
+  const RequestBlame blame = BlameOf(server.maker.Finish(), row);
+
+  CHECK(Text(blame) ==
+        "host_oncpu_framework 10000; executor_busy 5000; executor_busy 3000; executor_busy 32000; dispatch_gap 2000; "
+        "gpu_exec_expected 28000; host_oncpu_framework 20000");
+  CHECK(blame.segments[3].by.request == other);
+  CHECK(blame.segments[3].by.batch == kNone);
+}
+
 TEST_CASE("between its own kernels are gaps: short ones the GPU's, long ones unexplained", "[why]") {
   Server server;
   const uint32_t row = server.OnGpu(300);

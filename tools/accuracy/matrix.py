@@ -41,15 +41,15 @@ STRUCK_MEANWHILE = ('F20', 'F21', 'F37')  # whom these slowed no log says; of F3
 RARE = ('X06',)  # few requests are struck by both
 # Where few are struck: times the rate of requests, of which fewer hold the lock then, so that as many as before wait for it of a hundred
 # (a wait that a tenth of the requests have is soon normal); and times the seconds of each dose.
-MORE_LOAD, MORE_TIME = {'F22': 4.0}, {'F20': 5 / 3, 'F26': 5 / 3, 'F29': 2.0}
+MORE_LOAD, MORE_LOAD_OF_GPU, MORE_TIME = {'F22': 4.0}, {'F22': 2.0}, {'F20': 5 / 3, 'F26': 5 / 3, 'F29': 2.0}
 QUICK_CONTROLS, ALL_CONTROLS = ('C02', 'C06'), ('C01', 'C02', 'C03', 'C04', 'C05', 'C06')
 SETTINGS = {
     'tune': Setting(11, ['--width', '16', '--resolution', '64'], ['--image-size', '96'], 25, (0.5, 2), 4, 3, 4, 2, QUICK_CONTROLS, RARE),
     'quick': Setting(8191, ['--width', '8', '--resolution', '64'], ['--image-size', '128'], 30, (0.5, 2), 4, 3, 3, 1, QUICK_CONTROLS, RARE),
     # As short as 131 normal requests and some twenty struck ones a dose allow.
-    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 40, (0.5, 2),
+    'gpu': Setting(31337, ['--width', '32', '--resolution', '128', '--device', 'cuda', '--no-why'], ['--image-size', '128'], 100, (0.5, 2),
                    2, 2, 3, 1, ALL_CONTROLS, RARE, most_rate=120.0),
-    'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 30, (0.5, 2),
+    'gpu_tune': Setting(1009, ['--width', '24', '--resolution', '160', '--device', 'cuda', '--no-why'], ['--image-size', '192'], 80, (0.5, 2),
                         1.5, 2, 2.5, 1, ALL_CONTROLS, RARE, most_rate=90.0, gpu_dose=0.6),
     'full': Setting(90210, ['--width', '12', '--resolution', '80'], ['--image-size', '160'], 35, (0.25, 0.5, 1, 2), 15, 15, 20, 5,
                     ALL_CONTROLS),
@@ -106,7 +106,8 @@ class Board:
         return [Phase(self.setting.quiet_s), *struck]
 
     def rate_of(self, name: str) -> float:
-        return min(self.rate * MORE_LOAD.get(name, 1.0), LOAD * self.capacity)
+        more = MORE_LOAD_OF_GPU if self.setting.has_gpu else MORE_LOAD
+        return min(self.rate * more.get(name, 1.0), LOAD * self.capacity)
 
     def striking_all(self, fault: str) -> List[Phase]:
         """Strikes a tenth of the run, all requests of it: what strikes a fifth and more is normal (analyzers.md 2.13)."""
@@ -142,12 +143,12 @@ class Board:
         return [self.image(name, self.phases([self.timed(faults[0], 1), self.timed(faults[1], 2)])) for name, faults in PAIRS.items()]
 
     def controls(self) -> List[Plan]:
-        whole = [Phase(self.setting.control_s)]
         loads = {'C01': 0.05, 'C02': 0.3, 'C03': 0.6, 'C04': 0.8, 'C05': 0.3, 'C06': 0.3}
         plans = []
         for name in self.setting.controls:
             mixed = ['--big-share', '0.3', '--big-size', '224'] if name == 'C06' else []
             warm_up = ['--warm-up', '0'] if name == 'C05' else []
+            whole = [Phase(self.setting.control_s * min(1.0, LOAD / loads[name]))]  # no more requests than at the usual load
             plans.append(self.image(name, whole, [*mixed, *warm_up], rate=loads[name] * self.capacity))
         return plans
 
