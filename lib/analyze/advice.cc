@@ -107,6 +107,12 @@ constexpr Row kRows[] = {
       "for"}},
     {BlameBit(Blame::kHostBlockedUnknown),
      kAnyClose,
+     Proof::kNamedWait,
+     {"name_owner",
+      "its thread waited there, and nothing says for whom: look at what makes that late, and say with PITOT_WAIT who "
+      "has it (pitot::Owner)"}},
+    {BlameBit(Blame::kHostBlockedUnknown),
+     kAnyClose,
      kAnyProof,
      {"name_waits", "say with PITOT_WAIT what its thread waits for, and who has it"}},
     {BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency),

@@ -25,9 +25,13 @@ using model::Trace;
 
 constexpr Threshold kThresholds[] = {
     {"path_share", 0.3, "1", "pitot"},
+    {"saved_share", 0.05, "1", "pitot"},     // of the window; less is no bottleneck: another way is nearly as long
     {"unlinked_share", 0.01, "1", "pitot"},  // of GPU work, whose calls are not known
     {"launch_hole", 10000000, "ns", "pitot"},
 };
+
+constexpr const char* kNearlyAsLong =
+    "another way is nearly as long: less of this saves little by itself; see what else the window would be shorter by";
 
 const char* AdviceFor(PathClass of) {
   switch (of) {
@@ -125,6 +129,8 @@ class CriticalPath final : public Analyzer {
       summary +=
           "; most of it is one hole between a call and its work: a first upload of a graph or module, or lost "
           "records";
+    const double saved = Share(saved_ns[most], trace.window_end_ns - trace.window_begin_ns);
+    const bool is_bottleneck = saved >= analysis.threshold("saved_share").value;
     Longest longest(EvidenceTable::kGpu, "on the path");
     for (const uint32_t row : path.gpu_rows) longest.Show(row, TimeOf(trace, row));
     Conclude(analysis,
@@ -136,7 +142,7 @@ class CriticalPath final : public Analyzer {
               .is_undetermined = is_unlinked || is_hole,
               .cost_ns = saved_ns[most],
               .summary = summary,
-              .recommendation = AdviceFor(of)},
+              .recommendation = is_bottleneck ? AdviceFor(of) : kNearlyAsLong},
              longest);
   }
 };

@@ -34,6 +34,7 @@ constexpr Threshold kThresholds[] = {
 
 constexpr double kStep = 1.5;  // between levels of requests in flight
 constexpr uint64_t kLeastDone = 10;
+constexpr double kLeastInFlight = 1;  // with fewer no request meets another
 
 struct Level {
   int64_t time_ns = 0, busy_ns = 0, in_flight_ns = 0, latency_ns = 0;
@@ -125,7 +126,8 @@ class Knee final : public Analyzer {
     double cost_ns = 0, most = 0;
     for (const Level& level : levels) {
       all += level.done;
-      const bool is_beyond = level.InFlight() > knee.InFlight() && level.LatencyNs() >= growth * knee.LatencyNs() &&
+      const bool is_beyond = level.InFlight() > std::max(knee.InFlight(), kLeastInFlight) &&
+                             level.LatencyNs() >= growth * knee.LatencyNs() &&
                              level.Throughput() <= (1 + gain) * knee.Throughput() && level.Pace() >= pace * knee.Pace();
       if (!is_beyond) continue;
       beyond += level.done;
@@ -135,7 +137,7 @@ class Knee final : public Analyzer {
     const Threshold least = analysis.threshold("share");
     const double share = static_cast<double>(beyond) / static_cast<double>(all);
     if (share < least.value) return;
-    const std::string at = base::Format("%.1f", knee.InFlight());
+    const std::string at = base::Format("%.1f", std::max(knee.InFlight(), kLeastInFlight));
     const std::string summary = Percent(share) + " of the requests met more load than the server can use: with " + at +
                                 " in flight it serves " + base::Format("%.4g", knee.Throughput()) + " requests/s in " +
                                 base::Duration(std::llround(knee.LatencyNs())) + ", with up to " +

@@ -200,7 +200,7 @@ class LaunchGeometry final : public Analyzer {
                                 Dearest(analysis.trace(), wasted) + "; without that the window would be " +
                                 base::Duration(exposed_ns) + " shorter at most";
     Conclude(analysis, Judged(kCodes[waste], subject.c_str(), "bound of what it costs / time at work", share, least),
-             {.severity = SeverityOf(Share(exposed_ns, busy_ns), 2 * least.value),
+             {.severity = exposed_ns > 0 ? SeverityOf(Share(exposed_ns, busy_ns), 2 * least.value) : Severity::kInfo,
               .confidence = 0.6,  // a kernel that waits for memory gains less
               .cost_ns = exposed_ns,
               .summary = summary,

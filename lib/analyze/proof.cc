@@ -59,6 +59,17 @@ bool IsUnseen(const BlameSegment& segment) {
          segment.gpu == model::kNone;
 }
 
+bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) {
+  int64_t slept_ns = 0, named_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame != Blame::kHostBlockedUnknown) continue;
+    WaitArgs args;
+    slept_ns += segment.end_ns - segment.begin_ns;
+    if (ReadWait(trace, segment.event, &args)) named_ns += segment.end_ns - segment.begin_ns;
+  }
+  return slept_ns > 0 && 2 * named_ns > slept_ns;
+}
+
 Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
   if (cause.longest.empty()) return Proof::kNone;
   const BlameSegment& longest = blame.segments[cause.longest[0]];
@@ -69,9 +80,10 @@ Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause,
     case Blame::kHostPagefaultIo:
       return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
     case Blame::kHostBlockedUnknown:
-      if (longest.thread == model::kNone) return Proof::kNone;
-      return index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0 ? Proof::kHeldLock
-                                                                                               : Proof::kNone;
+      if (longest.thread != model::kNone &&
+          index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
+        return Proof::kHeldLock;
+      return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
     case Blame::kExecutorBusy:
       if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return Proof::kInOwnBatch;
       if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;

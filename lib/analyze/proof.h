@@ -16,6 +16,10 @@ bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
 // Whether a segment is of a thread that was in a scope which had not ended, and nothing says whether it ran.
 bool IsUnseen(const BlameSegment& segment);
 
+// Whether a request slept most of the time that it slept in waits that the program recorded: what for it says, and not
+// who had that.
+bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);
+
 // Of `verdict` it reads `more_of`.
 Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 

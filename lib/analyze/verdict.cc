@@ -71,7 +71,8 @@ class Comparison {
       v.is_coarse = false;
       v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") +
                   " like it are known: " + std::to_string(options_.least) + " are needed";
-      return ListLargest(nullptr);
+      ListLargest(nullptr);
+      return FindLimits(Counterfactual(blame_));
     }
     const Contrast at = normal.Test(blame_.blame);
     v.typical_ns = normal.latency_ns();
@@ -83,7 +84,8 @@ class Comparison {
     v.rest_ns = v.latency_ns - v.typical_ns;
     if (IsContradictory()) {
       v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
-      return ListLargest(&at);
+      ListLargest(&at);
+      return FindLimits(Counterfactual(blame_));
     }
     if (v.rest_ns <= 0 || v.percentile <= options_.normal_percentile) {
       v.kind = VerdictKind::kNotUnusual;
@@ -95,7 +97,9 @@ class Comparison {
       v.advice = AdviceFor(v.kind);
     }
     MarkContradictions(blame_, &v.causes);
-    FindSavings();
+    const Counterfactual play(blame_);
+    FindLimits(play);
+    FindSavings(play);
   }
 
  private:
@@ -138,7 +142,7 @@ class Comparison {
   }
   VerdictKind OfCauses() {
     const bool is_known = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
-                                      [](const Cause& cause) { return (kUnknown & BlameBit(cause.blame)) == 0; });
+                                      [&](const Cause& cause) { return (unknown_ & BlameBit(cause.blame)) == 0; });
     return !is_known && IsUnexplained() ? VerdictKind::kUndetermined : VerdictKind::kCauses;
   }
   bool IsUnexplained() {
@@ -257,10 +261,12 @@ class Comparison {
 
   // ---- Causes (2.9, step 3)
   void FindCauses(const Contrast& at) {
+    if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     for (uint32_t k = 0; k < kBlames; ++k) {
       const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
       unexplained_.positive_ns += ns;
-      if ((kUnknown >> k & 1) != 0) unexplained_.unknown_ns += ns;
+      if ((unknown_ >> k & 1) == 0) continue;
+      unexplained_.unknown_ns += ns;
       if (static_cast<Blame>(k) == Blame::kHostBlockedUnknown) unexplained_.slept_ns = ns;
     }
     for (uint32_t k = 0; k < kBlames; ++k) {
@@ -315,31 +321,38 @@ class Comparison {
     return cause;
   }
 
-  // ---- What it would save (2.10). Where in a part its excess lies is not known: so it is no more than the excess, nor
-  // than all of the part. The parts that a verdict does not name may be shorter than usual; then less makes it normal.
-  void FindSavings() {
+  // ---- What it would save (2.10).
+
+  int64_t Without(const Counterfactual& play, uint32_t parts) const {
+    return play.LatencyWithout([&](const BlameSegment& segment) { return (parts & BlameBit(segment.blame)) != 0; });
+  }
+
+  void FindLimits(const Counterfactual& play) {
+    for (std::vector<Cause>* causes : {&verdict_->causes, &verdict_->largest}) {
+      for (Cause& cause : *causes) cause.without_ns = Without(play, BlameBit(cause.blame));
+    }
+    FindDrags(play);
+  }
+
+  // Where in a part its excess lies is not known: so it is no more than the excess, nor than all of the part. The parts
+  // that a verdict does not name may be shorter than usual; then less makes it normal.
+  void FindSavings(const Counterfactual& play) {
     Verdict& v = *verdict_;
     const int64_t excess_ns = std::max<int64_t>(v.latency_ns - v.typical_ns, 0);
-    const Counterfactual play(blame_);
-    const auto without = [&](uint32_t parts) {
-      return play.LatencyWithout([&](const BlameSegment& segment) { return (parts & BlameBit(segment.blame)) != 0; });
-    };
+    uint32_t named = 0;
+    int64_t sum_ns = 0;
     for (std::vector<Cause>* causes : {&v.causes, &v.largest}) {
       for (Cause& cause : *causes) {
-        cause.without_ns = without(BlameBit(cause.blame));
         const int64_t longer_ns =
             cause.blame_ns - cause.normal_ns - (v.kind == VerdictKind::kUniform ? cause.common_ns : 0);
         cause.saving_ns = std::min({std::max<int64_t>(longer_ns, 0), v.latency_ns - cause.without_ns, excess_ns});
       }
     }
-    uint32_t named = 0;
-    int64_t sum_ns = 0;
     for (const Cause& cause : v.causes) {
       named |= BlameBit(cause.blame);
       sum_ns += cause.saving_ns;
     }
-    v.joint_saving_ns = std::min({sum_ns, v.latency_ns - without(named), excess_ns});
-    FindDrags(play);
+    v.joint_saving_ns = std::min({sum_ns, v.latency_ns - Without(play, named), excess_ns});
   }
 
   void FindDrags(const Counterfactual& play) {
@@ -368,6 +381,7 @@ class Comparison {
   bool are_launches_normal_ = true;
   double p_factor_ = 1;     // of p, that control over both tests costs
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
+  uint32_t unknown_ = kUnknown;
   Unexplained unexplained_;
 };
 

@@ -2,6 +2,7 @@
 #include "analyze/verdict_confidence.h"
 
 #include "analyze/depths.h"
+#include "analyze/proof.h"
 
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
@@ -97,7 +98,8 @@ bool IsProved(const Index& index, const BlameSegment& segment) {
 
 // How much of the time of a part is proved to be what it is called.
 Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
-  if (blame == Blame::kHostBlockedUnknown) return {kNoWaitSays, "no wait says what it slept for"};
+  if (blame == Blame::kHostBlockedUnknown)
+    return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no wait says what it slept for"};
   const Doubt unless_proved = UnlessProved(blame);
   if (unless_proved.factor == 1) return {};
   int64_t all_ns = 0, proved_ns = 0;

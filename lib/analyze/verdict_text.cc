@@ -31,6 +31,7 @@ constexpr size_t kBlameWidth = 23, kRestIndent = 5, kRestWidth = 50;
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
 constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
+constexpr int64_t kMostTimes = 10;      // as fast: more says only that the request did nothing else
 // Three digits: ".005", "1".
 std::string P(double p) {
   const std::string text = Format("%.3f", p);
@@ -343,7 +344,9 @@ std::string RestText(const Verdict& v) {
 
 std::string SavingText(const Verdict& v, const Cause& cause) {
   const std::string text = "would save at most " + Duration(cause.saving_ns);
-  if (cause.without_ns <= 0 || 4 * (v.latency_ns - cause.saving_ns) < 5 * cause.without_ns) return text;
+  if (cause.without_ns <= 0 || 4 * (v.latency_ns - cause.saving_ns) < 5 * cause.without_ns ||
+      v.latency_ns / kMostTimes > cause.without_ns)
+    return text;
   return text + Format("; with none of it at most %.1f times as fast",
                        static_cast<double>(v.latency_ns) / static_cast<double>(cause.without_ns));
 }

@@ -108,6 +108,8 @@ OffCpu Walk::OfWakeUp(uint32_t thread, int64_t begin_ns) {
 }
 
 void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off) {
+  if (const BlameSegment theirs = WhoseWork(segment); theirs.blame != segment.blame)
+    return EmitPart(begin_ns, theirs);  // as they did it, whatever held that up
   const auto emit = [&](int64_t ns, Blame blame, uint32_t counter) {
     if (ns <= 0) return;
     BlameSegment part = segment;
@@ -119,7 +121,7 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
   emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
   emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
   emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);
-  EmitPart(begin_ns, WhoseWork(segment));
+  EmitPart(begin_ns, segment);
 }
 
 // What its own batch does for another request alone, on a GPU or in its API, it waits for, as for code.
@@ -133,6 +135,8 @@ BlameSegment Walk::WhoseWork(BlameSegment segment) const {
   segment.blame = Blame::kExecutorBusy;
   segment.by.thread = trace_.calls.thread[call];
   segment.by.request = other;
+  segment.by.gpu = segment.gpu;
+  segment.gpu = kNone;
   return segment;
 }
 
@@ -338,8 +342,8 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
   switch (args.kind) {
     case WaitKind::kLock:
       return WaitForLock(piece.event, begin_ns, args);
-    case WaitKind::kQueue:  // it was taken, and its thread waits for others to join it
-      waits.blame = Blame::kBatchWindow;
+    case WaitKind::kQueue:  // it was taken, and its thread waits for others to join it; or for something of a pool
+      if (!own_batches_.empty()) waits.blame = Blame::kBatchWindow;
       break;
     case WaitKind::kIo:
       waits.blame = Blame::kHostPagefaultIo;

@@ -12,6 +12,8 @@ using model::Trace;
 
 namespace {
 
+constexpr int64_t kLeastOfHeld = 10;  // who waited for less than this part of a time was not held up in it
+
 // `count` arguments of an event whose types are known.
 const uint64_t* Args(const Trace& trace, uint32_t event, size_t count) {
   const uint32_t first = trace.events.args[event];
@@ -120,15 +122,24 @@ LockGrant Locks::HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns)
 LockQueue Locks::Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
   const auto found = behind_.find(thread);
   if (found == behind_.end()) return {};
-  std::unordered_map<model::StringId, std::unordered_set<uint32_t>> threads;
-  LockQueue most;
+  struct Queue {
+    std::unordered_set<uint32_t> threads;
+    int64_t waited_ns = 0;
+  };
+  std::unordered_map<model::StringId, Queue> queues;
   for (const uint32_t event : found->second) {
     WaitArgs args;
     const int64_t at_ns = trace_.events.begin_ns[event];
     if (at_ns < begin_ns || at_ns >= end_ns || !ReadWait(trace_, event, &args)) continue;
-    std::unordered_set<uint32_t>& came = threads[args.resource];
-    came.insert(trace_.events.thread[event]);
-    if (came.size() > most.threads) most = {args.resource, static_cast<uint32_t>(came.size())};
+    Queue& queue = queues[args.resource];
+    queue.threads.insert(trace_.events.thread[event]);
+    queue.waited_ns += std::min(trace_.EventEnd(event), end_ns) - at_ns;
+  }
+  LockQueue most;
+  for (const auto& [resource, queue] : queues) {
+    const auto threads = static_cast<uint32_t>(queue.threads.size());
+    const bool is_more = threads > most.threads || (threads == most.threads && resource < most.resource);
+    if (queue.waited_ns >= (end_ns - begin_ns) / kLeastOfHeld && is_more) most = {resource, threads};
   }
   return most;
 }

@@ -12,12 +12,14 @@ namespace {
 
 constexpr int kNoRuntime = 3;  // cudaErrorInitializationError; an error of cuDNN's, too
 thread_local uint64_t launched_ns = 0;
+thread_local int depth = 0;  // one may be made of another
 
 template <typename Call, typename... Arguments> int Timed(Call call, Arguments... arguments) {
   if (call == nullptr) return kNoRuntime;
   const uint64_t begin_ns = MonotonicNs();
+  ++depth;
   const int status = call(arguments...);
-  launched_ns += MonotonicNs() - begin_ns;
+  if (--depth == 0) launched_ns += MonotonicNs() - begin_ns;
   return status;
 }
 

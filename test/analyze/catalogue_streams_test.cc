@@ -244,6 +244,21 @@ TEST_CASE("a17 finds the path: kernels where they are long, code where they are 
   CHECK(Found(host, "a17.critical_path")->cost_ns == 9 * 300'000);
 }
 
+TEST_CASE("a17 calls nothing the bottleneck beside which another way is nearly as long", "[a17]") {
+  // Nobody waits for the kernels, which take 98 of each 100 us, as long as the code between their launches.
+  GpuTrace made(2000);
+  for (int64_t i = 0; i < 20; ++i)
+    made.Gpu(GpuKind::kKernel, "_Z4gemmv", i * 100 + 1, 98, made.Call("cudaLaunchKernel", i * 100, 1));
+  made.Call("cudaGetDevice", 1999, 1);
+
+  const std::optional<analyze::FindingRow> finding = Found(made.Run("a17"), "a17.critical_path");
+
+  REQUIRE(finding.has_value());
+  CHECK(finding->summary.find("code between calls") != std::string::npos);
+  CHECK(finding->cost_ns < 100'000);
+  CHECK(finding->recommendation.find("bottleneck") == std::string::npos);
+}
+
 TEST_CASE("a17 says what is saved by playing again: what is hidden saves nothing", "[a17]") {
   // A copy on another stream, that ends while the kernels still run; what is on the path saves as far as the copy.
   GpuTrace made(1000);

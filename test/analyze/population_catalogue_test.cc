@@ -331,6 +331,28 @@ TEST_CASE("a42 says from which load on requests only wait for each other", "[a42
   CHECK_FALSE(Found(Run(make(4, 30), "a42"), "a42.beyond_knee").has_value());
 }
 
+TEST_CASE("a42 finds no knee where requests hardly meet each other", "[a42]") {
+  // 10 a second, one to four at once, which take 10 ms each: 0.1 to 0.4 in flight.
+  TraceMaker maker;
+  maker.Thread("worker");
+  int64_t at = 0;
+  for (const int load : {1, 2, 4}) {
+    for (int64_t end = at + 4 * kSecond; at < end; at += load * 100 * kMs) {
+      for (int i = 0; i < load; ++i) {
+        const uint32_t request = maker.Request(maker.trace.requests.size() + 1, "/classify", at, load * 10 * kMs);
+        maker.trace.requests[request].end_known = true;
+      }
+    }
+  }
+  maker.trace.window_end_ns = at;
+
+  const AnalysisReport report = Run(maker.Finish(), "a42");
+
+  REQUIRE(report.Find("a42", "knee", "all") != nullptr);
+  CHECK(Measured(report, "knee") < 1);
+  CHECK_FALSE(Found(report, "a42.beyond_knee").has_value());
+}
+
 TEST_CASE("a42 does not take a spell of slowness for more load", "[a42]") {
   // 30 requests/s all the time; from 4 s on for a second each takes eight times as long, so that more are in flight.
   TraceMaker maker;

@@ -1282,6 +1282,23 @@ TEST_CASE("that a thread slept is known, though not what for", "[verdict]") {
   CHECK(route.Judge(route.Make(slow)).causes.at(0).confidence < 0.5);
 }
 
+TEST_CASE("what a thread slept for is known where its wait was recorded, but not who had it", "[verdict]") {
+  Locking route;
+  route.Learn(512);
+  BlameVector slow = route.Draw();
+  slow[Blame::kHostBlockedUnknown] += 20 * kMs;
+  RequestBlame blame = route.Make(slow);
+  Find(&blame, Blame::kHostBlockedUnknown)->event = 0;  // "cache"
+
+  const Verdict verdict = route.Judge(blame);
+
+  CHECK(verdict.kind == VerdictKind::kCauses);
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(std::string(verdict.causes[0].advice.code) == "name_owner");
+  CHECK(std::string(verdict.causes[0].unsure) != "no wait says what it slept for");
+  CHECK(VerdictText(route.index, blame, verdict).find("no recorded wait") == std::string::npos);
+}
+
 TEST_CASE("who slept with a lock for which others came to wait is told to let go of it", "[verdict]") {
   Locking route;
   route.Learn(512);
@@ -1294,6 +1311,10 @@ TEST_CASE("who slept with a lock for which others came to wait is told to let go
   };
 
   CHECK(advice(Locking::kHolder) == "sleep_without_lock");
+  // Others waited for it for 50 ms: of a second that is no matter.
+  Find(&blame, Blame::kHostBlockedUnknown)->end_ns += 1'000 * kMs;
+  CHECK(advice(Locking::kHolder) == "name_waits");
+  Find(&blame, Blame::kHostBlockedUnknown)->end_ns -= 1'000 * kMs;
   CHECK(advice(Locking::kWaiter) == "name_waits");
   CHECK(advice(model::kNone) == "name_waits");
 }
@@ -1527,6 +1548,23 @@ TEST_CASE("a request that is one part has no limit to be faster without it", "[v
   CHECK(json.find("\"speedup_limit\": null") != std::string::npos);
 }
 
+TEST_CASE("that a request would be a hundred times as fast if it did nothing is not worth saying", "[verdict]") {
+  Route route;
+  route.LearnEach([](int, BlameVector& blame) {
+    blame = {}, blame[Blame::kHostOncpuPre] = 5 * kMs, blame[Blame::kHostOncpuPost] = 100'000;
+  });
+  BlameVector slow;
+  slow[Blame::kHostOncpuPre] = 15 * kMs;
+  slow[Blame::kHostOncpuPost] = 100'000;
+  const RequestBlame blame = route.Make(slow);
+
+  const Verdict verdict = route.Judge(blame);
+
+  REQUIRE(verdict.causes.size() == 1);
+  CHECK(verdict.causes[0].without_ns == 100'000);
+  CHECK(VerdictText(route.index, blame, verdict).find("with none of it") == std::string::npos);
+}
+
 TEST_CASE("to have a part normal saves what it had in common with others, too, unless everything was slower",
           "[verdict]") {
   Route route;
@@ -1580,6 +1618,7 @@ TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
       {Blame::kHostPagefaultIo, "take_io_out"},
       {Blame::kHostPagefaultIo, "fault_in_early", Proof::kMajorFaults},
       {Blame::kHostBlockedUnknown, "name_waits"},
+      {Blame::kHostBlockedUnknown, "name_owner", Proof::kNamedWait},
       {Blame::kHostBlockedUnknown, "sleep_without_lock", Proof::kHeldLock},
       {Blame::kLaunchApi, "check_launches"},
       {Blame::kLaunchApi, "launch_less", Proof::kMoreLaunches},
@@ -1621,7 +1660,7 @@ TEST_CASE("each part has the advice that its evidence asks for", "[verdict]") {
   CHECK(blames.size() == kBlames);
   // Nothing is ever advised that no line above is about.
   for (uint32_t k = 0; k < kBlames; ++k) {
-    for (int proof = 0; proof <= static_cast<int>(Proof::kUnseen); ++proof) {
+    for (int proof = 0; proof <= static_cast<int>(Proof::kNamedWait); ++proof) {
       for (int close = 0; close < 8; ++close)
         given.insert(AdviceFor(static_cast<Blame>(k), static_cast<BatchClose>(close), static_cast<Proof>(proof)).code);
     }

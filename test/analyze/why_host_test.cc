@@ -347,6 +347,8 @@ TEST_CASE("a run-queue delay is taken for one late wake-up, not for each", "[why
 TEST_CASE("a batch's last wait for members that ended late waited for a CPU as far as its thread did", "[why]") {
   const auto walk = [](int64_t delay_us) {
     Server server;
+    const uint32_t batch = server.maker.Batch(11, "resnet50", server.http, 1'000 * kUs, 20'000 * kUs);
+    server.maker.Member(batch, server.request, 1'000 * kUs);
     server.Wait(WaitKind::kQueue, 1'000, 5'000);
     server.Wait(WaitKind::kQueue, 5'000, 11'000);
     server.Scope(11'000, 21'000, server.decode);
@@ -354,9 +356,9 @@ TEST_CASE("a batch's last wait for members that ended late waited for a CPU as f
     server.Look(21'000, 10'000, delay_us);
     return Text(server.Walk());
   };
-  CHECK(walk(0) == "batch_window 4000; batch_window 6000; host_oncpu_pre 10000");
-  CHECK(walk(2'500) == "batch_window 4000; batch_window 3500; host_runqueue 2500; host_oncpu_pre 10000");
-  CHECK(walk(9'000) == "batch_window 4000; host_runqueue 6000; host_oncpu_pre 10000");
+  CHECK(walk(0) == "batch_window 4000; batch_window 6000; host_oncpu_framework 10000");
+  CHECK(walk(2'500) == "batch_window 4000; batch_window 3500; host_runqueue 2500; host_oncpu_framework 10000");
+  CHECK(walk(9'000) == "batch_window 4000; host_runqueue 6000; host_oncpu_framework 10000");
 }
 
 TEST_CASE("untraced time in which a thread got no CPU and never slept is run queue", "[why]") {

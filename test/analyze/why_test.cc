@@ -502,6 +502,16 @@ TEST_CASE("a thread that awaits a condition awaits work if who put some into the
   }
 }
 
+TEST_CASE("a wait for a queue without a batch is for something of a pool, and not for members", "[why]") {
+  Server server;
+  const uint32_t row = server.Request(2, 100, 200, server.http);
+  server.Scope(server.http, server.decode, 100, 200, {row, kNone});
+  server.Wait(server.http, WaitKind::kQueue, "connections", 120, 150, {row, kNone});
+
+  CHECK(Text(BlameOf(server.maker.Finish(), row)) ==
+        "host_oncpu_pre 20000; host_blocked_unknown 30000; host_oncpu_pre 50000");
+}
+
 TEST_CASE("a lock of an interpreter is a category of its own", "[why]") {
   Server server;
   const uint32_t owner = server.Request(1, 50, 300, server.other), row = server.Request(2, 100, 200, server.http);
@@ -595,6 +605,8 @@ TEST_CASE("what a GPU does in its batch for another request alone is a wait for 
         "gpu_exec_expected 28000; host_oncpu_framework 20000");
   CHECK(blame.segments[3].by.request == other);
   CHECK(blame.segments[3].by.batch == kNone);
+  CHECK(blame.segments[3].by.gpu == 0);
+  CHECK(blame.segments[3].gpu == kNone);  // not the request's own
 }
 
 TEST_CASE("between its own kernels are gaps: short ones the GPU's, long ones unexplained", "[why]") {

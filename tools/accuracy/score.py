@@ -114,9 +114,10 @@ def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
 
 
-def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], requests: Iterable[str] = ()) -> Dict[str, List[Injection]]:
+def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], requests: Iterable[str] = (),
+                  run: str = '') -> Dict[str, List[Injection]]:
     """By request. Lines of roles that the table does not ask for are left out. `requests`: all of the run, most of which may have no line."""
-    wanted = entries_by_injector(expected)
+    wanted = {name: entry for name, entry in entries_by_injector(expected).items() if run not in entry.get('not_of', ())}
     sums: Dict[Tuple[str, str], Injection] = {}
     like: Dict[Tuple[str, str], Any] = {}
     for line in lines:
@@ -130,6 +131,10 @@ def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], req
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         took_ns = line.get('cpu_ns', line['injected_ns']) if 'on_cpu' in fault else line['injected_ns']
         sums[key] = before._replace(injected_ns=before.injected_ns + took_ns, culprits=culprits)
+    for (request, name), one in sums.items():  # a time is not to prove two causes
+        part = sums.get((request, wanted[name].get('without', '')))
+        if part is not None:
+            sums[request, name] = one._replace(injected_ns=max(0, one.injected_ns - part.injected_ns))
     everybody = set(requests) | {request for request, _ in sums}
     taken: Dict[Tuple[str, Any], List[int]] = defaultdict(list)
     for name in {one.injector for one in sums.values() if 'beyond' in wanted[one.injector]}:
@@ -193,7 +198,7 @@ def read_findings(path: Path) -> List[Dict[str, Any]]:
 
 def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     lines, verdicts = read_lines(folder / 'injected.jsonl'), read_lines(folder / 'why.jsonl')
-    injections = injections_of(lines, expected, [verdict['request'] for verdict in verdicts])
+    injections = injections_of(lines, expected, [verdict['request'] for verdict in verdicts], folder.name.split('.')[0])
     burns = burns_of(lines)
     for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, injections, expected).items():
         injections.setdefault(request, []).extend(more)

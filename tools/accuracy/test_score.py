@@ -29,7 +29,8 @@ MS = 1_000_000
 EXPECTED = {
     'truths': [{'injector': 'queued', 'blames': ['executor_busy'], 'culprit': 'others'},
                {'injector': 'cpu_waited', 'blames': ['host_runqueue']},
-               {'injector': 'batch_code', 'blames': ['host_oncpu_framework'], 'beyond': 'median'},
+               {'injector': 'batch_code', 'blames': ['host_oncpu_framework'], 'beyond': 'median', 'without': 'launches'},
+               {'injector': 'launches', 'blames': ['launch_api'], 'beyond': 'median', 'not_of': ['F12']},
                {'injector': 'preprocess_code', 'blames': ['host_oncpu_pre'], 'beyond': 'median', 'like': 'pixels'}],
     'faults': {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
@@ -292,6 +293,18 @@ class Usual(unittest.TestCase):
         big = [line(request, 'preprocess_code', ms, pixels=256) for request, ms in (('d', 8), ('e', 8), ('f', 13))]
         for request, excess_ms, is_right in (('d', 6, False), ('f', 6, True)):
             one = run('C02', small + big, [verdict(request, [cause('host_oncpu_pre', excess_ms)])])
+            self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
+
+    def test_what_a_batch_launched_for_is_no_code_of_it_too(self):
+        lines = [line('a', 'batch_code', 9), line('a', 'launches', 6), *(line(request, 'batch_code', 0) for request in 'bc')]
+        one = run('C02', lines, [verdict('a', [cause('launch_api', 6), cause('host_oncpu_framework', 8)])])
+        self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[True, False]])
+
+    def test_in_a_run_where_launches_wait_for_room_long_ones_prove_no_launch_overhead(self):
+        said = [verdict('a', [cause('launch_api', 6)])]
+        for name, is_right in (('F12', False), ('F11', True)):
+            lines = score.injections_of([line('a', 'launches', 6)], EXPECTED, 'abc', name)
+            one = score.Run(name, lines, {'a': said[0]}, [], [])
             self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[is_right]])
 
     def test_lines_that_prove_as_much_of_any_request_are_shown_to_be_no_proof(self):

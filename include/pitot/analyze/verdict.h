@@ -68,7 +68,8 @@ struct Advice {
 // work by itself, in a batch that both were in. The walk: it was done for the first time in the trace; there were more
 // launches than usual, another thread was in the driver, or each took longer than most; many short waits for a GPU;
 // others came to wait for a lock that it held meanwhile; what was waited for took longer than twice the median of its
-// like; its thread went into a scope that had not ended, and nothing says whether it ran since.
+// like; its thread went into a scope that had not ended, and nothing says whether it ran since; it slept in a wait that
+// the program recorded.
 enum class Proof : uint8_t {
   kNone = 0,
   kQuota = 1,
@@ -84,6 +85,7 @@ enum class Proof : uint8_t {
   kStolen = 11,
   kBehindLong = 12,
   kUnseen = 13,
+  kNamedWait = 14,
 };
 // By what the first of Cause::longest says, where that makes a difference. Never null.
 PITOT_EXPORT Advice AdviceFor(Blame blame, BatchClose close, Proof proof = Proof::kNone) noexcept;
