@@ -343,7 +343,7 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
     case WaitKind::kLock:
       return WaitForLock(piece.event, begin_ns, args);
     case WaitKind::kQueue:  // it was taken, and its thread waits for others to join it; or for something of a pool
-      if (!own_batches_.empty()) waits.blame = Blame::kBatchWindow;
+      if (!own_batches_.empty() || arrival_.how == Arrival::How::kHandoff) waits.blame = Blame::kBatchWindow;
       break;
     case WaitKind::kIo:
       waits.blame = Blame::kHostPagefaultIo;
