@@ -55,6 +55,22 @@ class HoldingUp final : public pitot::base::Timer {
   std::vector<int64_t> looks_;
 };
 
+// A clock for which nobody waits. Threads that look at it learn nothing else of each other.
+class FreeTimer final : public pitot::base::Timer {
+ public:
+  int64_t NowNs() noexcept override { return now_ns_.fetch_add(1, std::memory_order_relaxed); }
+  void WaitUntil(int64_t at_ns) noexcept override {
+    now_ns_.store(at_ns, std::memory_order_relaxed);
+    rounds_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void Wake() noexcept override {}
+  int rounds() const { return rounds_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> now_ns_{1000 * kSecond};
+  std::atomic<int> rounds_{0};
+};
+
 // Threads that are on a CPU all the time, and how often who reads that is held up for 7 ms before he does.
 fakes::StepTimer* g_timer = nullptr;
 std::atomic<int> g_hold_ups{0};
@@ -345,6 +361,22 @@ TEST_CASE("threads at work beyond the most are counted", "[host]") {
   REQUIRE(rig.timer->AwaitIdle());
 
   CHECK(Contains(rig.Ask(0).attributes.at("host.threads_left_out"), "3 at work"));
+}
+
+// Of more than it asserts ThreadSanitizer judges.
+TEST_CASE("incidents are taken while rounds go on", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  const auto timer = std::make_shared<FreeTimer>();
+  rig.environment.timer = timer;
+  rig.options.thread_rate_hz = 1;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+
+  CHECK(fakes::WaitUntil([&] {
+    rig.collector->Keep(0, pitot::KeepFor::kIncident);
+    return timer->rounds() >= 200;
+  }));
 }
 
 TEST_CASE("a ring that lost the window's beginning says so", "[host]") {
