@@ -294,6 +294,42 @@ TEST_CASE("Stop ends a verdict that takes too long; the incident stays as it was
   CHECK(host.recorder.Stats().incidents_written == 1);
 }
 
+TEST_CASE("Stop waits for the verdict that is being made, and for none that waits for its turn", "[judge]") {
+  constexpr size_t kMeanwhile = 3, kAll = 1 + kMeanwhile + 1;
+  Host host;
+  REQUIRE(host.Start());
+  pitot::FailureTriggerOptions long_after;
+  long_after.post_window_ms = 60'000;
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger(long_after)).ok());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder
+              .Add(MakeJudge([&](Hearing& hearing) {
+                if (!WriteMore(&host, hearing, kMeanwhile)) return Status(StatusCode::kInternal, "nobody writes them");
+                pitot::Request::Begin("/r").Finish(pitot::Outcome::kFailed);
+                gate->inside = true;
+                // Stop does not wait for its post window.
+                if (!fakes::WaitUntil([&] { return hearing.IsOver() || host.incidents().size() == kAll; }))
+                  return Status(StatusCode::kInternal, "nobody stops");
+                return SayGuilty(hearing);
+              }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(gate->WaitUntilReached());
+  host.recorder.Stop(60'000);
+
+  const auto incidents = host.incidents();
+  REQUIRE(incidents.size() == kAll);
+  CHECK(Opens(File(host, incidents[0], "report.txt"), "guilty\n\n"));
+  for (size_t i = 1; i < incidents.size(); ++i)
+    CHECK(Opens(File(host, incidents[i], "report.txt"),
+                "no verdict: the recorder was stopped\n`pitot why DIR` can still be run"));
+  for (const Told& told : host.told())
+    CHECK((told.hook == "incident" || told.number == 1) == (told.code == StatusCode::kOk));
+  CHECK(host.told().size() == 2 * kAll);
+  CHECK(host.recorder.Stats().verdicts_given == 1);
+  CHECK(host.recorder.Stats().verdicts_failed == kAll - 1);
+}
+
 TEST_CASE("Stop does not wait for ever for a judge that does not return", "[judge]") {
   Host host;
   REQUIRE(host.Start());
