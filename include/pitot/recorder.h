@@ -84,8 +84,9 @@ class PITOT_EXPORT Recorder {
 
   // Stops recording and gives back memory and threads. An incident being written or judged is finished (at most
   // `timeout_ms`; then one being written is cut off and left unnamed, one being judged stays without a verdict); one
-  // that waits for its post window is written with what there is. A trigger, serializer, judge, hook or collector that
-  // is being called is waited for, up to two seconds more, then left alone.
+  // that waits for its post window is written with what there is; those that wait for a verdict get none, and say so. A
+  // trigger, serializer, judge, hook or collector that is being called is waited for, up to two seconds more, then left
+  // alone.
   // Idempotent.
   void Stop(uint32_t timeout_ms = 5000) noexcept;
 

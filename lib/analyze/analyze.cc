@@ -140,12 +140,16 @@ class Running final : public Analysis {
     report_.findings.push_back(std::move(row));
   }
   bool IsOver() noexcept override {
-    was_over_ = was_over_ || IsOverAll(options_) || SpentNs() > options_.budget_ns;
+    if (was_over_) return true;
+    const int64_t asked_ns = CpuNs();
+    was_over_ = IsOverAll(options_);
+    asking_ns_ += CpuNs() - asked_ns;
+    was_over_ = was_over_ || SpentNs() > options_.budget_ns;
     return was_over_;
   }
   // Whether it was told so.
   bool was_over() const { return was_over_; }
-  int64_t SpentNs() const { return CpuNs() - begin_ns_; }
+  int64_t SpentNs() const { return CpuNs() - begin_ns_ - asking_ns_; }
 
  private:
   const model::Trace& trace_;
@@ -154,6 +158,7 @@ class Running final : public Analysis {
   const AnalyzerInfo& info_;
   Shared& shared_;
   const int64_t begin_ns_;
+  int64_t asking_ns_ = 0;  // in options_.is_over, where incidents are written, too
   bool was_over_ = false;
   AnalyzerReport& report_;
 };

@@ -2,6 +2,7 @@
 //
 // Session on the worker: has incidents judged once they are on disk, and samples learned from.
 #include <algorithm>
+#include <cstdio>
 #include <string_view>
 
 #include "base/clock.h"
@@ -35,7 +36,7 @@ uint64_t RowBytesOf(const model::Trace& trace) {
 // Another serializer's file behind a text.
 class Opened final : public Serializer {
  public:
-  Opened(Serializer* inner, const std::string& opening) : inner_(*inner), opening_(opening) {}
+  Opened(Serializer* inner, std::string_view opening) : inner_(*inner), opening_(opening) {}
   const char* FileName() const noexcept override { return inner_.FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
     if (!sink.Write(opening_.data(), opening_.size())) return Status(StatusCode::kIoError, "the sink takes no more");
@@ -44,7 +45,7 @@ class Opened final : public Serializer {
 
  private:
   Serializer& inner_;
-  const std::string& opening_;
+  const std::string_view opening_;
 };
 
 }  // namespace
@@ -148,25 +149,27 @@ void Session::JudgeLater(Case to_judge) noexcept {
   while (!to_judge_.empty() && !has_room()) {
     const Case displaced = std::move(to_judge_.front());
     to_judge_.pop_front();
-    GiveUpVerdict(displaced);
+    GiveUpVerdict(displaced, Status(StatusCode::kResourceExhausted,
+                                    "no verdict: others came while one was judged, and had to wait, too"));
   }
   try {
     to_judge_.push_back(std::move(to_judge));
   } catch (const std::bad_alloc&) {
-    GiveUpVerdict(to_judge);
+    GiveUpVerdict(to_judge, Status(StatusCode::kResourceExhausted, "no verdict: no memory for it to wait for one"));
   }
 }
 
-void Session::GiveUpVerdict(const Case& unjudged) noexcept {
+// Also where memory is short: the text takes none.
+void Session::GiveUpVerdict(const Case& unjudged, const Status& why) noexcept {
   verdicts_failed_.fetch_add(1, std::memory_order_relaxed);
-  const Status status = Rewrite(
-      unjudged, std::string("no verdict: others came while one was judged, and had to wait, too\n") + kAskLater + "\n");
-  TellHost(&Hooks::on_verdict, *unjudged.incident, unjudged.path,
-           status.ok() ? Status(StatusCode::kResourceExhausted, "no verdict: too many incidents at once") : status, "");
+  char opening[1024 + sizeof kAskLater];
+  std::snprintf(opening, sizeof opening, "%s\n%s\n", why.message(), kAskLater);
+  const Status rewritten = Rewrite(unjudged, opening);
+  TellHost(&Hooks::on_verdict, *unjudged.incident, unjudged.path, rewritten.ok() ? why : rewritten, "");
 }
 
 // report.txt again, with that before it.
-Status Session::Rewrite(const Case& judged, const std::string& opening) noexcept {
+Status Session::Rewrite(const Case& judged, std::string_view opening) noexcept {
   if (judged.path.empty() || opening.empty()) return {};
   try {
     std::shared_ptr<Serializer> report;

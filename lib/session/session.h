@@ -17,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -210,9 +211,9 @@ class Session final : public std::enable_shared_from_this<Session>, trace::Reque
   // Judging (judging.cc), on the worker.
   AddedJudge GetJudge() noexcept;
   void JudgeLater(Case to_judge) noexcept;
-  void GiveUpVerdict(const Case& unjudged) noexcept;
+  void GiveUpVerdict(const Case& unjudged, const Status& why) noexcept;
   void JudgeCase(const Case& judged) noexcept;
-  Status Rewrite(const Case& judged, const std::string& opening) noexcept;
+  Status Rewrite(const Case& judged, std::string_view opening) noexcept;
   void LearnFrom(Incident* sample) noexcept;
   void WriteWaiting() noexcept;
 

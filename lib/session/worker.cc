@@ -72,10 +72,14 @@ void Session::Work() noexcept {
     worker_busy_ = true;
     TakeCopied(&lock);
     while (!to_judge_.empty()) {
+      const bool has_time = !stopping_;
       lock.unlock();
       const Case next = std::move(to_judge_.front());
       to_judge_.pop_front();
-      JudgeCase(next);
+      if (has_time)
+        JudgeCase(next);
+      else
+        GiveUpVerdict(next, Status(StatusCode::kUnavailable, "no verdict: the recorder was stopped"));
       lock.lock();
     }
     worker_busy_ = false;

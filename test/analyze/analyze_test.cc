@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "analyze/contradictions.h"
+#include "base/clock.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/why.h"
 #include "pitot/model/trace.h"
@@ -315,6 +316,27 @@ TEST_CASE("an analyzer that overruns its CPU budget is cut off and named", "[ana
   CHECK(std::string(report.analyzers[0].status.message()).substr(0, 8) == "cut off:");
   CHECK(report.analyzers[0].measures.empty());
   CHECK(report.analyzers[1].status.ok());
+}
+
+TEST_CASE("what is done where an analyzer asks for the time is no cost of it", "[analyze]") {
+  AnalyzeOptions options;
+  options.budget_ns = 50'000'000;
+  options.is_over = [](void*) {
+    const int64_t begin_ns = base::ClockNs(CLOCK_THREAD_CPUTIME_ID);
+    while (base::ClockNs(CLOCK_THREAD_CPUTIME_ID) - begin_ns <= 50'000'000) {}
+    return false;
+  };
+  const AnalysisReport report = Run({{"t1",
+                                      [](Analysis& analysis) {
+                                        for (int i = 0; i < 3; ++i) {
+                                          if (analysis.IsOver()) return Status();
+                                        }
+                                        return AddOne(analysis);
+                                      }}},
+                                    options);
+
+  CHECK(std::string(report.analyzers[0].status.message()) == "");
+  CHECK(report.analyzers[0].measures.size() == 1);
 }
 
 TEST_CASE("findings keep their texts, their threshold and its source", "[analyze]") {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include "fakes/trace_text.h"
 #include "pitot/extend/collector.h"
@@ -75,6 +76,16 @@ std::unique_ptr<pitot::Judge> MakeJudge(Answer decide, pitot::JudgeNeeds needs =
 
 std::string File(const Host& host, const std::string& incident, const std::string& name) {
   return fakes::ReadFile(host.directory / incident + "/" + name);
+}
+// In a hearing: `n` more incidents come, and are written. False if they are not.
+bool WriteMore(Host* host, Hearing& hearing, size_t n) {
+  for (const size_t all = host->incidents().size() + n; host->incidents().size() < all;) {
+    const size_t before = host->incidents().size();
+    if (!host->recorder.Trigger("another").ok() ||
+        !fakes::WaitUntil([&] { return hearing.IsOver() || host->incidents().size() > before; }))
+      return false;
+  }
+  return true;
 }
 bool Opens(const std::string& text, const std::string& with) { return text.compare(0, with.size(), with) == 0; }
 
@@ -204,11 +215,8 @@ TEST_CASE("incidents that come while one is judged are written meanwhile, and ju
   std::atomic<size_t> judged{0};
   REQUIRE(host.recorder
               .Add(MakeJudge([&](Hearing& hearing) {
-                for (size_t n = 2; judged == 0 && n <= 1 + kMeanwhile; ++n) {
-                  if (!host.recorder.Trigger("another").ok() ||
-                      !fakes::WaitUntil([&] { return hearing.IsOver() || host.incidents().size() == n; }))
-                    return Status(StatusCode::kInternal, "nobody writes it");
-                }
+                if (judged == 0 && !WriteMore(&host, hearing, kMeanwhile))
+                  return Status(StatusCode::kInternal, "nobody writes them");
                 ++judged;
                 return SayGuilty(hearing);
               }))
@@ -231,6 +239,39 @@ TEST_CASE("incidents that come while one is judged are written meanwhile, and ju
   CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - kWait);
 }
 
+TEST_CASE("incidents that wait for verdicts take no more memory together than one may alone", "[judge]") {
+  constexpr size_t kMeanwhile = 3;
+  Host host;
+  host.options.max_ring_bytes = 1 << 20;
+  host.options.pre_window_ms = 600'000;
+  REQUIRE(host.Start());
+  // More than half of what an incident may take: their rings are kept.
+  for (int i = 0; i < 3; ++i) {
+    std::thread([] {
+      for (int n = 0; n < 20'000; ++n) PITOT_INSTANT("event");
+    }).join();
+  }
+  std::atomic<size_t> judged{0};
+  REQUIRE(host.recorder
+              .Add(MakeJudge([&](Hearing& hearing) {
+                if (judged == 0 && !WriteMore(&host, hearing, kMeanwhile))
+                  return Status(StatusCode::kInternal, "nobody writes them");
+                ++judged;
+                return SayGuilty(hearing);
+              }))
+              .ok());
+  REQUIRE(host.TriggerAndFlush());
+
+  const auto incidents = host.incidents();
+  REQUIRE(incidents.size() == 1 + kMeanwhile);
+  for (size_t i = 0; i < incidents.size(); ++i) {
+    const bool is_judged = i == 0 || i == kMeanwhile;
+    CHECK(Opens(File(host, incidents[i], "report.txt"), is_judged ? "guilty\n\n" : "no verdict: others came"));
+  }
+  CHECK(judged == 2);
+  CHECK(host.recorder.Stats().verdicts_failed == kMeanwhile - 1);
+}
+
 TEST_CASE("Stop ends a verdict that takes too long; the incident stays as it was", "[judge]") {
   Host host;
   REQUIRE(host.Start());
@@ -251,6 +292,42 @@ TEST_CASE("Stop ends a verdict that takes too long; the incident stays as it was
   CHECK(File(host, host.incidents()[0], "report.txt").size() > 100);
   CHECK(host.recorder.Stats().verdicts_failed == 1);
   CHECK(host.recorder.Stats().incidents_written == 1);
+}
+
+TEST_CASE("Stop waits for the verdict that is being made, and for none that waits for its turn", "[judge]") {
+  constexpr size_t kMeanwhile = 3, kAll = 1 + kMeanwhile + 1;
+  Host host;
+  REQUIRE(host.Start());
+  pitot::FailureTriggerOptions long_after;
+  long_after.post_window_ms = 60'000;
+  REQUIRE(host.recorder.Add(pitot::MakeFailureTrigger(long_after)).ok());
+  const auto gate = std::make_shared<Gate>();
+  REQUIRE(host.recorder
+              .Add(MakeJudge([&](Hearing& hearing) {
+                if (!WriteMore(&host, hearing, kMeanwhile)) return Status(StatusCode::kInternal, "nobody writes them");
+                pitot::Request::Begin("/r").Finish(pitot::Outcome::kFailed);
+                gate->inside = true;
+                // Stop does not wait for its post window.
+                if (!fakes::WaitUntil([&] { return hearing.IsOver() || host.incidents().size() == kAll; }))
+                  return Status(StatusCode::kInternal, "nobody stops");
+                return SayGuilty(hearing);
+              }))
+              .ok());
+  REQUIRE(host.recorder.Trigger("first").ok());
+  REQUIRE(gate->WaitUntilReached());
+  host.recorder.Stop(60'000);
+
+  const auto incidents = host.incidents();
+  REQUIRE(incidents.size() == kAll);
+  CHECK(Opens(File(host, incidents[0], "report.txt"), "guilty\n\n"));
+  for (size_t i = 1; i < incidents.size(); ++i)
+    CHECK(Opens(File(host, incidents[i], "report.txt"),
+                "no verdict: the recorder was stopped\n`pitot why DIR` can still be run"));
+  for (const Told& told : host.told())
+    CHECK((told.hook == "incident" || told.number == 1) == (told.code == StatusCode::kOk));
+  CHECK(host.told().size() == 2 * kAll);
+  CHECK(host.recorder.Stats().verdicts_given == 1);
+  CHECK(host.recorder.Stats().verdicts_failed == kAll - 1);
 }
 
 TEST_CASE("Stop does not wait for ever for a judge that does not return", "[judge]") {

@@ -30,7 +30,7 @@ struct AnalyzeOptions {
   Compat compat = Compat::kPitot;
   std::vector<std::string> only;  // analyzers by name; empty: all
   std::vector<ThresholdSetting> thresholds;
-  int64_t budget_ns = 2'000'000'000;  // CPU time of one analyzer
+  int64_t budget_ns = 2'000'000'000;  // CPU time of one analyzer, without that of is_over
   // Of the same trace, so that it is not made again for analyzers that ask about requests; null: it is, if they do.
   const BlameIndex* index = nullptr;
   // Asked now and then, on the calling thread: the time for all of them is up. Who runs is then cut off, and the rest

@@ -97,6 +97,7 @@ void Shared::LookAtProcess(int64_t now_ns) {
 void Shared::Run() noexcept {
   pthread_setname_np(pthread_self(), "pitot-host");
   int64_t process_due_ns = timer->NowNs(), threads_due_ns = process_due_ns;
+  uint32_t left_out = 0;
   while (!stop.load(std::memory_order_acquire)) {
     const int64_t now_ns = timer->NowNs();
     samples.clear();
@@ -116,11 +117,12 @@ void Shared::Run() noexcept {
         const std::lock_guard lock(threads_mutex);
         const int64_t begin_ns = timer->NowNs();
         threads.Round(*timer, &samples);
+        left_out = threads.left_out();
         thread_rounds.dropped = threads.dropped();
         thread_rounds.Add(timer->NowNs() - begin_ns);
       }
     } catch (const std::exception&) {}
-    history.Commit(samples, process_rounds, thread_rounds, threads.left_out());
+    history.Commit(samples, process_rounds, thread_rounds, left_out);
     if (!stop.load(std::memory_order_acquire)) timer->WaitUntil(std::min(process_due_ns, threads_due_ns));
   }
   const std::lock_guard lock(threads_mutex);

@@ -55,6 +55,22 @@ class HoldingUp final : public pitot::base::Timer {
   std::vector<int64_t> looks_;
 };
 
+// A clock for which nobody waits. Threads that look at it learn nothing else of each other.
+class FreeTimer final : public pitot::base::Timer {
+ public:
+  int64_t NowNs() noexcept override { return now_ns_.fetch_add(1, std::memory_order_relaxed); }
+  void WaitUntil(int64_t at_ns) noexcept override {
+    now_ns_.store(at_ns, std::memory_order_relaxed);
+    rounds_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void Wake() noexcept override {}
+  int rounds() const { return rounds_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> now_ns_{1000 * kSecond};
+  std::atomic<int> rounds_{0};
+};
+
 // Threads that are on a CPU all the time, and how often who reads that is held up for 7 ms before he does.
 fakes::StepTimer* g_timer = nullptr;
 std::atomic<int> g_hold_ups{0};
@@ -254,8 +270,27 @@ TEST_CASE("who is held up before he reads a thread's time does not take it for t
   CHECK(moments_with(0) == std::pair(Moments{0, 20, 40}, std::string()));
   CHECK(moments_with(1) == std::pair(Moments{0, 20, 40, 67, 80}, std::string()));
   CHECK(moments_with(2) == std::pair(Moments{0, 20, 40, 67, 80, 120},
-                                     std::string("1 of threads, 0 of the process: held up while they were read, "
-                                                 "twice")));
+                                     std::string("1 of threads, 0 of the process: held up each time they were read")));
+}
+
+TEST_CASE("for an incident a thread is read up to five times", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  g_timer = rig.timer.get();
+  rig.environment.read_cpu = ReadBusyCpu;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const auto is_read = [&](int hold_ups) {
+    REQUIRE(rig.timer->AwaitIdle());
+    const int64_t now_ns = rig.timer->NowNs();
+    g_hold_ups = hold_ups;
+    return rig.Ask(now_ns, pitot::KeepFor::kIncident).counters.count(OwnThread("on-CPU time")) != 0;
+  };
+  CHECK(is_read(4));
+  CHECK_FALSE(is_read(5));
+
+  REQUIRE(rig.timer->Pass(40 * kMs));
+  CHECK(Contains(rig.Ask(0).attributes.at("host.readings_dropped"), "1 of threads"));
 }
 
 TEST_CASE("who is held up before he reads what the machine says does not take it for that of a moment before",
@@ -345,6 +380,22 @@ TEST_CASE("threads at work beyond the most are counted", "[host]") {
   REQUIRE(rig.timer->AwaitIdle());
 
   CHECK(Contains(rig.Ask(0).attributes.at("host.threads_left_out"), "3 at work"));
+}
+
+// Of more than it asserts ThreadSanitizer judges.
+TEST_CASE("incidents are taken while rounds go on", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  const auto timer = std::make_shared<FreeTimer>();
+  rig.environment.timer = timer;
+  rig.options.thread_rate_hz = 1;
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+
+  CHECK(fakes::WaitUntil([&] {
+    rig.collector->Keep(0, pitot::KeepFor::kIncident);
+    return timer->rounds() >= 200;
+  }));
 }
 
 TEST_CASE("a ring that lost the window's beginning says so", "[host]") {
