@@ -120,7 +120,9 @@ void FindConfidence(const Index& index, const RequestBlame& blame, const Verdict
   const Doubt doubt = DoubtOf(index, blame, cause->blame);
   Product product;
   product.Take(1 - by_chance, "it may be chance");
-  product.Take(1 - UnknownBeside(unexplained, *cause), "nothing explains some of what was longer");
+  const double unknown = UnknownBeside(unexplained, *cause);
+  product.Take(1 - unknown,
+               unknown > 0.5 ? "nothing explains most of what was longer" : "nothing explains some of what was longer");
   TakeQuality(index, blame, options, verdict, cause->blame, &product);
   product.Take(doubt.factor, doubt.why);
   product.Take(1 - kCameAlong * others * others, "so small a part may have come with another");

@@ -1777,6 +1777,10 @@ TEST_CASE("a cause says what makes it least sure, where that takes a twentieth o
   const Verdict unknown = route.Judge(route.Make(slow));
   REQUIRE_FALSE(unknown.causes.empty());
   CHECK(std::string(unknown.causes[0].unsure) == "nothing explains some of what was longer");
+  slow[Blame::kUntraced] += 60 * kMs;
+  const Verdict dark = route.Judge(route.Make(slow));
+  REQUIRE_FALSE(dark.causes.empty());
+  CHECK(std::string(dark.causes[0].unsure) == "nothing explains most of what was longer");
 }
 
 TEST_CASE("a verdict on a row that is none is refused", "[verdict]") {
