@@ -34,8 +34,8 @@ class Threads {
   void Now(base::Timer& timer, std::vector<Sample>* samples);
   // Takes their files away, before the rings are given up. May allocate.
   void Close();
-  uint32_t left_out() const { return left_out_; }  // by the last round
-  uint64_t dropped() const { return dropped_; }    // readings that took too long twice, ever
+  uint32_t left_out() const { return left_out_; }  // by the last Round or Now
+  uint64_t dropped() const { return dropped_; }    // readings that took too long whenever tried, ever
 
  private:
   struct Entry {

@@ -270,8 +270,28 @@ TEST_CASE("who is held up before he reads a thread's time does not take it for t
   CHECK(moments_with(0) == std::pair(Moments{0, 20, 40}, std::string()));
   CHECK(moments_with(1) == std::pair(Moments{0, 20, 40, 67, 80}, std::string()));
   CHECK(moments_with(2) == std::pair(Moments{0, 20, 40, 67, 80, 120},
-                                     std::string("1 of threads, 0 of the process: held up while they were read, "
-                                                 "twice")));
+                                     std::string("1 of threads, 0 of the process: held up each time they were read")));
+}
+
+TEST_CASE("for an incident a thread is read up to five times", "[host]") {
+  const fakes::Recording recording;
+  HostRig rig;
+  g_timer = rig.timer.get();
+  rig.environment.read_cpu = ReadBusyCpu;
+  rig.machine.Write("/proc/self/task/" + std::to_string(OwnTid()) + "/status", "voluntary_ctxt_switches:\t7\n");
+  PITOT_SCOPE("at work");
+  REQUIRE(rig.Start().ok());
+  const auto is_read = [&](int hold_ups) {
+    REQUIRE(rig.timer->AwaitIdle());
+    const int64_t now_ns = rig.timer->NowNs();
+    g_hold_ups = hold_ups;
+    return rig.Ask(now_ns, pitot::KeepFor::kIncident).counters.count(OwnThread("voluntary switches")) != 0;
+  };
+  CHECK(is_read(4));
+  CHECK_FALSE(is_read(5));
+
+  REQUIRE(rig.timer->Pass(40 * kMs));
+  CHECK(Contains(rig.Ask(0).attributes.at("host.readings_dropped"), "1 of threads"));
 }
 
 TEST_CASE("who is held up before he reads what the machine says does not take it for that of a moment before",
