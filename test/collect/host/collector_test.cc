@@ -278,13 +278,14 @@ TEST_CASE("for an incident a thread is read up to five times", "[host]") {
   HostRig rig;
   g_timer = rig.timer.get();
   rig.environment.read_cpu = ReadBusyCpu;
+  rig.machine.Write("/proc/self/task/" + std::to_string(OwnTid()) + "/status", "voluntary_ctxt_switches:\t7\n");
   PITOT_SCOPE("at work");
   REQUIRE(rig.Start().ok());
   const auto is_read = [&](int hold_ups) {
     REQUIRE(rig.timer->AwaitIdle());
     const int64_t now_ns = rig.timer->NowNs();
     g_hold_ups = hold_ups;
-    return rig.Ask(now_ns, pitot::KeepFor::kIncident).counters.count(OwnThread("on-CPU time")) != 0;
+    return rig.Ask(now_ns, pitot::KeepFor::kIncident).counters.count(OwnThread("voluntary switches")) != 0;
   };
   CHECK(is_read(4));
   CHECK_FALSE(is_read(5));
