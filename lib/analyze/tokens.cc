@@ -137,6 +137,9 @@ std::string IterationText(const Index& index, uint32_t token) {
          base::Plural(row.member_count, "member") + ", of which " + std::to_string(prompts) + " had no token yet";
 }
 
+namespace {
+
+// The row of the late token that the incident is about; kNone: none is.
 uint32_t ChooseToken(const Trace& trace) {
   if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;
   const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
@@ -151,6 +154,20 @@ uint32_t ChooseToken(const Trace& trace) {
     latest = token;
   }
   return latest;
+}
+
+}  // namespace
+
+Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Trace& trace = index.data()->index.trace;
+  try {
+    asked->token = ChooseToken(trace);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to choose what the incident is about");
+  }
+  asked->request = asked->token != kNone ? trace.tokens[asked->token].request : ChooseRequest(trace, 0);
+  return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in its window");
 }
 
 uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept {
@@ -204,6 +221,11 @@ Status JudgeToken(const Trace& trace, uint32_t token, Judgement* judgement) noex
   if (status.ok()) status = LearnTokens(judgement->index, token, &others);
   if (!status.ok()) return status;
   return FindVerdict(judgement->index, judgement->blame, others, judgement->blame.end_ns, options, &judgement->verdict);
+}
+
+Status JudgeAsked(const Trace& trace, const Asked& asked, const Baseline* kept, Judgement* judgement) noexcept {
+  return asked.token != kNone ? JudgeToken(trace, asked.token, judgement)
+                              : JudgeRequest(trace, asked.request, kept, judgement);
 }
 
 }  // namespace analyze

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "serialize/sample_trace.h"
+#include "analyze/decode_server.h"
 
 namespace pitot::test {
 
@@ -19,69 +19,30 @@ using analyze::BlameSegment;
 using analyze::Judgement;
 using analyze::RequestBlame;
 using analyze::VerdictKind;
+using decode_server::DecodeServer;
+using decode_server::kIterations;
+using decode_server::kLate;
+using decode_server::kMs;
+using decode_server::kPromptNs;
+using decode_server::kUsualNs;
 using model::kNone;
 using model::Trace;
 
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr uint32_t kIterations = 200, kLate = 120;
-constexpr int64_t kUsualNs = 10 * kMs, kPromptNs = 90 * kMs;
-
-// A server that decodes for two requests in iterations of 10 ms, and puts out a token of each at the end. In one of
-// them it first reads the prompt of a third by itself, for 90 ms; the triggers fire for the first request's token.
-struct DecodeServer {
-  DecodeServer() {
-    scheduler = maker.Thread("scheduler");
-    forward = maker.Site(SiteKind::kScope, "forward");
-    prefill = maker.Site(SiteKind::kScope, "prefill");
-    const int64_t total_ns = kIterations * kUsualNs + kPromptNs;
-    maker.trace.window_end_ns = 2 * total_ns;
-    for (uint32_t i = 0; i < 3; ++i) {
-      requests.push_back(maker.Request(10 + i, "/generate", kMs, total_ns));
-      model::RequestRow& row = maker.trace.requests.back();
-      row.begin_thread = row.end_thread = scheduler;
-      if (i == 2) continue;
-      row.output_tokens = kIterations;
-      row.first_token_ns = kUsualNs;
-    }
-    int64_t at_ns = kMs;
-    for (uint32_t i = 0; i < kIterations; ++i) {
-      const int64_t begin_ns = at_ns;
-      at_ns += kUsualNs + (i == kLate ? kPromptNs : 0);
-      const uint32_t batch = maker.Batch(1'000 + i, "decode", scheduler, begin_ns, at_ns - begin_ns);
-      const int64_t decode_ns = at_ns - kUsualNs + (i % 7) * kMs / 100;
-      maker.Member(batch, requests[0], begin_ns);
-      maker.Member(batch, requests[1], begin_ns);
-      if (i == kLate) {
-        maker.Member(batch, requests[2], begin_ns);
-        maker.Event(scheduler, prefill, begin_ns, kPromptNs, {requests[2], batch});
-      }
-      maker.Event(scheduler, forward, decode_ns, at_ns - decode_ns, {kNone, batch});
-      for (uint32_t member = 0; member < 2; ++member)
-        maker.trace.tokens.push_back({requests[member], scheduler, at_ns, 1});
-      if (i == kLate) Fire("token_gap /generate", at_ns + 100);
-    }
-  }
-  void Fire(const char* cause, int64_t at_ns) {
-    maker.trace.firings.push_back({at_ns, 10, maker.String(cause), maker.String("late")});
-  }
-  Trace Finish() {
-    Trace trace = maker.Finish();
-    REQUIRE(FindInconsistency(trace) == "");
-    return trace;
-  }
-
-  TraceMaker maker;
-  std::vector<uint32_t> requests;
-  uint32_t scheduler, forward, prefill;
-};
+analyze::Asked Chosen(const Trace& trace) {
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+  analyze::Asked asked;
+  REQUIRE(ChooseAsked(index, &asked).ok());
+  return asked;
+}
 
 }  // namespace
 
 TEST_CASE("a token is late for what was between it and the one before it, to the nanosecond", "[tokens]") {
   const Trace trace = DecodeServer().Finish();
-  const uint32_t token = analyze::ChooseToken(trace);
+  const uint32_t token = Chosen(trace).token;
   REQUIRE(token == 2 * kLate);
   Judgement judgement;
   REQUIRE(JudgeToken(trace, token, &judgement).ok());
@@ -159,7 +120,8 @@ TEST_CASE("only an incident that a late token made is about one", "[tokens]") {
     DecodeServer server;
     server.maker.trace.firings.clear();
     server.Fire(cause, kMs + 5 * kUsualNs + 100);
-    return analyze::ChooseToken(server.Finish());
+    const Trace trace = server.Finish();
+    return Chosen(trace).token;
   };
   CHECK(chosen("latency /generate") == kNone);
   CHECK(chosen("token_gaps /generate") == kNone);
