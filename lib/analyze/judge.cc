@@ -243,7 +243,7 @@ class WhyJudge final : public Judge {
     if (judged.ok()) {
       opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
       opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-      html.others = OthersThatFired(trace, asked.request, &baseline_, &judgement);
+      html.others = OthersThatFired(trace, &baseline_, &judgement);
       opening += AlsoFiredText(html.others);
       html.judgement = &judgement;
     } else {

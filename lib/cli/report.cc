@@ -28,7 +28,7 @@ struct Answer {
     judged = analyze::BlameIndex::Make(trace, {}, &judgement.index);
     if (judged.ok()) judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, nullptr, &judgement);
-    if (judged.ok()) others = OthersThatFired(trace, asked.request, nullptr, &judgement);
+    if (judged.ok()) others = OthersThatFired(trace, nullptr, &judgement);
     analyze::AnalyzeOptions options;
     if (judgement.index.data() != nullptr) options.index = &judgement.index;
     analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
