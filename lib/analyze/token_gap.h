@@ -22,7 +22,7 @@ std::optional<model::Interval> TimeBefore(const model::Trace& trace, uint32_t to
 uint32_t IterationOf(const Index& index, uint32_t token);
 // Of the baseline's cell: the size's of its request, or of how many members its iteration had.
 uint32_t TokenBucket(const Index& index, uint32_t token);
-// "in an iteration of decode with 8 members, of which 2 had their prompts read"; "" where none is known.
+// "in an iteration of decode with 8 members, of which 2 had no token yet"; "" where none is known.
 std::string IterationText(const Index& index, uint32_t token);
 
 }  // namespace analyze
