@@ -40,7 +40,10 @@ std::vector<std::string> OthersThatFired(const model::Trace& trace, const Baseli
   std::swap(other.index, judgement->index);  // made once
   std::swap(other.learned, judgement->learned);
   for (const uint32_t row : SlowestThatFired(trace, judgement->blame.request)) {
-    if (others.size() == kMostOthers || !JudgeRequest(trace, row, kept, &other).ok()) break;
+    if (others.size() == kMostOthers) break;
+    const Status status = JudgeRequest(trace, row, kept, &other);
+    if (status.code() == StatusCode::kResourceExhausted) break;
+    if (!status.ok()) continue;
     others.push_back(base::RequestId(trace.requests[row].id) +
                      base::Format(" %.1f ms: ", static_cast<double>(other.verdict.latency_ns) * 1e-6) +
                      VerdictLine(other.index, other.blame, other.verdict));

@@ -155,6 +155,22 @@ TEST_CASE("of two late tokens the one that was judged is not named again, the ot
   CHECK(Contains(hearing.opening, "also fired  000000000000000b 2090.0 ms: "));
 }
 
+TEST_CASE("one of the others that cannot be judged takes no line from those after it", "[judge]") {
+  Trace trace = Incident(140);
+  for (const uint64_t id : {small_server::kOther, uint64_t{0x1000}})
+    trace.firings.push_back({trace.window_end_ns, id, trace.strings.Add("latency /classify"), 0});
+  for (pitot::model::RequestRow& request : trace.requests) {
+    if (request.id == small_server::kOther) request.begin_known = false;
+  }
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+
+  INFO(hearing.opening);
+  CHECK(!Contains(hearing.opening, "also fired  00000000000077aa"));
+  CHECK(Contains(hearing.opening, "also fired  0000000000001000 "));
+}
+
 TEST_CASE("the slowest of the others that fired get a line each, whose fault it was", "[judge]") {
   Trace trace = Incident(140);
   const auto fire = [&](uint64_t id) {
