@@ -30,6 +30,21 @@ using model::Trace;
 
 namespace {
 
+// Of BlameOptions::is_over.
+struct Asks {
+  static bool Count(void* context) {
+    auto* const asks = static_cast<Asks*>(context);
+    return ++asks->times > asks->most;
+  }
+  analyze::BlameOptions Options() {
+    analyze::BlameOptions options;
+    options.is_over = Count;
+    options.is_over_context = this;
+    return options;
+  }
+  uint64_t times = 0, most = UINT64_MAX;
+};
+
 analyze::Asked Chosen(const Trace& trace) {
   BlameIndex index;
   REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
@@ -113,6 +128,48 @@ TEST_CASE("a token is asked for by its number in its request, also where the fir
   trace.tokens.erase(trace.tokens.begin(), trace.tokens.begin() + 2);
   CHECK(analyze::TokenOf(trace, 0, 1) == kNone);
   CHECK(analyze::TokenOf(trace, 0, 2) == 0);
+}
+
+TEST_CASE("twice the tokens that no token is like, and twice the firings, are twice the steps, until the time is up",
+          "[tokens]") {
+  uint64_t before = 0;
+  for (const uint64_t n : {50'000, 100'000}) {
+    DecodeServer server;
+    const uint32_t other = server.maker.Request(20, "/other", kMs, kMs);
+    const int64_t end_ns = server.maker.trace.tokens.back().at_ns;
+    for (int64_t i = 0; i < static_cast<int64_t>(n); ++i) {
+      server.maker.trace.tokens.push_back({other, server.scheduler, end_ns + i, 1});
+      server.Fire("token_gap /generate", end_ns + i);
+    }
+    const Trace trace = server.Finish();
+    Asks asks;
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, asks.Options(), &index).ok());
+    const auto choose = [&] {
+      analyze::Asked asked;
+      return ChooseAsked(index, &asked);
+    };
+    const auto learn = [&] {
+      Baseline baseline;
+      return LearnTokens(index, 2 * kLate, &baseline);
+    };
+
+    asks.times = 0;
+    REQUIRE(choose().ok());
+    CHECK(asks.times == n / 1024);
+    asks.times = 0;
+    REQUIRE(learn().ok());
+    CHECK(asks.times > 2 * n / 1024);
+    if (before != 0) CHECK(asks.times < before * 5 / 2);
+    before = asks.times;
+    for (const uint64_t most : {uint64_t{0}, n / 1024 / 2, n / 1024}) {
+      asks = {0, most};
+      CHECK(learn().code() == StatusCode::kResourceExhausted);
+      CHECK(asks.times == most + 1);
+      asks = {0, most};
+      CHECK(choose().ok() == (most == n / 1024));
+    }
+  }
 }
 
 TEST_CASE("only an incident that a late token made is about one", "[tokens]") {

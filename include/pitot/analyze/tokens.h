@@ -28,7 +28,7 @@ struct Asked {
 // Fills `asked` with what an incident is about: where a late token was its first cause, of the tokens that made it, and
 // others of the same name, fire, the one that is latest after the one before it; else the request of
 // ChooseRequest(trace, 0). Errors: kInvalidArgument (an index that was not made), kNotFound (no request began and ended
-// in the trace), kResourceExhausted (no memory). Cost: O(n) of the tokens for each firing.
+// in the trace), kResourceExhausted (BlameOptions::is_over), kInternal. Cost: O(log n) of the tokens for each firing.
 PITOT_EXPORT Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept;
 
 // The row in which a request put out its `number`th token, counted from 1. model::kNone: the trace does not hold it.
@@ -43,7 +43,7 @@ PITOT_EXPORT Status FindTokenBlame(const BlameIndex& index, uint32_t token, Requ
 // with: first tokens with first ones of requests of the route; later ones with later ones, of each iteration (batch)
 // one, at most 256, the nearest, but none whose time is part of the asked one's, and none that a trigger fired for.
 // Cells are those of requests' sizes, or, of later tokens, of how many members the iteration had: 1, 2 to 3, 4 to 7 and
-// so on. Errors: as FindTokenBlame and Baseline::Add. Cost: a walk of each.
+// so on. Errors: as FindTokenBlame and Baseline::Add. Cost: a walk of each, and at most O(n log n) to find them.
 PITOT_EXPORT Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept;
 
 // The verdict on the time before that token, by other tokens of the trace: what is kept of a process is requests. Makes
