@@ -229,12 +229,9 @@ class WhyJudge final : public Judge {
     Judgement judgement;
     if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
     std::string opening = Head(trace);
-    const uint32_t request = ChooseRequest(trace, 0);
-    const uint32_t token = ChooseToken(trace);
-    Status judged = token != model::kNone ? JudgeToken(trace, token, &judgement)
-                    : request == model::kNone
-                        ? Status(StatusCode::kNotFound, "no request began and ended in its window")
-                        : JudgeRequest(trace, request, &baseline_, &judgement);
+    Asked asked;
+    Status judged = ChooseAsked(judgement.index, &asked);
+    if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
     // After that, so that it never takes the verdict's time. Where there are samples, which come at any time, the
     // window of an incident says nothing of how a route is as a whole.
     learn_.most_per_cell = kOfIncident;
@@ -246,7 +243,7 @@ class WhyJudge final : public Judge {
     if (judged.ok()) {
       opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
       opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
-      html.others = OthersThatFired(trace, request, &baseline_, &judgement);
+      html.others = OthersThatFired(trace, &baseline_, &judgement);
       opening += AlsoFiredText(html.others);
       html.judgement = &judgement;
     } else {

@@ -34,14 +34,16 @@ std::vector<uint32_t> SlowestThatFired(const model::Trace& trace, uint32_t but) 
 
 }  // namespace
 
-std::vector<std::string> OthersThatFired(const model::Trace& trace, uint32_t request, const Baseline* kept,
-                                         Judgement* judgement) {
+std::vector<std::string> OthersThatFired(const model::Trace& trace, const Baseline* kept, Judgement* judgement) {
   std::vector<std::string> others;
   Judgement other;
   std::swap(other.index, judgement->index);  // made once
   std::swap(other.learned, judgement->learned);
-  for (const uint32_t row : SlowestThatFired(trace, request)) {
-    if (others.size() == kMostOthers || !JudgeRequest(trace, row, kept, &other).ok()) break;
+  for (const uint32_t row : SlowestThatFired(trace, judgement->blame.request)) {
+    if (others.size() == kMostOthers) break;
+    const Status status = JudgeRequest(trace, row, kept, &other);
+    if (status.code() == StatusCode::kResourceExhausted) break;
+    if (!status.ok()) continue;
     others.push_back(base::RequestId(trace.requests[row].id) +
                      base::Format(" %.1f ms: ", static_cast<double>(other.verdict.latency_ns) * 1e-6) +
                      VerdictLine(other.index, other.blame, other.verdict));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyze/index_data.h"
+#include "analyze/patience.h"
 #include "analyze/token_gap.h"
 #include "base/columns.h"
 #include "base/token_causes.h"
@@ -27,6 +28,7 @@ namespace {
 constexpr size_t kMostTokens = 256;
 // Of times that two clock readings made: a request says when its first token was from its own beginning on.
 constexpr int64_t kSameNs = 1'000;
+constexpr const char* kNoTimeToLearn = "the time to learn what is normal was up";
 
 std::string_view KindOf(std::string_view cause) { return cause.substr(0, cause.find(' ')); }
 bool IsOfTokens(std::string_view cause) {
@@ -35,15 +37,13 @@ bool IsOfTokens(std::string_view cause) {
 }
 
 // The token that a trigger fired for: the request's last by then.
-uint32_t TokenOfFiring(const Trace& trace, const model::FiringRow& firing) {
-  auto token = std::partition_point(trace.tokens.begin(), trace.tokens.end(),
-                                    [&](const TokenRow& row) { return row.at_ns <= firing.at_ns; });
-  while (token != trace.tokens.begin()) {
-    --token;
-    if (token->request != kNone && trace.requests[token->request].id == firing.request_id)
-      return static_cast<uint32_t>(token - trace.tokens.begin());
-  }
-  return kNone;
+uint32_t TokenOfFiring(const Index& index, const model::FiringRow& firing) {
+  const uint32_t request = index.requests.Row(firing.request_id);
+  if (request == kNone) return kNone;
+  const model::RowRange tokens = index.requests.Tokens(request);
+  const uint32_t* const after = std::partition_point(
+      tokens.begin(), tokens.end(), [&](uint32_t row) { return index.trace.tokens[row].at_ns <= firing.at_ns; });
+  return after != tokens.begin() ? *(after - 1) : kNone;
 }
 
 bool IsOver(const BlameOptions& options) {
@@ -52,38 +52,38 @@ bool IsOver(const BlameOptions& options) {
 
 // Which tokens one can be compared with, nearest first.
 std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval asked) {
+  Patience patience(index.options);
   const Trace& trace = index.trace;
   const bool is_first = IsFirstToken(trace, token);
   const model::StringId route = trace.requests[trace.tokens[token].request].route;
   std::unordered_set<uint32_t> left_out = {token};
   for (const model::FiringRow& firing : trace.firings) {
-    if (IsOfTokens(trace.strings[firing.cause])) left_out.insert(TokenOfFiring(trace, firing));
+    patience.Count();
+    if (IsOfTokens(trace.strings[firing.cause])) left_out.insert(TokenOfFiring(index, firing));
   }
-  std::vector<uint32_t> like;
-  for (uint32_t other = 0; other < trace.tokens.size(); ++other) {
-    const uint32_t request = trace.tokens[other].request;
-    if (request == kNone || trace.requests[request].route != route || left_out.count(other) != 0 ||
-        IsFirstToken(trace, other) != is_first)
-      continue;
-    like.push_back(other);
-  }
-  const auto away_ns = [&](uint32_t other) { return std::abs(trace.tokens[other].at_ns - asked.end_ns); };
-  std::stable_sort(like.begin(), like.end(), [&](uint32_t a, uint32_t b) { return away_ns(a) < away_ns(b); });
   std::unordered_set<uint32_t> iterations;
-  std::vector<uint32_t> chosen;
-  for (const uint32_t other : like) {
-    if (chosen.size() == kMostTokens) break;
-    const std::optional<Interval> time = TimeBefore(trace, other);
-    if (!time) continue;
-    if (!is_first) {
-      if (time->begin_ns < asked.end_ns && asked.begin_ns < time->end_ns) continue;
-      // Its members' tokens are late together: as one.
-      const uint32_t iteration = IterationOf(index, other);
-      if (iteration != kNone && !iterations.insert(iteration).second) continue;
-    }
-    chosen.push_back(other);
+  const auto is_like = [&](uint32_t other) {
+    if (trace.requests[trace.tokens[other].request].route != route || left_out.count(other) != 0 ||
+        IsFirstToken(trace, other) != is_first)
+      return false;
+    const std::optional<Interval> time = TimeBefore(index, other);
+    if (!time || is_first) return time.has_value();
+    if (time->begin_ns < asked.end_ns && asked.begin_ns < time->end_ns) return false;
+    // Its members' tokens are late together: as one.
+    const uint32_t iteration = IterationOf(index, other);
+    return iteration == kNone || iterations.insert(iteration).second;
+  };
+  std::vector<uint32_t> like;
+  uint32_t before = token, after = token + 1;
+  const auto count = static_cast<uint32_t>(trace.tokens.size());
+  while (like.size() < kMostTokens && (before != 0 || after != count)) {
+    patience.Count();
+    const bool is_before = after == count || (before != 0 && asked.end_ns - trace.tokens[before - 1].at_ns <=
+                                                                 trace.tokens[after].at_ns - asked.end_ns);
+    const uint32_t other = is_before ? --before : after++;
+    if (is_like(other)) like.push_back(other);
   }
-  return chosen;
+  return like;
 }
 
 }  // namespace
@@ -95,13 +95,14 @@ bool IsFirstToken(const Trace& trace, uint32_t token) {
          std::abs(request.begin_ns + request.first_token_ns - row.at_ns) <= kSameNs;
 }
 
-std::optional<Interval> TimeBefore(const Trace& trace, uint32_t token) {
+std::optional<Interval> TimeBefore(const Index& index, uint32_t token) {
+  const Trace& trace = index.trace;
   const TokenRow& row = trace.tokens[token];
   if (IsFirstToken(trace, token)) return Interval{trace.requests[row.request].begin_ns, row.at_ns};
-  for (uint32_t before = token; before-- > 0;) {
-    if (trace.tokens[before].request == row.request) return Interval{trace.tokens[before].at_ns, row.at_ns};
-  }
-  return std::nullopt;
+  const model::RowRange tokens = index.requests.Tokens(row.request);
+  const uint32_t* const at = std::lower_bound(tokens.begin(), tokens.end(), token);
+  if (at == tokens.begin()) return std::nullopt;
+  return Interval{trace.tokens[*(at - 1)].at_ns, row.at_ns};
 }
 
 uint32_t IterationOf(const Index& index, uint32_t token) {
@@ -137,20 +138,42 @@ std::string IterationText(const Index& index, uint32_t token) {
          base::Plural(row.member_count, "member") + ", of which " + std::to_string(prompts) + " had no token yet";
 }
 
-uint32_t ChooseToken(const Trace& trace) {
+namespace {
+
+// The row of the late token that the incident is about; kNone: none is.
+uint32_t ChooseToken(const Index& index) {
+  const Trace& trace = index.trace;
   if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;
   const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
   uint32_t latest = kNone;
   int64_t longest_ns = 0;
+  Patience patience(index.options);
   for (const model::FiringRow& firing : trace.firings) {
+    patience.Count();
     if (KindOf(trace.strings[firing.cause]) != kind) continue;
-    const uint32_t token = TokenOfFiring(trace, firing);
-    const std::optional<Interval> time = token != kNone ? TimeBefore(trace, token) : std::nullopt;
+    const uint32_t token = TokenOfFiring(index, firing);
+    const std::optional<Interval> time = token != kNone ? TimeBefore(index, token) : std::nullopt;
     if (!time || time->end_ns - time->begin_ns <= longest_ns) continue;
     longest_ns = time->end_ns - time->begin_ns;
     latest = token;
   }
   return latest;
+}
+
+}  // namespace
+
+Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Trace& trace = index.data()->index.trace;
+  try {
+    asked->token = ChooseToken(index.data()->index);
+  } catch (const Over&) {
+    return Status(StatusCode::kResourceExhausted, "the time to find the late token was up");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "the late token could not be found");
+  }
+  asked->request = asked->token != kNone ? trace.tokens[asked->token].request : ChooseRequest(trace, 0);
+  return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in its window");
 }
 
 uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept {
@@ -173,11 +196,10 @@ Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) 
   if (token >= trace.tokens.size() || trace.tokens[token].request == kNone)
     return Status(StatusCode::kInvalidArgument, "token: there is no such row");
   try {
-    const std::optional<Interval> asked = TimeBefore(trace, token);
+    const std::optional<Interval> asked = TimeBefore(rows, token);
     if (!asked) return Status(StatusCode::kNotFound, "the token before it is not in the trace");
     for (const uint32_t other : LikeToken(rows, token, *asked)) {
-      if (IsOver(rows.options))
-        return Status(StatusCode::kResourceExhausted, "the time to learn what is normal was up");
+      if (IsOver(rows.options)) return Status(StatusCode::kResourceExhausted, kNoTimeToLearn);
       RequestBlame blame;
       if (Status status = FindTokenBlame(index, other, &blame); !status.ok()) return status;
       if (!blame.is_reliable) continue;
@@ -188,6 +210,8 @@ Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) 
         return status;
     }
     return Status();
+  } catch (const Over&) {
+    return Status(StatusCode::kResourceExhausted, kNoTimeToLearn);
   } catch (const std::bad_alloc&) {
     return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");
   } catch (...) {
@@ -204,6 +228,11 @@ Status JudgeToken(const Trace& trace, uint32_t token, Judgement* judgement) noex
   if (status.ok()) status = LearnTokens(judgement->index, token, &others);
   if (!status.ok()) return status;
   return FindVerdict(judgement->index, judgement->blame, others, judgement->blame.end_ns, options, &judgement->verdict);
+}
+
+Status JudgeAsked(const Trace& trace, const Asked& asked, const Baseline* kept, Judgement* judgement) noexcept {
+  return asked.token != kNone ? JudgeToken(trace, asked.token, judgement)
+                              : JudgeRequest(trace, asked.request, kept, judgement);
 }
 
 }  // namespace analyze

@@ -51,7 +51,7 @@ class Index {
  private:
   // Each part goes over the whole trace.
   const model::Trace& Ask(const model::Trace& of) {
-    patience_.Count(of.events.size() + of.calls.size() + of.gpu.size() + of.requests.size());
+    patience_.Count(of.events.size() + of.calls.size() + of.gpu.size() + of.requests.size() + of.tokens.size());
     return of;
   }
   Patience patience_;  // of building it

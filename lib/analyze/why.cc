@@ -137,7 +137,7 @@ Status FindTokenBlame(const BlameIndex& index, uint32_t token, RequestBlame* bla
   if (token >= rows.trace.tokens.size() || rows.trace.tokens[token].request == model::kNone)
     return base::Error(StatusCode::kInvalidArgument, "token: there is no row %u of a request", token);
   return FindBy(rows, "the token before it, or its thread, is not in the trace", blame, [&](RequestBlame* found) {
-    const std::optional<model::Interval> time = TimeBefore(rows.trace, token);
+    const std::optional<model::Interval> time = TimeBefore(rows, token);
     return time && Walk(rows, rows.trace.tokens[token].request, found).RunTo(token, time->begin_ns);
   });
 }

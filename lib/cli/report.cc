@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/files.h"
 #include "pitot/analyze/report_html.h"
+#include "pitot/analyze/tokens.h"
 
 namespace pitot::cli {
 namespace {
@@ -20,17 +21,18 @@ struct ReportOptions {
   bool html = false;
 };
 
-// The request that the report is about, and what analyzers found beside it.
-struct Asked {
-  explicit Asked(const model::Trace& trace) : request(analyze::ChooseRequest(trace, 0)) {
-    judged = request == model::kNone ? Status(StatusCode::kNotFound, "no request began and ended in it")
-                                     : JudgeRequest(trace, request, nullptr, &judgement);
-    if (judged.ok()) others = OthersThatFired(trace, request, nullptr, &judgement);
+// The verdict on what the dump is about, and what analyzers found beside it.
+struct Answer {
+  explicit Answer(const model::Trace& trace) {
+    analyze::Asked asked;
+    judged = analyze::BlameIndex::Make(trace, {}, &judgement.index);
+    if (judged.ok()) judged = ChooseAsked(judgement.index, &asked);
+    if (judged.ok()) judged = JudgeAsked(trace, asked, nullptr, &judgement);
+    if (judged.ok()) others = OthersThatFired(trace, nullptr, &judgement);
     analyze::AnalyzeOptions options;
     if (judgement.index.data() != nullptr) options.index = &judgement.index;
     analyzed = Analyze(trace, analyze::MakeCatalogue(), options, &analysis);
   }
-  const uint32_t request;
   analyze::Judgement judgement;
   Status judged, analyzed;
   std::vector<std::string> others;
@@ -44,13 +46,13 @@ class TextFile : public Serializer {
   explicit TextFile(size_t columns) : columns_(columns), report_(MakeReportSerializer("report.txt", columns)) {}
   const char* FileName() const noexcept override { return report_->FileName(); }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    Asked asked(trace);
+    const Answer answer(trace);
     // Without one the report is what it was: of the reasons `pitot why` speaks.
     std::string text;
-    if (asked.judged.ok())
-      text = VerdictText(asked.judgement.index, asked.judgement.blame, asked.judgement.verdict, columns_) +
-             analyze::AlsoFiredText(asked.others, columns_);
-    if (asked.analyzed.ok()) text += FindingsText(asked.analysis, columns_);
+    if (answer.judged.ok())
+      text = VerdictText(answer.judgement.index, answer.judgement.blame, answer.judgement.verdict, columns_) +
+             analyze::AlsoFiredText(answer.others, columns_);
+    if (answer.analyzed.ok()) text += FindingsText(answer.analysis, columns_);
     if (!text.empty()) text += "\n";
     if (!sink.Write(text.data(), text.size())) return Status(StatusCode::kIoError, "the sink takes no more");
     return report_->Serialize(trace, sink);
@@ -65,15 +67,15 @@ class HtmlFile : public Serializer {
  public:
   const char* FileName() const noexcept override { return "report.html"; }
   Status Serialize(const model::Trace& trace, ByteSink& sink) override {
-    Asked asked(trace);
-    if (!asked.analyzed.ok()) return asked.analyzed;
+    Answer answer(trace);
+    if (!answer.analyzed.ok()) return answer.analyzed;
     analyze::HtmlReport page;
-    if (asked.judged.ok())
-      page.judgement = &asked.judgement;
+    if (answer.judged.ok())
+      page.judgement = &answer.judgement;
     else
-      page.why_not = asked.judged.message();
-    page.others = std::move(asked.others);
-    page.analysis = &asked.analysis;
+      page.why_not = answer.judged.message();
+    page.others = std::move(answer.others);
+    page.analysis = &answer.analysis;
     const std::string text = ReportHtml(trace, page);
     return sink.Write(text.data(), text.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
   }

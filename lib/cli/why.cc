@@ -126,6 +126,13 @@ int WhyEach(const Trace& trace, int loaded) {
   return is_empty && loaded == kDone ? kNothingFound : loaded;
 }
 
+// Of no id what the incident is about; where it is compared with what is kept, which is requests, one of these.
+Status Choose(const Trace& trace, const analyze::BlameIndex& index, uint64_t id, bool is_kept, analyze::Asked* asked) {
+  if (id == 0 && !is_kept) return ChooseAsked(index, asked);
+  asked->request = analyze::ChooseRequest(trace, id);
+  return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in it");
+}
+
 int Why(const WhyArguments& arguments) {
   std::string digits;
   if (!ReadDigits(arguments.request, &digits)) return kUsage;
@@ -137,44 +144,46 @@ int Why(const WhyArguments& arguments) {
   const int none = loaded == kDamaged ? kDamaged : kNothingFound;
   uint64_t id = 0;
   if (!digits.empty() && !FindId(trace, digits, &id)) return kUsage;
-  const bool is_there = digits.empty() || id != 0;
-  const uint32_t row = is_there ? analyze::ChooseRequest(trace, id) : kNone;
-  if (row == kNone) {
-    Complain(!is_there ? NoSuchRequest(arguments.request, arguments.input)
-                       : "no request that began and ended is in " + arguments.input + kWithoutRequests);
+  if (!digits.empty() && id == 0) {
+    Complain(NoSuchRequest(arguments.request, arguments.input));
     return none;
   }
-  analyze::Baseline baseline;
-  const int64_t now_ns = trace.RequestEnd(trace.requests[row]);
   // The first of several dumps begins the file that the next ones add to.
   std::error_code error;
   const bool is_first =
       arguments.baseline == arguments.save_baseline &&
       std::filesystem::status(arguments.baseline, error).type() == std::filesystem::file_type::not_found;
   const bool is_kept = !arguments.baseline.empty() && !is_first;
+  analyze::Judgement judgement;
+  const analyze::BlameIndex& index = judgement.index;
+  analyze::Asked asked;
+  Status status = analyze::BlameIndex::Make(trace, {}, &judgement.index);
+  if (status.ok()) status = Choose(trace, index, id, is_kept, &asked);
+  if (!status.ok()) {
+    const bool is_none = status.code() == StatusCode::kNotFound;
+    Complain(is_none ? "no request that began and ended is in " + arguments.input + kWithoutRequests
+                     : status.message());
+    return is_none ? none : kUnreadable;
+  }
+  analyze::Baseline baseline;
+  const int64_t now_ns = trace.RequestEnd(trace.requests[asked.request]);
   if (is_kept) {
     const int read = LoadBaseline(arguments.baseline, now_ns, &baseline);
     if (read != kDone) return read;
   }
-  analyze::Judgement judgement;
-  uint32_t token = kNone;
   if (arguments.token != 0) {
-    token = analyze::TokenOf(trace, row, arguments.token);
-    if (token == kNone) {
-      Complain("token " + std::to_string(arguments.token) + " of request " + base::RequestId(trace.requests[row].id) +
-               " is not in " + arguments.input);
+    asked.token = analyze::TokenOf(trace, asked.request, arguments.token);
+    if (asked.token == kNone) {
+      Complain("token " + std::to_string(arguments.token) + " of request " +
+               base::RequestId(trace.requests[asked.request].id) + " is not in " + arguments.input);
       return none;
     }
-  } else if (digits.empty() && !is_kept) {
-    token = analyze::ChooseToken(trace);
   }
-  if (const Status status = token != kNone ? JudgeToken(trace, token, &judgement)
-                                           : JudgeRequest(trace, row, is_kept ? &baseline : nullptr, &judgement);
-      !status.ok()) {
+  status = JudgeAsked(trace, asked, is_kept ? &baseline : nullptr, &judgement);
+  if (!status.ok()) {
     Complain(status.message());
     return status.code() == StatusCode::kNotFound ? none : kUnreadable;
   }
-  const analyze::BlameIndex& index = judgement.index;
   const int saved = arguments.save_baseline.empty() ? kDone : SaveBaseline(trace, index, arguments, now_ns, &baseline);
   if (saved == kNotWritten) return saved;
   if (arguments.json) {
@@ -184,7 +193,7 @@ int Why(const WhyArguments& arguments) {
     Print(VerdictText(index, judgement.blame, judgement.verdict, columns) +
           baseline.scopes().Text(index, judgement.blame, judgement.verdict, columns));
     // Not part of the verdict, which opens reports too.
-    if (!is_kept && token == kNone && judgement.verdict.level == analyze::Baseline::Level::kNone &&
+    if (!is_kept && asked.token == kNone && judgement.verdict.level == analyze::Baseline::Level::kNone &&
         judgement.learned.why_few.empty())
       Complain(
           "what is normal can be learnt from dumps with more such requests: of each of them "

@@ -130,6 +130,8 @@ RequestIndex::RequestIndex(const Trace& trace) {
       &handoff_starts_);
   Group(
       trace.asyncs.size(), requests, [&](uint32_t row) { return trace.asyncs[row].request; }, &asyncs_, &async_starts_);
+  Group(
+      trace.tokens.size(), requests, [&](uint32_t row) { return trace.tokens[row].request; }, &tokens_, &token_starts_);
 
   // A request may join a batch more than once; the last batch counted for each request tells.
   std::vector<uint32_t> last_batch(requests, kNone);

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyze/decode_server.h"
 #include "analyze/make_judge.h"
 #include "analyze/small_server.h"
 #include "analyze/unwrapped.h"
@@ -136,6 +137,38 @@ TEST_CASE("a cause in a scope says how long that took, and how long it normally 
   CHECK(std::stod(said[2]) == Approx(10.5).margin(0.4));
   CHECK(hearing.opening.find("scope  ") == hearing.opening.rfind("scope  "));
   CHECK_FALSE(Contains(of_few.opening, "scope  "));
+}
+
+TEST_CASE("of two late tokens the one that was judged is not named again, the other's request is", "[judge]") {
+  decode_server::DecodeServer server;
+  const int64_t at_ns = server.maker.trace.firings[0].at_ns;
+  server.Fire("token_gap /generate", at_ns + 100, 11);
+  server.maker.trace.requests[1].duration_ns += 1'000;  // slower than the one whose token is judged
+  const Trace trace = server.Finish();
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne()->Decide(hearing).ok());
+
+  INFO(hearing.opening);
+  CHECK(Contains(hearing.opening, "request 000000000000000a"));
+  CHECK(!Contains(hearing.opening, "also fired  000000000000000a"));
+  CHECK(Contains(hearing.opening, "also fired  000000000000000b 2090.0 ms: "));
+}
+
+TEST_CASE("one of the others that cannot be judged takes no line from those after it", "[judge]") {
+  Trace trace = Incident(140);
+  for (const uint64_t id : {small_server::kOther, uint64_t{0x1000}})
+    trace.firings.push_back({trace.window_end_ns, id, trace.strings.Add("latency /classify"), 0});
+  for (pitot::model::RequestRow& request : trace.requests) {
+    if (request.id == small_server::kOther) request.begin_known = false;
+  }
+  KeepingHearing hearing(trace);
+
+  REQUIRE(MakeOne(NoWarmUp())->Decide(hearing).ok());
+
+  INFO(hearing.opening);
+  CHECK(!Contains(hearing.opening, "also fired  00000000000077aa"));
+  CHECK(Contains(hearing.opening, "also fired  0000000000001000 "));
 }
 
 TEST_CASE("the slowest of the others that fired get a line each, whose fault it was", "[judge]") {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "serialize/sample_trace.h"
+#include "analyze/decode_server.h"
 
 namespace pitot::test {
 
@@ -19,69 +19,45 @@ using analyze::BlameSegment;
 using analyze::Judgement;
 using analyze::RequestBlame;
 using analyze::VerdictKind;
+using decode_server::DecodeServer;
+using decode_server::kIterations;
+using decode_server::kLate;
+using decode_server::kMs;
+using decode_server::kPromptNs;
+using decode_server::kUsualNs;
 using model::kNone;
 using model::Trace;
 
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr uint32_t kIterations = 200, kLate = 120;
-constexpr int64_t kUsualNs = 10 * kMs, kPromptNs = 90 * kMs;
-
-// A server that decodes for two requests in iterations of 10 ms, and puts out a token of each at the end. In one of
-// them it first reads the prompt of a third by itself, for 90 ms; the triggers fire for the first request's token.
-struct DecodeServer {
-  DecodeServer() {
-    scheduler = maker.Thread("scheduler");
-    forward = maker.Site(SiteKind::kScope, "forward");
-    prefill = maker.Site(SiteKind::kScope, "prefill");
-    const int64_t total_ns = kIterations * kUsualNs + kPromptNs;
-    maker.trace.window_end_ns = 2 * total_ns;
-    for (uint32_t i = 0; i < 3; ++i) {
-      requests.push_back(maker.Request(10 + i, "/generate", kMs, total_ns));
-      model::RequestRow& row = maker.trace.requests.back();
-      row.begin_thread = row.end_thread = scheduler;
-      if (i == 2) continue;
-      row.output_tokens = kIterations;
-      row.first_token_ns = kUsualNs;
-    }
-    int64_t at_ns = kMs;
-    for (uint32_t i = 0; i < kIterations; ++i) {
-      const int64_t begin_ns = at_ns;
-      at_ns += kUsualNs + (i == kLate ? kPromptNs : 0);
-      const uint32_t batch = maker.Batch(1'000 + i, "decode", scheduler, begin_ns, at_ns - begin_ns);
-      const int64_t decode_ns = at_ns - kUsualNs + (i % 7) * kMs / 100;
-      maker.Member(batch, requests[0], begin_ns);
-      maker.Member(batch, requests[1], begin_ns);
-      if (i == kLate) {
-        maker.Member(batch, requests[2], begin_ns);
-        maker.Event(scheduler, prefill, begin_ns, kPromptNs, {requests[2], batch});
-      }
-      maker.Event(scheduler, forward, decode_ns, at_ns - decode_ns, {kNone, batch});
-      for (uint32_t member = 0; member < 2; ++member)
-        maker.trace.tokens.push_back({requests[member], scheduler, at_ns, 1});
-      if (i == kLate) Fire("token_gap /generate", at_ns + 100);
-    }
+// Of BlameOptions::is_over.
+struct Asks {
+  static bool Count(void* context) {
+    auto* const asks = static_cast<Asks*>(context);
+    return ++asks->times > asks->most;
   }
-  void Fire(const char* cause, int64_t at_ns) {
-    maker.trace.firings.push_back({at_ns, 10, maker.String(cause), maker.String("late")});
+  analyze::BlameOptions Options() {
+    analyze::BlameOptions options;
+    options.is_over = Count;
+    options.is_over_context = this;
+    return options;
   }
-  Trace Finish() {
-    Trace trace = maker.Finish();
-    REQUIRE(FindInconsistency(trace) == "");
-    return trace;
-  }
-
-  TraceMaker maker;
-  std::vector<uint32_t> requests;
-  uint32_t scheduler, forward, prefill;
+  uint64_t times = 0, most = UINT64_MAX;
 };
+
+analyze::Asked Chosen(const Trace& trace) {
+  BlameIndex index;
+  REQUIRE(BlameIndex::Make(trace, {}, &index).ok());
+  analyze::Asked asked;
+  REQUIRE(ChooseAsked(index, &asked).ok());
+  return asked;
+}
 
 }  // namespace
 
 TEST_CASE("a token is late for what was between it and the one before it, to the nanosecond", "[tokens]") {
   const Trace trace = DecodeServer().Finish();
-  const uint32_t token = analyze::ChooseToken(trace);
+  const uint32_t token = Chosen(trace).token;
   REQUIRE(token == 2 * kLate);
   Judgement judgement;
   REQUIRE(JudgeToken(trace, token, &judgement).ok());
@@ -154,12 +130,55 @@ TEST_CASE("a token is asked for by its number in its request, also where the fir
   CHECK(analyze::TokenOf(trace, 0, 2) == 0);
 }
 
+TEST_CASE("twice the tokens that no token is like, and twice the firings, are twice the steps, until the time is up",
+          "[tokens]") {
+  uint64_t before = 0;
+  for (const uint64_t n : {50'000, 100'000}) {
+    DecodeServer server;
+    const uint32_t other = server.maker.Request(20, "/other", kMs, kMs);
+    const int64_t end_ns = server.maker.trace.tokens.back().at_ns;
+    for (int64_t i = 0; i < static_cast<int64_t>(n); ++i) {
+      server.maker.trace.tokens.push_back({other, server.scheduler, end_ns + i, 1});
+      server.Fire("token_gap /generate", end_ns + i);
+    }
+    const Trace trace = server.Finish();
+    Asks asks;
+    BlameIndex index;
+    REQUIRE(BlameIndex::Make(trace, asks.Options(), &index).ok());
+    const auto choose = [&] {
+      analyze::Asked asked;
+      return ChooseAsked(index, &asked);
+    };
+    const auto learn = [&] {
+      Baseline baseline;
+      return LearnTokens(index, 2 * kLate, &baseline);
+    };
+
+    asks.times = 0;
+    REQUIRE(choose().ok());
+    CHECK(asks.times == n / 1024);
+    asks.times = 0;
+    REQUIRE(learn().ok());
+    CHECK(asks.times > 2 * n / 1024);
+    if (before != 0) CHECK(asks.times < before * 5 / 2);
+    before = asks.times;
+    for (const uint64_t most : {uint64_t{0}, n / 1024 / 2, n / 1024}) {
+      asks = {0, most};
+      CHECK(learn().code() == StatusCode::kResourceExhausted);
+      CHECK(asks.times == most + 1);
+      asks = {0, most};
+      CHECK(choose().ok() == (most == n / 1024));
+    }
+  }
+}
+
 TEST_CASE("only an incident that a late token made is about one", "[tokens]") {
   const auto chosen = [](const char* cause) {
     DecodeServer server;
     server.maker.trace.firings.clear();
     server.Fire(cause, kMs + 5 * kUsualNs + 100);
-    return analyze::ChooseToken(server.Finish());
+    const Trace trace = server.Finish();
+    return Chosen(trace).token;
   };
   CHECK(chosen("latency /generate") == kNone);
   CHECK(chosen("token_gaps /generate") == kNone);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyze/decode_server.h"
 #include "analyze/small_server.h"
 #include "base/columns.h"
 #include "cli/folder.h"
@@ -338,6 +339,18 @@ TEST_CASE("why refuses a baseline that is none", "[cli]") {
   CHECK(Contains(nowhere.err, "Choose another place with --save-baseline."));
 }
 
+TEST_CASE("why and the report are about the late token that the incident is about", "[cli]") {
+  const Folder folder;
+  folder.Write("dump.pitot", Dump(decode_server::DecodeServer().Finish()));
+
+  const std::string why = folder.Run("why dump.pitot").out, report = folder.Run("report dump.pitot").out,
+                    page = folder.Run("report dump.pitot --html").out;
+
+  CHECK(Contains(why, "  100.0 ms between two tokens (p100; typical 10.0)\n"));
+  CHECK(report.substr(0, why.size()) == why);
+  CHECK(Contains(page, "100.0 ms to a token, typical is 10.0 ms"));
+}
+
 TEST_CASE("report says which others fired, as an incident's does", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
@@ -398,5 +411,5 @@ TEST_CASE("a page says so where there is no verdict", "[cli]") {
 
   const Result result = folder.Run("report empty.pitot --html");
   REQUIRE(result.exit_code == 0);
-  CHECK(Contains(result.out, "<h1>No verdict</h1>\n<p>no request began and ended in it</p>"));
+  CHECK(Contains(result.out, "<h1>No verdict</h1>\n<p>no request began and ended in its window</p>"));
 }

@@ -129,7 +129,7 @@ TEST_CASE("the request index finds what belongs to a request", "[index]") {
     const model::RequestIndex index(trace);
     for (uint32_t row = 0; row < trace.requests.size(); ++row) {
       const model::RequestRow& request = trace.requests[row];
-      std::vector<uint32_t> events, batches, handoffs, asyncs;
+      std::vector<uint32_t> events, batches, handoffs, asyncs, tokens;
       for (uint32_t event = 0; event < trace.events.size(); ++event) {
         if (trace.events.request[event] == row && trace.events.begin_ns[event] <= trace.RequestEnd(request) &&
             trace.EventEnd(event) >= request.begin_ns) {
@@ -146,10 +146,14 @@ TEST_CASE("the request index finds what belongs to a request", "[index]") {
       for (uint32_t i = 0; i < trace.asyncs.size(); ++i) {
         if (trace.asyncs[i].request == row) asyncs.push_back(i);
       }
+      for (uint32_t i = 0; i < trace.tokens.size(); ++i) {
+        if (trace.tokens[i].request == row) tokens.push_back(i);
+      }
       REQUIRE(Rows(index.Events(row)) == events);
       REQUIRE(Rows(index.Batches(row)) == batches);
       REQUIRE(Rows(index.Handoffs(row)) == handoffs);
       REQUIRE(Rows(index.Asyncs(row)) == asyncs);
+      REQUIRE(Rows(index.Tokens(row)) == tokens);
       REQUIRE(trace.requests[index.Row(request.id)].id == request.id);
     }
     for (uint32_t batch = 0; batch < trace.batches.size(); ++batch) {

@@ -72,8 +72,9 @@ PITOT_EXPORT Status JudgeRequest(const model::Trace& trace, uint32_t request, co
 
 // ---- What report.txt says beside the verdict; all throw std::bad_alloc.
 // Of the three slowest others that a trigger fired for, whose fault it was: "0000000000008f0c 20.1 ms: host_lock ...".
-// Fewer where the index's time is up. `judgement` is of `request`, and stays.
-PITOT_EXPORT std::vector<std::string> OthersThatFired(const model::Trace& trace, uint32_t request, const Baseline* kept,
+// Fewer where the index's time is up; what cannot be judged is left out. Others than the request that `judgement` is
+// of, which stays.
+PITOT_EXPORT std::vector<std::string> OthersThatFired(const model::Trace& trace, const Baseline* kept,
                                                       Judgement* judgement);
 // A line of text for each: "also fired  0000000000008f0c 20.1 ms: host_lock ...", wrapped at `columns`.
 PITOT_EXPORT std::string AlsoFiredText(const std::vector<std::string>& others, size_t columns = 100);

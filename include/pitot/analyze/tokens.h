@@ -19,10 +19,17 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// The row of Trace::tokens that an incident is about: of those that made its first cause, and others of the same name,
-// fire, the latest after the one before it. model::kNone: no late token did. Throws std::bad_alloc. Cost: O(n) of the
-// tokens for each firing.
-PITOT_EXPORT uint32_t ChooseToken(const model::Trace& trace);
+// What a verdict is asked of: the time before a token, or, without one, all of a request.
+struct Asked {
+  uint32_t request = model::kNone;  // of the token, where there is one
+  uint32_t token = model::kNone;    // a row of Trace::tokens
+};
+
+// Fills `asked` with what an incident is about: where a late token was its first cause, of the tokens that made it, and
+// others of the same name, fire, the one that is latest after the one before it; else the request of
+// ChooseRequest(trace, 0). Errors: kInvalidArgument (an index that was not made), kNotFound (no request began and ended
+// in the trace), kResourceExhausted (BlameOptions::is_over), kInternal. Cost: O(log n) of the tokens for each firing.
+PITOT_EXPORT Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept;
 
 // The row in which a request put out its `number`th token, counted from 1. model::kNone: the trace does not hold it.
 // Cost: O(n) of the tokens.
@@ -36,12 +43,16 @@ PITOT_EXPORT Status FindTokenBlame(const BlameIndex& index, uint32_t token, Requ
 // with: first tokens with first ones of requests of the route; later ones with later ones, of each iteration (batch)
 // one, at most 256, the nearest, but none whose time is part of the asked one's, and none that a trigger fired for.
 // Cells are those of requests' sizes, or, of later tokens, of how many members the iteration had: 1, 2 to 3, 4 to 7 and
-// so on. Errors: as FindTokenBlame and Baseline::Add. Cost: a walk of each.
+// so on. Errors: as FindTokenBlame and Baseline::Add. Cost: a walk of each, and at most O(n log n) to find them.
 PITOT_EXPORT Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept;
 
 // The verdict on the time before that token, by other tokens of the trace: what is kept of a process is requests. Makes
 // the index unless it was made. Errors: those of BlameIndex::Make, FindTokenBlame, LearnTokens and FindVerdict.
 PITOT_EXPORT Status JudgeToken(const model::Trace& trace, uint32_t token, Judgement* judgement) noexcept;
+
+// JudgeToken of its token, or without one JudgeRequest of its request.
+PITOT_EXPORT Status JudgeAsked(const model::Trace& trace, const Asked& asked, const Baseline* kept,
+                               Judgement* judgement) noexcept;
 
 }  // namespace analyze
 PITOT_NAMESPACE_END

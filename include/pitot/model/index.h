@@ -59,6 +59,7 @@ class PITOT_EXPORT RequestIndex {
   Range Batches(uint32_t request) const { return Of(batches_, batch_starts_, request); }  // it was a member of
   Range Handoffs(uint32_t request) const { return Of(handoffs_, handoff_starts_, request); }
   Range Asyncs(uint32_t request) const { return Of(asyncs_, async_starts_, request); }
+  Range Tokens(uint32_t request) const { return Of(tokens_, token_starts_, request); }
   // Row of the request with this id, or kNone.
   uint32_t Row(uint64_t id) const;
   // Events recorded in the batch's context.
@@ -69,7 +70,7 @@ class PITOT_EXPORT RequestIndex {
     return {rows.data() + starts[key], rows.data() + starts[key + 1]};
   }
   std::vector<uint32_t> events_, event_starts_, batches_, batch_starts_, handoffs_, handoff_starts_, asyncs_,
-      async_starts_, batch_events_, batch_event_starts_;
+      async_starts_, tokens_, token_starts_, batch_events_, batch_event_starts_;
   std::unordered_map<uint64_t, uint32_t> rows_;
 };
 
