@@ -32,7 +32,7 @@ def judge_without(binaries: Path, folder: Path, to: Path, without: str) -> Path:
     """A folder like `folder`, judged. Raises servers.Failed."""
     servers.alter(binaries, folder, to, ['--without', without])
     shutil.copyfile(folder / 'requests.json', to / 'requests.json')
-    servers.ask(binaries, to / 'why.jsonl', ['why', servers.newest_dump(to), '--every', '--json'])
+    servers.ask_why(binaries, to / 'why.jsonl', servers.newest_dump(to))
     return to
 
 

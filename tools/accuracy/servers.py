@@ -409,6 +409,25 @@ def ask(binaries: Path, path: Path, arguments: Sequence[Any], statuses: Sequence
     write_whole(path, run_tool([binaries / 'pitot', *arguments], statuses))
 
 
+def ask_why(binaries: Path, path: Path, dump: Path) -> None:
+    """The verdicts on all requests, a line each, with their segments added up to one: of a second of tokens they are gigabytes."""
+    partial = path.with_name(path.name + '.partial')
+    command = [str(binaries / 'pitot'), 'why', str(dump), '--every', '--json']
+    with open(partial, 'w', encoding='utf-8') as out, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+        assert tool.stdout is not None and tool.stderr is not None
+        limit = threading.Timer(TOOL_S, tool.kill)
+        limit.start()
+        for line in tool.stdout:
+            verdict = json.loads(line)
+            verdict['segments'] = [{'duration_ns': sum(segment['duration_ns'] for segment in verdict['segments'])}]
+            out.write(json.dumps(verdict) + '\n')
+        said = tool.stderr.read()
+        limit.cancel()
+    if tool.returncode != 0:
+        raise Failed(f'pitot why: status {tool.returncode}: {said.strip()}')
+    partial.replace(path)
+
+
 def digest(binaries: Path) -> str:
     """Of the programs that make runs and judge them: those of others are not to be gone on with."""
     return digest_of([path for path in sorted(binaries.glob('*')) if path.name in PROGRAMS])
@@ -435,7 +454,7 @@ def judge(binaries: Path, folder: Path) -> None:
     # 1: nothing was found, which of analyze is an answer.
     ask(binaries, folder / 'analyze.json', ['analyze', dump, '--json'], (0, 1))
     ask(binaries, folder / 'profiler.json', ['analyze', dump, '--compat', 'tbplugin', '--json'], (0, 1))
-    ask(binaries, folder / 'why.jsonl', ['why', dump, '--every', '--json'])
+    ask_why(binaries, folder / 'why.jsonl', dump)
 
 
 def diff(binaries: Path, before: Path, after: Path) -> None:

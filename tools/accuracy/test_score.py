@@ -622,15 +622,18 @@ class Judged(unittest.TestCase):
             (out / 'incidents' / '1').mkdir(parents=True)
             (out / 'incidents' / '1' / 'dump.pitot').write_text('', encoding='utf-8')
             tool = binaries / 'pitot'
-            tool.write_text('#!/bin/sh\necho "$@"\n[ "$1" != why ]\n', encoding='utf-8')
+            said = r'''printf '{"asked": "%s", "segments": [{"duration_ns": 2}, {"duration_ns": 3}]}\n' "$*"'''
+            tool.write_text(f'#!/bin/sh\n{said}\n[ "$1" != why ]\n', encoding='utf-8')
             tool.chmod(0o700)
             with self.assertRaises(servers.Failed):
                 servers.judge(binaries, out)
             self.assertFalse((out / 'why.jsonl').exists())
             self.assertIn('--limit 0', (out / 'requests.json').read_text(encoding='utf-8'))
-            tool.write_text('#!/bin/sh\necho "$@"\n', encoding='utf-8')
+            tool.write_text(f'#!/bin/sh\n{said}\n', encoding='utf-8')
             servers.judge(binaries, out)
-            self.assertIn('--every', (out / 'why.jsonl').read_text(encoding='utf-8'))
+            verdict = json.loads((out / 'why.jsonl').read_text(encoding='utf-8'))
+            self.assertIn('--every', verdict['asked'])
+            self.assertEqual(verdict['segments'], [{'duration_ns': 5}])
 
 
 class Floors(unittest.TestCase):
