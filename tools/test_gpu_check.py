@@ -95,7 +95,7 @@ class GpuCheck(unittest.TestCase):
             self.assertEqual(table[0][:31].strip(), part)
             text = "\n".join(table)
             self.assertIn(f"--setting {setting} ", text)
-            self.assertIn("--limit-s 240", text)
+            self.assertIn("--limit-s 420", text)
             self.assertIn("no time for F14, C02", text)
             self.assertEqual(text.count("--setting"), 1)
 
