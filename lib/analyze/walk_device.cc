@@ -43,12 +43,11 @@ void Walk::Call(const Piece& piece, int64_t begin_ns) {
       rest.event = piece.event;
       rest.gpu = op;
       rest.batch = BatchAt(begin_ns);
-      const bool is_return = what == CallClass::kSync && now_ns_ - end_ns <= index_.options.sync_return_ns;
-      rest.blame = is_return                                   ? Blame::kSyncReturn
-                   : what == CallClass::kFree                  ? Blame::kAllocStall
-                   : what == CallClass::kBlockingCopy          ? BlameOfCopying(call)
-                   : index_.gpu.MayHaveLost({end_ns, now_ns_}) ? Blame::kUntraced
-                                                               : Blame::kHostOncpuFramework;
+      rest.blame = what == CallClass::kFree                            ? Blame::kAllocStall
+                   : what == CallClass::kBlockingCopy                  ? BlameOfCopying(call)
+                   : now_ns_ - end_ns <= index_.options.sync_return_ns ? Blame::kSyncReturn
+                   : index_.gpu.MayHaveLost({end_ns, now_ns_})         ? Blame::kUntraced
+                                                                       : Blame::kHostBlockedUnknown;
       if (end_ns > begin_ns) {
         const bool is_late = now_ns_ - end_ns >= index_.options.wake_up_ns;
         EmitDivided(end_ns, rest, is_late ? OfWakeUp(thread_, end_ns) : OffCpu());

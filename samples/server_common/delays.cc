@@ -7,7 +7,6 @@
 
 #include <cstdlib>
 
-#include "server_common/launches.h"
 #include "server_common/monotonic.h"
 
 namespace server_common {
@@ -39,11 +38,12 @@ ThreadUse ThreadUseNow() {
   static const thread_local Schedstat schedstat;
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
-  return {MonotonicNs(), ThreadCpuNs(), schedstat.RunqueueNs(), static_cast<uint64_t>(usage.ru_majflt), LaunchedNs()};
+  return {MonotonicNs(), ThreadCpuNs(), schedstat.RunqueueNs(), static_cast<uint64_t>(usage.ru_majflt), Launched()};
 }
 
 Work WorkBetween(const ThreadUse& before, const ThreadUse& after) {
-  return {after.cpu_ns - before.cpu_ns, after.launch_ns - before.launch_ns};
+  return {after.cpu_ns - before.cpu_ns,
+          {after.launches.ns - before.launches.ns, after.launches.cpu_ns - before.launches.cpu_ns}};
 }
 
 Delays DelaysOfCode(const ThreadUse& before, const ThreadUse& after) {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "server_common/launches.h"
+
 namespace server_common {
 
 // Since the thread began.
@@ -15,7 +17,7 @@ struct ThreadUse {
   uint64_t cpu_ns = 0;        // on a CPU
   uint64_t runqueue_ns = 0;   // could run and got no CPU, by a quota included; 0 where the kernel does not say
   uint64_t major_faults = 0;  // waited for pages from a disk
-  uint64_t launch_ns = 0;     // in calls that launch kernels (launches.h)
+  LaunchTime launches;
 };
 
 // Of the caller's thread. Cost: 2 us; the first of a thread opens a file of /proc, which it keeps.
@@ -33,7 +35,7 @@ struct Delays {
 // What a thread did between two readings.
 struct Work {
   uint64_t cpu_ns = 0;
-  uint64_t launch_ns = 0;
+  LaunchTime launches;
 };
 Work WorkBetween(const ThreadUse& before, const ThreadUse& after);
 

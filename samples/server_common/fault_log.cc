@@ -65,7 +65,8 @@ void FaultLog::WriteDelays(uint64_t time_ns, uint64_t request, const Delays& del
 
 void FaultLog::WriteBatch(uint64_t time_ns, uint64_t request, const Work& work) {
   Write(time_ns, request, "batch_code", work.cpu_ns);
-  if (work.launch_ns > 0) Write(time_ns, request, "launches", work.launch_ns);
+  if (work.launches.ns == 0) return;
+  Write(time_ns, request, "launches", work.launches.ns, ",\"on_cpu_ns\":" + std::to_string(work.launches.cpu_ns));
 }
 
 }  // namespace server_common

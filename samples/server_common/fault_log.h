@@ -34,8 +34,8 @@ class FaultLog {
   // "queued".
   void WriteQueued(uint64_t from_ns, uint64_t until_ns, uint64_t request, std::span<const uint64_t> others);
   void WriteDelays(uint64_t time_ns, uint64_t request, const Delays& delays);
-  // What its batch took of a CPU, "batch_code", and how long that was in calls that launch kernels, on a CPU or not,
-  // "launches". No faults either.
+  // What its batch took of a CPU, "batch_code", and how long it was in calls that launch kernels, "launches", of it
+  // "on_cpu_ns" on one. No faults either.
   void WriteBatch(uint64_t time_ns, uint64_t request, const Work& work);
 
  private:

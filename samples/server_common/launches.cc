@@ -11,21 +11,24 @@ namespace server_common {
 namespace {
 
 constexpr int kNoRuntime = 3;  // cudaErrorInitializationError; an error of cuDNN's, too
-thread_local uint64_t launched_ns = 0;
+thread_local LaunchTime launched;
 thread_local int depth = 0;  // one may be made of another
 
 template <typename Call, typename... Arguments> int Timed(Call call, Arguments... arguments) {
   if (call == nullptr) return kNoRuntime;
-  const uint64_t begin_ns = MonotonicNs();
+  if (depth != 0) return call(arguments...);
+  const uint64_t begin_cpu_ns = ThreadCpuNs(), begin_ns = MonotonicNs();
   ++depth;
   const int status = call(arguments...);
-  if (--depth == 0) launched_ns += MonotonicNs() - begin_ns;
+  --depth;
+  launched.ns += MonotonicNs() - begin_ns;
+  launched.cpu_ns += ThreadCpuNs() - begin_cpu_ns;
   return status;
 }
 
 }  // namespace
 
-uint64_t LaunchedNs() { return launched_ns; }
+LaunchTime Launched() { return launched; }
 
 // As dim3, of which CUDA's headers are not needed.
 struct Blocks {

@@ -319,10 +319,10 @@ TEST_CASE("a thread that came back late from waiting for a GPU waited for a CPU 
     return Text(server.Walk());
   };
   const std::string before = "host_oncpu_pre 1000; launch_api 1000; ";
-  CHECK(walk(10'000, 0) == before + "gpu_exec_expected 7000; host_oncpu_framework 10000; host_oncpu_post 1000");
+  CHECK(walk(10'000, 0) == before + "gpu_exec_expected 7000; host_blocked_unknown 10000; host_oncpu_post 1000");
   CHECK(walk(10'000, 30'000) == before + "gpu_exec_expected 7000; host_runqueue 10000; host_oncpu_post 1000");
   CHECK(walk(10'000, 4'000) ==
-        before + "gpu_exec_expected 7000; host_oncpu_framework 6000; host_runqueue 4000; host_oncpu_post 1000");
+        before + "gpu_exec_expected 7000; host_blocked_unknown 6000; host_runqueue 4000; host_oncpu_post 1000");
   CHECK(walk(19'990, 4'000) == before + "gpu_exec_expected 16990; sync_return 10; host_oncpu_post 1000");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library that launches no kernels by the CUDA runtime's name, and remembers what it was asked for.
+// A shared library that launches no kernels by the CUDA runtime's names, and remembers what it was asked for; cuDNN's
+// launches one, too.
 #ifndef TEST_SAMPLES_FAKE_CUDA_RUNTIME_H_
 #define TEST_SAMPLES_FAKE_CUDA_RUNTIME_H_
 
@@ -8,7 +9,7 @@
 #include <cstdint>
 
 inline constexpr int kFakeLaunchStatus = 98;
-inline constexpr uint64_t kFakeLaunchNs = 100'000;  // at least
+inline constexpr uint64_t kFakeLaunchNs = 100'000;  // at least: on a CPU, of no kernel asleep
 
 struct FakeLaunch {
   const void* kernel;

@@ -4,7 +4,8 @@
 A finding is true of a run if expected.json says so of its fault: `finds` is what the analyzers that exist for the fault must say of it,
 `also` what is true of it, too; `always` is true of every run of the board's setting, whatever struck it, and counted apart: who says it
 every time has told nothing apart. Of a finding that names a blame
-(`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time it is true that the server waited for CPUs.
+(`names_blame`) the blame must be the fault's. Where other programs had half of all CPU time it is true that the server waited for CPUs, and
+where by its own lines a tenth of its batches' time was sleep, that it slept.
 What is undetermined, only informs (severity info) or says what recorders counted themselves (`counted`) claims nothing that could be false.
 """
 
@@ -24,7 +25,8 @@ def analyzer_of(code: str) -> str:
 class Truth:
     """What may be said of one run."""
 
-    def __init__(self, name: str, is_crowded: bool, expected: Dict[str, Any]) -> None:
+    def __init__(self, run: Any, expected: Dict[str, Any]) -> None:
+        name = run.name
         faults = [expected['faults'][fault] for fault in expected['pairs'].get(name, {}).get('faults', [name]) if fault in expected['faults']]
         faults += [expected['lossy'][name]] if name in expected['lossy'] else []
         self.is_known = bool(faults) or name in expected['controls']
@@ -34,9 +36,12 @@ class Truth:
         self.blames: Set[str] = {blame for fault in faults for blame in fault.get('blames', [])}
         always = expected.get('always', {})
         self.always_also, self.always_blames = set(always.get('also', [])), set(always.get('blames', []))
-        if is_crowded:  # by the log of other programs' CPU time
+        if run.is_crowded:  # by the log of other programs' CPU time
             self.also.add('a27.runqueue')
             self.blames.add('host_runqueue')
+        if run.is_asleep:
+            self.also.add('a27.blocked')
+            self.blames.add('host_blocked_unknown')
         self.names_blame: Set[str] = set(expected['names_blame'])
 
     def is_of_run(self, finding: Dict[str, Any]) -> bool:
@@ -57,7 +62,7 @@ def score_findings(runs: Sequence[Any], expected: Dict[str, Any]) -> Dict[str, A
                                                             'expected': 0, 'found': 0})
     controls = 0
     for run in runs:
-        truth = Truth(run.name, run.is_crowded, expected)
+        truth = Truth(run, expected)
         if not truth.is_known:
             continue
         controls += truth.is_control

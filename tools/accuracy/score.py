@@ -89,6 +89,7 @@ class Run(NamedTuple):
     findings: List[Dict[str, Any]]  # of the catalogue
     profiler: List[Dict[str, Any]]  # of the torch-tb-profiler's rules
     is_crowded: bool = False  # other programs had half of all CPU time
+    is_asleep: bool = False  # in batches, which ask for no wait, threads slept for a tenth of the time
 
 
 # ---- Reading
@@ -114,27 +115,41 @@ def entries_by_injector(expected: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     return {entry['injector']: entry for entry in [*expected['faults'].values(), *expected['truths']]}
 
 
+def overlaps_of(lines: Sequence[Dict[str, Any]], expected: Dict[str, Any]) -> List[Dict[str, Any]]:
+    """What injections at one time did to each other, where a truth is made of them (`of`): a line for each other one."""
+    made = []
+    for truth in (truth for truth in expected['truths'] if 'of' in truth):
+        when = {line['time_ns']: line['time_ns'] + line['injected_ns'] for line in lines if line['fault'] == truth['of']}  # a batch has one
+        for line in (line for line in lines if line['fault'] == truth['of']):
+            begin_ns, end_ns = line['time_ns'], line['time_ns'] + line['injected_ns']
+            overlaps = [min(end_ns, until_ns) - max(begin_ns, from_ns) for from_ns, until_ns in when.items() if from_ns != begin_ns]
+            made += [{**line, 'fault': truth['injector'], 'injected_ns': overlap_ns} for overlap_ns in overlaps if overlap_ns > 0]
+    return made
+
+
 def injections_of(lines: Iterable[Dict[str, Any]], expected: Dict[str, Any], requests: Iterable[str] = (),
                   run: str = '') -> Dict[str, List[Injection]]:
     """By request. Lines of roles that the table does not ask for are left out. `requests`: all of the run, most of which may have no line."""
     wanted = {name: entry for name, entry in entries_by_injector(expected).items() if run not in entry.get('not_of', ())}
     sums: Dict[Tuple[str, str], Injection] = {}
     like: Dict[Tuple[str, str], Any] = {}
-    for line in lines:
+    on_cpu: Dict[Tuple[str, str], int] = defaultdict(int)  # where a line says that beside how long it was
+    lines = list(lines)
+    for line in lines + overlaps_of(lines, expected):
         fault = wanted.get(line['fault'])
         if fault is None or fault.get('strikes') == 'meanwhile' or ('role' in fault and line.get('role') != fault['role']):
             continue
         key = (line['request'], line['fault'])
         like[key] = line.get(fault.get('like'))
+        on_cpu[key] += line.get('on_cpu_ns', line['injected_ns'])
         before = sums.get(key, Injection(line['fault'], dose_of(line), 0, set()))
         who = line.get(fault.get('culprit'), [])
         culprits = before.culprits | set(who if isinstance(who, list) else [who])
         took_ns = line.get('cpu_ns', line['injected_ns']) if 'on_cpu' in fault else line['injected_ns']
         sums[key] = before._replace(injected_ns=before.injected_ns + took_ns, culprits=culprits)
     for (request, name), one in sums.items():  # a time is not to prove two causes
-        part = sums.get((request, wanted[name].get('without', '')))
-        if part is not None:
-            sums[request, name] = one._replace(injected_ns=max(0, one.injected_ns - part.injected_ns))
+        part_ns = on_cpu.get((request, wanted[name].get('without', '')), 0)
+        sums[request, name] = one._replace(injected_ns=max(0, one.injected_ns - part_ns))
     everybody = set(requests) | {request for request, _ in sums}
     taken: Dict[Tuple[str, Any], List[int]] = defaultdict(list)
     for name in {one.injector for one in sums.values() if 'beyond' in wanted[one.injector]}:
@@ -156,6 +171,13 @@ def burns_of(lines: Iterable[Dict[str, Any]]) -> List[Burn]:
 def is_crowded(burns: Sequence[Burn], cpus: int) -> bool:
     others = [burn for burn in burns if burn.injector == OTHERS]
     return 2 * sum(burn.cpu_ns for burn in others) >= cpus * sum(burn.end_ns - burn.begin_ns for burn in others) > 0
+
+
+def is_asleep(lines: Sequence[Dict[str, Any]]) -> bool:
+    """A batch has a line of each of its requests."""
+    batches = {name: {(line['time_ns'], line['injected_ns']) for line in lines if line['fault'] == name} for name in ('slept', 'batch_code')}
+    slept_ns, code_ns = (sum(ns for _, ns in batches[name]) for name in ('slept', 'batch_code'))
+    return 10 * slept_ns >= slept_ns + code_ns > 0
 
 
 def is_struck_by(verdict: Dict[str, Any], begin_ns: int, burn: Burn, waited_ns: int) -> bool:
@@ -203,7 +225,8 @@ def read_run(folder: Path, expected: Dict[str, Any]) -> Run:
     for request, more in injections_by_burns(verdicts, read_begins(folder / 'requests.json'), burns, injections, expected).items():
         injections.setdefault(request, []).extend(more)
     return Run(folder.name.split('.')[0], injections, {verdict['request']: verdict for verdict in verdicts},
-               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1))
+               read_findings(folder / 'analyze.json'), read_findings(folder / 'profiler.json'), is_crowded(burns, os.cpu_count() or 1),
+               is_asleep(lines))
 
 
 def read_runs(out: Path, expected: Dict[str, Any]) -> List[Run]:

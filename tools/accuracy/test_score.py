@@ -31,6 +31,7 @@ EXPECTED = {
                {'injector': 'cpu_waited', 'blames': ['host_runqueue']},
                {'injector': 'batch_code', 'blames': ['host_oncpu_framework'], 'beyond': 'median', 'without': 'launches'},
                {'injector': 'launches', 'blames': ['launch_api'], 'beyond': 'median', 'not_of': ['F12']},
+               {'injector': 'full_queue_of_others', 'of': 'full_queue', 'blames': ['gpu_queue_wait_others']},
                {'injector': 'preprocess_code', 'blames': ['host_oncpu_pre'], 'beyond': 'median', 'like': 'pixels'}],
     'faults': {
         'F01': {'what': 'slow decoder', 'injector': 'slow_decode_spin', 'blames': ['host_oncpu_pre'], 'culprit': 'scope',
@@ -45,6 +46,7 @@ EXPECTED = {
         'F31': {'what': 'slow post-processing', 'injector': 'slow_postprocess', 'on_cpu': True, 'blames': ['host_oncpu_post']},
         'F16': {'what': 'low clock', 'injector': 'gpu_clock_low', 'blames': ['gpu_clock'], 'kinds': ['uniform'], 'clocks': 'SM clock'},
         'F28': {'what': 'bigger input', 'injector': 'bigger_input', 'blames': [], 'kinds': ['more_work']},
+        'F12': {'what': 'full queue', 'injector': 'full_queue', 'blames': ['launch_queue_full']},
         'F11': {'what': 'short kernels', 'injector': 'tiny_kernels', 'blames': ['launch_api'], 'made_of': ['host_oncpu_framework']},
     },
     'pairs': {'X05': {'what': 'two', 'faults': ['F01', 'F22']}, 'X09': {'what': 'two', 'faults': ['F01', 'F13']}},
@@ -300,6 +302,19 @@ class Usual(unittest.TestCase):
         one = run('C02', lines, [verdict('a', [cause('launch_api', 6), cause('host_oncpu_framework', 8)])])
         self.assertEqual([control.right for control in score.controls_of(one, EXPECTED)], [[True, False]])
 
+    def test_code_has_no_part_of_what_launches_took_of_a_cpu_and_all_of_what_they_slept(self):
+        lines = [line('a', 'batch_code', 9), line('a', 'launches', 8, on_cpu_ns=2 * MS), *(line(request, 'batch_code', 0) for request in 'bc')]
+        took = {one.injector: one.injected_ns for one in score.injections_of(lines, EXPECTED, 'abc')['a']}
+        self.assertEqual(took, {'batch_code': 7 * MS, 'launches': 8 * MS})
+
+    def test_of_two_batches_struck_at_once_on_a_stream_each_waits_for_the_kernels_of_the_other(self):
+        lines = [line('a', 'full_queue', 10, time_ns=0), line('b', 'full_queue', 10, time_ns=4 * MS), line('c', 'full_queue', 10, time_ns=4 * MS),
+                 line('d', 'full_queue', 10, time_ns=14 * MS)]
+        took = {request: {one.injector: one.injected_ns for one in ones} for request, ones in score.injections_of(lines, EXPECTED).items()}
+        self.assertEqual(took['a'], {'full_queue': 10 * MS, 'full_queue_of_others': 6 * MS})
+        self.assertEqual(took['b'], took['a'])
+        self.assertEqual(took['d'], {'full_queue': 10 * MS})
+
     def test_in_a_run_where_launches_wait_for_room_long_ones_prove_no_launch_overhead(self):
         said = [verdict('a', [cause('launch_api', 6)])]
         for name, is_right in (('F12', False), ('F11', True)):
@@ -413,6 +428,17 @@ class Findings(unittest.TestCase):
         said = [finding('a27.runqueue'), finding('a41.driver', 'host_runqueue makes 60 %')]
         crowded = run('C02', [], [], said)._replace(is_crowded=True)
         self.assertEqual(self.of(crowded)['all']['false_on_controls'], 0)
+        self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
+
+    def test_to_sleep_is_true_where_by_its_own_lines_a_tenth_of_its_batches_was_sleep(self):
+        def lines(slept_ms):  # of a batch of two
+            return [line(request, fault, ms, time_ns=9 * MS) for request in 'ab' for fault, ms in (('slept', slept_ms), ('batch_code', 9))]
+        self.assertTrue(score.is_asleep(lines(1)))
+        self.assertFalse(score.is_asleep(lines(0.9)))
+        self.assertFalse(score.is_asleep([]))
+        said = [finding('a27.blocked'), finding('a41.driver', 'host_blocked_unknown makes 60 %')]
+        asleep = run('C02', [], [], said)._replace(is_asleep=True)
+        self.assertEqual(self.of(asleep)['all']['false_on_controls'], 0)
         self.assertEqual(self.of(run('C02', [], [], said))['all']['false_on_controls'], 2)
 
     def test_who_names_a_blame_has_to_name_the_faults(self):
