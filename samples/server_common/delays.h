@@ -17,7 +17,7 @@ struct ThreadUse {
   uint64_t cpu_ns = 0;        // on a CPU
   uint64_t runqueue_ns = 0;   // could run and got no CPU, by a quota included; 0 where the kernel does not say
   uint64_t major_faults = 0;  // waited for pages from a disk
-  LaunchTime launches;
+  LaunchTime launches{};
 };
 
 // Of the caller's thread. Cost: 2 us; the first of a thread opens a file of /proc, which it keeps.
@@ -35,7 +35,7 @@ struct Delays {
 // What a thread did between two readings.
 struct Work {
   uint64_t cpu_ns = 0;
-  LaunchTime launches;
+  LaunchTime launches{};
 };
 Work WorkBetween(const ThreadUse& before, const ThreadUse& after);
 
