@@ -87,8 +87,9 @@ void AddFinding(const FindingRow& finding, Lines* lines) {
 std::string Text(const AnalysisReport& report) {
   Lines lines(WrapWidth(base::kColumns));
   const std::vector<const FindingRow*> findings = report.Ranked();
-  lines.Add(0, absl::StrFormat("window %s, %d analyzers, %s", base::Duration(report.window_ns), report.analyzers.size(),
-                               base::Plural(findings.size(), "finding")));
+  lines.Add(
+      0, absl::StrFormat("window %s, %s, %s", base::Duration(report.window_ns),
+                         base::Plural(report.analyzers.size(), "analyzer"), base::Plural(findings.size(), "finding")));
   for (const AnalyzerReport& analyzer : report.analyzers) {
     if (!analyzer.status.ok())
       lines.AddWrapped(0, analyzer.name + " (" + analyzer.title + ") did not answer: ", analyzer.status.message());
@@ -243,7 +244,9 @@ void AddAnalyze(CLI::App& app, int& exit_code) {
       ->check(Number(1e-6, 9e12))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "For programs: docs/analyze.md");
-  command->footer("docs/analyze.md says what each analyzer answers, and by which thresholds.");
+  command->footer(
+      "Exit codes: 1 nothing happened in the trace; others as `pitot --help` says. docs/analyze.md says what each\n"
+      "analyzer answers, and by which thresholds.");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);
     exit_code = AnalyzeFile(*arguments);

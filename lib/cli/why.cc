@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_format.h"
 #include "base/columns.h"
+#include "cli/allowed.h"
 #include "cli/command.h"
 #include "cli/files.h"
 #include "cli/request_id.h"
@@ -174,8 +176,12 @@ int Why(const WhyArguments& arguments) {
   if (arguments.token != 0) {
     asked.token = analyze::TokenOf(trace, asked.request, arguments.token);
     if (asked.token == kNone) {
-      Complain("token " + std::to_string(arguments.token) + " of request " +
-               base::RequestId(trace.requests[asked.request].id) + " is not in " + arguments.input);
+      uint64_t recorded = 0;
+      for (const model::TokenRow& row : trace.tokens) recorded += row.request == asked.request ? row.count : 0;
+      const model::RequestRow& request = trace.requests[asked.request];
+      Complain(absl::StrFormat("token %d of request %s is not in %s: of its %s the last %d are.", arguments.token,
+                               base::RequestId(request.id), arguments.input,
+                               base::Plural(request.output_tokens, "token"), recorded));
       return none;
     }
   }
@@ -223,7 +229,7 @@ void AddWhy(CLI::App& app, int& exit_code) {
       ->add_option("--token", arguments->token,
                    "Of that request the time before its output token of this number, from 1 on, by the other tokens of "
                    "the dump")
-      ->check(CLI::PositiveNumber)
+      ->check(WholeNumber(1, UINT32_MAX))
       ->needs(request)
       ->excludes(baseline);
   command->add_option(

@@ -351,6 +351,25 @@ TEST_CASE("why and the report are about the late token that the incident is abou
   CHECK(Contains(page, "100.0 ms to a token, typical is 10.0 ms"));
 }
 
+TEST_CASE("why is asked about a token by its number, and says how many there are", "[cli]") {
+  const Folder folder;
+  pitot::model::Trace trace = decode_server::DecodeServer().Finish();
+  const pitot::model::RequestRow request = trace.requests[trace.tokens.front().request];
+  const std::string asked = "why dump.pitot --request " + pitot::base::RequestId(request.id) + " --token ";
+  folder.Write("dump.pitot", Dump(trace));
+
+  const Result first = folder.Run(asked + "1"), late = folder.Run(asked + "1000000"), none = folder.Run(asked + "0");
+
+  CHECK(first.exit_code == 0);
+  CHECK(Contains(first.out, " ms to its first token"));
+  CHECK(late.exit_code == 1);
+  CHECK(Contains(late.err, "token 1000000 of request " + pitot::base::RequestId(request.id) +
+                               " is not in dump.pitot: of its " + std::to_string(request.output_tokens) +
+                               " tokens the last "));
+  CHECK(none.exit_code == 2);
+  CHECK(Contains(none.err, "--token: 0 was given; allowed is a whole number"));
+}
+
 TEST_CASE("report says which others fired, as an incident's does", "[cli]") {
   const Folder folder;
   pitot::model::Trace trace = Server().Make(140);
