@@ -33,13 +33,44 @@ constexpr Threshold kThresholds[] = {
     {"gpu_busy", 0.8, "1", "pitot"},   // a GPU that works for as much is no idle one
 };
 
+// A member's part of batches' time, of all and of the fullest, which take little longer for many more members.
+class BatchCost {
+ public:
+  void Add(uint32_t members, int64_t ns) {
+    if (members > most_) most_ = members, of_fullest_ = {};
+    all_.Add(members, ns);
+    if (members == most_) of_fullest_.Add(members, ns);
+  }
+  // How much less a member costs when all are as full as the fullest.
+  double WhenFull() const {
+    const double all = all_.OfMember(), fullest = of_fullest_.OfMember();
+    return all > 0 && fullest > 0 ? std::min(1.0, fullest / all) : 1;
+  }
+
+ private:
+  struct Sum {
+    uint64_t members = 0;
+    int64_t ns = 0;
+    void Add(uint32_t more, int64_t more_ns) {
+      members += more;
+      Accumulate(&ns, more_ns);
+    }
+    double OfMember() const { return members == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(members); }
+  };
+  uint32_t most_ = 0;
+  Sum all_, of_fullest_;
+};
+
 struct Station {
   std::string name;
   bool is_gpu = false, runs_batches = false;
   uint32_t servers = 0;
   int64_t busy_ns = 0;
   uint32_t thread = kNone;  // one of them
+  BatchCost batches;
   double Utilisation(int64_t time_ns) const { return Share(busy_ns, time_ns) / servers; }
+  // Of what it can do, with full batches.
+  double Load(int64_t time_ns) const { return Utilisation(time_ns) * batches.WhenFull(); }
 };
 
 // "worker" of "worker 3" and "worker-4".
@@ -52,6 +83,8 @@ std::string GroupOf(std::string_view thread) {
     --end;
   return std::string(thread.substr(0, end));
 }
+
+std::string_view NameOf(const Trace& trace, uint32_t thread) { return trace.strings[trace.threads[thread].name]; }
 
 Intervals Within(const Intervals& set, Interval time) { return Intersection(set, {time}); }
 
@@ -88,10 +121,10 @@ class Plateau final : public Analyzer {
     std::vector<Station> stations = HostStations(analysis, time);
     for (const uint32_t device : DevicesAtWork(trace))
       stations.push_back(
-          {GpuName(trace, device), true, false, 1, TotalNs(Within(DeviceBusy(trace, device), time)), kNone});
+          {GpuName(trace, device), true, false, 1, TotalNs(Within(DeviceBusy(trace, device), time)), kNone, {}});
     if (analysis.IsOver()) return Status();
     std::sort(stations.begin(), stations.end(),
-              [&](const Station& a, const Station& b) { return a.Utilisation(time_ns) > b.Utilisation(time_ns); });
+              [&](const Station& a, const Station& b) { return a.Load(time_ns) > b.Load(time_ns); });
     for (const Station& station : stations) {
       AddNumber(analysis, "utilisation", station.name, station.Utilisation(time_ns));
       AddNumber(analysis, "ceiling", station.name, Ceiling(station, done), "1/s");
@@ -131,9 +164,10 @@ class Plateau final : public Analyzer {
                 static_cast<double>(*most) / static_cast<double>(*least));
   }
 
-  // Requests a second, were it never idle.
+  // Requests a second, were it never idle, and its batches as full as its fullest.
   static double Ceiling(const Station& station, double done) {
-    return station.busy_ns == 0 ? INFINITY : done * station.servers / (static_cast<double>(station.busy_ns) * 1e-9);
+    const double busy_ns = static_cast<double>(station.busy_ns) * station.batches.WhenFull();
+    return station.busy_ns == 0 ? INFINITY : done * station.servers / (busy_ns * 1e-9);
   }
 
   // A thread works in scopes of requests and batches, but where its innermost one is a wait, and but for calls that
@@ -142,8 +176,13 @@ class Plateau final : public Analyzer {
     const Trace& trace = analysis.trace();
     std::map<std::string, Station> groups;
     std::vector<bool> runs_batches(trace.threads.size());
-    for (const model::BatchRow& batch : trace.batches) {
-      if (batch.thread != kNone) runs_batches[batch.thread] = true;
+    const std::vector<BatchTime> times = BatchWindows(trace);
+    for (const uint32_t row : EachOf(analysis, trace.batches.size())) {
+      const model::BatchRow& batch = trace.batches[row];
+      if (batch.thread == kNone) continue;
+      runs_batches[batch.thread] = true;
+      const int64_t work_ns = times[row].work_ns;
+      if (work_ns > 0) groups[GroupOf(NameOf(trace, batch.thread))].batches.Add(batch.member_count, work_ns);
     }
     const model::WaitingCalls waiting_calls(trace);
     const std::vector<uint32_t> first_calls = FirstCalls(trace);
@@ -161,7 +200,7 @@ class Plateau final : public Analyzer {
       for (uint32_t call = first_calls[thread]; call < first_calls[thread + 1]; ++call) {
         if (waiting_calls.Has(call)) waiting.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
       }
-      Station& group = groups[GroupOf(trace.strings[trace.threads[thread].name])];
+      Station& group = groups[GroupOf(NameOf(trace, thread))];
       ++group.servers;
       group.runs_batches |= runs_batches[thread];
       group.thread = thread;
@@ -169,6 +208,7 @@ class Plateau final : public Analyzer {
     }
     std::vector<Station> stations;
     for (auto& [name, group] : groups) {
+      if (group.servers == 0) continue;
       group.name = name.empty() ? "(unnamed threads)" : "threads " + name;
       stations.push_back(std::move(group));
     }
@@ -187,12 +227,12 @@ class Plateau final : public Analyzer {
       most_gpu = std::max(most_gpu, station.Utilisation(time_ns));
     }
     const Station& busiest = stations[0];
-    const double utilisation = busiest.Utilisation(time_ns);
+    const double utilisation = busiest.Load(time_ns);
     if (utilisation < saturated.value) return;
     // Where no GPU was recorded, threads that run batches are the model itself.
     const bool is_serial = !busiest.is_gpu && most_gpu < gpu_busy.value && (has_gpu || !busiest.runs_batches);
     std::string summary = busiest.name + (busiest.is_gpu ? "" : " (" + base::Plural(busiest.servers, "thread") + ")") +
-                          " worked for " + Percent(utilisation) + " of the time: it allows " +
+                          " worked for " + Percent(busiest.Utilisation(time_ns)) + " of the time: it allows " +
                           base::Format("%.4g", Ceiling(busiest, done)) + " requests/s at most, of which " +
                           base::Format("%.4g", done / (static_cast<double>(time_ns) * 1e-9)) + " were served";
     if (has_gpu && !busiest.is_gpu) summary += "; GPUs worked for " + Percent(most_gpu);
@@ -207,10 +247,9 @@ class Plateau final : public Analyzer {
                      : busiest.servers == 1 ? Severity::kHigh
                                             : Severity::kMedium,
          .confidence = stations.size() > 1 ? 0.9 : 0.6,  // what else there is was not recorded
-         .cost_ns =
-             is_serial && stations.size() > 1
-                 ? std::llround((1 - stations[1].Utilisation(time_ns) / utilisation) * static_cast<double>(time_ns))
-                 : 0,
+         .cost_ns = is_serial && stations.size() > 1
+                        ? std::llround((1 - stations[1].Load(time_ns) / utilisation) * static_cast<double>(time_ns))
+                        : 0,
          .summary = summary,
          .recommendation =
              is_serial

@@ -99,6 +99,32 @@ TEST_CASE("a28 says how full batches are, how long they wait for members, and ho
   CHECK(Measured(slower, "throughput of the best third to the worst") > 1.5);
 }
 
+TEST_CASE("a28 takes a thread for full by what full batches cost, which take as long as others", "[a28]") {
+  const auto run = [](uint64_t members_of_every_second) {
+    TraceMaker maker;
+    const uint32_t thread = maker.Thread("executor"), forward = maker.Site(SiteKind::kScope, "forward");
+    for (uint64_t i = 0; i < 60; ++i) {
+      const int64_t at = static_cast<int64_t>(i) * 10 * kMs;
+      const uint32_t batch = maker.Batch(i + 1, "resnet", thread, at, 10 * kMs);
+      for (uint64_t member = 0; member < (i % 2 == 0 ? 8 : members_of_every_second); ++member) {
+        const uint32_t request = maker.Request(i * 8 + member + 1, "/classify", at, 10 * kMs);
+        maker.trace.requests[request].end_known = true;
+        maker.Member(batch, request, at);
+      }
+      maker.Event(thread, forward, at, 10 * kMs, {kNone, batch});
+    }
+    maker.trace.window_end_ns = 600 * kMs;
+    return Run(maker.Finish(), "a28");
+  };
+  const AnalysisReport full = run(8), half_full = run(2);
+
+  CHECK(Codes(full) == std::vector<std::string>{"a28.saturated"});
+  CHECK(Measured(full, "ceiling", "threads executor") == Approx(800));
+  CHECK(Codes(half_full).empty());
+  CHECK(Measured(half_full, "utilisation", "threads executor") == Approx(1));
+  CHECK(Measured(half_full, "ceiling", "threads executor") == Approx(800));
+}
+
 namespace {
 
 // One iteration follows another, of 10 ms; whoever is in one gets a token at its end.
