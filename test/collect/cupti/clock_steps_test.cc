@@ -6,6 +6,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <thread>
 
 #include "collect/cupti/rig.h"
 
@@ -118,11 +119,13 @@ TEST_CASE("what a buffer holds is converted by clocks that are read after it was
   host.RunAt("before", 900, 910);
   // The round has begun, and read the clocks.
   host.cuda.HangIn("cuptiActivityFlushAll");
-  REQUIRE(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));
+  std::thread round([&] { host.Round(); });
+  CHECK(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));
   host.clocks.StepBy(-500'000'000);
   host.clocks.SetMs(1100);
   host.RunAt("after", 1010, 1020);
   host.cuda.HangIn("");
+  round.join();
 
   const model::Trace trace = host.Incident();
 
