@@ -22,7 +22,8 @@ class Counterfactual {
  public:
   explicit Counterfactual(const RequestBlame& blame);
 
-  // The latency if the segments had taken no time of which is_gone(segment) is true. Cost: O(segments + detours).
+  // The latency if the segments had taken no time of which is_gone(segment) is true. Cost: O(segments + detours), one
+  // allocation.
   template <class IsGone> int64_t LatencyWithout(const IsGone& is_gone) const {
     std::vector<int64_t> earliest_ns(blame_.segments.size() + 1);  // moment 0 is the arrival
     auto way = ways_.begin();

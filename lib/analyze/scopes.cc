@@ -103,7 +103,6 @@ std::string ScopeTimes::Text(const BlameIndex& index, const RequestBlame& blame,
                              size_t columns) const {
   const Trace& trace = index.data()->index.trace;
   const std::string_view route = trace.strings[trace.requests[blame.request].route];
-  const auto ms = [](int64_t ns) { return base::Format("%.1f", static_cast<double>(ns) * 1e-6); };
   base::Lines lines(columns);
   std::vector<uint32_t> said;
   for (const Cause& cause : verdict.causes.empty() ? verdict.largest : verdict.causes) {
@@ -115,8 +114,9 @@ std::string ScopeTimes::Text(const BlameIndex& index, const RequestBlame& blame,
       if (usual == nullptr || usual->size() < kFewest || said.size() >= kMostSaid) continue;
       said.push_back(event);
       lines.AddWrapped(0, "scope       ",
-                       "\"" + std::string(NameOf(trace, event)) + "\" took " + ms(trace.events.duration_ns[event]) +
-                           " ms; normally p50 " + ms(usual->Quantile(0.5)) + ", p99 " + ms(usual->Quantile(0.99)) +
+                       "\"" + std::string(NameOf(trace, event)) + "\" took " +
+                           base::Duration(trace.events.duration_ns[event]) + "; normally p50 " +
+                           base::Duration(usual->Quantile(0.5)) + ", p99 " + base::Duration(usual->Quantile(0.99)) +
                            " (of " + std::to_string(usual->size()) + ")");
     }
   }

@@ -130,7 +130,8 @@ TEST_CASE("a cause in a scope says how long that took, and how long it normally 
   REQUIRE(MakeOne(NoWarmUp())->Decide(of_few).ok());
 
   // "forward" takes 10.0 to 10.48 ms; executor_busy is behind another's.
-  const std::regex line("\nscope       \"forward\" took 15\\.0 ms; normally p50 (\\S+), p99 (\\S+) \\(of \\d+\\)\n");
+  const std::regex line(
+      "\nscope       \"forward\" took 15\\.0 ms; normally p50 (\\S+) ms, p99 (\\S+) ms \\(of \\d+\\)\n");
   std::smatch said;
   REQUIRE(std::regex_search(hearing.opening, said, line));
   CHECK(std::stod(said[1]) == Approx(10.2).margin(0.4));
