@@ -41,26 +41,26 @@ class Patience {
 class EachOf {
  public:
   EachOf(Analysis& analysis, size_t count) : analysis_(analysis), count_(static_cast<uint32_t>(count)) {}
-  class iterator {
+  class Iterator {
    public:
-    iterator(Analysis& analysis, uint32_t row) : analysis_(analysis), row_(row) {}
+    Iterator(Analysis& analysis, uint32_t row) : analysis_(analysis), row_(row) {}
     uint32_t operator*() const {
       if (row_ % kEvery == 0 && analysis_.IsOver()) throw Over{};
       return row_;
     }
-    iterator& operator++() {
+    Iterator& operator++() {
       ++row_;
       return *this;
     }
-    bool operator!=(const iterator& other) const { return row_ != other.row_; }
+    bool operator!=(const Iterator& other) const { return row_ != other.row_; }
 
    private:
     static constexpr uint32_t kEvery = 8192;
     Analysis& analysis_;
     uint32_t row_;
   };
-  iterator begin() const { return {analysis_, 0}; }
-  iterator end() const { return {analysis_, count_}; }
+  Iterator begin() const { return {analysis_, 0}; }
+  Iterator end() const { return {analysis_, count_}; }
 
  private:
   Analysis& analysis_;

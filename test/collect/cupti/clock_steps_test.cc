@@ -116,9 +116,9 @@ TEST_CASE("what a buffer holds is converted by clocks that are read after it was
   ClockHost host;
   REQUIRE(host.StartAt(Depth::kKernels));
   host.MoveTo(1000);
+  host.cuda.HangIn("cuptiActivityFlushAll");
   host.RunAt("before", 900, 910);
   // The round has begun, and read the clocks.
-  host.cuda.HangIn("cuptiActivityFlushAll");
   std::thread round([&] { host.Round(); });
   CHECK(fakes::WaitUntil([&] { return host.cuda.is_hanging(); }));
   host.clocks.StepBy(-500'000'000);
