@@ -227,8 +227,8 @@ class Plateau final : public Analyzer {
       most_gpu = std::max(most_gpu, station.Utilisation(time_ns));
     }
     const Station& busiest = stations[0];
-    const double utilisation = busiest.Load(time_ns);
-    if (utilisation < saturated.value) return;
+    const double load = busiest.Load(time_ns);
+    if (load < saturated.value) return;
     // Where no GPU was recorded, threads that run batches are the model itself.
     const bool is_serial = !busiest.is_gpu && most_gpu < gpu_busy.value && (has_gpu || !busiest.runs_batches);
     std::string summary = busiest.name + (busiest.is_gpu ? "" : " (" + base::Plural(busiest.servers, "thread") + ")") +
@@ -241,14 +241,14 @@ class Plateau final : public Analyzer {
     const Evidence evidence = {EvidenceTable::kWindow, 0, 0, time.begin_ns, time.end_ns, "from first to last request"};
     Conclude(
         analysis,
-        Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(), "time at work / time",
-               utilisation, saturated),
+        Judged(is_serial ? "a28.serial_station" : "a28.saturated", busiest.name.c_str(), "throughput / ceiling", load,
+               saturated),
         {.severity = !is_serial             ? Severity::kLow
                      : busiest.servers == 1 ? Severity::kHigh
                                             : Severity::kMedium,
          .confidence = stations.size() > 1 ? 0.9 : 0.6,  // what else there is was not recorded
          .cost_ns = is_serial && stations.size() > 1
-                        ? std::llround((1 - stations[1].Load(time_ns) / utilisation) * static_cast<double>(time_ns))
+                        ? std::llround((1 - stations[1].Load(time_ns) / load) * static_cast<double>(time_ns))
                         : 0,
          .summary = summary,
          .recommendation =
