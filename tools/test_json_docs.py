@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # How each names a field: by a call, or as the first of a pair in braces.
-WRITERS = {'pitot why': ('lib/analyze/verdict_json.cc', r'(?:Key|Name|Causes|Parts)\("(\w+)"'),
+WRITERS = {'pitot why': ('lib/analyze/verdict/verdict_json.cc', r'(?:Key|Name|Causes|Parts)\("(\w+)"'),
            'pitot analyze': ('lib/cli/analyze.cc', r'\{"(\w+)",\s|document\["(\w+)"\]'),
            'pitot diff': ('lib/cli/diff.cc', r'\{"(\w+)",\s')}
 ELSEWHERE = {'pitot', 'hta', 'tracelens', 'tbplugin'}  # pairs of a table of policies

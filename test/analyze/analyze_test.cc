@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyze/contradictions.h"
+#include "analyze/verdict/contradictions.h"
 #include "base/clock.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/why.h"

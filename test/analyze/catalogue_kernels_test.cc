@@ -4,9 +4,9 @@
 #include <catch2/catch.hpp>
 #include <string>
 
+#include "analyze/facts/operator_bytes.h"
+#include "analyze/facts/peaks.h"
 #include "analyze/gpu_trace.h"
-#include "analyze/operator_bytes.h"
-#include "analyze/peaks.h"
 
 namespace pitot::test {
 

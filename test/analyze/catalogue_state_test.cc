@@ -6,8 +6,8 @@
 #include <functional>
 #include <string>
 
+#include "analyze/facts/trend.h"
 #include "analyze/gpu_trace.h"
-#include "analyze/trend.h"
 
 namespace pitot::test {
 

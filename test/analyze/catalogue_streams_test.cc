@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
+#include "analyze/facts/replay.h"
+#include "analyze/facts/scaling_law.h"
 #include "analyze/gpu_trace.h"
-#include "analyze/replay.h"
-#include "analyze/scaling_law.h"
 #include "serialize/sample_trace.h"
 
 namespace pitot::test {

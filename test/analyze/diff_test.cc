@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "analyze/diff_tables.h"
+#include "analyze/diff/diff_tables.h"
 #include "analyze/two_versions.h"
 
 namespace pitot::test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyze/gpu_shares.h"
+#include "analyze/facts/gpu_shares.h"
 
 #include <catch2/catch.hpp>
 #include <numeric>

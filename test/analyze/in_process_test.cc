@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "analyze/proof.h"
+#include "analyze/verdict/proof.h"
 #include "pitot/analyze/judge.h"
 #include "pitot/analyze/why.h"
 #include "pitot/collect/host.h"

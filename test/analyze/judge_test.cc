@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "analyze/decode_server.h"
-#include "analyze/make_judge.h"
+#include "analyze/judge/make_judge.h"
 #include "analyze/small_server.h"
 #include "analyze/unwrapped.h"
 #include "fakes/string_sink.h"

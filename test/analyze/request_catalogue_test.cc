@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analyze/copies.h"
+#include "analyze/facts/copies.h"
 #include "pitot/analyze/walks.h"
 
 namespace pitot::test {

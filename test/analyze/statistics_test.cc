@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What comparisons stand on: exact splits, rank tests and their intervals.
-#include "analyze/statistics.h"
+#include "analyze/facts/statistics.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "analyze/change.h"
+#include "analyze/diff/change.h"
 #include "base/quantile.h"
 
 namespace pitot::test {

@@ -11,8 +11,8 @@
 #include <set>
 #include <string>
 
-#include "analyze/contradictions.h"
 #include "analyze/unwrapped.h"
+#include "analyze/verdict/contradictions.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyze/index_data.h"
-#include "analyze/proof.h"
+#include "analyze/blame/index_data.h"
+#include "analyze/verdict/proof.h"
 #include "base/host_counters.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/analyze/why.h"

@@ -9,7 +9,7 @@
 #include <random>
 #include <string>
 
-#include "analyze/first_use.h"
+#include "analyze/blame/first_use.h"
 #include "pitot/analyze/verdict.h"
 #include "pitot/wait.h"
 #include "serialize/sample_trace.h"

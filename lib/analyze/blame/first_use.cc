@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/first_use.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "analyze/facts/arguments.h"
+#include "analyze/facts/host_work.h"
+#include "base/quantile.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr size_t kLeastLater = 4;  // of its like that say what is usual
+// How many calls after one that loads code the launch of what was loaded is looked for.
+constexpr uint32_t kMostCalls = 8;
+
+// Calls that launch kernels outside of CUDA graphs, each with its kernel.
+template <class Visit> void VisitLaunches(const Trace& trace, const Visit& visit) {
+  for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
+    const uint32_t call = trace.gpu.call[row];
+    if (trace.gpu.kind[row] == model::GpuKind::kKernel && call != kNone && trace.gpu.graph[row] == 0)
+      visit(call, trace.gpu.name[row]);
+  }
+}
+
+// By kernel; kNone: it was not launched.
+std::vector<uint32_t> FirstLaunchOf(const Trace& trace) {
+  std::vector<uint32_t> first(trace.strings.size(), kNone);
+  VisitLaunches(trace, [&](uint32_t call, model::StringId kernel) {
+    const int64_t begin_ns = trace.calls.begin_ns[call];
+    uint32_t& known = first[kernel];
+    const int64_t known_ns = known != kNone ? trace.calls.begin_ns[known] : INT64_MAX;
+    if (begin_ns < known_ns || (begin_ns == known_ns && call < known)) known = call;
+  });
+  return first;
+}
+
+// Since when calls are recorded, those at `at_ns` among them; the first of all began at `first_ns`.
+int64_t CallsRecordedSince(const Trace& trace, int64_t first_ns, int64_t at_ns) {
+  int64_t deep_ns = INT64_MAX;  // of stretches without a break, the one that `at_ns` is in
+  int64_t until_ns = INT64_MIN;
+  for (const model::DepthRow& row : trace.depths) {
+    if (row.begin_ns > at_ns) break;
+    if (row.depth < Depth::kKernels) continue;
+    if (row.begin_ns > until_ns) deep_ns = row.begin_ns;
+    until_ns = std::max(until_ns, row.end_ns);
+  }
+  return deep_ns != INT64_MAX ? std::max(first_ns, deep_ns) : first_ns;
+}
+
+// Whether what began at these moments, in order, had not been done for longer than it ever paused.
+bool IsNew(const std::vector<int64_t>& begins_ns, int64_t since_ns) {
+  int64_t longest_ns = 0;
+  for (size_t i = 1; i < begins_ns.size(); ++i) longest_ns = std::max(longest_ns, begins_ns[i] - begins_ns[i - 1]);
+  return begins_ns.front() - since_ns > longest_ns;
+}
+
+}  // namespace
+
+Like::Like(std::vector<int64_t> like_ns) : is_known(like_ns.size() >= kLeastLater) {
+  if (!is_known) return;
+  p99_ns = base::Quantile(like_ns, 0.99);
+  median_ns = base::Median(std::move(like_ns));
+}
+
+int64_t FirstCostNs(int64_t first_ns, const Like& like, double least_ns) {
+  if (!like.is_known || static_cast<double>(first_ns) <= least_ns || first_ns <= like.p99_ns) return 0;
+  return first_ns - like.median_ns;
+}
+
+std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) {
+  const auto took_ns = [&](uint32_t call) { return trace.CallEnd(call) - trace.calls.begin_ns[call]; };
+  const std::vector<uint32_t> first = FirstLaunchOf(trace);
+  struct Launches {
+    std::vector<int64_t> later_ns;   // how long those took that are not the first
+    std::vector<int64_t> begins_ns;  // of all
+  };
+  std::map<model::StringId, Launches> of_kernel;  // of the few whose first launch was long
+  for (model::StringId kernel = 0; kernel < first.size(); ++kernel) {
+    if (first[kernel] != kNone && static_cast<double>(took_ns(first[kernel])) > least_ns) of_kernel[kernel];
+  }
+  if (of_kernel.empty()) return {};
+  VisitLaunches(trace, [&](uint32_t call, model::StringId kernel) {
+    const auto of = of_kernel.find(kernel);
+    if (of == of_kernel.end()) return;
+    of->second.begins_ns.push_back(trace.calls.begin_ns[call]);
+    if (call != first[kernel]) of->second.later_ns.push_back(took_ns(call));
+  });
+  const int64_t first_ns = *std::min_element(trace.calls.begin_ns.begin(), trace.calls.begin_ns.end());
+  std::vector<FirstLaunch> slow;
+  for (auto& [kernel, of] : of_kernel) {
+    const int64_t cost_ns = FirstCostNs(took_ns(first[kernel]), Like(std::move(of.later_ns)), least_ns);
+    if (cost_ns <= 0) continue;
+    std::sort(of.begins_ns.begin(), of.begins_ns.end());
+    const int64_t since_ns = CallsRecordedSince(trace, first_ns, of.begins_ns.front());
+    slow.push_back({first[kernel], kernel, cost_ns, IsNew(of.begins_ns, since_ns)});
+  }
+  return slow;
+}
+
+FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& gpu, const BlameOptions& options)
+    : trace_(trace), threads_(threads) {
+  for (const FirstLaunch& first : SlowFirstLaunches(trace, static_cast<double>(options.first_use_ns)))
+    launches_.emplace(first.call, first);
+  FindCode(threads, gpu, options.first_use_ns);
+  FindBatches(static_cast<double>(options.first_use_ns));
+}
+
+// Code that ends where a kernel is launched for the first time, or in a call that loads code, and takes longer than the
+// other code between calls of scopes of its name: many names may share a site (operators, NVTX).
+void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns) {
+  std::unordered_map<uint32_t, model::StringId> first_launches;  // by call
+  const std::vector<uint32_t> first_call = FirstLaunchOf(trace_);
+  for (model::StringId kernel = 0; kernel < first_call.size(); ++kernel) {
+    if (first_call[kernel] != kNone) first_launches.emplace(first_call[kernel], kernel);
+  }
+  const auto use_of = [&](uint32_t call) {
+    Use use;
+    use.is_load = gpu.ClassOf(call) == CallClass::kLoad;
+    for (uint32_t i = call; i < trace_.calls.size() && i - call <= (use.is_load ? kMostCalls : 0); ++i) {
+      if (trace_.calls.thread[i] != trace_.calls.thread[call]) break;
+      if (const auto first = first_launches.find(i); first != first_launches.end()) {
+        use.kernel = first->second;
+        break;
+      }
+    }
+    return use;
+  };
+  struct Found {
+    uint32_t call;
+    model::StringId name;
+    int64_t ns;
+    Use use;
+  };
+  std::vector<Found> found;
+  const auto visit = [&](const auto& visitor) {
+    for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread) {
+      const std::vector<Piece>& pieces = threads.Pieces(thread);
+      for (size_t i = 0; i < pieces.size(); ++i) {
+        if (pieces[i].event == kNone || pieces[i].call != kNone) continue;
+        const bool ends_in_call = i + 1 < pieces.size() && pieces[i + 1].begin_ns == pieces[i].end_ns;
+        visitor(pieces[i].event, pieces[i].end_ns - pieces[i].begin_ns, ends_in_call ? pieces[i + 1].call : kNone);
+      }
+    }
+  };
+  std::unordered_map<model::StringId, std::vector<int64_t>> usual_ns;  // by name
+  std::unordered_set<uint32_t> calls;                                  // of those that were found
+  visit([&](uint32_t event, int64_t ns, uint32_t call) {
+    if (ns <= least_ns || call == kNone || trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait) return;
+    const Use use = use_of(call);
+    if (!use.is_load && use.kernel == 0) return;
+    const model::StringId name = EventNameId(trace_, event);
+    found.push_back({call, name, ns, use});
+    calls.insert(call);
+    usual_ns[name];
+  });
+  if (found.empty()) return;
+  visit([&](uint32_t event, int64_t ns, uint32_t call) {
+    const auto usual = usual_ns.find(EventNameId(trace_, event));
+    if (usual != usual_ns.end() && calls.count(call) == 0) usual->second.push_back(ns);
+  });
+  std::unordered_map<model::StringId, Like> like;  // once for all firsts of a scope
+  for (auto& [name, all_ns] : usual_ns) like.emplace(name, std::move(all_ns));
+  for (const Found& one : found) {
+    if (FirstCostNs(one.ns, like.at(one.name), static_cast<double>(least_ns)) > 0)
+      after_code_.emplace(one.call, one.use);
+  }
+}
+
+// The first of each thread, executor and number of members: what libraries choose for a size they may keep for each
+// thread. Its like are those of the executor that are not first, of its size or the nearest sizes; of smaller ones each
+// counts as if time grew with members.
+void FirstUses::FindBatches(double least_ns) {
+  std::map<std::pair<model::StringId, uint32_t>, std::vector<int64_t>> usual_ns;  // by executor and members
+  std::vector<uint32_t> firsts;
+  std::set<std::tuple<uint32_t, model::StringId, uint32_t>> seen;
+  for (uint32_t batch = 0; batch < trace_.batches.size(); ++batch) {
+    const model::BatchRow& row = trace_.batches[batch];
+    if (row.duration_ns == model::kOpen || row.member_count == 0) continue;
+    if (seen.emplace(row.thread, row.executor, row.member_count).second) {
+      firsts.push_back(batch);
+    } else {
+      usual_ns[{row.executor, row.member_count}].push_back(row.duration_ns);
+    }
+  }
+  for (const uint32_t batch : firsts) {
+    const model::BatchRow& row = trace_.batches[batch];
+    if (static_cast<double>(row.duration_ns) <= least_ns) continue;
+    std::vector<int64_t> like_ns;
+    auto larger = usual_ns.lower_bound({row.executor, row.member_count}), smaller = larger;
+    while (like_ns.size() < kLeastLater) {
+      const bool has_larger = larger != usual_ns.end() && larger->first.first == row.executor;
+      const bool has_smaller = smaller != usual_ns.begin() && std::prev(smaller)->first.first == row.executor;
+      if (!has_larger && !has_smaller) break;
+      const bool is_larger = has_larger && (!has_smaller || larger->first.second - row.member_count <=
+                                                                row.member_count - std::prev(smaller)->first.second);
+      const auto& [key, all_ns] = is_larger ? *larger++ : *--smaller;
+      const double scale = std::max(1.0, static_cast<double>(row.member_count) / key.second);
+      for (const int64_t ns : all_ns) like_ns.push_back(static_cast<int64_t>(static_cast<double>(ns) * scale));
+    }
+    if (FirstCostNs(row.duration_ns, Like(std::move(like_ns)), least_ns) > 0) first_batches_.insert(batch);
+  }
+}
+
+int64_t FirstUses::LoadNs(uint32_t call) const {
+  const auto launch = launches_.find(call);
+  return launch != launches_.end() ? launch->second.cost_ns : 0;
+}
+
+bool FirstUses::IsLoadProved(const BlameSegment& segment) const {
+  const auto launch = launches_.find(segment.call);
+  return launch == launches_.end() || launch->second.is_new;
+}
+
+const FirstUses::Use* FirstUses::After(uint32_t thread, const Piece& code) const {
+  if (thread == kNone || code.event == kNone || code.call != kNone) return nullptr;
+  const auto use = after_code_.find(threads_.At(thread, code.end_ns).call);
+  return use != after_code_.end() ? &use->second : nullptr;
+}
+
+bool FirstUses::IsLoading(uint32_t thread, const Piece& code) const {
+  const Use* use = After(thread, code);
+  return use != nullptr && use->is_load;
+}
+
+std::string FirstUses::Of(const BlameSegment& segment) const {
+  const auto first_use = [&](model::StringId kernel) {
+    return "first use of " + serialize::ReadKernelName(trace_.strings[kernel]).brief;
+  };
+  if (const auto launch = launches_.find(segment.call); launch != launches_.end())
+    return first_use(launch->second.kernel);
+  if (segment.call == kNone && segment.event != kNone) {
+    const Use* use = After(segment.thread, threads_.At(segment.thread, segment.begin_ns));
+    if (use != nullptr) return use->kernel != 0 ? first_use(use->kernel) : "before code was loaded";
+  }
+  const uint32_t batch = segment.by.batch != kNone ? segment.by.batch : segment.batch;
+  const bool is_of_batch = segment.blame == Blame::kHostOncpuFramework || segment.blame == Blame::kExecutorBusy ||
+                           segment.blame == Blame::kLaunchApi;
+  if (!is_of_batch || !IsFirstOfSize(batch)) return "";
+  return "its thread's first batch of " + std::to_string(trace_.batches[batch].member_count);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How long batches and requests like one usually take, in the trace.
+#ifndef PITOT_LIB_ANALYZE_BLAME_USUAL_H_
+#define PITOT_LIB_ANALYZE_BLAME_USUAL_H_
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Of batches of an executor with as many members, once they waited for no more; of requests of a route and size. What
+// is open, or whose beginning is not known, has no length; nor have iterations, whose requests change.
+class Usual {
+ public:
+  // O(n) of the events, O(n log n) of batches and requests.
+  explicit Usual(const model::Trace& trace);
+
+  struct Lengths {
+    uint32_t count = 0;
+    int64_t median_ns = 0;
+  };
+  Lengths OfRequest(uint32_t request) const;
+  Lengths OfBatch(uint32_t batch) const;
+  int64_t BatchNs(uint32_t batch) const { return batch_ns_[batch]; }  // 0: it has no length
+
+ private:
+  using Key = std::pair<uint32_t, uint32_t>;
+  static Lengths At(const std::map<Key, Lengths>& all, Key key) {
+    const auto found = all.find(key);
+    return found == all.end() ? Lengths{} : found->second;
+  }
+
+  const model::Trace& trace_;
+  std::vector<int64_t> batch_ns_;
+  std::map<Key, Lengths> batches_;   // by executor and members
+  std::map<Key, Lengths> requests_;  // by route and size
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_BLAME_USUAL_H_

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/walk.h"
+
+#include <algorithm>
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+
+namespace {
+
+// A chain of causes that all lie in one moment is short; rows that contradict each other could make it a circle.
+constexpr uint32_t kMostMoves = 64;
+// That a request is in at once.
+constexpr uint32_t kMostBatches = 64;
+
+bool IsCode(const BlameSegment& segment) {
+  const bool is_on_cpu = segment.blame == Blame::kHostOncpuPre || segment.blame == Blame::kHostOncpuFramework ||
+                         segment.blame == Blame::kHostOncpuPost;
+  const bool is_loading = segment.blame == Blame::kLazyLoadJit;
+  return (is_on_cpu || is_loading) && segment.call == kNone && segment.event != kNone;
+}
+
+}  // namespace
+
+Walk::Walk(const Index& index, uint32_t request, RequestBlame* blame)
+    : index_(index),
+      trace_(index.trace),
+      blame_(blame),
+      request_(request),
+      row_(index.trace.requests[request]),
+      handoffs_(index.requests.Handoffs(request)),
+      patience_(index.options),
+      signs_(index.trace, index.requests, index.memberships, request, &patience_) {}
+
+bool Walk::Run() {
+  if (!row_.begin_known || (!row_.end_known && row_.duration_ns != model::kOpen)) return false;
+  blame_->request = request_;
+  blame_->begin_ns = row_.begin_ns;
+  blame_->end_ns = std::max(trace_.RequestEnd(row_), row_.begin_ns);
+  FindOwn();
+  Begin();
+  GoBack();
+  return true;
+}
+
+bool Walk::RunTo(uint32_t token, int64_t since_ns) {
+  const model::TokenRow& to = trace_.tokens[token];
+  if (to.thread == kNone) return false;
+  blame_->request = request_;
+  blame_->token = token;
+  blame_->begin_ns = since_ns;
+  blame_->end_ns = std::max(to.at_ns, since_ns);
+  FindOwn();
+  now_ns_ = blame_->end_ns;
+  MoveToThread(to.thread, now_ns_);
+  // It had begun when it put out the token before.
+  if (arrival_.how == Arrival::How::kBegin && since_ns > row_.begin_ns)
+    arrival_.at_ns = std::min(arrival_.at_ns, since_ns);
+  GoBack();
+  return true;
+}
+
+void Walk::GoBack() {
+  while (now_ns_ > blame_->begin_ns) {
+    patience_.Count();
+    const int64_t before_ns = now_ns_;
+    if (op_ != kNone) {
+      StepOnGpu();
+    } else {
+      StepOnThread();
+    }
+    if (now_ns_ < before_ns) {
+      moves_ = 0;
+    } else if (++moves_ > kMostMoves) {
+      // In a circle: what ends here is not explained, and the walk goes on before it.
+      const Piece piece = index_.threads.Before(thread_, now_ns_);
+      op_ = kNone;
+      Emit(piece.begin_ns, {});
+    }
+  }
+  while (!away_.empty()) EndDetour();
+  std::reverse(blame_->segments.begin(), blame_->segments.end());
+}
+
+// Code that was not on a CPU, threads that woke up late, and what is untraced and lost its CPU, are blamed on what held
+// them up; when in the segment is not known, and is shown at its end.
+void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
+  begin_ns = std::max(begin_ns, blame_->begin_ns);
+  OffCpu off;
+  if (IsCode(segment)) {
+    off = index_.host.OfCode(segment.thread, begin_ns, now_ns_);
+  } else if (segment.blame == Blame::kUntraced && segment.event == kNone && segment.call == kNone) {
+    off = index_.host.OfUntraced(segment.thread, begin_ns, now_ns_);
+  } else if (segment.blame == Blame::kBatchWindow && segment.batch != window_batch_) {
+    window_batch_ = segment.batch;  // its last wait: to wake up late from an earlier one delays nothing
+    off = OfWakeUp(segment.thread, begin_ns);
+  } else if (segment.blame == Blame::kHandoff && now_ns_ - begin_ns >= index_.options.wake_up_ns) {
+    off = OfWakeUp(segment.thread, begin_ns);
+  }
+  EmitDivided(begin_ns, segment, off);
+}
+
+// A delay is no more than once what a request waited for.
+OffCpu Walk::OfWakeUp(uint32_t thread, int64_t begin_ns) {
+  return index_.host.OfWakeUp(thread, begin_ns, now_ns_, &woken_ns_[thread]);
+}
+
+void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off) {
+  if (const BlameSegment theirs = WhoseWork(segment); theirs.blame != segment.blame)
+    return EmitPart(begin_ns, theirs);  // as they did it, whatever held that up
+  const auto emit = [&](int64_t ns, Blame blame, uint32_t counter) {
+    if (ns <= 0) return;
+    BlameSegment part = segment;
+    part.blame = blame;
+    part.counter = counter;
+    part.by = {};
+    EmitPart(std::max(now_ns_ - ns, begin_ns), part);
+  };
+  emit(off.blocked_ns, Blame::kHostBlockedUnknown, off.blocked_counter);
+  emit(off.pagefault_ns, Blame::kHostPagefaultIo, off.pagefault_counter);
+  emit(off.runqueue_ns, Blame::kHostRunqueue, off.runqueue_counter);
+  EmitPart(begin_ns, segment);
+}
+
+// What its own batch does for another request alone, on a GPU or in its API, it waits for, as for code.
+BlameSegment Walk::WhoseWork(BlameSegment segment) const {
+  const uint32_t call = segment.gpu != kNone ? trace_.gpu.call[segment.gpu] : segment.call;
+  if (call == kNone || segment.by.IsKnown() ||
+      !std::binary_search(own_batches_.begin(), own_batches_.end(), trace_.calls.batch[call]))
+    return segment;
+  const uint32_t other = Outermost(trace_, index_.requests, trace_.calls.request[call]);
+  if (other == kNone || other == Outermost(trace_, index_.requests, request_)) return segment;
+  segment.blame = Blame::kExecutorBusy;
+  segment.by.thread = trace_.calls.thread[call];
+  segment.by.request = other;
+  segment.by.gpu = segment.gpu;
+  segment.gpu = kNone;
+  return segment;
+}
+
+void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
+  const int64_t to_ns = std::min(std::max(begin_ns, blame_->begin_ns), now_ns_);
+  if (to_ns == now_ns_) return;
+  segment.begin_ns = to_ns;
+  segment.end_ns = now_ns_;
+  blame_->blame[segment.blame] += now_ns_ - to_ns;
+  blame_->segments.push_back(segment);
+  now_ns_ = to_ns;
+}
+
+// Its threads, batches, calls and hand-overs.
+void Walk::FindOwn() {
+  const auto* const end = index_.memberships.end(request_);
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
+    last_model_ns_ = std::max(last_model_ns_, in->leave_ns);
+  own_threads_ = {row_.begin_thread, row_.end_thread};
+  for (const auto* in = index_.memberships.begin(request_); in != end; ++in) {
+    own_batches_.push_back(in->batch);
+    own_threads_.push_back(trace_.batches[in->batch].thread);
+  }
+  for (uint32_t i = 0; i < handoffs_.size(); ++i) {
+    const model::HandoffRow& handoff = trace_.handoffs[handoffs_.first[i]];
+    own_threads_.push_back(handoff.to_thread);
+    if (handoff.take_ns != 0 && handoff.to_thread != kNone) taken_on_[handoff.to_thread].push_back(i);
+  }
+  for (std::vector<uint32_t>* own : {&own_threads_, &own_batches_}) {
+    std::sort(own->begin(), own->end());
+    own->erase(std::unique(own->begin(), own->end()), own->end());
+  }
+  calls_ = index_.gpu.CallsOf(request_);
+  if (calls_.begin_ns < calls_.end_ns) last_model_ns_ = std::max(last_model_ns_, calls_.end_ns);
+  handoffs_left_ = handoffs_.size();
+}
+
+void Walk::Begin() {
+  now_ns_ = blame_->end_ns;
+  if (row_.end_known && row_.end_thread != kNone) return MoveToThread(row_.end_thread, now_ns_);
+  // It has not ended, or nobody says where: it is in its last queue, or where it left the last trace of itself.
+  if (handoffs_.size() != 0) {
+    const uint32_t last = handoffs_.first[handoffs_.size() - 1];
+    const model::HandoffRow& handoff = trace_.handoffs[last];
+    if (handoff.take_ns == 0) {
+      BlameSegment waits;
+      waits.blame = Blame::kQueueWaitOthers;  // nobody has taken it yet
+      waits.handoff = last;
+      Emit(handoff.enqueue_ns, waits);
+      --handoffs_left_;
+      return MoveToThread(handoff.from_thread, now_ns_);
+    }
+  }
+  const Sign sign = LastSeenElsewhere(now_ns_);
+  MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
+}
+
+void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
+  now_ns_ = std::min(now_ns_, at_ns);
+  thread_ = thread;
+  op_ = kNone;
+  while (!away_.empty() && away_.back().thread == thread) EndDetour();
+  arrival_ = FindArrival();
+}
+
+// The walk leaves the thread, which waits since then for what ended just now.
+void Walk::BeginDetour(int64_t waits_since_ns) { away_.push_back({thread_, waits_since_ns, now_ns_}); }
+
+// Any wait of the thread since then may have been for what was done elsewhere, but for those that say what else they
+// were for.
+void Walk::EndDetour() {
+  const Away away = away_.back();
+  away_.pop_back();
+  const int64_t since_ns = std::max(away.waits_since_ns, now_ns_);
+  const int64_t last_ns = std::max<int64_t>(away.end_ns - since_ns, 0);
+  blame_->detours.push_back({now_ns_, away.end_ns, WaitedNs(away.thread, now_ns_, since_ns) + last_ns});
+}
+
+// For how long a thread waited, as far as MayAwait says. A detour is around those that ended before it: what is known
+// of these is not looked at again.
+int64_t Walk::WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
+  Waited& known = waited_[thread];
+  if (begin_ns > known.begin_ns || end_ns < known.end_ns) known = {end_ns, end_ns, 0};
+  const auto add = [&](int64_t from_ns, int64_t to_ns) {
+    for (int64_t at_ns = to_ns; at_ns > from_ns;) {
+      patience_.Count();
+      const Piece piece = index_.threads.Before(thread, at_ns);
+      const int64_t piece_ns = std::max(piece.begin_ns, from_ns);
+      if (MayAwait(piece)) known.ns += at_ns - piece_ns;
+      at_ns = piece_ns;
+    }
+  };
+  add(begin_ns, known.begin_ns);
+  add(known.end_ns, end_ns);
+  known.begin_ns = begin_ns;
+  known.end_ns = end_ns;
+  return known.ns;
+}
+
+// Whether a thread in that piece may wait for its request to be worked on elsewhere.
+bool Walk::MayAwait(const Piece& piece) const {
+  if (piece.call != kNone) {
+    return IsWaiting(index_.gpu.ClassOf(piece.call));
+  }
+  WaitArgs args;
+  return ReadWait(trace_, piece.event, &args) && (args.kind == WaitKind::kFuture || args.kind == WaitKind::kCondition ||
+                                                  args.kind == WaitKind::kDevice || args.kind == WaitKind::kOther);
+}
+
+// Neither the moment nor the hand-overs that are left grow: what is passed over once is never asked for again.
+Walk::Arrival Walk::FindArrival() {
+  if (const auto found = taken_on_.find(thread_); found != taken_on_.end()) {
+    std::vector<uint32_t>& taken = found->second;
+    const auto is_past = [&](uint32_t i) {
+      return i >= handoffs_left_ || trace_.handoffs[handoffs_.first[i]].take_ns > now_ns_;
+    };
+    for (; !taken.empty() && is_past(taken.back()); taken.pop_back()) patience_.Count();
+    if (!taken.empty())
+      return {Arrival::How::kHandoff, trace_.handoffs[handoffs_.first[taken.back()]].take_ns, taken.back()};
+  }
+  if (thread_ == row_.begin_thread) return {Arrival::How::kBegin, index_.threads.AcceptedNs(request_, now_ns_), 0};
+  // It came by a way that was not recorded: at its first sign of life there.
+  return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
+}
+
+void Walk::StepOnThread() {
+  if (now_ns_ <= arrival_.at_ns) return Arrive();
+  const Piece piece = index_.threads.Before(thread_, now_ns_);
+  const int64_t begin_ns = std::max(piece.begin_ns, arrival_.at_ns);
+  if (piece.call != kNone) return Call(piece, begin_ns);
+  WaitArgs args;
+  if (ReadWait(trace_, piece.event, &args)) return Wait(piece, begin_ns, args);
+  // A thread in nothing that was recorded, while its batch was done elsewhere, waited for that, as far as anyone knows.
+  if (piece.event == kNone && GoToWaker(piece, begin_ns, 0)) return;
+  BlameSegment code;
+  code.thread = thread_;
+  code.event = piece.event;
+  code.batch = BatchAt(begin_ns);
+  if (piece.event != kNone) {
+    code.blame = BlameOfCode(now_ns_);
+    const uint32_t other = Outermost(trace_, index_.requests, trace_.events.request[piece.event]);
+    if (other != kNone && other != Outermost(trace_, index_.requests, request_)) {  // it waits for this to be done
+      code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
+      code.by.thread = thread_;
+      code.by.request = other;
+    } else if (now_ns_ == piece.end_ns && index_.first_uses.IsLoading(thread_, piece)) {
+      code.blame = Blame::kLazyLoadJit;
+    } else if (CodeBehindDriver(piece, begin_ns, code)) {
+      return;
+    } else if (IsStillIn(piece)) {
+      BlameSegment unseen = code;
+      unseen.blame = Blame::kUntraced;
+      EmitPart(std::max(begin_ns, index_.host.KnownOf(thread_).end_ns), unseen);
+    }
+  }
+  Emit(begin_ns, code);
+}
+
+// Goes on before the request came to this thread.
+void Walk::Arrive() {
+  switch (arrival_.how) {
+    case Arrival::How::kBegin:
+      Tile(thread_, blame_->begin_ns, Before::kBegin, kNone);
+      return;
+    case Arrival::How::kHandoff: {
+      const uint32_t row = handoffs_.first[arrival_.handoff];
+      const model::HandoffRow& handoff = trace_.handoffs[row];
+      handoffs_left_ = arrival_.handoff;
+      Tile(thread_, handoff.enqueue_ns, Before::kTake, row);
+      return MoveToThread(handoff.from_thread, now_ns_);
+    }
+    case Arrival::How::kUnknown: {
+      // Where it was last seen elsewhere. If that thread waited for something then, it was for this to be done: the
+      // request was in a queue that was not recorded.
+      const Sign sign = LastSeenElsewhere(now_ns_);
+      BlameSegment hop;
+      hop.thread = thread_;
+      if (sign.thread == kNone) {
+        const bool is_elsewhere = thread_ != row_.begin_thread && row_.begin_thread != kNone;
+        if (!is_elsewhere) return Emit(blame_->begin_ns, hop);
+        const int64_t accepted_ns = index_.threads.AcceptedNs(request_, now_ns_);
+        Emit(accepted_ns, hop);
+        return MoveToThread(row_.begin_thread, now_ns_);
+      }
+      const Piece there = index_.threads.Before(sign.thread, now_ns_);
+      WaitArgs args;
+      if (there.begin_ns >= blame_->begin_ns && sign.at_ns >= now_ns_ && ReadWait(trace_, there.event, &args)) {
+        Tile(thread_, there.begin_ns, Before::kTake, kNone);
+      } else {
+        Emit(sign.at_ns, hop);
+      }
+      return MoveToThread(sign.thread, now_ns_);
+    }
+  }
+}
+
+void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
+  BlameSegment waits;
+  waits.thread = thread_;
+  waits.event = piece.event;
+  waits.blame = Blame::kHostBlockedUnknown;
+  waits.batch = BatchAt(begin_ns);
+  switch (args.kind) {
+    case WaitKind::kLock:
+      return WaitForLock(piece.event, begin_ns, args);
+    case WaitKind::kQueue:  // it was taken, and its thread waits for others to join it; or for something of a pool
+      if (!own_batches_.empty() || arrival_.how == Arrival::How::kHandoff) waits.blame = Blame::kBatchWindow;
+      break;
+    case WaitKind::kIo:
+      waits.blame = Blame::kHostPagefaultIo;
+      break;
+    case WaitKind::kSleep:
+      break;
+    case WaitKind::kFuture:
+    case WaitKind::kCondition:
+    case WaitKind::kDevice:
+    case WaitKind::kOther:
+    default:
+      if (args.kind == WaitKind::kCondition && IsGathering(piece.event)) {
+        waits.blame = Blame::kBatchWindow;
+        break;
+      }
+      // A future is the request's own result. A condition may be of anything: only who notified says.
+      if ((args.kind == WaitKind::kFuture || args.owner_thread != 0) && GoToWaker(piece, begin_ns, args.owner_thread))
+        return;
+      if (const uint32_t other = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
+          other != kNone && other != request_)
+        waits.by.request = Outermost(trace_, index_.requests, other);
+      break;
+  }
+  Emit(begin_ns, waits);
+}
+
+// Blames each holder for its part, the last one first. It stays on this thread: what held them up is their story.
+void Walk::WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args) {
+  BlameSegment segment;
+  segment.thread = thread_;
+  segment.event = event;
+  segment.batch = BatchAt(begin_ns);
+  segment.blame = Blame::kHandoff;
+  begin_ns = std::max(begin_ns, blame_->begin_ns);
+  Emit(std::max(index_.locks.GrantedNs(event, args), begin_ns), segment);
+  const std::string_view name = trace_.strings[args.resource];
+  const bool is_gil = name == "gil" || name == "GIL";
+  segment.blame = is_gil ? Blame::kHostGil : Blame::kHostLock;
+  while (now_ns_ > begin_ns) {
+    patience_.Count();
+    const LockGrant grant = index_.locks.HeldBefore(event, args, now_ns_);
+    segment.by = grant.holder;
+    Emit(std::max(grant.at_ns, begin_ns), segment);
+  }
+}
+
+// If what the thread waited for was done elsewhere in the wait, the walk goes on there. `owner`: on that thread, where
+// it is known (Pitot's number).
+bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
+  const Sign sign = LastDoneElsewhere(piece.event != kNone, begin_ns, now_ns_, owner);
+  if (sign.thread == kNone) return false;
+  BlameSegment woken;
+  woken.blame = piece.event != kNone ? Blame::kHandoff : Blame::kUntraced;
+  woken.thread = thread_;
+  woken.event = piece.event;
+  Emit(piece.event != kNone ? HandedOutNs(sign) : sign.at_ns, woken);
+  BeginDetour(piece.event != kNone ? trace_.events.begin_ns[piece.event] : begin_ns);
+  MoveToThread(sign.thread, now_ns_);
+  return true;
+}
+
+// What was done on a thread may be handed out later, after that of others: a stage that the request got meanwhile it
+// got there, if that thread was at work for nobody else then.
+int64_t Walk::HandedOutNs(const Sign& done) const {
+  for (auto stage = row_.stages.rbegin(); stage != row_.stages.rend() && stage->begin_ns > done.at_ns; ++stage) {
+    int64_t until_ns = INT64_MAX;
+    if (stage->begin_ns < now_ns_ && index_.threads.BatchAt(done.thread, stage->begin_ns, &until_ns) == kNone &&
+        index_.threads.RequestAt(done.thread, stage->begin_ns, &until_ns) == kNone)
+      return stage->begin_ns;
+  }
+  return done.at_ns;
+}
+
+Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner) {
+  // A batch that the request did not outlast hands out its results before it ends: after the last that its thread did.
+  // So does one that it was still in when the batch's thread notified it. Who did anything since it joined may have had
+  // them before, unless it says that it waits.
+  Sign last = signs_.LastDone(thread_, after_ns, by_ns, owner);
+  const int64_t least_ns = owner != 0 ? by_ns : blame_->end_ns;
+  const auto* const begin = index_.memberships.begin(request_);
+  const auto* in = std::partition_point(begin, index_.memberships.end(request_),
+                                        [&](const Membership& row) { return row.join_ns < by_ns; });
+  for (uint32_t i = 0; i < kMostBatches && in != begin && (in - 1)->latest_leave_ns >= least_ns; ++i) {
+    patience_.Count();
+    const uint32_t thread = trace_.batches[(--in)->batch].thread;
+    if (in->leave_ns < least_ns || thread == kNone || thread == thread_) continue;
+    if (owner != 0 && trace_.threads[thread].number != owner) continue;
+    const Piece piece = index_.threads.Before(thread, by_ns);
+    if (piece.begin_ns <= in->join_ns || (is_wait ? piece.begin_ns : in->join_ns) <= after_ns) continue;
+    const int64_t at_ns = piece.event == kNone && piece.call == kNone ? piece.begin_ns : by_ns;
+    if (at_ns > last.at_ns) last = {thread, at_ns};
+  }
+  return last;
+}
+
+Sign Walk::LastSeenElsewhere(int64_t by_ns) { return signs_.LastSeen(thread_, by_ns); }
+
+// The batch that it was in, or joined next; kNone after its last.
+uint32_t Walk::BatchAt(int64_t at_ns) const {
+  const auto* const end = index_.memberships.end(request_);
+  const auto* const in = std::partition_point(index_.memberships.begin(request_), end,
+                                              [&](const Membership& row) { return row.latest_leave_ns <= at_ns; });
+  return in != end ? in->batch : kNone;
+}
+
+// Whether the request, which is open, was last seen to begin `piece`: its thread may run since then, or sleep.
+bool Walk::IsStillIn(const Piece& piece) const {
+  return now_ns_ == blame_->end_ns && blame_->token == kNone && row_.duration_ns == model::kOpen &&
+         trace_.events.duration_ns[piece.event] == model::kOpen;
+}
+
+// Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.
+bool Walk::IsGathering(uint32_t wait) const {
+  const uint32_t batch = trace_.events.batch[wait];
+  return batch != kNone && index_.threads.CodeFromNs(trace_.events.thread[wait], trace_.batches[batch].begin_ns) >=
+                               trace_.events.begin_ns[wait];
+}
+
+Blame Walk::BlameOfCode(int64_t at_ns) const {
+  const auto* const begin = index_.memberships.begin(request_);
+  const auto* const after = std::partition_point(begin, index_.memberships.end(request_),
+                                                 [&](const Membership& row) { return row.join_ns < at_ns; });
+  if (after != begin && at_ns <= (after - 1)->latest_leave_ns) return Blame::kHostOncpuFramework;
+  if (calls_.begin_ns < at_ns && at_ns <= calls_.end_ns) return Blame::kHostOncpuFramework;
+  if (at_ns > last_model_ns_) return last_model_ns_ == INT64_MIN ? Blame::kHostOncpuPre : Blame::kHostOncpuPost;
+  return Blame::kHostOncpuPre;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

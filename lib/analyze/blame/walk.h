@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/why.md by which rules.
+#ifndef PITOT_LIB_ANALYZE_BLAME_WALK_H_
+#define PITOT_LIB_ANALYZE_BLAME_WALK_H_
+
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "analyze/blame/first_use.h"
+#include "analyze/blame/usual.h"
+#include "analyze/blame/walk_gpu.h"
+#include "analyze/blame/walk_host.h"
+#include "analyze/blame/walk_signs.h"
+#include "analyze/blame/walk_threads.h"
+#include "analyze/blame/walk_waits.h"
+#include "analyze/facts/patience.h"
+#include "pitot/analyze/why.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Everything walks read. Built once, then constant.
+class Index {
+ public:
+  Index(const model::Trace& of, const BlameOptions& how)
+      : trace(of),
+        options(how),
+        patience_(how),
+        requests(Ask(of)),
+        memberships(Ask(of)),
+        threads(Ask(of), requests, memberships, &patience_),
+        locks(Ask(of), requests, threads),
+        gpu(Ask(of), how),
+        host(Ask(of), threads, gpu, how),
+        first_uses(Ask(of), threads, gpu, how),
+        usual(Ask(of)) {}
+  Index(const Index&) = delete;
+  Index& operator=(const Index&) = delete;
+
+  // Whether its parent is a request of the trace; a parent elsewhere sent a traceparent.
+  bool IsPart(const model::RequestRow& row) const {
+    return row.parent_id != 0 && requests.Row(row.parent_id) != model::kNone;
+  }
+
+  const model::Trace& trace;
+  const BlameOptions options;
+
+ private:
+  // Each part goes over the whole trace.
+  const model::Trace& Ask(const model::Trace& of) {
+    patience_.Count(of.events.size() + of.calls.size() + of.gpu.size() + of.requests.size() + of.tokens.size());
+    return of;
+  }
+  Patience patience_;  // of building it
+
+ public:
+  const model::RequestIndex requests;
+  const Memberships memberships;
+  const Threads threads;
+  const Locks locks;
+  const GpuOps gpu;
+  const HostUse host;
+  const FirstUses first_uses;
+  const Usual usual;
+};
+
+// One walk. EmitPart is the only function that moves time, and only backwards: so segments are contiguous, and add up
+// to the latency once the request's begin is reached.
+class Walk {
+ public:
+  Walk(const Index& index, uint32_t request, RequestBlame* blame);
+  // False if it could not begin: the row's begin or end is not known. What it found is in `blame`, oldest first.
+  bool Run();
+  // The same of a part of it: from `since_ns` to that output token (a row of the trace), on the thread that put it out.
+  // False if nobody knows which that was.
+  bool RunTo(uint32_t token, int64_t since_ns);
+
+ private:
+  // How the request came to a thread.
+  struct Arrival {
+    enum class How : uint8_t { kBegin, kHandoff, kUnknown } how = How::kUnknown;
+    int64_t at_ns = 0;
+    uint32_t handoff = 0;  // of its handoffs, counted from the first
+  };
+  // ---- walk.cc: threads
+  void Emit(int64_t begin_ns, const BlameSegment& segment);
+  void EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffCpu& off);
+  BlameSegment WhoseWork(BlameSegment segment) const;
+  void EmitPart(int64_t begin_ns, BlameSegment segment);
+  OffCpu OfWakeUp(uint32_t thread, int64_t begin_ns);
+  void FindOwn();
+  void Begin();
+  void GoBack();
+  void MoveToThread(uint32_t thread, int64_t at_ns);
+  void BeginDetour(int64_t waits_since_ns);
+  void EndDetour();
+  int64_t WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns);
+  bool MayAwait(const Piece& piece) const;
+  Arrival FindArrival();
+  void StepOnThread();
+  void Arrive();
+  void Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args);
+  void WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args);
+  bool GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner);
+  int64_t HandedOutNs(const Sign& done) const;
+  Sign LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner);
+  Sign LastSeenElsewhere(int64_t by_ns);
+  uint32_t BatchAt(int64_t at_ns) const;
+  Blame BlameOfCode(int64_t at_ns) const;
+  bool IsGathering(uint32_t wait) const;
+  bool IsStillIn(const Piece& piece) const;
+
+  // ---- walk_queue.cc: what a thread did while the request was in a queue before it
+  enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
+  void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
+  BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
+                      uint32_t handoff);
+  bool AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff);
+
+  // ---- walk_device.cc: calls of the GPU's API, and GPUs
+  void Call(const Piece& piece, int64_t begin_ns);
+  Blame BlameOfCopy(uint32_t op) const;
+  Blame BlameOfCopying(uint32_t call) const;
+  void EmitCall(int64_t begin_ns, uint32_t call, uint32_t event);
+  void EmitInCall(int64_t begin_ns, const BlameSegment& segment);
+  void MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call);
+  void StepOnGpu();
+  void Execute(uint32_t op);
+  bool BlameAllocation(int64_t since_ns, BlameSegment* late) const;
+  struct Holder {  // of the driver's lock
+    Culprit by;
+    uint32_t call = model::kNone;
+  };
+  Holder InDriver(uint32_t thread, model::Interval when);
+  bool GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest);
+  bool LaunchBehindDriver(uint32_t call, int64_t begin_ns);
+  bool CodeBehindDriver(const Piece& piece, int64_t begin_ns, const BlameSegment& code);
+  void EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late);
+  void LeaveGpu();
+  bool IsOwn(uint32_t op) const;
+  bool IsOthers(uint32_t op) const;
+  Culprit OwnerOf(uint32_t op) const;
+
+  const Index& index_;
+  const model::Trace& trace_;
+  RequestBlame* const blame_;
+  const uint32_t request_;
+  const model::RequestRow& row_;
+  const model::RequestIndex::Range handoffs_;
+  std::vector<uint32_t> own_threads_, own_batches_;  // that it, or a batch of its, was on; that it was in; ascending
+  Patience patience_;
+  Signs signs_;
+
+  // The cursor: a moment, and the thread or the operation that the request needed then.
+  int64_t now_ns_ = 0;
+  uint32_t thread_ = model::kNone;
+  uint32_t op_ = model::kNone;                                    // kNone: it is on a thread
+  Arrival arrival_;                                               // to thread_
+  uint32_t handoffs_left_ = 0;                                    // those that the walk has not come past
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the thread that took them
+  // Of op_: from when on the GPU could have had it, and who called for it.
+  int64_t ready_ns_ = 0;
+  uint32_t ready_thread_ = model::kNone, ready_call_ = model::kNone;
+  uint32_t own_op_ = model::kNone;  // that waits behind op_, where that is another's
+
+  model::Interval calls_;              // from its own first call of a GPU's API to the end of the last
+  int64_t last_model_ns_ = INT64_MIN;  // of these, and of its batches
+  struct Away {
+    uint32_t thread;
+    int64_t waits_since_ns, end_ns;
+  };
+  std::vector<Away> away_;  // detours that the walk is in
+  struct Waited {
+    int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX, ns = 0;
+  };
+  std::unordered_map<uint32_t, Waited> waited_;            // of threads, what is known of how long they waited
+  std::optional<uint32_t> window_batch_;                   // whose last wait for members the walk has come past
+  std::unordered_map<uint32_t, HostUse::Woken> woken_ns_;  // of threads, the delays that are blamed already
+  uint32_t moves_ = 0;  // without a step in time: no more than kMostMoves, whatever the rows say
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_BLAME_WALK_H_

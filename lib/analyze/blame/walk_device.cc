@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Calls of the GPU's API (rules C2 and C4), and the way over GPUs (G1 to G4).
+#include <algorithm>
+#include <string_view>
+
+#include "analyze/blame/walk.h"
+#include "analyze/facts/clock_state.h"
+#include "analyze/facts/copies.h"
+#include "analyze/facts/host_work.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::GpuKind;
+using model::kNone;
+
+namespace {
+
+bool Says(std::string_view text, std::string_view word) { return text.find(word) != std::string_view::npos; }
+
+// Whether a launch took far longer than launches do.
+bool IsSlowLaunch(const Index& index, uint32_t call) {
+  return static_cast<double>(index.trace.CallEnd(call) - index.trace.calls.begin_ns[call]) >
+         index.options.slow_launch_factor * static_cast<double>(index.gpu.MedianLaunchNs());
+}
+
+}  // namespace
+
+// ---- Calls
+
+void Walk::Call(const Piece& piece, int64_t begin_ns) {
+  const uint32_t call = piece.call;
+  const CallClass what = index_.gpu.ClassOf(call);
+  const int64_t call_ns = trace_.calls.begin_ns[call];
+  if (IsWaiting(what)) {
+    const uint32_t op = index_.gpu.waits().Last(call, now_ns_);
+    if (op != kNone) {
+      const int64_t end_ns = std::min(index_.gpu.EndNs(op), now_ns_);
+      BlameSegment rest;
+      rest.thread = thread_;
+      rest.call = call;
+      rest.event = piece.event;
+      rest.gpu = op;
+      rest.batch = BatchAt(begin_ns);
+      rest.blame = what == CallClass::kFree                            ? Blame::kAllocStall
+                   : what == CallClass::kBlockingCopy                  ? BlameOfCopying(call)
+                   : now_ns_ - end_ns <= index_.options.sync_return_ns ? Blame::kSyncReturn
+                   : index_.gpu.MayHaveLost({end_ns, now_ns_})         ? Blame::kUntraced
+                                                                       : Blame::kHostBlockedUnknown;
+      if (end_ns > begin_ns) {
+        const bool is_late = now_ns_ - end_ns >= index_.options.wake_up_ns;
+        EmitDivided(end_ns, rest, is_late ? OfWakeUp(thread_, end_ns) : OffCpu());
+        BeginDetour(call_ns);
+        return MoveToGpu(op, call_ns, thread_, call);
+      }
+      return Emit(begin_ns, rest);
+    }
+  }
+  if (what == CallClass::kLaunch && index_.gpu.MedianLaunchNs() > 0) {
+    const auto caused = index_.gpu.launches().Gpu(call);
+    const int64_t took_ns = now_ns_ - call_ns;
+    const bool is_slow = static_cast<double>(took_ns) >
+                         index_.options.slow_launch_factor * static_cast<double>(index_.gpu.MedianLaunchNs());
+    if (is_slow && caused.size() != 0 && index_.gpu.Ahead(*caused.begin()) >= index_.options.full_queue_depth) {
+      const uint32_t op = index_.gpu.MadeRoom(call, now_ns_);
+      if (op != kNone && trace_.gpu.begin_ns[op] > begin_ns) {
+        BlameSegment full;
+        full.blame = Blame::kLaunchQueueFull;
+        full.thread = thread_;
+        full.call = call;
+        full.batch = BatchAt(begin_ns);
+        Emit(trace_.gpu.begin_ns[op], full);
+        return MoveToGpu(op, call_ns, thread_, call);
+      }
+    }
+  }
+  if (what == CallClass::kLaunch && LaunchBehindDriver(call, begin_ns)) return;
+  EmitCall(begin_ns, call, piece.event);
+}
+
+Blame Walk::BlameOfCopy(uint32_t op) const {
+  const std::string_view direction = DirectionOf(trace_, op);
+  return direction == "HtoD" ? Blame::kH2d : direction == "DtoH" ? Blame::kD2h : Blame::kD2dMemset;
+}
+
+// A call that copies is the copy's time, not a launch's.
+Blame Walk::BlameOfCopying(uint32_t call) const {
+  const auto caused = index_.gpu.launches().Gpu(call);
+  return caused.size() != 0 ? BlameOfCopy(*caused.begin()) : Blame::kLaunchApi;
+}
+
+// The thread's own time in a call.
+void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
+  BlameSegment segment;
+  segment.thread = thread_;
+  segment.call = call;
+  segment.event = event;
+  segment.batch = BatchAt(begin_ns);
+  switch (index_.gpu.ClassOf(call)) {
+    case CallClass::kLaunch:
+      segment.blame = Blame::kLaunchApi;
+      break;
+    case CallClass::kBlockingCopy:
+      segment.blame = BlameOfCopying(call);
+      break;
+    case CallClass::kAlloc:
+    case CallClass::kFree:
+      segment.blame = Blame::kAllocStall;
+      break;
+    case CallClass::kSync:
+      // What it waited for for so long was not recorded.
+      segment.blame =
+          now_ns_ - begin_ns > index_.options.sync_return_ns ? Blame::kHostBlockedUnknown : Blame::kHostOncpuFramework;
+      break;
+    case CallClass::kLoad:
+      segment.blame = Blame::kLazyLoadJit;
+      break;
+    case CallClass::kOther:
+      segment.blame = Blame::kHostOncpuFramework;
+      break;
+  }
+  if (segment.blame != Blame::kLaunchApi) return EmitInCall(begin_ns, segment);
+  BlameSegment loads = segment;
+  loads.blame = Blame::kLazyLoadJit;
+  if (IsSlowLaunch(index_, call))
+    segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], trace_.CallEnd(call)}).by;
+  const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + index_.first_uses.LoadNs(call));
+  // Modules that were loaded and code that was compiled meanwhile, the last first.
+  const auto& all = trace_.overheads;
+  auto after = std::partition_point(all.begin(), all.end(),
+                                    [&](const model::OverheadRow& row) { return row.begin_ns < now_ns_; });
+  for (; after != all.begin() && now_ns_ > loaded_ns; --after) {
+    const model::OverheadRow& overhead = *(after - 1);
+    if (overhead.begin_ns < trace_.calls.begin_ns[call]) break;
+    const std::string_view name = trace_.strings[overhead.name];
+    if (!Says(name, "load") && !Says(name, "compil") && !Says(name, "LAZY") && !Says(name, "module")) continue;
+    EmitInCall(std::max(overhead.begin_ns + overhead.duration_ns, loaded_ns), segment);
+    EmitInCall(std::max(overhead.begin_ns, loaded_ns), loads);
+  }
+  EmitInCall(loaded_ns, segment);
+  EmitInCall(begin_ns, loads);
+}
+
+// A call that does not wait is code: it had no CPU as far as its thread's counters say. Where it slept it was the
+// driver that did.
+void Walk::EmitInCall(int64_t begin_ns, const BlameSegment& segment) {
+  OffCpu off;
+  if (!IsWaiting(index_.gpu.ClassOf(segment.call))) {
+    const OffCpu all = index_.host.OfCode(segment.thread, std::max(begin_ns, blame_->begin_ns), now_ns_);
+    off.runqueue_ns = all.runqueue_ns;
+    off.runqueue_counter = all.runqueue_counter;
+  }
+  EmitDivided(begin_ns, segment, off);
+}
+
+// Who was in a call that holds the driver's lock for most of that time of a thread (rule 2.5), and the longest such
+// call.
+Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
+  Holder holder;
+  double most_ns = index_.options.least_in_driver * static_cast<double>(when.end_ns - when.begin_ns);
+  for (uint32_t other = 0; other < trace_.threads.size(); ++other) {
+    if (other == thread) continue;
+    int64_t held_ns = 0, longest_ns = 0;
+    uint32_t longest = kNone;
+    for (int64_t at_ns = when.end_ns; at_ns > when.begin_ns;) {
+      patience_.Count();
+      const Piece piece = index_.threads.Before(other, at_ns);
+      const int64_t from_ns = std::max(piece.begin_ns, when.begin_ns);
+      const CallClass what = piece.call != kNone ? index_.gpu.ClassOf(piece.call) : CallClass::kOther;
+      if (what == CallClass::kAlloc || what == CallClass::kFree || what == CallClass::kBlockingCopy) {
+        held_ns += at_ns - from_ns;
+        if (at_ns - from_ns > longest_ns) longest = piece.call;
+        longest_ns = std::max(longest_ns, at_ns - from_ns);
+      }
+      at_ns = from_ns;
+    }
+    if (longest == kNone || static_cast<double>(held_ns) < most_ns) continue;
+    most_ns = static_cast<double>(held_ns);
+    holder.call = longest;
+    holder.by.thread = other;
+    holder.by.batch = trace_.calls.batch[longest];
+    holder.by.request =
+        holder.by.batch == kNone ? Outermost(trace_, index_.requests, trace_.calls.request[longest]) : kNone;
+  }
+  return holder;
+}
+
+// Goes on at what another thread's call waited for on a GPU, where that kept this thread out of the driver for most of
+// `when`, which ends now: until `rest` begins.
+bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest) {
+  if (now_ns_ <= begin_ns) return false;
+  const Holder holder = InDriver(thread_, when);
+  if (holder.call == kNone || index_.gpu.ClassOf(holder.call) == CallClass::kAlloc) return false;
+  // Code that is not known to have been in the driver was there if it went on when that was free.
+  if (call == kNone && (trace_.CallEnd(holder.call) > when.end_ns ||
+                        trace_.CallEnd(holder.call) < when.end_ns - index_.options.sync_return_ns))
+    return false;
+  const uint32_t op = index_.gpu.waits().Last(holder.call, now_ns_);
+  if (op == kNone || index_.gpu.EndNs(op) <= begin_ns) return false;
+  rest.thread = thread_;
+  rest.batch = BatchAt(begin_ns);
+  if (call != kNone) rest.by = holder.by;
+  Emit(std::min(index_.gpu.EndNs(op), now_ns_), rest);
+  MoveToGpu(op, begin_ns, thread_, call);
+  return true;
+}
+
+// A launch that took far longer than launches do.
+bool Walk::LaunchBehindDriver(uint32_t call, int64_t begin_ns) {
+  if (!IsSlowLaunch(index_, call) || index_.first_uses.LoadNs(call) != 0) return false;
+  BlameSegment rest;
+  rest.blame = Blame::kLaunchApi;
+  rest.call = call;
+  return GoBehindDriver({trace_.calls.begin_ns[call], trace_.CallEnd(call)}, begin_ns, call, rest);
+}
+
+// Code between two calls: not all calls of the driver are recorded.
+bool Walk::CodeBehindDriver(const Piece& piece, int64_t begin_ns, const BlameSegment& code) {
+  if (piece.end_ns != now_ns_ || piece.end_ns - piece.begin_ns <= index_.options.wake_up_ns) return false;
+  if (index_.threads.Before(thread_, piece.begin_ns).call == kNone || index_.threads.At(thread_, now_ns_).call == kNone)
+    return false;
+  return GoBehindDriver({piece.begin_ns, piece.end_ns}, begin_ns, kNone, code);
+}
+
+// ---- GPUs
+
+bool Walk::IsOwn(uint32_t op) const {
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone) return false;
+  if (const uint32_t batch = trace_.calls.batch[call]; batch != kNone)
+    return std::binary_search(own_batches_.begin(), own_batches_.end(), batch);
+  for (uint32_t request = trace_.calls.request[call], i = 0; request != kNone && i < 64; ++i) {
+    if (request == request_) return true;
+    const uint64_t parent_id = trace_.requests[request].parent_id;
+    request = parent_id != 0 ? index_.requests.Row(parent_id) : kNone;
+  }
+  return false;
+}
+
+// What no call is known of, or a call for nobody on a thread that the request was on, may be its own.
+bool Walk::IsOthers(uint32_t op) const {
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone || IsOwn(op)) return false;
+  if (trace_.calls.batch[call] != kNone || trace_.calls.request[call] != kNone) return true;
+  const uint32_t thread = trace_.calls.thread[call];
+  return thread != kNone && !std::binary_search(own_threads_.begin(), own_threads_.end(), thread);
+}
+
+Culprit Walk::OwnerOf(uint32_t op) const {
+  Culprit owner;
+  owner.gpu = op;
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone) return owner;
+  owner.thread = trace_.calls.thread[call];
+  owner.batch = trace_.calls.batch[call];
+  if (owner.batch == kNone) owner.request = Outermost(trace_, index_.requests, trace_.calls.request[call]);
+  return owner;
+}
+
+// `ready_ns`: from then on the GPU could do it; `thread` (in `call`) is where the walk goes on before that. Its own
+// operations say that themselves.
+void Walk::MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call) {
+  op_ = op;
+  own_op_ = kNone;
+  ready_ns_ = ready_ns;
+  ready_thread_ = thread;
+  ready_call_ = call;
+  if (!IsOwn(op)) return;
+  own_op_ = op;
+  const uint32_t launch = trace_.gpu.call[op];
+  const int64_t begin_ns = trace_.gpu.begin_ns[op], launch_ns = trace_.calls.begin_ns[launch];
+  if (launch_ns > begin_ns) {
+    ++blame_->clamps;
+    blame_->clamped_ns += launch_ns - begin_ns;
+  }
+  ready_ns_ = std::min(launch_ns, begin_ns);
+  ready_thread_ = trace_.calls.thread[launch];
+  ready_call_ = launch;
+}
+
+void Walk::StepOnGpu() {
+  const int64_t begin_ns = trace_.gpu.begin_ns[op_];
+  const bool is_own = own_op_ == op_;
+  if (now_ns_ > begin_ns && is_own) return Execute(op_);
+  BlameSegment waits;
+  waits.blame = Blame::kGpuQueueWaitOthers;
+  waits.gpu = own_op_;
+  const auto waits_for = [&](uint32_t op) {
+    waits.by = OwnerOf(op);
+    waits.blame = IsOthers(op) ? Blame::kGpuQueueWaitOthers : Blame::kUntraced;
+  };
+  if (!is_own) {  // another's, which it waits behind
+    waits_for(op_);
+    Emit(std::max(begin_ns, ready_ns_), waits);
+    if (now_ns_ <= ready_ns_) return LeaveGpu();
+  }
+  // What ended last of: the operation before on the stream, one of another stream, the launch.
+  const uint32_t previous = index_.gpu.Previous(op_);
+  const auto end_of = [&](uint32_t op) { return std::min(index_.gpu.EndNs(op), now_ns_); };
+  uint32_t cause = kNone;
+  if (previous != kNone && end_of(previous) > ready_ns_) cause = previous;
+  // Since when it could begin: a launch takes its time.
+  const int64_t after_ns = cause != kNone         ? end_of(cause)
+                           : ready_call_ != kNone ? std::max(ready_ns_, trace_.CallEnd(ready_call_))
+                                                  : ready_ns_;
+  if (is_own && now_ns_ - after_ns > index_.options.dispatch_gap_ns) {
+    // Nothing says what streams wait for of each other: what of its own ended just before it began, later than it
+    // could, may have let it begin.
+    const int64_t least_ns = now_ns_ - index_.options.dispatch_gap_ns - 1;
+    const auto is_own_too = [&](uint32_t other) {
+      patience_.Count();
+      return IsOwn(other);
+    };
+    if (const uint32_t other = index_.gpu.EndedLast(op_, {least_ns, now_ns_}, is_own_too); other != kNone)
+      cause = other;
+  }
+  if (cause == kNone) {
+    if (!is_own) EmitLate(op_, ready_ns_, waits);
+    return LeaveGpu();
+  }
+  const int64_t gap_ns = now_ns_ - end_of(cause);
+  if (index_.gpu.EndNs(cause) > now_ns_ && previous == cause) {
+    ++blame_->clamps;
+    blame_->clamped_ns += index_.gpu.EndNs(cause) - now_ns_;
+  }
+  if (is_own && IsOwn(cause)) {
+    waits.blame = Blame::kDispatchGap;
+    if (gap_ns > index_.options.dispatch_gap_ns && !BlameAllocation(end_of(cause), &waits))
+      waits.blame = Blame::kUntraced;
+    EmitLate(op_, end_of(cause), waits);
+    return MoveToGpu(cause, INT64_MIN, kNone, kNone);
+  }
+  if (is_own) waits_for(cause);
+  EmitLate(op_, end_of(cause), waits);
+  if (IsOwn(cause)) return MoveToGpu(cause, INT64_MIN, kNone, kNone);
+  op_ = cause;
+}
+
+// What kept `op` from beginning since then is `late`. Where that is longer than usual, and others' work of another
+// stream was on the device meanwhile, it waited for room there: a GPU begins with a kernel once the blocks of those
+// before it have a place, and with a copy once its engine is free. What is no more than usual after that is the
+// other's, too.
+void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
+  const auto is_others = [&](uint32_t other) {
+    patience_.Count();
+    return IsOthers(other) && index_.gpu.MayHoldUp(other, op);
+  };
+  since_ns = std::max(since_ns, blame_->begin_ns);
+  while (op != kNone && now_ns_ - since_ns > index_.options.dispatch_gap_ns) {
+    const uint32_t other = index_.gpu.RanLast(op, {since_ns, now_ns_}, is_others);
+    if (other == kNone) break;
+    const int64_t end_ns = std::max(std::min(index_.gpu.EndNs(other), now_ns_), since_ns);
+    if (now_ns_ - end_ns > index_.options.dispatch_gap_ns) Emit(end_ns, late);
+    BlameSegment waits = late;
+    waits.blame = Blame::kGpuQueueWaitOthers;
+    waits.gpu = own_op_;
+    waits.by = OwnerOf(other);
+    Emit(std::max(trace_.gpu.begin_ns[other], since_ns), waits);
+  }
+  Emit(since_ns, late);
+}
+
+// An operation of its own began later than one does, and nothing recorded was before it: a device does nothing while
+// memory is mapped or unmapped on it, and goes on with that after the call has returned.
+bool Walk::BlameAllocation(int64_t since_ns, BlameSegment* late) const {
+  const uint32_t call = late->gpu != kNone ? index_.gpu.AllocationBefore(late->gpu, since_ns) : kNone;
+  if (call == kNone) return false;
+  const uint32_t thread = trace_.calls.thread[call], launch = trace_.gpu.call[late->gpu];
+  if (launch == kNone || thread != trace_.calls.thread[launch]) {
+    late->by.thread = thread;
+    late->by.batch = trace_.calls.batch[call];
+    if (late->by.batch == kNone) late->by.request = Outermost(trace_, index_.requests, trace_.calls.request[call]);
+  }
+  late->blame = Blame::kAllocStall;
+  late->gpu = kNone;
+  late->call = call;
+  late->thread = thread;
+  return true;
+}
+
+// From the beginning of what the GPU did for it, back to the thread that called for it.
+void Walk::LeaveGpu() {
+  const uint32_t thread = ready_thread_, call = ready_call_;
+  BlameSegment launch;
+  launch.gpu = own_op_;
+  launch.call = call;
+  launch.thread = thread;
+  op_ = kNone;
+  if (call == kNone && thread != kNone) return MoveToThread(thread, now_ns_);  // which waited for it outside of calls
+  if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
+  const int64_t duration_ns = trace_.calls.duration_ns[call];
+  const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
+  const model::Interval latency = {std::max(returned_ns, ready_ns_), now_ns_};
+  // So long a time may be that of work before it that is not in the trace.
+  const bool is_usual = latency.end_ns - latency.begin_ns <= index_.options.dispatch_gap_ns;
+  const bool is_known = is_usual || !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
+  launch.blame = is_known ? Blame::kLaunchLatency : Blame::kUntraced;
+  if (!is_usual) BlameAllocation(latency.begin_ns, &launch);
+  EmitLate(own_op_, latency.begin_ns, launch);
+  thread_ = thread;
+  if (index_.gpu.ClassOf(call) == CallClass::kLaunch && LaunchBehindDriver(call, ready_ns_)) return;
+  EmitCall(ready_ns_, call, kNone);
+  if (thread != kNone) return MoveToThread(thread, now_ns_);
+  // A thread that recorded nothing itself: go on where the request was seen last.
+  const Sign sign = LastSeenElsewhere(now_ns_);
+  MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
+}
+
+// Rule 2.5: what is longer than usual is another's where another's work was there, then the clock's as far as that was
+// lower, as if the kernel did nothing but compute; of the rest nobody knows.
+void Walk::Execute(uint32_t op) {
+  BlameSegment segment;
+  segment.gpu = op;
+  segment.call = trace_.gpu.call[op];
+  segment.thread = ready_thread_;
+  segment.batch = trace_.calls.batch[segment.call];
+  const std::string_view name = trace_.strings[trace_.gpu.name[op]];
+  const int64_t begin_ns = trace_.gpu.begin_ns[op], duration_ns = trace_.gpu.duration_ns[op];
+  segment.blame = Blame::kGpuExecExpected;
+  if (trace_.gpu.kind[op] == GpuKind::kMemcpy) {
+    segment.blame = BlameOfCopy(op);
+  } else if (trace_.gpu.kind[op] == GpuKind::kMemset) {
+    segment.blame = Blame::kD2dMemset;
+  } else if (name.substr(0, 4) == "nccl" || Says(name, "ncclKernel") || Says(name, "ncclDevKernel")) {
+    segment.blame = Blame::kCommExposed;
+  } else if (const int64_t usual_ns = index_.gpu.UsualNs(op); usual_ns >= 0 && duration_ns > usual_ns) {
+    const int64_t overlap_ns = index_.gpu.OverlapNs(op, [&](uint32_t other) { return IsOthers(other); });
+    const int64_t excess_ns = duration_ns - usual_ns;
+    const double share = static_cast<double>(overlap_ns) / static_cast<double>(duration_ns);
+    const auto contended_ns = std::min(excess_ns, static_cast<int64_t>(static_cast<double>(excess_ns) * share));
+    const GpuOps::Clock clock = index_.gpu.ClockOf(op);
+    const bool is_low = clock.now > 0 && clock.now <= (1 - kClockDrop) * clock.usual;
+    const double slower = is_low ? clock.usual / clock.now - 1 : 0;
+    const auto by_clock_ns = static_cast<int64_t>(std::min(static_cast<double>(usual_ns) * slower, 9e18));
+    const int64_t known_ns = contended_ns + std::min(excess_ns - contended_ns, by_clock_ns);
+    BlameSegment excess = segment;
+    excess.blame = Blame::kGpuExcessUnknown;
+    Emit(begin_ns + usual_ns + known_ns, excess);
+    excess.blame = Blame::kGpuClock;
+    excess.counter = clock.counter;
+    Emit(begin_ns + usual_ns + contended_ns, excess);
+    excess.counter = kNone;
+    excess.blame = Blame::kGpuContention;
+    Emit(begin_ns + usual_ns, excess);
+  }
+  Emit(begin_ns, segment);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/walk_gpu.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "analyze/facts/copies.h"
+#include "analyze/facts/gpu_counters.h"
+#include "analyze/facts/host_work.h"
+#include "analyze/facts/quality.h"
+#include "analyze/facts/subjects.h"
+#include "base/quantile.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::GpuKind;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// A device may stand still for so many times as long as an allocation took, after it: 1.3 to 1.7 on an H100
+// (docs/why.md).
+constexpr int64_t kAfterAllocation = 2;
+constexpr uint32_t kMostAllocations = 8;  // that are asked, the newest first
+
+// Names of the runtime's and the driver's API, of CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
+CallClass Classify(std::string_view name) {
+  const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
+  if (IsLoadingCall(name) || IsCompilingCall(name)) return CallClass::kLoad;
+  if (says("Synchronize")) return CallClass::kSync;
+  if (says("Memcpy") || says("Memset") || says("Prefetch")) {
+    return says("Async") || says("Memset") ? CallClass::kLaunch : CallClass::kBlockingCopy;
+  }
+  if (says("Launch")) return CallClass::kLaunch;
+  if (says("MallocAsync") || says("FreeAsync") || says("Alloc") || says("alloc")) return CallClass::kAlloc;
+  if (says("Free")) return CallClass::kFree;
+  return CallClass::kOther;
+}
+
+}  // namespace
+
+GpuOps::GpuOps(const Trace& trace, const BlameOptions& options)
+    : trace_(trace),
+      launches_(trace),
+      waiting_(trace),
+      waits_(trace, launches_),
+      streams_(trace.streams.size()),
+      place_(trace.gpu.size(), kNone),
+      classes_(trace.strings.size(), CallClass::kOther),
+      calls_of_(trace.requests.size()),
+      ops_of_request_(trace.requests.size()),
+      ops_of_batch_(trace.batches.size()),
+      are_times_known_(AreGpuTimesKnown(trace, {})) {
+  const std::vector<GpuKind>& kinds = trace.gpu.kind;
+  const bool has_more_than_spans = std::any_of(kinds.begin(), kinds.end(), [](auto k) { return k != GpuKind::kSpan; });
+  std::unordered_map<uint64_t, std::vector<int64_t>> durations;
+  for (uint32_t op = 0; op < trace.gpu.size(); ++op) {
+    if (has_more_than_spans && kinds[op] == GpuKind::kSpan) continue;
+    std::vector<uint32_t>& stream = streams_[trace.gpu.stream[op]];
+    place_[op] = static_cast<uint32_t>(stream.size());
+    stream.push_back(op);
+    if (const uint32_t call = trace.gpu.call[op]; call != kNone) {
+      const uint32_t batch = trace.calls.batch[call], request = trace.calls.request[call];
+      if (batch != kNone) {
+        ++ops_of_batch_[batch];
+      } else if (request != kNone) {
+        ++ops_of_request_[request];
+      }
+    }
+    if (kinds[op] == GpuKind::kKernel) durations[KeyOf(op)].push_back(trace.gpu.duration_ns[op]);
+  }
+  for (auto& [key, all] : durations) {
+    if (all.size() >= options.least_samples) usual_ns_.emplace(key, base::Median(std::move(all)));
+  }
+  FindClocks();
+  std::vector<bool> is_known(trace.strings.size());
+  std::vector<int64_t> launch_ns;
+  for (uint32_t call = 0; call < trace.calls.size(); ++call) {
+    const model::StringId name = trace.calls.name[call];
+    if (!is_known[name]) classes_[name] = Classify(trace.strings[name]);
+    is_known[name] = true;
+    if (classes_[name] == CallClass::kLaunch && trace.calls.duration_ns[call] != model::kOpen)
+      launch_ns.push_back(trace.calls.duration_ns[call]);
+    const uint32_t request = trace.calls.request[call];
+    if (request == kNone || trace.calls.batch[call] != kNone) continue;
+    const model::Interval own{trace.calls.begin_ns[call], trace.CallEnd(call)};
+    model::Interval& all = calls_of_[request];
+    const bool is_first = all.begin_ns == all.end_ns;
+    all = {is_first ? own.begin_ns : std::min(all.begin_ns, own.begin_ns), std::max(all.end_ns, own.end_ns)};
+  }
+  median_launch_ns_ = base::Median(std::move(launch_ns));
+  FindLost();
+  FindAllocations();
+}
+
+CallClass GpuOps::ClassOf(uint32_t call) const {
+  const CallClass by_name = classes_[trace_.calls.name[call]];
+  if (by_name != CallClass::kLaunch) return by_name;
+  return waiting_.Has(call) ? CallClass::kBlockingCopy : by_name;  // a copy of pageable memory
+}
+
+uint32_t GpuOps::FirstEndingAfter(uint32_t stream, int64_t at_ns) const {
+  const std::vector<uint32_t>& ops = streams_[stream];
+  return static_cast<uint32_t>(
+      std::partition_point(ops.begin(), ops.end(), [&](uint32_t op) { return EndNs(op) <= at_ns; }) - ops.begin());
+}
+
+uint32_t GpuOps::Previous(uint32_t op) const {
+  const uint32_t place = place_[op];
+  return place == 0 || place == kNone ? kNone : streams_[trace_.gpu.stream[op]][place - 1];
+}
+
+bool GpuOps::MayHoldUp(uint32_t other, uint32_t op) const {
+  const bool is_copy = trace_.gpu.kind[op] == GpuKind::kMemcpy;
+  if (is_copy != (trace_.gpu.kind[other] == GpuKind::kMemcpy)) return false;
+  return !is_copy || DirectionOf(trace_, other) == DirectionOf(trace_, op);
+}
+
+uint32_t GpuOps::MadeRoom(uint32_t call, int64_t by_ns) const {
+  const auto caused = launches_.Gpu(call);
+  if (caused.size() == 0 || place_[*caused.begin()] == kNone) return kNone;
+  const std::vector<uint32_t>& ops = streams_[trace_.gpu.stream[*caused.begin()]];
+  const auto after =
+      std::partition_point(ops.begin(), ops.end(), [&](uint32_t op) { return trace_.gpu.begin_ns[op] <= by_ns; });
+  if (after == ops.begin()) return kNone;
+  const uint32_t op = *(after - 1);
+  return trace_.gpu.begin_ns[op] > trace_.calls.begin_ns[call] ? op : kNone;
+}
+
+uint32_t GpuOps::Ahead(uint32_t op) const {
+  const uint32_t call = trace_.gpu.call[op];
+  if (call == kNone || place_[op] == kNone) return 0;
+  const uint32_t running = FirstEndingAfter(trace_.gpu.stream[op], trace_.calls.begin_ns[call]);
+  return place_[op] > running ? place_[op] - running : 0;
+}
+
+int64_t GpuOps::UsualNs(uint32_t op) const {
+  const auto usual = usual_ns_.find(KeyOf(op));
+  return trace_.gpu.kind[op] == GpuKind::kKernel && usual != usual_ns_.end() ? usual->second : -1;
+}
+
+void GpuOps::FindLost() {
+  if (trace_.gpu.size() == 0) return;
+  model::Interval lost = {0, 0};  // of the thread; since it waited for a GPU
+  const auto end = [&](int64_t at_ns) {
+    if (lost.end_ns > lost.begin_ns) lost_.push_back({lost.begin_ns, std::max(lost.end_ns, at_ns)});
+    lost = {0, 0};
+  };
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) end(0);
+    const CallClass what = ClassOf(call);
+    if (IsWaiting(what)) end(trace_.CallEnd(call));
+    if (what != CallClass::kLaunch || launches_.Gpu(call).size() != 0) continue;
+    const bool is_first = lost.end_ns == lost.begin_ns;
+    lost = {is_first ? trace_.calls.begin_ns[call] : lost.begin_ns, trace_.CallEnd(call)};
+  }
+  end(0);
+  lost_ = model::Union(std::move(lost_));
+}
+
+bool GpuOps::MayHaveLost(model::Interval when) const {
+  const auto after = std::partition_point(lost_.begin(), lost_.end(),
+                                          [&](const model::Interval& one) { return one.end_ns <= when.begin_ns; });
+  return after != lost_.end() && after->begin_ns < when.end_ns;
+}
+
+// Of the device that its thread launched on last, of the only one where there is no other. Allocations in the order of
+// a stream hold up nothing else.
+void GpuOps::FindAllocations() {
+  const uint32_t only = trace_.devices.size() == 1 ? 0 : kNone;
+  uint32_t device = only;
+  for (uint32_t call = 0; call < trace_.calls.size(); ++call) {
+    if (call > 0 && trace_.calls.thread[call] != trace_.calls.thread[call - 1]) device = only;
+    if (const auto caused = launches_.Gpu(call); caused.size() != 0) device = Device(*caused.begin());
+    const CallClass what = ClassOf(call);
+    if (what != CallClass::kAlloc && what != CallClass::kFree) continue;
+    if (trace_.strings[trace_.calls.name[call]].find("Async") != std::string_view::npos) continue;
+    allocations_.push_back({trace_.calls.begin_ns[call], call, device});
+  }
+  std::stable_sort(allocations_.begin(), allocations_.end(),
+                   [](const Allocation& a, const Allocation& b) { return a.begin_ns < b.begin_ns; });
+}
+
+uint32_t GpuOps::AllocationBefore(uint32_t op, int64_t since_ns) const {
+  const int64_t begin_ns = trace_.gpu.begin_ns[op];
+  auto one = std::partition_point(allocations_.begin(), allocations_.end(),
+                                  [&](const Allocation& other) { return other.begin_ns < begin_ns; });
+  uint32_t call = kNone;
+  for (uint32_t looked = 0; one != allocations_.begin() && looked < kMostAllocations && call == kNone; ++looked) {
+    const int64_t end_ns = trace_.CallEnd((--one)->call), took_ns = end_ns - one->begin_ns;
+    if (one->device == Device(op) && begin_ns - end_ns <= kAfterAllocation * took_ns) call = one->call;
+  }
+  if (call == kNone) return kNone;
+  for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
+    if (trace_.streams[stream].device != Device(op)) continue;
+    const auto next = std::partition_point(streams_[stream].begin(), streams_[stream].end(),
+                                           [&](uint32_t other) { return trace_.gpu.begin_ns[other] < begin_ns; });
+    if (next != streams_[stream].begin() && EndNs(*(next - 1)) > since_ns) return kNone;
+  }
+  return call;
+}
+
+void GpuOps::FindClocks() {
+  clocks_.resize(trace_.devices.size());
+  const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace_);
+  for (const auto& [index, gpu] : gpus) {
+    const uint32_t counter = gpu.Find("SM clock"), device = DeviceOf(trace_, gpus, index);
+    if (counter == kNone || device == kNone) continue;
+    clocks_[device].counter = counter;
+    clocks_[device].held = ValuesOf(trace_, counter);
+  }
+  if (gpus.empty()) return;
+  std::vector<std::vector<double>> values(clocks_.size());
+  for (uint32_t op = 0; op < trace_.gpu.size(); ++op) {
+    if (trace_.gpu.kind[op] != GpuKind::kKernel) continue;
+    if (const double clock = ClockOf(op).now; clock > 0) values[Device(op)].push_back(clock);
+  }
+  for (uint32_t device = 0; device < clocks_.size(); ++device) {
+    if (!values[device].empty()) clocks_[device].usual = base::Median(std::move(values[device]));
+  }
+}
+
+GpuOps::Clock GpuOps::ClockOf(uint32_t op) const {
+  if (Device(op) >= clocks_.size()) return {};
+  const DeviceClock& clock = clocks_[Device(op)];
+  const int64_t at_ns = trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op] / 2;
+  const auto after = std::partition_point(clock.held.begin(), clock.held.end(),
+                                          [&](const model::Held& held) { return held.when.end_ns <= at_ns; });
+  if (after == clock.held.end() || after->when.begin_ns > at_ns) return {};
+  return {after->value, clock.usual, clock.counter};
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

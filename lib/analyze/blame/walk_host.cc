@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/blame/walk_host.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "analyze/blame/walk_waits.h"
+#include "analyze/facts/subjects.h"
+#include "base/host_counters.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+// The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over; stolen time every
+// second.
+constexpr int64_t kLateNs = 200'000'000, kStolenLateNs = 1'100'000'000;
+
+// What a major fault is believed to wait for, on average: a read somewhere on a disk of 7,200 turns a minute, a seek
+// (8.5 ms, as such disks' data sheets say) and half a turn (4.2 ms).
+constexpr int64_t kFaultNs = 13'000'000;
+// Nobody doubts that one takes so long: ten times a read of a solid-state disk.
+constexpr int64_t kFastFaultNs = 1'000'000;
+
+// A reading may say as much more than can have been by its moment; what says more is of a later one. Of 52,844 readings
+// in nine dumps of busy servers, whose recorder looked at the clock once for all threads, twelve were beyond by 1.3 to
+// 24 ms, and no other by more than 0.14 ms (docs/host.md).
+constexpr int64_t kLateReadingNs = 200'000;
+
+// A part of `whole` for `share` of `all` of it, down to whole ns.
+int64_t Part(int64_t whole, int64_t share, int64_t all) {
+  __extension__ typedef __int128 Wide;
+  return all > 0 ? static_cast<int64_t>(static_cast<Wide>(whole) * share / all) : 0;
+}
+
+constexpr double kMostValue = 0x1p61;  // the difference of two readings is an int64_t, whatever a dump says
+
+struct Reading {
+  int64_t at_ns, value;
+};
+
+// The samples of one counter.
+struct Series {
+  uint32_t counter = kNone;
+  std::vector<Reading> readings;
+
+  // The last reading at or before `at_ns`, and the first at or after it; null: there is none.
+  const Reading* By(int64_t at_ns) const {
+    const auto after = std::upper_bound(readings.begin(), readings.end(), at_ns,
+                                        [](int64_t at, const Reading& reading) { return at < reading.at_ns; });
+    return after != readings.begin() ? &*(after - 1) : nullptr;
+  }
+  const Reading* From(int64_t at_ns) const {
+    const auto at = std::lower_bound(readings.begin(), readings.end(), at_ns,
+                                     [](const Reading& reading, int64_t when) { return reading.at_ns < when; });
+    return at != readings.end() ? &*at : nullptr;
+  }
+  // How much it grew between moments at which it was looked at.
+  int64_t Grew(int64_t begin_ns, int64_t end_ns) const {
+    const Reading *const begin = By(begin_ns), *const end = By(end_ns);
+    return begin != nullptr && end != nullptr ? end->value - begin->value : 0;
+  }
+};
+
+// Makes readings of a time say no more than can have been by then: no more than later ones do and, of time on a CPU,
+// than earlier ones and the time since. Adds the moments of those that said more by kLateReadingNs: who read was held
+// up after he had looked at the clock. O(n).
+void BoundReadings(bool is_on_cpu, std::vector<Reading>* readings, std::vector<int64_t>* late) {
+  std::vector<int64_t> most(readings->size());
+  int64_t least_ns = INT64_MAX;
+  for (size_t i = most.size(); i-- > 0;) most[i] = least_ns = std::min(least_ns, (*readings)[i].value);
+  for (size_t i = 0; i < most.size(); ++i) {
+    Reading& reading = (*readings)[i];
+    if (is_on_cpu && i > 0) {
+      int64_t by_then_ns = most[i - 1];
+      Accumulate(&by_then_ns, reading.at_ns - (*readings)[i - 1].at_ns);
+      most[i] = std::min(most[i], by_then_ns);
+    }
+    int64_t tolerated_ns = most[i];
+    Accumulate(&tolerated_ns, kLateReadingNs);
+    if (reading.value > tolerated_ns) late->push_back(reading.at_ns);
+    reading.value = most[i];
+  }
+}
+
+}  // namespace
+
+bool HasHostUse(const Trace& trace) {
+  return std::any_of(trace.counters.begin(), trace.counters.end(), [&](const model::CounterRow& counter) {
+    return base::IsThreadCounter(trace.strings[counter.name]);
+  });
+}
+
+// Of one thread.
+class HostUse::Measurement {
+ public:
+  uint32_t thread = kNone;
+  Series cpu, delay, voluntary, involuntary, major;
+
+  // Adds moments of which readings from outside do not say what they are taken for.
+  void FindLate(std::vector<int64_t>* late) {
+    BoundReadings(true, &cpu.readings, late);
+    BoundReadings(false, &delay.readings, late);
+  }
+  // `late`: in order. Stretches beside them become one.
+  void LeaveOut(const std::vector<int64_t>& late) {
+    const auto is_late = [&](const Reading& reading) {
+      return std::binary_search(late.begin(), late.end(), reading.at_ns);
+    };
+    std::erase_if(cpu.readings, is_late);
+    std::erase_if(delay.readings, is_late);
+  }
+
+  Thread Run(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu, const Series& io_pressure,
+             const BlameOptions& options) {
+    thread_.delay_counter = delay.counter;
+    FindBrackets();
+    FindStretches(trace, pieces, gpu);
+    SpreadDelays();
+    Judge();
+    Divide();
+    BoundFaults(io_pressure);
+    DivideUntraced();
+    for (Stretch& stretch : thread_.stretches) {
+      OffCpu& off = stretch.off;
+      if (off.runqueue_ns + off.pagefault_ns + off.blocked_ns < options.least_off_cpu_ns)
+        off.runqueue_ns = off.pagefault_ns = off.blocked_ns = 0;
+      if (stretch.untraced_runqueue_ns < options.least_off_cpu_ns) stretch.untraced_runqueue_ns = 0;
+    }
+    return std::move(thread_);
+  }
+
+ private:
+  // What the thread itself saw happen, from the moment it looked before a stretch to the one after.
+  struct Switches {
+    int64_t voluntary = 0, involuntary = 0, major_faults = 0;
+    bool is_known = false;
+  };
+
+  void FindBrackets() {
+    for (size_t i = 1; i < delay.readings.size(); ++i) {
+      const Reading &begin = delay.readings[i - 1], &end = delay.readings[i];
+      thread_.brackets.push_back({begin.at_ns, end.at_ns, end.value - begin.value, 0});
+    }
+  }
+
+  void FindStretches(const Trace& trace, const std::vector<Piece>& pieces, const GpuOps& gpu) {
+    auto bracket = thread_.brackets.begin();
+    auto piece = pieces.begin();
+    for (size_t i = 1; i < cpu.readings.size(); ++i) {
+      Stretch stretch;
+      stretch.begin_ns = cpu.readings[i - 1].at_ns;
+      stretch.end_ns = cpu.readings[i].at_ns;
+      const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
+      if (length_ns <= 0) continue;
+      stretch.cpu_ns = cpu.readings[i].value - cpu.readings[i - 1].value;
+      while (piece != pieces.end() && piece->end_ns <= stretch.begin_ns) ++piece;
+      stretch.untraced_ns = length_ns;
+      for (auto at = piece; at != pieces.end() && at->begin_ns < stretch.end_ns; ++at) {
+        const int64_t piece_ns = std::min(at->end_ns, stretch.end_ns) - std::max(at->begin_ns, stretch.begin_ns);
+        stretch.untraced_ns -= piece_ns;
+        WaitArgs args;
+        if (at->call != kNone ? IsWaiting(gpu.ClassOf(at->call)) : ReadWait(trace, at->event, &args)) {
+          ++stretch.waits;
+        } else {
+          stretch.code_ns += piece_ns;
+        }
+      }
+      while (bracket != thread_.brackets.end() && bracket->end_ns <= stretch.begin_ns) ++bracket;
+      if (bracket != thread_.brackets.end() && bracket->begin_ns <= stretch.begin_ns) {
+        stretch.bracket = static_cast<uint32_t>(bracket - thread_.brackets.begin());
+        bracket->off_ns += length_ns - stretch.cpu_ns;
+      }
+      thread_.stretches.push_back(stretch);
+    }
+  }
+
+  // The system counts a delay when it is over: what is more than a bracket can hold was before it.
+  void SpreadDelays() {
+    std::vector<Bracket>& brackets = thread_.brackets;
+    for (size_t i = brackets.size(); i-- > 1;) {
+      const int64_t before_ns = std::max<int64_t>(brackets[i].delay_ns - brackets[i].off_ns, 0);
+      brackets[i].delay_ns -= before_ns;
+      brackets[i - 1].delay_ns += before_ns;
+    }
+  }
+
+  Switches SwitchesIn(const Stretch& stretch) const {
+    const Reading *const begin = voluntary.By(stretch.begin_ns), *const end = voluntary.From(stretch.end_ns);
+    if (begin == nullptr || end == nullptr) return {};
+    return {end->value - begin->value, involuntary.Grew(begin->at_ns, end->at_ns), major.Grew(begin->at_ns, end->at_ns),
+            true};
+  }
+
+  // Code that is longer than the CPU time did not run all the time.
+  void Judge() {
+    for (Stretch& stretch : thread_.stretches) {
+      OffCpu& off = stretch.off;
+      const Switches switches = SwitchesIn(stretch);
+      off.pagefault_counter = major.counter;
+      off.blocked_counter = cpu.counter;
+      int64_t off_ns = std::max<int64_t>(stretch.code_ns - stretch.cpu_ns, 0);
+      stretch.was_preempted = switches.is_known && switches.involuntary > 0;
+      if (switches.is_known && switches.voluntary == 0) {
+        // It never slept, so that it waited for a CPU wherever it was: in calls that spin, too. Where it was not
+        // switched either, its CPU was taken from under it, by the hypervisor or by interrupts, which is no delay to
+        // the scheduler.
+        const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
+        off_ns = std::max(off_ns, Part(length_ns - stretch.cpu_ns, stretch.code_ns, length_ns));
+        stretch.untraced_runqueue_ns = Part(length_ns - stretch.cpu_ns, stretch.untraced_ns, length_ns);
+        stretch.untraced_counter = stretch.was_preempted ? involuntary.counter : cpu.counter;
+        if (stretch.was_preempted && stretch.bracket != kNone)
+          thread_.brackets[stretch.bracket].delay_ns -= off_ns + stretch.untraced_runqueue_ns;
+      } else if (!stretch.was_preempted || stretch.bracket != kNone || switches.voluntary > stretch.waits) {
+        if (stretch.bracket != kNone) thread_.brackets[stretch.bracket].open_ns += off_ns;
+        if (stretch.bracket != kNone && stretch.was_preempted)
+          thread_.brackets[stretch.bracket].untraced_ns += stretch.untraced_ns;
+        (switches.major_faults > 0 ? off.pagefault_ns : off.blocked_ns) = off_ns;
+        continue;
+      }  // else it slept in its waits alone
+      off.runqueue_ns = off_ns;
+      off.runqueue_counter = stretch.was_preempted ? involuntary.counter : cpu.counter;
+    }
+  }
+
+  // Of what is not judged yet as much as the thread waited for a CPU meanwhile; the rest of that is in no code.
+  void Divide() {
+    std::vector<Bracket>& brackets = thread_.brackets;
+    for (Stretch& stretch : thread_.stretches) {
+      OffCpu& off = stretch.off;
+      int64_t& rest_ns = off.pagefault_ns != 0 ? off.pagefault_ns : off.blocked_ns;
+      if (stretch.bracket == kNone || rest_ns == 0) continue;
+      const Bracket& bracket = brackets[stretch.bracket];
+      off.runqueue_ns = Part(rest_ns, std::clamp<int64_t>(bracket.delay_ns, 0, bracket.open_ns), bracket.open_ns);
+      off.runqueue_counter = delay.counter;
+      rest_ns -= off.runqueue_ns;
+    }
+    for (Bracket& bracket : brackets) bracket.delay_ns = std::max<int64_t>(bracket.delay_ns - bracket.open_ns, 0);
+  }
+
+  // Few faults do not make a long sleep wait for a disk. Between two looks at them it waited for as long as reads of so
+  // many take, or as the I/O pressure of the machine grew where that is more; for the rest nobody knows. No less where
+  // the pressure grew by less: it is a mean over CPUs, weighted by when they were not idle (the kernel's
+  // sched/psi.c), so that one thread that waits among many that run is a small part of it.
+  void BoundFaults(const Series& io_pressure) {
+    std::vector<Stretch>& all = thread_.stretches;
+    for (size_t first = 0, last = 0; first < all.size(); first = last) {
+      const Reading* const begin = voluntary.By(all[first].begin_ns);
+      int64_t sum_ns = 0;
+      for (last = first; last < all.size() && (last == first || voluntary.By(all[last].begin_ns) == begin); ++last)
+        sum_ns += all[last].off.pagefault_ns;
+      if (sum_ns == 0) continue;
+      const Reading* const end = voluntary.From(all[first].end_ns);
+      const int64_t faults = std::max<int64_t>(major.Grew(begin->at_ns, end->at_ns), 0);
+      const int64_t reads_ns = std::min(faults, sum_ns / kFaultNs + 1) * kFaultNs;
+      const Reading *const before = io_pressure.By(begin->at_ns), *const after = io_pressure.From(end->at_ns);
+      const int64_t pressure_ns = before != nullptr && after != nullptr ? after->value - before->value : 0;
+      const int64_t most_ns = std::min(sum_ns, std::max(reads_ns, pressure_ns));
+      const bool are_many = faults >= (most_ns + kFastFaultNs - 1) / kFastFaultNs;
+      const bool are_proved = are_many || most_ns - most_ns / 2 <= pressure_ns;
+      for (size_t i = first; i < last; ++i) {
+        OffCpu& off = all[i].off;
+        all[i].are_faults_proved = are_proved;
+        const int64_t fault_ns = Part(off.pagefault_ns, most_ns, sum_ns);
+        off.blocked_ns += off.pagefault_ns - fault_ns;
+        off.pagefault_ns = fault_ns;
+      }
+    }
+  }
+
+  // Of the delay that is in no code as much as is untraced, where the thread did not only wake up late.
+  void DivideUntraced() {
+    std::vector<Bracket>& brackets = thread_.brackets;
+    for (Stretch& stretch : thread_.stretches) {
+      if (stretch.bracket == kNone || !stretch.was_preempted || stretch.untraced_counter != kNone) continue;
+      const Bracket& bracket = brackets[stretch.bracket];
+      stretch.untraced_runqueue_ns = Part(std::min({bracket.delay_ns, bracket.untraced_ns, bracket.off_ns}),
+                                          stretch.untraced_ns, bracket.untraced_ns);
+      stretch.untraced_counter = delay.counter;
+    }
+    for (Bracket& bracket : brackets) bracket.delay_ns -= std::min(bracket.delay_ns, bracket.untraced_ns);
+  }
+
+  Thread thread_;
+};
+
+HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, const BlameOptions& options)
+    : threads_(trace.threads.size()) {
+  if (!HasHostUse(trace)) return;
+  std::unordered_map<std::string_view, uint32_t> counters;
+  for (uint32_t row = 0; row < trace.counters.size(); ++row)
+    counters.emplace(trace.strings[trace.counters[row].name], row);
+  const std::vector<uint32_t>& of = trace.samples.counter;
+  const auto series = [&](const std::string& name) {
+    Series found;
+    const auto counter = counters.find(name);
+    if (counter == counters.end()) return found;
+    found.counter = counter->second;
+    const auto [first, last] = std::equal_range(of.begin(), of.end(), found.counter);
+    for (auto at = first; at != last; ++at) {
+      const auto i = static_cast<size_t>(at - of.begin());
+      found.readings.push_back(
+          {trace.samples.at_ns[i], static_cast<int64_t>(std::clamp(trace.samples.value[i], -kMostValue, kMostValue))});
+    }
+    return found;
+  };
+  const auto growth = [&](const base::CounterName& what, std::vector<std::pair<int64_t, int64_t>>* values) {
+    for (const Reading& reading : series(base::HostCounter(what)).readings)
+      values->emplace_back(reading.at_ns, reading.value);
+  };
+  growth(base::kThrottledTime, &throttled_);
+  growth(base::kStolenTime, &stolen_);
+  const Series io_pressure = series(base::HostCounter(base::kIoPressure));
+  std::unordered_map<int64_t, uint32_t> with_tid;
+  for (const model::ThreadRow& thread : trace.threads) ++with_tid[thread.tid];
+  std::vector<Measurement> measurements;
+  std::vector<int64_t> late;
+  for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+    const int64_t tid = trace.threads[thread].tid;
+    if (with_tid[tid] != 1) continue;  // of which of them it is, nobody knows
+    Measurement measurement;
+    measurement.thread = thread;
+    measurement.cpu = series(base::ThreadCounter(tid, base::kOnCpu));
+    if (measurement.cpu.readings.size() < 2) continue;
+    measurement.delay = series(base::ThreadCounter(tid, base::kRunQueueDelay));
+    measurement.voluntary = series(base::ThreadCounter(tid, base::kVoluntary));
+    measurement.involuntary = series(base::ThreadCounter(tid, base::kInvoluntary));
+    measurement.major = series(base::ThreadCounter(tid, base::kMajorFaults));
+    measurement.FindLate(&late);
+    measurements.push_back(std::move(measurement));
+  }
+  // Recorders that looked at the clock once for all threads were held up for those that come after, too.
+  std::sort(late.begin(), late.end());
+  for (Measurement& measurement : measurements) {
+    measurement.LeaveOut(late);
+    threads_[measurement.thread] =
+        measurement.Run(trace, threads.Pieces(measurement.thread), gpu, io_pressure, options);
+  }
+}
+
+model::Interval HostUse::KnownOf(uint32_t thread) const {
+  if (thread >= threads_.size() || threads_[thread].stretches.empty()) return {0, 0};
+  return {threads_[thread].stretches.front().begin_ns, threads_[thread].stretches.back().end_ns};
+}
+
+OffCpu HostUse::OfCode(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  OffCpu off;
+  if (thread >= threads_.size()) return off;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  int64_t most[3] = {};
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    const int64_t overlap_ns = std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+    const auto take = [&](int64_t of_ns, uint32_t of_counter, int64_t* ns, uint32_t* counter, int64_t* longest_ns) {
+      const int64_t part_ns = Part(of_ns, overlap_ns, at->code_ns);
+      *ns += part_ns;
+      if (part_ns > *longest_ns) *longest_ns = part_ns, *counter = of_counter;
+    };
+    take(at->off.runqueue_ns, at->off.runqueue_counter, &off.runqueue_ns, &off.runqueue_counter, &most[0]);
+    take(at->off.pagefault_ns, at->off.pagefault_counter, &off.pagefault_ns, &off.pagefault_counter, &most[1]);
+    take(at->off.blocked_ns, at->off.blocked_counter, &off.blocked_ns, &off.blocked_counter, &most[2]);
+  }
+  return off;
+}
+
+OffCpu HostUse::OfUntraced(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  OffCpu off;
+  if (thread >= threads_.size()) return off;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  int64_t most_ns = 0;
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    const int64_t overlap_ns = std::min(at->end_ns, end_ns) - std::max(at->begin_ns, begin_ns);
+    const int64_t part_ns = Part(at->untraced_runqueue_ns, std::min(overlap_ns, at->untraced_ns), at->untraced_ns);
+    off.runqueue_ns += part_ns;
+    if (part_ns > most_ns) most_ns = part_ns, off.runqueue_counter = at->untraced_counter;
+  }
+  return off;
+}
+
+bool HostUse::AreFaultsProved(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
+  if (thread >= threads_.size()) return false;
+  const std::vector<Stretch>& all = threads_[thread].stretches;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Stretch& s) { return s.end_ns <= begin_ns; });
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    if (at->off.pagefault_ns != 0 && !at->are_faults_proved) return false;
+  }
+  return true;
+}
+
+int64_t HostUse::ThrottledNs(int64_t begin_ns, int64_t end_ns) const {
+  return Grew(throttled_, begin_ns, end_ns + kLateNs);
+}
+
+int64_t HostUse::StolenNs(int64_t begin_ns, int64_t end_ns) const {
+  return Grew(stolen_, begin_ns, end_ns + kStolenLateNs);
+}
+
+int64_t HostUse::Grew(const std::vector<std::pair<int64_t, int64_t>>& values, int64_t begin_ns, int64_t end_ns) {
+  const auto at = [&](int64_t at_ns) {
+    const auto after =
+        std::partition_point(values.begin(), values.end(), [&](const auto& reading) { return reading.first <= at_ns; });
+    return after != values.begin() ? (after - 1)->second : values.empty() ? 0 : values.front().second;
+  };
+  return at(end_ns) - at(begin_ns);
+}
+
+OffCpu HostUse::OfWakeUp(uint32_t thread, int64_t begin_ns, int64_t end_ns, Woken* taken) const {
+  OffCpu off;
+  if (thread >= threads_.size()) return off;
+  const std::vector<Bracket>& all = threads_[thread].brackets;
+  auto at = std::partition_point(all.begin(), all.end(), [&](const Bracket& b) { return b.end_ns <= begin_ns; });
+  for (; at != all.end() && at->begin_ns < end_ns; ++at) {
+    int64_t& taken_ns = (*taken)[static_cast<size_t>(at - all.begin())];
+    const int64_t ns = std::min(at->delay_ns - taken_ns, end_ns - begin_ns - off.runqueue_ns);
+    taken_ns += ns;
+    off.runqueue_ns += ns;
+  }
+  off.runqueue_counter = threads_[thread].delay_counter;
+  return off;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

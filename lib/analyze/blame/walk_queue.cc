@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Rule C6: a request in a queue waited for what the thread that took it did meanwhile. Was that idle, it only had to
+// wake up; was it at work for others, these are named.
+#include <algorithm>
+
+#include "analyze/blame/walk.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+
+// Tiles what is before the cursor, down to `begin_ns`, by what `thread` did. `handoff` kNone: the queue was not
+// recorded.
+void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff) {
+  begin_ns = std::max(begin_ns, blame_->begin_ns);
+  while (now_ns_ > begin_ns) {
+    const Piece piece = index_.threads.Before(thread, now_ns_);
+    const int64_t from_ns = std::max(piece.begin_ns, begin_ns), end_ns = now_ns_;
+    // Within a piece the owner may change: they are found from its beginning, and emitted from its end.
+    std::vector<BlameSegment> parts;
+    for (int64_t at_ns = from_ns; at_ns < end_ns;) {
+      patience_.Count();
+      int64_t until_ns = end_ns;
+      BlameSegment part = TileOf(thread, piece, at_ns, &until_ns, before, handoff);
+      part.handoff = handoff;
+      part.begin_ns = at_ns;
+      parts.push_back(part);
+      at_ns = until_ns;
+    }
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) Emit(part->begin_ns, *part);
+  }
+}
+
+// Whether a wait for a condition was for work of the queue: to fill the batch that took it (as that for the lock which
+// comes with it is), or ended by who put something there.
+bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) {
+  if (handoff == kNone) return false;
+  const model::HandoffRow& row = trace_.handoffs[handoff];
+  const uint32_t batch = trace_.events.batch[wait];
+  if (args.kind == WaitKind::kLock) return batch != kNone && batch == row.batch && IsGathering(wait);
+  if (args.kind != WaitKind::kCondition) return false;
+  if (batch != kNone) return batch == row.batch;
+  const uint32_t notifier = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
+  if (notifier == kNone) return false;
+  const model::RequestIndex::Range sent = index_.requests.Handoffs(notifier);
+  patience_.Count(sent.size());
+  return std::any_of(sent.begin(), sent.end(), [&](uint32_t one) { return trace_.handoffs[one].queue == row.queue; });
+}
+
+BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
+                          uint32_t handoff) {
+  BlameSegment part;
+  part.thread = thread;
+  part.event = piece.event;
+  part.call = piece.call;
+  WaitArgs args;
+  const bool is_wait = ReadWait(trace_, piece.event, &args);
+  if (is_wait && (args.kind == WaitKind::kQueue || AwaitsWork(piece.event, args, handoff))) {
+    part.blame = Blame::kHandoff;
+    return part;
+  }
+  // A scope that is around the request's own work is no other work.
+  const bool is_around = before == Before::kBegin && !is_wait && piece.event != kNone &&
+                         trace_.EventEnd(piece.event) > arrival_.at_ns && trace_.events.request[piece.event] == kNone;
+  uint32_t batch = kNone, request = kNone;
+  if (piece.event != kNone) {
+    batch = trace_.events.batch[piece.event];
+    request = trace_.events.request[piece.event];
+  }
+  if (batch == kNone && request == kNone && piece.call != kNone) {
+    batch = trace_.calls.batch[piece.call];
+    request = trace_.calls.request[piece.call];
+  }
+  if (batch == kNone && request == kNone && thread != kNone) {  // no event says so, but one may have had the thread
+    batch = index_.threads.BatchAt(thread, at_ns, until_ns);
+    request = index_.threads.RequestAt(thread, at_ns, until_ns);
+  }
+  request = Outermost(trace_, index_.requests, request);
+  part.batch = BatchAt(at_ns);
+  // A thread may still be at work for the request itself, after it sent it on: in a queue that is waiting, too.
+  if (batch == kNone && (request == kNone || (request == request_ && before == Before::kBegin))) {
+    if (request == kNone && piece.event != kNone && !is_around) {  // something of its own
+      part.blame = before == Before::kBegin ? Blame::kAdmissionQueue : Blame::kQueueWaitOthers;
+      part.by.thread = thread;
+      part.by.event = piece.event;
+    } else if (piece.event != kNone) {
+      part.blame = BlameOfCode(at_ns);
+    }  // else the thread was in nothing that was recorded: idle or not, nobody knows
+    return part;
+  }
+  part.by.thread = thread;
+  part.by.batch = batch;
+  if (batch == kNone) part.by.request = request;
+  part.blame = before == Before::kBegin ? Blame::kAdmissionQueue
+               : batch != kNone         ? Blame::kExecutorBusy
+                                        : Blame::kQueueWaitOthers;
+  return part;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

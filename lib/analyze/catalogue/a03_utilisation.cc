@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A03: is the GPU used? How long kernels ran, how many multiprocessors they could fill, how full those were.
+//
+// That a kernel ran says nothing of how much of the device it used (nvidia-smi's "utilization" is no more than that):
+// estimated efficiency and occupancy, from launch shapes alone, say more, and are upper bounds.
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/open_requests.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "analyze/peers/peers.h"
+#include "model/occupancy.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::GpuKind;
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"utilisation_low", 0.5, "1", "torch-tb-profiler"},
+    {"efficiency_low", 0.5, "1", "pitot"},
+};
+
+// What a kernel could fill, by its launch: blocks for each multiprocessor, and the share of its threads that they are.
+struct Fill {
+  double blocks_per_multiprocessor = 0;  // 0: not known
+  double occupancy = -1;                 // negative: not known
+};
+double Product(const uint32_t (&sizes)[3]) {
+  return static_cast<double>(sizes[0]) * static_cast<double>(sizes[1]) * static_cast<double>(sizes[2]);
+}
+Fill FillOf(const model::DeviceRow& device, const model::KernelShape& shape) {
+  Fill fill;
+  if (device.multiprocessors == 0) return fill;
+  const double threads = Product(shape.block);
+  fill.blocks_per_multiprocessor = Product(shape.grid) / device.multiprocessors;
+  const double percent = model::TheoreticalOccupancyPercent(device, shape);
+  if (percent == 0 || threads == 0) return fill;
+  // As Kineto's "est. achieved occupancy", in floats: as many blocks as there are, at most as many as fit.
+  const double warps = std::ceil(threads / 32);
+  const double most_warps = std::floor(static_cast<double>(device.threads_per_multiprocessor) / 32);
+  const double most_blocks = std::round(percent / 100 * most_warps / warps);
+  const auto blocks = static_cast<float>(std::min(fill.blocks_per_multiprocessor, most_blocks));
+  fill.occupancy =
+      std::min(1.0F, blocks * static_cast<float>(threads) / static_cast<float>(device.threads_per_multiprocessor));
+  return fill;
+}
+
+struct Kernel {
+  Interval time;
+  Fill fill;
+};
+
+// The mean over `whole_ns` of the multiprocessors' share that kernels which run at once could fill together.
+double EfficiencyOf(const std::vector<Kernel>& kernels, int64_t whole_ns) {
+  struct Edge {
+    int64_t at_ns;
+    double change;
+  };
+  std::vector<Edge> edges;
+  for (const Kernel& kernel : kernels) {
+    if (kernel.fill.blocks_per_multiprocessor <= 0) continue;
+    edges.push_back({kernel.time.begin_ns, kernel.fill.blocks_per_multiprocessor});
+    edges.push_back({kernel.time.end_ns, -kernel.fill.blocks_per_multiprocessor});
+  }
+  std::stable_sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) { return a.at_ns < b.at_ns; });
+  double running = 0, filled_ns = 0;
+  size_t open = 0;
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (open > 0) filled_ns += std::min(1.0, running) * static_cast<double>(edges[i].at_ns - edges[i - 1].at_ns);
+    open = edges[i].change > 0 ? open + 1 : open - 1;
+    running = open == 0 ? 0 : running + edges[i].change;  // what rounding left does not stay
+  }
+  return whole_ns == 0 ? 0 : filled_ns / static_cast<double>(whole_ns);
+}
+
+class Utilisation final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a03", "is the GPU used", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    Interval window = {trace.window_begin_ns, trace.window_end_ns};
+    if (analysis.compat() == Compat::kTbPlugin) {
+      const Intervals steps = peers::TbSteps(trace, analysis.indexes().launches);
+      window = {steps.front().begin_ns, steps.back().end_ns};
+    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device, window); });
+    return Status();
+  }
+
+ private:
+  static void OfDevice(Analysis& analysis, uint32_t device, Interval window) {
+    const Trace& trace = analysis.trace();
+    const bool is_tb = analysis.compat() == Compat::kTbPlugin;
+    std::vector<Fill> fills;
+    for (const model::KernelShape& shape : trace.shapes)
+      fills.push_back(device == kNone ? Fill() : FillOf(trace.devices[device], shape));
+    std::vector<Kernel> kernels;
+    std::vector<Interval> times;
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      if (trace.gpu.kind[row] != GpuKind::kKernel && trace.gpu.kind[row] != GpuKind::kGraph) continue;
+      if (trace.streams[trace.gpu.stream[row]].device != device) continue;
+      const int64_t begin_ns = std::clamp(trace.gpu.begin_ns[row], window.begin_ns, window.end_ns);
+      const int64_t end_ns =
+          std::clamp(trace.gpu.begin_ns[row] + trace.gpu.duration_ns[row], window.begin_ns, window.end_ns);
+      if (begin_ns == end_ns) continue;
+      times.push_back({begin_ns, end_ns});
+      if (trace.gpu.shape[row] != kNone) kernels.push_back({times.back(), fills[trace.gpu.shape[row]]});
+    }
+    const Intervals busy = Union(std::move(times));
+    const int64_t window_ns = window.end_ns - window.begin_ns, busy_ns = TotalNs(busy);
+    const std::string subject = GpuName(trace, device);
+    const double utilisation = Share(busy_ns, window_ns);
+    AddNumber(analysis, "utilisation", subject, utilisation);
+
+    double weighted = 0;
+    int64_t known_ns = 0;
+    bool has_fill = false;
+    for (const Kernel& kernel : kernels) {
+      has_fill |= kernel.fill.blocks_per_multiprocessor > 0;
+      if (kernel.fill.occupancy < 0) continue;
+      const int64_t ns = kernel.time.end_ns - kernel.time.begin_ns;
+      // Its files have whole percents.
+      const double occupancy = is_tb ? std::floor(kernel.fill.occupancy * 100 + 0.5) / 100 : kernel.fill.occupancy;
+      weighted += occupancy * static_cast<double>(ns);
+      Accumulate(&known_ns, ns);
+    }
+    const double efficiency = EfficiencyOf(kernels, window_ns);
+    if (has_fill) AddNumber(analysis, "efficiency", subject, efficiency);
+    if (known_ns > 0) AddNumber(analysis, "occupancy", subject, weighted / static_cast<double>(known_ns));
+    Judge(analysis, subject, utilisation, AskedOf(trace, window, busy), has_fill, efficiency);
+  }
+
+  // Of the time in which there was work to do: all where the trace does not say.
+  struct Asked {
+    int64_t time_ns, busy_ns;
+    double Utilisation() const { return Share(busy_ns, time_ns); }
+  };
+  static Asked AskedOf(const Trace& trace, Interval window, const Intervals& busy) {
+    const Intervals whole = model::Union({window});
+    const Intervals open = HasRequests(trace) ? Intersection(whole, OpenRequests(trace)) : whole;
+    return {TotalNs(open), TotalNs(Intersection(busy, open))};
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, double utilisation, const Asked& asked,
+                    bool has_fill, double efficiency) {
+    const Threshold low = analysis.threshold("utilisation_low"), poor = analysis.threshold("efficiency_low");
+    if (utilisation < low.value) {
+      std::string summary = "kernels ran for " + Percent(utilisation) + " of the window";
+      if (HasRequests(analysis.trace()))
+        summary += ", for " + Percent(asked.Utilisation()) + " of the time that requests were open";
+      return Conclude(
+          analysis, Judged("a03.utilisation_low", subject.c_str(), "utilisation", utilisation, low),
+          {.severity = asked.Utilisation() < low.value / 2 ? Severity::kMedium : Severity::kLow,
+           .confidence = 0.95,
+           .cost_ns = asked.time_ns - asked.busy_ns,
+           .summary = summary,
+           .recommendation = "see a04 for what the GPU waited for; a larger batch helps where it is launches"});
+    }
+    // Of a device that is busy: are its kernels too small for it?
+    if (!has_fill || efficiency >= poor.value * utilisation) return;
+    const std::string summary = "kernels ran for " + Percent(utilisation) + " of the window, but had blocks for " +
+                                Percent(efficiency) + " of the multiprocessors' time at most";
+    Conclude(analysis, Judged("a03.efficiency_low", subject.c_str(), "efficiency", efficiency, poor),
+             {.severity = Severity::kLow,
+              .confidence = 0.95,
+              .summary = summary,
+              .recommendation = "larger batches, or small kernels on several streams at once, fill the device"});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeUtilisation() { return std::make_unique<Utilisation>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A04: why was the GPU idle? Each gap between two things that a device did belongs to what ended it: until that was
+// launched, to what the launching thread did; from there on, to the launch. Where that thread was in a wait that the
+// host records, it had nothing to launch: there was no request, or requests were elsewhere.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/open_requests.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "analyze/facts/thread_time.h"
+#include "analyze/peers/peers.h"
+#include "pitot/model/index.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::HostClass;
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"idle_share", 0.15, "1", "TraceLens"},
+    {"kernel_wait", 30000, "ns", "HTA"},
+    {"launch_hole", 10000000, "ns", "pitot"},
+};
+
+struct Gap {
+  Interval time;
+  uint32_t gpu_row = kNone;  // that ended it
+  int64_t launched_ns = 0;   // within it, or its beginning; its end if nothing says
+};
+
+// What gaps are made of. The host's classes come first.
+enum Cause : uint32_t {
+  kNoRequest = model::kHostClasses,  // the launching thread was in a wait of the host's while no request was open
+  kWait,                             // the same while one was
+  kUntraced,                         // the launching thread did nothing that is recorded
+  kLaunch,                           // from the call to the work
+  kDispatch,                         // the work was launched before the gap: the GPU's own time between two things
+  kUnknown,                          // what ended the gap has no call
+  kCauses,
+};
+const char* CauseName(uint32_t cause) {
+  switch (cause) {
+    case kNoRequest:
+      return "idle_no_request";
+    case kWait:
+      return "idle_wait";
+    case kUntraced:
+      return "idle_untraced";
+    case kLaunch:
+      return "idle_launch";
+    case kDispatch:
+      return "idle_dispatch";
+    case kUnknown:
+      return "idle_unknown";
+    default:
+      return nullptr;
+  }
+}
+
+std::vector<Gap> GapsOf(Analysis& analysis, uint32_t device) {
+  const Trace& trace = analysis.trace();
+  std::vector<uint32_t> rows;
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+    if (trace.gpu.kind[row] != model::GpuKind::kSpan && trace.streams[trace.gpu.stream[row]].device == device)
+      rows.push_back(row);
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](uint32_t a, uint32_t b) { return trace.gpu.begin_ns[a] < trace.gpu.begin_ns[b]; });
+  std::vector<Gap> gaps;
+  int64_t busy_until_ns = INT64_MAX;
+  for (const uint32_t row : rows) {
+    const int64_t begin_ns = trace.gpu.begin_ns[row], end_ns = begin_ns + trace.gpu.duration_ns[row];
+    if (begin_ns > busy_until_ns) {
+      const uint32_t call = trace.gpu.call[row];
+      const int64_t launched_ns = call == kNone ? begin_ns : trace.calls.begin_ns[call];
+      gaps.push_back({{busy_until_ns, begin_ns}, row, std::clamp(launched_ns, busy_until_ns, begin_ns)});
+    }
+    busy_until_ns = busy_until_ns == INT64_MAX ? end_ns : std::max(busy_until_ns, end_ns);
+  }
+  return gaps;
+}
+
+// When a thread was in a PITOT_WAIT, pitot::Mutex or pitot::ConditionVariable and in nothing within it.
+Intervals RecordedWaits(const Trace& trace, uint32_t thread) {
+  Intervals waits;
+  if (thread == kNone) return waits;
+  for (const model::Segment& segment : model::FlattenThread(trace, thread)) {
+    if (trace.sites[trace.events.site[segment.event]].kind == SiteKind::kWait)
+      waits.push_back({segment.begin_ns, segment.end_ns});
+  }
+  return model::Union(std::move(waits));
+}
+
+class IdleGaps final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a04", "why GPUs were idle", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    if (analysis.compat() == Compat::kHta) {
+      AsHta(analysis);
+      return Status();
+    }
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
+    return Status();
+  }
+
+ private:
+  static void OfDevice(Analysis& analysis, uint32_t device) {
+    const Trace& trace = analysis.trace();
+    const std::vector<Gap> gaps = GapsOf(analysis, device);
+    std::vector<int64_t> causes(kCauses);
+    std::map<uint32_t, Intervals> waits;  // by the thread that launched: until it did
+    int64_t idle_ns = 0;
+    for (const Gap& gap : gaps) {
+      idle_ns += gap.time.end_ns - gap.time.begin_ns;
+      const uint32_t call = trace.gpu.call[gap.gpu_row];
+      if (call == kNone) {
+        causes[kUnknown] += gap.time.end_ns - gap.time.begin_ns;
+        continue;
+      }
+      const bool was_queued = gap.launched_ns == gap.time.begin_ns;
+      causes[was_queued ? kDispatch : kLaunch] += gap.time.end_ns - gap.launched_ns;
+      if (!was_queued) waits[trace.calls.thread[call]].push_back({gap.time.begin_ns, gap.launched_ns});
+    }
+    const Intervals requests = OpenRequests(trace);
+    for (const auto& [thread, times] : waits) {
+      causes[kUntraced] += TotalNs(times);
+      const auto count = [&, &until = times](uint32_t cause, const Intervals& when) {
+        const int64_t ns = TotalNs(Intersection(when, until));
+        causes[cause] += ns;
+        causes[kUntraced] -= ns;
+      };
+      const std::vector<Intervals> classes = InnermostOf(trace, thread);
+      Intervals recorded = RecordedWaits(trace, thread);
+      for (uint32_t k = 0; k < model::kHostClasses; ++k) {
+        // Calls, and waiting for data, say more than a wait around them; scopes and operators around it say less.
+        const bool is_around = k >= static_cast<uint32_t>(HostClass::kOperator);
+        count(k, is_around ? Difference(classes[k], recorded) : classes[k]);
+        if (!is_around) recorded = Difference(recorded, classes[k]);
+      }
+      count(kNoRequest, HasRequests(trace) ? Difference(recorded, requests) : Intervals());
+      count(kWait, HasRequests(trace) ? Intersection(recorded, requests) : recorded);
+    }
+
+    const Intervals busy = DeviceBusy(trace, device);
+    const int64_t extent_ns = busy.empty() ? 0 : busy.back().end_ns - busy.front().begin_ns;
+    const std::string subject = GpuName(trace, device);
+    Add(analysis, "idle", subject, idle_ns);
+    AddNumber(analysis, "gaps", subject, static_cast<double>(gaps.size()));
+    for (uint32_t cause = 0; cause < kCauses; ++cause) Add(analysis, NameOf(cause).c_str(), subject, causes[cause]);
+    Judge(analysis, subject, gaps, causes, idle_ns, extent_ns);
+  }
+
+  static std::string NameOf(uint32_t cause) {
+    const char* const name = CauseName(cause);
+    return name != nullptr ? name : std::string("idle_") + HostClassName(static_cast<HostClass>(cause));
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, const std::vector<Gap>& gaps,
+                    const std::vector<int64_t>& causes, int64_t idle_ns, int64_t extent_ns) {
+    const Threshold most = analysis.threshold("idle_share"), hole = analysis.threshold("launch_hole");
+    const double share = Share(idle_ns, extent_ns);
+    if (share <= most.value) return;
+    Longest longest(EvidenceTable::kGpu, "this ended a gap");
+    for (const Gap& gap : gaps) longest.Show(gap.gpu_row, gap.time);
+    const auto cause = static_cast<uint32_t>(std::max_element(causes.begin(), causes.end()) - causes.begin());
+    std::string summary = "idle for " + Percent(share) + " of the time between its first and last work; " +
+                          (2 * causes[cause] > idle_ns ? "most" : "the largest part") + " of it, " +
+                          base::Duration(causes[cause]) + ", was " + TextOf(cause);
+    if (cause == kNoRequest) {
+      std::vector<int64_t> rest = causes;
+      rest[kNoRequest] = 0;
+      const auto next = static_cast<uint32_t>(std::max_element(rest.begin(), rest.end()) - rest.begin());
+      if (rest[next] > 0) summary += "; then " + base::Duration(rest[next]) + " " + TextOf(next);
+    }
+    // A launch that took so long is a first upload, or records were lost: the trace does not tell which.
+    const Gap& largest = *std::max_element(gaps.begin(), gaps.end(), [](const Gap& a, const Gap& b) {
+      return a.time.end_ns - a.time.begin_ns < b.time.end_ns - b.time.begin_ns;
+    });
+    const bool is_hole = cause == kLaunch && static_cast<double>(largest.time.end_ns - largest.launched_ns) >
+                                                 std::max(hole.value, 0.5 * static_cast<double>(idle_ns));
+    if (is_hole)
+      summary +=
+          ", in one hole between a call and its first work: a first upload of a graph or module, or lost records";
+    Conclude(analysis, Judged("a04.idle", subject.c_str(), "idle / (last end - first begin)", share, most),
+             {.severity = cause == kNoRequest ? Severity::kLow : SeverityOf(share, most.value),
+              .confidence = is_hole ? 0.3 : 0.9,
+              .is_undetermined = is_hole,
+              .cost_ns = idle_ns - causes[kNoRequest],
+              .summary = summary,
+              .recommendation = AdviceFor(cause)},
+             longest);
+  }
+
+  static std::string TextOf(uint32_t cause) {
+    switch (cause) {
+      case kNoRequest:
+        return "without any request, the launching thread in a recorded wait";
+      case kWait:
+        return "in a recorded wait of the launching thread";
+      case static_cast<uint32_t>(HostClass::kScope):
+        return "in scopes of the launching thread, outside of calls";
+      default:
+        return NameOf(cause).substr(5);
+    }
+  }
+
+  static const char* AdviceFor(uint32_t cause) {
+    switch (cause) {
+      case kNoRequest:
+        return "none: the GPU was idle because no work came";
+      case kWait:
+        return "look at what the thread waited for: requests that others still prepare (a05), a batch that fills, a "
+               "lock";
+      case static_cast<uint32_t>(HostClass::kScope):
+        return "look at what its scopes compute between launches (`pitot top --by scope`), and do it elsewhere or "
+               "ahead";
+      case static_cast<uint32_t>(HostClass::kSynchronization):
+        return "launch ahead of waiting: the thread waited for the GPU before it gave it more work (a09)";
+      case static_cast<uint32_t>(HostClass::kAllocation):
+        return "allocate ahead, or from a pool: the thread was in the allocator of the driver";
+      case static_cast<uint32_t>(HostClass::kApi):
+        return "launch less: CUDA graphs, larger batches, fused kernels (a10)";
+      case static_cast<uint32_t>(HostClass::kLoader):
+        return "more workers for data, or prefetching: the thread waited for its next batch (a05)";
+      case static_cast<uint32_t>(HostClass::kOperator):
+        return "CUDA graphs or compilation: the thread was in the framework, between launches";
+      case kLaunch:
+        return "launches were slow to arrive: look at what else the device and driver did";
+      case kDispatch:
+        return "the work was queued: dependencies between streams, or kernels too short to hide dispatch";
+      case kUnknown:
+        return "record the calls that launch, to learn why";
+      default:
+        return "the launching thread was in code that is not recorded: instrument it";
+    }
+  }
+
+  // By stream: from one row's end to the next one's beginning, which may be negative.
+  static void AsHta(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    const auto wait_us = static_cast<int64_t>(analysis.threshold("kernel_wait").value / 1000);
+    struct Sums {
+      int64_t host_us = 0, kernel_us = 0, other_us = 0, end_us = 0;
+      bool has_end = false;
+    };
+    std::map<uint32_t, Sums> streams;
+    for (const peers::HtaRow& row : peers::HtaRows(trace)) {
+      if (row.gpu_row == kNone) continue;
+      Sums& sums = streams[trace.gpu.stream[row.gpu_row]];
+      const uint32_t call = trace.gpu.call[row.gpu_row];
+      if (sums.has_end) {
+        const int64_t gap_us = row.time.begin_us - sums.end_us;
+        const bool is_host =
+            call != kNone &&
+            peers::ToHta(trace.calls.begin_ns[call], trace.calls.duration_ns[call]).begin_us > sums.end_us;
+        (is_host ? sums.host_us : gap_us < wait_us ? sums.kernel_us : sums.other_us) += gap_us;
+      }
+      sums.end_us = row.time.EndUs();
+      sums.has_end = true;
+    }
+    for (const auto& [stream, sums] : streams) {
+      const std::string subject = "stream " + std::to_string(trace.streams[stream].stream);
+      Add(analysis, "host_wait", subject, sums.host_us * 1000);
+      Add(analysis, "kernel_wait", subject, sums.kernel_us * 1000);
+      Add(analysis, "other", subject, sums.other_us * 1000);
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeIdleGaps() { return std::make_unique<IdleGaps>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A05: does the GPU wait for its input? Time in which a thread waited for its next batch of data and no GPU worked; of
+// a server, in which requests were held up before their batch, several at once, and neither executors nor GPUs worked.
+// A single one is under way; two are in each other's.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/catalogue/serving.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::HostClass;
+using model::Intervals;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"exposed_share", 0.05, "1", "XProf, torch-tb-profiler"},
+    {"exposed_share_high", 0.2, "1", "XProf"},
+};
+
+// When at least two requests had not come to the queue of their batch, or to it where there is none.
+Intervals HeldUp(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
+  std::vector<int64_t> joins(trace.requests.size(), INT64_MAX);
+  for (const uint32_t row : EachOf(analysis, trace.members.size())) {
+    const model::MemberRow& member = trace.members[row];
+    joins[member.request] = std::min(joins[member.request], member.join_ns);
+  }
+  for (const uint32_t row : EachOf(analysis, trace.handoffs.size())) {
+    const model::HandoffRow& handoff = trace.handoffs[row];
+    if (handoff.batch != model::kNone && handoff.request != model::kNone)
+      joins[handoff.request] = std::min(joins[handoff.request], handoff.enqueue_ns);
+  }
+  std::vector<std::pair<int64_t, int>> edges;
+  for (const uint32_t row : WholeRequests(trace)) {
+    if (joins[row] == INT64_MAX || joins[row] <= trace.requests[row].begin_ns) continue;
+    edges.emplace_back(trace.requests[row].begin_ns, 1);
+    edges.emplace_back(joins[row], -1);
+  }
+  std::sort(edges.begin(), edges.end());
+  Intervals held_up;
+  int count = 0;
+  for (const auto& [at_ns, step] : edges) {
+    if (count == 1 && step > 0) held_up.push_back({at_ns, at_ns});
+    count += step;
+    if (count == 1 && step < 0) held_up.back().end_ns = at_ns;
+  }
+  return Union(std::move(held_up));
+}
+
+class InputPipeline final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a05", "is input the bottleneck", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    std::vector<model::Interval> working;
+    ForDevicesAtWork(analysis, [&](uint32_t device) {
+      const Intervals busy = DeviceBusy(trace, device);
+      working.insert(working.end(), busy.begin(), busy.end());
+    });
+    const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
+    const Intervals gpu_busy = Union(working);
+    if (const Intervals& loading = analysis.indexes().sets.Host(HostClass::kLoader); !loading.empty()) {
+      const Intervals exposed = Difference(loading, gpu_busy);
+      const int64_t loading_ns = TotalNs(loading), exposed_ns = TotalNs(exposed);
+      // With as many workers as make loading as fast as the rest, none of it is waited for.
+      const int64_t others_ns = std::max<int64_t>(1, window_ns - exposed_ns);
+      const int64_t workers = (loading_ns + others_ns - 1) / others_ns + 1;
+      Judge(analysis,
+            {kAll, "waiting for data while no GPU worked / window", "threads waited for their next batch of data",
+             "while no GPU worked",
+             "load ahead in other processes (DataLoader's num_workers): one now does in " + base::Duration(loading_ns) +
+                 " what the rest consumes in " + base::Duration(others_ns) + ", so " + std::to_string(workers) +
+                 " workers or more; pinned memory and prefetching besides",
+             gpu_busy.empty() ? 0.6 : 0.9},  // of a trace without a GPU, whom did it keep waiting?
+            loading_ns, exposed);
+    }
+    if (trace.members.empty()) return Status();
+    for (const model::BatchRow& batch : trace.batches)
+      working.push_back({batch.begin_ns, batch.begin_ns + std::max<int64_t>(0, batch.duration_ns)});
+    const Intervals held_up = HeldUp(analysis);
+    Judge(analysis,
+          {"requests", "requests held up before their batch while nothing worked / window",
+           "requests were held up before their batch, two or more at once,", "while no executor and no GPU worked",
+           "more threads that prepare requests, a faster decoder, or prepare on the GPU; `pitot why` and a28 say where "
+           "they are held up",
+           0.8},
+          TotalNs(held_up), Difference(held_up, Union(std::move(working))));
+    return Status();
+  }
+
+ private:
+  struct Wait {
+    const char *subject, *metric, *who, *when;
+    std::string advice;
+    double confidence;
+  };
+  static void Judge(Analysis& analysis, const Wait& wait, int64_t loading_ns, const Intervals& exposed) {
+    const Trace& trace = analysis.trace();
+    const int64_t exposed_ns = TotalNs(exposed);
+    const double share = Share(exposed_ns, trace.window_end_ns - trace.window_begin_ns);
+    const Threshold least = analysis.threshold("exposed_share"), high = analysis.threshold("exposed_share_high");
+    Add(analysis, "loading", wait.subject, loading_ns);
+    Add(analysis, "exposed_loading", wait.subject, exposed_ns);
+    AddNumber(analysis, "exposed_share", wait.subject, share);
+    AddNumber(analysis, "input_bound", wait.subject, share >= least.value ? 1 : 0);
+    if (share < least.value) return;
+
+    Longest longest(EvidenceTable::kWindow, "input was waited for");
+    for (const model::Interval& time : exposed) longest.Show(0, time);
+    const std::string summary = std::string(wait.who) + " for " + Percent(share) + " of the window " + wait.when +
+                                (share >= high.value ? "" : ": moderately input-bound");
+    Conclude(analysis, Judged("a05.input_bound", wait.subject, wait.metric, share, share >= high.value ? high : least),
+             {.severity = share >= high.value ? Severity::kHigh : Severity::kMedium,
+              .confidence = wait.confidence,
+              .cost_ns = exposed_ns,
+              .summary = summary,
+              .recommendation = wait.advice},
+             longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeInputPipeline() { return std::make_unique<InputPipeline>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A06: are there many copies that are too small? What a copy takes is t0 + bytes / bandwidth; below t0 x bandwidth it
+// is mostly t0, and several would have cost hardly more than one.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/copies.h"
+#include "analyze/facts/host_work.h"
+#include "analyze/facts/subjects.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"copies_per_second", 100, "1", "pitot"},
+    {"copies_per_request", 5, "1", "analyzers.md"},  // more than these are often, too
+    {"exposed_share", 0.05, "1", "pitot"},
+    {"start", 10000, "ns", "pitot, where no large copy tells"},
+    {"bandwidth", 25, "bytes/ns", "PCIe 4 x16, where no large copy tells"},
+};
+
+constexpr uint64_t kTinyBytes = 4096, kLargeBytes = 1 << 20;
+
+// What one direction's copies take.
+struct Line {
+  double start_ns = 0, bytes_per_ns = 0;
+  double Knee() const { return start_ns * bytes_per_ns; }
+};
+
+class SmallCopies final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a06", "many small copies", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    for (const uint32_t device : DevicesAtWork(analysis.trace())) {
+      std::map<std::string_view, std::vector<uint32_t>> directions;
+      for (const uint32_t row : CopiesOf(analysis, device)) {
+        if (IsTransfer(analysis.trace(), row)) directions[DirectionOf(analysis.trace(), row)].push_back(row);
+      }
+      for (const auto& [direction, rows] : directions)
+        OfDirection(analysis, device, GpuName(analysis.trace(), device) + " " + std::string(direction), rows);
+      if (analysis.IsOver()) break;
+    }
+    return Status();
+  }
+
+ private:
+  // By the fastest of each size: what waits for others on the way says nothing of the line.
+  static Line Fit(Analysis& analysis, const std::vector<uint32_t>& rows) {
+    const model::GpuColumns& gpu = analysis.trace().gpu;
+    Line line = {analysis.threshold("start").value, analysis.threshold("bandwidth").value};
+    double fastest_ns = 0, widest = 0;
+    for (const uint32_t row : rows) {
+      const auto ns = static_cast<double>(std::max<int64_t>(1, gpu.duration_ns[row]));
+      if (gpu.bytes[row] <= kTinyBytes && (fastest_ns == 0 || ns < fastest_ns)) fastest_ns = ns;
+      if (gpu.bytes[row] >= kLargeBytes) widest = std::max(widest, static_cast<double>(gpu.bytes[row]) / ns);
+    }
+    // The device's part; the host's is what the call takes, and what the threshold is for.
+    if (fastest_ns > 0) line.start_ns = std::max(line.start_ns, fastest_ns);
+    if (widest > 0) line.bytes_per_ns = widest;
+    return line;
+  }
+
+  static void OfDirection(Analysis& analysis, uint32_t device, const std::string& subject,
+                          const std::vector<uint32_t>& rows) {
+    const Trace& trace = analysis.trace();
+    const Line line = Fit(analysis, rows);
+    uint64_t bytes = 0, small_bytes = 0, of_requests = 0, runs = 0;
+    std::vector<uint32_t> small;
+    std::vector<Interval> times;
+    Longest longest(EvidenceTable::kGpu, "a small copy");
+    for (const uint32_t row : rows) {
+      bytes += trace.gpu.bytes[row];
+      if (static_cast<double>(trace.gpu.bytes[row]) >= line.Knee()) continue;
+      // Whatever the stream did in between may need the one before, or make the next.
+      const bool goes_on =
+          !small.empty() && small.back() + 1 == row && trace.gpu.stream[small.back()] == trace.gpu.stream[row];
+      runs += goes_on ? 0 : 1;
+      small.push_back(row);
+      small_bytes += trace.gpu.bytes[row];
+      times.push_back(TimeOf(trace, row));
+      const uint32_t call = trace.gpu.call[row];
+      if (call != kNone) times.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
+      of_requests += !model::IsNobodys(trace, row);
+      longest.Show(row, TimeOf(trace, row));
+    }
+    const model::IntervalSets& sets = analysis.indexes().sets;
+    // The device's own computing hides what copies and their calls take.
+    const Intervals exposed = Difference(Union(std::move(times)), sets.Gpu(device, model::GpuClass::kCompute));
+    const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns, exposed_ns = TotalNs(exposed);
+    const double rate = window_ns == 0 ? 0 : static_cast<double>(small.size()) * 1e9 / static_cast<double>(window_ns);
+    const double share = Share(exposed_ns, window_ns);
+    const double a_request =
+        trace.requests.empty() ? 0 : static_cast<double>(of_requests) / static_cast<double>(trace.requests.size());
+    AddNumber(analysis, "copies", subject, static_cast<double>(rows.size()));
+    AddNumber(analysis, "bytes", subject, static_cast<double>(bytes), "bytes");
+    AddNumber(analysis, "small_below", subject, line.Knee(), "bytes");
+    AddNumber(analysis, "small_copies", subject, static_cast<double>(small.size()));
+    AddNumber(analysis, "small_copies_per_second", subject, rate);
+    AddNumber(analysis, "small_copies_in_runs", subject, static_cast<double>(runs));
+    if (!trace.requests.empty()) AddNumber(analysis, "small_copies_a_request", subject, a_request);
+    Add(analysis, "small_copies_exposed", subject, exposed_ns);
+
+    const Threshold least = analysis.threshold("exposed_share");
+    const bool is_often = rate >= analysis.threshold("copies_per_second").value ||
+                          a_request > analysis.threshold("copies_per_request").value;
+    if (!is_often || share < least.value) return;
+    // Those between which their stream did nothing else in one: a start for each such run, and the bytes.
+    const double at_once_ns =
+        static_cast<double>(runs) * line.start_ns + static_cast<double>(small_bytes) / line.bytes_per_ns;
+    const std::string summary = base::Count(small.size()) + " small copies, " + base::Format("%.0f", rate) +
+                                " a second, of " + base::Bytes(small_bytes / std::max<size_t>(1, small.size())) +
+                                " on average took " + base::Duration(exposed_ns) +
+                                " that nothing hid, their calls included";
+    const std::string advice =
+        runs < small.size()
+            ? "gather in pinned memory what is copied one after the other: as " +
+                  (runs == 1 ? "one copy" : base::Count(runs) + " copies") + " they take about " +
+                  base::Duration(static_cast<int64_t>(std::min(at_once_ns, 9e18))) +
+                  "; or make on the device what is copied"
+            : "other work of the stream is between any two: copy ahead of it what is needed later, at once; or make on "
+              "the device what is copied";
+    Conclude(
+        analysis,
+        Judged("a06.small_copies", subject.c_str(), "small copies and their calls, exposed / window", share, least),
+        {.severity = SeverityOf(share, least.value),
+         .confidence = 0.85,
+         .cost_ns = exposed_ns,
+         .summary = summary,
+         .recommendation = advice},
+        longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeSmallCopies() { return std::make_unique<SmallCopies>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

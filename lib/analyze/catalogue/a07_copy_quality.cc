@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A07: do copies block who makes them? Asynchronous calls of pageable memory do, and calls that wait by design, as
+// those that set memory of the host's or managed memory.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/copies.h"
+#include "analyze/facts/host_work.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"blocked_share", 0.01, "1", "pitot"}, {"small_upload", 65536, "bytes", "Nsight Systems"},  // those do not block
+};
+
+// What copies of one kind cost the threads that made them.
+struct Blocked {
+  explicit Blocked(const char* note) : longest(EvidenceTable::kCalls, note) {}
+  // Of `call` from `from_ns` on.
+  void Show(const Trace& trace, uint32_t call, int64_t from_ns) {
+    const int64_t begin_ns = trace.calls.begin_ns[call], end_ns = trace.CallEnd(call);
+    const Interval time = {std::clamp(from_ns, begin_ns, end_ns), end_ns};
+    ++copies;
+    Accumulate(&blocked_ns, time.end_ns - time.begin_ns);
+    longest.Show(call, time);
+  }
+  uint64_t copies = 0;
+  int64_t blocked_ns = 0;
+  Longest longest;
+};
+
+// Those of device memory return at once, by whatever call. By the names of collectors and of readers.
+bool IsWaitingSet(const Trace& trace, uint32_t row) {
+  const std::string_view memory = trace.strings[trace.gpu.name[row]];
+  return trace.gpu.kind[row] == model::GpuKind::kMemset &&
+         (memory == "pinned" || memory == "managed" || memory == "Memset (Pinned)" || memory == "Memset (Managed)");
+}
+bool IsAsynchronous(const Trace& trace, uint32_t call) {
+  return trace.strings[trace.calls.name[call]].find("Async") != std::string_view::npos;
+}
+
+class CopyQuality final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a07", "copies that block", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const double small_bytes = analysis.threshold("small_upload").value;
+    Blocked pageable("an asynchronous copy of pageable memory"), waiting("a copy that waits"), sets("a set that waits");
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      const uint32_t call = trace.gpu.call[row];
+      if (call == kNone) continue;
+      if (IsWaitingSet(trace, row) && !IsAsynchronous(trace, call)) sets.Show(trace, call, trace.gpu.begin_ns[row]);
+      if (trace.gpu.kind[row] != model::GpuKind::kMemcpy) continue;
+      if (IsAsynchronous(trace, call)) {
+        if (model::IsPageableCopy(trace, row)) pageable.Show(trace, call, INT64_MIN);
+        continue;
+      }
+      const std::string_view direction = DirectionOf(trace, row);
+      if (direction == "DtoD" || (direction == "HtoD" && static_cast<double>(trace.gpu.bytes[row]) <= small_bytes))
+        continue;
+      // Until the copy began the call waited for what was before it, as a synchronisation does (a09).
+      waiting.Show(trace, call, trace.gpu.begin_ns[row]);
+    }
+    if (trace.gpu.size() == 0) return Status();
+    AddNumber(analysis, "pageable_copies", kAll, static_cast<double>(pageable.copies));
+    Add(analysis, "blocked_in_pageable_copies", kAll, pageable.blocked_ns);
+    AddNumber(analysis, "waiting_copies", kAll, static_cast<double>(waiting.copies));
+    Add(analysis, "blocked_in_waiting_copies", kAll, waiting.blocked_ns);
+    AddNumber(analysis, "waiting_sets", kAll, static_cast<double>(sets.copies));
+    Add(analysis, "blocked_in_waiting_sets", kAll, sets.blocked_ns);
+    Judge(analysis, pageable, "a07.pageable", "asynchronous copies of pageable memory, which wait all the same: ",
+          "copy from pinned memory (pin_memory, cudaHostAlloc): only then does the call return at once");
+    Judge(analysis, waiting, "a07.waiting", "copies by calls that wait for them: ",
+          "copy asynchronously (cudaMemcpyAsync, non_blocking) from pinned memory, on a stream of their own");
+    Judge(analysis, sets, "a07.waiting_set", "sets of pinned or managed memory by calls that wait for them: ",
+          "set it asynchronously (cudaMemsetAsync), or memory of the host's on the host");
+    return Status();
+  }
+
+ private:
+  static void Judge(Analysis& analysis, const Blocked& blocked, const char* code, const char* what,
+                    const char* advice) {
+    const Trace& trace = analysis.trace();
+    const Threshold least = analysis.threshold("blocked_share");
+    const double share = Share(blocked.blocked_ns, trace.window_end_ns - trace.window_begin_ns);
+    if (blocked.copies == 0 || share < least.value) return;
+    const std::string summary =
+        what + base::Count(blocked.copies) + ", in which threads were for " + base::Duration(blocked.blocked_ns);
+    Conclude(analysis, Judged(code, kAll, "in such calls / window", share, least),
+             {.severity = SeverityOf(share, 5 * least.value),
+              .confidence = 0.9,
+              .cost_ns = blocked.blocked_ns,
+              .summary = summary,
+              .recommendation = advice},
+             blocked.longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeCopyQuality() { return std::make_unique<CopyQuality>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

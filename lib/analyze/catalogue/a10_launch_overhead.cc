@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A10: is the work too small for its launches? How long calls that launch took, how long what they launched took to
+// begin and to run, and how much of the GPU's idle time passed while threads were launching.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/host_work.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "analyze/peers/peers.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"launch_share", 0.1, "1", "TensorRT-LLM"}, {"short_kernel", 10000, "ns", "TraceLens"},
+    {"short_share", 0.25, "1", "TraceLens"},    {"slow_call", 50000, "ns", "HTA"},
+    {"slow_launch", 100000, "ns", "HTA"},       {"launch_hole", 10000000, "ns", "pitot"},
+};
+
+// A call and one thing that it launched.
+struct Launch {
+  int64_t call_ns = 0, gpu_ns = 0, delay_ns = 0;
+};
+struct Summary {
+  uint64_t launches = 0, short_ones = 0, slow_calls = 0, slow_launches = 0;
+  int64_t delay_ns = 0;
+};
+
+class LaunchOverhead final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a10", "launch overhead", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const bool is_hta = analysis.compat() == Compat::kHta;
+    const std::vector<Launch> launches = is_hta ? HtaLaunches(analysis) : Launches(analysis);
+    const double slow_call_ns = analysis.threshold("slow_call").value;
+    const double slow_launch_ns = analysis.threshold("slow_launch").value;
+    Summary summary;
+    for (const Launch& launch : launches) {
+      const auto call_ns = static_cast<double>(launch.call_ns);
+      ++summary.launches;
+      summary.short_ones += call_ns <= slow_call_ns && launch.gpu_ns < launch.call_ns;
+      summary.slow_calls += call_ns > slow_call_ns;
+      summary.slow_launches += static_cast<double>(launch.delay_ns) > slow_launch_ns;
+      Accumulate(&summary.delay_ns, launch.delay_ns);
+    }
+    const auto add = [&](const char* name, uint64_t count) {
+      AddNumber(analysis, name, kAll, static_cast<double>(count));
+    };
+    add("launches", summary.launches);
+    add("shorter_than_call", summary.short_ones);
+    add("slow_calls", summary.slow_calls);
+    add("slow_launches", summary.slow_launches);
+    if (summary.launches != 0)
+      AddNumber(analysis, "mean_delay", kAll,
+                static_cast<double>(summary.delay_ns) / static_cast<double>(summary.launches), "ns");
+    if (is_hta) return Status();
+    AddOfRequests(analysis);
+    ForDevicesAtWork(analysis, [&](uint32_t device) { OfDevice(analysis, device); });
+    return Status();
+  }
+
+ private:
+  static void AddOfRequests(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    if (trace.requests.empty()) return;
+    uint64_t launches = 0;
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size()))
+      launches += trace.gpu.kind[row] != model::GpuKind::kSpan && !model::IsNobodys(trace, row);
+    AddNumber(analysis, "launches_a_request", kAll,
+              static_cast<double>(launches) / static_cast<double>(trace.requests.size()));
+  }
+
+  static std::vector<Launch> Launches(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    std::vector<Launch> launches;
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      const uint32_t call = trace.gpu.call[row];
+      if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
+      const int64_t end_ns = trace.CallEnd(call);
+      launches.push_back({end_ns - trace.calls.begin_ns[call], trace.gpu.duration_ns[row],
+                          std::max<int64_t>(0, trace.gpu.begin_ns[row] - end_ns)});
+    }
+    return launches;
+  }
+
+  static std::vector<Launch> HtaLaunches(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    std::vector<Launch> launches;
+    for (const peers::HtaRow& row : peers::HtaRows(trace)) {
+      const uint32_t call = row.gpu_row == kNone ? kNone : trace.gpu.call[row.gpu_row];
+      if (call == kNone || !peers::HtaLaunches(trace.strings[trace.calls.name[call]])) continue;
+      const peers::HtaTime time = peers::ToHta(trace.calls.begin_ns[call], trace.calls.duration_ns[call]);
+      launches.push_back({time.duration_us * 1000, row.time.duration_us * 1000,
+                          std::max<int64_t>(0, row.time.begin_us - time.EndUs()) * 1000});
+    }
+    return launches;
+  }
+
+  static void OfDevice(Analysis& analysis, uint32_t device) {
+    const Trace& trace = analysis.trace();
+    const Threshold most = analysis.threshold("launch_share"), brief = analysis.threshold("short_kernel");
+    const Threshold many = analysis.threshold("short_share"), hole = analysis.threshold("launch_hole");
+    uint64_t kernels = 0, short_ones = 0;
+    std::vector<bool> launches_here(trace.calls.size());
+    std::vector<uint32_t> examples;
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      if (trace.streams[trace.gpu.stream[row]].device != device) continue;
+      if (trace.gpu.call[row] != kNone) launches_here[trace.gpu.call[row]] = true;
+      if (trace.gpu.kind[row] != model::GpuKind::kKernel) continue;
+      ++kernels;
+      if (static_cast<double>(trace.gpu.duration_ns[row]) >= brief.value) continue;
+      ++short_ones;
+      if (examples.size() < 3) examples.push_back(row);
+    }
+    const model::WaitingCalls waiting(trace);
+    std::vector<Interval> launching;
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
+      // Those that wait for what they launched (copies) are no overhead of launching.
+      if (launches_here[call] && !waiting.Has(call))
+        launching.push_back({trace.calls.begin_ns[call], trace.CallEnd(call)});
+    }
+    const Intervals busy = DeviceBusy(trace, device);
+    if (busy.empty()) return;
+    // Launching that the GPU's own work does not hide.
+    const Intervals extent = {{busy.front().begin_ns, busy.back().end_ns}};
+    const Intervals exposed = Intersection(Difference(extent, busy), Union(std::move(launching)));
+    const int64_t exposed_ns = TotalNs(exposed);
+    const double share = Share(exposed_ns, extent[0].end_ns - extent[0].begin_ns);
+    const double short_share = kernels == 0 ? 0 : static_cast<double>(short_ones) / static_cast<double>(kernels);
+    const std::string subject = GpuName(trace, device);
+    AddNumber(analysis, "kernels", subject, static_cast<double>(kernels));
+    AddNumber(analysis, "short_kernels", subject, static_cast<double>(short_ones));
+    Add(analysis, "exposed_launching", subject, exposed_ns);
+    if (share <= most.value) return;
+
+    std::vector<Evidence> evidence;
+    for (const uint32_t row : examples) {
+      Evidence example;
+      example.table = EvidenceTable::kGpu;
+      example.first_row = row;
+      example.rows = 1;
+      example.begin_ns = trace.gpu.begin_ns[row];
+      example.end_ns = example.begin_ns + trace.gpu.duration_ns[row];
+      example.note = "a short kernel";
+      evidence.push_back(example);
+    }
+    const bool is_short = short_share > many.value;
+    std::string summary = "idle for " + base::Duration(exposed_ns) + " while threads launched its work; " +
+                          Percent(short_share) + " of its " + base::Count(kernels) + " kernels are short";
+    int64_t longest_ns = 0;
+    for (const Interval& piece : exposed) longest_ns = std::max(longest_ns, piece.end_ns - piece.begin_ns);
+    // Launches are many and short; one that takes most of it loads a module, uploads a graph, or has records missing.
+    const bool is_one_call = 2 * longest_ns > exposed_ns && static_cast<double>(longest_ns) > hole.value;
+    if (is_one_call) summary += "; most of it, " + base::Duration(longest_ns) + ", in one call";
+    Conclude(
+        analysis,
+        Judged("a10.launch_bound", subject.c_str(), "idle while launching / (last end - first begin)", share, most),
+        {.severity = is_one_call ? Severity::kLow : SeverityOf(share, most.value),
+         .confidence = is_one_call ? 0.3
+                       : is_short  ? 0.9
+                                   : 0.7,  // two independent signs, or one
+         .is_undetermined = is_one_call,
+         .cost_ns = exposed_ns,
+         .summary = summary,
+         .recommendation =
+             is_one_call ? "look at that call: loading a module, a first upload of a graph, or lost records"
+             : is_short  ? "replay the kernels as a CUDA graph, or fuse them; larger batches make them longer"
+                         : "calls that launch take long: fewer, from one thread, or as a CUDA graph"},
+        evidence);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeLaunchOverhead() { return std::make_unique<LaunchOverhead>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

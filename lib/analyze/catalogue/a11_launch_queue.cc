@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A11: is the host ahead of the GPU? On each stream, how much was launched and had not begun. While no request is open
+// there is nothing to launch: that a queue is empty then says nothing of the host.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/open_requests.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "analyze/peers/numpy_sort.h"
+#include "analyze/peers/peers.h"
+#include "base/sort_runs.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Intervals;
+using model::kNone;
+using model::Trace;
+
+// HTA takes 1,024 for full; what was seen at most in its traces is 1,022.
+constexpr Threshold kThresholds[] = {
+    {"full_length", 1000, "1", "HTA, as seen"},
+    {"full_share", 0.01, "1", "pitot"},
+    {"empty_share", 0.5, "1", "pitot"},
+};
+
+struct Change {
+  int64_t at_ns;
+  int by;
+};
+struct Queue {
+  double mean_of_changes = 0;  // HTA's mean: over moments at which it changed, however far apart
+  int64_t most = 0;
+  uint64_t changes = 0;
+  double mean = 0;  // over time
+  Intervals empty, extent;
+  int64_t full_ns = 0;
+  int64_t full_at_ns = 0;
+};
+
+// Of changes in their order.
+Queue Follow(const std::vector<Change>& changes, double full_length) {
+  Queue queue;
+  int64_t length = 0;
+  double sum = 0, area = 0;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    if (i > 0) {
+      const int64_t ns = changes[i].at_ns - changes[i - 1].at_ns;
+      area += static_cast<double>(length) * static_cast<double>(ns);
+      if (length <= 0 && ns > 0) {
+        const bool goes_on = !queue.empty.empty() && queue.empty.back().end_ns == changes[i - 1].at_ns;
+        if (!goes_on) queue.empty.push_back({changes[i - 1].at_ns, changes[i].at_ns});
+        queue.empty.back().end_ns = changes[i].at_ns;
+      }
+      if (static_cast<double>(length) >= full_length) {
+        if (queue.full_ns == 0) queue.full_at_ns = changes[i - 1].at_ns;
+        queue.full_ns += ns;
+      }
+    }
+    length += changes[i].by;
+    queue.most = std::max(queue.most, length);
+    sum += static_cast<double>(length);
+  }
+  queue.changes = changes.size();
+  if (changes.empty()) return queue;
+  queue.extent = model::Union({{changes.front().at_ns, changes.back().at_ns}});
+  queue.mean_of_changes = sum / static_cast<double>(changes.size());
+  queue.mean = queue.extent.empty() ? 0 : area / static_cast<double>(TotalNs(queue.extent));
+  return queue;
+}
+
+using Streams = std::map<uint32_t, std::vector<Change>>;
+
+Streams Changes(Analysis& analysis) {
+  const Trace& trace = analysis.trace();
+  Streams streams;
+  for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+    const uint32_t call = trace.gpu.call[row];
+    if (call == kNone || trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
+    const int64_t launched_ns = trace.calls.begin_ns[call];
+    std::vector<Change>& changes = streams[trace.gpu.stream[row]];
+    changes.push_back({launched_ns, 1});
+    changes.push_back({std::max(trace.gpu.begin_ns[row], launched_ns), -1});
+  }
+  // Launches come before what begins at the same moment.
+  for (auto& [stream, changes] : streams) {
+    std::sort(changes.begin(), changes.end(),
+              [](const Change& a, const Change& b) { return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.by > b.by; });
+  }
+  return streams;
+}
+
+// HTA sorts what launches, followed by what begins, by whole us, with a sort that is not stable.
+Streams HtaChanges(const Trace& trace) {
+  struct Row {
+    uint32_t stream;
+    int64_t exact_ns, us;
+    int by;
+  };
+  std::vector<bool> launches;  // by name
+  for (model::StringId name = 0; name < trace.strings.size(); ++name)
+    launches.push_back(peers::HtaLaunches(trace.strings[name]));
+  const std::vector<peers::HtaRow> all = peers::HtaRows(trace);
+  std::vector<Row> rows, begun;
+  rows.reserve(2 * all.size());
+  begun.reserve(all.size());
+  for (const peers::HtaRow& row : all) {
+    const uint32_t call = row.gpu_row == kNone ? kNone : trace.gpu.call[row.gpu_row];
+    if (call == kNone || !launches[trace.calls.name[call]]) continue;
+    const uint32_t stream = trace.gpu.stream[row.gpu_row];
+    const int64_t launched_ns = trace.calls.begin_ns[call];
+    rows.push_back({stream, launched_ns, peers::ToHta(launched_ns, 0).begin_us, 1});
+    begun.push_back({stream, trace.gpu.begin_ns[row.gpu_row], row.time.begin_us, -1});
+  }
+  // The order of the file, or close to it: by time.
+  const auto is_before = [](const Row& a, const Row& b) { return a.exact_ns < b.exact_ns; };
+  base::SortRuns(&rows, is_before);
+  base::SortRuns(&begun, is_before);
+  rows.insert(rows.end(), begun.begin(), begun.end());
+  std::vector<int64_t> times;
+  times.reserve(rows.size());
+  for (const Row& row : rows) times.push_back(row.us);
+  Streams streams;
+  for (const uint32_t i : peers::NumpyArgsort(times))
+    streams[rows[i].stream].push_back({rows[i].us * 1000, rows[i].by});
+  return streams;
+}
+
+class LaunchQueue final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a11", "launch queue", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const bool is_hta = analysis.compat() == Compat::kHta;
+    const std::map<uint32_t, std::vector<Change>> streams = is_hta ? HtaChanges(trace) : Changes(analysis);
+    const Intervals open = OpenRequests(trace);
+    for (const auto& [stream, changes] : streams) {
+      const Queue queue = Follow(changes, analysis.threshold("full_length").value);
+      const std::string subject =
+          is_hta ? "stream " + std::to_string(trace.streams[stream].stream) : StreamName(trace, stream);
+      AddNumber(analysis, "changes", subject, static_cast<double>(queue.changes));
+      AddNumber(analysis, "most", subject, static_cast<double>(queue.most));
+      AddNumber(analysis, "mean_of_changes", subject, queue.mean_of_changes);
+      if (is_hta) continue;
+      AddNumber(analysis, "mean", subject, queue.mean);
+      const auto of_requests = [&](const Intervals& when) {
+        return TotalNs(HasRequests(trace) ? Intersection(when, open) : when);
+      };
+      const int64_t empty_ns = of_requests(queue.empty);
+      Add(analysis, "empty", subject, empty_ns);
+      if (HasRequests(trace)) Add(analysis, "empty_no_request", subject, TotalNs(queue.empty) - empty_ns);
+      Add(analysis, "full", subject, queue.full_ns);
+      Judge(analysis, subject, queue, empty_ns, of_requests(queue.extent));
+      if (analysis.IsOver()) break;
+    }
+    return Status();
+  }
+
+ private:
+  // `empty_ns` of `time_ns` in which there was work to do.
+  static void Judge(Analysis& analysis, const std::string& subject, const Queue& queue, int64_t empty_ns,
+                    int64_t time_ns) {
+    const Threshold full = analysis.threshold("full_share"), empty = analysis.threshold("empty_share");
+    const double full_share = Share(queue.full_ns, TotalNs(queue.extent));
+    const double empty_share = Share(empty_ns, time_ns);
+    if (full_share > full.value) {
+      Evidence since;
+      since.begin_ns = queue.full_at_ns;
+      since.end_ns = queue.full_at_ns + queue.full_ns;
+      since.note = "full from here on, for so long in all";
+      const std::string summary = "its launch queue was full for " + Percent(full_share) +
+                                  " of the time: calls that launch waited for the GPU and look slow for it";
+      return Conclude(analysis, Judged("a11.queue_full", subject.c_str(), "time full / time", full_share, full),
+                      {.confidence = 0.9,
+                       .cost_ns = queue.full_ns,
+                       .summary = summary,
+                       .recommendation = "the GPU is the bottleneck: make its work shorter, not the launches"},
+                      since);
+    }
+    if (empty_share <= empty.value) return;
+    const bool has_requests = HasRequests(analysis.trace());
+    const std::string summary = "nothing waited to run for " + Percent(empty_share) + " of the time" +
+                                (has_requests ? " that requests were open" : "") + ": the host was behind";
+    Conclude(
+        analysis,
+        Judged("a11.queue_empty", subject.c_str(),
+               has_requests ? "time empty / time that requests were open" : "time empty / time", empty_share, empty),
+        {.confidence = 0.8,
+         .cost_ns = empty_ns,
+         .summary = summary,
+         .recommendation = "the host is the bottleneck: see a04 for what it did meanwhile"});
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeLaunchQueue() { return std::make_unique<LaunchQueue>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

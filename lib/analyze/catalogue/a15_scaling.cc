@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A15: does more at once bring more? Of batches: how their time goes with the number of requests in them (the Universal
+// Scalability Law), where a window has three sizes or more. Of several GPUs: the most that their communication leaves;
+// what it would be with more of them does not follow from one number of GPUs.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/blame/batch_work.h"
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/scaling_law.h"
+#include "analyze/facts/subjects.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::GpuClass;
+using model::Intervals;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"least_batches", 30, "1", "pitot"},
+    {"serial", 0.5, "1", "pitot"},
+    {"least_of_size", 5, "1", "pitot"},     // batches; of fewer a median says little
+    {"gain", 0.05, "1", "model_analyzer"},  // throughput of the best size over that of the largest; less is a plateau
+    {"communication_share", 0.1, "1", "torch-tb-profiler"},
+};
+
+constexpr size_t kMostBatches = 2000;  // of an executor; of more, so many evenly
+
+class Scaling final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a15", "what more at once brings", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    std::map<model::StringId, std::vector<uint32_t>> executors;
+    const std::vector<BatchTime> times = BatchTimes(analysis);
+    for (const uint32_t row : EachOf(analysis, trace.batches.size())) {
+      if (times[row].work_ns > 0 && trace.batches[row].member_count > 0)
+        executors[trace.batches[row].executor].push_back(row);
+    }
+    for (const auto& [name, batches] : executors) {
+      OfExecutor(analysis, "executor " + std::string(trace.strings[name]), batches, times);
+      if (analysis.IsOver()) return Status();
+    }
+    for (const uint32_t device : DevicesAtWork(trace)) Communication(analysis, device);
+    return Status();
+  }
+
+ private:
+  static void OfExecutor(Analysis& analysis, const std::string& subject, const std::vector<uint32_t>& batches,
+                         const std::vector<BatchTime>& batch_times) {
+    const Trace& trace = analysis.trace();
+    if (static_cast<double>(batches.size()) < analysis.threshold("least_batches").value) return;
+    std::map<uint32_t, std::vector<double>> times;
+    const size_t step = batches.size() / kMostBatches + 1;
+    Longest longest(EvidenceTable::kWindow, "the longest batches");
+    for (size_t i = 0; i < batches.size(); i += step) {
+      const BatchTime& time = batch_times[batches[i]];
+      times[trace.batches[batches[i]].member_count].push_back(static_cast<double>(time.work_ns));
+      longest.Show(0, time.when);
+    }
+    const double least = std::max(1.0, analysis.threshold("least_of_size").value);
+    for (auto of_size = times.begin(); of_size != times.end();)
+      of_size = static_cast<double>(of_size->second.size()) < least ? times.erase(of_size) : std::next(of_size);
+    if (times.empty()) return;
+    const uint32_t largest = times.rbegin()->first;
+    if (largest < 2 * times.begin()->first) return;  // too alike to tell
+    const SureScalingLaw sure = FitSurely(times);
+    if (sure.law.one_ns <= 0) return;
+    AddNumber(analysis, "serial", subject, sure.law.serial);
+    AddNumber(analysis, "crosstalk", subject, sure.law.crosstalk);
+    const double to_one = 1 + sure.law.Gain(largest, 1), gain = sure.law.Gain(sure.best, largest);
+    AddNumber(analysis, "throughput_of_largest_to_one", subject, to_one);
+    AddNumber(analysis, "best_size", subject, sure.best);
+    AddNumber(analysis, "gain_of_best_size", subject, gain);
+    if (sure.least_gain >= analysis.threshold("gain").value) {
+      return Judge(analysis, subject, "a15.crosstalk", "throughput of the best size / of the largest - 1", gain, "gain",
+                   base::Format("throughput falls beyond %u requests in a batch; batches of %u, which were made, have "
+                                "%.0f %% less",
+                                sure.best, largest, 100 * gain / (1 + gain)),
+                   "limit the size of batches to that", longest);
+    }
+    if (sure.least_serial < analysis.threshold("serial").value) return;
+    Judge(analysis, subject, "a15.serial", "share of a batch's time that each request adds", sure.law.serial, "serial",
+          base::Format("a batch of %u has %.1f times the throughput of one request: each adds %.0f %% of the time "
+                       "that one takes alone",
+                       largest, to_one, 100 * sure.law.serial),
+          "look for what is done for one request after another: preprocessing, copies, loops (a06, a10, a17)", longest);
+  }
+
+  static void Judge(Analysis& analysis, const std::string& subject, const char* code, const char* metric, double value,
+                    const char* threshold, const std::string& summary, const char* advice, const Longest& longest) {
+    Conclude(analysis, Judged(code, subject.c_str(), metric, value, analysis.threshold(threshold)),
+             {.severity = Severity::kMedium,
+              .confidence = 0.8,  // that larger batches had not larger requests is not known
+              .summary = summary,
+              .recommendation = advice},
+             longest);
+  }
+
+  static void Communication(Analysis& analysis, uint32_t device) {
+    const model::IntervalSets& sets = analysis.indexes().sets;
+    const Intervals& all = sets.Gpu(device, GpuClass::kCommunication);
+    if (all.empty()) return;
+    const int64_t exposed_ns = TotalNs(Difference(all, sets.Gpu(device, GpuClass::kCompute)));
+    const int64_t busy_ns = TotalNs(DeviceBusy(analysis.trace(), device));
+    const std::string subject = GpuName(analysis.trace(), device);
+    const double share = Share(exposed_ns, busy_ns);
+    AddNumber(analysis, "efficiency_at_most", subject, 1 - share);
+    const Threshold most = analysis.threshold("communication_share");
+    if (share < most.value) return;
+    const std::string summary = "communication that nothing hides is " + Percent(share) +
+                                " of its time: it does at most " + Percent(1 - share) +
+                                " of what it would alone; with another number of GPUs, and how much of it is waiting "
+                                "for others, is not known from one of them";
+    Longest longest(EvidenceTable::kWindow, "communication");
+    for (const model::Interval& time : all) longest.Show(0, time);
+    Conclude(analysis,
+             Judged("a15.communication", subject.c_str(), "exposed communication / time at work", share, most),
+             {.severity = SeverityOf(share, most.value),
+              .confidence = 0.4,
+              .is_undetermined = true,
+              .cost_ns = exposed_ns,
+              .summary = summary,
+              .recommendation = "compare traces of three numbers of GPUs or more; look at all of them for who is late"},
+             longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeScaling() { return std::make_unique<Scaling>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

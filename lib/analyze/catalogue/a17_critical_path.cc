@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A17: what does the window have to wait for, and what would it save to make that faster? The critical path is the
+// chain from the last thing that ended back through whatever was last to allow each; its parts add up to the window.
+// What could be saved is by playing the window again: a second path may be nearly as long. Time in which no request was
+// open waits for nothing that could be faster. Of one request `pitot why` says more.
+#include <algorithm>
+#include <string>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/copies.h"
+#include "analyze/facts/open_requests.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/replay.h"
+#include "analyze/facts/subjects.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"path_share", 0.3, "1", "pitot"},
+    {"saved_share", 0.05, "1", "pitot"},     // of the window; less is no bottleneck: another way is nearly as long
+    {"unlinked_share", 0.01, "1", "pitot"},  // of GPU work, whose calls are not known
+    {"launch_hole", 10000000, "ns", "pitot"},
+};
+
+constexpr const char* kNearlyAsLong =
+    "another way is nearly as long: less of this saves little by itself; see what else the window would be shorter by";
+
+const char* AdviceFor(PathClass of) {
+  switch (of) {
+    case PathClass::kCompute:
+      return "the GPU is the bottleneck: faster kernels (a02, a18, a20), smaller types, or less to compute";
+    case PathClass::kCommunication:
+      return "overlap communication with computing, or send less";
+    case PathClass::kCopies:
+      return "copy on a stream of their own from pinned memory, or keep data on the GPU (a06 to a08)";
+    case PathClass::kLaunch:
+    case PathClass::kApi:
+      return "launch less: CUDA graphs, fused kernels, larger batches (a10)";
+    case PathClass::kDispatch:
+      return "fewer, longer kernels: between one and the next the GPU needs its time (a12)";
+    case PathClass::kReturn:
+      return "wait less often (a09)";
+    default:
+      return "the host is the bottleneck: make its code between calls shorter, or do it on another thread (a04)";
+  }
+}
+
+class CriticalPath final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a17", "the critical path", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    uint64_t ops = 0, unlinked = 0;
+    for (const uint32_t row : EachOf(analysis, trace.gpu.size())) {
+      if (trace.gpu.kind[row] == model::GpuKind::kSpan) continue;
+      ++ops;
+      unlinked += trace.gpu.call[row] == kNone ? 1 : 0;
+    }
+    if (ops == 0 || trace.calls.size() == 0) return Status();
+    Replay replay(trace, analysis.indexes());
+    const Path path = replay.FindPath();
+    for (uint32_t k = 0; k < kPathClasses; ++k)
+      Add(analysis, (std::string("path_") + PathClassName(static_cast<PathClass>(k))).c_str(), kAll, path.ns[k]);
+    const int64_t window_ns = trace.window_end_ns - trace.window_begin_ns;
+    int64_t saved_ns[kPathClasses] = {};
+    for (uint32_t k = 0; k < kPathClasses; ++k) {
+      if (!CanBeFaster(static_cast<PathClass>(k)) || path.ns[k] == 0 || analysis.IsOver()) continue;
+      Pace pace;
+      pace.of[k] = 0;
+      saved_ns[k] = std::max<int64_t>(0, window_ns - replay.Run(pace));
+      Add(analysis, (std::string("saved_without_") + PathClassName(static_cast<PathClass>(k))).c_str(), kAll,
+          saved_ns[k]);
+    }
+    Pace no_waits;
+    no_waits.without_waits = true;
+    Add(analysis, "saved_without_waits", kAll, std::max<int64_t>(0, window_ns - replay.Run(no_waits)));
+    DearestKernel(analysis, path, window_ns, &replay);
+    Judge(analysis, path, saved_ns, Share(static_cast<int64_t>(unlinked), static_cast<int64_t>(ops)));
+    return Status();
+  }
+
+ private:
+  // What comes after the last thing is nobody's, and what comes while nobody asks.
+  static bool CanBeFaster(PathClass of) { return of != PathClass::kEnd && of != PathClass::kNoRequest; }
+
+  static void DearestKernel(Analysis& analysis, const Path& path, int64_t window_ns, Replay* replay) {
+    const auto dearest = std::max_element(path.kernels.begin(), path.kernels.end(),
+                                          [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (dearest == path.kernels.end()) return;
+    Pace pace;
+    pace.kernel = dearest->first;
+    pace.of_kernel = 0.5;
+    const std::string name = serialize::ReadKernelName(analysis.trace().strings[dearest->first]).brief;
+    Add(analysis, "on_path", name, dearest->second);
+    Add(analysis, "saved_at_half", name, std::max<int64_t>(0, window_ns - replay->Run(pace)));
+  }
+
+  static void Judge(Analysis& analysis, const Path& path, const int64_t* saved_ns, double unlinked_share) {
+    const Trace& trace = analysis.trace();
+    const Threshold least = analysis.threshold("path_share");
+    uint32_t most = 0;
+    for (uint32_t k = 1; k < kPathClasses; ++k) {
+      if (CanBeFaster(static_cast<PathClass>(k)) && path.ns[k] > path.ns[most]) most = k;
+    }
+    const bool has_requests = HasRequests(trace);
+    const int64_t no_request_ns = path.ns[static_cast<size_t>(PathClass::kNoRequest)];
+    const double share = Share(path.ns[most], trace.window_end_ns - trace.window_begin_ns - no_request_ns);
+    if (share < least.value) return;
+    const auto of = static_cast<PathClass>(most);
+    // One launch that took so long is a first upload, or records were lost: the trace does not tell which.
+    const bool is_hole = of == PathClass::kLaunch && 2 * path.longest_launch_ns > path.ns[most] &&
+                         static_cast<double>(path.longest_launch_ns) > analysis.threshold("launch_hole").value;
+    const bool is_unlinked = unlinked_share > analysis.threshold("unlinked_share").value;
+    std::string summary =
+        std::string("most of what the window waited for") + (has_requests ? " while requests were open, " : ", ") +
+        Percent(share) + ", was " + (of == PathClass::kHost ? "code between calls" : PathClassName(of)) +
+        "; if that took no time, the window would be " + base::Duration(saved_ns[most]) + " shorter" +
+        (is_unlinked ? "; " + Percent(unlinked_share) + " of GPU work has no call, so it is not sure" : std::string());
+    if (is_hole)
+      summary +=
+          "; most of it is one hole between a call and its work: a first upload of a graph or module, or lost "
+          "records";
+    const double saved = Share(saved_ns[most], trace.window_end_ns - trace.window_begin_ns);
+    const bool is_bottleneck = saved >= analysis.threshold("saved_share").value;
+    Longest longest(EvidenceTable::kGpu, "on the path");
+    for (const uint32_t row : path.gpu_rows) longest.Show(row, TimeOf(trace, row));
+    Conclude(analysis,
+             Judged("a17.critical_path", kAll,
+                    has_requests ? "on the path / window without no_request" : "on the path / window", share, least),
+             {.confidence = is_hole       ? 0.3
+                            : is_unlinked ? 0.4
+                                          : 0.8,  // threads that wait for each other are not in it
+              .is_undetermined = is_unlinked || is_hole,
+              .cost_ns = saved_ns[most],
+              .summary = summary,
+              .recommendation = is_bottleneck ? AdviceFor(of) : kNearlyAsLong},
+             longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeCriticalPath() { return std::make_unique<CriticalPath>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A18: is an operator bound by computing or by memory, and how close is it to that bound? The analytic roofline
+// (Williams, Waterman, Patterson 2009): floating point operations as recorded (TorchOptions::shapes), bytes as the
+// least that its tensors take, time as its kernels took, peaks as the data sheet says at the clock that was recorded.
+// Caches, and what a kernel moves twice, are not known without counters: bytes are a lower bound, so what is found
+// memory-bound is.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/arguments.h"
+#include "analyze/facts/calls_within.h"
+#include "analyze/facts/gpu_counters.h"
+#include "analyze/facts/operator_bytes.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/peaks.h"
+#include "analyze/facts/subjects.h"
+#include "model/held.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::kNone;
+using model::StringId;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"op_share", 0.05, "1", "pitot"},
+    {"efficiency_low", 0.15, "1", "Nsight Compute"},
+    {"efficiency_high", 0.6, "1", "Nsight Compute"},
+    {"peak_flops", 0, "flop/ns", "0: the data sheet's"},
+    {"peak_bandwidth", 0, "bytes/ns", "0: the data sheet's"},
+};
+
+// Operators of a name and sizes on a device.
+struct Group {
+  std::string_view name, shapes;
+  uint32_t device = 0;
+  Precision precision = Precision::kUnknown;
+  uint64_t calls = 0;
+  double flops = 0, bytes = 0;  // bytes 0: not known
+  int64_t ns = 0;
+  Longest longest{EvidenceTable::kEvents, "such an operator"};
+};
+
+class Roofline final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a18", "computing or memory", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    const Argument flops(trace, "flops"), shapes(trace, "shapes");
+    if (!flops.is_anywhere()) return Status();
+    std::map<uint32_t, std::vector<Group>> devices = Find(analysis, flops, shapes);
+    for (auto& [device, groups] : devices) {
+      if (device != kNone) OfDevice(analysis, device, &groups);
+      if (analysis.IsOver()) break;
+    }
+    return Status();
+  }
+
+ private:
+  static std::map<uint32_t, std::vector<Group>> Find(Analysis& analysis, const Argument& flops,
+                                                     const Argument& shapes) {
+    const Trace& trace = analysis.trace();
+    const CallsWithin calls(trace, analysis.indexes().launches);
+    std::vector<int8_t> is_tensor_float(trace.strings.size(), -1);
+    std::map<std::tuple<uint32_t, StringId, StringId>, Group> groups;
+    std::unordered_map<StringId, std::vector<TensorShape>> read;
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
+      const double done = flops.Number(event);
+      if (done <= 0) continue;
+      int64_t ns = 0;
+      uint32_t device = kNone;
+      bool is_tf32 = false;
+      calls.EachGpu(event, [&](uint32_t row) {
+        if (trace.gpu.kind[row] != model::GpuKind::kKernel) return;
+        Accumulate(&ns, trace.gpu.duration_ns[row]);
+        device = trace.streams[trace.gpu.stream[row]].device;
+        int8_t& known = is_tensor_float[trace.gpu.name[row]];
+        if (known < 0) {
+          const std::string_view name = trace.strings[trace.gpu.name[row]];
+          known = name.find("tf32") != std::string_view::npos || name.find("s1688") != std::string_view::npos;
+        }
+        is_tf32 |= known != 0;
+      });
+      if (ns == 0) continue;
+      const auto text = static_cast<StringId>(shapes.Of(event) == nullptr ? 0 : *shapes.Of(event));
+      const auto [tensors, is_new] = read.try_emplace(text);
+      if (is_new) tensors->second = ReadShapes(trace.strings[text]);
+      const StringId name = EventNameId(trace, event);
+      Group& group = groups[{device, name, text}];
+      group.name = trace.strings[name];
+      group.shapes = trace.strings[text];
+      group.device = device;
+      if (!tensors->second.empty()) group.precision = PrecisionOf(tensors->second.front().type);
+      if (group.precision == Precision::kF32 && is_tf32) group.precision = Precision::kTf32;
+      ++group.calls;
+      group.flops += done;
+      group.bytes += LeastBytes(group.name, tensors->second, done);
+      Accumulate(&group.ns, ns);
+      group.longest.Show(event, {trace.events.begin_ns[event], trace.EventEnd(event)});
+    }
+    std::map<uint32_t, std::vector<Group>> devices;
+    for (auto& [key, group] : groups) devices[group.device].push_back(std::move(group));
+    return devices;
+  }
+
+  // In MHz, the median over time of what was recorded; 0: not known.
+  static double ClockOf(const Trace& trace, uint32_t device) {
+    const std::map<uint32_t, GpuCounters> gpus = GpuCountersOf(trace);
+    for (const auto& [index, gpu] : gpus) {
+      if (DeviceOf(trace, gpus, index) != device || gpu.Find("SM clock") == kNone) continue;
+      std::vector<model::Held> clocks = ValuesOf(trace, gpu.Find("SM clock"));
+      if (clocks.empty()) continue;
+      std::sort(clocks.begin(), clocks.end(),
+                [](const model::Held& a, const model::Held& b) { return a.value < b.value; });
+      int64_t left_ns = 0;
+      for (const model::Held& held : clocks) left_ns += held.ns();
+      left_ns /= 2;
+      for (const model::Held& held : clocks) {
+        if ((left_ns -= held.ns()) < 0) return held.value;
+      }
+    }
+    return 0;
+  }
+
+  struct Roof {
+    double flops_per_ns = 0, bytes_per_ns = 0;
+    bool IsKnown() const { return flops_per_ns > 0 && bytes_per_ns > 0; }
+  };
+  static Roof RoofOf(Analysis& analysis, uint32_t device, Precision precision, double megahertz) {
+    const model::DeviceRow& row = analysis.trace().devices[device];
+    const Peaks peaks = PeaksOf(analysis.trace().strings[row.name], precision);
+    Roof roof = {peaks.flops_per_clock * row.multiprocessors * (megahertz > 0 ? megahertz : peaks.megahertz) * 1e-3,
+                 peaks.bytes_per_ns};
+    if (const double set = analysis.threshold("peak_flops").value; set > 0) roof.flops_per_ns = set;
+    if (const double set = analysis.threshold("peak_bandwidth").value; set > 0) roof.bytes_per_ns = set;
+    return roof;
+  }
+
+  static void OfDevice(Analysis& analysis, uint32_t device, std::vector<Group>* groups) {
+    const Trace& trace = analysis.trace();
+    const double megahertz = ClockOf(trace, device);
+    const int64_t busy_ns = TotalNs(DeviceBusy(trace, device));
+    int64_t compute_ns = 0, memory_ns = 0, unknown_ns = 0;
+    for (const Group& group : *groups) {
+      const Roof roof = RoofOf(analysis, device, group.precision, megahertz);
+      if (!roof.IsKnown() || group.bytes == 0) {
+        Accumulate(&unknown_ns, group.ns);
+        continue;
+      }
+      const double intensity = group.flops / group.bytes;
+      const bool is_memory = intensity * roof.bytes_per_ns < roof.flops_per_ns;
+      Accumulate(is_memory ? &memory_ns : &compute_ns, group.ns);
+      if (Share(group.ns, busy_ns) >= analysis.threshold("op_share").value)
+        Judge(analysis, group, is_memory, std::min(roof.flops_per_ns, intensity * roof.bytes_per_ns), megahertz > 0);
+    }
+    const std::string subject = GpuName(trace, device);
+    Add(analysis, "compute_bound", subject, compute_ns);
+    Add(analysis, "memory_bound", subject, memory_ns);
+    Add(analysis, "bound_unknown", subject, unknown_ns);
+    if (unknown_ns <= compute_ns + memory_ns) return;
+    const Threshold least = analysis.threshold("op_share");
+    const double share = Share(unknown_ns, busy_ns);
+    if (share < least.value) return;
+    const std::string summary = "floating point operations were recorded, but the peaks of \"" +
+                                std::string(trace.strings[trace.devices[device].name]) +
+                                "\" for their number types are not known, or not all of their tensors' sizes";
+    Conclude(analysis,
+             Judged("a18.unknown", subject.c_str(), "GPU time of such operators / time at work", share, least),
+             {.confidence = 0.3,
+              .is_undetermined = true,
+              .summary = summary,
+              .recommendation = "--set a18.peak_flops=, a18.peak_bandwidth= (per ns)"});
+  }
+
+  static void Judge(Analysis& analysis, const Group& group, bool is_memory, double most_flops_per_ns, bool has_clock) {
+    const Threshold low = analysis.threshold("efficiency_low"), high = analysis.threshold("efficiency_high");
+    const double efficiency = group.flops / static_cast<double>(group.ns) / most_flops_per_ns;
+    const std::string subject = std::string(group.name) + " " + std::string(group.shapes);
+    AddNumber(analysis, "intensity", subject, group.flops / group.bytes, "flop/byte");
+    AddNumber(analysis, "efficiency", subject, efficiency);
+    // Above the roof: operations that were not done (masks), or a clock that was higher.
+    if (efficiency > low.value && (efficiency < high.value || efficiency > 1.2)) return;
+    const bool is_low = efficiency <= low.value;
+    const auto spare_ns = static_cast<int64_t>(std::clamp(static_cast<double>(group.ns) * (1 - efficiency), 0.0, 9e18));
+    const char* const bound = is_memory ? "memory" : "computing";
+    const std::string summary =
+        base::Format("%s calls at %.0f %% of what %s allows (", base::Count(group.calls).c_str(), 100 * efficiency,
+                     bound) +
+        base::Format("%.3g Tflop/s, %.3g flop/byte)", group.flops / static_cast<double>(group.ns) * 1e-3,
+                     group.flops / group.bytes);
+    Conclude(
+        analysis,
+        Judged(is_low      ? "a18.low_efficiency"
+               : is_memory ? "a18.memory_bound"
+                           : "a18.compute_bound",
+               subject.c_str(), "achieved / attainable", efficiency, is_low ? low : high),
+        {.severity = is_low ? Severity::kLow : Severity::kInfo,
+         .confidence = has_clock ? 0.7 : 0.6,
+         .cost_ns = is_low ? spare_ns : 0,
+         .summary = summary,
+         .recommendation =
+             is_low
+                 ? "neither computing nor memory is busy: look at its launch shape (a20), larger batches, other kernels"
+             : is_memory
+                 ? "only fewer bytes make it faster: fuse it, smaller types, larger batches where weights dominate"
+                 : "only fewer operations or a smaller type make it faster"},
+        group.longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeRoofline() { return std::make_unique<Roofline>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A25: what does the first time cost? A kernel's code is loaded at its first launch (lazy loading), compiled where the
+// binary has none for the device (JIT), graphs are captured and instantiated. What of it is known: the driver's own
+// records of loading and compiling (they say which), calls by name, and first launches that are much longer than those
+// that follow (which look like both). A window does not hold the process's past: a kernel that is first in it need not
+// be new.
+#include <string>
+#include <vector>
+
+#include "analyze/blame/first_use.h"
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/host_work.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "pitot/model/indexes.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::kNone;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"first_launch", 200000, "ns", "pitot"},
+    {"share", 0.01, "1", "pitot"},
+};
+
+enum Kind : uint32_t { kJit, kLazyLoad, kGraph, kKinds };
+
+Kind KindOfOverhead(std::string_view name) {
+  if (IsCompiling(name)) return kJit;
+  return IsLoading(name) ? kLazyLoad : kKinds;
+}
+Kind KindOfCall(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (IsCompilingCall(name)) return kJit;
+  if (IsLoadingCall(name)) return kLazyLoad;
+  return has("GraphInstantiate") || has("StreamBeginCapture") || has("StreamEndCapture") ? kGraph : kKinds;
+}
+
+struct Found {
+  uint64_t times = 0;
+  std::vector<Interval> spent;
+  Longest longest{EvidenceTable::kCalls, "the first time"};
+  std::string longest_kernel;
+  int64_t longest_ns = 0;
+  bool is_recorded = false;  // by the driver, or a call says so
+};
+
+class ColdStart final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override { return InfoOf("a25", "what the first time costs", kThresholds); }
+
+  Status Run(Analysis& analysis) override {
+    Found found[kKinds];
+    Records(analysis, found);
+    FirstLaunches(analysis, found);
+    constexpr const char* kNames[kKinds] = {"compiling", "loading", "graphs"};
+    for (uint32_t kind = 0; kind < kKinds; ++kind) {
+      if (found[kind].times == 0) continue;
+      const int64_t ns = TotalNs(Union(found[kind].spent));
+      Add(analysis, kNames[kind], kAll, ns);
+      Judge(analysis, static_cast<Kind>(kind), found[kind], ns);
+    }
+    return Status();
+  }
+
+ private:
+  static void Records(Analysis& analysis, Found* found) {
+    const Trace& trace = analysis.trace();
+    for (const model::OverheadRow& row : trace.overheads) {
+      const Kind kind = KindOfOverhead(trace.strings[row.name]);
+      if (kind != kKinds) See(kNone, {row.begin_ns, row.begin_ns + row.duration_ns}, &found[kind]);
+    }
+    std::vector<uint8_t> kinds(trace.strings.size(), UINT8_MAX);
+    for (const uint32_t call : EachOf(analysis, trace.calls.size())) {
+      uint8_t& kind = kinds[trace.calls.name[call]];
+      if (kind == UINT8_MAX) kind = static_cast<uint8_t>(KindOfCall(trace.strings[trace.calls.name[call]]));
+      if (kind != kKinds) See(call, {trace.calls.begin_ns[call], trace.CallEnd(call)}, &found[kind]);
+    }
+  }
+  static void See(uint32_t call, Interval time, Found* found) {
+    ++found->times;
+    found->is_recorded = true;
+    found->spent.push_back(time);
+    if (call != kNone) found->longest.Show(call, time);
+  }
+
+  // Of kernels that were launched often enough to tell: the first launch, where it is far above all that follow.
+  static void FirstLaunches(Analysis& analysis, Found* found) {
+    const Trace& trace = analysis.trace();
+    const model::Intervals recorded[] = {model::Union(found[kJit].spent), model::Union(found[kLazyLoad].spent)};
+    for (const FirstLaunch& first : SlowFirstLaunches(trace, analysis.threshold("first_launch").value)) {
+      const int64_t begin_ns = trace.calls.begin_ns[first.call];
+      const model::Intervals call = {{begin_ns, trace.CallEnd(first.call)}};
+      const bool is_jit = !model::Intersection(call, recorded[0]).empty();
+      const bool is_told = is_jit || !model::Intersection(call, recorded[1]).empty();
+      Found& of = found[is_jit ? kJit : kLazyLoad];
+      of.times += is_told ? 0 : 1;
+      of.spent.push_back({begin_ns, begin_ns + first.cost_ns});
+      of.longest.Show(first.call, call[0]);
+      if (first.cost_ns > of.longest_ns) {
+        of.longest_ns = first.cost_ns;
+        of.longest_kernel = serialize::ReadKernelName(trace.strings[first.kernel]).brief;
+      }
+    }
+  }
+
+  static void Judge(Analysis& analysis, Kind kind, const Found& found, int64_t ns) {
+    const Trace& trace = analysis.trace();
+    const Threshold least = analysis.threshold("share");
+    const double share = Share(ns, trace.window_end_ns - trace.window_begin_ns);
+    if (share < least.value) return;
+    constexpr const char* kCodes[kKinds] = {"a25.jit", "a25.lazy_load", "a25.graph_capture"};
+    constexpr const char* kWhat[kKinds] = {"the driver compiled kernels for the device", "kernels' code was loaded",
+                                           "graphs were captured or instantiated"};
+    constexpr const char* kAdvice[kKinds] = {
+        "ship machine code for this device (sm_xx in the fat binary), or keep the compile cache; compile at start-up",
+        "launch each kernel once at start-up, with all shapes, or set CUDA_MODULE_LOADING=EAGER",
+        "capture graphs at start-up, for few padded shapes: each new shape captures again"};
+    std::string summary =
+        std::string(kWhat[kind]) + " " + base::Plural(found.times, "time") + ", for " + base::Duration(ns);
+    if (!found.longest_kernel.empty())
+      summary += "; longest for " + found.longest_kernel + ", " + base::Duration(found.longest_ns);
+    if (!found.is_recorded) summary += "; told by first launches alone: it may have been compiling, too";
+    Conclude(analysis, Judged(kCodes[kind], kAll, "time in it / window", share, least),
+             {.severity = SeverityOf(share, 5 * least.value),
+              .confidence = found.is_recorded ? 0.95 : 0.6,
+              .cost_ns = ns,
+              .summary = summary,
+              .recommendation = kAdvice[kind]},
+             found.longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeColdStart() { return std::make_unique<ColdStart>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A27: does code wait for CPUs, for memory that is on a disk, or for what nobody recorded? Of each thread with counters
+// of pitot::host: how long it was in scopes, and how much of that it was on no CPU, and why (docs/why.md, "Code that
+// did not run"). What it waited for in recorded waits and calls is not in it.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::kNone;
+using model::Trace;
+
+// analyzers.md A27: "preemption if runqueue >= 10 % of scope". Page faults as much. That code is blocked in what nobody
+// recorded is the same question.
+constexpr Threshold kThresholds[] = {{"runqueue_share", 0.10, "1", "pitot"},
+                                     {"pagefault_share", 0.10, "1", "pitot"},
+                                     {"blocked_share", 0.10, "1", "pitot"}};
+
+// What a thread's code was, in ns.
+struct CodeTime {
+  int64_t code_ns = 0, runqueue_ns = 0, pagefault_ns = 0, blocked_ns = 0;
+};
+
+// One way of not running.
+struct Way {
+  const char *code, *threshold, *metric, *note, *words, *recommendation;
+  int64_t CodeTime::*ns;
+};
+constexpr Way kWays[] = {
+    {"a27.runqueue", "runqueue_share", "code that could run and got no CPU / code", "got no CPU in this scope",
+     "could run and got no CPU", "give threads CPUs of their own, run fewer, or move others away",
+     &CodeTime::runqueue_ns},
+    {"a27.pagefaults", "pagefault_share", "code that waited for memory from a disk / code",
+     "waited for memory from a disk in this scope", "waited for memory that was on a disk",
+     "pre-fault or lock memory (MAP_POPULATE, mlock), keep it in memory, no swap", &CodeTime::pagefault_ns},
+    {"a27.blocked", "blocked_share", "code that slept / code", "slept in this scope",
+     "slept, and no recorded wait says for what", "say with PITOT_WAIT what its threads wait for, and who has it",
+     &CodeTime::blocked_ns},
+};
+
+class HostContention final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return {"a27", "code that did not run", kThresholds, sizeof kThresholds / sizeof *kThresholds};
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    if (!HasHostUse(trace)) return Status();
+    const Index& index = SharedIndex(analysis);
+    std::vector<Longest> longest;
+    for (const Way& way : kWays) longest.emplace_back(EvidenceTable::kEvents, way.note);
+    CodeTime all;
+    for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
+      const CodeTime time = TimeOf(analysis, index, thread, &longest);
+      if (time.code_ns == 0) continue;
+      AddMeasures(analysis, ThreadName(trace, thread), time);
+      Accumulate(&all.code_ns, time.code_ns);
+      for (const Way& way : kWays) Accumulate(&(all.*way.ns), time.*way.ns);
+    }
+    if (all.code_ns == 0) return Status();
+    AddMeasures(analysis, kAll, all);
+    const int64_t throttled_ns = index.host.ThrottledNs(trace.window_begin_ns, trace.window_end_ns);
+    if (throttled_ns != 0) Add(analysis, "throttled", kAll, throttled_ns);
+    const int64_t stolen_ns = index.host.StolenNs(trace.window_begin_ns, trace.window_end_ns);
+    if (stolen_ns != 0) Add(analysis, "stolen", kAll, stolen_ns);
+    for (size_t i = 0; i < std::size(kWays); ++i) Judge(analysis, kWays[i], all, throttled_ns, stolen_ns, longest[i]);
+    return Status();
+  }
+
+ private:
+  static std::string ThreadName(const Trace& trace, uint32_t thread) {
+    const std::string_view name = trace.strings[trace.threads[thread].name];
+    return std::string(name) + (name.empty() ? "thread #" : " #") + std::to_string(trace.threads[thread].number);
+  }
+
+  // Where counters of the thread say something.
+  static CodeTime TimeOf(Analysis& analysis, const Index& index, uint32_t thread, std::vector<Longest>* longest) {
+    CodeTime time;
+    const model::Interval known = index.host.KnownOf(thread);
+    const std::vector<Piece>& pieces = index.threads.Pieces(thread);
+    for (const uint32_t i : EachOf(analysis, pieces.size())) {
+      const Piece& piece = pieces[i];
+      WaitArgs args;
+      if (piece.event == kNone || piece.call != kNone || ReadWait(index.trace, piece.event, &args)) continue;
+      const int64_t begin_ns = std::max(piece.begin_ns, known.begin_ns), end_ns = std::min(piece.end_ns, known.end_ns);
+      if (begin_ns >= end_ns) continue;
+      const OffCpu off = index.host.OfCode(thread, begin_ns, end_ns);
+      const int64_t parts[] = {off.runqueue_ns, off.pagefault_ns, off.blocked_ns};
+      Accumulate(&time.code_ns, end_ns - begin_ns);
+      for (size_t k = 0; k < std::size(kWays); ++k) {
+        Accumulate(&(time.*kWays[k].ns), parts[k]);
+        if (parts[k] > 0) (*longest)[k].Show(piece.event, {end_ns - parts[k], end_ns});
+      }
+    }
+    return time;
+  }
+
+  static void AddMeasures(Analysis& analysis, const std::string& subject, const CodeTime& time) {
+    Add(analysis, "code", subject, time.code_ns);
+    Add(analysis, "runqueue", subject, time.runqueue_ns);
+    Add(analysis, "pagefaults", subject, time.pagefault_ns);
+    Add(analysis, "blocked", subject, time.blocked_ns);
+  }
+
+  static void Judge(Analysis& analysis, const Way& way, const CodeTime& all, int64_t throttled_ns, int64_t stolen_ns,
+                    const Longest& longest) {
+    const Threshold least = analysis.threshold(way.threshold);
+    const int64_t ns = all.*way.ns;
+    const double share = Share(ns, all.code_ns);
+    if (share < least.value) return;
+    std::string summary = "of " + base::Duration(all.code_ns) + " in scopes threads " + way.words + " for " +
+                          base::Duration(ns) + " (" + Percent(share) + ")";
+    const bool is_quota = way.ns == &CodeTime::runqueue_ns && throttled_ns > 0;
+    if (is_quota) summary += "; the CPU quota throttled the process for " + base::Duration(throttled_ns);
+    if (way.ns == &CodeTime::runqueue_ns && stolen_ns > 0)
+      summary += "; the hypervisor took " + base::Duration(stolen_ns) + " of the machine's CPUs";
+    Conclude(analysis, Judged(way.code, kAll, way.metric, share, least),
+             {.severity = SeverityOf(share, least.value),
+              // That it was not on a CPU is sure; why is told by switches, faults and delays of the stretch around it.
+              .confidence = 0.9,
+              .cost_ns = ns,
+              .summary = summary,
+              .recommendation = is_quota ? "raise the CPU quota, or run fewer threads" : way.recommendation},
+             longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeHostContention() { return std::make_unique<HostContention>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

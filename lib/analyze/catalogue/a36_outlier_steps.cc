@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A36: are there steps far out of line, and do they come regularly? Of steps of PyTorch's profiler, and of batches of
+// an executor with as many members of as large requests: larger ones take longer, which is no outlier; nor are those
+// that waited for members or, where the host's counters tell, got no CPU (a27). What comes every so many steps is
+// somebody's housekeeping.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyze/blame/batch_work.h"
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/catalogue/serving.h"
+#include "analyze/facts/patience.h"
+#include "analyze/facts/subjects.h"
+#include "base/quantile.h"
+#include "pitot/model/classes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"z", 3.5, "1", "XProf"},  // modified: 0.6745 (x - median) / MAD
+    {"warm_up", 10, "1", "SageMaker"},
+    {"least_steps", 20, "1", "pitot"},
+    {"excess_share", 0.02, "1", "pitot"},  // of the time of all steps
+};
+
+constexpr double kSigma = 0.6745, kLeastMad = 0.1;  // XProf's floor, of the median
+
+// A step or batch, and how long it was at work.
+struct Step {
+  Interval time;
+  double work_ns;
+  uint32_t batch;  // kNone: a step
+};
+
+// The slowest of those that were in any of these batches, slowest first.
+std::vector<uint32_t> SlowestMembers(const Trace& trace, const std::vector<uint32_t>& batches) {
+  std::vector<uint32_t> requests;
+  for (const uint32_t row : batches) {
+    const model::BatchRow& batch = trace.batches[row];
+    for (uint32_t i = 0; i < batch.member_count; ++i) {
+      const uint32_t request = trace.members[batch.first_member + i].request;
+      if (trace.requests[request].begin_known && trace.requests[request].end_known) requests.push_back(request);
+    }
+  }
+  std::sort(requests.begin(), requests.end(), [&](uint32_t a, uint32_t b) {
+    return std::pair(trace.requests[b].duration_ns, a) < std::pair(trace.requests[a].duration_ns, b);
+  });
+  requests.erase(std::unique(requests.begin(), requests.end()), requests.end());
+  return requests;
+}
+
+// The first sizes of a batch's requests together, by powers of two; 0: they have none.
+int SizeBucket(const Trace& trace, const model::BatchRow& batch) {
+  double size = 0;
+  for (uint32_t i = 0; i < batch.member_count; ++i) {
+    const model::RequestRow& request = trace.requests[trace.members[batch.first_member + i].request];
+    if (!request.sizes.empty()) size += request.sizes[0].value;
+  }
+  return size >= 1 && std::isfinite(size) ? 1 + std::ilogb(size) : 0;
+}
+
+// How many steps are between outliers, where that is always the same within one; else 0.
+size_t PeriodOf(const std::vector<size_t>& outliers) {
+  if (outliers.size() < 3) return 0;
+  std::vector<double> gaps;
+  for (size_t i = 1; i < outliers.size(); ++i) gaps.push_back(static_cast<double>(outliers[i] - outliers[i - 1]));
+  const double median = base::Median(gaps);
+  const bool is_regular =
+      median >= 2 && std::all_of(gaps.begin(), gaps.end(), [&](double gap) { return std::fabs(gap - median) <= 1; });
+  return is_regular ? static_cast<size_t>(std::llround(median)) : 0;
+}
+
+class OutlierSteps final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return InfoOf("a36", "steps out of line", kThresholds, kReadsEvents | kReadsRequests);
+  }
+
+  Status Run(Analysis& analysis) override {
+    const Trace& trace = analysis.trace();
+    std::map<std::string, std::vector<Step>> groups;
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
+      if (trace.events.duration_ns[event] > 0 && model::IsProfilerStep(trace.EventName(event)))
+        groups["steps"].push_back({{trace.events.begin_ns[event], trace.EventEnd(event)},
+                                   static_cast<double>(trace.events.duration_ns[event]),
+                                   model::kNone});
+    }
+    const std::vector<BatchTime> times = BatchTimes(analysis);
+    for (const uint32_t row : EachOf(analysis, times.size())) {
+      const model::BatchRow& batch = trace.batches[row];
+      if (times[row].work_ns == 0) continue;
+      const int size = SizeBucket(trace, batch);
+      std::string group =
+          std::string(trace.strings[batch.executor]) + ", batches of " + std::to_string(batch.member_count);
+      if (size != 0) group += base::Format(", size %.6g and more", std::ldexp(1, size - 1));
+      groups[group].push_back({times[row].when, static_cast<double>(times[row].work_ns), row});
+    }
+    const auto warm_up = static_cast<size_t>(std::max(0.0, analysis.threshold("warm_up").value));
+    for (auto& [name, steps] : groups) {
+      std::stable_sort(steps.begin(), steps.end(),
+                       [](const Step& a, const Step& b) { return a.time.begin_ns < b.time.begin_ns; });
+      steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(std::min(warm_up, steps.size())));
+      if (static_cast<double>(steps.size()) >= analysis.threshold("least_steps").value && !steps.empty())
+        Judge(analysis, name, steps);
+    }
+    return Status();
+  }
+
+ private:
+  static void Judge(Analysis& analysis, const std::string& name, const std::vector<Step>& steps) {
+    std::vector<double> lengths, off;
+    double total_ns = 0;
+    for (const Step& step : steps) {
+      lengths.push_back(step.work_ns);
+      total_ns += step.work_ns;
+    }
+    const double median = base::Median(lengths);
+    for (const double length : lengths) off.push_back(std::fabs(length - median));
+    const double mad = std::max(base::Median(off), kLeastMad * median);
+    if (mad <= 0) return;
+    const Threshold least = analysis.threshold("z");
+    std::vector<size_t> outliers;
+    std::vector<uint32_t> batches;
+    double farthest = 0, excess_ns = 0;
+    Longest longest(EvidenceTable::kWindow, "out of line");
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const double z = kSigma * (lengths[i] - median) / mad;
+      if (z < least.value) continue;
+      outliers.push_back(i);
+      farthest = std::max(farthest, z);
+      excess_ns += lengths[i] - median;
+      longest.Show(0, steps[i].time);
+      if (steps[i].batch != model::kNone) batches.push_back(steps[i].batch);
+    }
+    AddNumber(analysis, "steps", name, static_cast<double>(steps.size()));
+    AddNumber(analysis, "median", name, median, "ns");
+    AddNumber(analysis, "outliers", name, static_cast<double>(outliers.size()));
+    AddNumber(analysis, "excess_share", name, excess_ns / total_ns);
+    if (outliers.empty() || excess_ns < analysis.threshold("excess_share").value * total_ns) return;
+    const size_t period = PeriodOf(outliers);
+    if (period != 0) AddNumber(analysis, "period", name, static_cast<double>(period));
+    std::string summary = base::Plural(outliers.size(), "step") + " of " + base::Count(steps.size()) +
+                          " took much longer than the median of " + base::Duration(std::llround(median)) + ", " +
+                          base::Duration(std::llround(excess_ns)) + " more in all";
+    if (period != 0) summary += ", one every " + base::Plural(period, "step");
+    const std::vector<uint32_t> slowest = SlowestMembers(analysis.trace(), batches);
+    if (!slowest.empty()) summary += "; the slowest in them: " + RequestNames(analysis.trace(), slowest);
+    Conclude(
+        analysis, Judged("a36.outliers", name.c_str(), "largest modified z", farthest, least),
+        {.severity = period != 0 || outliers.size() * 50 >= steps.size() ? Severity::kMedium : Severity::kLow,
+         .confidence = period != 0 ? 0.95 : 0.5,
+         .cost_ns = std::llround(excess_ns),
+         .summary = summary,
+         .recommendation =
+             period != 0 ? "something is done every so many steps: logging, saving, collecting garbage; do it elsewhere"
+             : slowest.empty() ? "look at what ran meanwhile, in the timeline"
+                               : "look at what ran meanwhile: `pitot why FILE --request ID` of these, or the timeline"},
+        longest);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeOutlierSteps() { return std::make_unique<OutlierSteps>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A42: is there more load than the server can use? The window is cut into slices; those with as many requests in flight
+// are one level of load. At the knee throughput / latency, the power of Kleinrock (1979), is largest; beyond it
+// requests only wait for each other. Requests are many in flight, too, where the server has become slow: then it does
+// less while it has any than it does at the knee.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyze/catalogue/catalogue.h"
+#include "analyze/catalogue/evidence.h"
+#include "analyze/catalogue/serving.h"
+#include "analyze/facts/patience.h"
+#include "pitot/model/intervals.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using model::Interval;
+using model::Trace;
+
+constexpr Threshold kThresholds[] = {
+    {"latency_growth", 1.5, "1", "pitot"},             // beyond the knee, times the latency at it
+    {"throughput_gain", 0.05, "1", "model_analyzer"},  // less more is a plateau
+    {"pace", 0.8, "1", "pitot"},                       // done a second with any in flight, of that at the knee
+    {"share", 0.2, "1", "pitot"},                      // of the requests
+    {"least_levels", 3, "1", "pitot"},
+};
+
+constexpr double kStep = 1.5;  // between levels of requests in flight
+constexpr uint64_t kLeastDone = 10;
+constexpr double kLeastInFlight = 1;  // with fewer no request meets another
+
+struct Level {
+  int64_t time_ns = 0, busy_ns = 0, in_flight_ns = 0, latency_ns = 0;
+  uint64_t done = 0;
+  double InFlight() const { return Share(in_flight_ns, time_ns); }
+  double Throughput() const { return static_cast<double>(done) / (static_cast<double>(time_ns) * 1e-9); }
+  double Pace() const {
+    return static_cast<double>(done) / (static_cast<double>(std::max<int64_t>(1, busy_ns)) * 1e-9);
+  }
+  double LatencyNs() const { return static_cast<double>(latency_ns) / static_cast<double>(done); }
+  double Power() const { return Throughput() / LatencyNs(); }
+};
+
+class Knee final : public Analyzer {
+ public:
+  AnalyzerInfo Info() const noexcept override {
+    return InfoOf("a42", "more load than the server can use", kThresholds, kReadsRequests);
+  }
+
+  Status Run(Analysis& analysis) override {
+    const std::vector<Level> levels = LevelsOf(analysis);
+    if (static_cast<double>(levels.size()) < std::max(2.0, analysis.threshold("least_levels").value)) return Status();
+    for (const Level& level : levels) {
+      const std::string name = base::Format("%.1f in flight", level.InFlight());
+      AddNumber(analysis, "throughput", name, level.Throughput(), "1/s");
+      AddNumber(analysis, "pace", name, level.Pace(), "1/s");
+      AddNumber(analysis, "latency", name, level.LatencyNs(), "ns");
+      AddNumber(analysis, "requests", name, static_cast<double>(level.done));
+    }
+    Judge(analysis, levels);
+    return Status();
+  }
+
+ private:
+  // By load; those of which too little is known are left out.
+  static std::vector<Level> LevelsOf(Analysis& analysis) {
+    const Trace& trace = analysis.trace();
+    const std::vector<uint32_t> rows = WholeRequests(trace);
+    std::vector<Level> levels;
+    if (rows.size() < 100) return levels;
+    Interval time = {INT64_MAX, INT64_MIN};
+    for (const uint32_t row : rows)
+      time = {std::min(time.begin_ns, trace.requests[row].begin_ns),
+              std::max(time.end_ns, trace.RequestEnd(trace.requests[row]))};
+    const auto count = static_cast<int64_t>(std::clamp<size_t>(rows.size() / 20, 10, 100));
+    const int64_t slice_ns = (time.end_ns - time.begin_ns) / count + 1;
+    std::vector<Level> slices(static_cast<size_t>(count));
+    for (Level& slice : slices) slice.time_ns = slice_ns;
+    // Adds what of a stretch is in each slice.
+    const auto add = [&](int64_t begin_ns, int64_t end_ns, int64_t Level::*to) {
+      for (int64_t i = begin_ns / slice_ns; i < count && i * slice_ns < end_ns; ++i)
+        Accumulate(&(slices[static_cast<size_t>(i)].*to),
+                   std::min(end_ns, (i + 1) * slice_ns) - std::max(begin_ns, i * slice_ns));
+    };
+    std::vector<Interval> in_flight;
+    for (const uint32_t i : EachOf(analysis, rows.size())) {
+      const model::RequestRow& request = trace.requests[rows[i]];
+      const int64_t begin_ns = request.begin_ns - time.begin_ns, end_ns = trace.RequestEnd(request) - time.begin_ns;
+      add(begin_ns, end_ns, &Level::in_flight_ns);
+      in_flight.push_back({begin_ns, end_ns});
+      Level& last = slices[static_cast<size_t>(std::min(end_ns / slice_ns, count - 1))];
+      ++last.done;
+      Accumulate(&last.latency_ns, end_ns - begin_ns);
+    }
+    for (const Interval& busy : Union(std::move(in_flight))) add(busy.begin_ns, busy.end_ns, &Level::busy_ns);
+    std::map<int64_t, Level> by_load;
+    for (const Level& slice : slices) {
+      if (slice.done == 0) continue;
+      Level& level = by_load[std::llround(std::log(std::max(slice.InFlight(), 0.01)) / std::log(kStep))];
+      level.time_ns += slice.time_ns;
+      level.done += slice.done;
+      Accumulate(&level.busy_ns, slice.busy_ns);
+      Accumulate(&level.in_flight_ns, slice.in_flight_ns);
+      Accumulate(&level.latency_ns, slice.latency_ns);
+    }
+    for (const auto& [load, level] : by_load) {
+      if (level.done >= kLeastDone) levels.push_back(level);
+    }
+    return levels;
+  }
+
+  static void Judge(Analysis& analysis, const std::vector<Level>& levels) {
+    const Level& knee = *std::max_element(levels.begin(), levels.end(),
+                                          [](const Level& a, const Level& b) { return a.Power() < b.Power(); });
+    AddNumber(analysis, "knee", kAll, knee.InFlight());
+    const double growth = analysis.threshold("latency_growth").value,
+                 gain = analysis.threshold("throughput_gain").value, pace = analysis.threshold("pace").value;
+    uint64_t all = 0, beyond = 0;
+    double cost_ns = 0, most = 0;
+    for (const Level& level : levels) {
+      all += level.done;
+      const bool is_beyond = level.InFlight() > std::max(knee.InFlight(), kLeastInFlight) &&
+                             level.LatencyNs() >= growth * knee.LatencyNs() &&
+                             level.Throughput() <= (1 + gain) * knee.Throughput() && level.Pace() >= pace * knee.Pace();
+      if (!is_beyond) continue;
+      beyond += level.done;
+      most = std::max(most, level.InFlight());
+      cost_ns += (level.LatencyNs() - knee.LatencyNs()) * static_cast<double>(level.done);
+    }
+    const Threshold least = analysis.threshold("share");
+    const double share = static_cast<double>(beyond) / static_cast<double>(all);
+    if (share < least.value) return;
+    const std::string at = base::Format("%.1f", std::max(knee.InFlight(), kLeastInFlight));
+    const std::string summary = Percent(share) + " of the requests met more load than the server can use: with " + at +
+                                " in flight it serves " + base::Format("%.4g", knee.Throughput()) + " requests/s in " +
+                                base::Duration(std::llround(knee.LatencyNs())) + ", with up to " +
+                                base::Format("%.1f", most) + " no more, and later";
+    const std::string advice =
+        "let no more than about " + at + " requests in at once: queue or refuse the rest, or add servers";
+    const Trace& trace = analysis.trace();
+    const Evidence evidence = {EvidenceTable::kWindow, 0, 0, trace.window_begin_ns, trace.window_end_ns, "the window"};
+    Conclude(analysis, Judged("a42.beyond_knee", kAll, "requests beyond the knee / requests", share, least),
+             {.severity = share >= 0.5 ? Severity::kHigh : Severity::kMedium,
+              .confidence = 0.7,  // load and time are mixed: what else changed meanwhile is in it
+              .cost_ns = std::llround(cost_ns),
+              .summary = summary,
+              .recommendation = advice},
+             evidence);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Analyzer> MakeKnee() { return std::make_unique<Knee>(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What analyzers of servers share: whole requests, and how they say that something was not recorded.
+#ifndef PITOT_LIB_ANALYZE_CATALOGUE_SERVING_H_
+#define PITOT_LIB_ANALYZE_CATALOGUE_SERVING_H_
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyze/facts/subjects.h"
+#include "base/columns.h"
+#include "pitot/analyze/walks.h"
+#include "pitot/extend/analyzer.h"
+#include "pitot/model/index.h"
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+inline std::string RouteName(const model::Trace& trace, model::StringId route) {
+  return route == 0 ? "(no route)" : std::string(trace.strings[route]);
+}
+
+// Walked requests by route, where there are enough of one.
+inline std::map<std::string, std::vector<const RequestBlame*>> WalksByRoute(const model::Trace& trace,
+                                                                            const Walks& walks, double least) {
+  std::map<std::string, std::vector<const RequestBlame*>> routes;
+  for (const RequestBlame& blame : walks.blames)
+    routes[RouteName(trace, trace.requests[blame.request].route)].push_back(&blame);
+  for (auto route = routes.begin(); route != routes.end();)
+    route = static_cast<double>(route->second.size()) < least ? routes.erase(route) : std::next(route);
+  return routes;
+}
+
+// Requests whose GPU time is known: that GPUs did nothing for one only where all of its time was recorded.
+inline std::vector<uint32_t> WithGpuTime(const model::Trace& trace, const model::GpuTime& gpu_time,
+                                         const std::vector<uint32_t>& requests) {
+  const model::RequestIndex index(trace);
+  const model::CoverageIndex coverage(trace);
+  std::vector<uint32_t> known;
+  for (const uint32_t request : requests) {
+    if (gpu_time.Request(request) != 0 || coverage.Of(index, request).IsWhole()) known.push_back(request);
+  }
+  return known;
+}
+
+// The evidence of a request.
+inline Evidence RequestEvidence(const model::Trace& trace, uint32_t request, const char* note) {
+  const model::RequestRow& row = trace.requests[request];
+  return {EvidenceTable::kWindow, 0, 0, row.begin_ns, trace.RequestEnd(row), note};
+}
+
+inline constexpr size_t kMostNamed = 3;
+
+// "request 00000000000000ab, 00000000000000cd": the first few, as `pitot why --request` takes them.
+inline std::string RequestNames(const model::Trace& trace, const std::vector<uint32_t>& requests) {
+  std::string names;
+  for (size_t i = 0; i < std::min(kMostNamed, requests.size()); ++i)
+    names += (i == 0 ? "request " : ", ") + base::RequestId(trace.requests[requests[i]].id);
+  return names;
+}
+
+// What the question needs is not in the trace: said, not guessed.
+inline void AddNotKnown(Analysis& analysis, const char* code, const char* summary, const char* recommendation) {
+  Finding finding = Judged(code, kAll, "recorded", 0, Threshold{"recorded", 1, "1", "pitot"});
+  finding.is_undetermined = true;
+  finding.summary = summary;
+  finding.recommendation = recommendation;
+  analysis.Add(finding);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_CATALOGUE_SERVING_H_

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/diff/diff_tables.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <tuple>
+
+#include "analyze/facts/statistics.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+// Entries that are one row.
+struct Row {
+  std::vector<const Ledger::Entry*> before, after;
+};
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+// "12", "3f9a21bc", "0d1d2de": nothing that a person would call a kernel.
+bool IsOfTheBuild(std::string_view part) {
+  const bool is_hex =
+      std::all_of(part.begin(), part.end(), [](char c) { return IsDigit(c) || (c >= 'a' && c <= 'f'); });
+  const auto digits = static_cast<size_t>(std::count_if(part.begin(), part.end(), IsDigit));
+  return !part.empty() && is_hex && digits * 3 >= part.size();
+}
+
+std::vector<Row> RowsOf(const Ledger& before, const Ledger& after, Align align) {
+  std::map<std::string, Row> rows;
+  for (const Ledger::Entry& entry : before.entries()) rows[entry.name].before.push_back(&entry);
+  for (const Ledger::Entry& entry : after.entries()) rows[entry.name].after.push_back(&entry);
+  std::map<std::string, Row> renamed;
+  std::vector<Row> all;
+  for (const auto& [name, row] : rows) {
+    if (align == Align::kExactly || (!row.before.empty() && !row.after.empty())) {
+      all.push_back(row);
+      continue;
+    }
+    Row& to = renamed[NormalName(name)];
+    to.before.insert(to.before.end(), row.before.begin(), row.before.end());
+    to.after.insert(to.after.end(), row.after.begin(), row.after.end());
+  }
+  for (const auto& [name, row] : renamed) {
+    if (!row.before.empty() && !row.after.empty()) {
+      all.push_back(row);
+      continue;
+    }
+    for (const Ledger::Entry* entry : row.before) all.push_back({{entry}, {}});
+    for (const Ledger::Entry* entry : row.after) all.push_back({{}, {entry}});
+  }
+  return all;
+}
+
+Amount SumOf(const std::vector<const Ledger::Entry*>& entries) {
+  Amount sum;
+  for (const Ledger::Entry* entry : entries) {
+    sum.total_ns += entry->amount.total_ns;
+    sum.count_millionths += entry->amount.count_millionths;
+  }
+  return sum;
+}
+
+std::vector<double> ValuesOf(const std::vector<const Ledger::Entry*>& entries, const Ledger& ledger) {
+  std::vector<double> values(ledger.units().samples().size());
+  for (const Ledger::Entry* entry : entries) {
+    for (size_t i = 0; i < entry->values.size(); ++i) values[i] += entry->values[i];
+  }
+  return values;
+}
+
+std::string NameOf(const std::vector<const Ledger::Entry*>& entries) {
+  if (entries.empty()) return "";
+  const std::string more = entries.size() > 1 ? " and " + std::to_string(entries.size() - 1) + " more" : "";
+  return entries[0]->name + more;
+}
+
+}  // namespace
+
+std::string NormalName(std::string_view kernel) {
+  std::string name = serialize::BriefName(kernel);
+  for (size_t at = name.rfind('_'); at != std::string::npos && at != 0; at = name.rfind('_')) {
+    if (!IsOfTheBuild(std::string_view(name).substr(at + 1))) break;
+    name.resize(at);
+  }
+  return name;
+}
+
+DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after, uint64_t requests_before,
+                    uint64_t requests_after, const DiffOptions& options, Align align, Judge judge) {
+  DiffTable table;
+  table.name = name;
+  table.is_judged = judge == Judge::kRows;
+  if (requests_before == 0 || requests_after == 0) return table;
+  const std::vector<Row> rows = RowsOf(before, after, align);
+  std::vector<AmountPair> amounts;
+  std::vector<double> ps;
+  for (const Row& row : rows) {
+    amounts.push_back({SumOf(row.before), SumOf(row.after)});
+    if (judge == Judge::kNothing) continue;
+    const std::vector<double> a = ValuesOf(row.before, before), b = ValuesOf(row.after, after);
+    ps.push_back(MannWhitney(a, b, std::max(Inflation(a), Inflation(b))));
+  }
+  const std::vector<bool> found = Discoveries(ps, options.q);
+  const std::vector<Change> changes = SplitChanges(amounts, requests_before, requests_after);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    DiffRow row;
+    row.name = NameOf(rows[i].after.empty() ? rows[i].before : rows[i].after);
+    if (!rows[i].before.empty() && NameOf(rows[i].before) != row.name) row.was = NameOf(rows[i].before);
+    row.before_count =
+        1e-6 * static_cast<double>(amounts[i].before.count_millionths) / static_cast<double>(requests_before);
+    row.after_count =
+        1e-6 * static_cast<double>(amounts[i].after.count_millionths) / static_cast<double>(requests_after);
+    row.before_ns = changes[i].before_ns;
+    row.after_ns = changes[i].after_ns;
+    row.count_effect_ns = changes[i].count_effect_ns;
+    row.duration_effect_ns = changes[i].duration_effect_ns;
+    if (judge == Judge::kRows) {
+      const auto share_ns = static_cast<int64_t>(options.least_share * static_cast<double>(row.before_ns));
+      const int64_t least_ns = std::max(options.least_ns, share_ns);
+      row.p = ps[i];
+      row.is_count = found[i] && std::llabs(row.count_effect_ns) >= least_ns;
+      row.is_duration = found[i] && std::llabs(row.duration_effect_ns) >= least_ns;
+      row.is_significant = row.is_count || row.is_duration;
+    }
+    table.before_ns += row.before_ns;
+    table.after_ns += row.after_ns;
+    table.rows.push_back(std::move(row));
+  }
+  std::sort(table.rows.begin(), table.rows.end(), [](const DiffRow& a, const DiffRow& b) {
+    const auto key = [](const DiffRow& row) { return -std::llabs(row.after_ns - row.before_ns); };
+    return std::tuple(key(a), -a.after_ns, a.name) < std::tuple(key(b), -b.after_ns, b.name);
+  });
+  return table;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

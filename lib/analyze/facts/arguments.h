@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What events say besides their times.
+#ifndef PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_
+#define PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// As Trace::EventName.
+inline model::StringId EventNameId(const model::Trace& trace, uint32_t event) {
+  const model::SiteRow& site = trace.sites[trace.events.site[event]];
+  if (site.name_is_first_arg && trace.events.args[event] != model::kNone)
+    return static_cast<model::StringId>(trace.arg_values[trace.events.args[event]]);
+  return site.name;
+}
+
+// An argument by name, found once for each site. The trace must outlive this.
+class Argument {
+ public:
+  // O(sites).
+  Argument(const model::Trace& trace, std::string_view name) : trace_(trace), place_(trace.sites.size(), model::kNone) {
+    for (uint32_t site = 0; site < trace.sites.size(); ++site) {
+      const std::vector<model::StringId>& names = trace.sites[site].arg_names;
+      for (uint32_t i = 0; i < names.size(); ++i) {
+        if (trace.strings[names[i]] == name) place_[site] = i;
+      }
+      is_anywhere_ |= place_[site] != model::kNone;
+    }
+  }
+  bool is_anywhere() const { return is_anywhere_; }
+  // Null where the event has none.
+  const model::ArgValue* Of(uint32_t event) const {
+    const uint32_t place = place_[trace_.events.site[event]], first = trace_.events.args[event];
+    return place == model::kNone || first == model::kNone ? nullptr : &trace_.arg_values[first + place];
+  }
+  // 0 where the event has none, or a text.
+  double Number(uint32_t event) const {
+    const model::ArgValue* const value = Of(event);
+    if (value == nullptr) return 0;
+    const ArgType type = trace_.sites[trace_.events.site[event]].arg_types[place_[trace_.events.site[event]]];
+    if (model::IsText(type)) return 0;
+    return type == ArgType::kInt ? static_cast<double>(static_cast<int64_t>(*value)) : static_cast<double>(*value);
+  }
+  // "" where the event has none, or a number.
+  std::string_view Text(uint32_t event) const {
+    const model::ArgValue* const value = Of(event);
+    if (value == nullptr) return {};
+    const model::SiteRow& site = trace_.sites[trace_.events.site[event]];
+    const bool is_text = model::IsText(site.arg_types[place_[trace_.events.site[event]]]);
+    return is_text ? trace_.strings[static_cast<model::StringId>(*value)] : std::string_view();
+  }
+
+ private:
+  const model::Trace& trace_;
+  std::vector<uint32_t> place_;  // by site
+  bool is_anywhere_ = false;
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The counters of a GPU's state, as pitot::nvml calls them: "GPU 0 (NVIDIA H100): SM clock".
+#ifndef PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_
+#define PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_
+
+#include <charconv>
+#include <cstdint>
+#include <map>
+#include <string_view>
+
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+struct GpuCounters {
+  std::string_view name;                          // "GPU 0 (NVIDIA H100)"
+  std::map<std::string_view, uint32_t> counters;  // rows, by "SM clock"
+  uint32_t Find(std::string_view counter) const {
+    const auto found = counters.find(counter);
+    return found == counters.end() ? model::kNone : found->second;
+  }
+};
+
+// By NVML's index. O(counters).
+inline std::map<uint32_t, GpuCounters> GpuCountersOf(const model::Trace& trace) {
+  std::map<uint32_t, GpuCounters> gpus;
+  for (uint32_t row = 0; row < trace.counters.size(); ++row) {
+    const std::string_view name = trace.strings[trace.counters[row].name];
+    const size_t end = name.rfind(": ");
+    uint32_t index = 0;
+    if (end == std::string_view::npos || name.substr(0, 4) != "GPU " ||
+        std::from_chars(name.data() + 4, name.data() + end, index).ec != std::errc())
+      continue;
+    GpuCounters& gpu = gpus[index];
+    gpu.name = name.substr(0, end);
+    gpu.counters.emplace(name.substr(end + 2), row);
+  }
+  return gpus;
+}
+
+// The device whose state NVML's GPU is; kNone where that is not known: NVML's index is CUDA's only where the process
+// sees all devices in that order. One alone on both sides is the same; else as many as there are, of the same names.
+inline uint32_t DeviceOf(const model::Trace& trace, const std::map<uint32_t, GpuCounters>& gpus, uint32_t index) {
+  if (trace.devices.size() != gpus.size()) return model::kNone;
+  if (gpus.size() == 1) return 0;
+  for (uint32_t device = 0; device < trace.devices.size(); ++device) {
+    const std::string_view name = trace.strings[trace.devices[device].name];
+    if (trace.devices[device].ordinal == index && gpus.at(index).name.find(name) != std::string_view::npos)
+      return device;
+  }
+  return model::kNone;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// When threads were at work, and for whom.
+#ifndef PITOT_LIB_ANALYZE_FACTS_HOST_WORK_H_
+#define PITOT_LIB_ANALYZE_FACTS_HOST_WORK_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "pitot/model/index.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// The calls of each thread: rows first[t] to first[t + 1] - 1 of `calls`; those of no thread come after the last.
+// O(threads log n).
+std::vector<uint32_t> FirstCalls(const model::Trace& trace);
+
+// Moments of the window in which any thread was in a scope or call of a context and did not wait there.
+class HostWork {
+ public:
+  // Keeps nothing of the trace. O(n log n) of events and calls.
+  explicit HostWork(const model::Trace& trace);
+  // For a batch or one of its members between two moments; for a request outside of batches; for anyone.
+  model::Intervals OfBatch(const model::Trace& trace, uint32_t batch, model::Interval within) const;
+  const model::Intervals& OfRequest(uint32_t request) const { return requests_[request]; }
+  const model::Intervals& OfAll() const { return all_; }
+
+ private:
+  std::vector<model::Intervals> batches_, requests_;
+  model::Intervals all_;
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_FACTS_HOST_WORK_H_

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/facts/operator_bytes.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "analyze/facts/peaks.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+// `tensors` first to last, and an output of `elements` of the first one's type.
+double Sum(const std::vector<TensorShape>& tensors, size_t first, size_t count, double elements) {
+  if (tensors.size() < first + count) return 0;
+  double bytes = elements * BytesOf(tensors[first].type);
+  for (size_t i = first; i < first + count; ++i) {
+    if (BytesOf(tensors[i].type) == 0) return 0;
+    bytes += tensors[i].Elements() * BytesOf(tensors[i].type);
+  }
+  return bytes;
+}
+
+// a x b, from `first` on: the output is a's with b's columns.
+double Product(const std::vector<TensorShape>& tensors, size_t first) {
+  if (tensors.size() < first + 2) return 0;
+  const TensorShape &a = tensors[first], &b = tensors[first + 1];
+  if (a.sizes.size() < 2 || b.sizes.size() < 2 || a.sizes.back() <= 0) return 0;
+  return Sum(tensors, first, 2, a.Elements() / a.sizes.back() * b.sizes.back());
+}
+
+}  // namespace
+
+std::vector<TensorShape> ReadShapes(std::string_view shapes) {
+  std::vector<TensorShape> tensors;
+  while (!shapes.empty()) {
+    const std::string_view text = shapes.substr(0, shapes.find(','));
+    shapes.remove_prefix(std::min(shapes.size(), text.size() + 2));
+    const size_t space = text.find(' ');
+    TensorShape tensor;
+    tensor.type = space == std::string_view::npos ? text : text.substr(space + 1);
+    const char* const end = text.data() + (space == std::string_view::npos ? 0 : space);
+    for (const char* at = text.data(); at < end;) {
+      uint64_t size = 0;
+      const auto [next, error] = std::from_chars(at, end, size);
+      if (error != std::errc()) return tensors;
+      tensor.sizes.push_back(static_cast<double>(size));
+      at = next + 1;
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, double flops) {
+  if (op == "aten::mm" || op == "aten::bmm" || op == "aten::_scaled_mm") return Product(tensors, 0);
+  if (op == "aten::addmm" || op == "aten::baddbmm") {
+    const double bytes = Product(tensors, 1);
+    return bytes == 0 ? 0 : bytes + tensors[0].Elements() * BytesOf(tensors[0].type);
+  }
+  if (op == "aten::convolution" || op == "aten::_convolution") {
+    if (tensors.size() < 2 || tensors[1].sizes.empty() || tensors[1].Elements() <= 0) return 0;
+    // Each value of the output takes a filter's multiplications, and as many additions.
+    return Sum(tensors, 0, 2, flops / 2 / (tensors[1].Elements() / tensors[1].sizes[0]));
+  }
+  if (op.find("_attention") != std::string_view::npos && tensors.size() >= 3 && !tensors[0].sizes.empty() &&
+      !tensors[2].sizes.empty() && tensors[0].sizes.back() > 0)
+    return Sum(tensors, 0, 3, tensors[0].Elements() / tensors[0].sizes.back() * tensors[2].sizes.back());
+  return 0;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

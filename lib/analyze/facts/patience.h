@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Work that somebody may end: BlameOptions::is_over, or Analysis::IsOver, asked now and then.
+#ifndef PITOT_LIB_ANALYZE_FACTS_PATIENCE_H_
+#define PITOT_LIB_ANALYZE_FACTS_PATIENCE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "pitot/analyze/why.h"
+#include "pitot/extend/analyzer.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Thrown where the answer was that it is over; caught by the functions of why.h and by Analyze.
+struct Over {};
+
+class Patience {
+ public:
+  explicit Patience(const BlameOptions& options) : is_over_(options.is_over), context_(options.is_over_context) {}
+
+  // So much was done. Throws Over.
+  void Count(uint64_t steps = 1) {
+    if (is_over_ == nullptr) return;
+    steps_ += steps;
+    if (steps_ < kEvery) return;
+    steps_ %= kEvery;
+    if (is_over_(context_)) throw Over{};
+  }
+
+ private:
+  static constexpr uint64_t kEvery = 1024;
+  bool (*is_over_)(void*);
+  void* context_;
+  uint64_t steps_ = 0;
+};
+
+// The numbers of `count` rows, in order, for a loop of an analyzer over them that asks at its beginning, and then once
+// in some thousands of rows, which take a millisecond or less. Throws Over.
+class EachOf {
+ public:
+  EachOf(Analysis& analysis, size_t count) : analysis_(analysis), count_(static_cast<uint32_t>(count)) {}
+  class Iterator {
+   public:
+    Iterator(Analysis& analysis, uint32_t row) : analysis_(analysis), row_(row) {}
+    uint32_t operator*() const {
+      if (row_ % kEvery == 0 && analysis_.IsOver()) throw Over{};
+      return row_;
+    }
+    Iterator& operator++() {
+      ++row_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return row_ != other.row_; }
+
+   private:
+    static constexpr uint32_t kEvery = 8192;
+    Analysis& analysis_;
+    uint32_t row_;
+  };
+  Iterator begin() const { return {analysis_, 0}; }
+  Iterator end() const { return {analysis_, count_}; }
+
+ private:
+  Analysis& analysis_;
+  const uint32_t count_;
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_FACTS_PATIENCE_H_

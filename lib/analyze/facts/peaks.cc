@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/facts/peaks.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+// By a part of the name, the longer ones first. Of a multiprocessor and clock: f8, f16, tf32, f32.
+struct Sheet {
+  std::string_view name;
+  double flops[4];
+  double megahertz, bytes_per_ns;
+};
+constexpr Sheet kSheets[] = {
+    {"H100 PCIe", {8192, 4096, 2048, 256}, 1620, 2000},
+    {"H100 NVL", {8192, 4096, 2048, 256}, 1545, 3900},
+    {"H100", {8192, 4096, 2048, 256}, 1830, 3350},
+    {"GH200", {8192, 4096, 2048, 256}, 1830, 4000},
+    {"H200", {8192, 4096, 2048, 256}, 1830, 4800},
+    {"A100-SXM4-80GB", {0, 2048, 1024, 128}, 1410, 2039},
+    {"A100 80GB PCIe", {0, 2048, 1024, 128}, 1410, 1935},
+    {"A100", {0, 2048, 1024, 128}, 1410, 1555},
+    {"NVIDIA A10", {0, 1024, 512, 256}, 1695, 600},
+    {"A30", {0, 2048, 1024, 128}, 1440, 933},
+    {"L40S", {2048, 1024, 512, 256}, 2520, 864},
+    {"NVIDIA L4", {2048, 1024, 512, 256}, 2040, 300},
+    {"V100", {0, 1024, 0, 128}, 1530, 900},
+    {"Tesla T4", {0, 1024, 0, 128}, 1590, 320},
+};
+
+}  // namespace
+
+Precision PrecisionOf(std::string_view type) {
+  if (type == "f16" || type == "bf16") return Precision::kF16;
+  if (type == "f32") return Precision::kF32;
+  return type.substr(0, 6) == "Float8" ? Precision::kF8 : Precision::kUnknown;
+}
+
+uint32_t BytesOf(std::string_view type) {
+  if (type == "f64" || type == "i64") return 8;
+  if (type == "f32" || type == "i32") return 4;
+  if (type == "f16" || type == "bf16" || type == "i16") return 2;
+  return type == "i8" || type == "u8" || type == "bool" || type.substr(0, 6) == "Float8" ? 1 : 0;
+}
+
+Peaks PeaksOf(std::string_view device, Precision precision) {
+  if (precision == Precision::kUnknown) return {};
+  for (const Sheet& sheet : kSheets) {
+    const size_t at = device.find(sheet.name);
+    if (at == std::string_view::npos) continue;
+    // An A10G is no A10.
+    const std::string_view next = device.substr(at + sheet.name.size(), 1);
+    if (next.empty() || next == " " || next == "-")
+      return {sheet.flops[static_cast<uint32_t>(precision)], sheet.megahertz, sheet.bytes_per_ns};
+  }
+  return {};
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

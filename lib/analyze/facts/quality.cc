@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/facts/quality.h"
+
+#include <algorithm>
+
+#include "analyze/facts/subjects.h"
+#include "base/columns.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::Interval;
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr double kLeastMultiplier = 0.5;
+constexpr double kLeastLost = 0.001;  // of the window: less is 0.0 %
+
+bool IsEarly(const model::LaunchLag& lag, const QualityLimits& limits) {
+  return lag.rows != 0 && lag.smallest_ns < -limits.skew_ns;
+}
+bool IsLate(const model::LaunchLag& lag, const QualityLimits& limits) {
+  return lag.smallest_ns > limits.late_ns && lag.rows >= limits.least_launches;
+}
+
+class Inspector {
+ public:
+  Inspector(const Trace& trace, const QualityLimits& limits) : trace_(trace), limits_(limits) {}
+
+  std::vector<Damage> Inspect() {
+    InspectLosses();
+    InspectGpuRows();
+    InspectClocks();
+    InspectOverheads();
+    InspectRequests();
+    std::stable_sort(damages_.begin(), damages_.end(),
+                     [](const Damage& a, const Damage& b) { return a.multiplier < b.multiplier; });
+    return std::move(damages_);
+  }
+
+ private:
+  // `lost` is the share that is not there.
+  void Add(const char* code, std::string subject, std::string caveat, const char* advice, const char* metric,
+           double value, const char* limit, uint32_t spoils, double lost, Interval where) {
+    damages_.push_back({code, std::move(subject), std::move(caveat), advice, metric, value, limit, spoils,
+                        std::max(kLeastMultiplier, 1 - lost), where});
+  }
+  Interval Window() const { return {trace_.window_begin_ns, trace_.window_end_ns}; }
+  double ShareOf(std::vector<Interval> parts) const {
+    for (Interval& part : parts)
+      part = {std::clamp(part.begin_ns, trace_.window_begin_ns, trace_.window_end_ns),
+              std::clamp(part.end_ns, trace_.window_begin_ns, trace_.window_end_ns)};
+    return Share(TotalNs(Union(std::move(parts))), trace_.window_end_ns - trace_.window_begin_ns);
+  }
+
+  void InspectLosses() {
+    std::vector<Interval> lost, lost_gpu;
+    uint64_t events = 0, records = 0;
+    for (const model::LossRow& loss : trace_.losses) {
+      if (loss.reason == model::LossReason::kDamaged) {
+        Add("a39.damaged", kAll, "the dump is damaged or was cut off: what is missing is not known",
+            "copy the dump again, or see what `pitot recover` makes of it", "damaged chunks", 1, "", kReadsAll, 1,
+            Window());
+        continue;
+      }
+      lost.push_back({loss.begin_ns, loss.end_ns});
+      events += loss.events;
+    }
+    for (const model::GpuLossRow& loss : trace_.gpu_losses) {
+      lost_gpu.push_back({loss.begin_ns, loss.end_ns});
+      records += loss.records;
+    }
+    const auto number = [](uint64_t count, const char* what) {
+      return count == 0 ? std::string() : " (" + base::Plural(count, what) + ")";
+    };
+    if (const double share = ShareOf(lost); share >= kLeastLost)
+      Add("a39.lost_events", kAll,
+          "threads lost events in " + Percent(share) + " of the window" + number(events, "event"),
+          "larger rings (Options::max_ring_bytes), a shorter window, or fewer scopes", "lost / window", share, "",
+          kReadsEvents, share, lost[0]);
+    if (const double share = ShareOf(lost_gpu); share >= kLeastLost)
+      Add("a39.lost_gpu_records", kAll,
+          "records of GPUs were lost in " + Percent(share) + " of the window" + number(records, "record"),
+          "more memory for the collector (CuptiOptions::memory_bytes)", "lost / window", share, "",
+          kReadsGpu | kReadsCalls | kReadsLaunches, share, lost_gpu[0]);
+  }
+
+  void InspectGpuRows() {
+    uint64_t rows = 0, unmatched = 0, instant = 0;
+    uint32_t first_unmatched = kNone, first_instant = kNone;
+    for (uint32_t row = 0; row < trace_.gpu.size(); ++row) {
+      if (trace_.gpu.kind[row] == model::GpuKind::kSpan) continue;
+      ++rows;
+      if (trace_.gpu.call[row] == kNone && ++unmatched == 1) first_unmatched = row;
+      if (trace_.gpu.duration_ns[row] == 0 && ++instant == 1) first_instant = row;
+    }
+    if (rows == 0) return;
+    const double unmatched_share = static_cast<double>(unmatched) / static_cast<double>(rows);
+    const double instant_share = static_cast<double>(instant) / static_cast<double>(rows);
+    const auto at = [&](uint32_t row) {
+      return Interval{trace_.gpu.begin_ns[row], trace_.gpu.begin_ns[row] + trace_.gpu.duration_ns[row]};
+    };
+    if (unmatched_share > limits_.unmatched_share)
+      Add("a39.unmatched", kAll,
+          Percent(unmatched_share) +
+              " of what GPUs did has no call: for whom it was and when it was launched is not known",
+          "calls from before the window, or of graphs: a longer window, or depth kernels", "rows without call / rows",
+          unmatched_share, "unmatched_share", kReadsLaunches, unmatched_share, at(first_unmatched));
+    if (instant_share > limits_.instant_share)
+      Add("a39.instant", kAll,
+          Percent(instant_share) + " of what GPUs did has no duration: times of GPUs are too small",
+          "they are shorter than the trace can tell (older PyTorch writes whole microseconds), or their ends were lost",
+          "rows without duration / rows", instant_share, "instant_share", kReadsGpu, instant_share, at(first_instant));
+  }
+
+  void InspectClocks() {
+    for (const uint32_t device : DevicesAtWork(trace_)) {
+      const model::LaunchLag lag = FindLaunchLag(trace_, device);
+      if (lag.rows == 0) continue;
+      const double early = static_cast<double>(lag.early) / static_cast<double>(lag.rows);
+      if (IsEarly(lag, limits_))
+        Add("a39.clock_skew", GpuName(trace_, device),
+            "its times are early by " + base::Duration(-lag.smallest_ns) + " or more: " + Percent(early) +
+                " of its work began before it was launched",
+            "its clock against the host's is not known; see docs/gpu.md on clocks", "largest lead over a call",
+            static_cast<double>(-lag.smallest_ns), "skew", kReadsLaunches, 0.5, Window());
+      if (IsLate(lag, limits_))
+        Add("a39.clock_late", GpuName(trace_, device),
+            "none of its work began sooner than " + base::Duration(lag.smallest_ns) +
+                " after its launch: its times may be late by as much",
+            "its clock against the host's is not known, unless its queue was never empty", "least launch latency",
+            static_cast<double>(lag.smallest_ns), "late", kReadsLaunches, 0.5, Window());
+    }
+  }
+
+  void InspectOverheads() {
+    std::vector<Interval> parts;
+    for (const model::OverheadRow& row : trace_.overheads) {
+      const std::string_view name = trace_.strings[row.name];
+      if (!IsCompiling(name) && !IsLoading(name)) parts.push_back({row.begin_ns, row.begin_ns + row.duration_ns});
+    }
+    const double share = ShareOf(parts);
+    if (share > limits_.overhead_share)
+      Add("a39.overhead", kAll, "the profiling library itself was at work in " + Percent(share) + " of the window",
+          "leave out what ran while it started; record less deep", "overhead / window", share, "overhead_share",
+          kReadsEvents | kReadsCalls | kReadsLaunches, share, parts[0]);
+  }
+
+  void InspectRequests() {
+    uint64_t endless = 0;
+    for (const model::RequestRow& request : trace_.requests)
+      endless += !request.end_known && request.duration_ns != model::kOpen;
+    if (trace_.requests.empty()) return;
+    const double share = static_cast<double>(endless) / static_cast<double>(trace_.requests.size());
+    if (share > limits_.endless_share)
+      Add("a39.endless", kAll,
+          "the ends of " + Percent(share) + " of the requests were lost: the slow ones may be among them",
+          "larger rings (Options::max_ring_bytes) or a shorter window", "requests without end / requests", share,
+          "endless_share", kReadsRequests, share, Window());
+  }
+
+  const Trace& trace_;
+  const QualityLimits& limits_;
+  std::vector<Damage> damages_;
+};
+
+}  // namespace
+
+bool AreGpuTimesKnown(const Trace& trace, const QualityLimits& limits) {
+  const std::vector<uint32_t> devices = DevicesAtWork(trace);
+  return std::none_of(devices.begin(), devices.end(), [&](uint32_t device) {
+    const model::LaunchLag lag = FindLaunchLag(trace, device);
+    return IsEarly(lag, limits) || IsLate(lag, limits);
+  });
+}
+
+std::vector<Damage> FindDamages(const Trace& trace, const QualityLimits& limits) {
+  return Inspector(trace, limits).Inspect();
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is wrong with a trace itself, and which answers that makes less sure.
+#ifndef PITOT_LIB_ANALYZE_FACTS_QUALITY_H_
+#define PITOT_LIB_ANALYZE_FACTS_QUALITY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pitot/extend/analyzer.h"
+#include "pitot/model/indexes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Beyond these a trace is damaged.
+struct QualityLimits {
+  double unmatched_share = 0.01;  // GPU rows without a call: analyzers.md, A39
+  double instant_share = 0.01;    // GPU rows without a duration; Pitot's
+  int64_t skew_ns = 1000;         // GPU rows that began before their calls by more: its clock's grain is up to 1 us
+  int64_t late_ns = 200'000;      // no launch took less than this: more than any was seen to take; Pitot's
+  uint32_t least_launches = 100;  // for that
+  double overhead_share = 0.05;   // of the window the profiling library was at work; Pitot's
+  double endless_share = 0.05;    // of requests whose end was lost; Pitot's
+};
+
+struct Damage {
+  const char* code = "";  // "a39.lost_gpu_records"
+  std::string subject;
+  std::string caveat;  // "GPU records were lost in 12.0 % of the window"
+  const char* advice = "";
+  const char* metric = "";
+  double value = 0;
+  const char* limit = "";  // which threshold of a39's it is beyond
+  uint32_t spoils = 0;     // bits of kReads...: whose answers
+  double multiplier = 1;   // of their confidence, at least 0.5
+  model::Interval where;
+};
+
+// Whether the clock of every GPU against the host's can be right: work begins after it was launched, and some of it
+// soon after. O(n) of the GPU's rows.
+bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
+
+// The worst first. O(n) of the GPU's rows.
+std::vector<Damage> FindDamages(const model::Trace& trace, const QualityLimits& limits);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_FACTS_QUALITY_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Until when a window may be warming up.
+#ifndef PITOT_LIB_ANALYZE_FACTS_WARM_UP_H_
+#define PITOT_LIB_ANALYZE_FACTS_WARM_UP_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyze/facts/patience.h"
+#include "pitot/extend/analyzer.h"
+#include "pitot/model/classes.h"
+#include "pitot/model/trace.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// The end of the `units`th request to end, of a trace of PyTorch's profiler of the step; nothing where there are not
+// more of either: what is warm-up is not known then. What a server in its stride loses by it is little. O(n). Throws
+// Over.
+inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
+  const model::Trace& trace = analysis.trace();
+  std::vector<int64_t> ends;
+  for (const model::RequestRow& request : trace.requests) {
+    if (request.end_known) ends.push_back(request.begin_ns + request.duration_ns);
+  }
+  if (ends.empty()) {
+    std::vector<bool> is_step;
+    for (const model::SiteRow& site : trace.sites) is_step.push_back(model::IsProfilerStep(trace.strings[site.name]));
+    for (const uint32_t event : EachOf(analysis, trace.events.size())) {
+      if (is_step[trace.events.site[event]] && trace.events.duration_ns[event] != model::kOpen)
+        ends.push_back(trace.EventEnd(event));
+    }
+  }
+  if (ends.size() <= units) return std::nullopt;
+  if (units == 0) return trace.window_begin_ns;
+  std::nth_element(ends.begin(), ends.begin() + static_cast<std::ptrdiff_t>(units - 1), ends.end());
+  return ends[units - 1];
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_FACTS_WARM_UP_H_

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/judge.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "analyze/judge/make_judge.h"
+#include "base/columns.h"
+#include "base/message.h"
+#include "pitot/analyze/analyze.h"
+#include "pitot/analyze/drift.h"
+#include "pitot/analyze/learn.h"
+#include "pitot/analyze/report_html.h"
+#include "pitot/analyze/tokens.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+namespace {
+
+// Ids of requests that a trigger fired for; none where there is no memory.
+std::unordered_set<uint64_t> Fired(const model::Trace& trace) noexcept {
+  try {
+    std::unordered_set<uint64_t> fired;
+    for (const model::FiringRow& firing : trace.firings) {
+      if (firing.request_id != 0) fired.insert(firing.request_id);
+    }
+    return fired;
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+uint32_t ChooseRequest(const model::Trace& trace, uint64_t id) noexcept {
+  uint32_t of_fired = model::kNone, slowest = model::kNone;
+  const auto lasted_ns = [&](uint32_t row) {
+    return trace.RequestEnd(trace.requests[row]) - trace.requests[row].begin_ns;
+  };
+  const auto show = [&](uint32_t row, uint32_t* longest) {
+    if (*longest == model::kNone || lasted_ns(row) > lasted_ns(*longest)) *longest = row;
+  };
+  const std::unordered_set<uint64_t> fired = Fired(trace);
+  for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+    const model::RequestRow& request = trace.requests[row];
+    if (id != 0 && request.id == id) return row;
+    if (!request.begin_known) continue;
+    if (fired.count(request.id) != 0) show(row, &of_fired);
+    if (request.end_known) show(row, &slowest);
+  }
+  if (id != 0) return model::kNone;
+  return of_fired != model::kNone ? of_fired : slowest;
+}
+
+Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline* kept, Judgement* judgement) noexcept {
+  const VerdictOptions options;
+  Status status;
+  if (judgement->index.data() == nullptr) status = BlameIndex::Make(trace, BlameOptions(), &judgement->index);
+  if (status.ok()) status = FindBlame(judgement->index, request, &judgement->blame);
+  if (!status.ok()) return status;
+  const int64_t now_ns = trace.RequestEnd(trace.requests[request]);
+  Verdict by_kept;
+  if (kept != nullptr) {
+    status = FindVerdict(judgement->index, judgement->blame, *kept, now_ns, options, &by_kept);
+    if (!status.ok()) return status;
+  }
+  if (by_kept.level != Baseline::Level::kCell || by_kept.baseline_size < options.least_many) {
+    Baseline beside;
+    status = LearnBaseline(judgement->index, request, options, &beside, &judgement->learned);
+    if (status.ok())
+      status = FindVerdict(judgement->index, judgement->blame, beside, now_ns, options, &judgement->verdict);
+    // The nearer level says more, then the larger number.
+    const auto rank = [](const Verdict& verdict) {
+      const auto level = static_cast<int64_t>(verdict.level);
+      return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
+    };
+    if (!status.ok()) {  // there was no time to learn what is normal: what was kept says it less well
+      if (by_kept.level == Baseline::Level::kNone) return status;
+      judgement->verdict = std::move(by_kept);
+      return Status();
+    }
+    if (kept != nullptr && rank(by_kept) <= rank(judgement->verdict)) judgement->verdict = std::move(by_kept);
+    if (judgement->verdict.level != Baseline::Level::kNone || judgement->learned.why_few.empty()) return Status();
+    try {
+      judgement->verdict.why_not = judgement->learned.why_few;
+    } catch (const std::bad_alloc&) {
+      return Status(StatusCode::kResourceExhausted, "no memory for the verdict");
+    }
+    return Status();
+  }
+  judgement->verdict = std::move(by_kept);
+  return Status();
+}
+
+namespace {
+
+using model::Trace;
+
+constexpr int64_t kAnalyzerBudgetNs = 500'000'000;  // CPU time of one analyzer
+constexpr int64_t kSaveNs = 300'000'000'000;        // between two writes of the baseline's file
+constexpr uint32_t kOfIncident = 128;               // requests of a cell learned from an incident's window
+constexpr size_t kMostDrifts = 3;
+constexpr size_t kMostBaselineBytes = 64 << 20;  // of a file
+
+// A file of text.
+class TextFile final : public Serializer {
+ public:
+  TextFile(const char* name, std::string text) : name_(name), text_(std::move(text)) {}
+  const char* FileName() const noexcept override { return name_; }
+  Status Serialize(const Trace&, ByteSink& sink) override {
+    return sink.Write(text_.data(), text_.size()) ? Status() : Status(StatusCode::kIoError, "the sink takes no more");
+  }
+
+ private:
+  const char* name_;
+  std::string text_;
+};
+
+// Indexing, walking and analyzing end when the hearing does.
+bool IsHearingOver(void* hearing) { return static_cast<Hearing*>(hearing)->IsOver(); }
+BlameOptions Until(Hearing* hearing) {
+  BlameOptions options;
+  options.is_over = IsHearingOver;
+  options.is_over_context = hearing;
+  return options;
+}
+
+Status FileError(const char* what, const std::string& path) {
+  return base::Error(StatusCode::kIoError, "cannot %s %s: %s", what, path.c_str(), strerrordesc_np(errno));
+}
+
+// At most `most` bytes of a file; of anything else (a FIFO would wait for who writes) nothing.
+Status Read(const std::string& path, size_t most, std::string* bytes) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return errno == ENOENT ? Status(StatusCode::kNotFound, "it is not there") : FileError("open", path);
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return base::Error(StatusCode::kIoError, "%s is no file", path.c_str());
+  }
+  char part[1 << 16];
+  ssize_t n = 0;
+  while (bytes->size() < most && (n = read(fd, part, std::min(sizeof part, most - bytes->size()))) > 0)
+    bytes->append(part, static_cast<size_t>(n));
+  const Status status = n < 0 ? FileError("read", path) : Status();
+  close(fd);
+  return status;
+}
+
+// Whether a baseline may be written there: over none, an empty file, or a baseline, whole or not.
+Status MayReplace(const std::string& path) {
+  std::string head;
+  const Status status = Read(path, Baseline::kHead.size(), &head);
+  if (status.code() == StatusCode::kNotFound) return Status();
+  if (!status.ok() || head.empty() || head == Baseline::kHead) return status;
+  return base::Error(StatusCode::kIoError, "%s is no baseline: it is left as it is", path.c_str());
+}
+
+// Through a new file beside it, mode 0600: whole or not at all.
+Status WriteWhole(const std::string& path, const std::string& bytes) {
+  const std::string fresh = path + ".new";
+  unlink(fresh.c_str());
+  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return FileError("create", fresh);
+  size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = write(fd, bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += static_cast<size_t>(n);
+  }
+  Status status = done == bytes.size() && fsync(fd) == 0 ? Status() : FileError("write", fresh);
+  close(fd);
+  if (status.ok() && rename(fresh.c_str(), path.c_str()) != 0) status = FileError("replace", path);
+  if (!status.ok()) unlink(fresh.c_str());
+  return status;
+}
+
+class WhyJudge final : public Judge {
+ public:
+  WhyJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers, base::ClockFunction clock)
+      : options_(options),
+        clock_(clock),
+        file_(options.baseline_file != nullptr ? options.baseline_file : ""),
+        analyzers_(MakeCatalogue()) {
+    for (std::unique_ptr<Analyzer>& analyzer : analyzers) {
+      if (analyzer != nullptr) analyzers_.push_back(std::move(analyzer));
+    }
+    const auto now_ns = static_cast<int64_t>(clock_());
+    learn_.began_after_ns = now_ns + int64_t{options.warm_up_ms} * 1'000'000;
+    if (file_.empty()) return;
+    std::string bytes;
+    Status status = Read(file_, kMostBaselineBytes, &bytes);
+    if (status.ok() && !bytes.empty()) status = baseline_.Load(bytes, now_ns);
+    if (!status.ok() && status.code() != StatusCode::kNotFound) wrong_ = status.message();
+  }
+
+  const char* Name() const noexcept override { return "why"; }
+  JudgeNeeds Needs() const noexcept override {
+    JudgeNeeds needs;
+    needs.budget_ms = options_.budget_ms;
+    needs.sample_every_ms = options_.sample_every_ms;
+    needs.sample_window_ms = options_.sample_window_ms;
+    return needs;
+  }
+
+  Status Learn(Hearing& hearing) override {
+    BlameIndex index;
+    if (Status s = BlameIndex::Make(hearing.trace(), Until(&hearing), &index); !s.ok()) return s;
+    learn_.most_per_cell = LearnOptions().most_per_cell;
+    const Status status = LearnFrom(index, hearing, &regimes_);
+    SaveIfDue(kSaveNs);
+    return status;
+  }
+
+  Status Decide(Hearing& hearing) override {
+    const Trace& trace = hearing.trace();
+    Judgement judgement;
+    if (Status s = BlameIndex::Make(trace, Until(&hearing), &judgement.index); !s.ok()) return s;
+    std::string opening = Head(trace);
+    Asked asked;
+    Status judged = ChooseAsked(judgement.index, &asked);
+    if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
+    // After that, so that it never takes the verdict's time. Where there are samples, which come at any time, the
+    // window of an incident says nothing of how a route is as a whole.
+    learn_.most_per_cell = kOfIncident;
+    Regimes* const regimes = options_.sample_every_ms == 0 ? &regimes_ : nullptr;
+    if (Status s = LearnFrom(judgement.index, hearing, regimes); !s.ok()) wrong_ = s.message();
+    HtmlReport html;
+    html.drifts = regimes_.Find();
+    if (html.drifts.size() > kMostDrifts) html.drifts.resize(kMostDrifts);
+    if (judged.ok()) {
+      opening += VerdictText(judgement.index, judgement.blame, judgement.verdict);
+      opening += baseline_.scopes().Text(judgement.index, judgement.blame, judgement.verdict);
+      html.others = OthersThatFired(trace, &baseline_, &judgement);
+      opening += AlsoFiredText(html.others);
+      html.judgement = &judgement;
+    } else {
+      html.why_not = judged.message();
+      opening += "no verdict: " + html.why_not + "\n";
+    }
+    for (const Drift& drift : html.drifts) opening += DriftText(drift, trace.window_end_ns);
+    SaveIfDue(0);
+    if (!wrong_.empty()) opening += "baseline    " + std::exchange(wrong_, "") + "\n";
+    hearing.OpenReport(opening.c_str());
+    if (judged.ok()) {
+      TextFile json("verdict.json", VerdictJson(judgement.index, judgement.blame, judgement.verdict, html.drifts.data(),
+                                                html.drifts.size()));
+      if (Status s = hearing.AddFile(json); !s.ok() && s.code() != StatusCode::kUnavailable) return s;
+    }
+    if (hearing.IsOver()) return Status();
+
+    AnalysisReport analysis;
+    AnalyzeOptions options;
+    options.budget_ns = kAnalyzerBudgetNs;
+    options.is_over = IsHearingOver;
+    options.is_over_context = &hearing;
+    options.index = &judgement.index;
+    if (Status s = Analyze(trace, analyzers_, options, &analysis); !s.ok()) return s;
+    opening += FindingsText(analysis);
+    hearing.OpenReport(opening.c_str());
+    if (!options_.html) return Status();
+    html.analysis = &analysis;
+    TextFile page("report.html", ReportHtml(trace, html));
+    const Status status = hearing.AddFile(page);
+    return status.code() == StatusCode::kUnavailable ? Status() : status;
+  }
+
+ private:
+  Status LearnFrom(const BlameIndex& index, Hearing& hearing, Regimes* regimes) {
+    const Trace& trace = hearing.trace();
+    const std::vector<uint32_t> rows = FindOrdinary(trace, learn_);
+    learn_.ended_after_ns = std::max(learn_.ended_after_ns, trace.window_end_ns);
+    for (const uint32_t row : rows) {
+      if (hearing.IsOver()) break;
+      if (Status s = LearnRequest(index, row, &baseline_, regimes); !s.ok()) return hearing.IsOver() ? Status() : s;
+    }
+    return Status();
+  }
+
+  void SaveIfDue(int64_t every_ns) {
+    const auto now_ns = static_cast<int64_t>(clock_());
+    if (file_.empty() || baseline_.size() == 0 || (saved_ns_ != 0 && now_ns - saved_ns_ < every_ns)) return;
+    std::string bytes;
+    Status status = baseline_.Save(&bytes);
+    if (status.ok()) status = MayReplace(file_);
+    if (status.ok()) status = WriteWhole(file_, bytes);
+    saved_ns_ = now_ns;
+    if (!status.ok()) wrong_ = status.message();
+  }
+
+  static std::string Head(const Trace& trace) {
+    const std::string number(trace.AttributeOf("incident.number"));
+    if (number.empty()) return "";
+    return "incident " + (number.size() < 4 ? std::string(4 - number.size(), '0') : "") + number + "  " +
+           base::Cut(trace.AttributeOf("incident.cause"), base::kColumns - 20) + "\n";
+  }
+
+  const WhyJudgeOptions options_;  // its string is the host's: file_ holds the copy
+  const base::ClockFunction clock_;
+  const std::string file_;
+  std::vector<std::unique_ptr<Analyzer>> analyzers_;  // the built-in ones, then the host's
+  LearnOptions learn_;
+  Baseline baseline_;
+  Regimes regimes_;
+  std::string wrong_;  // with the file; said once
+  int64_t saved_ns_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers,
+                                 base::ClockFunction clock) noexcept {
+  try {
+    return std::make_unique<WhyJudge>(options, std::move(analyzers), clock);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+PITOT_NAMESPACE_BEGIN
+
+std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options,
+                                    std::vector<std::unique_ptr<Analyzer>> analyzers) noexcept {
+  return analyze::MakeJudge(options, std::move(analyzers), base::MonotonicNs);
+}
+
+PITOT_NAMESPACE_END

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The built-in judge with the clock that its warm-up reads; the public factory brings CLOCK_MONOTONIC.
+#ifndef PITOT_LIB_ANALYZE_JUDGE_MAKE_JUDGE_H_
+#define PITOT_LIB_ANALYZE_JUDGE_MAKE_JUDGE_H_
+
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "pitot/analyze/judge.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+std::unique_ptr<Judge> MakeJudge(const WhyJudgeOptions& options, std::vector<std::unique_ptr<Analyzer>> analyzers,
+                                 base::ClockFunction clock) noexcept;
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_JUDGE_MAKE_JUDGE_H_

@@ -1,0 +1,650 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/report_html.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/verdict/verdict_words.h"
+#include "base/columns.h"
+#include "base/text.h"
+#include "pitot/request.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using base::Duration;
+using base::Format;
+using model::kNone;
+using model::Trace;
+
+constexpr double kWidth = 1000;        // of a lane's picture, in its units
+constexpr double kLeastBar = 1.5;      // so that what is short is seen
+constexpr size_t kMostLanes = 8;       // beside the request's own
+constexpr size_t kMostBars = 120;      // of a lane
+constexpr size_t kMostSegments = 400;  // of the request
+constexpr size_t kMostFindings = 24;
+constexpr size_t kMostEvidence = 3;  // of a finding
+
+// As text of an element or of a quoted attribute. What turns the direction of the text around it goes, too: a name
+// must not make the sentence say something else.
+std::string Escape(std::string_view raw) {
+  const std::string text = base::SanitizeText(raw);
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    // U+202A to U+202E, U+2066 to U+2069
+    if (text[i] == '\xe2' && i + 2 < text.size() && (text[i + 1] == '\x80' || text[i + 1] == '\x81')) {
+      const auto last = static_cast<unsigned char>(text[i + 2]);
+      if (text[i + 1] == '\x80' ? last >= 0xaa && last <= 0xae : last >= 0xa6 && last <= 0xa9) {
+        out += "\xef\xbf\xbd";
+        i += 2;
+        continue;
+      }
+    }
+    switch (text[i]) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += text[i];
+    }
+  }
+  return out;
+}
+
+// What colours mean. Colours are those of Okabe and Ito, who chose them for all kinds of sight.
+struct Group {
+  const char* style;
+  const char* name;
+  uint32_t blames;
+};
+constexpr Group kGroups[] = {
+    {"queue", "waited in a queue",
+     BlameBit(Blame::kNetIn) | BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kHandoff) |
+         BlameBit(Blame::kQueueWaitOthers) | BlameBit(Blame::kBatchWindow) | BlameBit(Blame::kExecutorBusy)},
+    {"code", "code",
+     BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost)},
+    {"wait", "waited for a lock, I/O or a CPU",
+     BlameBit(Blame::kHostRunqueue) | BlameBit(Blame::kHostLock) | BlameBit(Blame::kHostGil) |
+         BlameBit(Blame::kHostGc) | BlameBit(Blame::kHostPagefaultIo) | BlameBit(Blame::kHostBlockedUnknown)},
+    {"launch", "launches, allocations",
+     BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
+         BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn)},
+    {"copy", "copies", BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset)},
+    {"gpu", "kernels", BlameBit(Blame::kGpuExecExpected)},
+    {"trouble", "slow or waiting GPU work",
+     BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
+         BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed)},
+    {"unknown", "not explained", BlameBit(Blame::kUntraced)},
+};
+const Group& GroupOf(Blame blame) {
+  for (const Group& group : kGroups) {
+    if ((group.blames & BlameBit(blame)) != 0) return group;
+  }
+  return kGroups[std::size(kGroups) - 1];
+}
+
+constexpr char kStyle[] = R"(
+:root{color-scheme:light dark;--page:#fff;--text:#1b1f24;--soft:#57606a;--line:#d5dae0;--card:#f6f8fa;--other:#b9c0c8;
+--queue:#e69f00;--code:#0072b2;--wait:#d55e00;--launch:#cc79a7;--copy:#56b4e9;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}
+@media(prefers-color-scheme:dark){:root{--page:#0f1318;--text:#e6e9ed;--soft:#9aa4af;--line:#30363d;--card:#171c23;--other:#4b535d;
+--code:#3d9bd8;--wait:#ee7a26;--gpu:#19b98b;--trouble:#f0e442;--unknown:#a3abb4}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1rem;max-width:60rem;background:var(--page);color:var(--text);font:16px/1.45 system-ui,sans-serif;
+overflow-wrap:anywhere}
+h1{font-size:1.5rem;line-height:1.2;margin:.2rem 0}h2{font-size:1.1rem;margin:1.8rem 0 .6rem}
+p{margin:.3rem 0}.soft,dt{color:var(--soft)}.soft{font-size:.875rem}.num{font-variant-numeric:tabular-nums;white-space:nowrap}
+.card{background:var(--card);border:1px solid var(--line);border-left:.4rem solid var(--c,var(--line));border-radius:.3rem;
+padding:.6rem .8rem;margin:.6rem 0;break-inside:avoid}
+.card h3{font-size:1rem;margin:0;display:flex;flex-wrap:wrap;gap:.1rem .8rem;justify-content:space-between}
+.lane{margin:.35rem 0;break-inside:avoid}.lane p{margin:0;font-size:.8rem;line-height:1.25}
+svg{display:block;width:100%;background:var(--card);border:1px solid var(--line);shape-rendering:crispEdges}
+.lane svg{height:1.2rem}.lane.own svg{height:2.2rem}
+.axis{display:flex;justify-content:space-between;font-size:.75rem;color:var(--soft);border-top:1px solid var(--line)}
+.legend{display:flex;flex-wrap:wrap;gap:.1rem 1rem;font-size:.8rem;padding:0;margin:.6rem 0;list-style:none}
+.legend i{display:inline-block;width:.8rem;height:.8rem;margin-right:.35rem;vertical-align:-.08rem;background:var(--c);
+print-color-adjust:exact;-webkit-print-color-adjust:exact}
+.parts{display:grid;grid-template-columns:minmax(9rem,14rem) 1fr repeat(3,auto);grid-auto-flow:dense;column-gap:.8rem;
+align-items:center;font-size:.875rem}
+.parts>*{min-width:0;align-self:stretch}.parts .num{text-align:right}.parts svg{height:1.1rem;border:0;background:none}
+.name{grid-column:1}.bar{grid-column:2;padding-top:.15rem}.it{grid-column:3}.usual{grid-column:4}.more{grid-column:5}
+.head{color:var(--soft)}.sum{border-top:1px solid var(--line);margin-top:.2rem;padding-top:.2rem}
+@media(max-width:36rem){.parts{grid-template-columns:1fr repeat(3,auto)}.it{grid-column:2}.usual{grid-column:3}.more{grid-column:4}
+.bar{grid-column:1/-1;padding-bottom:.4rem}.bar.head,.bar.sum{display:none}}
+.queue{--c:var(--queue)}.code{--c:var(--code)}.wait{--c:var(--wait)}.launch{--c:var(--launch)}.copy{--c:var(--copy)}
+.gpu{--c:var(--gpu)}.trouble{--c:var(--trouble)}.unknown{--c:var(--unknown)}.other{--c:var(--other)}
+rect{fill:var(--c)}.high{--c:var(--wait)}.medium{--c:var(--queue)}.low{--c:var(--copy)}
+@media print{:root{color-scheme:light;--page:#fff;--text:#000;--soft:#444;--line:#bbb;--card:#fff;--other:#c4cad1;--code:#0072b2;
+--wait:#d55e00;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}body{font-size:10.5pt;max-width:none;padding:0}h2{break-after:avoid}}
+)";
+
+// Bars of a lane in order of time. What is nearer to the one before than can be seen becomes one with it. Of more than
+// can be drawn each column of the picture shows what had most of it.
+class Bars {
+ public:
+  Bars(int64_t begin_ns, int64_t end_ns)
+      : begin_ns_(begin_ns), per_ns_(kWidth / static_cast<double>(end_ns - begin_ns)) {}
+
+  void Add(int64_t from_ns, int64_t to_ns, const char* style, const std::string& title) {
+    AddToColumns(At(from_ns), At(to_ns), style, title);
+    if (is_crowded_) return;
+    const double from = std::min(At(from_ns), kWidth - kLeastBar), to = std::max(At(to_ns), from + kLeastBar);
+    if (!bars_.empty() && bars_.back().style == style && from - bars_.back().to < join_ &&
+        (bars_.size() >= kMostBars || to - bars_.back().from < 2 * kLeastBar)) {
+      bars_.back().to = std::max(bars_.back().to, to);
+      ++bars_.back().count;
+      return;
+    }
+    is_crowded_ = bars_.size() >= 2 * kMostBars;
+    if (!is_crowded_) bars_.push_back({from, to, style, title, 1});
+  }
+  bool is_empty() const { return bars_.empty(); }
+  std::string Svg(double height) const {
+    std::string svg;
+    for (const Bar& bar : is_crowded_ ? OfColumns() : bars_) {
+      svg += Format("<rect class=\"%s\" x=\"%.2f\" y=\"0\" width=\"%.2f\" height=\"%g\"><title>", bar.style, bar.from,
+                    std::min(bar.to, kWidth) - bar.from, height);
+      svg += Escape(bar.title) + (bar.count > 1 ? Format(" and %zu more", bar.count - 1) : "") + "</title></rect>";
+    }
+    return svg;
+  }
+
+ private:
+  struct Bar {
+    double from, to;
+    const char* style;
+    std::string title;
+    size_t count;
+  };
+  struct Part {
+    const char* style;
+    double width, longest;
+    std::string title;  // of the longest
+    size_t count;
+  };
+  double At(int64_t ns) const { return std::clamp(static_cast<double>(ns - begin_ns_) * per_ns_, 0.0, kWidth); }
+
+  void AddToColumns(double from, double to, const char* style, const std::string& title) {
+    const auto first = static_cast<size_t>(from / kColumn);
+    for (size_t c = first; c < columns_.size() && static_cast<double>(c) * kColumn < to; ++c) {
+      const double left = static_cast<double>(c) * kColumn;
+      const double width = std::min(to, left + kColumn) - std::max(from, left);
+      std::vector<Part>& parts = columns_[c];
+      auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& it) { return it.style == style; });
+      if (part == parts.end()) part = parts.insert(part, {style, 0, -1, "", 0});
+      part->width += width;
+      part->count += c == first ? 1 : 0;
+      if (width > part->longest) part->longest = width, part->title = title;
+    }
+  }
+  std::vector<Bar> OfColumns() const {
+    std::vector<Bar> bars;
+    for (size_t c = 0; c < columns_.size(); ++c) {
+      const auto most = std::max_element(columns_[c].begin(), columns_[c].end(),
+                                         [](const Part& a, const Part& b) { return a.width < b.width; });
+      const double from = static_cast<double>(c) * kColumn;
+      if (most == columns_[c].end() || most->width == 0) continue;
+      if (!bars.empty() && bars.back().style == most->style && bars.back().to == from) {
+        bars.back().to += kColumn;
+        bars.back().count += most->count;
+      } else {
+        bars.push_back({from, from + kColumn, most->style, most->title, most->count});
+      }
+    }
+    return bars;
+  }
+
+  static constexpr double join_ = 2 * kLeastBar, kColumn = 4;
+  int64_t begin_ns_;
+  double per_ns_;
+  std::vector<Bar> bars_;
+  bool is_crowded_ = false;  // there are more
+  std::array<std::vector<Part>, static_cast<size_t>(kWidth / kColumn)> columns_;
+};
+
+std::string Ms(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-6); }
+std::string Signed(int64_t ns) { return Format("%+.3f", static_cast<double>(ns) * 1e-6); }
+std::string Ms1(int64_t ns) { return Format("%.1f ms", static_cast<double>(ns) * 1e-6); }
+
+// Where it does not fit it goes on below after an underscore.
+std::string Breakable(std::string_view name) {
+  std::string out;
+  for (const char c : name) out += c == '_' ? std::string("_<wbr>") : std::string(1, c);
+  return out;
+}
+
+std::string Value(double value, const std::string& unit) {
+  if (unit == "ns") return Duration(static_cast<int64_t>(std::clamp(value, -9e18, 9e18)));
+  if (unit == "bytes") return base::Bytes(static_cast<uint64_t>(std::clamp(value, 0.0, 9e18)));
+  return Format("%.4g", value) + (unit == "1" ? "" : " " + unit);
+}
+
+class Page {
+ public:
+  Page(const Trace& trace, const HtmlReport& report) : trace_(trace), report_(report), judgement_(report.judgement) {}
+
+  std::string Write() {
+    Head();
+    if (judgement_ != nullptr) {
+      WriteVerdict();
+      WriteTimeline();
+      WriteParts();
+    }
+    WriteOthers();
+    if (report_.analysis != nullptr) WriteFindings(*report_.analysis);
+    WriteQuality();
+    out_ += "</body></html>\n";
+    return std::move(out_);
+  }
+
+ private:
+  std::string Text(model::StringId id) const { return std::string(trace_.strings[id]); }
+  std::string Attribute(std::string_view key) const { return std::string(trace_.AttributeOf(key)); }
+  std::string Thread(uint32_t thread) const {
+    const std::string name = Text(trace_.threads[thread].name);
+    return name.empty() ? "thread " + std::to_string(trace_.threads[thread].number) : name;
+  }
+  void P(const char* style, const std::string& text) {
+    out_ += std::string("<p") + (*style != '\0' ? std::string(" class=\"") + style + "\"" : "") + ">" + Escape(text) +
+            "</p>\n";
+  }
+  void H2(const char* text) { out_ += std::string("<h2>") + text + "</h2>\n"; }
+
+  void Head() {
+    const std::string number = Attribute("incident.number"), cause = Attribute("incident.cause");
+    std::string title = number.empty() ? "trace" : "incident " + number;
+    if (!cause.empty()) title += ", " + cause;
+    out_ +=
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+        Escape(title) + "</title>\n<style>" + kStyle + "</style></head><body>\n";
+    std::string of = title;
+    if (const std::string process = Text(trace_.process_name); !process.empty()) of += ", " + process;
+    if (const std::string host = Attribute("host"); !host.empty()) of += " on " + host;
+    of += ", " + base::DateTime(trace_.clock.realtime_ns);
+    P("soft", of);
+    if (judgement_ != nullptr) return;
+    out_ += "<h1>No verdict</h1>\n";
+    P("", report_.why_not);
+  }
+
+  void WriteVerdict() {
+    const Verdict& v = judgement_->verdict;
+    const model::RequestRow& row = trace_.requests[judgement_->blame.request];
+    const bool is_compared = v.level != Baseline::Level::kNone;
+    const bool is_token = judgement_->blame.token != model::kNone;
+    out_ += "<h1>" + Escape(Text(row.route)) + " took " + Ms1(v.latency_ns) +
+            (is_token                          ? " to a token"
+             : row.duration_ns == model::kOpen ? " so far"
+                                               : "") +
+            (is_compared ? ", typical is " + Ms1(v.typical_ns) : "") + "</h1>\n";
+    std::string with = "request " + base::RequestId(row.id);
+    if (is_compared)
+      with += Format(", slower than %.3g %% of %s (%s)", 100 * v.percentile,
+                     base::Plural(v.baseline_size, is_token ? "other token" : "normal request").c_str(),
+                     LevelName(v.level));
+    P("soft", with);
+    for (const std::string& text : {LikeText(v), MeanwhileText(v)}) {
+      if (!text.empty()) P("soft", text);
+    }
+    P("", Kind(v));
+    if (*v.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + v.advice.text);
+    int number = 0;
+    for (const Cause& cause : v.causes) WriteCause(++number, cause);
+    for (const Cause& part : v.largest) WriteCause(0, part);
+    if (!v.causes.empty() || v.common_ns != 0) {
+      const PrintedVerdict printed(v);
+      std::string sum;
+      if (v.common_ns != 0) sum += SignedTenths(printed.common) + " common to all, ";
+      for (size_t i = 0; i < v.causes.size(); ++i)
+        sum += SignedTenths(printed.causes[i]) + " " + BlameName(v.causes[i].blame) + ", ";
+      P("soft", sum + RestText(v) + "; together " + SignedTenths(printed.latency - printed.typical) + " = " +
+                    Tenths(printed.latency) + " - " + Tenths(printed.typical));
+    }
+    if (v.causes.size() > 1) P("soft", "All of these normal would save at most " + Duration(v.joint_saving_ns) + ".");
+  }
+
+  static std::string MoreWork(const Verdict& v) {
+    if (v.more_of.empty()) return {};
+    return v.more_ns == 0 ? Format(" It took %.3g times the usual ", v.more_factor) + v.more_of + "."
+                          : " Beside that it was " + MoreWorkText(v) + ", " + Signed(v.more_ns) + " ms.";
+  }
+
+  static std::string Kind(const Verdict& v) {
+    switch (v.kind) {
+      case VerdictKind::kCauses:
+        return std::string(v.causes.size() == 1 ? "One part of its time is outside of what normal requests show."
+                                                : "These parts of its time are outside of what normal requests show.") +
+               MoreWork(v);
+      case VerdictKind::kUniform:
+        return Format("Everything was slower by %.0f %%: a clock or CPU, not one part.", 100 * v.common_factor) +
+               (v.clocks.empty() ? "" : " Of clocks: " + v.clocks + ".");
+      case VerdictKind::kMoreWork:
+        return "It was " + MoreWorkText(v) + ".";
+      case VerdictKind::kDiffuse:
+        return "Slow, and no part alone is outside of its normal range; the largest:";
+      case VerdictKind::kNotUnusual:
+        return "It is not slow among its like; its largest parts:";
+      case VerdictKind::kUndetermined:
+        break;
+    }
+    return "Undetermined: " + v.why_not;
+  }
+
+  void WriteCause(int number, const Cause& cause) {
+    out_ += std::string("<div class=\"card ") + GroupOf(cause.blame).style + "\"><h3><span>" +
+            (number != 0 ? std::to_string(number) + ". " : "") + BlameName(cause.blame) + "</span><span class=\"num\">";
+    const bool is_compared = judgement_->verdict.level != Baseline::Level::kNone;
+    out_ += is_compared ? Signed(cause.excess_ns) + " ms" : Ms(cause.blame_ns) + " ms";
+    if (number != 0) out_ += Format(", %.0f %%", 100 * cause.share);
+    out_ += "</span></h3>\n";
+    if (const std::string evidence = EvidenceText(judgement_->index, judgement_->blame, cause); !evidence.empty())
+      P("", evidence);
+    if (*cause.advice.text != '\0') P("", std::string("\xe2\x86\x92 ") + cause.advice.text);
+    if (number != 0)
+      P("soft", Format("p = %.3f%s, ", std::min(cause.p, cause.p_of_launches),
+                       cause.p_of_launches < cause.p ? " of its launches" : "") +
+                    ConfidenceText(cause) + ", " + SavingText(judgement_->verdict, cause));
+    if (const std::string text = ContradictionText(cause); !text.empty()) P("soft", text);
+    out_ += "</div>\n";
+  }
+
+  std::string Said(const BlameSegment& segment, size_t i) const {
+    Cause one;
+    one.blame = segment.blame;
+    one.by = segment.by;
+    one.by_ns = segment.end_ns - segment.begin_ns;
+    one.longest = {static_cast<uint32_t>(i)};
+    const std::string evidence = EvidenceText(judgement_->index, judgement_->blame, one);
+    return std::string(BlameName(segment.blame)) + ", " + Duration(segment.end_ns - segment.begin_ns) +
+           (evidence.empty() ? "" : ": " + evidence);
+  }
+
+  bool IsOwn(uint32_t request, uint32_t batch) const {
+    const uint32_t own = judgement_->blame.request;
+    if (request == own) return true;
+    if (batch == kNone) return false;
+    const model::BatchRow& row = trace_.batches[batch];
+    for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
+      if (trace_.members[m].request == own) return true;
+    }
+    return false;
+  }
+  std::string For(uint32_t request, uint32_t batch) const {
+    if (batch != kNone) return " for a batch of " + Text(trace_.batches[batch].executor);
+    if (request == kNone) return "";
+    return " for request " + base::RequestId(trace_.requests[request].id) + " (" +
+           Text(trace_.requests[request].route) + ")";
+  }
+
+  // What the thread did for others in that time: its outermost scopes.
+  void AddOthers(uint32_t thread, int64_t begin_ns, int64_t end_ns, Bars* bars) const {
+    const model::ThreadRow& row = trace_.threads[thread];
+    int64_t until_ns = INT64_MIN;
+    for (uint32_t e = row.first_event; e < row.first_event + row.event_count; ++e) {
+      const int64_t from_ns = trace_.events.begin_ns[e], to_ns = trace_.EventEnd(e);
+      if (from_ns >= end_ns) break;
+      if (from_ns < until_ns || to_ns <= begin_ns || to_ns == from_ns) continue;
+      until_ns = to_ns;
+      const uint32_t request = trace_.events.request[e], batch = trace_.events.batch[e];
+      if (IsOwn(request, batch)) continue;
+      bars->Add(std::max(from_ns, begin_ns), std::min(to_ns, end_ns), "other",
+                std::string(trace_.EventName(e)) + For(request, batch) + ", " + Duration(to_ns - from_ns));
+    }
+  }
+  void AddOthersOfStream(uint32_t stream, int64_t begin_ns, int64_t end_ns, Bars* bars) const {
+    for (uint32_t g = 0; g < trace_.gpu.size(); ++g) {
+      if (trace_.gpu.stream[g] != stream) continue;
+      const int64_t from_ns = trace_.gpu.begin_ns[g], to_ns = from_ns + trace_.gpu.duration_ns[g];
+      if (from_ns >= end_ns || to_ns <= begin_ns) continue;
+      bars->Add(std::max(from_ns, begin_ns), std::min(to_ns, end_ns), "other",
+                serialize::ActivityName(trace_, g) + ", " + Duration(to_ns - from_ns));
+    }
+  }
+
+  void Lane(const std::string& name, const char* style, const std::string& svg) {
+    out_ += std::string("<div class=\"lane ") + style + "\"><p>" + Escape(name) +
+            "</p><svg viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"" + Escape(name) +
+            "\">" + svg + "</svg></div>\n";
+  }
+
+  void WriteTimeline() {
+    const RequestBlame& blame = judgement_->blame;
+    if (blame.end_ns <= blame.begin_ns) return;
+    H2("Where its time went");
+    Bars own(blame.begin_ns, blame.end_ns);
+    uint32_t used = 0;
+    // Threads and streams in the order in which the request came to them, the longest first where there are many.
+    std::vector<std::pair<uint32_t, int64_t>> threads, streams;
+    const auto note = [](std::vector<std::pair<uint32_t, int64_t>>* rows, uint32_t row, int64_t ns) {
+      const auto at = std::find_if(rows->begin(), rows->end(), [row](auto& one) { return one.first == row; });
+      if (at == rows->end())
+        rows->emplace_back(row, ns);
+      else
+        at->second += ns;
+    };
+    const size_t every = 1 + blame.segments.size() / kMostSegments;
+    for (size_t i = 0; i < blame.segments.size(); ++i) {
+      const BlameSegment& segment = blame.segments[i];
+      used |= BlameBit(segment.blame);
+      const bool is_said = every == 1 || i % every == 0;
+      own.Add(segment.begin_ns, segment.end_ns, GroupOf(segment.blame).style,
+              is_said ? Said(segment, i) : BlameName(segment.blame));
+      const int64_t ns = segment.end_ns - segment.begin_ns;
+      if (segment.thread != kNone) note(&threads, segment.thread, ns);
+      if (segment.by.thread != kNone) note(&threads, segment.by.thread, ns);
+      for (const uint32_t gpu : {segment.gpu, segment.by.gpu}) {
+        if (gpu != kNone && trace_.gpu.stream[gpu] != kNone) note(&streams, trace_.gpu.stream[gpu], ns);
+      }
+    }
+    Lane("the request", "own", own.Svg(20));
+    Axis(blame.end_ns - blame.begin_ns);
+    for (const auto& [stream, ns] : Longest(streams)) StreamLane(stream);
+    for (const auto& [thread, ns] : Longest(threads)) ThreadLane(thread);
+    out_ += "<ul class=\"legend\">";
+    for (const Group& group : kGroups) {
+      if ((group.blames & used) != 0)
+        out_ += std::string("<li><i class=\"") + group.style + "\"></i>" + group.name + "</li>";
+    }
+    if (has_others_) out_ += "<li><i class=\"other\"></i>work of others</li>";
+    out_ += "</ul>\n";
+  }
+
+  static std::vector<std::pair<uint32_t, int64_t>> Longest(std::vector<std::pair<uint32_t, int64_t>> rows) {
+    std::vector<std::pair<uint32_t, int64_t>> by_time = rows;
+    std::stable_sort(by_time.begin(), by_time.end(), [](auto& a, auto& b) { return a.second > b.second; });
+    if (by_time.size() <= kMostLanes / 2) return rows;
+    const int64_t least_ns = by_time[kMostLanes / 2 - 1].second;
+    rows.erase(std::remove_if(rows.begin(), rows.end(), [least_ns](auto& row) { return row.second < least_ns; }),
+               rows.end());
+    if (rows.size() > kMostLanes / 2) rows.resize(kMostLanes / 2);
+    return rows;
+  }
+
+  void ThreadLane(uint32_t thread) {
+    const RequestBlame& blame = judgement_->blame;
+    Bars others(blame.begin_ns, blame.end_ns), own(blame.begin_ns, blame.end_ns);
+    AddOthers(thread, blame.begin_ns, blame.end_ns, &others);
+    for (size_t i = 0; i < blame.segments.size(); ++i) {
+      const BlameSegment& segment = blame.segments[i];
+      // Time in a queue is spent on no thread.
+      if (segment.thread == thread && segment.gpu == kNone && &GroupOf(segment.blame) != &kGroups[0])
+        own.Add(segment.begin_ns, segment.end_ns, GroupOf(segment.blame).style, BlameName(segment.blame));
+    }
+    has_others_ |= !others.is_empty();
+    Lane(Thread(thread), "", others.Svg(20) + own.Svg(20));
+  }
+
+  void StreamLane(uint32_t stream) {
+    const RequestBlame& blame = judgement_->blame;
+    Bars others(blame.begin_ns, blame.end_ns), own(blame.begin_ns, blame.end_ns);
+    AddOthersOfStream(stream, blame.begin_ns, blame.end_ns, &others);
+    for (const BlameSegment& segment : blame.segments) {
+      if (segment.gpu != kNone && trace_.gpu.stream[segment.gpu] == stream &&
+          segment.blame != Blame::kGpuQueueWaitOthers && segment.blame != Blame::kDispatchGap &&
+          segment.blame != Blame::kLaunchLatency)
+        own.Add(segment.begin_ns, segment.end_ns, GroupOf(segment.blame).style, BlameName(segment.blame));
+    }
+    has_others_ |= !others.is_empty();
+    const model::StreamRow& row = trace_.streams[stream];
+    Lane(Format("GPU %u, stream %u", row.device != kNone ? trace_.devices[row.device].ordinal : 0, row.stream), "",
+         others.Svg(20) + own.Svg(20));
+  }
+
+  void Axis(int64_t latency_ns) {
+    out_ += "<div class=\"axis\">";
+    for (int i = 0; i <= 4; ++i) out_ += "<span>" + (i == 0 ? "0" : Ms1(latency_ns * i / 4)) + "</span>";
+    out_ += "</div>\n";
+  }
+
+  void WriteParts() {
+    const RequestBlame& blame = judgement_->blame;
+    const Verdict& v = judgement_->verdict;
+    const bool is_compared = v.level != Baseline::Level::kNone;
+    std::vector<uint32_t> parts;
+    int64_t longest_ns = 1;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (blame.blame.ns[k] == 0 && v.normal.ns[k] == 0) continue;
+      parts.push_back(k);
+      longest_ns = std::max({longest_ns, blame.blame.ns[k], v.normal.ns[k]});
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](uint32_t a, uint32_t b) { return blame.blame.ns[a] > blame.blame.ns[b]; });
+    H2(is_compared ? "Its time beside what is usual" : "Its time");
+    const auto row = [&](const char* style, const std::string& name, const std::string& bar, const std::string& time,
+                         const std::string& usual, const std::string& more) {
+      const std::pair<const char*, const std::string&> cells[] = {
+          {"name", name}, {"num it", time}, {"num usual", usual}, {"num more", more}, {"bar", bar}};
+      for (const auto& [column, content] : cells)
+        out_ +=
+            std::string("<div class=\"") + column + (*style != '\0' ? " " : "") + style + "\">" + content + "</div>";
+      out_ += '\n';
+    };
+    out_ += "<div class=\"parts\">";
+    row("head", "ms", "", "this", is_compared ? "usual" : "", is_compared ? "more" : "");
+    for (const uint32_t k : parts) {
+      const auto width = [&](int64_t ns) { return 100 * static_cast<double>(ns) / static_cast<double>(longest_ns); };
+      const auto part = static_cast<Blame>(k);
+      std::string bar = Format(
+          "<svg viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" aria-hidden=\"true\"><rect class=\"%s\" x=\"0\" "
+          "y=\"0\" width=\"%.2f\" height=\"6\"/>",
+          GroupOf(part).style, width(blame.blame.ns[k]));
+      bar += Format("<rect class=\"other\" x=\"0\" y=\"7\" width=\"%.2f\" height=\"3\"/></svg>", width(v.normal.ns[k]));
+      row("", Breakable(BlameName(part)), bar, Ms(blame.blame.ns[k]), is_compared ? Ms(v.normal.ns[k]) : "",
+          is_compared ? Signed(blame.blame.ns[k] - v.normal.ns[k]) : "");
+    }
+    row("sum", "together", "", Ms(v.latency_ns), is_compared ? Ms(v.typical_ns) : "",
+        is_compared ? Signed(v.latency_ns - v.typical_ns) : "");
+    out_ += "</div>\n";
+    if (is_compared) P("soft", "Coloured: this request. Grey, below: what is usual.");
+  }
+
+  void WriteOthers() {
+    if (report_.others.empty() && report_.drifts.empty()) return;
+    H2("Not this request alone");
+    for (const std::string& other : report_.others) P("card", "Also fired: " + other);
+    for (const Drift& drift : report_.drifts) {
+      std::string text = DriftText(drift, trace_.window_end_ns);
+      // Lines of a text become a paragraph.
+      std::string flat;
+      for (const char c : text) {
+        if (c != '\n' && (c != ' ' || (!flat.empty() && flat.back() != ' '))) flat += c;
+        if (c == '\n') flat += ' ';
+      }
+      P("card", flat.substr(flat.find(' ') + 1));
+    }
+  }
+
+  void WriteFindings(const AnalysisReport& analysis) {
+    const std::vector<const FindingRow*> findings = analysis.Ranked();
+    H2("What else was found in the window");
+    if (findings.empty()) P("soft", "Nothing.");
+    for (size_t i = 0; i < findings.size() && i < kMostFindings; ++i) WriteFinding(*findings[i]);
+    if (findings.size() > kMostFindings)
+      P("soft", "and " + base::Plural(findings.size() - kMostFindings, "lesser finding") + ": pitot analyze");
+    for (const AnalyzerReport& report : analysis.analyzers) {
+      if (!report.status.ok())
+        P("soft", report.name + " (" + report.title + ") did not answer: " + report.status.message());
+    }
+  }
+
+  void WriteFinding(const FindingRow& finding) {
+    static constexpr const char* kSeverities[] = {"info", "low", "medium", "high"};
+    const char* severity = kSeverities[static_cast<size_t>(finding.severity) % std::size(kSeverities)];
+    out_ += std::string("<div class=\"card ") + severity + "\"><h3><span>" + Escape(finding.subject) + ": " +
+            Escape(finding.summary) + "</span></h3>\n";
+    if (!finding.recommendation.empty()) P("", "\xe2\x86\x92 " + finding.recommendation);
+    std::string how = std::string(severity) + ", " + finding.code + ": " + finding.metric + " is " +
+                      Value(finding.value, finding.threshold.unit) + ", threshold " +
+                      Value(finding.threshold.value, finding.threshold.unit) + " (" + finding.threshold.source +
+                      Format("); confidence %.2f", finding.confidence);
+    if (finding.is_undetermined) how += ", undetermined";
+    if (finding.cost_ns != 0) how += "; costs " + Duration(finding.cost_ns) + " of the window";
+    P("soft", how);
+    for (const std::string& caveat : finding.caveats) P("soft", "but " + caveat);
+    for (const Contradiction& other : finding.contradictions)
+      P("soft", "but contradicted by " + other.code + " of " + other.subject + ": " + other.why);
+    if (finding.repeats != 0) P("soft", "and " + base::Plural(finding.repeats, "lesser one") + " like it");
+    for (size_t i = 0; i < finding.evidence.size() && i < kMostEvidence; ++i) {
+      const EvidenceRow& row = finding.evidence[i];
+      P("soft", "at " + Duration(row.begin_ns - trace_.window_begin_ns) + " of the window, for " +
+                    Duration(row.end_ns - row.begin_ns) + (row.note.empty() ? "" : ": " + row.note));
+    }
+    out_ += "</div>\n";
+  }
+
+  void WriteQuality() {
+    H2("How good this is");
+    std::string text;
+    uint64_t lost = 0;
+    for (const model::LossRow& loss : trace_.losses) lost += loss.events;
+    for (const model::GpuLossRow& loss : trace_.gpu_losses) lost += loss.records;
+    const size_t stretches = trace_.losses.size() + trace_.gpu_losses.size();
+    text += stretches == 0 ? "Nothing of the window was lost. "
+                           : "Events were lost in " + base::Plural(stretches, "part") + " of the window" +
+                                 (lost != 0 ? " (" + base::Count(lost) + " or more)" : "") + ". ";
+    if (judgement_ != nullptr) {
+      const RequestBlame& blame = judgement_->blame;
+      text += base::Plural(blame.segments.size(), "segment") + " add up to the latency in whole nanoseconds";
+      text += blame.clamps == 0 ? ". "
+                                : "; " + base::Plural(blame.clamps, "time") + " contradicted another, by " +
+                                      Duration(blame.clamped_ns) + ". ";
+      if (!blame.is_reliable) text += "Too much of its time is missing or contradicts itself to rely on. ";
+    }
+    P("soft", text);
+    if (const std::string cost = Attribute("cost.recording"); !cost.empty()) P("soft", "Recording cost " + cost + ".");
+    if (const std::string version = Attribute("pitot.version"); !version.empty())
+      P("soft", "Pitot " + version + "; report.txt, trace.pftrace and dump.pitot beside this file have the rest.");
+  }
+
+  const Trace& trace_;
+  const HtmlReport& report_;
+  const Judgement* const judgement_;
+  bool has_others_ = false;  // a lane does
+  std::string out_;
+};
+
+}  // namespace
+
+std::string ReportHtml(const model::Trace& trace, const HtmlReport& report) { return Page(trace, report).Write(); }
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Time by what is nested on threads: operators, layers or scopes.
+#ifndef PITOT_LIB_ANALYZE_TOP_NEST_H_
+#define PITOT_LIB_ANALYZE_TOP_NEST_H_
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analyze/top/rows.h"
+#include "analyze/top/selection.h"
+#include "analyze/top/top_index.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// What of a thread is known: from where on, and when nothing was lost.
+model::Interval KnownOf(const model::Trace& trace, const model::ThreadRow& thread);
+
+class Nest {
+ public:
+  Nest(const TopIndex& index, const TopOptions& options, const Selection& selection, Rows* rows);
+  // Counts everything. O(n log n), and the depth of scopes for each launch.
+  void Count();
+
+ private:
+  struct Scope {
+    int64_t begin_ns, end_ns;  // of what is known of it
+    uint32_t event;
+    int64_t full_end_ns;  // INT64_MAX while it is open
+    bool is_cut;
+    uint32_t row;
+    int64_t gpu_ns;
+  };
+  bool HasRow(SiteKind kind) const;
+  std::vector<Scope> ScopesOf(const model::ThreadRow& thread) const;
+  void CountThread(uint32_t thread);
+  // When a thread waited.
+  model::Intervals WaitsOf(uint32_t thread) const;
+  // How long from now_ns_ on.
+  int64_t WaitedUntil(int64_t until_ns);
+  // What threads that run operators did in scopes and outside of waits while nobody recorded these.
+  void CountNotRecorded();
+  void CountLaunch(uint32_t call);
+  void CountGpu(uint32_t gpu_row);
+  void Advance(int64_t to_ns);
+  void Push(uint32_t scope);
+
+  uint32_t RowOf(uint32_t event);
+  model::StringId NameOf(uint32_t event) const;
+  // Of an argument that sites may have; 0 where it is not there.
+  model::ArgValue ArgumentOf(uint32_t event, const std::vector<uint32_t>& of_sites) const;
+  // Rows of the scopes in which a graph's node was captured, the innermost last; of layers each with those before.
+  const std::vector<uint32_t>& RowsOfPath(model::StringId path);
+  void SeeNames();
+  bool IsOperator(std::string_view name) const;
+  // Of what nothing with a row launched.
+  uint32_t RowOutside(uint32_t gpu_row);
+  bool AreEventsKnown(uint32_t call) const;
+
+  const model::Trace& trace_;
+  const TopOptions& options_;
+  const Selection& selection_;
+  const model::LaunchIndex launches_;
+  const model::WaitingCalls waiting_;
+  const GpuShares& shares_;
+  Rows& rows_;
+  const std::vector<uint32_t> first_calls_;
+  model::Intervals shallow_;                      // when operators were not recorded
+  const bool has_operator_depths_;                // which is said of operators, not of GPUs
+  std::vector<model::Intervals> lost_;            // of threads: when events were
+  std::vector<uint32_t> shapes_, flops_;          // of sites: which argument it is, or kNone
+  std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or name and the layer around it
+  std::unordered_map<model::StringId, std::vector<uint32_t>> paths_;
+  struct Seen {
+    bool as_operator = false, as_scope = false, as_wait = false;
+  };
+  std::unordered_map<std::string_view, Seen> names_;  // of events, once a path was met
+  bool has_seen_names_ = false;
+
+  // The thread that is counted: its scopes, those that have begun with the last begun on top (one that is over stays
+  // until it is on top), and how far its time was counted.
+  uint32_t thread_ = model::kNone;
+  std::vector<Scope> scopes_;
+  std::vector<uint32_t> open_;
+  int64_t now_ns_ = 0;
+  model::Intervals waits_;
+  size_t wait_ = 0;  // the first that may end after now_ns_
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_TOP_NEST_H_

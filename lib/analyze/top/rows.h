@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The rows of a table of where time went, while they are counted.
+#ifndef PITOT_LIB_ANALYZE_TOP_ROWS_H_
+#define PITOT_LIB_ANALYZE_TOP_ROWS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "analyze/facts/gpu_shares.h"
+#include "analyze/facts/resampling.h"
+#include "pitot/analyze/top.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// A row, and what becomes part of it at the end.
+struct Tally {
+  TopRow row;
+  FineNs busy = 0, exposed = 0;
+  std::vector<int64_t> cpu_ns, gpu_ns;  // of each call that is not cut
+  GroupTimes self_cpu_by_unit, self_gpu_by_unit;
+
+  void AddSelfCpu(uint32_t unit, int64_t ns) {
+    row.self_cpu_ns += ns;
+    self_cpu_by_unit.Add(unit, ns);
+  }
+  void AddSelfGpu(uint32_t unit, int64_t ns) {
+    row.self_gpu_ns += ns;
+    self_gpu_by_unit.Add(unit, ns);
+  }
+
+  // What a row counts once, where it is in itself.
+  void AddCpuTotal(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
+    if (thread != thread_) thread_ = thread, until_ns_ = INT64_MIN;
+    row.cpu_max_ns = std::max(row.cpu_max_ns, end_ns - begin_ns);
+    row.cpu_total_ns += std::max<int64_t>(0, end_ns - std::max(begin_ns, until_ns_));
+    until_ns_ = std::max(until_ns_, end_ns);
+  }
+  void AddGpuTotal(uint32_t gpu_row, int64_t ns) {
+    if (gpu_row == gpu_row_) return;
+    gpu_row_ = gpu_row;
+    row.gpu_total_ns += ns;
+  }
+
+ private:
+  uint32_t thread_ = model::kNone, gpu_row_ = model::kNone;  // the last that were added
+  int64_t until_ns_ = INT64_MIN;
+};
+
+class Rows {
+ public:
+  explicit Rows(const model::Trace& trace) : trace_(trace), units_(trace) {}
+  // The row of this name and shape.
+  uint32_t Of(std::string_view name, std::string_view shape = {}) {
+    key_.assign(name).append(1, '\0').append(shape);
+    const auto [found, is_new] = rows_.try_emplace(key_, static_cast<uint32_t>(tallies_.size()));
+    if (is_new) {
+      tallies_.emplace_back();
+      tallies_.back().row.name = name;
+      tallies_.back().row.shape = shape;
+    }
+    return found->second;
+  }
+  Tally& operator[](uint32_t row) { return tallies_[row]; }
+  std::vector<Tally>& all() { return tallies_; }
+
+  // Of which unit something is, to draw.
+  uint32_t UnitOfEvent(uint32_t event) const {
+    return units_.Of(trace_.events.request[event], trace_.events.batch[event], trace_.events.begin_ns[event]);
+  }
+  uint32_t UnitOfGpu(uint32_t gpu_row) const {
+    const uint32_t call = trace_.gpu.call[gpu_row];
+    return call == model::kNone ? model::kNone : UnitOfCall(call);
+  }
+  uint32_t UnitOfCall(uint32_t call) const {
+    return units_.Of(trace_.calls.request[call], trace_.calls.batch[call], trace_.calls.begin_ns[call]);
+  }
+  uint64_t units() const { return units_.count(); }
+
+ private:
+  const model::Trace& trace_;
+  const Units units_;
+  std::vector<Tally> tallies_;
+  std::unordered_map<std::string, uint32_t> rows_;  // by name, a zero (names have none) and shape
+  std::string key_;
+};
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_TOP_ROWS_H_

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What all tables of where a trace's time went need, made once for them.
+#ifndef PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_
+#define PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_
+
+#include "analyze/facts/gpu_shares.h"
+#include "pitot/analyze/top.h"
+#include "pitot/model/index.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// O(n log n), most of a table's cost. The trace must outlive this.
+struct TopIndex {
+  explicit TopIndex(const model::Trace& from)
+      : trace(from), requests(from), shares(FindGpuShares(from)), coverage(from), operators(from) {}
+  const model::Trace& trace;
+  const model::RequestIndex requests;
+  const GpuShares shares;
+  const model::CoverageIndex coverage;
+  const model::OperatorTimes operators;
+};
+// As that of pitot/analyze/top.h, but throws std::bad_alloc.
+Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_

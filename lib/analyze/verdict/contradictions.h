@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Answers that exclude each other (analyzers.md sections 3.2 and 4.3). Both are kept, half as sure, and say which other
+// one contradicts them.
+#ifndef PITOT_LIB_ANALYZE_VERDICT_CONTRADICTIONS_H_
+#define PITOT_LIB_ANALYZE_VERDICT_CONTRADICTIONS_H_
+
+#include <vector>
+
+#include "pitot/analyze/analyze.h"
+#include "pitot/analyze/why.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+struct Cause;  // pitot/analyze/verdict.h
+
+// Of what two answers must be for one of them to be wrong.
+enum class Meeting { kSameGpu, kSameKernels, kSameCalls };
+struct Exclusion {
+  const char *one, *other;  // codes of findings, or names of blames
+  Meeting of;
+  const char* why;  // not both
+};
+// The table: its end is where `one` is null.
+extern const Exclusion kExclusions[];
+
+// Of findings of a window; undetermined ones claim nothing. Throws std::bad_alloc. Cost: O(n^2) of findings whose codes
+// are in the table.
+void MarkContradictions(AnalysisReport* report);
+// Of the causes of one request.
+void MarkContradictions(const RequestBlame& blame, std::vector<Cause>* causes);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_VERDICT_CONTRADICTIONS_H_

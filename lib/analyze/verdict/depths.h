@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Requests that were recorded at different depths are compared by what is known of all of them.
+#ifndef PITOT_LIB_ANALYZE_VERDICT_DEPTHS_H_
+#define PITOT_LIB_ANALYZE_VERDICT_DEPTHS_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "pitot/analyze/why.h"
+#include "pitot/depth.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Code of its threads, on a CPU as far as is known.
+inline constexpr uint32_t kOnCpu =
+    BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
+
+// What only GPUs, or calls of their API, are blamed for.
+inline constexpr uint32_t kOfGpus =
+    BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
+    BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn) |
+    BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) | BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
+    BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
+    BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
+
+// Depths at which the same is known of GPUs are one.
+inline Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
+
+// Whether that depth was in force all the time: else the request was recorded deeper for a part of it.
+bool IsWhole(Depth depth, const BlameVector& blame);
+
+// What is left of a part where GPUs were not recorded: code of the thread that waited for them. Before, in and after
+// its work of the model is told apart by batches alone.
+Blame Coarse(Blame blame, bool has_batches);
+void MakeCoarse(BlameVector* blame, bool has_batches);
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_VERDICT_DEPTHS_H_

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A baseline from the trace itself, where none was kept.
+#include <algorithm>
+#include <map>
+#include <new>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "analyze/blame/index_data.h"
+#include "base/columns.h"
+#include "base/quantile.h"
+#include "pitot/analyze/verdict.h"
+#include "pitot/model/intervals.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::RequestRow;
+using model::Trace;
+
+// Requests that are normal, as far as one can tell without a walk, and what walks of them said.
+struct Learned::Data {
+  explicit Data(const Index& index) : trace(index.trace) {
+    std::unordered_set<uint64_t> fired;  // ids
+    for (const model::FiringRow& firing : trace.firings) fired.insert(firing.request_id);
+    for (uint32_t row = 0; row < trace.requests.size(); ++row) {
+      const RequestRow& request = trace.requests[row];
+      if (!request.begin_known || !request.end_known || request.outcome != Outcome::kOk || request.duration_ns <= 0 ||
+          fired.count(request.id) != 0)
+        continue;
+      of_cell[{request.route, request.size_bucket}].rows.push_back(row);
+      of_route[request.route].rows.push_back(row);
+      if (!index.IsPart(request)) of_all.rows.push_back(row);  // parts of requests are no requests of a route
+    }
+    for (auto& [cell, like] : of_cell) Finish(&like);
+    for (auto& [route, like] : of_route) Finish(&like);
+    Finish(&of_all);
+  }
+  int64_t End(uint32_t row) const { return trace.RequestEnd(trace.requests[row]); }
+  int64_t MedianNs(const std::vector<uint32_t>& rows) const {
+    std::vector<int64_t> lengths_ns;
+    for (const uint32_t row : rows) lengths_ns.push_back(trace.requests[row].duration_ns);
+    return base::Median(std::move(lengths_ns));
+  }
+  struct Like {
+    std::vector<uint32_t> rows;  // by end
+    int64_t median_ns = 0;
+  };
+  void Finish(Like* like) const {
+    std::stable_sort(like->rows.begin(), like->rows.end(), [&](uint32_t a, uint32_t b) { return End(a) < End(b); });
+    if (!like->rows.empty()) like->median_ns = MedianNs(like->rows);
+  }
+
+  struct Walked {
+    bool is_reliable = false;
+    bool is_lost = false;  // for what was lost in its time
+    BaselineRow row;
+  };
+  const Trace& trace;
+  std::map<std::pair<model::StringId, uint32_t>, Like> of_cell;
+  std::map<model::StringId, Like> of_route;
+  Like of_all;
+  std::unordered_map<uint32_t, Walked> walked;
+};
+
+Learned::Learned() noexcept = default;
+Learned::~Learned() = default;
+Learned::Learned(Learned&& other) noexcept = default;
+Learned& Learned::operator=(Learned&& other) noexcept = default;
+
+namespace {
+
+constexpr size_t kMostOfALevel = 512;
+constexpr size_t kMostThreads = 3;  // named
+constexpr double kSlowToo = 1.5;    // times the median of all
+
+class Learner {
+ public:
+  Learner(const BlameIndex& index, uint32_t request, Learned::Data* learned, Baseline* baseline)
+      : index_(index), trace_(learned->trace), request_(request), learned_(*learned), baseline_(baseline) {}
+
+  // Adds those of `like` that are not yet there and that ended nearest to the request, in the order of rows. Where
+  // these are slow, too, as in a backlog, as many from all over the trace: what holds up all of them is normal for
+  // none.
+  Status Add(const Learned::Data::Like& like) {
+    std::vector<uint32_t> chosen = Nearest(like.rows);
+    const bool is_cut = chosen.size() < like.rows.size();
+    if (is_cut && static_cast<double>(learned_.MedianNs(chosen)) > kSlowToo * static_cast<double>(like.median_ns))
+      chosen = Spread(like.rows);
+    std::sort(chosen.begin(), chosen.end());
+    const BlameOptions& options = index_.data()->index.options;
+    for (const uint32_t row : chosen) {
+      if (row == request_ || !known_.insert(row).second) continue;
+      if (options.is_over != nullptr && options.is_over(options.is_over_context))
+        return Status(StatusCode::kResourceExhausted, "the time to learn what is normal was up");
+      if (Status status = AddOne(row); !status.ok()) return status;
+    }
+    return Status();
+  }
+  uint32_t added() const { return added_; }
+
+  // Why those that were added are fewer than `least`, where what was lost in the time of the others is.
+  std::string WhyFew(uint32_t least) const {
+    if (added_ >= least || added_ + left_out_ < least) return "";
+    const std::string of = " of " + base::Count(left_out_) + " requests to compare it with";
+    std::set<uint32_t> threads;
+    bool is_damaged = false, has_events = false, has_room = false;
+    for (const model::LossRow& loss : trace_.losses) {
+      is_damaged |= loss.reason == model::LossReason::kDamaged;
+      if (loss.reason == model::LossReason::kOpenRequests || loss.reason == model::LossReason::kClosedElsewhere ||
+          loss.begin_ns >= lost_.end_ns || loss.end_ns <= lost_.begin_ns)
+        continue;
+      has_events = true;
+      if (loss.thread != model::kNone) threads.insert(loss.thread);
+      has_room |= loss.reason == model::LossReason::kOverwritten || loss.reason == model::LossReason::kCopying ||
+                  loss.reason == model::LossReason::kReserve;
+    }
+    if (is_damaged) return "the dump is damaged: what is missing in the time" + of + " is not known";
+    if (!has_events)
+      return "records of GPUs were lost in the time" + of +
+             ": give their collector more memory (CuptiOptions::memory_bytes)";
+    std::string names;
+    size_t named = 0;
+    for (auto thread = threads.begin(); thread != threads.end() && named < kMostThreads; ++thread) {
+      const model::ThreadRow& row = trace_.threads[*thread];
+      if (++named > 1) names += named == threads.size() ? " and " : ", ";
+      names += row.name == 0 ? "thread " + std::to_string(row.number) : std::string(trace_.strings[row.name]);
+    }
+    if (threads.size() > named) names += " and " + base::Plural(threads.size() - named, "other thread");
+    return "events" + (names.empty() ? "" : " of " + names) + " were lost in the time" + of +
+           (has_room ? ": give their rings more room (Options::max_ring_bytes and memory_budget_bytes)" : "");
+  }
+
+ private:
+  std::vector<uint32_t> Nearest(const std::vector<uint32_t>& rows) const {
+    const int64_t end_ns = learned_.End(request_);
+    auto after =
+        std::partition_point(rows.begin(), rows.end(), [&](uint32_t row) { return learned_.End(row) < end_ns; });
+    auto before = after;
+    std::vector<uint32_t> nearest;
+    while (nearest.size() < kMostOfALevel && (before != rows.begin() || after != rows.end())) {
+      const bool is_before = after == rows.end() || (before != rows.begin() && end_ns - learned_.End(*(before - 1)) <=
+                                                                                   learned_.End(*after) - end_ns);
+      const uint32_t row = is_before ? *--before : *after++;
+      if (row != request_ && known_.count(row) == 0) nearest.push_back(row);
+    }
+    return nearest;
+  }
+  static std::vector<uint32_t> Spread(const std::vector<uint32_t>& rows) {
+    std::vector<uint32_t> spread;
+    for (size_t i = 0; i < kMostOfALevel; ++i) spread.push_back(rows[i * rows.size() / kMostOfALevel]);
+    return spread;
+  }
+  void LeaveOut(uint32_t row) {
+    const model::Interval time = {trace_.requests[row].begin_ns, learned_.End(row)};
+    lost_ = left_out_++ == 0
+                ? time
+                : model::Interval{std::min(lost_.begin_ns, time.begin_ns), std::max(lost_.end_ns, time.end_ns)};
+  }
+  Status AddOne(uint32_t row) {
+    const auto [found, is_new] = learned_.walked.try_emplace(row);
+    Learned::Data::Walked& walked = found->second;
+    if (is_new) {
+      RequestBlame blame;
+      if (Status status = FindBlame(index_, row, &blame); !status.ok()) {
+        learned_.walked.erase(found);
+        return status;
+      }
+      walked = {blame.is_reliable, blame.losses != 0, {0, blame.blame, WorkOf(index_, blame)}};
+    }
+    if (walked.is_lost) LeaveOut(row);
+    if (!walked.is_reliable) return Status();
+    BaselineRow normal = walked.row;
+    normal.at_ns = learned_.End(request_);  // all count as of the moment of the request: a window is short
+    ++added_;
+    const RequestRow& request = trace_.requests[row];
+    return baseline_->Add(trace_.strings[request.route], request.size_bucket, normal);
+  }
+
+  const BlameIndex& index_;
+  const Trace& trace_;
+  const uint32_t request_;
+  Learned::Data& learned_;
+  Baseline* const baseline_;
+  std::unordered_set<uint32_t> known_;  // rows
+  uint32_t added_ = 0, left_out_ = 0;   // for what was lost
+  model::Interval lost_ = {0, 0};       // from the first to the last of those
+};
+
+}  // namespace
+
+Status LearnBaseline(const BlameIndex& index, uint32_t request, const VerdictOptions& options, Baseline* baseline,
+                     Learned* learned) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Trace& trace = index.data()->index.trace;
+  if (request >= trace.requests.size()) return Status(StatusCode::kInvalidArgument, "request: there is no such row");
+  try {
+    Learned of_this;
+    if (learned == nullptr) learned = &of_this;
+    if (learned->data == nullptr) learned->data = std::make_unique<Learned::Data>(index.data()->index);
+    const RequestRow& like = trace.requests[request];
+    Learner learner(index, request, learned->data.get(), baseline);
+    Status status = learner.Add(learned->data->of_cell[{like.route, like.size_bucket}]);
+    if (status.ok() && learner.added() < options.least) status = learner.Add(learned->data->of_route[like.route]);
+    if (status.ok() && learner.added() < options.least) status = learner.Add(learned->data->of_all);
+    learned->why_few = learner.WhyFew(options.least);
+    return status;
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "what is normal could not be learnt");
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/verdict/place.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "analyze/blame/walk_waits.h"
+#include "base/columns.h"
+#include "pitot/request.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+using model::Trace;
+
+namespace {
+
+constexpr size_t kMostSegments = 10'000;
+
+}  // namespace
+
+std::string QuotedName(std::string_view name) { return "\"" + base::Cut(name, 32) + "\""; }
+
+std::string ThreadName(const Trace& trace, uint32_t thread) {
+  if (thread == kNone) return "a thread that recorded nothing";
+  const std::string_view name = trace.strings[trace.threads[thread].name];
+  return name.empty() ? "thread " + std::to_string(trace.threads[thread].number) : std::string(name);
+}
+
+std::string ResourceName(const Trace& trace, uint32_t event) {
+  WaitArgs args;
+  if (!ReadWait(trace, event, &args) || args.resource == 0) return "";
+  return std::string(trace.strings[args.resource]);
+}
+
+std::string GpuWorkName(const Trace& trace, uint32_t op) {
+  if (trace.gpu.kind[op] != model::GpuKind::kKernel) return serialize::ShortName(serialize::ActivityName(trace, op));
+  return serialize::ShortName(serialize::ReadKernelName(trace.strings[trace.gpu.name[op]]).brief);
+}
+
+std::string Places::Of(const BlameSegment& segment) {
+  if (segment.handoff != kNone) return "in queue " + QuotedName(trace_.strings[trace_.handoffs[segment.handoff].queue]);
+  if (segment.blame == Blame::kBatchWindow && segment.batch != kNone) {
+    const model::BatchRow& batch = trace_.batches[segment.batch];
+    const auto close = static_cast<BatchClose>(batch.close);
+    return "a batch of " + std::string(trace_.strings[batch.executor]) +
+           (close == BatchClose::kUnknown ? "" : std::string(", closed by ") + BatchCloseName(close));
+  }
+  if (segment.gpu != kNone && segment.blame != Blame::kGpuQueueWaitOthers && segment.blame != Blame::kLaunchLatency) {
+    if (trace_.gpu.kind[segment.gpu] != model::GpuKind::kKernel) return GpuWorkName(trace_, segment.gpu);
+    std::string& name = kernels_[trace_.gpu.name[segment.gpu]];
+    if (name.empty()) name = GpuWorkName(trace_, segment.gpu);
+    return name;
+  }
+  std::string text;
+  if (segment.call != kNone) text = std::string(trace_.strings[trace_.calls.name[segment.call]]);
+  if (segment.event != kNone) {
+    const std::string resource = ResourceName(trace_, segment.event);
+    if (!resource.empty())
+      text += (text.empty() ? "" : " in ") + QuotedName(resource);
+    else
+      text += (text.empty() ? "in " : " in ") + QuotedName(trace_.EventName(segment.event));
+  }
+  if (segment.thread == kNone) return text;
+  return text + (text.empty() ? "on " : " on ") + ThreadName(trace_, segment.thread);
+}
+
+Places::Most Places::Find(const std::vector<BlameSegment>& all, const std::vector<uint32_t>& segments) {
+  std::map<std::string, Most> places;
+  Most most;
+  for (size_t i = 0; i < std::min(segments.size(), kMostSegments); ++i) {
+    const BlameSegment& at = all[segments[i]];
+    Most& place = places[Of(at)];
+    if (place.longest == kNone) place.longest = segments[i];
+    place.ns += at.end_ns - at.begin_ns;
+    if (place.ns > most.ns) most = place;
+  }
+  return most;
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

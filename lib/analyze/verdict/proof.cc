@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/verdict/proof.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/host_counters.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+namespace {
+
+constexpr uint32_t kLeastLike = 8;  // of which a median says what is usual
+
+// Whether most of it is in returns too short to say that its thread came back late.
+bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
+  int64_t short_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    const int64_t ns = segment.end_ns - segment.begin_ns;
+    if (segment.blame == of && ns <= index.options.dispatch_gap_ns) short_ns += ns;
+  }
+  return 2 * short_ns > blame.blame[of];
+}
+
+// Of what its launches would have taken if each had taken as long as the median launch: more than twice of what they
+// normally take is more of them; else, where half of what they took longer, or more, is beyond it, they were slow.
+Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cause) {
+  if (cause.blame != Blame::kLaunchApi) return Proof::kNone;
+  const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
+                                      [](const BlameSegment& segment) { return segment.blame == Blame::kLaunchApi; });
+  const int64_t usual_ns = launches * index.gpu.MedianLaunchNs();
+  if (launches > 1 && usual_ns > 2 * cause.normal_ns) return Proof::kMoreLaunches;
+  const bool are_slow = cause.excess_ns > 0 && 2 * (cause.blame_ns - usual_ns) >= cause.excess_ns;
+  return are_slow ? Proof::kSlowLaunches : Proof::kNone;
+}
+
+// Whether who was waited for took longer than twice the median of its like.
+bool IsBehindLong(const Index& index, const Culprit& by) {
+  if (by.batch != model::kNone) {
+    const Usual::Lengths like = index.usual.OfBatch(by.batch);
+    return like.count >= kLeastLike && index.usual.BatchNs(by.batch) / 2 > like.median_ns;
+  }
+  if (by.request == model::kNone || !index.trace.requests[by.request].end_known) return false;
+  const Usual::Lengths like = index.usual.OfRequest(by.request);
+  return like.count >= kLeastLike && index.trace.requests[by.request].duration_ns / 2 > like.median_ns;
+}
+
+}  // namespace
+
+bool IsStolen(const model::Trace& trace, const BlameSegment& segment) {
+  if (segment.blame != Blame::kHostRunqueue || segment.counter == model::kNone) return false;
+  const std::string_view name = trace.strings[trace.counters[segment.counter].name];
+  return base::IsThreadCounter(name) && name.ends_with(base::kOnCpu.name);
+}
+
+bool IsUnseen(const BlameSegment& segment) {
+  return segment.blame == Blame::kUntraced && segment.event != model::kNone && segment.call == model::kNone &&
+         segment.gpu == model::kNone;
+}
+
+bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame) {
+  int64_t slept_ns = 0, named_ns = 0;
+  for (const BlameSegment& segment : blame.segments) {
+    if (segment.blame != Blame::kHostBlockedUnknown) continue;
+    WaitArgs args;
+    slept_ns += segment.end_ns - segment.begin_ns;
+    if (ReadWait(trace, segment.event, &args)) named_ns += segment.end_ns - segment.begin_ns;
+  }
+  return slept_ns > 0 && 2 * named_ns > slept_ns;
+}
+
+Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict) {
+  if (cause.longest.empty()) return Proof::kNone;
+  const BlameSegment& longest = blame.segments[cause.longest[0]];
+  switch (cause.blame) {
+    case Blame::kHostRunqueue:
+      if (index.host.ThrottledNs(blame.begin_ns, blame.end_ns) > 0) return Proof::kQuota;
+      return IsStolen(index.trace, longest) ? Proof::kStolen : Proof::kNone;
+    case Blame::kHostPagefaultIo:
+      return longest.counter != model::kNone ? Proof::kMajorFaults : Proof::kNone;
+    case Blame::kHostBlockedUnknown:
+      if (longest.thread != model::kNone &&
+          index.locks.Behind(longest.thread, longest.begin_ns, longest.end_ns).threads != 0)
+        return Proof::kHeldLock;
+      return IsNamedSleep(index.trace, blame) ? Proof::kNamedWait : Proof::kNone;
+    case Blame::kExecutorBusy:
+      if (longest.by.batch == model::kNone && longest.by.request != model::kNone) return Proof::kInOwnBatch;
+      if (!index.first_uses.Of(longest).empty()) return Proof::kFirstUse;
+      [[fallthrough]];
+    case Blame::kQueueWaitOthers:
+      return 2 * cause.by_ns > cause.excess_ns && IsBehindLong(index, cause.by) ? Proof::kBehindLong : Proof::kNone;
+    case Blame::kHostOncpuFramework:
+      return index.first_uses.Of(longest).empty() ? Proof::kNone : Proof::kFirstUse;
+    case Blame::kLaunchApi:
+    case Blame::kLaunchLatency:
+      if (verdict.more_of == "launches") return Proof::kMoreLaunches;
+      if (longest.by.IsKnown() && 2 * cause.by_ns >= cause.excess_ns) return Proof::kInDriver;
+      return OfLaunches(index, blame, cause);
+    case Blame::kGpuExecExpected:
+      return longest.gpu != model::kNone && index.gpu.UsualNs(longest.gpu) < 0 ? Proof::kNoUsual : Proof::kNone;
+    case Blame::kSyncReturn:
+      return IsManyWaits(index, blame, cause.blame) ? Proof::kManyWaits : Proof::kNone;
+    case Blame::kUntraced:
+      return IsUnseen(longest) ? Proof::kUnseen : Proof::kNone;
+    default:
+      return Proof::kNone;
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

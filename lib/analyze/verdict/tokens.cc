@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/tokens.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/blame/token_gap.h"
+#include "analyze/facts/patience.h"
+#include "base/columns.h"
+#include "base/token_causes.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::Interval;
+using model::kNone;
+using model::TokenRow;
+using model::Trace;
+
+namespace {
+
+// Of the baseline: three eighths of them calibrate, and 96 give a p of 1 %.
+constexpr size_t kMostTokens = 256;
+// Of times that two clock readings made: a request says when its first token was from its own beginning on.
+constexpr int64_t kSameNs = 1'000;
+constexpr const char* kNoTimeToLearn = "the time to learn what is normal was up";
+
+std::string_view KindOf(std::string_view cause) { return cause.substr(0, cause.find(' ')); }
+bool IsOfTokens(std::string_view cause) {
+  const std::string_view kind = KindOf(cause);
+  return kind == base::kTokenGap || kind == base::kFirstToken;
+}
+
+// The token that a trigger fired for: the request's last by then.
+uint32_t TokenOfFiring(const Index& index, const model::FiringRow& firing) {
+  const uint32_t request = index.requests.Row(firing.request_id);
+  if (request == kNone) return kNone;
+  const model::RowRange tokens = index.requests.Tokens(request);
+  const uint32_t* const after = std::partition_point(
+      tokens.begin(), tokens.end(), [&](uint32_t row) { return index.trace.tokens[row].at_ns <= firing.at_ns; });
+  return after != tokens.begin() ? *(after - 1) : kNone;
+}
+
+bool IsOver(const BlameOptions& options) {
+  return options.is_over != nullptr && options.is_over(options.is_over_context);
+}
+
+// Which tokens one can be compared with, nearest first.
+std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval asked) {
+  Patience patience(index.options);
+  const Trace& trace = index.trace;
+  const bool is_first = IsFirstToken(trace, token);
+  const model::StringId route = trace.requests[trace.tokens[token].request].route;
+  std::unordered_set<uint32_t> left_out = {token};
+  for (const model::FiringRow& firing : trace.firings) {
+    patience.Count();
+    if (IsOfTokens(trace.strings[firing.cause])) left_out.insert(TokenOfFiring(index, firing));
+  }
+  std::unordered_set<uint32_t> iterations;
+  const auto is_like = [&](uint32_t other) {
+    if (trace.requests[trace.tokens[other].request].route != route || left_out.count(other) != 0 ||
+        IsFirstToken(trace, other) != is_first)
+      return false;
+    const std::optional<Interval> time = TimeBefore(index, other);
+    if (!time || is_first) return time.has_value();
+    if (time->begin_ns < asked.end_ns && asked.begin_ns < time->end_ns) return false;
+    // Its members' tokens are late together: as one.
+    const uint32_t iteration = IterationOf(index, other);
+    return iteration == kNone || iterations.insert(iteration).second;
+  };
+  std::vector<uint32_t> like;
+  uint32_t before = token, after = token + 1;
+  const auto count = static_cast<uint32_t>(trace.tokens.size());
+  while (like.size() < kMostTokens && (before != 0 || after != count)) {
+    patience.Count();
+    const bool is_before = after == count || (before != 0 && asked.end_ns - trace.tokens[before - 1].at_ns <=
+                                                                 trace.tokens[after].at_ns - asked.end_ns);
+    const uint32_t other = is_before ? --before : after++;
+    if (is_like(other)) like.push_back(other);
+  }
+  return like;
+}
+
+}  // namespace
+
+bool IsFirstToken(const Trace& trace, uint32_t token) {
+  const TokenRow& row = trace.tokens[token];
+  const model::RequestRow& request = trace.requests[row.request];
+  return request.begin_known && request.first_token_ns != 0 &&
+         std::abs(request.begin_ns + request.first_token_ns - row.at_ns) <= kSameNs;
+}
+
+std::optional<Interval> TimeBefore(const Index& index, uint32_t token) {
+  const Trace& trace = index.trace;
+  const TokenRow& row = trace.tokens[token];
+  if (IsFirstToken(trace, token)) return Interval{trace.requests[row.request].begin_ns, row.at_ns};
+  const model::RowRange tokens = index.requests.Tokens(row.request);
+  const uint32_t* const at = std::lower_bound(tokens.begin(), tokens.end(), token);
+  if (at == tokens.begin()) return std::nullopt;
+  return Interval{trace.tokens[*(at - 1)].at_ns, row.at_ns};
+}
+
+uint32_t IterationOf(const Index& index, uint32_t token) {
+  const TokenRow& row = index.trace.tokens[token];
+  const auto* const begin = index.memberships.begin(row.request);
+  const auto* const after = std::partition_point(begin, index.memberships.end(row.request),
+                                                 [&](const Membership& in) { return in.join_ns < row.at_ns; });
+  return after != begin && row.at_ns <= (after - 1)->latest_leave_ns ? (after - 1)->batch : kNone;
+}
+
+uint32_t TokenBucket(const Index& index, uint32_t token) {
+  const Trace& trace = index.trace;
+  if (IsFirstToken(trace, token)) return trace.requests[trace.tokens[token].request].size_bucket;
+  const uint32_t batch = IterationOf(index, token);
+  uint32_t bucket = 0;
+  for (uint32_t members = batch != kNone ? trace.batches[batch].member_count : 0; members != 0; members /= 2) ++bucket;
+  return bucket;
+}
+
+std::string IterationText(const Index& index, uint32_t token) {
+  const Trace& trace = index.trace;
+  const uint32_t batch = IterationOf(index, token);
+  if (batch == kNone) return "";
+  const model::BatchRow& row = trace.batches[batch];
+  uint32_t prompts = 0;
+  for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
+    const uint32_t request = trace.members[m].request;
+    if (request == kNone) continue;
+    const model::RequestRow& member = trace.requests[request];
+    prompts += member.first_token_ns == 0 || member.begin_ns + member.first_token_ns > row.begin_ns ? 1 : 0;
+  }
+  return "in an iteration of " + std::string(trace.strings[row.executor]) + " with " +
+         base::Plural(row.member_count, "member") + ", of which " + std::to_string(prompts) + " had no token yet";
+}
+
+namespace {
+
+// The row of the late token that the incident is about; kNone: none is.
+uint32_t ChooseToken(const Index& index) {
+  const Trace& trace = index.trace;
+  if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;
+  const std::string_view kind = KindOf(trace.strings[trace.firings[0].cause]);
+  uint32_t latest = kNone;
+  int64_t longest_ns = 0;
+  Patience patience(index.options);
+  for (const model::FiringRow& firing : trace.firings) {
+    patience.Count();
+    if (KindOf(trace.strings[firing.cause]) != kind) continue;
+    const uint32_t token = TokenOfFiring(index, firing);
+    const std::optional<Interval> time = token != kNone ? TimeBefore(index, token) : std::nullopt;
+    if (!time || time->end_ns - time->begin_ns <= longest_ns) continue;
+    longest_ns = time->end_ns - time->begin_ns;
+    latest = token;
+  }
+  return latest;
+}
+
+}  // namespace
+
+Status ChooseAsked(const BlameIndex& index, Asked* asked) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Trace& trace = index.data()->index.trace;
+  try {
+    asked->token = ChooseToken(index.data()->index);
+  } catch (const Over&) {
+    return Status(StatusCode::kResourceExhausted, "the time to find the late token was up");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "the late token could not be found");
+  }
+  asked->request = asked->token != kNone ? trace.tokens[asked->token].request : ChooseRequest(trace, 0);
+  return asked->request != kNone ? Status() : Status(StatusCode::kNotFound, "no request began and ended in its window");
+}
+
+uint32_t TokenOf(const Trace& trace, uint32_t request, uint64_t number) noexcept {
+  if (request >= trace.requests.size()) return kNone;
+  uint64_t left = trace.requests[request].output_tokens;
+  for (auto token = static_cast<uint32_t>(trace.tokens.size()); token-- > 0;) {
+    const TokenRow& row = trace.tokens[token];
+    if (row.request != request) continue;
+    if (number > left) return kNone;
+    left -= std::min<uint64_t>(row.count, left);
+    if (number > left) return token;
+  }
+  return kNone;
+}
+
+Status LearnTokens(const BlameIndex& index, uint32_t token, Baseline* baseline) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  const Index& rows = index.data()->index;
+  const Trace& trace = rows.trace;
+  if (token >= trace.tokens.size() || trace.tokens[token].request == kNone)
+    return Status(StatusCode::kInvalidArgument, "token: there is no such row");
+  try {
+    const std::optional<Interval> asked = TimeBefore(rows, token);
+    if (!asked) return Status(StatusCode::kNotFound, "the token before it is not in the trace");
+    for (const uint32_t other : LikeToken(rows, token, *asked)) {
+      if (IsOver(rows.options)) return Status(StatusCode::kResourceExhausted, kNoTimeToLearn);
+      RequestBlame blame;
+      if (Status status = FindTokenBlame(index, other, &blame); !status.ok()) return status;
+      if (!blame.is_reliable) continue;
+      // All count as of the moment of the token: a window is short.
+      const BaselineRow normal = {asked->end_ns, blame.blame, WorkOf(index, blame)};
+      const model::StringId route = trace.requests[trace.tokens[other].request].route;
+      if (Status status = baseline->Add(trace.strings[route], TokenBucket(rows, other), normal); !status.ok())
+        return status;
+    }
+    return Status();
+  } catch (const Over&) {
+    return Status(StatusCode::kResourceExhausted, kNoTimeToLearn);
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to learn what is normal");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "what is normal could not be learnt");
+  }
+}
+
+Status JudgeToken(const Trace& trace, uint32_t token, Judgement* judgement) noexcept {
+  const VerdictOptions options;
+  Status status;
+  if (judgement->index.data() == nullptr) status = BlameIndex::Make(trace, BlameOptions(), &judgement->index);
+  if (status.ok()) status = FindTokenBlame(judgement->index, token, &judgement->blame);
+  Baseline others;
+  if (status.ok()) status = LearnTokens(judgement->index, token, &others);
+  if (!status.ok()) return status;
+  return FindVerdict(judgement->index, judgement->blame, others, judgement->blame.end_ns, options, &judgement->verdict);
+}
+
+Status JudgeAsked(const Trace& trace, const Asked& asked, const Baseline* kept, Judgement* judgement) noexcept {
+  return asked.token != kNone ? JudgeToken(trace, asked.token, judgement)
+                              : JudgeRequest(trace, asked.request, kept, judgement);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

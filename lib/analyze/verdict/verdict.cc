@@ -1,0 +1,499 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pitot/analyze/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <numeric>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/blame/token_gap.h"
+#include "analyze/facts/clock_state.h"
+#include "analyze/verdict/cause_evidence.h"
+#include "analyze/verdict/contradictions.h"
+#include "analyze/verdict/contrast.h"
+#include "analyze/verdict/counterfactual.h"
+#include "analyze/verdict/depths.h"
+#include "analyze/verdict/proof.h"
+#include "analyze/verdict/verdict_confidence.h"
+#include "analyze/verdict/verdict_others.h"
+#include "base/columns.h"
+#include "base/quantile.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+
+namespace {
+
+// Parts that say that time passed, not why.
+constexpr uint32_t kUnknown =
+    BlameBit(Blame::kUntraced) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kGpuExcessUnknown);
+// What work on a GPU, a step of a batch or a token is made of.
+constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
+                                BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
+                                BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
+                                BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
+// What is made of operations of a GPU alone: more of them take more of it.
+constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kBatchWindow));
+// The request's own work of the model, on threads and GPUs: the walk is on the one or the other, whichever was last.
+constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
+                              BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kGpuExecExpected) |
+                              BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kSyncReturn);
+// A factor below this is no "more".
+constexpr double kLeastMore = 1.1;
+constexpr double kSizeQuantile = 0.99;
+constexpr size_t kDrags = 3;
+constexpr int64_t kLeastListed = 50'000;  // less is 0.0 ms
+
+int64_t Of(const Parts& parts, uint32_t mask) {
+  int64_t ns = 0;
+  for (uint32_t k = 0; k < kBlames; ++k) ns += (mask >> k & 1) != 0 ? parts[k] : 0;
+  return ns;
+}
+
+class Comparison {
+ public:
+  Comparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
+      : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
+
+  // Fills the verdict but for what it is compared with, which is there.
+  void Compare(const std::vector<BaselineRow>& rows, const WorkDone& work) {
+    Verdict& v = *verdict_;
+    std::vector<BlameVector> vectors;
+    for (const auto& row : rows) vectors.push_back(row.blame);
+    const Normal normal(vectors, options_.execution);
+    v.kind = VerdictKind::kUndetermined;
+    v.latency_ns = blame_.blame.Total();
+    v.baseline_size = static_cast<uint32_t>(rows.size());
+    if (v.level == Baseline::Level::kNone || normal.is_empty()) {
+      v.is_coarse = false;
+      v.why_not = std::string("too few ") + (blame_.token == kNone ? "requests" : "tokens") +
+                  " like it are known: " + std::to_string(options_.least) + " are needed";
+      ListLargest(nullptr);
+      return FindLimits(Counterfactual(blame_));
+    }
+    const Contrast at = normal.Test(blame_.blame);
+    v.typical_ns = normal.latency_ns();
+    std::copy(normal.mu_ns().begin(), normal.mu_ns().end(), v.normal.ns);
+    v.percentile = normal.Percentile(v.latency_ns);
+    v.least_p = normal.least_p();
+    const bool is_many = rows.size() >= options_.least_many && v.least_p <= options_.alpha;
+    v.alpha = is_many ? options_.alpha : options_.alpha_few;
+    v.rest_ns = v.latency_ns - v.typical_ns;
+    if (IsContradictory()) {
+      v.why_not = "times of the trace contradict each other: " + base::Duration(blame_.clamped_ns) + " had to be bent";
+      ListLargest(&at);
+      return FindLimits(Counterfactual(blame_));
+    }
+    if (v.rest_ns <= 0 || v.percentile <= options_.normal_percentile) {
+      v.kind = VerdictKind::kNotUnusual;
+      return;
+    }
+    v.kind = Explain(rows, work, normal, at);
+    if (v.causes.empty()) {
+      ListLargest(&at);
+      v.advice = AdviceFor(v.kind);
+    }
+    MarkContradictions(blame_, &v.causes);
+    const Counterfactual play(blame_);
+    FindLimits(play);
+    FindSavings(play);
+  }
+
+ private:
+  // Of a slow request: finds its causes, takes them from the rest, and says what kind of verdict that is.
+  VerdictKind Explain(const std::vector<BaselineRow>& rows, const WorkDone& work, const Normal& normal,
+                      const Contrast& at) {
+    if (IsMoreWork(rows, work, at)) return VerdictKind::kMoreWork;
+    const bool is_in_more_pieces = !verdict_->more_of.empty() && more_work_ == 0;
+    if (is_in_more_pieces) TestLaunches(rows, work.launches, normal);
+    FindCauses(at);
+    if (is_in_more_pieces && verdict_->causes.empty()) return VerdictKind::kMoreWork;  // and no part stands out
+    const bool is_uniform = IsUniform(normal, at);
+    if (is_uniform) TakeOutCommon(at);
+    for (const Cause& cause : verdict_->causes) verdict_->rest_ns -= cause.excess_ns;
+    if (is_uniform) return VerdictKind::kUniform;
+    return verdict_->causes.empty() ? WithoutCauses() : OfCauses();
+  }
+
+  bool IsContradictory() const {
+    const double latency = static_cast<double>(std::max<int64_t>(verdict_->latency_ns, 1));
+    return static_cast<double>(blame_.clamped_ns) > index_.options.most_clamped * latency;
+  }
+  // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
+  bool IsUniform(const Normal& normal, const Contrast& at) const {
+    const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+    return more_work_ == 0 && at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
+           static_cast<double>(Of(at.common_ns, ~uint32_t{0})) >= options_.least_common_share * excess &&
+           static_cast<double>(unexplained_.unknown_ns) < options_.most_unknown * excess;
+  }
+  void TakeOutCommon(const Contrast& at) {
+    verdict_->common_factor = at.common_factor;
+    verdict_->common_ns = Of(at.common_ns, ~uint32_t{0});
+    verdict_->clocks = ClockState(index_.trace, {blame_.begin_ns, blame_.end_ns});
+    verdict_->rest_ns -= verdict_->common_ns;
+  }
+  VerdictKind WithoutCauses() {
+    if (verdict_->percentile <= options_.usual_percentile) return VerdictKind::kNotUnusual;
+    if (IsUnexplained()) return VerdictKind::kUndetermined;
+    return more_work_ != 0 ? VerdictKind::kMoreWork : VerdictKind::kDiffuse;
+  }
+  VerdictKind OfCauses() {
+    const bool is_known = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
+                                      [&](const Cause& cause) { return (unknown_ & BlameBit(cause.blame)) == 0; });
+    return !is_known && IsUnexplained() ? VerdictKind::kUndetermined : VerdictKind::kCauses;
+  }
+  bool IsUnexplained() {
+    if (verdict_->least_p > verdict_->alpha) {
+      verdict_->why_not = "too few of the requests like it are typical: no part could stand out";
+      return true;
+    }
+    if (unexplained_.Share() < options_.most_unknown) return false;
+    verdict_->why_not = 2 * unexplained_.slept_ns > unexplained_.unknown_ns
+                            ? "a thread that worked for it slept, and no recorded wait says what for"
+                            : "most of the excess is in time that nothing explains";
+    return true;
+  }
+
+  // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one. Where
+  // that explains what its parts took longer, but little of the excess, these parts alone are more work.
+  bool IsMoreWork(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
+    const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+    double best = 0, best_of = 0;  // of how much more of those parts
+    uint32_t best_where = 0;
+    const auto consider = [&](const char* what, double units, double usually, uint32_t where) {
+      if (usually <= 0 || units < kLeastMore * usually) return;
+      int64_t usual_ns = 0, more_ns = 0;
+      for (uint32_t k = 0; k < kBlames; ++k) {
+        if ((where >> k & 1) == 0) continue;
+        usual_ns += verdict_->normal.ns[k];
+        more_ns += at.excess_ns[k];
+      }
+      // No more than there is: more work that took no longer explains nothing.
+      const double by_count = (units / usually - 1) * static_cast<double>(usual_ns);
+      const double explained = std::min(by_count, static_cast<double>(more_ns));
+      if (explained <= best) return;
+      best = explained;
+      best_of = static_cast<double>(more_ns);
+      best_where = where;
+      verdict_->more_of = what;
+      verdict_->more_factor = units / usually;
+    };
+    const auto mean = [&](const auto& of) {
+      double sum = 0;
+      for (const auto& row : rows) sum += static_cast<double>(of(row.work));
+      return sum / static_cast<double>(rows.size());
+    };
+    std::vector<double> sizes;
+    for (const auto& row : rows) sizes.push_back(row.work.size);
+    // Among requests of its own size, more than nearly all; among those of any, more than most.
+    const double quantile = verdict_->level == analyze::Baseline::Level::kCell ? kSizeQuantile : 0.5;
+    const double large = base::Quantile(std::move(sizes), quantile);
+    if (work.size > large) consider("size", work.size, mean([](auto& w) { return w.size; }), options_.execution);
+    consider("steps", work.steps, mean([](auto& w) { return w.steps; }), kModelWork);
+    consider("tokens", work.tokens, mean([](auto& w) { return w.tokens; }), kModelWork);
+    const double least = options_.more_work_share * excess;
+    if (best >= least) return true;
+    if (best > 0 && best >= options_.more_work_share * best_of) {
+      more_work_ = GrownWithWork(best_where, at, options_.least_share * excess);
+      verdict_->more_ns = Of(at.excess_ns, more_work_);
+      return false;
+    }
+    // What a request asked for is work; in how many pieces the server does it is the server's own affair, and a cause.
+    // Only where requests of other sizes are compared with may more pieces be a larger request.
+    if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
+    if (best >= least) return verdict_->level != analyze::Baseline::Level::kCell;
+    verdict_->more_of.clear();
+    verdict_->more_factor = 1;
+    return false;
+  }
+
+  // Of these parts those that more of the work explains as well as all of them together, and those that are no matter:
+  // a part that others' savings hide in the sum is no more work.
+  uint32_t GrownWithWork(uint32_t where, const Contrast& at, double least_ns) const {
+    uint32_t grown = 0;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const auto more_ns = static_cast<double>(at.excess_ns[k]);
+      const double by_count = (verdict_->more_factor - 1) * static_cast<double>(verdict_->normal.ns[k]);
+      const bool is_explained = more_ns < least_ns || by_count >= options_.more_work_share * more_ns;
+      if ((where >> k & 1) != 0 && is_explained) grown |= uint32_t{1} << k;
+    }
+    return grown;
+  }
+
+  // How often a normal request launches so much, of those that calibrate latencies: a second test, of parts that are
+  // made of launches. It has half of alpha, and the parts' times have the other half, or all of it where launches are
+  // not normal: then there is no error left to make with them (Wiens' fallback procedure, 2003).
+  void TestLaunches(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) {
+    // Half of alpha may be less than any p that so few requests can give; then there is one test.
+    if (2 * verdict_->least_p > verdict_->alpha) verdict_->alpha = options_.alpha_few;
+    if (2 * verdict_->least_p > verdict_->alpha) return;
+    uint32_t all = 0, as_many = 0;
+    for (const BaselineRow& row : rows) {
+      if (normal.Percentile(row.blame.Total()) > options_.normal_percentile) continue;
+      ++all;
+      as_many += row.work.launches >= launches ? 1 : 0;
+    }
+    p_of_launches_ = (1.0 + as_many) / (1.0 + all);
+    are_launches_normal_ = 2 * p_of_launches_ > verdict_->alpha;
+    if (are_launches_normal_) verdict_->alpha /= 2;
+    p_factor_ = are_launches_normal_ ? 2 : 1;
+  }
+  double POfLaunches(uint32_t k, const Contrast& at) const {
+    return (kOfOperations >> k & 1) != 0 && at.residual_ns[k] > 0 ? p_of_launches_ : 1;
+  }
+  bool IsNormal(uint32_t k, const Contrast& at) const {
+    return at.p[k] > verdict_->alpha && (are_launches_normal_ || POfLaunches(k, at) == 1);
+  }
+
+  // Of the excess, so that it may be a cause.
+  bool IsMuch(int64_t ns) const {
+    const auto excess_ns = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
+    return ns >= options_.least_excess_ns && static_cast<double>(ns) >= options_.least_share * excess_ns;
+  }
+  // Whether a part is longer only because another of the same work is shorter: where others' work has held up a GPU,
+  // the way of a request that is else bound by launches is over its kernels.
+  bool IsMoved(uint32_t k, const Contrast& at) const {
+    return (kOwnWork >> k & 1) != 0 && !IsMuch(Of(at.residual_ns, kOwnWork));
+  }
+
+  // ---- Causes (2.9, step 3)
+  void FindCauses(const Contrast& at) {
+    if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const int64_t ns = std::max<int64_t>(at.residual_ns[k], 0);
+      unexplained_.positive_ns += ns;
+      if ((unknown_ >> k & 1) == 0) continue;
+      unexplained_.unknown_ns += ns;
+      if (static_cast<Blame>(k) == Blame::kHostBlockedUnknown) unexplained_.slept_ns = ns;
+    }
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if ((more_work_ >> k & 1) != 0 || IsNormal(k, at) || !IsMuch(at.residual_ns[k]) || IsMoved(k, at)) continue;
+      verdict_->causes.push_back(Describe(k, &at));
+    }
+    Order(&verdict_->causes);
+    if (verdict_->causes.size() > options_.most_causes) verdict_->causes.resize(options_.most_causes);
+    // What is beyond these and outside of what is normal all the same must not pass for the rest of it.
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
+                                        [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
+      if (is_named || (more_work_ >> k & 1) != 0 || IsNormal(k, at) || at.residual_ns[k] <= 0 || IsMoved(k, at))
+        continue;
+      ++verdict_->unnamed;
+      verdict_->unnamed_ns += at.residual_ns[k];
+    }
+  }
+
+  static void Order(std::vector<Cause>* causes) {
+    std::stable_sort(causes->begin(), causes->end(),
+                     [](const auto& a, const auto& b) { return a.excess_ns > b.excess_ns; });
+  }
+
+  void ListLargest(const Contrast* at) {
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      const int64_t ns = at != nullptr ? at->residual_ns[k] : blame_.blame.ns[k];
+      if (ns >= kLeastListed) verdict_->largest.push_back(Describe(k, at));
+    }
+    Order(&verdict_->largest);
+    if (verdict_->largest.size() > options_.most_causes) verdict_->largest.resize(options_.most_causes);
+  }
+
+  Cause Describe(uint32_t k, const Contrast* at) const {
+    Cause cause;
+    cause.blame = static_cast<Blame>(k);
+    cause.blame_ns = blame_.blame.ns[k];
+    cause.normal_ns = verdict_->normal.ns[k];
+    cause.common_ns = at != nullptr ? at->common_ns[k] : 0;
+    cause.excess_ns = cause.blame_ns - cause.normal_ns - cause.common_ns;
+    const int64_t excess_ns = verdict_->latency_ns - verdict_->typical_ns;
+    if (excess_ns > 0) cause.share = static_cast<double>(cause.excess_ns) / static_cast<double>(excess_ns);
+    cause.p = at != nullptr ? at->p[k] : 1;
+    cause.p_of_launches = at != nullptr ? POfLaunches(k, *at) : 1;
+    const double p = std::min({1.0, p_factor_ * cause.p, 2 * cause.p_of_launches});
+    FindConfidence(index_, blame_, options_, *verdict_, unexplained_, p, &cause);
+    FindEvidence(index_.trace, blame_, &cause);
+    auto close = BatchClose::kUnknown;
+    if (!cause.longest.empty() && blame_.segments[cause.longest[0]].batch != kNone)
+      close = static_cast<BatchClose>(index_.trace.batches[blame_.segments[cause.longest[0]].batch].close);
+    cause.advice = AdviceFor(cause.blame, close, ProofOf(index_, blame_, cause, *verdict_));
+    return cause;
+  }
+
+  // ---- What it would save (2.10).
+
+  int64_t Without(const Counterfactual& play, uint32_t parts) const {
+    return play.LatencyWithout([&](const BlameSegment& segment) { return (parts & BlameBit(segment.blame)) != 0; });
+  }
+
+  void FindLimits(const Counterfactual& play) {
+    for (std::vector<Cause>* causes : {&verdict_->causes, &verdict_->largest}) {
+      for (Cause& cause : *causes) cause.without_ns = Without(play, BlameBit(cause.blame));
+    }
+    FindDrags(play);
+  }
+
+  // Where in a part its excess lies is not known: so it is no more than the excess, nor than all of the part. The parts
+  // that a verdict does not name may be shorter than usual; then less makes it normal.
+  void FindSavings(const Counterfactual& play) {
+    Verdict& v = *verdict_;
+    const int64_t excess_ns = std::max<int64_t>(v.latency_ns - v.typical_ns, 0);
+    uint32_t named = 0;
+    int64_t sum_ns = 0;
+    for (std::vector<Cause>* causes : {&v.causes, &v.largest}) {
+      for (Cause& cause : *causes) {
+        const int64_t longer_ns =
+            cause.blame_ns - cause.normal_ns - (v.kind == VerdictKind::kUniform ? cause.common_ns : 0);
+        cause.saving_ns = std::min({std::max<int64_t>(longer_ns, 0), v.latency_ns - cause.without_ns, excess_ns});
+      }
+    }
+    for (const Cause& cause : v.causes) {
+      named |= BlameBit(cause.blame);
+      sum_ns += cause.saving_ns;
+    }
+    v.joint_saving_ns = std::min({sum_ns, v.latency_ns - Without(play, named), excess_ns});
+  }
+
+  void FindDrags(const Counterfactual& play) {
+    const std::vector<BlameSegment>& segments = blame_.segments;
+    std::vector<uint32_t> longest(segments.size());
+    std::iota(longest.begin(), longest.end(), 0u);
+    const size_t count = std::min(longest.size(), kDrags);
+    std::partial_sort(longest.begin(), longest.begin() + static_cast<std::ptrdiff_t>(count), longest.end(),
+                      [&](uint32_t a, uint32_t b) {
+                        const int64_t of_a = segments[a].end_ns - segments[a].begin_ns;
+                        const int64_t of_b = segments[b].end_ns - segments[b].begin_ns;
+                        return of_a != of_b ? of_a > of_b : a < b;
+                      });
+    for (size_t i = 0; i < count; ++i) {
+      const BlameSegment* const gone = &segments[longest[i]];
+      const int64_t without_ns = play.LatencyWithout([&](const BlameSegment& segment) { return &segment == gone; });
+      verdict_->drags.push_back({longest[i], verdict_->latency_ns - without_ns});
+    }
+  }
+
+  const Index& index_;
+  const RequestBlame& blame_;
+  const VerdictOptions& options_;
+  Verdict* const verdict_;
+  double p_of_launches_ = 1;  // where they were tested
+  bool are_launches_normal_ = true;
+  double p_factor_ = 1;     // of p, that control over both tests costs
+  uint32_t more_work_ = 0;  // parts that are longer because there was more to do
+  uint32_t unknown_ = kUnknown;
+  Unexplained unexplained_;
+};
+
+// How deep GPUs were recorded from `begin_ns` to `end_ns`, at least. A trace that does not say was recorded the same
+// all the time.
+Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
+  const std::vector<model::DepthRow>& rows = trace.depths;
+  if (rows.empty()) return trace.calls.size() != 0 || trace.gpu.size() != 0 ? Depth::kKernels : Depth::kScopes;
+  auto row = std::partition_point(rows.begin(), rows.end(),
+                                  [&](const model::DepthRow& one) { return one.begin_ns <= begin_ns; });
+  if (row == rows.begin()) return Depth::kScopes;
+  Depth depth = Depth::kOps;
+  for (--row; begin_ns < end_ns; ++row) {
+    if (row == rows.end() || row->begin_ns > begin_ns || row->end_ns <= begin_ns) return Depth::kScopes;
+    depth = std::min(depth, row->depth);
+    begin_ns = row->end_ns;
+  }
+  return depth;
+}
+
+// Leaves those of `rows` that were recorded at `depth`, if they are enough; returns whether all that is compared then
+// says the same of GPUs.
+bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t least, std::vector<BaselineRow>* rows) {
+  const auto is_like = [&](const BaselineRow& row) {
+    return ForGpus(row.work.depth) == ForGpus(depth) && IsWhole(row.work.depth, row.blame);
+  };
+  if (!IsWhole(depth, blame)) return false;
+  const auto like = static_cast<size_t>(std::count_if(rows->begin(), rows->end(), is_like));
+  if (like == rows->size()) return true;
+  if (like < least) return false;
+  rows->erase(std::remove_if(rows->begin(), rows->end(), [&](const BaselineRow& row) { return !is_like(row); }),
+              rows->end());
+  return true;
+}
+
+}  // namespace
+
+WorkDone WorkOf(const Index& index, uint32_t request) {
+  const model::RequestRow& row = index.trace.requests[request];
+  WorkDone work;
+  work.depth = DepthOf(index.trace, row.begin_ns, index.trace.RequestEnd(row));
+  if (!row.sizes.empty() && std::isfinite(row.sizes[0].value)) work.size = row.sizes[0].value;
+  work.tokens = row.output_tokens;
+  work.launches = index.gpu.OpsOfRequest(request);
+  uint32_t last = kNone;
+  for (const auto* in = index.memberships.begin(request); in != index.memberships.end(request); ++in) {
+    if (in->batch == last) continue;
+    last = in->batch;
+    ++work.steps;
+    work.launches += index.gpu.OpsOfBatch(in->batch);
+  }
+  return work;
+}
+
+// What is before a token is in one iteration: how much that has to do nothing counts.
+WorkDone WorkOfBlame(const Index& index, const RequestBlame& blame) {
+  if (blame.token == kNone) return WorkOf(index, blame.request);
+  WorkDone work;
+  work.depth = DepthOf(index.trace, blame.begin_ns, blame.end_ns);
+  return work;
+}
+
+Verdict MakeVerdict(const Index& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
+                    const VerdictOptions& options) {
+  const model::RequestRow& row = index.trace.requests[blame.request];
+  Verdict verdict;
+  std::vector<BaselineRow> rows;
+  const uint32_t least = std::max(options.least, 4u);
+  const uint32_t bucket = blame.token == kNone ? row.size_bucket : TokenBucket(index, blame.token);
+  verdict.level = baseline.Find(index.trace.strings[row.route], bucket, now_ns, least, &rows);
+  const WorkDone work = WorkOfBlame(index, blame);
+  if (KeepDepth(work.depth, blame.blame, least, &rows)) {
+    Comparison(index, blame, options, &verdict).Compare(rows, work);
+    FindOthers(index, blame, &verdict);
+    return verdict;
+  }
+  verdict.is_coarse = true;
+  RequestBlame coarse = blame;
+  const bool has_batches = index.memberships.begin(blame.request) != index.memberships.end(blame.request);
+  MakeCoarse(&coarse.blame, has_batches);
+  for (BlameSegment& segment : coarse.segments) segment.blame = Coarse(segment.blame, has_batches);
+  for (BaselineRow& normal : rows) MakeCoarse(&normal.blame, has_batches);
+  Comparison(index, coarse, options, &verdict).Compare(rows, work);
+  FindOthers(index, coarse, &verdict);
+  return verdict;
+}
+
+const char* VerdictKindName(VerdictKind kind) noexcept {
+  static constexpr const char* kNames[] = {"undetermined", "causes", "uniform", "more_work", "diffuse", "not_unusual"};
+  const auto i = static_cast<uint8_t>(kind);
+  return i < 6 ? kNames[i] : kNames[0];
+}
+
+WorkDone WorkOf(const BlameIndex& index, const RequestBlame& blame) noexcept {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return {};
+  return WorkOfBlame(index.data()->index, blame);
+}
+
+Status FindVerdict(const BlameIndex& index, const RequestBlame& blame, const Baseline& baseline, int64_t now_ns,
+                   const VerdictOptions& options, Verdict* verdict) noexcept {
+  if (index.data() == nullptr) return Status(StatusCode::kInvalidArgument, "index: was not made");
+  if (blame.request >= index.data()->index.trace.requests.size())
+    return Status(StatusCode::kInvalidArgument, "blame: of no request of the index");
+  try {
+    *verdict = MakeVerdict(index.data()->index, blame, baseline, now_ns, options);
+    return Status();
+  } catch (const std::bad_alloc&) {
+    return Status(StatusCode::kResourceExhausted, "no memory to compare the request");
+  } catch (...) {
+    return Status(StatusCode::kInternal, "the request could not be compared");
+  }
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

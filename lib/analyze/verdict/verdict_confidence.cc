@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyze/verdict/verdict_confidence.h"
+
+#include "analyze/verdict/depths.h"
+#include "analyze/verdict/proof.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+using model::kNone;
+
+namespace {
+
+// Of GPUs, and what is left of a wait for one where it is not known when that was done.
+constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
+// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
+// GPUs' times cannot be compared with the host's.
+constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
+// And of what is inferred: that work of which nobody says for whom it was is not the request's own, that work of a GPU
+// took as long as it does where that is not known (analyzers.md section 2.3 has .7 for what is inferred), that code and
+// launches were on a CPU where no counter of their thread says so, that what is first in the trace was new (a25 has the
+// same), that few faults took long.
+constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
+// And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
+// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
+constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
+constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
+                                   BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
+
+// What nothing explains makes every cause less sure, and itself; but that a thread slept is known.
+double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
+  return cause.blame == Blame::kHostBlockedUnknown ? unexplained.Share() - unexplained.ShareOf(cause.excess_ns)
+                                                   : unexplained.Share();
+}
+
+// A product, and its least factor in words.
+class Product {
+ public:
+  void Take(double factor, const char* why) {
+    value_ *= factor;
+    if (factor >= least_) return;
+    least_ = factor;
+    why_ = why;
+  }
+  double value() const { return value_; }
+  const char* why() const { return why_; }
+
+ private:
+  static constexpr double kSpoken = 0.95;  // what takes less is not spoken of
+  double value_ = 1, least_ = kSpoken;
+  const char* why_ = "";
+};
+
+void TakeQuality(const Index& index, const RequestBlame& request, const VerdictOptions& options, const Verdict& verdict,
+                 Blame blame, Product* product) {
+  if (!request.is_reliable) product->Take(kLossy, "events of its time were lost");
+  if (!index.gpu.are_times_known() && (kByGpuTimes & BlameBit(blame)) != 0)
+    product->Take(kSkewed, "the GPU's times cannot be right");
+  if (verdict.alpha > options.alpha) product->Take(kFew, "few normal requests");
+  if (verdict.level == Baseline::Level::kRoute) product->Take(kOtherSizes, "compared with other sizes");
+  if (verdict.level == Baseline::Level::kProcess) product->Take(kOtherRoutes, "compared with other routes");
+  if (verdict.is_coarse) product->Take(kOtherDepths, "recorded at other depths");
+}
+
+struct Doubt {
+  double factor = 1;
+  const char* why = "";
+};
+// Of a part whose segments may prove that they are what they are called: what is left of confidence where they do not.
+Doubt UnlessProved(Blame blame) {
+  if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi)
+    return {kUncounted, "no counter says that its thread was on a CPU"};
+  if ((kBehindOthers & BlameBit(blame)) != 0) return {kInferred, "for whom that work was is not known"};
+  if (blame == Blame::kGpuExecExpected) return {kInferred, "how long such work usually takes is not known"};
+  if (blame == Blame::kLazyLoadJit) return {kFirstSeen, "what is first here need not be new"};
+  if (blame == Blame::kHostPagefaultIo) return {kSlowFaults, "so few faults may take no time"};
+  return {};
+}
+
+bool IsProved(const Index& index, const BlameSegment& segment) {
+  const bool is_for_somebody = segment.by.request != kNone || segment.by.batch != kNone;
+  const model::Interval known = index.host.KnownOf(segment.thread);
+  const bool is_counted = known.begin_ns <= segment.begin_ns && segment.end_ns <= known.end_ns;
+  if ((kOnCpu & BlameBit(segment.blame)) != 0) return is_counted;
+  switch (segment.blame) {
+    case Blame::kLaunchApi:  // or another thread was in the driver meanwhile
+      return is_counted || segment.by.IsKnown();
+    case Blame::kGpuExecExpected:
+      return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
+    case Blame::kLazyLoadJit:
+      return index.first_uses.IsLoadProved(segment);
+    case Blame::kHostPagefaultIo:  // without a counter it is a wait that the program calls input or output
+      return segment.counter == kNone || index.host.AreFaultsProved(segment.thread, segment.begin_ns, segment.end_ns);
+    default:
+      return is_for_somebody;
+  }
+}
+
+// How much of the time of a part is proved to be what it is called.
+Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
+  if (blame == Blame::kHostBlockedUnknown)
+    return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no wait says what it slept for"};
+  const Doubt unless_proved = UnlessProved(blame);
+  if (unless_proved.factor == 1) return {};
+  int64_t all_ns = 0, proved_ns = 0;
+  for (const BlameSegment& segment : request.segments) {
+    if (segment.blame != blame) continue;
+    const int64_t ns = segment.end_ns - segment.begin_ns;
+    all_ns += ns;
+    if (IsProved(index, segment)) proved_ns += ns;
+  }
+  return 2 * proved_ns >= all_ns ? Doubt{} : unless_proved;
+}
+
+}  // namespace
+
+void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                    const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept {
+  const double others = 1 - std::min(cause->share, 1.0);  // where other parts were shorter it is more than all
+  const Doubt doubt = DoubtOf(index, blame, cause->blame);
+  Product product;
+  product.Take(1 - by_chance, "it may be chance");
+  const double unknown = UnknownBeside(unexplained, *cause);
+  product.Take(1 - unknown,
+               unknown > 0.5 ? "nothing explains most of what was longer" : "nothing explains some of what was longer");
+  TakeQuality(index, blame, options, verdict, cause->blame, &product);
+  product.Take(doubt.factor, doubt.why);
+  product.Take(1 - kCameAlong * others * others, "so small a part may have come with another");
+  cause->confidence = product.value();
+  cause->unsure = product.why();
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

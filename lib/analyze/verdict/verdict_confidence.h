@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How often causes like one are true: docs/why.md lists the factors.
+#ifndef PITOT_LIB_ANALYZE_VERDICT_VERDICT_CONFIDENCE_H_
+#define PITOT_LIB_ANALYZE_VERDICT_VERDICT_CONFIDENCE_H_
+
+#include <cstdint>
+
+#include "analyze/blame/index_data.h"
+#include "pitot/analyze/verdict.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Of the parts of a request that were longer than usual, those that say that time passed, not why.
+struct Unexplained {
+  int64_t unknown_ns = 0;
+  int64_t slept_ns = 0;     // of these: what for is not known, when and where is
+  int64_t positive_ns = 0;  // of all such parts
+  double ShareOf(int64_t ns) const {
+    return positive_ns == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(positive_ns);
+  }
+  double Share() const { return ShareOf(unknown_ns); }
+};
+
+// Fills `confidence` and `unsure` of a cause; `by_chance` is how often the test names a normal request's part. Of
+// `verdict` it reads what was compared with, of `cause` its part, excess and share.
+void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
+                    const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept;
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_VERDICT_VERDICT_CONFIDENCE_H_

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdicts for programs: rows become what tells them from outside, ids and names.
+#include "analyze/blame/index_data.h"
+#include "base/columns.h"
+#include "base/json.h"
+#include "pitot/analyze/drift.h"
+#include "pitot/analyze/verdict.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using base::Json;
+using base::RequestId;
+using model::kNone;
+using model::Trace;
+
+class Writer {
+ public:
+  Writer(const BlameIndex& index, const RequestBlame& blame)
+      : index_(index), trace_(index.data()->index.trace), blame_(blame) {}
+
+  std::string Write(const Verdict& v, const Drift* drifts, size_t drift_count) {
+    const model::RequestRow& row = trace_.requests[blame_.request];
+    json_.Begin('{');
+    json_.Key("request").Text(RequestId(row.id));
+    Name("route", row.route);
+    json_.Key("is_open").Bool(row.duration_ns == model::kOpen);
+    if (blame_.token != kNone) json_.Key("token_ns").Int(trace_.tokens[blame_.token].at_ns - row.begin_ns);
+    json_.Key("verdict").Text(VerdictKindName(v.kind));
+    json_.Key("why_not");
+    v.why_not.empty() ? json_.Null() : json_.Text(v.why_not);
+    json_.Key("latency_ns").Int(v.latency_ns);
+    json_.Key("typical_ns").Int(v.typical_ns);
+    json_.Key("percentile").Real(v.percentile);
+    json_.Key("baseline").Begin('{');
+    json_.Key("level").Text(LevelName(v.level));
+    json_.Key("requests").Int(v.baseline_size);
+    json_.Key("is_coarse").Bool(v.is_coarse);
+    json_.Key("alpha").Real(v.alpha);
+    json_.Key("least_p").Real(v.least_p);
+    json_.End();
+    if (!v.more_of.empty()) {
+      json_.Key("more_work").Begin('{');
+      json_.Key("of").Text(v.more_of);
+      json_.Key("factor").Real(v.more_factor);
+      json_.Key("more_ns").Int(v.more_ns);
+      json_.End();
+    }
+    json_.Key("common_factor").Real(v.common_factor);
+    json_.Key("common_ns").Int(v.common_ns);
+    if (!v.clocks.empty()) json_.Key("clocks").Text(v.clocks);
+    if (v.like != 0) {
+      json_.Key("slow_too").Begin('{');
+      json_.Key("requests").Int(v.like);
+      json_.Key("median_ns").Int(v.like_median_ns);
+      json_.End();
+    }
+    if (v.meanwhile != 0) {
+      json_.Key("meanwhile").Begin('{');
+      json_.Key("requests").Int(v.meanwhile);
+      json_.Key("slow").Int(v.meanwhile_slow);
+      json_.End();
+    }
+    if (*v.advice.code != '\0') Say(v.advice);
+    Causes("causes", v.causes, v.latency_ns);
+    Causes("largest", v.largest, v.latency_ns);
+    json_.Key("joint_saving_ns").Int(v.joint_saving_ns);
+    json_.Key("drags").Begin('[');
+    for (const Drag& drag : v.drags) {
+      json_.Begin('{');
+      json_.Key("segment").Int(drag.segment);
+      json_.Key("drag_ns").Int(drag.ns);
+      json_.End();
+    }
+    json_.End();
+    json_.Key("rest_ns").Int(v.rest_ns);
+    json_.Key("unnamed").Int(v.unnamed);
+    json_.Key("unnamed_ns").Int(v.unnamed_ns);
+    Parts("blame_ns", blame_.blame);
+    Parts("normal_ns", v.normal);
+    json_.Key("segments").Begin('[');
+    for (const BlameSegment& segment : blame_.segments) Segment(segment);
+    json_.End();
+    json_.Key("drifts").Begin('[');
+    for (size_t i = 0; i < drift_count; ++i) Slower(drifts[i]);
+    json_.End();
+    json_.Key("quality").Begin('{');
+    json_.Key("reliable").Bool(blame_.is_reliable);
+    json_.Key("losses").Int(static_cast<int64_t>(blame_.losses));
+    json_.Key("clamps").Int(static_cast<int64_t>(blame_.clamps));
+    json_.Key("clamped_ns").Int(blame_.clamped_ns);
+    json_.End().End();
+    return json_.text() + "\n";
+  }
+
+ private:
+  void Name(const char* key, model::StringId id) { json_.Key(key).Text(trace_.strings[id]); }
+
+  void By(const Culprit& by) {
+    if (!by.IsKnown()) {
+      json_.Null();
+      return;
+    }
+    json_.Begin('{');
+    if (by.thread != kNone) Name("thread", trace_.threads[by.thread].name);
+    if (by.request != kNone) {
+      json_.Key("request").Text(RequestId(trace_.requests[by.request].id));
+      Name("route", trace_.requests[by.request].route);
+    }
+    if (by.batch != kNone) {
+      const model::BatchRow& batch = trace_.batches[by.batch];
+      json_.Key("batch").Text(RequestId(batch.id));
+      Name("executor", batch.executor);
+      json_.Key("requests").Begin('[');
+      for (uint32_t m = batch.first_member; m < batch.first_member + batch.member_count; ++m) {
+        if (trace_.members[m].request != kNone) json_.Text(RequestId(trace_.requests[trace_.members[m].request].id));
+      }
+      json_.End();
+    }
+    if (by.event != kNone) json_.Key("event").Text(trace_.EventName(by.event));
+    if (by.gpu != kNone) Name("gpu", trace_.gpu.name[by.gpu]);
+    json_.End();
+  }
+
+  void Say(const Advice& advice) {
+    json_.Key("advice").Begin('{');
+    json_.Key("code").Text(advice.code);
+    json_.Key("text").Text(advice.text);
+    json_.End();
+  }
+
+  void Causes(const char* key, const std::vector<Cause>& causes, int64_t latency_ns) {
+    json_.Key(key).Begin('[');
+    for (const Cause& cause : causes) {
+      json_.Begin('{');
+      json_.Key("blame").Text(BlameName(cause.blame));
+      json_.Key("blame_ns").Int(cause.blame_ns);
+      json_.Key("normal_ns").Int(cause.normal_ns);
+      json_.Key("common_ns").Int(cause.common_ns);
+      json_.Key("excess_ns").Int(cause.excess_ns);
+      json_.Key("share").Real(cause.share);
+      json_.Key("p").Real(cause.p);
+      json_.Key("p_of_launches").Real(cause.p_of_launches);
+      json_.Key("confidence").Real(cause.confidence);
+      if (*cause.unsure != '\0') json_.Key("unsure").Text(cause.unsure);
+      if (*cause.contradicted_by != '\0') {
+        json_.Key("contradiction").Begin('{');
+        json_.Key("blame").Text(cause.contradicted_by);
+        json_.Key("why").Text(cause.contradiction);
+        json_.End();
+      }
+      json_.Key("saving_ns").Int(cause.saving_ns);
+      json_.Key("without_ns").Int(cause.without_ns);
+      json_.Key("speedup_limit").Real(static_cast<double>(latency_ns) / static_cast<double>(cause.without_ns));
+      json_.Key("by");
+      By(cause.by);
+      json_.Key("by_ns").Int(cause.by_ns);
+      json_.Key("evidence").Text(EvidenceText(index_, blame_, cause));
+      json_.Key("segments").Begin('[');
+      for (const uint32_t segment : cause.longest) json_.Int(segment);
+      json_.End();
+      json_.Key("place_ns").Int(cause.place_ns);
+      Say(cause.advice);
+      json_.End();
+    }
+    json_.End();
+  }
+
+  void Parts(const char* key, const BlameVector& blame) {
+    json_.Key(key).Begin('{');
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (blame.ns[k] != 0) json_.Key(BlameName(static_cast<Blame>(k))).Int(blame.ns[k]);
+    }
+    json_.End();
+  }
+
+  void Slower(const Drift& drift) {
+    json_.Begin('{');
+    json_.Key("route").Text(drift.route);
+    json_.Key("sizes_from").Int(drift.size_bucket == 0 ? 0 : int64_t{1} << (drift.size_bucket - 1));
+    json_.Key("typical_before_ns").Int(drift.before_ns);
+    json_.Key("typical_after_ns").Int(drift.after_ns);
+    json_.Key("lasts_ns").Int(trace_.window_end_ns - drift.since_ns);
+    json_.Key("is_coarse").Bool(drift.is_coarse);
+    Parts("before_ns", drift.before);
+    Parts("after_ns", drift.after);
+    json_.End();
+  }
+
+  void Segment(const BlameSegment& segment) {
+    json_.Begin('{');
+    json_.Key("begin_ns").Int(segment.begin_ns - blame_.begin_ns);
+    json_.Key("duration_ns").Int(segment.end_ns - segment.begin_ns);
+    json_.Key("blame").Text(BlameName(segment.blame));
+    if (segment.thread != kNone) Name("thread", trace_.threads[segment.thread].name);
+    if (segment.event != kNone) json_.Key("event").Text(trace_.EventName(segment.event));
+    if (segment.call != kNone) Name("call", trace_.calls.name[segment.call]);
+    if (segment.gpu != kNone) Name("gpu", trace_.gpu.name[segment.gpu]);
+    if (segment.handoff != kNone) Name("queue", trace_.handoffs[segment.handoff].queue);
+    if (segment.batch != kNone) json_.Key("batch").Text(RequestId(trace_.batches[segment.batch].id));
+    if (segment.counter != kNone) Name("counter", trace_.counters[segment.counter].name);
+    if (segment.by.IsKnown()) {
+      json_.Key("by");
+      By(segment.by);
+    }
+    json_.End();
+  }
+
+  const BlameIndex& index_;
+  const Trace& trace_;
+  const RequestBlame& blame_;
+  Json json_;
+};
+
+}  // namespace
+
+std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, const Drift* drifts,
+                        size_t drift_count) {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
+  return Writer(index, blame).Write(verdict, drifts, drift_count);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END

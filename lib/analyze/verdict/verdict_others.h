@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What of a slow request is not its own affair: others like it were slow, too.
+#ifndef PITOT_LIB_ANALYZE_VERDICT_VERDICT_OTHERS_H_
+#define PITOT_LIB_ANALYZE_VERDICT_VERDICT_OTHERS_H_
+
+#include "analyze/blame/index_data.h"
+#include "pitot/analyze/verdict.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+
+// Fills `like`, `like_median_ns`, `meanwhile` and `meanwhile_slow` of a verdict that has all else. Cost: O(n) of the
+// trace's requests where the request was slow.
+void FindOthers(const Index& index, const RequestBlame& blame, Verdict* verdict) noexcept;
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
+
+#endif  // PITOT_LIB_ANALYZE_VERDICT_VERDICT_OTHERS_H_

@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Verdicts in words.
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "analyze/blame/index_data.h"
+#include "analyze/blame/token_gap.h"
+#include "analyze/facts/clock_state.h"
+#include "analyze/verdict/place.h"
+#include "analyze/verdict/proof.h"
+#include "analyze/verdict/verdict_words.h"
+#include "base/add_up.h"
+#include "base/columns.h"
+#include "pitot/analyze/verdict.h"
+#include "serialize/kernel_name.h"
+
+PITOT_NAMESPACE_BEGIN
+namespace analyze {
+namespace {
+
+using base::Duration;
+using base::Format;
+using model::kNone;
+using model::Trace;
+
+constexpr size_t kBlameWidth = 23, kRestIndent = 5, kRestWidth = 50;
+
+std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
+std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
+constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
+constexpr int64_t kMostTimes = 10;      // as fast: more says only that the request did nothing else
+// Three digits: ".005", "1".
+std::string P(double p) {
+  const std::string text = Format("%.3f", p);
+  return p < 0.9995 ? text.substr(1) : "1";
+}
+// Of the test that named it: "p=.005", "p=.005 of launches".
+std::string P(const Cause& cause) {
+  return cause.p_of_launches < cause.p ? "p=" + P(cause.p_of_launches) + " of launches" : "p=" + P(cause.p);
+}
+
+const char* TheLevel(Baseline::Level level) {
+  return level == Baseline::Level::kCell    ? "the same route and size"
+         : level == Baseline::Level::kRoute ? "the same route and any size"
+                                            : "any route";
+}
+
+// A request of the same size has no more work because the server did it in more pieces.
+bool IsInMoreLaunches(const Verdict& v) {
+  return v.kind == VerdictKind::kMoreWork && v.more_of == "launches" && v.level == Baseline::Level::kCell;
+}
+
+class Teller {
+ public:
+  Teller(const Index& index, const RequestBlame& blame) : index_(index), trace_(index.trace), blame_(blame) {}
+
+  std::string Evidence(const Cause& cause) const {
+    const std::string by = By(cause.blame, cause.by, cause.by_ns);
+    if (cause.longest.empty()) return by;
+    const BlameSegment& longest = blame_.segments[cause.longest[0]];
+    std::string where = Places(trace_).Of(longest);
+    // Nine tenths are as good as all.
+    if (!where.empty() && 10 * cause.place_ns < 9 * cause.blame_ns)
+      where += " (" + Duration(cause.place_ns) + " of it)";
+    if (IsUnseen(longest)) where += "; nothing says whether it ran since";
+    where += Counted(longest) + FirstUse(longest) + Behind(cause.blame, longest);
+    return by.empty() ? where : where.empty() ? by : by + ", " + where;
+  }
+
+  std::string Line(const Verdict& v) const {
+    const std::vector<Cause>& parts = v.causes.empty() ? v.largest : v.causes;
+    std::string text;
+    if (v.kind != VerdictKind::kCauses) text = IsInMoreLaunches(v) ? "more launches" : VerdictKindName(v.kind);
+    if (v.kind == VerdictKind::kNotUnusual || parts.empty()) return text;
+    const Cause& first = parts[0];
+    const std::string evidence = Evidence(first);
+    return text + (text.empty() ? "" : ": ") + BlameName(first.blame) + " " +
+           (v.level != Baseline::Level::kNone ? Signed(first.excess_ns) + Format(" (%.0f %%)", 100 * first.share)
+                                              : Ms(first.blame_ns) + " ms") +
+           (evidence.empty() ? "" : ", " + evidence);
+  }
+
+  std::string Tell(const Verdict& v, size_t columns) const {
+    base::Lines lines(columns);
+    const model::RequestRow& row = trace_.requests[blame_.request];
+    const bool is_compared = v.level != Baseline::Level::kNone;
+    std::string head = "request " + base::RequestId(row.id) + "  " + std::string(trace_.strings[row.route]) + "  " +
+                       Ms(v.latency_ns) + " ms";
+    if (blame_.token != kNone) {
+      head += IsFirstToken(trace_, blame_.token) ? " to its first token" : " between two tokens";
+    } else if (row.duration_ns == model::kOpen) {
+      head += " so far";
+    }
+    if (is_compared) head += Format(" (p%.3g; typical %s)", 100 * v.percentile, Ms(v.typical_ns).c_str());
+    lines.AddWrapped(0, "", head);
+    if (is_compared)
+      lines.AddWrapped(0, "", "compared with " + ThoseCompared(v) + Format(", named at p <= %s", P(v.alpha).c_str()));
+    if (const std::string at = blame_.token != kNone ? IterationText(index_, blame_.token) : ""; !at.empty())
+      lines.AddWrapped(0, "", at);
+    if (const std::string text = LikeText(v); !text.empty()) lines.AddWrapped(0, "              ", text);
+    if (const std::string text = MeanwhileText(v); !text.empty()) lines.AddWrapped(0, "", text);
+    if (v.is_coarse)
+      lines.AddWrapped(0, "",
+                       "of other depths: what GPUs did counts as the code that waited for them, host_oncpu_framework");
+    lines.Blank();
+    TellKind(v, &lines);
+    const PrintedVerdict printed(v);
+    for (size_t i = 0; i < v.causes.size(); ++i)
+      TellCause(v, i + 1, v.causes[i], printed.causes[i], i == 0 && v.kind == VerdictKind::kCauses ? "why  " : "     ",
+                &lines);
+    if (!v.causes.empty() && !v.more_of.empty()) {
+      lines.Add(5, v.more_ns == 0 ? Format("with %.3g times the usual %s", v.more_factor, v.more_of.c_str())
+                                  : "and " + MoreWorkText(v) + ", " + Signed(v.more_ns));
+    }
+    if (!v.causes.empty() || v.common_ns != 0) {
+      const std::string rest = RestText(v), sum = "sum of excess " + Tenths(printed.latency - printed.typical) + " = " +
+                                                  Tenths(printed.latency) + " - " + Tenths(printed.typical);
+      if (rest.size() < kRestWidth && columns >= kRestIndent + kRestWidth + sum.size()) {
+        lines.Add(kRestIndent, base::PadRight(rest, kRestWidth) + sum);
+      } else {
+        lines.AddWrapped(0, "     ", rest);
+        lines.Add(kRestIndent, sum);
+      }
+    }
+    if (v.causes.size() > 1) lines.Add(5, "all of these normal would save at most " + Duration(v.joint_saving_ns));
+    for (const Cause& part : v.largest)
+      lines.AddWrapped(5,
+                       base::PadRight(BlameName(part.blame), kBlameWidth) +
+                           base::PadLeft(is_compared ? Signed(part.excess_ns) : Ms(part.blame_ns) + " ms", 10) + "  " +
+                           (is_compared ? P(part) + "  " : ""),
+                       Evidence(part));
+    lines.Blank();
+    TellAdvice(v, &lines);
+    TellBlame(&lines);
+    TellQuality(&lines);
+    return lines.text();
+  }
+
+ private:
+  // "350 requests of the same route and size", "120 tokens of the same route, in iterations of about as many members".
+  std::string ThoseCompared(const Verdict& v) const {
+    if (blame_.token == kNone) return base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level);
+    const bool is_first = IsFirstToken(trace_, blame_.token);
+    const std::string what = base::Plural(v.baseline_size, is_first ? "first token" : "token") + " of the trace, of ";
+    if (is_first || v.level == Baseline::Level::kProcess) return what + TheLevel(v.level);
+    return what + "the same route, in iterations of " +
+           (v.level == Baseline::Level::kCell ? "about as many members" : "any number of members");
+  }
+  std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
+
+  // Whose fault it was.
+  std::string By(Blame blame, const Culprit& by, int64_t by_ns) const {
+    if (!by.IsKnown()) return "";
+    const bool is_lock = blame == Blame::kHostLock || blame == Blame::kHostGil;
+    std::string text = is_lock ? "held by " : "behind ";
+    if (by.batch != kNone) {
+      text += "a batch of " + Executor(by.batch) + " (" + Members(by.batch);
+    } else if (by.request != kNone) {
+      const model::RequestRow& row = trace_.requests[by.request];
+      text += (by.request == blame_.request ? "itself (" : "request " + base::RequestId(row.id) + " (") +
+              std::string(trace_.strings[row.route]);
+    } else if (by.event != kNone) {
+      const std::string resource = ResourceName(trace_, by.event);
+      text = "while " + ThreadName(trace_, by.thread) + " was in " +
+             QuotedName(resource.empty() ? trace_.EventName(by.event) : std::string_view(resource)) + " (";
+      return text + Duration(by_ns) + ")";
+    } else {
+      text += ThreadName(trace_, by.thread) + " (";
+      return text + Duration(by_ns) + ")";
+    }
+    if (by.gpu != kNone) text += ", " + GpuWorkName(trace_, by.gpu);
+    return text + ", " + Duration(by_ns) + ")";
+  }
+  // "request 0000000000008f0c of /segment and 3 more".
+  std::string Members(uint32_t batch) const {
+    const model::BatchRow& row = trace_.batches[batch];
+    std::vector<uint32_t> requests;
+    for (uint32_t m = row.first_member; m < row.first_member + row.member_count; ++m) {
+      const uint32_t request = trace_.members[m].request;
+      if (request != kNone && std::find(requests.begin(), requests.end(), request) == requests.end())
+        requests.push_back(request);
+    }
+    if (requests.empty()) return "of no request";
+    const model::RequestRow& first = trace_.requests[requests[0]];
+    const std::string text = "request " + base::RequestId(first.id) + " of " + std::string(trace_.strings[first.route]);
+    if (requests.size() == 1) return text;
+    return text + " and " + std::to_string(requests.size() - 1) + " more";
+  }
+
+  // What counters say of it: "; SM clock of GPU 0 at 1200 MHz, else 1980 MHz"; "; by its run-queue delay, the CPU quota
+  // throttled the process for 12.0 ms meanwhile"; "; by its on-CPU time: it neither slept nor was switched, the
+  // hypervisor took 240.0 ms of the machine's CPUs about then".
+  std::string Counted(const BlameSegment& segment) const {
+    if (segment.counter == kNone) return "";
+    if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
+    const std::string_view name = trace_.strings[trace_.counters[segment.counter].name];
+    const size_t colon = name.find(": ");
+    std::string text = "; by its " + std::string(name.substr(colon == std::string_view::npos ? 0 : colon + 2));
+    if (segment.blame != Blame::kHostRunqueue) return text;
+    if (IsStolen(trace_, segment)) text += ": it neither slept nor was switched";
+    if (const int64_t ns = index_.host.ThrottledNs(blame_.begin_ns, blame_.end_ns); ns > 0)
+      text += ", the CPU quota throttled the process for " + Duration(ns) + " meanwhile";
+    if (const int64_t ns = index_.host.StolenNs(blame_.begin_ns, blame_.end_ns); ns > 0)
+      text += ", the hypervisor took " + Duration(ns) + " of the machine's CPUs about then";
+    return text;
+  }
+
+  // "; first use of gemm".
+  std::string FirstUse(const BlameSegment& segment) const {
+    const std::string use = index_.first_uses.Of(segment);
+    return use.empty() ? "" : "; " + use;
+  }
+
+  // Whom it kept waiting: "; meanwhile it held "cache", for which 6 others came to wait".
+  std::string Behind(Blame blame, const BlameSegment& segment) const {
+    if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
+    const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);
+    if (queue.threads == 0) return "";
+    return "; meanwhile it held " + QuotedName(trace_.strings[queue.resource]) + ", for which " +
+           base::Plural(queue.threads, "other") + " came to wait";
+  }
+
+  void TellKind(const Verdict& v, base::Lines* lines) const {
+    switch (v.kind) {
+      case VerdictKind::kCauses:
+        return;
+      case VerdictKind::kUniform:
+        lines->AddWrapped(0, "why  ",
+                          Format("everything was slower by %.0f %%: %s of the excess", 100 * v.common_factor,
+                                 Duration(v.common_ns).c_str()));
+        if (!v.clocks.empty()) lines->AddWrapped(0, "     ", v.clocks);
+        return;
+      case VerdictKind::kMoreWork:
+        return lines->AddWrapped(0, "why  ", MoreWorkText(v) + (v.largest.empty() ? "" : ". What grew:"));
+      case VerdictKind::kDiffuse:
+        return lines->AddWrapped(0, "why  ", "diffuse: no part is outside of its normal range. The largest are:");
+      case VerdictKind::kNotUnusual:
+        return lines->AddWrapped(0, "why  ", "it is not unusual among requests like it");
+      case VerdictKind::kUndetermined:
+        break;
+    }
+    const bool has_largest = v.causes.empty() && !v.largest.empty();
+    lines->AddWrapped(0, "why  ", "undetermined: " + v.why_not + (has_largest ? ". The largest are:" : ""));
+  }
+
+  void TellCause(const Verdict& v, size_t number, const Cause& cause, int64_t excess_tenths, const std::string& lead,
+                 base::Lines* lines) const {
+    const std::string first = lead + std::to_string(number) + ") " +
+                              base::PadRight(BlameName(cause.blame), kBlameWidth) +
+                              base::PadLeft(SignedTenths(excess_tenths), 10) + "  " +
+                              base::PadLeft(Format("%.0f %%", 100 * cause.share), 5) + "  " + P(cause) + "  ";
+    lines->AddWrapped(0, first, Evidence(cause));
+    lines->AddWrapped(8, "", ConfidenceText(cause) + ", " + SavingText(v, cause));
+    if (const std::string text = ContradictionText(cause); !text.empty()) lines->AddWrapped(8, "", text);
+  }
+
+  void TellAdvice(const Verdict& v, base::Lines* lines) const {
+    if (*v.advice.text != '\0') lines->AddWrapped(0, "what to do  ", v.advice.text);
+    std::string last;
+    for (const Cause& cause : v.causes) {
+      if (last != cause.advice.code)
+        lines->AddWrapped(0, last.empty() ? "what to do  " : "            ", cause.advice.text);
+      last = cause.advice.code;
+    }
+  }
+
+  // The largest parts first; they add up.
+  void TellBlame(base::Lines* lines) const {
+    std::vector<uint32_t> parts;
+    for (uint32_t k = 0; k < kBlames; ++k) {
+      if (blame_.blame.ns[k] != 0) parts.push_back(k);
+    }
+    std::stable_sort(parts.begin(), parts.end(),
+                     [&](uint32_t a, uint32_t b) { return blame_.blame.ns[a] > blame_.blame.ns[b]; });
+    constexpr int64_t kUs = 1000;
+    std::vector<int64_t> lengths_ns;
+    for (const uint32_t k : parts) lengths_ns.push_back(blame_.blame.ns[k]);
+    const int64_t total_us = base::RoundTo(blame_.blame.Total(), kUs);
+    const std::vector<int64_t> lengths_us = base::RoundToAddUp(lengths_ns, kUs, total_us);
+    std::string text;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (!text.empty()) text += ", ";
+      text += BlameName(static_cast<Blame>(parts[i])) + Format(" %.3f", static_cast<double>(lengths_us[i]) * 1e-3);
+    }
+    lines->AddWrapped(0, "all of it   ",
+                      text + Format(" ms: the sum is %.3f ms", static_cast<double>(total_us) * 1e-3));
+  }
+
+  void TellQuality(base::Lines* lines) const {
+    std::string text;
+    if (blame_.losses != 0) text += "events were lost in " + base::Plural(blame_.losses, "stretch") + " of its time; ";
+    if (blame_.clamps != 0)
+      text += base::Plural(blame_.clamps, "time") + " contradicted another, by " + Duration(blame_.clamped_ns) + "; ";
+    if (text.empty()) text = "nothing lost, no contradictions; ";
+    lines->AddWrapped(0, "evidence    ", text + base::Plural(blame_.segments.size(), "segment"));
+  }
+
+  const Index& index_;
+  const Trace& trace_;
+  const RequestBlame& blame_;
+};
+
+}  // namespace
+
+PrintedVerdict::PrintedVerdict(const Verdict& v)
+    : latency(base::RoundTo(v.latency_ns, kTenth)), typical(base::RoundTo(v.typical_ns, kTenth)) {
+  std::vector<int64_t> parts;
+  for (const Cause& cause : v.causes) parts.push_back(cause.excess_ns);
+  parts.push_back(v.common_ns);
+  parts.push_back(v.rest_ns);
+  const int64_t sum_ns = std::accumulate(parts.begin(), parts.end(), int64_t{0});
+  const bool adds_up = sum_ns == v.latency_ns - v.typical_ns;
+  causes = base::RoundToAddUp(parts, kTenth, adds_up ? latency - typical : base::RoundTo(sum_ns, kTenth));
+  rest = causes.back();
+  common = causes[v.causes.size()];
+  causes.resize(v.causes.size());
+}
+
+std::string Tenths(int64_t tenths) { return Format("%.1f", static_cast<double>(tenths) * 0.1); }
+std::string SignedTenths(int64_t tenths) { return Format("%+.1f ms", static_cast<double>(tenths) * 0.1); }
+
+std::string RestText(const Verdict& v) {
+  const int64_t others_ns = v.rest_ns - v.unnamed_ns - v.more_ns;
+  const bool are_others_shorter = others_ns <= -kLeastTold;
+  const PrintedVerdict printed(v);
+  const std::string rest = SignedTenths(printed.rest);
+  std::vector<int64_t> parts;
+  std::vector<std::string> words;
+  const auto add = [&](int64_t ns, const std::string& what) { parts.push_back(ns), words.push_back(what); };
+  if (v.unnamed != 0) add(v.unnamed_ns, " of " + base::Plural(v.unnamed, "lesser cause"));
+  if (v.more_ns != 0) add(v.more_ns, " of more work");
+  if (parts.empty() && are_others_shorter) return "offset by " + rest + " of parts shorter than usual";
+  if (parts.empty()) return "rest " + rest + " within the normal range";
+  if (are_others_shorter) add(others_ns, " of parts shorter than usual");
+  if (others_ns >= kLeastTold) add(others_ns, " within the normal range");
+  const std::vector<int64_t> tenths = base::RoundToAddUp(parts, kTenth, printed.rest);
+  std::string text = "rest " + rest;
+  for (size_t i = 0; i < parts.size(); ++i) text += (i == 0 ? ": " : ", ") + SignedTenths(tenths[i]) + words[i];
+  return text;
+}
+
+std::string SavingText(const Verdict& v, const Cause& cause) {
+  const std::string text = "would save at most " + Duration(cause.saving_ns);
+  if (cause.without_ns <= 0 || 4 * (v.latency_ns - cause.saving_ns) < 5 * cause.without_ns ||
+      v.latency_ns / kMostTimes > cause.without_ns)
+    return text;
+  return text + Format("; with none of it at most %.1f times as fast",
+                       static_cast<double>(v.latency_ns) / static_cast<double>(cause.without_ns));
+}
+
+std::string MoreWorkText(const Verdict& v) {
+  if (IsInMoreLaunches(v))
+    return Format("done in more launches than usual (%.3g times), and no part stands out", v.more_factor);
+  return Format("more work, not slower: %.3g times the usual %s", v.more_factor, v.more_of.c_str());
+}
+
+std::string LikeText(const Verdict& v) {
+  if (v.like == 0) return "";
+  return "which were slow, too: of all " + base::Count(v.like) +
+         " of its route and size in the trace half took at most " + Ms(v.like_median_ns) + " ms";
+}
+
+std::string MeanwhileText(const Verdict& v) {
+  if (v.meanwhile == 0) return "";
+  return "of the " + base::Count(v.meanwhile) + " like it that were open meanwhile " + base::Count(v.meanwhile_slow) +
+         " lost half as much, or more: look at that moment, too";
+}
+
+std::string ConfidenceText(const Cause& cause) {
+  return Format("confidence %.2f", cause.confidence) +
+         (*cause.unsure == '\0' ? "" : std::string(" (") + cause.unsure + ")");
+}
+
+std::string ContradictionText(const Cause& cause) {
+  if (*cause.contradicted_by == '\0') return "";
+  return std::string("but contradicted by ") + cause.contradicted_by + ": " + cause.contradiction;
+}
+
+std::string EvidenceText(const BlameIndex& index, const RequestBlame& blame, const Cause& cause) {
+  if (index.data() == nullptr) return "";
+  return Teller(index.data()->index, blame).Evidence(cause);
+}
+
+std::string VerdictLine(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict) {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
+  return Teller(index.data()->index, blame).Line(verdict);
+}
+
+std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict, size_t columns) {
+  if (index.data() == nullptr || blame.request >= index.data()->index.trace.requests.size()) return "";
+  return Teller(index.data()->index, blame).Tell(verdict, columns);
+}
+
+}  // namespace analyze
+PITOT_NAMESPACE_END
