@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What recording a GPU costs PyTorch's models: the tables of docs/gpu_measurements.md.
+"""What recording a GPU costs PyTorch's models: the tables of docs/lab/gpu.md.
 
 Runs each workload in short blocks of iterations, one block of each arm to a round, in shuffled order. An arm's cost is the
 median over rounds of its block's median iteration against that of the arm `off` in the same round, with quartiles; the arm

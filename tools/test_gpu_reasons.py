@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/gpu.md says that incidents say, the code says."""
+"""What docs/guide/gpu.md says that incidents say, the code says."""
 
 import re
 import unittest
@@ -12,7 +12,7 @@ HEAD = '| what it says | what to do |\n'
 
 def reasons() -> 'list[str]':
     """The phrases of the table, without what the code puts together with names of CUPTI's."""
-    page = (ROOT / 'docs/gpu.md').read_text(encoding='utf-8')
+    page = (ROOT / 'docs/guide/gpu.md').read_text(encoding='utf-8')
     rows = page[page.index(HEAD) + len(HEAD):].split('\n\n', 1)[0].splitlines()[1:]
     phrases = re.findall(r'`([^`]+)`', ' '.join(row.split('|')[1] for row in rows))
     parts = [part.strip() for phrase in phrases for part in re.sub(r'\w*CUPTI_ERROR_\w+|cupti\w+ ', '...', phrase).split('...')]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""That docs/formats/json.md has every field that `pitot why`, `analyze` and `diff` write with --json, and no other."""
+"""That docs/reference/formats/json.md has every field that `pitot why`, `analyze` and `diff` write with --json, and no other."""
 
 import re
 import unittest
@@ -32,7 +32,7 @@ def listed(text):
 
 
 class Documented(unittest.TestCase):
-    TEXT = (ROOT / 'docs/formats/json.md').read_text(encoding='utf-8')
+    TEXT = (ROOT / 'docs/reference/formats/json.md').read_text(encoding='utf-8')
 
     def test_every_field_that_is_written_is_documented(self):
         for command, (path, pattern) in WRITERS.items():

@@ -25,7 +25,7 @@ struct Overhead {
   double percent, low_percent, high_percent;
 };
 
-// How deep collectors record, and what that costs, measured on the live traffic (docs/governor.md).
+// How deep collectors record, and what that costs, measured on the live traffic (docs/reference/governor.md).
 struct DepthStats {
   Depth depth;        // at present
   char state[96];     // in words: "holding graphs; measuring kernels"; "" without a collector or at a fixed depth

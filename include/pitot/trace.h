@@ -12,7 +12,7 @@
 // Names are string literals (anything else does not compile; see Intern). Arguments are integers, bool, enums, floating
 // point, Name, PITOT_LITERAL("text"), and strings (const char*, or anything with data() and size()), of which the first
 // 48 bytes are kept; at most 7; an argument is named by its source text. What the macros cannot do in the language is
-// in docs/instrumenting.md: they are two declarations (no unbraced `if`, no `case` before another label) with a static
+// in docs/guide/instrument.md: they are two declarations (no unbraced `if`, no `case` before another label) with a static
 // (no constexpr functions).
 #ifndef PITOT_TRACE_H_
 #define PITOT_TRACE_H_

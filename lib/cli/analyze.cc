@@ -175,7 +175,7 @@ bool TakeSettings(const AnalyzeArguments& arguments, AnalyzeOptions* options) {
     const std::vector<std::string> parts = absl::StrSplit(setting, absl::MaxSplits('=', 1));
     double value = 0;
     if (parts.size() != 2 || !absl::SimpleAtod(parts[1], &value)) {
-      Complain(absl::StrFormat("--set %s: it is given as a04.idle_share=0.2; docs/analyze.md lists the thresholds.",
+      Complain(absl::StrFormat("--set %s: it is given as a04.idle_share=0.2; docs/reference/analyzers.md lists the thresholds.",
                                setting));
       return false;
     }
@@ -207,7 +207,7 @@ int AnalyzeFile(const AnalyzeArguments& arguments) {
   const Status status = Analyze(trace, analyze::MakeCatalogue(), options, &report);
   if (!status.ok()) {
     const bool is_usage = status.code() == StatusCode::kInvalidArgument;
-    Complain(std::string(status.message()) + (is_usage ? ". docs/analyze.md lists analyzers and thresholds." : ""));
+    Complain(std::string(status.message()) + (is_usage ? ". docs/reference/analyzers.md lists analyzers and thresholds." : ""));
     return is_usage ? kUsage : kUnreadable;
   }
   for (const AnalyzerReport& analyzer : report.analyzers) {
@@ -243,9 +243,9 @@ void AddAnalyze(CLI::App& app, int& exit_code) {
   command->add_option("--budget", arguments->budget_ms, "CPU time of one analyzer in ms, beyond which it is cut off")
       ->check(Number(1e-6, 9e12))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "For programs: docs/analyze.md");
+  command->add_flag("--json", arguments->json, "For programs: docs/reference/analyzers.md");
   command->footer(
-      "Exit codes: 1 nothing happened in the trace; others as `pitot --help` says. docs/analyze.md says what each\n"
+      "Exit codes: 1 nothing happened in the trace; others as `pitot --help` says. docs/reference/analyzers.md says what each\n"
       "analyzer answers, and by which thresholds.");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);

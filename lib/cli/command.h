@@ -10,7 +10,7 @@ class App;
 
 namespace pitot::cli {
 
-// The numbers are promised in `pitot --help` and docs/cli.md.
+// The numbers are promised in `pitot --help` and docs/reference/cli.md.
 enum ExitCode {
   kDone = 0,
   kNothingFound = 1,  // the answer is empty; of doctor: something needs attention; of diff: a regression

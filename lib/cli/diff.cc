@@ -262,9 +262,9 @@ void AddDiff(CLI::App& app, int& exit_code) {
   command->add_option("--limit", arguments->limit, "Rows of each table; 0 is all")
       ->check(WholeNumber(0, 1000000000))
       ->capture_default_str();
-  command->add_flag("--json", arguments->json, "For programs, with all rows: docs/diff.md");
+  command->add_flag("--json", arguments->json, "For programs, with all rows: docs/reference/diff.md");
   command->footer(
-      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. docs/diff.md says "
+      "Exit codes: 0 no regression, 1 a regression, 7 inconclusive; others as `pitot --help` says. docs/reference/diff.md says "
       "how\n"
       "it is decided.");
   command->callback([arguments, &exit_code] {

@@ -74,7 +74,7 @@ void AddDoctor(CLI::App& app, int& exit_code) {
   command->add_option("--driver-files", options->gpus.driver_files)->group("");
   command->add_option("--nvml", options->gpus.nvml)->group("");
   command->add_option("--patience", options->patience_s)->group("")->check(Number(0.01, 3600));
-  command->add_flag("--json", options->json, "For programs: docs/cli.md");
+  command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
   command->callback([options, &exit_code] { exit_code = Doctor(*options); });
 }
 

@@ -333,7 +333,7 @@ void AddInfo(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* command = app.add_subcommand("info", "Says what is in a dump: span, threads, requests, losses");
   command->add_option("dump", options->input, kDumpHelp)->required();
-  command->add_flag("--json", options->json, "For programs: docs/cli.md");
+  command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
   command->callback([options, &exit_code] {
     options->input = DumpPath(options->input);
     exit_code = Info(*options);

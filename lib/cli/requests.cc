@@ -280,7 +280,7 @@ int Requests(const RequestsOptions& options) {
   }
   if (rows.empty()) {
     Complain(trace.requests.empty()
-                 ? absl::StrFormat("no requests are in %s: Request::Begin records them (docs/instrumenting.md). `pitot "
+                 ? absl::StrFormat("no requests are in %s: Request::Begin records them (docs/guide/instrument.md). `pitot "
                                    "analyze` and `pitot top` do without.",
                                    options.input)
                  : absl::StrFormat("none of the %d requests of %s matches. `pitot info` lists the routes.",
@@ -306,7 +306,7 @@ void AddRequests(CLI::App& app, int& exit_code) {
       ->check(OneOf({"latency", "queue", "gpu", "begin"}))
       ->capture_default_str();
   command->add_flag("--fired", options->fired, "Only those that fired a trigger of the incident");
-  command->add_flag("--json", options->json, "For programs: docs/cli.md");
+  command->add_flag("--json", options->json, "For programs: docs/reference/cli.md");
   command->footer(
       "Marks: * before a request that fired a trigger of the incident; <= before a GPU time\n"
       "that is at most so much (by CUDA events); - where it is not known; < before a time of\n"

@@ -416,17 +416,17 @@ std::string Json(const Trace& trace, const TopTable& table, size_t shown) {
 const char* WhoRecords(TopBy by) {
   switch (by) {
     case TopBy::kOperator:
-      return "LibTorch's collector records operators at depth ops (docs/torch.md).";
+      return "LibTorch's collector records operators at depth ops (docs/guide/torch.md).";
     case TopBy::kKernel:
-      return "CUPTI's collector records kernels at depth kernels (docs/gpu.md).";
+      return "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md).";
     case TopBy::kLayer:
-      return "they are the host's scopes around operators, which LibTorch's collector records (docs/torch.md).";
+      return "they are the host's scopes around operators, which LibTorch's collector records (docs/guide/torch.md).";
     case TopBy::kScope:
-      return "PITOT_SCOPE records them (docs/instrumenting.md).";
+      return "PITOT_SCOPE records them (docs/guide/instrument.md).";
     case TopBy::kCall:
-      return "CUPTI's collector records calls at depth kernels (docs/gpu.md).";
+      return "CUPTI's collector records calls at depth kernels (docs/guide/gpu.md).";
     case TopBy::kRequest:
-      return "Request::Begin records them (docs/instrumenting.md).";
+      return "Request::Begin records them (docs/guide/instrument.md).";
   }
   return "";
 }
@@ -517,7 +517,7 @@ void AddTop(CLI::App& app, int& exit_code) {
       ->add_option("--request", arguments->request,
                    "Only what ran for the request with this id, or the only one that begins so, and for its batches")
       ->check(IsSomeId);
-  command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/cli.md");
+  command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/reference/cli.md");
   command->callback([arguments, &exit_code] {
     arguments->input = DumpPath(arguments->input);
     exit_code = Top(*arguments);

@@ -237,7 +237,7 @@ void AddWhy(CLI::App& app, int& exit_code) {
       "Adds the ordinary requests of the dump to what --baseline has and writes all to this file, which may be "
       "the same");
   CLI::Option* const json =
-      command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/formats/json.md");
+      command->add_flag("--json", arguments->json, "For programs, in whole ns: docs/reference/formats/json.md");
   command->add_flag("--every", arguments->every, "A line for every request that began and ended; with --json")
       ->needs(json)
       ->excludes("--request")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a depth costs: works recorded at it against works recorded at scopes only, from rounds of a switchback that have
-// both. docs/governor.md has the formulas and where they are from.
+// both. docs/reference/governor.md has the formulas and where they are from.
 #ifndef PITOT_LIB_GOVERNOR_CONTRAST_H_
 #define PITOT_LIB_GOVERNOR_CONTRAST_H_
 

@@ -2,7 +2,7 @@
 //
 // The governor: decides how deep the process records at any moment, so that recording costs the host's work at most a
 // budget, on the mean and on the p99 of its durations, and measures that cost on the live traffic. Host threads note
-// finished works, the watcher ticks; there is no thread or clock in here. docs/governor.md says what it does and why.
+// finished works, the watcher ticks; there is no thread or clock in here. docs/reference/governor.md says what it does and why.
 #ifndef PITOT_LIB_GOVERNOR_GOVERNOR_H_
 #define PITOT_LIB_GOVERNOR_GOVERNOR_H_
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A round of the switchback: three blocks of time, at scopes only, at the base depth and at the depth in question, in
-// an order drawn by lot, then time for what began in them to end. docs/governor.md says why it is laid out like this.
+// an order drawn by lot, then time for what began in them to end. docs/reference/governor.md says why it is laid out like this.
 #ifndef PITOT_LIB_GOVERNOR_SWITCHBACK_H_
 #define PITOT_LIB_GOVERNOR_SWITCHBACK_H_
 

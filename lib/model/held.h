@@ -13,7 +13,7 @@
 namespace pitot::model {
 
 // The state of GPUs is written when it changed and once a second: after so long without a value it is not known any
-// more (docs/nvml.md). Those of kinds of reasons are written only when they changed, and hold.
+// more (docs/guide/nvml.md). Those of kinds of reasons are written only when they changed, and hold.
 inline constexpr int64_t kHoldsNs = 2'500'000'000;
 inline constexpr int64_t kHoldsOnNs = kMaxTimeNs - 1;  // a time and this fit
 

@@ -43,7 +43,7 @@ constexpr std::string_view kForMemory[] = {"overwritten",         "decoded too l
                                            "no buffer for CUPTI", "an incident holds the memory",
                                            "no room to keep it",  "no room in the incident"};
 
-// Why scopes were not timed by CUDA events: what the collector counts, of docs/gpu.md.
+// Why scopes were not timed by CUDA events: what the collector counts, of docs/guide/gpu.md.
 struct UntimedReason {
   const char* key;
   const char* scopes;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a report says of the state that GPUs were in over the window: clocks, power, what held the clocks
-// (docs/nvml.md).
+// (docs/guide/nvml.md).
 #ifndef PITOT_LIB_SERIALIZE_REPORT_GPU_STATE_H_
 #define PITOT_LIB_SERIALIZE_REPORT_GPU_STATE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report says of the host over the window: what stopped threads (docs/host.md).
+// What a report says of the host over the window: what stopped threads (docs/guide/host.md).
 #ifndef PITOT_LIB_SERIALIZE_REPORT_HOST_H_
 #define PITOT_LIB_SERIALIZE_REPORT_HOST_H_
 

@@ -190,7 +190,7 @@ TEST_CASE("how long scopes take survives with a baseline", "[baseline]") {
   CHECK(Saved(after) == Saved(before));
 }
 
-TEST_CASE("the bytes of a baseline are those of docs/formats/baseline.md", "[baseline]") {
+TEST_CASE("the bytes of a baseline are those of docs/reference/formats/baseline.md", "[baseline]") {
   const std::string bytes = Saved(Learned());
   std::string lines;
   for (size_t i = 0; i < bytes.size(); ++i)

@@ -2,7 +2,7 @@
 //
 // The proof of savings: servers made by chance are played with something that takes longer, and again without. What a
 // verdict says that it would save at most is held against what it does save. PITOT_SERVERS in the environment is how
-// many servers; it prints the table of docs/why.md.
+// many servers; it prints the table of docs/reference/why.md.
 #include "analyze/verdict/counterfactual.h"
 
 #include <algorithm>

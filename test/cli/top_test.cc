@@ -450,6 +450,6 @@ TEST_CASE("top refuses what it cannot do", "[cli]") {
   CHECK(Contains(plain.err, "no operators and no GPU work are in plain.pitot: LibTorch's collector records operators"));
   const Result kernels = folder.Run("top plain.pitot --by kernel");
   CHECK(kernels.exit_code == 1);
-  CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/gpu.md)"));
+  CHECK(Contains(kernels.err, "CUPTI's collector records kernels at depth kernels (docs/guide/gpu.md)"));
   CHECK(folder.Run("top plain.pitot --by scope").exit_code == 0);
 }

@@ -5,7 +5,7 @@
 Needs a GPU, PyTorch with CUDA, the Python package pitot and the command line tool (PITOT_TOOL). Exit status: 0 when in each order
 torch.profiler saw its kernels and its calls, Pitot tied the same kernels to each request before and after, and said in words what it did in
 between; 77 without a GPU. The first profile of a process, while Pitot is at `scopes`, may go unseen, and takes what is recorded for 10 s:
-then nothing may be claimed (docs/gpu.md).
+then nothing may be claimed (docs/guide/gpu.md).
 """
 
 import json

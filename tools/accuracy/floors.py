@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a board may not fall below: a sign that something broke, not what is to be reached (docs/accuracy.md has both).
+"""What a board may not fall below: a sign that something broke, not what is to be reached (docs/lab/accuracy.md has both).
 
 Of a share the lower end of its 95 % interval is held against the floor, and of false findings the upper: a board on which hardly anything
 was struck proves nothing, and fails. Values are below those of the worst run of `quick` or `tune` with verdicts as they are, in
-docs/accuracy.md, each with the reason.
+docs/lab/accuracy.md, each with the reason.
 """
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs analyzers over a trace: the built-in catalogue and a host's own. What `pitot analyze` shows; docs/analyze.md
+// Runs analyzers over a trace: the built-in catalogue and a host's own. What `pitot analyze` shows; docs/reference/analyzers.md
 // says what each analyzer answers.
 #ifndef PITOT_ANALYZE_ANALYZE_H_
 #define PITOT_ANALYZE_ANALYZE_H_
@@ -54,7 +54,7 @@ struct EvidenceRow {
   int64_t begin_ns = 0, end_ns = 0;
   std::string note;
 };
-// Another finding that cannot be true as well, and why (docs/analyze.md#findings-together).
+// Another finding that cannot be true as well, and why (docs/reference/analyzers.md#findings-together).
 struct Contradiction {
   std::string code, subject, why;
 };

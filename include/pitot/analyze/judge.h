@@ -6,7 +6,7 @@
 //   recorder.Add(pitot::MakeWhyJudge());
 //
 // What is normal it learns all the time (a small sample now and then), keeps across incidents, and across restarts
-// where it is given a file. docs/why.md says how, and what that costs.
+// where it is given a file. docs/reference/why.md says how, and what that costs.
 #ifndef PITOT_ANALYZE_JUDGE_H_
 #define PITOT_ANALYZE_JUDGE_H_
 
@@ -45,7 +45,7 @@ struct WhyJudgeOptions {
 };
 
 // Memory beside the recorder's budget: under 8 MiB for what is normal; while it judges, up to three times the
-// incident's trace (docs/why.md has numbers). `analyzers` are the host's own, asked about each incident after the
+// incident's trace (docs/reference/why.md has numbers). `analyzers` are the host's own, asked about each incident after the
 // built-in ones, on the recorder's worker, with half a second of CPU time each of what the verdict left of `budget_ms`;
 // one that fails, throws or overruns it is named in report.txt. Null: no memory.
 PITOT_EXPORT std::unique_ptr<Judge> MakeWhyJudge(const WhyJudgeOptions& options = {},

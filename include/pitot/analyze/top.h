@@ -90,7 +90,7 @@ struct TopRow {
   uint32_t request = model::kNone;  // by request: row of Trace::requests, kNone of work of none
   uint64_t calls = 0;               // that ran in the window, at least in part; by kernel what GPUs did; of a request 1
   uint64_t cut_calls = 0;           // of those, that are open or reach over an edge of what is known of their thread
-  uint64_t flops = 0;  // floating point operations, as calls that began in the window estimate them (docs/torch.md)
+  uint64_t flops = 0;  // floating point operations, as calls that began in the window estimate them (docs/guide/torch.md)
   uint64_t gpu_records = 0;  // kernels, copies, sets and graphs in self_gpu_ns; by request all of its batches'
   int64_t self_cpu_ns = 0;   // in it, in nothing within it that has a row: sum of duration - those of children
   // Of self_cpu_ns, when the thread waited: it was in a call that waits for a GPU (model::WaitingCalls), or what it was

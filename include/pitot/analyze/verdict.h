@@ -103,7 +103,7 @@ struct Cause {
   // How often a normal request launches as much, where launches explain the excess and the part is made of them; else
   // 1. It names the part where it is at most half of the options' alpha.
   double p_of_launches = 1;
-  double confidence = 0;  // 0 to 1, how often causes like it are true: docs/why.md says of what it is made
+  double confidence = 0;  // 0 to 1, how often causes like it are true: docs/reference/why.md says of what it is made
   // Of the factors of its confidence the least, in words: "few normal requests"; "" where none takes a twentieth.
   const char* unsure = "";
   // Another of the causes (BlameName) that cannot be true of the same kernels or calls, and why: both are half as sure.
@@ -224,7 +224,7 @@ PITOT_EXPORT std::string VerdictLine(const BlameIndex& index, const RequestBlame
 PITOT_EXPORT std::string VerdictText(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
                                      size_t columns = 100);
 // The same for programs, in whole ns, with `drift_count` routes that are slower as a whole (pitot/analyze/drift.h):
-// docs/formats/json.md says what its fields are. Throws std::bad_alloc.
+// docs/reference/formats/json.md says what its fields are. Throws std::bad_alloc.
 PITOT_EXPORT std::string VerdictJson(const BlameIndex& index, const RequestBlame& blame, const Verdict& verdict,
                                      const Drift* drifts = nullptr, size_t drift_count = 0);
 

@@ -180,7 +180,7 @@ class PITOT_EXPORT BlameIndex {
 
 // Walks the request of that row back from its end. Fills `blame`, but for an error.
 //
-// The rules are C1 to C6 and G1 to G4 of Pitot's design (docs/why.md). Of an open request the walk begins at the
+// The rules are C1 to C6 and G1 to G4 of Pitot's design (docs/reference/why.md). Of an open request the walk begins at the
 // window's end, on the thread that did something for it last.
 //
 // Threads: any. Errors: kInvalidArgument (no such row, an index that was not made), kNotFound (the request's begin or

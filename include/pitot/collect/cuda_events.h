@@ -8,7 +8,7 @@
 //
 // A scope is shown on its stream as one span, from what its thread enqueued first to what it enqueued last, with the
 // gaps between kernels. It belongs to the request and batch that the thread works for. Where kernels of a batch were
-// recorded, too, these are its GPU time and the span adds nothing. docs/gpu.md, "Without CUPTI".
+// recorded, too, these are its GPU time and the span adds nothing. docs/guide/gpu.md, "Without CUPTI".
 #ifndef PITOT_COLLECT_CUDA_EVENTS_H_
 #define PITOT_COLLECT_CUDA_EVENTS_H_
 

@@ -4,7 +4,7 @@
 //
 //   recorder.Add(pitot::MakeCuptiCollector());
 //
-// CUPTI fills buffers of Pitot's on the host's threads, a thread "pitot-cupti" decodes them. docs/gpu.md.
+// CUPTI fills buffers of Pitot's on the host's threads, a thread "pitot-cupti" decodes them. docs/guide/gpu.md.
 #ifndef PITOT_COLLECT_CUPTI_H_
 #define PITOT_COLLECT_CUPTI_H_
 
@@ -34,7 +34,7 @@ struct CuptiOptions {
   // device and some 17 MiB of the host (H100, CUPTI 13.0).
   uint64_t memory_bytes = 64ull << 20;
   // Whether CUDA graphs can be recorded as a whole, one record a launch: 0.11 to 0.22 us a node rather than 0.94
-  // (1,000 empty ones, H100, docs/gpu_measurements.md). CUPTI can do that only where it is switched on before the
+  // (1,000 empty ones, H100, docs/lab/gpu.md). CUPTI can do that only where it is switched on before the
   // process initialises CUDA (cuInit, or the runtime's first call), and no more once a graph was made while it was off;
   // and not where PyTorch's profiler is in the process. Without it graphs are recorded node by node wherever kernels
   // are. It is left through records of kernels: after Recorder::Stop or PauseCupti launches are dearer for good, as
@@ -55,7 +55,7 @@ struct CuptiOptions {
   bool allow_torch_profiler = true;
   // Whether CUPTI is called by Recorder::Add. Whoever has called it once pays for it as long as the process lives,
   // whatever is recorded: 1.4 to 2.4 % of a CUDA graph of 1.1 ms, 4.5 % of ResNet-50 at batch 1 (H100,
-  // docs/gpu_measurements.md). False: it is called when kernels are wanted for the first time, by a depth that the host
+  // docs/lab/gpu.md). False: it is called when kernels are wanted for the first time, by a depth that the host
   // fixes, at kAuto after the first incident, or with lasting_cost_percent = 100. Then graphs that were captured before
   // have no scopes, and what CUPTI refuses is said in incidents (Recorder::ResumeCupti tries again). Beside LibTorch
   // all calls of CUDA are dear from then on, 15 to 18 % of ResNet-50 at batch 1 for good, 53 rather than 16 % while

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collect: what stops a thread when it is not slow code: want of a CPU, a CPU quota, page faults, pressure on CPU, I/O
-// and memory, low CPU clocks. What is recorded, when, and what it costs: docs/host.md.
+// and memory, low CPU clocks. What is recorded, when, and what it costs: docs/guide/host.md.
 //
 //   recorder.Add(pitot::MakeHostCollector());
 #ifndef PITOT_COLLECT_HOST_H_
@@ -38,7 +38,7 @@ struct HostOptions {
 // Lifetime: the recorder's.
 // Cost: on the host's threads three system calls and a record of 48 bytes at such an edge, 1.4 us once a millisecond
 //   at most; scopes nothing. On its own thread 1.3 us for each thread at work, 50 times a second, and 11 us for the
-//   process and the machine, ten times (docs/host.md). For an incident 50 us for each thread at work, on Pitot's
+//   process and the machine, ten times (docs/guide/host.md). For an incident 50 us for each thread at work, on Pitot's
 //   watcher. Recorder::Stop waits for a round under way.
 PITOT_EXPORT std::unique_ptr<Collector> MakeHostCollector(const HostOptions& options = {}) noexcept;
 

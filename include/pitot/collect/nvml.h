@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Collect: the state of NVIDIA GPUs over time, through NVML: clocks, power, throttling, memory, utilisation, errors.
-// What is recorded, how often, and what it costs: docs/nvml.md.
+// What is recorded, how often, and what it costs: docs/guide/nvml.md.
 //
 //   recorder.Add(pitot::MakeNvmlCollector());
 #ifndef PITOT_COLLECT_NVML_H_

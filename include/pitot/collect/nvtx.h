@@ -7,7 +7,7 @@
 //     auto recorder = pitot::Recorder::Start(options);  // first of all: before threads, before models are loaded
 //     recorder.Add(pitot::MakeNvtxCollector());
 //
-// What is captured, what not, and what it costs: docs/nvtx.md.
+// What is captured, what not, and what it costs: docs/guide/nvtx.md.
 #ifndef PITOT_COLLECT_NVTX_H_
 #define PITOT_COLLECT_NVTX_H_
 
@@ -32,7 +32,7 @@ struct NvtxOptions {
 // One in a process. Add it in the first lines of main: the environment is changed, which other threads must not read at
 // that time. Where NVTX cannot find Pitot in this program, or a tool is there that cannot be used, Recorder::Add says
 // why. Null if there is no memory.
-// Cost: docs/nvtx.md. Nothing where no library emits. What is captured stays attached after Recorder::Stop and then
+// Cost: docs/guide/nvtx.md. Nothing where no library emits. What is captured stays attached after Recorder::Stop and then
 // costs each call of NVTX a load or two.
 PITOT_EXPORT std::unique_ptr<Collector> MakeNvtxCollector(const NvtxOptions& options = {}) noexcept;
 

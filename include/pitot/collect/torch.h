@@ -7,7 +7,7 @@
 //
 // Operators are recorded at Depth::kOps, ranges of at::RecordFunction's user scope (torch::profiler::record_function)
 // at every depth: they cost nothing where there are none. Kernels are tied to operators by their launches.
-// docs/torch.md.
+// docs/guide/torch.md.
 #ifndef PITOT_COLLECT_TORCH_H_
 #define PITOT_COLLECT_TORCH_H_
 
@@ -33,7 +33,7 @@ struct TorchOptions {
   // holds pitot::torch may not be unloaded after.
   // Cost: by machine 0.01 to 0.02 us for each allocation and each free on the CPU, for a block of CUDA's caching
   // allocator taken and given back 0.3 us in a loop, some 0.8 in an eager model, of which at batch 1 that is 4 to 7 %
-  // (docs/torch.md), at every depth and also after Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16)
+  // (docs/guide/torch.md), at every depth and also after Recorder::Stop; 1 MiB for the CPU and 2 MiB for each GPU (of 16)
   // once it has memory, and an eighth of that while an incident is made: beside Options::memory_budget_bytes, in
   // Stats::collector_bytes.
   bool memory = true;
@@ -45,7 +45,7 @@ struct TorchOptions {
 // kAlreadyRunning. In the child of a fork another may be added to the child's recorder.
 // Threads: operators are recorded on whichever thread runs them. PyTorch's profiler may run beside.
 // Cost: nothing while the depth is less than kOps; then, by machine, 0.03 to 0.1 us an operator for LibTorch's calling
-// us and 0.01 to 0.13 us for what we do, in a pass on an H100 0.18 to 0.26 us (docs/torch.md). Switching takes a lock
+// us and 0.01 to 0.13 us for what we do, in a pass on an H100 0.18 to 0.26 us (docs/guide/torch.md). Switching takes a lock
 // of LibTorch's, 1 us. 13 KiB for each thread that runs operators while they are recorded, to its end. Null if there is
 // no memory.
 PITOT_EXPORT std::unique_ptr<Collector> MakeTorchCollector(const TorchOptions& options = {}) noexcept;
@@ -55,7 +55,7 @@ namespace torch {
 // Records what LibTorch does. `recorder` is a pitot::Recorder that runs. Errors: as MakeTorchCollector. Threads: any,
 // which may end after. Lifetime: until the recorder stops, then another may be enabled; memory stays watched
 // (TorchOptions::memory). A busy thread keeps a quarter of a second of operators in a ring of the default's size: raise
-// Options::max_ring_bytes and memory_budget_bytes together (docs/instrumenting.md).
+// Options::max_ring_bytes and memory_budget_bytes together (docs/guide/instrument.md).
 template <class Recorder> Status Enable(Recorder& recorder, const TorchOptions& options = {}) noexcept {
   return recorder.Add(MakeTorchCollector(options));
 }

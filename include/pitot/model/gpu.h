@@ -34,7 +34,7 @@ struct StreamRow {
   uint32_t device = kNone;  // row of devices
   uint32_t context = 0;     // CUPTI's numbers
   uint32_t stream = 0;
-  StringId name = 0;         // no collector of Pitot's knows one (docs/gpu.md)
+  StringId name = 0;         // no collector of Pitot's knows one (docs/guide/gpu.md)
   uint32_t first_event = 0;  // its rows of `gpu`
   uint32_t event_count = 0;
 };
@@ -73,7 +73,7 @@ struct CallColumns {
   std::vector<uint32_t> request;  // row of requests whose context it was made in, or kNone
   std::vector<uint32_t> batch;    // row of batches, or kNone
   std::vector<StringId> name;     // "cudaLaunchKernel"
-  // Rows of what a synchronisation waited for, where that is known (docs/gpu.md); else kNone.
+  // Rows of what a synchronisation waited for, where that is known (docs/guide/gpu.md); else kNone.
   std::vector<uint32_t> stream;  // of streams
   std::vector<uint32_t> device;  // of devices, where it waited for all of a device's streams
   uint32_t size() const { return static_cast<uint32_t>(begin_ns.size()); }

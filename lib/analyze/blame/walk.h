@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/why.md by which rules.
+// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/reference/why.md by which rules.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_H_
 

@@ -22,7 +22,7 @@ using model::Trace;
 namespace {
 
 // A device may stand still for so many times as long as an allocation took, after it: 1.3 to 1.7 on an H100
-// (docs/why.md).
+// (docs/reference/why.md).
 constexpr int64_t kAfterAllocation = 2;
 constexpr uint32_t kMostAllocations = 8;  // that are asked, the newest first
 

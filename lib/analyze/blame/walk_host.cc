@@ -31,7 +31,7 @@ constexpr int64_t kFastFaultNs = 1'000'000;
 
 // A reading may say as much more than can have been by its moment; what says more is of a later one. Of 52,844 readings
 // in nine dumps of busy servers, whose recorder looked at the clock once for all threads, twelve were beyond by 1.3 to
-// 24 ms, and no other by more than 0.14 ms (docs/host.md).
+// 24 ms, and no other by more than 0.14 ms (docs/guide/host.md).
 constexpr int64_t kLateReadingNs = 200'000;
 
 // A part of `whole` for `share` of `all` of it, down to whole ns.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How much of a thread's code was not on a CPU, and why: what pitot::host recorded of it, held against what it did
-// (docs/why.md, "Code that did not run").
+// (docs/reference/why.md, "Code that did not run").
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_HOST_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_HOST_H_
 

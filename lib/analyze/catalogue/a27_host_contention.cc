@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A27: does code wait for CPUs, for memory that is on a disk, or for what nobody recorded? Of each thread with counters
-// of pitot::host: how long it was in scopes, and how much of that it was on no CPU, and why (docs/why.md, "Code that
+// of pitot::host: how long it was in scopes, and how much of that it was on no CPU, and why (docs/reference/why.md, "Code that
 // did not run"). What it waited for in recorded waits and calls is not in it.
 #include <algorithm>
 #include <string>

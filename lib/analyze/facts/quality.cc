@@ -124,7 +124,7 @@ class Inspector {
         Add("a39.clock_skew", GpuName(trace_, device),
             "its times are early by " + base::Duration(-lag.smallest_ns) + " or more: " + Percent(early) +
                 " of its work began before it was launched",
-            "its clock against the host's is not known; see docs/gpu.md on clocks", "largest lead over a call",
+            "its clock against the host's is not known; see docs/guide/gpu.md on clocks", "largest lead over a call",
             static_cast<double>(-lag.smallest_ns), "skew", kReadsLaunches, 0.5, Window());
       if (IsLate(lag, limits_))
         Add("a39.clock_late", GpuName(trace_, device),

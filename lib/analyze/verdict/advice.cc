@@ -199,7 +199,7 @@ constexpr Row kRows[] = {
      Proof::kUnseen,
      {"watch_threads",
       "nothing says whether its thread worked or slept since it was seen last: record that (pitot::host, "
-      "docs/host.md), and say with PITOT_WAIT what it waits for"}},
+      "docs/guide/host.md), and say with PITOT_WAIT what it waits for"}},
 };
 
 constexpr Advice kInstrument = {"instrument", "nothing recorded this time: put scopes and waits where its threads are"};
@@ -221,7 +221,7 @@ Advice AdviceFor(VerdictKind kind) noexcept {
   return {"look_at_machine",
           "look at what slows all of a machine at once: clocks of CPUs and GPUs and their thermal limits, other "
           "programs, time that the hypervisor took. `pitot info` says what was recorded of it, `pitot analyze` what "
-          "that shows; docs/host.md and docs/nvml.md record more"};
+          "that shows; docs/guide/host.md and docs/guide/nvml.md record more"};
 }
 
 }  // namespace analyze

@@ -117,7 +117,7 @@ size_t Baseline::memory_bytes() const {
   return bytes;
 }
 
-// ---- As bytes: docs/formats/baseline.md
+// ---- As bytes: docs/reference/formats/baseline.md
 
 namespace {
 

@@ -14,7 +14,7 @@ namespace {
 
 // Of the latency. The test is of the farthest part of normal requests. Of some ten parts one is always a little off:
 // 0.9 ms of a lock in a request of 8 that is no slower for it must not be as far from usual as 5 ms of a part that
-// varies. docs/accuracy.md says how it was chosen.
+// varies. docs/lab/accuracy.md says how it was chosen.
 constexpr double kLeastScale = 0.05;
 // Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) have no spread, and would be the
 // farthest part of every normal request: a scale is no less than what 2 of 100 requests are above usual by, in the

@@ -22,7 +22,7 @@ constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5
 // same), that few faults took long.
 constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
 // And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
-// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/why.md).
+// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/reference/why.md).
 constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);

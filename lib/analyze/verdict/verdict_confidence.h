@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often causes like one are true: docs/why.md lists the factors.
+// How often causes like one are true: docs/reference/why.md lists the factors.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_VERDICT_CONFIDENCE_H_
 #define PITOT_LIB_ANALYZE_VERDICT_VERDICT_CONFIDENCE_H_
 

@@ -42,7 +42,7 @@ class ClockPairs final : public Clock {
   static constexpr int64_t kStepNs = 50'000;           // beyond what the readings and slewing explain
   static constexpr int64_t kSlewNs = 2000;             // of which 1 ns may be slewed: 500 ppm
   static constexpr int64_t kStampErrorNs = 1'000'000;  // CUPTI converts what the GPU stamps by readings of its own
-  // CUPTI 13.0 sees a step within 5 s, spreads it over the next 5 s, and is right again (docs/gpu_measurements.md).
+  // CUPTI 13.0 sees a step within 5 s, spreads it over the next 5 s, and is right again (docs/lab/gpu.md).
   static constexpr int64_t kSettleNs = 12'000'000'000;
   static constexpr uint64_t kLeastNs = 1'000'000'000'000'000'000;  // September 2001
 

@@ -646,7 +646,7 @@ void Control::EnableCalls(uint8_t level, bool is_look) {
 }
 
 // A kind that is switched on has all its calls. Off as a whole: with every call of it off CUPTI still has each call pay
-// (docs/gpu_measurements.md).
+// (docs/lab/gpu.md).
 void Control::EnableCallKinds(uint8_t level) {
   for (const uint32_t kind : kCallKinds) {
     if (level == 0)

@@ -4,7 +4,7 @@
 // which may hang in any of its calls, and so holds no lock in them.
 //
 // What is known of CUPTI and stands behind the order of the calls was measured on an H100 with CUPTI 13.0 Update 1:
-// docs/gpu_measurements.md.
+// docs/lab/gpu.md.
 #ifndef PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
 #define PITOT_LIB_COLLECT_CUPTI_CONTROL_H_
 
@@ -33,7 +33,7 @@ enum class Mode : uint8_t {
 };
 // How calls of the CUDA API are recorded.
 enum class CallSource : uint8_t { kNone, kCallbacks, kRecords };
-// When CUPTI is called for the first time, from which on it costs (docs/gpu_measurements.md).
+// When CUPTI is called for the first time, from which on it costs (docs/lab/gpu.md).
 enum class Attach : uint8_t {
   kAtStart,
   kWhenWanted,  // by SetDepth or SetLook; where there is no driver, or a tool may have CUPTI, at the start.
@@ -84,7 +84,7 @@ class Control {
   // Remembered while CUPTI is another's. `takes_any_cost`: also where calls come only all at once (needs_whole_kinds);
   // else nothing is recorded there. Cost: 96 to 120 us (medians on H100s; 1.1 ms at most), more while CUPTI is flushed.
   void SetDepth(Depth depth, bool takes_any_cost) noexcept;
-  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/gpu_measurements.md says what
+  // Has calls told to ApiCalls::lasting_cost, or no more, while nothing is recorded. docs/lab/gpu.md says what
   // that may leave behind.
   void SetLook(bool on) noexcept;
   // Resume takes back, too, what a profiler has taken that cannot be asked whether it profiles: the host says that it
@@ -126,7 +126,7 @@ class Control {
   // CUPTI was given something of ours to call.
   bool has_given() const noexcept { return has_given_.load(std::memory_order_relaxed); }
   // Calls can be recorded only by switching on all of them, which leaves far more behind than kernels do
-  // (docs/gpu_measurements.md): beside LibTorch where CUPTI was not called before CUDA, and after a profile, seen or
+  // (docs/lab/gpu.md): beside LibTorch where CUPTI was not called before CUDA, and after a profile, seen or
   // not.
   bool needs_whole_kinds() const noexcept {
     const KinetoState kineto = kineto_.load();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What CUPTI leaves behind once it has recorded kernels: every launch is dearer for the life of the process, also when
-// everything is off again, and nothing that is safe takes it away (docs/gpu_measurements.md). It is forecast before the
+// everything is off again, and nothing that is safe takes it away (docs/lab/gpu.md). It is forecast before the
 // first time.
 #ifndef PITOT_LIB_COLLECT_CUPTI_LASTING_COST_H_
 #define PITOT_LIB_COLLECT_CUPTI_LASTING_COST_H_
@@ -30,7 +30,7 @@ enum class CallKind : uint8_t {
 class LastingCost {
  public:
   // Measured on whole models: ResNet-50 and a transformer, batch 1, eager, on one H100 with CUPTI 13.0
-  // (docs/gpu_measurements.md). For every other machine it is extrapolated.
+  // (docs/lab/gpu.md). For every other machine it is extrapolated.
   static constexpr int64_t kPerLaunchNs = 1400;
   static constexpr int64_t kPauseNs = 1'000'000;
   static constexpr int64_t kNoWaitNs = 10'000;   // a call that waits for nothing takes as long

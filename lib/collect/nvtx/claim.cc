@@ -111,7 +111,7 @@ Claim WhoseClaim() {
 
 Status TakeClaim() noexcept {
   // Empty means the program itself. Programs that inherit that and are not ours find nothing, which is what they had,
-  // or what else they are linked to that takes NVTX (docs/nvtx.md): there is no other value for a program, which its
+  // or what else they are linked to that takes NVTX (docs/guide/nvtx.md): there is no other value for a program, which its
   // file cannot be opened for a second time.
   char path[PATH_MAX] = "";
   if (!LeadsHere(path)) {

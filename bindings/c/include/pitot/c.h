@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Pitot for C and for every language that calls C: the stable ABI of libpitot_c.so.1. What each thing means is said by
-// the C++ header of the same name (pitot/recorder.h, request.h, ...) and by docs/instrumenting.md.
+// the C++ header of the same name (pitot/recorder.h, request.h, ...) and by docs/guide/instrument.md.
 //
 //   pitot_options options;
 //   pitot_options_init(&options, sizeof options);
