@@ -166,6 +166,22 @@ class Test:
             if "libpitot_core" not in text or "pitot_reader" in text or "bin/pitot:" in text:
                 common.fail(f"{name}: configured the reader, the command line tool, or nothing")
             self.checked.append(name)
+        # Nobody chose: what lacks a package is left out, by name, and the libraries are still built.
+        for package, variable, absent in (("Protobuf", "PITOT_BUILD_READER", ("pitot_reader", "bin/pitot:")),
+                                          ("CLI11", "PITOT_BUILD_CLI", ("bin/pitot:",)),
+                                          ("Catch2", "PITOT_BUILD_TESTS", ("ring_test",))):
+            folder = os.path.join(self.arguments.work, f"without_{package}")
+            shutil.rmtree(folder, ignore_errors=True)
+            said = self.must_run([self.arguments.cmake, "-S", common.ROOT, "-B", folder, "-G", "Ninja",
+                                  f"-DCMAKE_DISABLE_FIND_PACKAGE_{package}=ON",
+                                  f"-DCMAKE_CXX_COMPILER={self.arguments.compiler}"])
+            with open(os.path.join(folder, "build.ninja"), encoding="utf-8") as file:
+                text = file.read()
+            if "libpitot_core" not in text or any(target in text for target in absent):
+                common.fail(f"without {package}: configured {absent}, or nothing")
+            if package not in said or f"-D{variable}=ON" not in said:
+                common.fail(f"without {package}: does not name the package and the option:\n{said}")
+            self.checked.append(f"without {package}")
 
 
 def main():
