@@ -21,11 +21,11 @@ using model::Trace;
 
 namespace {
 
-constexpr size_t kLeastLater = 4;  // of its like that say what is usual
-// How many calls after one that loads code the launch of what was loaded is looked for.
+constexpr size_t kLeastLater = 4;  // of its like, to know the usual length
+// How many calls after a loading call may launch the loaded kernel.
 constexpr uint32_t kMostCalls = 8;
 
-// Calls that launch kernels outside of CUDA graphs, each with its kernel.
+// Visits calls that launch kernels outside of CUDA graphs, each with its kernel.
 template <class Visit> void VisitLaunches(const Trace& trace, const Visit& visit) {
   for (uint32_t row = 0; row < trace.gpu.size(); ++row) {
     const uint32_t call = trace.gpu.call[row];
@@ -46,9 +46,9 @@ std::vector<uint32_t> FirstLaunchOf(const Trace& trace) {
   return first;
 }
 
-// Since when calls are recorded, those at `at_ns` among them; the first of all began at `first_ns`.
+// Since when calls are recorded without a break up to `at_ns`. The first of all calls began at `first_ns`.
 int64_t CallsRecordedSince(const Trace& trace, int64_t first_ns, int64_t at_ns) {
-  int64_t deep_ns = INT64_MAX;  // of stretches without a break, the one that `at_ns` is in
+  int64_t deep_ns = INT64_MAX;  // the begin of the unbroken stretch around `at_ns`
   int64_t until_ns = INT64_MIN;
   for (const model::DepthRow& row : trace.depths) {
     if (row.begin_ns > at_ns) break;
@@ -59,7 +59,7 @@ int64_t CallsRecordedSince(const Trace& trace, int64_t first_ns, int64_t at_ns) 
   return deep_ns != INT64_MAX ? std::max(first_ns, deep_ns) : first_ns;
 }
 
-// Whether what began at these moments, in order, had not been done for longer than it ever paused.
+// Whether work that began at these moments, in order, had been absent before for longer than its longest later pause.
 bool IsNew(const std::vector<int64_t>& begins_ns, int64_t since_ns) {
   int64_t longest_ns = 0;
   for (size_t i = 1; i < begins_ns.size(); ++i) longest_ns = std::max(longest_ns, begins_ns[i] - begins_ns[i - 1]);
@@ -83,10 +83,10 @@ std::vector<FirstLaunch> SlowFirstLaunches(const Trace& trace, double least_ns) 
   const auto took_ns = [&](uint32_t call) { return trace.CallEnd(call) - trace.calls.begin_ns[call]; };
   const std::vector<uint32_t> first = FirstLaunchOf(trace);
   struct Launches {
-    std::vector<int64_t> later_ns;   // how long those took that are not the first
+    std::vector<int64_t> later_ns;   // lengths of all but the first
     std::vector<int64_t> begins_ns;  // of all
   };
-  std::map<model::StringId, Launches> of_kernel;  // of the few whose first launch was long
+  std::map<model::StringId, Launches> of_kernel;  // the few with a long first launch
   for (model::StringId kernel = 0; kernel < first.size(); ++kernel) {
     if (first[kernel] != kNone && static_cast<double>(took_ns(first[kernel])) > least_ns) of_kernel[kernel];
   }
@@ -117,8 +117,8 @@ FirstUses::FirstUses(const Trace& trace, const Threads& threads, const GpuOps& g
   FindBatches(static_cast<double>(options.first_use_ns));
 }
 
-// Code that ends where a kernel is launched for the first time, or in a call that loads code, and takes longer than the
-// other code between calls of scopes of its name: many names may share a site (operators, NVTX).
+// Finds code that ends at a kernel's first launch, or in a call that loads code. It must take longer than other code
+// between calls of scopes of its name; by name, because many names may share a site (operators, NVTX).
 void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t least_ns) {
   std::unordered_map<uint32_t, model::StringId> first_launches;  // by call
   const std::vector<uint32_t> first_call = FirstLaunchOf(trace_);
@@ -155,7 +155,7 @@ void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t leas
     }
   };
   std::unordered_map<model::StringId, std::vector<int64_t>> usual_ns;  // by name
-  std::unordered_set<uint32_t> calls;                                  // of those that were found
+  std::unordered_set<uint32_t> calls;                                  // of the uses found
   visit([&](uint32_t event, int64_t ns, uint32_t call) {
     if (ns <= least_ns || call == kNone || trace_.sites[trace_.events.site[event]].kind == SiteKind::kWait) return;
     const Use use = use_of(call);
@@ -178,9 +178,9 @@ void FirstUses::FindCode(const Threads& threads, const GpuOps& gpu, int64_t leas
   }
 }
 
-// The first of each thread, executor and number of members: what libraries choose for a size they may keep for each
-// thread. Its like are those of the executor that are not first, of its size or the nearest sizes; of smaller ones each
-// counts as if time grew with members.
+// Finds the first batch of each thread, executor and number of members: libraries may keep their choice for a size by
+// thread. Its like are the executor's later batches of this size, or of the nearest sizes. Smaller ones count as if
+// time grew with members.
 void FirstUses::FindBatches(double least_ns) {
   std::map<std::pair<model::StringId, uint32_t>, std::vector<int64_t>> usual_ns;  // by executor and members
   std::vector<uint32_t> firsts;

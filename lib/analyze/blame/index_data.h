@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a public BlameIndex holds, and the one that analyzers share.
+// The contents of a public BlameIndex, and the one that analyzers share.
 #ifndef PITOT_LIB_ANALYZE_BLAME_INDEX_DATA_H_
 #define PITOT_LIB_ANALYZE_BLAME_INDEX_DATA_H_
 
@@ -19,7 +19,7 @@ struct BlameIndex::Data {
   const Index index;
 };
 
-// Throws Over, or std::bad_alloc, where it could not be made.
+// The index shared by the analyzers. Throws Over or std::bad_alloc if it could not be made.
 inline const Index& SharedIndex(Analysis& analysis) {
   const BlameIndex* const made = analysis.blame_index();
   if (made != nullptr) return made->data()->index;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The time before a token, and the iteration that made it.
+// The time before a token, and its iteration.
 #ifndef PITOT_LIB_ANALYZE_BLAME_TOKEN_GAP_H_
 #define PITOT_LIB_ANALYZE_BLAME_TOKEN_GAP_H_
 
@@ -13,15 +13,15 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Whether the row is of its request's first token.
+// Whether the row is its request's first token.
 bool IsFirstToken(const model::Trace& trace, uint32_t token);
-// From the token before it, or the request's arrival; nothing where the one before is not known. O(log n).
+// The time since the token before it, or since the request's arrival; nothing if the token before is unknown. O(log n).
 std::optional<model::Interval> TimeBefore(const Index& index, uint32_t token);
-// The batch of its request in which it was put out; kNone: it was in none. O(log n).
+// The request's batch at the time of the token; kNone: it was in none. O(log n).
 uint32_t IterationOf(const Index& index, uint32_t token);
-// Of the baseline's cell: the size's of its request, or of how many members its iteration had.
+// The size bucket of the baseline's cell: the request's for a first token, otherwise the iteration's number of members.
 uint32_t TokenBucket(const Index& index, uint32_t token);
-// "in an iteration of decode with 8 members, of which 2 had no token yet"; "" where none is known.
+// "in an iteration of decode with 8 members, of which 2 had no token yet"; "" if no iteration is known.
 std::string IterationText(const Index& index, uint32_t token);
 
 }  // namespace analyze

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How long batches and requests like one usually take, in the trace.
+// How long similar batches and requests of the trace usually take.
 #ifndef PITOT_LIB_ANALYZE_BLAME_USUAL_H_
 #define PITOT_LIB_ANALYZE_BLAME_USUAL_H_
 
@@ -13,11 +13,11 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Of batches of an executor with as many members, once they waited for no more; of requests of a route and size. What
-// is open, or whose beginning is not known, has no length; nor have iterations, whose requests change.
+// Lengths of batches by executor and number of members, without their windows, and of requests by route and size. Open
+// rows and rows without a known beginning have no length; nor have iterations, because their requests change.
 class Usual {
  public:
-  // O(n) of the events, O(n log n) of batches and requests.
+  // O(n) in the events, O(n log n) in batches and requests.
   explicit Usual(const model::Trace& trace);
 
   struct Lengths {

@@ -10,9 +10,9 @@ using model::kNone;
 
 namespace {
 
-// A chain of causes that all lie in one moment is short; rows that contradict each other could make it a circle.
+// A chain of causes within one moment is short, but rows that contradict each other could make it a circle.
 constexpr uint32_t kMostMoves = 64;
-// That a request is in at once.
+// Batches a request can be in at the same time.
 constexpr uint32_t kMostBatches = 64;
 
 bool IsCode(const BlameSegment& segment) {
@@ -55,7 +55,7 @@ bool Walk::RunTo(uint32_t token, int64_t since_ns) {
   FindOwn();
   now_ns_ = blame_->end_ns;
   MoveToThread(to.thread, now_ns_);
-  // It had begun when it put out the token before.
+  // It had begun by the time of the token before.
   if (arrival_.how == Arrival::How::kBegin && since_ns > row_.begin_ns)
     arrival_.at_ns = std::min(arrival_.at_ns, since_ns);
   GoBack();
@@ -74,7 +74,7 @@ void Walk::GoBack() {
     if (now_ns_ < before_ns) {
       moves_ = 0;
     } else if (++moves_ > kMostMoves) {
-      // In a circle: what ends here is not explained, and the walk goes on before it.
+      // The walk is in a circle: leave the piece that ends here unexplained, and go on before it.
       const Piece piece = index_.threads.Before(thread_, now_ns_);
       op_ = kNone;
       Emit(piece.begin_ns, {});
@@ -84,8 +84,8 @@ void Walk::GoBack() {
   std::reverse(blame_->segments.begin(), blame_->segments.end());
 }
 
-// Code that was not on a CPU, threads that woke up late, and what is untraced and lost its CPU, are blamed on what held
-// them up; when in the segment is not known, and is shown at its end.
+// Blames late wake-ups, and the off-CPU part of code and of untraced time, on their cause. Its place in the segment is
+// unknown, so it is put at the end.
 void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   begin_ns = std::max(begin_ns, blame_->begin_ns);
   OffCpu off;
@@ -102,7 +102,7 @@ void Walk::Emit(int64_t begin_ns, const BlameSegment& segment) {
   EmitDivided(begin_ns, segment, off);
 }
 
-// A delay is no more than once what a request waited for.
+// The part of a wait due to a late wake-up. Each delay is blamed at most once.
 OffCpu Walk::OfWakeUp(uint32_t thread, int64_t begin_ns) {
   return index_.host.OfWakeUp(thread, begin_ns, now_ns_, &woken_ns_[thread]);
 }
@@ -124,7 +124,8 @@ void Walk::EmitDivided(int64_t begin_ns, const BlameSegment& segment, const OffC
   EmitPart(begin_ns, segment);
 }
 
-// What its own batch does for another request alone, on a GPU or in its API, it waits for, as for code.
+// Turns its own batch's work for another request alone, on a GPU or in its API, into a wait for that request, as for
+// code.
 BlameSegment Walk::WhoseWork(BlameSegment segment) const {
   const uint32_t call = segment.gpu != kNone ? trace_.gpu.call[segment.gpu] : segment.call;
   if (call == kNone || segment.by.IsKnown() ||
@@ -150,7 +151,7 @@ void Walk::EmitPart(int64_t begin_ns, BlameSegment segment) {
   now_ns_ = to_ns;
 }
 
-// Its threads, batches, calls and hand-overs.
+// Fills in its threads, batches, calls and hand-overs.
 void Walk::FindOwn() {
   const auto* const end = index_.memberships.end(request_);
   for (const auto* in = index_.memberships.begin(request_); in != end; ++in)
@@ -177,7 +178,7 @@ void Walk::FindOwn() {
 void Walk::Begin() {
   now_ns_ = blame_->end_ns;
   if (row_.end_known && row_.end_thread != kNone) return MoveToThread(row_.end_thread, now_ns_);
-  // It has not ended, or nobody says where: it is in its last queue, or where it left the last trace of itself.
+  // It has not ended, or its end has no thread: it is in its last queue, or at the place of its last sign.
   if (handoffs_.size() != 0) {
     const uint32_t last = handoffs_.first[handoffs_.size() - 1];
     const model::HandoffRow& handoff = trace_.handoffs[last];
@@ -202,11 +203,10 @@ void Walk::MoveToThread(uint32_t thread, int64_t at_ns) {
   arrival_ = FindArrival();
 }
 
-// The walk leaves the thread, which waits since then for what ended just now.
+// The walk leaves the thread, waiting since `waits_since_ns` for the work that ended just now.
 void Walk::BeginDetour(int64_t waits_since_ns) { away_.push_back({thread_, waits_since_ns, now_ns_}); }
 
-// Any wait of the thread since then may have been for what was done elsewhere, but for those that say what else they
-// were for.
+// Any wait of the thread since then may have been for the work elsewhere, unless it names another cause.
 void Walk::EndDetour() {
   const Away away = away_.back();
   away_.pop_back();
@@ -215,8 +215,8 @@ void Walk::EndDetour() {
   blame_->detours.push_back({now_ns_, away.end_ns, WaitedNs(away.thread, now_ns_, since_ns) + last_ns});
 }
 
-// For how long a thread waited, as far as MayAwait says. A detour is around those that ended before it: what is known
-// of these is not looked at again.
+// How long a thread waited, as far as MayAwait says. A detour encloses those that ended before it, so their part is
+// already known and not looked at again.
 int64_t Walk::WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
   Waited& known = waited_[thread];
   if (begin_ns > known.begin_ns || end_ns < known.end_ns) known = {end_ns, end_ns, 0};
@@ -236,7 +236,7 @@ int64_t Walk::WaitedNs(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
   return known.ns;
 }
 
-// Whether a thread in that piece may wait for its request to be worked on elsewhere.
+// Whether a thread in that piece may be waiting for work on its request elsewhere.
 bool Walk::MayAwait(const Piece& piece) const {
   if (piece.call != kNone) {
     return IsWaiting(index_.gpu.ClassOf(piece.call));
@@ -246,7 +246,7 @@ bool Walk::MayAwait(const Piece& piece) const {
                                                   args.kind == WaitKind::kDevice || args.kind == WaitKind::kOther);
 }
 
-// Neither the moment nor the hand-overs that are left grow: what is passed over once is never asked for again.
+// The moment and the number of remaining hand-overs only fall, so a hand-over skipped once is never needed again.
 Walk::Arrival Walk::FindArrival() {
   if (const auto found = taken_on_.find(thread_); found != taken_on_.end()) {
     std::vector<uint32_t>& taken = found->second;
@@ -258,7 +258,7 @@ Walk::Arrival Walk::FindArrival() {
       return {Arrival::How::kHandoff, trace_.handoffs[handoffs_.first[taken.back()]].take_ns, taken.back()};
   }
   if (thread_ == row_.begin_thread) return {Arrival::How::kBegin, index_.threads.AcceptedNs(request_, now_ns_), 0};
-  // It came by a way that was not recorded: at its first sign of life there.
+  // The way it came was not recorded: assume its first sign there.
   return {Arrival::How::kUnknown, std::max(std::min(now_ns_, signs_.FirstOn(thread_)), row_.begin_ns), 0};
 }
 
@@ -269,7 +269,7 @@ void Walk::StepOnThread() {
   if (piece.call != kNone) return Call(piece, begin_ns);
   WaitArgs args;
   if (ReadWait(trace_, piece.event, &args)) return Wait(piece, begin_ns, args);
-  // A thread in nothing that was recorded, while its batch was done elsewhere, waited for that, as far as anyone knows.
+  // A thread without a record, while its batch was done elsewhere, was waiting for the batch, as far as anyone knows.
   if (piece.event == kNone && GoToWaker(piece, begin_ns, 0)) return;
   BlameSegment code;
   code.thread = thread_;
@@ -278,7 +278,7 @@ void Walk::StepOnThread() {
   if (piece.event != kNone) {
     code.blame = BlameOfCode(now_ns_);
     const uint32_t other = Outermost(trace_, index_.requests, trace_.events.request[piece.event]);
-    if (other != kNone && other != Outermost(trace_, index_.requests, request_)) {  // it waits for this to be done
+    if (other != kNone && other != Outermost(trace_, index_.requests, request_)) {  // it waits for this
       code.blame = trace_.events.batch[piece.event] != kNone ? Blame::kExecutorBusy : Blame::kQueueWaitOthers;
       code.by.thread = thread_;
       code.by.request = other;
@@ -309,8 +309,8 @@ void Walk::Arrive() {
       return MoveToThread(handoff.from_thread, now_ns_);
     }
     case Arrival::How::kUnknown: {
-      // Where it was last seen elsewhere. If that thread waited for something then, it was for this to be done: the
-      // request was in a queue that was not recorded.
+      // Go on where it was last seen elsewhere. If this thread was waiting then, the wait was for that work: the
+      // request was in an unrecorded queue.
       const Sign sign = LastSeenElsewhere(now_ns_);
       BlameSegment hop;
       hop.thread = thread_;
@@ -342,7 +342,7 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
   switch (args.kind) {
     case WaitKind::kLock:
       return WaitForLock(piece.event, begin_ns, args);
-    case WaitKind::kQueue:  // it was taken, and its thread waits for others to join it; or for something of a pool
+    case WaitKind::kQueue:  // taken, and its thread waits for more members; or for an object of a pool
       if (!own_batches_.empty() || arrival_.how == Arrival::How::kHandoff) waits.blame = Blame::kBatchWindow;
       break;
     case WaitKind::kIo:
@@ -359,7 +359,7 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
         waits.blame = Blame::kBatchWindow;
         break;
       }
-      // A future is the request's own result. A condition may be of anything: only who notified says.
+      // A future is the request's own result. A condition may be anything: only its notifier tells.
       if ((args.kind == WaitKind::kFuture || args.owner_thread != 0) && GoToWaker(piece, begin_ns, args.owner_thread))
         return;
       if (const uint32_t other = args.owner_request != 0 ? index_.requests.Row(args.owner_request) : kNone;
@@ -370,7 +370,8 @@ void Walk::Wait(const Piece& piece, int64_t begin_ns, const WaitArgs& args) {
   Emit(begin_ns, waits);
 }
 
-// Blames each holder for its part, the last one first. It stays on this thread: what held them up is their story.
+// Blames each holder for its part, the last one first. The walk stays on this thread: the holders' own delays are their
+// story.
 void Walk::WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args) {
   BlameSegment segment;
   segment.thread = thread_;
@@ -390,8 +391,8 @@ void Walk::WaitForLock(uint32_t event, int64_t begin_ns, const WaitArgs& args) {
   }
 }
 
-// If what the thread waited for was done elsewhere in the wait, the walk goes on there. `owner`: on that thread, where
-// it is known (Pitot's number).
+// Goes on at the awaited work, if it was done elsewhere within the wait. `owner` (Pitot's number): only on that thread,
+// if it is known.
 bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   const Sign sign = LastDoneElsewhere(piece.event != kNone, begin_ns, now_ns_, owner);
   if (sign.thread == kNone) return false;
@@ -405,8 +406,8 @@ bool Walk::GoToWaker(const Piece& piece, int64_t begin_ns, uint32_t owner) {
   return true;
 }
 
-// What was done on a thread may be handed out later, after that of others: a stage that the request got meanwhile it
-// got there, if that thread was at work for nobody else then.
+// A result may be handed out late, after those of other requests. If the request got a later stage while the other
+// thread was at work for nobody, it got the stage there.
 int64_t Walk::HandedOutNs(const Sign& done) const {
   for (auto stage = row_.stages.rbegin(); stage != row_.stages.rend() && stage->begin_ns > done.at_ns; ++stage) {
     int64_t until_ns = INT64_MAX;
@@ -418,9 +419,9 @@ int64_t Walk::HandedOutNs(const Sign& done) const {
 }
 
 Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint32_t owner) {
-  // A batch that the request did not outlast hands out its results before it ends: after the last that its thread did.
-  // So does one that it was still in when the batch's thread notified it. Who did anything since it joined may have had
-  // them before, unless it says that it waits.
+  // A batch the request did not outlast hands out its results before its end: after the thread's last work. So does a
+  // batch the request was still in when the batch's thread notified it. A thread with work of its own since the join
+  // may have had the results before, unless it records a wait.
   Sign last = signs_.LastDone(thread_, after_ns, by_ns, owner);
   const int64_t least_ns = owner != 0 ? by_ns : blame_->end_ns;
   const auto* const begin = index_.memberships.begin(request_);
@@ -441,7 +442,7 @@ Sign Walk::LastDoneElsewhere(bool is_wait, int64_t after_ns, int64_t by_ns, uint
 
 Sign Walk::LastSeenElsewhere(int64_t by_ns) { return signs_.LastSeen(thread_, by_ns); }
 
-// The batch that it was in, or joined next; kNone after its last.
+// The batch it was in, or joined next; kNone after its last.
 uint32_t Walk::BatchAt(int64_t at_ns) const {
   const auto* const end = index_.memberships.end(request_);
   const auto* const in = std::partition_point(index_.memberships.begin(request_), end,
@@ -449,13 +450,13 @@ uint32_t Walk::BatchAt(int64_t at_ns) const {
   return in != end ? in->batch : kNone;
 }
 
-// Whether the request, which is open, was last seen to begin `piece`: its thread may run since then, or sleep.
+// Whether the request is open and was last seen to begin `piece`: since then its thread may be running or asleep.
 bool Walk::IsStillIn(const Piece& piece) const {
   return now_ns_ == blame_->end_ns && blame_->token == kNone && row_.duration_ns == model::kOpen &&
          trace_.events.duration_ns[piece.event] == model::kOpen;
 }
 
-// Whether `wait` lies in a batch of which nothing had run yet: its thread waits for more members.
+// Whether `wait` lies in a batch that has run nothing yet: its thread waits for more members.
 bool Walk::IsGathering(uint32_t wait) const {
   const uint32_t batch = trace_.events.batch[wait];
   return batch != kNone && index_.threads.CodeFromNs(trace_.events.thread[wait], trace_.batches[batch].begin_ns) >=

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/reference/why.md by which rules.
+// The backward walk of one request: pitot/analyze/why.h says what it finds, docs/reference/why.md has its rules.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_H_
 
@@ -40,7 +40,7 @@ class Index {
   Index(const Index&) = delete;
   Index& operator=(const Index&) = delete;
 
-  // Whether its parent is a request of the trace; a parent elsewhere sent a traceparent.
+  // Whether its parent is a request of the trace. A parent elsewhere sent a traceparent.
   bool IsPart(const model::RequestRow& row) const {
     return row.parent_id != 0 && requests.Row(row.parent_id) != model::kNone;
   }
@@ -54,7 +54,7 @@ class Index {
     patience_.Count(of.events.size() + of.calls.size() + of.gpu.size() + of.requests.size() + of.tokens.size());
     return of;
   }
-  Patience patience_;  // of building it
+  Patience patience_;  // while the index is built
 
  public:
   const model::RequestIndex requests;
@@ -67,15 +67,15 @@ class Index {
   const Usual usual;
 };
 
-// One walk. EmitPart is the only function that moves time, and only backwards: so segments are contiguous, and add up
+// One walk. EmitPart is the only function that moves time, and only backwards, so segments are contiguous. They add up
 // to the latency once the request's begin is reached.
 class Walk {
  public:
   Walk(const Index& index, uint32_t request, RequestBlame* blame);
-  // False if it could not begin: the row's begin or end is not known. What it found is in `blame`, oldest first.
+  // False if it could not begin: the row's begin or end is not known. `blame` has the segments found, oldest first.
   bool Run();
-  // The same of a part of it: from `since_ns` to that output token (a row of the trace), on the thread that put it out.
-  // False if nobody knows which that was.
+  // Walks a part of it: from `since_ns` to an output token (a row of the trace), on the thread that put the token out.
+  // False if that thread is unknown.
   bool RunTo(uint32_t token, int64_t since_ns);
 
  private:
@@ -113,7 +113,7 @@ class Walk {
   bool IsGathering(uint32_t wait) const;
   bool IsStillIn(const Piece& piece) const;
 
-  // ---- walk_queue.cc: what a thread did while the request was in a queue before it
+  // ---- walk_queue.cc: the thread's work while the request was in a queue before it
   enum class Before : uint8_t { kBegin, kTake };  // the thread began it, or took it from a queue
   void Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff);
   BlameSegment TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, int64_t* until_ns, Before before,
@@ -150,36 +150,36 @@ class Walk {
   const uint32_t request_;
   const model::RequestRow& row_;
   const model::RequestIndex::Range handoffs_;
-  std::vector<uint32_t> own_threads_, own_batches_;  // that it, or a batch of its, was on; that it was in; ascending
+  std::vector<uint32_t> own_threads_, own_batches_;  // of it and its batches; the batches it was in; ascending
   Patience patience_;
   Signs signs_;
 
-  // The cursor: a moment, and the thread or the operation that the request needed then.
+  // The cursor: a moment, and the thread or the operation needed by the request then.
   int64_t now_ns_ = 0;
   uint32_t thread_ = model::kNone;
   uint32_t op_ = model::kNone;                                    // kNone: it is on a thread
   Arrival arrival_;                                               // to thread_
-  uint32_t handoffs_left_ = 0;                                    // those that the walk has not come past
-  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the thread that took them
-  // Of op_: from when on the GPU could have had it, and who called for it.
+  uint32_t handoffs_left_ = 0;                                    // the walk has not passed these yet
+  std::unordered_map<uint32_t, std::vector<uint32_t>> taken_on_;  // of these, by the receiving thread
+  // For op_: since when the GPU could have had it, and its caller.
   int64_t ready_ns_ = 0;
   uint32_t ready_thread_ = model::kNone, ready_call_ = model::kNone;
-  uint32_t own_op_ = model::kNone;  // that waits behind op_, where that is another's
+  uint32_t own_op_ = model::kNone;  // waits behind op_, if that is another's
 
   model::Interval calls_;              // from its own first call of a GPU's API to the end of the last
-  int64_t last_model_ns_ = INT64_MIN;  // of these, and of its batches
+  int64_t last_model_ns_ = INT64_MIN;  // the last end of these and of its batches
   struct Away {
     uint32_t thread;
     int64_t waits_since_ns, end_ns;
   };
-  std::vector<Away> away_;  // detours that the walk is in
+  std::vector<Away> away_;  // detours the walk is in
   struct Waited {
     int64_t begin_ns = INT64_MIN, end_ns = INT64_MAX, ns = 0;
   };
-  std::unordered_map<uint32_t, Waited> waited_;            // of threads, what is known of how long they waited
-  std::optional<uint32_t> window_batch_;                   // whose last wait for members the walk has come past
-  std::unordered_map<uint32_t, HostUse::Woken> woken_ns_;  // of threads, the delays that are blamed already
-  uint32_t moves_ = 0;  // without a step in time: no more than kMostMoves, whatever the rows say
+  std::unordered_map<uint32_t, Waited> waited_;            // by thread, the known part of its waits
+  std::optional<uint32_t> window_batch_;                   // the walk has passed this batch's last wait for members
+  std::unordered_map<uint32_t, HostUse::Woken> woken_ns_;  // by thread, the delays blamed already
+  uint32_t moves_ = 0;  // without a step in time; at most kMostMoves, whatever the rows say
 };
 
 }  // namespace analyze

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls of the GPU's API (rules C2 and C4), and the way over GPUs (G1 to G4).
+// Calls of the GPU's API (waiting ones, and launches that wait for room), and the way over GPUs.
 #include <algorithm>
 #include <string_view>
 
@@ -109,7 +109,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
       segment.blame = Blame::kAllocStall;
       break;
     case CallClass::kSync:
-      // What it waited for for so long was not recorded.
+      // So long a wait must have been for something unrecorded.
       segment.blame =
           now_ns_ - begin_ns > index_.options.sync_return_ns ? Blame::kHostBlockedUnknown : Blame::kHostOncpuFramework;
       break;
@@ -126,7 +126,7 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   if (IsSlowLaunch(index_, call))
     segment.by = InDriver(thread_, {trace_.calls.begin_ns[call], trace_.CallEnd(call)}).by;
   const int64_t loaded_ns = std::max(begin_ns, trace_.calls.begin_ns[call] + index_.first_uses.LoadNs(call));
-  // Modules that were loaded and code that was compiled meanwhile, the last first.
+  // Modules loaded and code compiled meanwhile, the last first.
   const auto& all = trace_.overheads;
   auto after = std::partition_point(all.begin(), all.end(),
                                     [&](const model::OverheadRow& row) { return row.begin_ns < now_ns_; });
@@ -142,8 +142,8 @@ void Walk::EmitCall(int64_t begin_ns, uint32_t call, uint32_t event) {
   EmitInCall(begin_ns, loads);
 }
 
-// A call that does not wait is code: it had no CPU as far as its thread's counters say. Where it slept it was the
-// driver that did.
+// A call that does not wait is code: its thread's counters say how much of it had no CPU. Sleep in it is the driver's,
+// and stays the call's.
 void Walk::EmitInCall(int64_t begin_ns, const BlameSegment& segment) {
   OffCpu off;
   if (!IsWaiting(index_.gpu.ClassOf(segment.call))) {
@@ -154,8 +154,8 @@ void Walk::EmitInCall(int64_t begin_ns, const BlameSegment& segment) {
   EmitDivided(begin_ns, segment, off);
 }
 
-// Who was in a call that holds the driver's lock for most of that time of a thread (rule 2.5), and the longest such
-// call.
+// The thread that spent most of that time, and at least `least_in_driver` of it, in calls holding the driver's lock;
+// and its longest such call.
 Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
   Holder holder;
   double most_ns = index_.options.least_in_driver * static_cast<double>(when.end_ns - when.begin_ns);
@@ -186,13 +186,13 @@ Walk::Holder Walk::InDriver(uint32_t thread, model::Interval when) {
   return holder;
 }
 
-// Goes on at what another thread's call waited for on a GPU, where that kept this thread out of the driver for most of
-// `when`, which ends now: until `rest` begins.
+// Goes on at the operation another thread's call waited for, if that call kept this thread out of the driver for most
+// of `when`, which ends now. The time after that operation is `rest`.
 bool Walk::GoBehindDriver(model::Interval when, int64_t begin_ns, uint32_t call, BlameSegment rest) {
   if (now_ns_ <= begin_ns) return false;
   const Holder holder = InDriver(thread_, when);
   if (holder.call == kNone || index_.gpu.ClassOf(holder.call) == CallClass::kAlloc) return false;
-  // Code that is not known to have been in the driver was there if it went on when that was free.
+  // Code not known to be in the driver was there if it went on when the driver became free.
   if (call == kNone && (trace_.CallEnd(holder.call) > when.end_ns ||
                         trace_.CallEnd(holder.call) < when.end_ns - index_.options.sync_return_ns))
     return false;
@@ -238,7 +238,7 @@ bool Walk::IsOwn(uint32_t op) const {
   return false;
 }
 
-// What no call is known of, or a call for nobody on a thread that the request was on, may be its own.
+// An operation without a known call may be its own; so may one called for nobody, on a thread the request was on.
 bool Walk::IsOthers(uint32_t op) const {
   const uint32_t call = trace_.gpu.call[op];
   if (call == kNone || IsOwn(op)) return false;
@@ -258,8 +258,8 @@ Culprit Walk::OwnerOf(uint32_t op) const {
   return owner;
 }
 
-// `ready_ns`: from then on the GPU could do it; `thread` (in `call`) is where the walk goes on before that. Its own
-// operations say that themselves.
+// `ready_ns`: since when the GPU could do it; before that the walk goes on at `thread` (in `call`). The request's own
+// operations have these from their launch.
 void Walk::MoveToGpu(uint32_t op, int64_t ready_ns, uint32_t thread, uint32_t call) {
   op_ = op;
   own_op_ = kNone;
@@ -290,12 +290,12 @@ void Walk::StepOnGpu() {
     waits.by = OwnerOf(op);
     waits.blame = IsOthers(op) ? Blame::kGpuQueueWaitOthers : Blame::kUntraced;
   };
-  if (!is_own) {  // another's, which it waits behind
+  if (!is_own) {  // another's, and it waits behind this
     waits_for(op_);
     Emit(std::max(begin_ns, ready_ns_), waits);
     if (now_ns_ <= ready_ns_) return LeaveGpu();
   }
-  // What ended last of: the operation before on the stream, one of another stream, the launch.
+  // The latest of the stream's operation before, one of another stream, and the launch.
   const uint32_t previous = index_.gpu.Previous(op_);
   const auto end_of = [&](uint32_t op) { return std::min(index_.gpu.EndNs(op), now_ns_); };
   uint32_t cause = kNone;
@@ -305,8 +305,8 @@ void Walk::StepOnGpu() {
                            : ready_call_ != kNone ? std::max(ready_ns_, trace_.CallEnd(ready_call_))
                                                   : ready_ns_;
   if (is_own && now_ns_ - after_ns > index_.options.dispatch_gap_ns) {
-    // Nothing says what streams wait for of each other: what of its own ended just before it began, later than it
-    // could, may have let it begin.
+    // Waits between streams are not recorded: an operation of its own that ended just before this one began, later than
+    // it could, may have let it begin.
     const int64_t least_ns = now_ns_ - index_.options.dispatch_gap_ns - 1;
     const auto is_own_too = [&](uint32_t other) {
       patience_.Count();
@@ -337,10 +337,9 @@ void Walk::StepOnGpu() {
   op_ = cause;
 }
 
-// What kept `op` from beginning since then is `late`. Where that is longer than usual, and others' work of another
-// stream was on the device meanwhile, it waited for room there: a GPU begins with a kernel once the blocks of those
-// before it have a place, and with a copy once its engine is free. What is no more than usual after that is the
-// other's, too.
+// Emits the time before `op` as `late`. If it is longer than usual while others' work of another stream was on the
+// device, `op` waited for room. A GPU begins a kernel once the blocks of those before it have a place, and a copy once
+// its engine is free. The usual gap after that work is the other's, too.
 void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
   const auto is_others = [&](uint32_t other) {
     patience_.Count();
@@ -361,8 +360,8 @@ void Walk::EmitLate(uint32_t op, int64_t since_ns, const BlameSegment& late) {
   Emit(since_ns, late);
 }
 
-// An operation of its own began later than one does, and nothing recorded was before it: a device does nothing while
-// memory is mapped or unmapped on it, and goes on with that after the call has returned.
+// Blames an allocation if an operation of its own began late with nothing recorded before it. A device stands still
+// while memory is mapped or unmapped on it, and for a while after the call has returned.
 bool Walk::BlameAllocation(int64_t since_ns, BlameSegment* late) const {
   const uint32_t call = late->gpu != kNone ? index_.gpu.AllocationBefore(late->gpu, since_ns) : kNone;
   if (call == kNone) return false;
@@ -379,7 +378,7 @@ bool Walk::BlameAllocation(int64_t since_ns, BlameSegment* late) const {
   return true;
 }
 
-// From the beginning of what the GPU did for it, back to the thread that called for it.
+// Goes from the beginning of its GPU work back to the calling thread.
 void Walk::LeaveGpu() {
   const uint32_t thread = ready_thread_, call = ready_call_;
   BlameSegment launch;
@@ -387,12 +386,12 @@ void Walk::LeaveGpu() {
   launch.call = call;
   launch.thread = thread;
   op_ = kNone;
-  if (call == kNone && thread != kNone) return MoveToThread(thread, now_ns_);  // which waited for it outside of calls
-  if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: nothing says who launched it, nor when
+  if (call == kNone && thread != kNone) return MoveToThread(thread, now_ns_);  // it waited for it outside of calls
+  if (call == kNone) return Emit(blame_->begin_ns, launch);  // carried in: its launch and launcher are unknown
   const int64_t duration_ns = trace_.calls.duration_ns[call];
   const int64_t returned_ns = duration_ns == model::kOpen ? now_ns_ : trace_.calls.begin_ns[call] + duration_ns;
   const model::Interval latency = {std::max(returned_ns, ready_ns_), now_ns_};
-  // So long a time may be that of work before it that is not in the trace.
+  // Such a long time may belong to earlier work that is not in the trace.
   const bool is_usual = latency.end_ns - latency.begin_ns <= index_.options.dispatch_gap_ns;
   const bool is_known = is_usual || !index_.gpu.MayHaveLost({trace_.calls.begin_ns[call], now_ns_});
   launch.blame = is_known ? Blame::kLaunchLatency : Blame::kUntraced;
@@ -402,13 +401,13 @@ void Walk::LeaveGpu() {
   if (index_.gpu.ClassOf(call) == CallClass::kLaunch && LaunchBehindDriver(call, ready_ns_)) return;
   EmitCall(ready_ns_, call, kNone);
   if (thread != kNone) return MoveToThread(thread, now_ns_);
-  // A thread that recorded nothing itself: go on where the request was seen last.
+  // The thread recorded nothing itself: go on where the request was seen last.
   const Sign sign = LastSeenElsewhere(now_ns_);
   MoveToThread(sign.thread != kNone ? sign.thread : row_.begin_thread, now_ns_);
 }
 
-// Rule 2.5: what is longer than usual is another's where another's work was there, then the clock's as far as that was
-// lower, as if the kernel did nothing but compute; of the rest nobody knows.
+// Divides the time beyond the usual: first by overlap with others' work, then by the lower clock, as if the kernel did
+// nothing but compute. The rest is unknown.
 void Walk::Execute(uint32_t op) {
   BlameSegment segment;
   segment.gpu = op;

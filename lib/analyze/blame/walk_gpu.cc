@@ -21,12 +21,12 @@ using model::Trace;
 
 namespace {
 
-// A device may stand still for so many times as long as an allocation took, after it: 1.3 to 1.7 on an H100
+// How long a device may stand still after an allocation, in lengths of its call: 1.3 to 1.7 on an H100
 // (docs/reference/why.md).
 constexpr int64_t kAfterAllocation = 2;
-constexpr uint32_t kMostAllocations = 8;  // that are asked, the newest first
+constexpr uint32_t kMostAllocations = 8;  // looked at, the newest first
 
-// Names of the runtime's and the driver's API, of CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
+// Goes by names of the runtime's and the driver's API, for CUDA and HIP: "cudaStreamSynchronize", "cuMemFree_v2".
 CallClass Classify(std::string_view name) {
   const auto says = [&](std::string_view word) { return name.find(word) != std::string_view::npos; };
   if (IsLoadingCall(name) || IsCompilingCall(name)) return CallClass::kLoad;
@@ -144,7 +144,7 @@ int64_t GpuOps::UsualNs(uint32_t op) const {
 
 void GpuOps::FindLost() {
   if (trace_.gpu.size() == 0) return;
-  model::Interval lost = {0, 0};  // of the thread; since it waited for a GPU
+  model::Interval lost = {0, 0};  // of the thread, since its last wait for a GPU
   const auto end = [&](int64_t at_ns) {
     if (lost.end_ns > lost.begin_ns) lost_.push_back({lost.begin_ns, std::max(lost.end_ns, at_ns)});
     lost = {0, 0};
@@ -167,8 +167,8 @@ bool GpuOps::MayHaveLost(model::Interval when) const {
   return after != lost_.end() && after->begin_ns < when.end_ns;
 }
 
-// Of the device that its thread launched on last, of the only one where there is no other. Allocations in the order of
-// a stream hold up nothing else.
+// Finds allocations with their device: the one its thread last launched on, or the only one there is. Allocations in
+// the order of a stream hold up nothing else.
 void GpuOps::FindAllocations() {
   const uint32_t only = trace_.devices.size() == 1 ? 0 : kNone;
   uint32_t device = only;

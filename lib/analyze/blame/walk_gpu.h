@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What GPUs did, as a walk asks for it: what a call waited for, what was before an operation, whose it was, and how
-// long its like usually take.
+// GPU facts for a walk: the operation behind a call's wait, the one before an operation, owners, and usual lengths.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_GPU_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_GPU_H_
 
@@ -17,10 +16,10 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What a call of the GPU's API is for a request that is in it.
+// How a call of the GPU's API counts for a request that is in it.
 enum class CallClass : uint8_t {
   kOther,
-  kLaunch,        // returns once the work is enqueued; copies and sets that do not block, too
+  kLaunch,        // returns once the work is enqueued; also copies and sets that do not block
   kSync,          // does nothing but wait
   kBlockingCopy,  // waits for its own copy
   kFree,          // waits for the device, then frees
@@ -34,19 +33,19 @@ inline bool IsWaiting(CallClass call) {
 
 class GpuOps {
  public:
-  // O(n log n). The trace must outlive this. CUDA events (GpuKind::kSpan) are left out where anything else was
-  // recorded: they have gaps of their own.
+  // O(n log n). The trace must outlive this. CUDA events (GpuKind::kSpan) are left out if anything else was recorded:
+  // they have gaps of their own.
   GpuOps(const model::Trace& trace, const BlameOptions& options);
 
   CallClass ClassOf(uint32_t call) const;
   int64_t EndNs(uint32_t op) const { return trace_.gpu.begin_ns[op] + trace_.gpu.duration_ns[op]; }
 
-  // What calls waited for.
+  // The operations calls waited for.
   const model::GpuWaits& waits() const { return waits_; }
   // The operation before `op` on its stream; kNone if there is none.
   uint32_t Previous(uint32_t op) const;
-  // Of other streams of the device, of what `is_wanted(op)` says, the operation that ended last in `when` (after its
-  // begin, and not after its end); kNone: none did. O(log n), and of those that ended in it.
+  // The operation with `is_wanted(op)` that ended last in `when` (after its begin, and not after its end) on other
+  // streams of the device; kNone: none did. O(log n), and the number that ended in it.
   template <class IsWanted> uint32_t EndedLast(uint32_t op, model::Interval when, const IsWanted& is_wanted) const {
     const model::RowRange ends = waits_.EndsOn(Device(op));
     const uint32_t* after =
@@ -57,11 +56,11 @@ class GpuOps {
     }
     return model::kNone;
   }
-  // Whether `op` may have to wait until `other`, of another stream of its device, is done: both are work of its
-  // multiprocessors, or copies in one direction, which one engine does.
+  // Whether `op` may have to wait for the end of `other`, on another stream of its device. It may if both are work of
+  // its multiprocessors, or copies in the same direction, which one engine does.
   bool MayHoldUp(uint32_t other, uint32_t op) const;
-  // Of other streams of the device, of what `is_other(op)` says, the operation that ran in `when` and ended last;
-  // kNone: none did. O(log n) of each stream, and of those that ran after it.
+  // The operation with `is_other(op)` that ran in `when` and ended last on other streams of the device; kNone: none
+  // did. O(log n) for each stream, and the number that ran after it.
   template <class IsOther> uint32_t RanLast(uint32_t op, model::Interval when, const IsOther& is_other) const {
     uint32_t last = model::kNone;
     for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
@@ -69,39 +68,37 @@ class GpuOps {
       const std::vector<uint32_t>& ops = streams_[stream];
       auto at = std::partition_point(ops.begin(), ops.end(),
                                      [&](uint32_t other) { return trace_.gpu.begin_ns[other] < when.end_ns; });
-      // On a stream one ends before the next begins, but for what contradicts itself.
+      // Operations of a stream follow each other, unless the trace contradicts itself.
       while (at != ops.begin() && EndNs(*(at - 1)) > when.begin_ns && !is_other(*(at - 1))) --at;
       if (at == ops.begin() || EndNs(*(at - 1)) <= when.begin_ns) continue;
       if (last == model::kNone || EndNs(*(at - 1)) > EndNs(last)) last = *(at - 1);
     }
     return last;
   }
-  // Where a launch that waited for room was let in: the operation of its stream that began last in it, by `by_ns`.
+  // The operation that let in a launch waiting for room: the last of its stream to begin during the call, by `by_ns`.
   uint32_t MadeRoom(uint32_t call, int64_t by_ns) const;
   // How many operations of its stream had been launched and were not done when `op` was launched.
   uint32_t Ahead(uint32_t op) const;
 
-  // From the first call that was made for the request itself, not for a batch, to the end of the last; empty if none
-  // was.
+  // From the first call made for the request itself, not for a batch, to the end of the last; empty if there was none.
   model::Interval CallsOf(uint32_t request) const { return calls_of_[request]; }
 
-  // The call that allocated or freed memory, of any thread, for which the device stood still from `since_ns` until `op`
-  // began: nothing ran on it, and `op` began in the call or no later after it than twice as long as it took. kNone:
-  // none. O(log n) of each stream.
+  // The call of any thread that allocated or freed memory and kept the device idle from `since_ns` until `op` began.
+  // Nothing ran on the device, and `op` began in the call, or after it within twice the call's length. kNone: none.
+  // O(log n) for each stream.
   uint32_t AllocationBefore(uint32_t op, int64_t since_ns) const;
 
   // How many operations its calls, and those of the batch, caused.
   uint32_t OpsOfRequest(uint32_t request) const { return ops_of_request_[request]; }
   uint32_t OpsOfBatch(uint32_t batch) const { return ops_of_batch_[batch]; }
 
-  // Whether work may have been on a GPU in that time that was launched and of which there is no record: until its
-  // thread waited for a GPU.
+  // Whether launched work without a record may have been on a GPU in that time: until its thread waited for a GPU.
   bool MayHaveLost(model::Interval when) const;
 
-  // How long an operation of this kernel and shape usually takes: the median; -1 if too few are known.
+  // The usual length of an operation of this kernel and shape: the median; -1 if too few are known.
   int64_t UsualNs(uint32_t op) const;
-  // The SM clock of its device in its middle, and the counter that says so; usually: the median of the device's
-  // operations. 0 where that is not known.
+  // The SM clock of its device in its middle, and the counter recording it; `usual` is the median of the device's
+  // kernels. 0 if unknown.
   struct Clock {
     double now = 0, usual = 0;
     uint32_t counter = model::kNone;
@@ -110,7 +107,7 @@ class GpuOps {
   // Whether times of GPUs can be compared with the host's (a39).
   bool are_times_known() const { return are_times_known_; }
   int64_t MedianLaunchNs() const { return median_launch_ns_; }
-  // For how long of `op` any operation of others was on the device: by what `is_other(op)` says.
+  // How long operations with `is_other(op)` were on the device during `op`.
   template <class IsOther> int64_t OverlapNs(uint32_t op, const IsOther& is_other) const {
     model::Intervals others;
     VisitOverlaps(op, [&](uint32_t other) {
@@ -118,7 +115,7 @@ class GpuOps {
     });
     return model::TotalNs(model::Intersection(model::Union(std::move(others)), {{trace_.gpu.begin_ns[op], EndNs(op)}}));
   }
-  // The row that launched it; rows of `gpu` that `call` caused.
+  // The row that launched an operation; the rows of `gpu` caused by a call.
   const model::LaunchIndex& launches() const { return launches_; }
 
  private:
@@ -132,7 +129,7 @@ class GpuOps {
   template <class Visit> void VisitOverlaps(uint32_t op, const Visit& visit) const {
     for (uint32_t stream = 0; stream < streams_.size(); ++stream) {
       if (!IsBeside(stream, op)) continue;
-      // On a stream one ends before the next begins, but for what contradicts itself.
+      // Operations of a stream follow each other, unless the trace contradicts itself.
       for (uint32_t at = FirstEndingAfter(stream, trace_.gpu.begin_ns[op]); at < streams_[stream].size(); ++at) {
         const uint32_t other = streams_[stream][at];
         if (trace_.gpu.begin_ns[other] >= EndNs(op)) break;
@@ -148,7 +145,7 @@ class GpuOps {
   };
   struct Allocation {
     int64_t begin_ns;
-    uint32_t call, device;  // kNone: of nobody knows which
+    uint32_t call, device;  // kNone: unknown
   };
   void FindClocks();
   void FindLost();

@@ -19,28 +19,28 @@ using model::Trace;
 
 namespace {
 
-// The quota is looked at every 100 ms (HostOptions::rate_hz), and says a throttling when it is over; stolen time every
-// second.
+// How late the counters may be. The quota is read every 100 ms (HostOptions::rate_hz) and counts a throttling at its
+// end; stolen time is read every second.
 constexpr int64_t kLateNs = 200'000'000, kStolenLateNs = 1'100'000'000;
 
-// What a major fault is believed to wait for, on average: a read somewhere on a disk of 7,200 turns a minute, a seek
-// (8.5 ms, as such disks' data sheets say) and half a turn (4.2 ms).
+// The mean wait assumed for a major fault: a read anywhere on a disk of 7,200 turns a minute. That is a seek (8.5 ms,
+// as data sheets of such disks say) and half a turn (4.2 ms).
 constexpr int64_t kFaultNs = 13'000'000;
-// Nobody doubts that one takes so long: ten times a read of a solid-state disk.
+// A wait nobody doubts: ten times a read of a solid-state disk.
 constexpr int64_t kFastFaultNs = 1'000'000;
 
-// A reading may say as much more than can have been by its moment; what says more is of a later one. Of 52,844 readings
-// in nine dumps of busy servers, whose recorder looked at the clock once for all threads, twelve were beyond by 1.3 to
-// 24 ms, and no other by more than 0.14 ms (docs/guide/host.md).
+// A reading may exceed the value possible at its moment by this much; beyond that it belongs to a later moment. Nine
+// dumps of busy servers, whose recorder looked at the clock once for all threads, have 52,844 readings. Twelve are
+// beyond by 1.3 to 24 ms, and no other by more than 0.14 ms (docs/guide/host.md).
 constexpr int64_t kLateReadingNs = 200'000;
 
-// A part of `whole` for `share` of `all` of it, down to whole ns.
+// The part of `whole` for `share` of `all` of it, rounded down to whole ns.
 int64_t Part(int64_t whole, int64_t share, int64_t all) {
   __extension__ typedef __int128 Wide;
   return all > 0 ? static_cast<int64_t>(static_cast<Wide>(whole) * share / all) : 0;
 }
 
-constexpr double kMostValue = 0x1p61;  // the difference of two readings is an int64_t, whatever a dump says
+constexpr double kMostValue = 0x1p61;  // the difference of two readings fits an int64_t, whatever a dump says
 
 struct Reading {
   int64_t at_ns, value;
@@ -62,16 +62,16 @@ struct Series {
                                      [](const Reading& reading, int64_t when) { return reading.at_ns < when; });
     return at != readings.end() ? &*at : nullptr;
   }
-  // How much it grew between moments at which it was looked at.
+  // The growth between two readings' moments.
   int64_t Grew(int64_t begin_ns, int64_t end_ns) const {
     const Reading *const begin = By(begin_ns), *const end = By(end_ns);
     return begin != nullptr && end != nullptr ? end->value - begin->value : 0;
   }
 };
 
-// Makes readings of a time say no more than can have been by then: no more than later ones do and, of time on a CPU,
-// than earlier ones and the time since. Adds the moments of those that said more by kLateReadingNs: who read was held
-// up after he had looked at the clock. O(n).
+// Bounds readings by the value possible at their moment: at most any later reading and, for time on a CPU, the earlier
+// reading plus the time since. Adds the moments of readings beyond that by kLateReadingNs: the reading thread was held
+// up after its look at the clock. O(n).
 void BoundReadings(bool is_on_cpu, std::vector<Reading>* readings, std::vector<int64_t>* late) {
   std::vector<int64_t> most(readings->size());
   int64_t least_ns = INT64_MAX;
@@ -98,18 +98,18 @@ bool HasHostUse(const Trace& trace) {
   });
 }
 
-// Of one thread.
+// The measurement of one thread.
 class HostUse::Measurement {
  public:
   uint32_t thread = kNone;
   Series cpu, delay, voluntary, involuntary, major;
 
-  // Adds moments of which readings from outside do not say what they are taken for.
+  // Adds the moments of readings, taken from outside the thread, that are later than they say.
   void FindLate(std::vector<int64_t>* late) {
     BoundReadings(true, &cpu.readings, late);
     BoundReadings(false, &delay.readings, late);
   }
-  // `late`: in order. Stretches beside them become one.
+  // Drops the readings at `late`, in order. The stretches next to them become one.
   void LeaveOut(const std::vector<int64_t>& late) {
     const auto is_late = [&](const Reading& reading) {
       return std::binary_search(late.begin(), late.end(), reading.at_ns);
@@ -138,7 +138,7 @@ class HostUse::Measurement {
   }
 
  private:
-  // What the thread itself saw happen, from the moment it looked before a stretch to the one after.
+  // Events counted by the thread itself, from its reading before a stretch to the one after.
   struct Switches {
     int64_t voluntary = 0, involuntary = 0, major_faults = 0;
     bool is_known = false;
@@ -182,7 +182,7 @@ class HostUse::Measurement {
     }
   }
 
-  // The system counts a delay when it is over: what is more than a bracket can hold was before it.
+  // The system counts a delay at its end: the part a bracket cannot hold was before it.
   void SpreadDelays() {
     std::vector<Bracket>& brackets = thread_.brackets;
     for (size_t i = brackets.size(); i-- > 1;) {
@@ -199,7 +199,7 @@ class HostUse::Measurement {
             true};
   }
 
-  // Code that is longer than the CPU time did not run all the time.
+  // Code longer than the CPU time did not run all the time.
   void Judge() {
     for (Stretch& stretch : thread_.stretches) {
       OffCpu& off = stretch.off;
@@ -209,9 +209,8 @@ class HostUse::Measurement {
       int64_t off_ns = std::max<int64_t>(stretch.code_ns - stretch.cpu_ns, 0);
       stretch.was_preempted = switches.is_known && switches.involuntary > 0;
       if (switches.is_known && switches.voluntary == 0) {
-        // It never slept, so that it waited for a CPU wherever it was: in calls that spin, too. Where it was not
-        // switched either, its CPU was taken from under it, by the hypervisor or by interrupts, which is no delay to
-        // the scheduler.
+        // It never slept, so wherever it was, it waited for a CPU: also in calls that spin. If it was not switched
+        // either, the hypervisor or interrupts took its CPU from under it, and the scheduler counts no delay.
         const int64_t length_ns = stretch.end_ns - stretch.begin_ns;
         off_ns = std::max(off_ns, Part(length_ns - stretch.cpu_ns, stretch.code_ns, length_ns));
         stretch.untraced_runqueue_ns = Part(length_ns - stretch.cpu_ns, stretch.untraced_ns, length_ns);
@@ -230,7 +229,8 @@ class HostUse::Measurement {
     }
   }
 
-  // Of what is not judged yet as much as the thread waited for a CPU meanwhile; the rest of that is in no code.
+  // Gives undecided off-CPU time to the run queue, as far as the thread waited for a CPU meanwhile. The rest of that
+  // delay is in no code.
   void Divide() {
     std::vector<Bracket>& brackets = thread_.brackets;
     for (Stretch& stretch : thread_.stretches) {
@@ -245,10 +245,10 @@ class HostUse::Measurement {
     for (Bracket& bracket : brackets) bracket.delay_ns = std::max<int64_t>(bracket.delay_ns - bracket.open_ns, 0);
   }
 
-  // Few faults do not make a long sleep wait for a disk. Between two looks at them it waited for as long as reads of so
-  // many take, or as the I/O pressure of the machine grew where that is more; for the rest nobody knows. No less where
-  // the pressure grew by less: it is a mean over CPUs, weighted by when they were not idle (the kernel's
-  // sched/psi.c), so that one thread that waits among many that run is a small part of it.
+  // A few faults do not explain a long sleep. Between two readings of them, the wait for the disk is at most the reads
+  // of so many faults, or the growth of the I/O pressure if that is larger. The rest is unknown. A smaller growth does
+  // not lower it, because the pressure is a mean over CPUs, weighted by their busy time (the kernel's sched/psi.c). One
+  // waiting thread among many running ones is a small part of it.
   void BoundFaults(const Series& io_pressure) {
     std::vector<Stretch>& all = thread_.stretches;
     for (size_t first = 0, last = 0; first < all.size(); first = last) {
@@ -275,7 +275,7 @@ class HostUse::Measurement {
     }
   }
 
-  // Of the delay that is in no code as much as is untraced, where the thread did not only wake up late.
+  // Gives the delay in no code to untraced time, unless the thread only woke up late.
   void DivideUntraced() {
     std::vector<Bracket>& brackets = thread_.brackets;
     for (Stretch& stretch : thread_.stretches) {
@@ -324,7 +324,7 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
   std::vector<int64_t> late;
   for (uint32_t thread = 0; thread < trace.threads.size(); ++thread) {
     const int64_t tid = trace.threads[thread].tid;
-    if (with_tid[tid] != 1) continue;  // of which of them it is, nobody knows
+    if (with_tid[tid] != 1) continue;  // several threads share it, and the counter may be of any
     Measurement measurement;
     measurement.thread = thread;
     measurement.cpu = series(base::ThreadCounter(tid, base::kOnCpu));
@@ -336,7 +336,7 @@ HostUse::HostUse(const Trace& trace, const Threads& threads, const GpuOps& gpu, 
     measurement.FindLate(&late);
     measurements.push_back(std::move(measurement));
   }
-  // Recorders that looked at the clock once for all threads were held up for those that come after, too.
+  // A recorder with one look at the clock for all threads was late for the threads after it, too.
   std::sort(late.begin(), late.end());
   for (Measurement& measurement : measurements) {
     measurement.LeaveOut(late);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rule C6: a request in a queue waited for what the thread that took it did meanwhile. Was that idle, it only had to
-// wake up; was it at work for others, these are named.
+// A request in a queue waited for whatever the receiving thread did meanwhile. If the thread was idle, it only had to
+// wake up; if it was at work for others, they are named.
 #include <algorithm>
 
 #include "analyze/blame/walk.h"
@@ -11,14 +11,14 @@ namespace analyze {
 
 using model::kNone;
 
-// Tiles what is before the cursor, down to `begin_ns`, by what `thread` did. `handoff` kNone: the queue was not
+// Tiles the time before the cursor, down to `begin_ns`, by the work of `thread`. `handoff` kNone: the queue was not
 // recorded.
 void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t handoff) {
   begin_ns = std::max(begin_ns, blame_->begin_ns);
   while (now_ns_ > begin_ns) {
     const Piece piece = index_.threads.Before(thread, now_ns_);
     const int64_t from_ns = std::max(piece.begin_ns, begin_ns), end_ns = now_ns_;
-    // Within a piece the owner may change: they are found from its beginning, and emitted from its end.
+    // The owner may change within a piece: owners are found from its beginning, and emitted from its end.
     std::vector<BlameSegment> parts;
     for (int64_t at_ns = from_ns; at_ns < end_ns;) {
       patience_.Count();
@@ -33,8 +33,8 @@ void Walk::Tile(uint32_t thread, int64_t begin_ns, Before before, uint32_t hando
   }
 }
 
-// Whether a wait for a condition was for work of the queue: to fill the batch that took it (as that for the lock which
-// comes with it is), or ended by who put something there.
+// Whether a wait was for work of the queue. It was if it filled the batch that took the request (a condition, or the
+// lock that comes with one), or if a request put into this queue ended it.
 bool Walk::AwaitsWork(uint32_t wait, const WaitArgs& args, uint32_t handoff) {
   if (handoff == kNone) return false;
   const model::HandoffRow& row = trace_.handoffs[handoff];
@@ -61,7 +61,7 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
     part.blame = Blame::kHandoff;
     return part;
   }
-  // A scope that is around the request's own work is no other work.
+  // A scope around the request's own work is not other work.
   const bool is_around = before == Before::kBegin && !is_wait && piece.event != kNone &&
                          trace_.EventEnd(piece.event) > arrival_.at_ns && trace_.events.request[piece.event] == kNone;
   uint32_t batch = kNone, request = kNone;
@@ -73,13 +73,13 @@ BlameSegment Walk::TileOf(uint32_t thread, const Piece& piece, int64_t at_ns, in
     batch = trace_.calls.batch[piece.call];
     request = trace_.calls.request[piece.call];
   }
-  if (batch == kNone && request == kNone && thread != kNone) {  // no event says so, but one may have had the thread
+  if (batch == kNone && request == kNone && thread != kNone) {  // no event names the owner
     batch = index_.threads.BatchAt(thread, at_ns, until_ns);
     request = index_.threads.RequestAt(thread, at_ns, until_ns);
   }
   request = Outermost(trace_, index_.requests, request);
   part.batch = BatchAt(at_ns);
-  // A thread may still be at work for the request itself, after it sent it on: in a queue that is waiting, too.
+  // A thread may still be at work for the request after sending it on: a request in a queue waits for that, too.
   if (batch == kNone && (request == kNone || (request == request_ && before == Before::kBegin))) {
     if (request == kNone && piece.event != kNone && !is_around) {  // something of its own
       part.blame = before == Before::kBegin ? Blame::kAdmissionQueue : Blame::kQueueWaitOthers;

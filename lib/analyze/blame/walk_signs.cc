@@ -40,7 +40,7 @@ void Signs::Build() {
     see(thread, begin_ns);
     if (trace_.sites[trace_.events.site[event]].kind != SiteKind::kWait)
       deeds_.push_back({end_ns, begin_ns, thread, false});
-    // A thread that waits for a queue has nothing to do with it any more, whatever its context says.
+    // A thread waiting for a queue has nothing to do with the request any more, whatever its context says.
     WaitArgs args;
     if (!ReadWait(trace_, event, &args) || args.kind != WaitKind::kQueue)
       On(thread).events.push_back({begin_ns, end_ns, 0, order});
@@ -74,7 +74,7 @@ int64_t Signs::FirstOn(uint32_t thread) {
   return first != first_ns_.end() ? first->second : INT64_MAX;
 }
 
-// Whether the last of its hand-overs that had to do with the thread by then went from there.
+// Whether its last hand-over from or to the thread by then went from there.
 bool Signs::HadSentOn(uint32_t thread, int64_t at_ns) const {
   const auto row = rows_.find(thread);
   if (row == rows_.end()) return false;
@@ -103,7 +103,7 @@ Sign Signs::LastDone(uint32_t but, int64_t after_ns, int64_t by_ns, uint32_t own
 Sign Signs::LastSeen(uint32_t but, int64_t by_ns) {
   Build();
   Sign last;
-  uint32_t order = 0;  // of `last`: of several, the first of its batches, then of its events
+  uint32_t order = 0;  // of `last`; on a tie the first of its batches wins, then of its events
   for (const OnThread& on : threads_) {
     if (on.thread == but) continue;
     for (const std::vector<Span>* spans : {&on.batches, &on.events}) {

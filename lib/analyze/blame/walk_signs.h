@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where a request was seen: what was done for it, thread by thread, as a walk asks when nothing recorded says how it
-// came where it is.
+// Where a request was seen: the work done for it, thread by thread. A walk asks when no record says how the request
+// came to its place.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_SIGNS_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_SIGNS_H_
 
@@ -16,13 +16,13 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// A moment on a thread at which something for the request was done.
+// A moment on a thread with something done for the request.
 struct Sign {
   uint32_t thread = model::kNone;
   int64_t at_ns = INT64_MIN;
 };
 
-// Of one request. What it is asked first costs O(n log n) of the request's events, batches and hand-overs.
+// The signs of one request. The first question costs O(n log n) in the request's events, batches and hand-overs.
 class Signs {
  public:
   // Everything must outlive this.
@@ -32,11 +32,11 @@ class Signs {
 
   // Its first event or batch on the thread; INT64_MAX: none. O(1).
   int64_t FirstOn(uint32_t thread);
-  // The last batch of its, or scope that is no wait, that ended on another thread than `but`, after `after_ns` and by
-  // `by_ns`. A thread that had sent it on finishes nothing that it waits for. `owner`: on that thread alone (Pitot's
-  // number), 0: on any. O(log n), and of those that ended between these moments.
+  // The last of its batches and scopes (not waits) to end on a thread other than `but`, after `after_ns` and by
+  // `by_ns`. A thread that had sent the request on finishes nothing the request waits for. With `owner` (Pitot's
+  // number; 0: any) only that thread counts. O(log n), and the number that ended between these moments.
   Sign LastDone(uint32_t but, int64_t after_ns, int64_t by_ns, uint32_t owner);
-  // Where anything of it was recorded last before `by_ns`, on another thread than `but`. O(t log n), of t threads.
+  // The last record of the request before `by_ns`, on a thread other than `but`. O(t log n) in t threads.
   Sign LastSeen(uint32_t but, int64_t by_ns);
 
  private:
@@ -55,7 +55,7 @@ class Signs {
     std::vector<Span> batches, events;               // by begin
     std::vector<std::pair<int64_t, uint32_t>> sent;  // when, and which hand-over; by time
     std::vector<std::pair<uint32_t, int64_t>>
-        earliest_take;  // hand-overs to it, and when it took one of these or later ones
+        earliest_take;  // hand-overs to it, and the first take of one of these or later ones
   };
 
   void Build();
@@ -69,7 +69,7 @@ class Signs {
   Patience& patience_;
 
   bool is_built_ = false;
-  std::vector<Deed> deeds_;  // by end; of equal ones the first that counts is last
+  std::vector<Deed> deeds_;  // by end; among equal ones the first that counts is last
   std::vector<OnThread> threads_;
   std::unordered_map<uint32_t, uint32_t> rows_;  // of threads_, by thread
   std::unordered_map<uint32_t, int64_t> first_ns_;

@@ -15,7 +15,7 @@ using model::Trace;
 
 namespace {
 
-// Calls that do not overlap, the one that began last first: a call within a call is the piece of its time.
+// Divides calls into pieces without overlap; within nested calls the piece belongs to the innermost.
 std::vector<Piece> FlattenCalls(const Trace& trace, uint32_t first, uint32_t last) {
   std::vector<Piece> pieces;
   std::vector<std::pair<int64_t, uint32_t>> open;  // end and row, the innermost last
@@ -95,7 +95,7 @@ Memberships::Memberships(const Trace& trace) : starts_(trace.requests.size() + 1
 void Tenures::Flatten() {
   std::stable_sort(all_.begin(), all_.end(), [](const Tenure& a, const Tenure& b) { return a.begin_ns < b.begin_ns; });
   std::vector<Tenure> flat;
-  std::vector<size_t> open;  // the one that began last is last; those before it may be over
+  std::vector<size_t> open;  // the one with the latest begin is last; those before it may be over
   int64_t now_ns = INT64_MIN;
   const auto advance = [&](int64_t to_ns) {
     for (; !open.empty() && now_ns < to_ns; open.pop_back()) {
@@ -128,7 +128,7 @@ uint32_t Tenures::At(int64_t at_ns, int64_t* until_ns) const {
 
 namespace {
 
-// When batches of a thread let a request go, of one request: the latest of those that it joined in some time.
+// The ends of one request's memberships by thread: the latest among those joined in some time.
 class Results {
  public:
   // O(n log n). Rows without a thread are left out.
@@ -248,8 +248,8 @@ int64_t Threads::AcceptedNs(uint32_t request, int64_t by_ns) const {
   return std::max(std::min(by_ns, accepted_ns_[request]), trace_.requests[request].begin_ns);
 }
 
-// The request has a thread from when it comes there until it goes on elsewhere. A thread that sent it and has it again
-// without having taken it waits for it meanwhile, and is its own all the time.
+// Gives the request each thread from its arrival there until it goes on elsewhere. A thread that sends it and has it
+// again without taking it waits for it meanwhile, and stays its own all the time.
 void Threads::AddStays(uint32_t request, Patience* patience) {
   const model::RequestRow& row = trace_.requests[request];
   const int64_t end_ns = trace_.RequestEnd(row);

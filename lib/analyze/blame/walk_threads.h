@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What threads did and for whom, as a walk asks for it: the innermost piece before a moment, and who had the thread
-// where no event says so.
+// Thread facts for a walk: the innermost piece before a moment, and the owner of the thread where no event names it.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_THREADS_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_THREADS_H_
 
@@ -15,7 +14,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// A stretch of a thread in which one thing was innermost: a call of the GPU's API, else a scope or wait, else nothing.
+// A stretch of a thread with one thing innermost: a call of the GPU's API, otherwise a scope or wait, otherwise
+// nothing.
 struct Piece {
   int64_t begin_ns = 0;
   int64_t end_ns = 0;
@@ -28,8 +28,8 @@ struct Membership {
   uint32_t request;
   uint32_t batch;
   int64_t join_ns;
-  int64_t leave_ns;         // of one that stayed, the batch's end
-  int64_t latest_leave_ns;  // of it and those of the request before it
+  int64_t leave_ns;         // if it stayed, the batch's end
+  int64_t latest_leave_ns;  // of this and the request's earlier ones
 };
 
 // The memberships of all requests, by request.
@@ -44,15 +44,15 @@ class Memberships {
   std::vector<uint32_t> starts_;
 };
 
-// Stretches of one thread that belong to rows of a table. The one that began last has the thread.
+// Stretches of one thread that belong to rows of a table. The one with the latest begin has the thread.
 class Tenures {
  public:
   void Add(int64_t begin_ns, int64_t end_ns, uint32_t row) {
     if (begin_ns < end_ns) all_.push_back({begin_ns, end_ns, row});
   }
-  // Once all are added. O(n log n).
+  // Call once all are added. O(n log n).
   void Flatten();
-  // Whose the thread is at `at_ns`, or kNone; `*until_ns` is brought down to where that may change. O(log n).
+  // The owner of the thread at `at_ns`, or kNone; `*until_ns` is lowered to the next possible change. O(log n).
   uint32_t At(int64_t at_ns, int64_t* until_ns) const;
 
  private:
@@ -60,7 +60,7 @@ class Tenures {
     int64_t begin_ns, end_ns;
     uint32_t row;
   };
-  std::vector<Tenure> all_;  // flat: in order, none overlaps another
+  std::vector<Tenure> all_;  // flat: in order, without overlaps
 };
 
 class Threads {
@@ -69,10 +69,10 @@ class Threads {
   Threads(const model::Trace& trace, const model::RequestIndex& requests, const Memberships& memberships,
           Patience* patience);
 
-  // The piece that `at_ns` ends or lies in: begin < at <= end. Where nothing ran it is a gap, from the end of what ran
-  // before (INT64_MIN if nothing did). `thread` kNone: always a gap. O(log n).
+  // The piece that ends at `at_ns` or contains it: begin < at <= end. Where nothing ran it is a gap since the end of
+  // the piece before (INT64_MIN without one). `thread` kNone: always a gap. O(log n).
   Piece Before(uint32_t thread, int64_t at_ns) const;
-  // The same of the moment that follows `at_ns`: begin <= at < end.
+  // The same for the moment after `at_ns`: begin <= at < end.
   Piece At(uint32_t thread, int64_t at_ns) const;
 
   uint32_t BatchAt(uint32_t thread, int64_t at_ns, int64_t* until_ns) const {
@@ -81,12 +81,11 @@ class Threads {
   uint32_t RequestAt(uint32_t thread, int64_t at_ns, int64_t* until_ns) const {
     return requests_[thread].At(at_ns, until_ns);
   }
-  // All that it did, in order.
+  // All its pieces, in order.
   const std::vector<Piece>& Pieces(uint32_t thread) const { return pieces_[thread]; }
-  // When the first piece of code that begins at `at_ns` or later begins: of calls and scopes, not of waits. INT64_MAX
-  // if none does. O(log n).
+  // The begin of its first piece of code (calls and scopes, not waits) at `at_ns` or later. INT64_MAX: none. O(log n).
   int64_t CodeFromNs(uint32_t thread, int64_t at_ns) const;
-  // When the thread where the request began had time for it: at its first scope or call there; never after `by_ns`.
+  // When the request's first thread had time for it: at its first scope or call there, and never after `by_ns`.
   int64_t AcceptedNs(uint32_t request, int64_t by_ns) const;
 
  private:
@@ -97,9 +96,9 @@ class Threads {
   const model::RequestIndex& index_;
   const Memberships& memberships_;
   std::vector<std::vector<Piece>> pieces_;   // by thread, in order
-  std::vector<std::vector<uint32_t>> code_;  // by thread, those of its pieces that are code
+  std::vector<std::vector<uint32_t>> code_;  // by thread, which of its pieces are code
   std::vector<Tenures> batches_, requests_;  // by thread
-  std::vector<int64_t> accepted_ns_;         // of each request, as AcceptedNs; INT64_MAX: nothing says so
+  std::vector<int64_t> accepted_ns_;         // of each request, as AcceptedNs; INT64_MAX: no record
 };
 
 }  // namespace analyze

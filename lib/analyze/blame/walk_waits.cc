@@ -12,9 +12,9 @@ using model::Trace;
 
 namespace {
 
-constexpr int64_t kLeastOfHeld = 10;  // who waited for less than this part of a time was not held up in it
+constexpr int64_t kLeastOfHeld = 10;  // the waits for a lock add up to one part in so many of the time, or do not count
 
-// `count` arguments of an event whose types are known.
+// The first `count` arguments of an event, if their types are known.
 const uint64_t* Args(const Trace& trace, uint32_t event, size_t count) {
   const uint32_t first = trace.events.args[event];
   const model::SiteRow& site = trace.sites[trace.events.site[event]];
@@ -22,7 +22,7 @@ const uint64_t* Args(const Trace& trace, uint32_t event, size_t count) {
   return trace.arg_values.data() + first;
 }
 
-// An instant "release" of a lock, as pitot::Mutex records it: kind and resource.
+// Reads an instant "release" of a lock, as pitot::Mutex records it: kind and resource.
 bool ReadRelease(const Trace& trace, uint32_t event, model::StringId* resource) {
   const model::SiteRow& site = trace.sites[trace.events.site[event]];
   if (site.kind != SiteKind::kInstant || trace.strings[site.name] != "release") return false;
@@ -39,7 +39,7 @@ bool ReadWait(const Trace& trace, uint32_t event, WaitArgs* args) {
   if (event == kNone || trace.sites[trace.events.site[event]].kind != SiteKind::kWait) return false;
   const uint64_t* values = Args(trace, event, 4);
   *args = WaitArgs();
-  if (values == nullptr) return true;  // a wait, for we do not know what
+  if (values == nullptr) return true;  // a wait for something unknown
   args->kind = static_cast<WaitKind>(values[0]);
   if (model::IsText(trace.sites[trace.events.site[event]].arg_types[1]))
     args->resource = static_cast<model::StringId>(values[1]);
@@ -49,7 +49,7 @@ bool ReadWait(const Trace& trace, uint32_t event, WaitArgs* args) {
 }
 
 uint32_t Outermost(const Trace& trace, const model::RequestIndex& requests, uint32_t request) {
-  // Ids may be wrong: no more steps than a real nesting has.
+  // Ids may be wrong: take no more steps than a real nesting has.
   for (int step = 0; step < 64 && request != kNone && trace.requests[request].parent_id != 0; ++step) {
     const uint32_t parent = requests.Row(trace.requests[request].parent_id);
     if (parent == kNone) break;
@@ -61,7 +61,7 @@ uint32_t Outermost(const Trace& trace, const model::RequestIndex& requests, uint
 Locks::Locks(const Trace& trace, const model::RequestIndex& requests, const Threads& threads)
     : trace_(trace), requests_(requests), threads_(threads) {
   for (uint32_t row = 0; row < trace.threads.size(); ++row) thread_rows_.emplace(trace.threads[row].number, row);
-  // Sites are few, events many: most are passed over by their site alone.
+  // Sites are few and events many: most are skipped by their site alone.
   std::vector<bool> matters(trace.sites.size());
   for (size_t site = 0; site < trace.sites.size(); ++site)
     matters[site] = trace.sites[site].kind == SiteKind::kWait || trace.sites[site].kind == SiteKind::kInstant;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What waits of threads say: their arguments, and of locks who held them one after the other.
+// What waits of threads record: their arguments, and for locks the holders, one after the other.
 #ifndef PITOT_LIB_ANALYZE_BLAME_WALK_WAITS_H_
 #define PITOT_LIB_ANALYZE_BLAME_WALK_WAITS_H_
 
@@ -23,35 +23,35 @@ struct WaitArgs {
   uint64_t owner_request = 0;  // id
 };
 
-// True if `event` is a wait whose arguments can be read.
+// True if `event` is a wait; fills in its arguments if they can be read.
 bool ReadWait(const model::Trace& trace, uint32_t event, WaitArgs* args);
 
-// Who had a lock from when on.
+// The holder of a lock, and since when.
 struct LockGrant {
   int64_t at_ns = 0;
   Culprit holder;
 };
 
-// Threads that came to wait for a lock while another had it.
+// Threads that began to wait for a lock while another held it.
 struct LockQueue {
   model::StringId resource = 0;
   uint32_t threads = 0;
 };
 
-// Of all locks that were ever waited for.
+// All locks that were ever waited for.
 class Locks {
  public:
   // O(n log n). The trace and the indexes must outlive this.
   Locks(const model::Trace& trace, const model::RequestIndex& requests, const Threads& threads);
 
-  // When the lock that `event` waited for became the waiter's: at the last release before its end. From then on the
-  // waiter only had to wake up. The wait's end where no release was recorded.
+  // When the lock became the waiter's: at the last release before the wait's end. From then on the waiter only had to
+  // wake up. The wait's end if no release was recorded.
   int64_t GrantedNs(uint32_t event, const WaitArgs& args) const;
-  // Who held the lock that `event` waits for just before `by_ns`, by when the waiter has not got it, and since when:
-  // INT64_MIN if since before the wait. O(log n).
+  // The holder of the awaited lock just before `by_ns`, when the waiter has not got it yet, and since when: INT64_MIN
+  // if since before the wait. O(log n).
   LockGrant HeldBefore(uint32_t event, const WaitArgs& args, int64_t by_ns) const;
-  // Who began to wait between these times for a lock that the thread had: of the lock with the most of them.
-  // O(waits for what the thread ever had).
+  // The lock of the thread with the most new waiters between these times, and their number. O(n) in the waits for locks
+  // this thread ever held.
   LockQueue Behind(uint32_t thread, int64_t begin_ns, int64_t end_ns) const;
 
  private:
@@ -63,10 +63,10 @@ class Locks {
   std::unordered_map<uint32_t, uint32_t> thread_rows_;                  // by Pitot's number
   std::unordered_map<model::StringId, std::vector<int64_t>> releases_;  // by resource, in order
   std::unordered_map<model::StringId, std::vector<LockGrant>> grants_;  // the same
-  std::unordered_map<uint32_t, std::vector<uint32_t>> behind_;  // waits by the row of the thread that was in the way
+  std::unordered_map<uint32_t, std::vector<uint32_t>> behind_;          // waits, by the row of the thread in the way
 };
 
-// The request that `request` is a part of, as far as the trace knows: the outermost one.
+// The outermost request containing `request`, as far as the trace knows.
 uint32_t Outermost(const model::Trace& trace, const model::RequestIndex& requests, uint32_t request);
 
 }  // namespace analyze

@@ -30,7 +30,7 @@ Walks FindWalks(const BlameIndex& index, bool (*is_over)(void* context), void* i
     if (is_over != nullptr && is_over(is_over_context)) break;
     RequestBlame blame;
     if (!FindBlame(index, rows[i * rows.size() / wanted], &blame).ok()) continue;
-    blame.segments = std::vector<BlameSegment>();  // of many requests they may outweigh the trace: freed
+    blame.segments = std::vector<BlameSegment>();  // freed: for many requests they may outweigh the trace
     blame.detours = std::vector<Detour>();
     walks.blames.push_back(std::move(blame));
   }

@@ -71,7 +71,7 @@ const char* BlameName(Blame blame) noexcept {
 
 namespace {
 
-// Invariant I-1: nothing is left out, nothing counted twice.
+// Checks that nothing is left out and nothing counted twice.
 Status Check(const RequestBlame& blame) {
   int64_t at_ns = blame.begin_ns;
   for (const BlameSegment& segment : blame.segments) {
@@ -86,7 +86,7 @@ Status Check(const RequestBlame& blame) {
   return Status();
 }
 
-// What was lost of the time and threads that the walk came past, or of nobody knows which.
+// Counts losses that overlap the walk's time and damage of unknown place, and says whether the walk is reliable.
 void JudgeQuality(const Index& index, RequestBlame* blame) {
   const model::Trace& trace = index.trace;
   const auto overlaps = [&](int64_t begin_ns, int64_t end_ns) {
@@ -102,7 +102,7 @@ void JudgeQuality(const Index& index, RequestBlame* blame) {
       blame->losses == 0 && static_cast<double>(blame->clamped_ns) <= index.options.most_clamped * latency_ns;
 }
 
-// `walk`: of what it is given, false if it could not begin.
+// Fills `blame` by `walk`, which gets the RequestBlame to fill and returns false if it could not begin.
 template <class Way> Status FindBy(const Index& rows, const char* not_found, RequestBlame* blame, const Way& walk) {
   try {
     RequestBlame found;
