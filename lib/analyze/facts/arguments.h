@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What events say besides their times.
+// Names and arguments of events.
 #ifndef PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_
 #define PITOT_LIB_ANALYZE_FACTS_ARGUMENTS_H_
 
@@ -13,7 +13,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// As Trace::EventName.
+// The id of an event's name, as Trace::EventName finds it.
 inline model::StringId EventNameId(const model::Trace& trace, uint32_t event) {
   const model::SiteRow& site = trace.sites[trace.events.site[event]];
   if (site.name_is_first_arg && trace.events.args[event] != model::kNone)
@@ -21,7 +21,7 @@ inline model::StringId EventNameId(const model::Trace& trace, uint32_t event) {
   return site.name;
 }
 
-// An argument by name, found once for each site. The trace must outlive this.
+// An argument by name, looked up once for each site. The trace must outlive this.
 class Argument {
  public:
   // O(sites).
@@ -35,12 +35,12 @@ class Argument {
     }
   }
   bool is_anywhere() const { return is_anywhere_; }
-  // Null where the event has none.
+  // The argument's value; null where the event has none.
   const model::ArgValue* Of(uint32_t event) const {
     const uint32_t place = place_[trace_.events.site[event]], first = trace_.events.args[event];
     return place == model::kNone || first == model::kNone ? nullptr : &trace_.arg_values[first + place];
   }
-  // 0 where the event has none, or a text.
+  // The argument as a number; 0 where the event has none, or a text.
   double Number(uint32_t event) const {
     const model::ArgValue* const value = Of(event);
     if (value == nullptr) return 0;
@@ -48,7 +48,7 @@ class Argument {
     if (model::IsText(type)) return 0;
     return type == ArgType::kInt ? static_cast<double>(static_cast<int64_t>(*value)) : static_cast<double>(*value);
   }
-  // "" where the event has none, or a number.
+  // The argument as a text; "" where the event has none, or a number.
   std::string_view Text(uint32_t event) const {
     const model::ArgValue* const value = Of(event);
     if (value == nullptr) return {};

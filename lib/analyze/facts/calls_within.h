@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The calls that a thread made in a stretch of time, and what they caused.
+// A thread's calls in a stretch of time, and the GPU work they caused.
 #ifndef PITOT_LIB_ANALYZE_FACTS_CALLS_WITHIN_H_
 #define PITOT_LIB_ANALYZE_FACTS_CALLS_WITHIN_H_
 
@@ -22,7 +22,7 @@ class CallsWithin {
   struct Range {
     uint32_t first, last;
   };
-  // That began at `begin_ns` or later and before `end_ns`. O(log n).
+  // The calls that began at `begin_ns` or later and before `end_ns`. O(log n).
   Range Of(uint32_t thread, int64_t begin_ns, int64_t end_ns) const {
     const auto begin = trace_.calls.begin_ns.begin();
     const auto first = std::lower_bound(begin + first_[thread], begin + first_[thread + 1], begin_ns);
@@ -32,7 +32,7 @@ class CallsWithin {
   Range OfEvent(uint32_t event) const {
     return Of(trace_.events.thread[event], trace_.events.begin_ns[event], trace_.EventEnd(event));
   }
-  // Each row of `gpu` that an event's thread caused in it.
+  // Visits the rows of `gpu` caused by an event's thread during the event.
   template <class See> void EachGpu(uint32_t event, const See& see) const {
     const Range calls = OfEvent(event);
     for (uint32_t call = calls.first; call < calls.last; ++call) {

@@ -15,7 +15,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-// The mean within and the median outside of `when`, by time; 0: not known.
+// The mean within and the median outside of `when`, by time; 0: unknown.
 std::pair<double, double> WithinAndElse(const model::Trace& trace, uint32_t counter, model::Interval when) {
   std::vector<std::pair<double, int64_t>> outside;
   double sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What copies are, by the names that collectors and readers give them: "pageable to device", "HtoD, pageable to
+// The kinds of copies, by the names that collectors and readers give them: "pageable to device", "HtoD, pageable to
 // device".
 #ifndef PITOT_LIB_ANALYZE_FACTS_COPIES_H_
 #define PITOT_LIB_ANALYZE_FACTS_COPIES_H_
@@ -17,7 +17,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// "HtoD" of either; what the name begins with where it does not say.
+// "HtoD" for either form; the name's first word where it has no direction.
 inline std::string_view DirectionOf(std::string_view name) {
   const std::string_view first = name.substr(0, name.find_first_of(", "));
   const size_t to = name.find(" to ");
@@ -33,7 +33,7 @@ inline std::string_view DirectionOf(std::string_view name) {
 inline std::string_view DirectionOf(const model::Trace& trace, uint32_t gpu_row) {
   return DirectionOf(trace.strings[trace.gpu.name[gpu_row]]);
 }
-// Between host and device, either way.
+// Whether the row is a copy between host and device, either way.
 inline bool IsTransfer(const model::Trace& trace, uint32_t gpu_row) {
   const std::string_view direction = DirectionOf(trace, gpu_row);
   return direction == "HtoD" || direction == "DtoH";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The counters of a GPU's state, as pitot::nvml calls them: "GPU 0 (NVIDIA H100): SM clock".
+// The counters of a GPU's state, by pitot::nvml's names: "GPU 0 (NVIDIA H100): SM clock".
 #ifndef PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_
 #define PITOT_LIB_ANALYZE_FACTS_GPU_COUNTERS_H_
 
@@ -23,7 +23,7 @@ struct GpuCounters {
   }
 };
 
-// By NVML's index. O(counters).
+// The counters of each GPU, by NVML's index. O(counters).
 inline std::map<uint32_t, GpuCounters> GpuCountersOf(const model::Trace& trace) {
   std::map<uint32_t, GpuCounters> gpus;
   for (uint32_t row = 0; row < trace.counters.size(); ++row) {
@@ -40,8 +40,8 @@ inline std::map<uint32_t, GpuCounters> GpuCountersOf(const model::Trace& trace) 
   return gpus;
 }
 
-// The device whose state NVML's GPU is; kNone where that is not known: NVML's index is CUDA's only where the process
-// sees all devices in that order. One alone on both sides is the same; else as many as there are, of the same names.
+// The device of an NVML GPU; kNone if unknown. NVML's index is CUDA's only if the process sees all devices in that
+// order. One on each side is the same GPU; otherwise both sides must have equally many, with the same names.
 inline uint32_t DeviceOf(const model::Trace& trace, const std::map<uint32_t, GpuCounters>& gpus, uint32_t index) {
   if (trace.devices.size() != gpus.size()) return model::kNone;
   if (gpus.size() == 1) return 0;

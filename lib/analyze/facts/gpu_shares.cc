@@ -17,8 +17,8 @@ using model::Trace;
 
 namespace {
 
-// A clock of a device that goes at 1/k of the speed of time while the device does k things, and stands while it does
-// nothing: what a thing counts for is what passes on it from its beginning to its end.
+// A clock of a device that goes at 1/k of the speed of time while the device does k things, and stands still while it
+// does nothing. A thing's share is the clock's time from its beginning to its end.
 class SharedClock {
  public:
   explicit SharedClock(const std::vector<Interval>& things) {
@@ -53,7 +53,7 @@ class SharedClock {
   std::vector<Part> parts_;
 };
 
-// What of a clock's time passes within a set.
+// The part of a clock's time within a set.
 class ClockWithin {
  public:
   ClockWithin(const SharedClock& clock, const Intervals& set) : clock_(clock), set_(set), before_{0} {
@@ -72,7 +72,7 @@ class ClockWithin {
  private:
   const SharedClock& clock_;
   const Intervals& set_;
-  std::vector<FineNs> before_;  // each interval
+  std::vector<FineNs> before_;  // the sum before each interval
 };
 
 }  // namespace
@@ -88,7 +88,7 @@ std::vector<int64_t> RoundTogether(const std::vector<FineNs>& parts, const std::
   std::vector<size_t> order(parts.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return fraction(a) > fraction(b); });
-  // There is room for all: what is left of the parts is at most what is left of what they are parts of.
+  // There is room for all: the rest of the parts is at most the rest of the amounts they are parts of.
   for (bool has_room = true; left_ns > 0 && has_room;) {
     has_room = false;
     for (size_t i = 0; i < order.size() && left_ns > 0; ++i) {
@@ -114,7 +114,7 @@ bool IsInWindow(const Trace& trace, uint32_t row) {
 
 GpuShares FindGpuShares(const Trace& trace) {
   GpuShares shares{std::vector<FineNs>(trace.gpu.size()), std::vector<FineNs>(trace.gpu.size())};
-  // By device and, within it, by whom it worked for: batches, then requests, then nobody known.
+  // By device and, within it, by owner: batches, then requests, then nobody known.
   const auto batches = static_cast<uint32_t>(trace.batches.size());
   const auto requests = static_cast<uint32_t>(trace.requests.size());
   const uint64_t nobody = uint64_t{batches} + requests;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What each thing that a GPU did counts for of the time in which the GPU was busy, and of that in which nothing hid it.
+// Each GPU operation's share of the GPU's busy time, and of the part that nothing hid.
 #ifndef PITOT_LIB_ANALYZE_FACTS_GPU_SHARES_H_
 #define PITOT_LIB_ANALYZE_FACTS_GPU_SHARES_H_
 
@@ -23,16 +23,18 @@ inline FineNs PartOf(FineNs fine, int64_t part, int64_t whole) {
   const auto divisor = static_cast<FineNs>(whole), factor = static_cast<FineNs>(part);
   return fine / divisor * factor + fine % divisor * factor / divisor;
 }
-// Whole ns that add up to Round(sum of `parts`): each rounded down, and what is left to the largest fractions, of
-// equal ones to the first. `whole` is what these are parts of, rounded so, if anything: none becomes more than that.
+// Rounds `parts` to whole ns that add up to Round(their sum). Each is rounded down, and the rest goes to the largest
+// fractions, the first ones on a tie. None exceeds its element of `whole`, if given: the rounded amounts that `parts`
+// are parts of.
 std::vector<int64_t> RoundTogether(const std::vector<FineNs>& parts, const std::vector<int64_t>* whole = nullptr);
 
-// The time of a row of `gpu` within the window, empty where it is outside; and whether it is in it, if only a moment.
+// The part of a row of `gpu` within the window, empty where it is outside; and whether any moment of it is inside.
 model::Interval InWindow(const model::Trace& trace, uint32_t gpu_row);
 bool IsInWindow(const model::Trace& trace, uint32_t gpu_row);
 
-// Of each row of `gpu`, 0 for spans: the time in which its device worked, at each moment divided equally between what
-// it did then; and of that what no thread's work for the same batch or request hid (top.h says when).
+// For each row of `gpu`, 0 for spans: its share of the device's working time, where each moment is divided equally
+// among the operations running then. The exposed part is not hidden by any thread's work for the same batch or request
+// (see top.h).
 struct GpuShares {
   std::vector<FineNs> busy, exposed;
 };

@@ -14,7 +14,7 @@ using model::Trace;
 
 namespace {
 
-// The part of a set that lies in `interval`. O(log n) and of what is found.
+// Appends the part of a set within `interval`. O(log n) and the number found.
 void AppendWithin(const Intervals& set, const Interval& interval, std::vector<Interval>* within) {
   const auto first = std::partition_point(set.begin(), set.end(),
                                           [&](const Interval& other) { return other.end_ns <= interval.begin_ns; });

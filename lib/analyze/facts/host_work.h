@@ -12,7 +12,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// The calls of each thread: rows first[t] to first[t + 1] - 1 of `calls`; those of no thread come after the last.
+// The calls of each thread: rows first[t] to first[t + 1] - 1 of `calls`. Calls of unknown threads come after the last.
 // O(threads log n).
 std::vector<uint32_t> FirstCalls(const model::Trace& trace);
 
@@ -21,7 +21,7 @@ class HostWork {
  public:
   // Keeps nothing of the trace. O(n log n) of events and calls.
   explicit HostWork(const model::Trace& trace);
-  // For a batch or one of its members between two moments; for a request outside of batches; for anyone.
+  // Work for a batch or one of its members between two moments; for a request outside of batches; for anyone.
   model::Intervals OfBatch(const model::Trace& trace, uint32_t batch, model::Interval within) const;
   const model::Intervals& OfRequest(uint32_t request) const { return requests_[request]; }
   const model::Intervals& OfAll() const { return all_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When there was work to do: a server that nobody asks for anything is idle, and that costs nothing.
+// When there was work to do. A server without requests is idle, and its idle time costs nothing.
 #ifndef PITOT_LIB_ANALYZE_FACTS_OPEN_REQUESTS_H_
 #define PITOT_LIB_ANALYZE_FACTS_OPEN_REQUESTS_H_
 
@@ -14,11 +14,11 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Whether a trace says when it had work to do.
+// Whether the trace records when there was work to do.
 inline bool HasRequests(const model::Trace& trace) { return !trace.requests.empty() || !trace.batches.empty(); }
 
-// When some request or batch was open; what does not end in the window is open to its end. A batch may be begun ahead
-// of requests: it counts from its first member on, or, in a trace without any requests, from its beginning.
+// When some request or batch was open; those that do not end in the window are open to its end. A batch may begin
+// before its requests: it counts from its first member on or, in a trace without any requests, from its beginning.
 inline model::Intervals OpenRequests(const model::Trace& trace) {
   std::vector<model::Interval> open;
   for (const model::RequestRow& request : trace.requests)

@@ -10,7 +10,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-// `tensors` first to last, and an output of `elements` of the first one's type.
+// The bytes of `count` tensors from `first` on, and of an output with `elements` of the first one's type.
 double Sum(const std::vector<TensorShape>& tensors, size_t first, size_t count, double elements) {
   if (tensors.size() < first + count) return 0;
   double bytes = elements * BytesOf(tensors[first].type);
@@ -21,7 +21,7 @@ double Sum(const std::vector<TensorShape>& tensors, size_t first, size_t count, 
   return bytes;
 }
 
-// a x b, from `first` on: the output is a's with b's columns.
+// The bytes of a x b, from `first` on: the output has a's rows and b's columns.
 double Product(const std::vector<TensorShape>& tensors, size_t first) {
   if (tensors.size() < first + 2) return 0;
   const TensorShape &a = tensors[first], &b = tensors[first + 1];
@@ -60,7 +60,7 @@ double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, 
   }
   if (op == "aten::convolution" || op == "aten::_convolution") {
     if (tensors.size() < 2 || tensors[1].sizes.empty() || tensors[1].Elements() <= 0) return 0;
-    // Each value of the output takes a filter's multiplications, and as many additions.
+    // Each value of the output takes one multiplication and one addition for each element of a filter.
     return Sum(tensors, 0, 2, flops / 2 / (tensors[1].Elements() / tensors[1].sizes[0]));
   }
   if (op.find("_attention") != std::string_view::npos && tensors.size() >= 3 && !tensors[0].sizes.empty() &&

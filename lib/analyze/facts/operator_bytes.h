@@ -22,12 +22,12 @@ struct TensorShape {
     return elements;
   }
 };
-// Of "8x3x224x224 f32, 64x3x7x7 f32", as pitot::torch writes them. What is no tensor's ends the list.
+// Reads "8x3x224x224 f32, 64x3x7x7 f32", as pitot::torch writes it. Anything but a tensor ends the list.
 std::vector<TensorShape> ReadShapes(std::string_view shapes);
 
-// The tensors that are read and the one that is written, each once: what a cache larger than all would leave. Of
-// products of matrices, convolutions (not transposed; the output by `flops`) and attention; 0 of other operators, and
-// where tensors are missing.
+// The bytes of the tensors read and of the one written, each counted once, as if a cache held them all. For products of
+// matrices, convolutions (not transposed; the output by `flops`) and attention; 0 for other operators, and where
+// tensors are missing.
 double LeastBytes(std::string_view op, const std::vector<TensorShape>& tensors, double flops);
 
 }  // namespace analyze

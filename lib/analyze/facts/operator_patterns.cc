@@ -18,7 +18,7 @@ namespace {
 
 enum class Role : uint8_t { kOther, kChoice, kMaker, kMove, kProduct, kBackward };
 
-// Softmax and what picks from it: what servers leave on the CPU.
+// Softmax and the operators that pick from it: servers leave them on the CPU.
 constexpr std::string_view kChoices[] = {"aten::softmax", "aten::log_softmax", "aten::argmax",  "aten::topk",
                                          "aten::sort",    "aten::multinomial", "aten::_softmax"};
 constexpr std::string_view kMakers[] = {"aten::zeros",    "aten::ones",  "aten::full",  "aten::rand",
@@ -51,7 +51,7 @@ class Scan {
  private:
   void OfThread(const model::ThreadRow& thread) {
     int64_t choice_until_ns = INT64_MIN, made_until_ns = INT64_MIN;
-    uint32_t maker = kNone;  // the last operator, if it made a tensor: what comes next may move it
+    uint32_t maker = kNone;  // the last operator, if it made a tensor: the next may move it
     for (uint32_t event = thread.first_event; event < thread.first_event + thread.event_count; ++event) {
       if (trace_.sites[trace_.events.site[event]].kind != SiteKind::kOperator) continue;
       const Role role = roles_[EventNameId(trace_, event)];
@@ -71,7 +71,7 @@ class Scan {
     }
   }
 
-  // Autograd numbers operators where it would follow them back.
+  // Autograd numbers operators if it would follow them back.
   void Context(uint32_t event, Role role) {
     if (trace_.events.request[event] == kNone && trace_.events.batch[event] == kNone) return;
     ++found_.operators_of_requests;
@@ -111,7 +111,7 @@ bool IsUnalignedHalf(std::string_view shapes) {
     const std::string_view tensor = shapes.substr(0, shapes.find(','));
     shapes.remove_prefix(std::min(shapes.size(), tensor.size() + 2));
     const size_t space = tensor.find(' ');
-    if (space == std::string_view::npos) continue;  // of no dimensions
+    if (space == std::string_view::npos) continue;  // without dimensions
     const std::string_view type = tensor.substr(space + 1);
     if (type != "f16" && type != "bf16") return false;
     is_half = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What operators of a framework do that has a cheaper way (A22), found in one pass over each thread's operators.
+// Operator patterns of a framework that have a cheaper way (a22), found in one pass over each thread's operators.
 #ifndef PITOT_LIB_ANALYZE_FACTS_OPERATOR_PATTERNS_H_
 #define PITOT_LIB_ANALYZE_FACTS_OPERATOR_PATTERNS_H_
 
@@ -32,15 +32,15 @@ struct OperatorPatterns {
   Pattern copied{"made on the CPU, then copied to the GPU"};
   Pattern unaligned{"a product of halves with a size that is not a multiple of 8"};
   Pattern autograd{"numbered by autograd, or a backward"};
-  int64_t unaligned_gpu_ns = 0;        // of what `unaligned` launched
+  int64_t unaligned_gpu_ns = 0;        // GPU time launched by `unaligned`
   uint64_t operators_of_requests = 0;  // in the context of a request or batch
 };
 
-// After torch/profiler/_pattern_matcher.py (PyTorch 2): ExtraCUDACopyPattern, MatMulDimInFP16Pattern; the others are of
-// servers. O(n log n) of operators and calls.
+// Finds the patterns. Two follow torch/profiler/_pattern_matcher.py (PyTorch 2): ExtraCUDACopyPattern and
+// MatMulDimInFP16Pattern; the others are made for servers. O(n log n) of operators and calls.
 OperatorPatterns FindOperatorPatterns(const model::Trace& trace, const model::Indexes& indexes);
 
-// Whether the sizes of a product's factors, "64x100 f16, 100x64 f16", are not all multiples of 8, of halves alone.
+// Whether a product's factors are all halves ("64x100 f16, 100x64 f16") and some size is not a multiple of 8.
 bool IsUnalignedHalf(std::string_view shapes);
 
 }  // namespace analyze

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work that somebody may end: BlameOptions::is_over, or Analysis::IsOver, asked now and then.
+// Work that somebody may end, by BlameOptions::is_over or Analysis::IsOver. It asks them now and then.
 #ifndef PITOT_LIB_ANALYZE_FACTS_PATIENCE_H_
 #define PITOT_LIB_ANALYZE_FACTS_PATIENCE_H_
 
@@ -13,14 +13,14 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Thrown where the answer was that it is over; caught by the functions of why.h and by Analyze.
+// Thrown when the time is over; caught by the functions of why.h and by Analyze.
 struct Over {};
 
 class Patience {
  public:
   explicit Patience(const BlameOptions& options) : is_over_(options.is_over), context_(options.is_over_context) {}
 
-  // So much was done. Throws Over.
+  // Counts finished steps. Throws Over.
   void Count(uint64_t steps = 1) {
     if (is_over_ == nullptr) return;
     steps_ += steps;
@@ -36,8 +36,8 @@ class Patience {
   uint64_t steps_ = 0;
 };
 
-// The numbers of `count` rows, in order, for a loop of an analyzer over them that asks at its beginning, and then once
-// in some thousands of rows, which take a millisecond or less. Throws Over.
+// The numbers of `count` rows, in order, for an analyzer's loop over them. It asks at the beginning, and then once in
+// some thousands of rows, which take a millisecond or less. Throws Over.
 class EachOf {
  public:
   EachOf(Analysis& analysis, size_t count) : analysis_(analysis), count_(static_cast<uint32_t>(count)) {}

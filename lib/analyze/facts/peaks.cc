@@ -5,7 +5,7 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-// By a part of the name, the longer ones first. Of a multiprocessor and clock: f8, f16, tf32, f32.
+// By a part of the name, the longer ones first. Operations of a multiprocessor and clock: f8, f16, tf32, f32.
 struct Sheet {
   std::string_view name;
   double flops[4];
@@ -48,7 +48,7 @@ Peaks PeaksOf(std::string_view device, Precision precision) {
   for (const Sheet& sheet : kSheets) {
     const size_t at = device.find(sheet.name);
     if (at == std::string_view::npos) continue;
-    // An A10G is no A10.
+    // An A10G is not an A10.
     const std::string_view next = device.substr(at + sheet.name.size(), 1);
     if (next.empty() || next == " " || next == "-")
       return {sheet.flops[static_cast<uint32_t>(precision)], sheet.megahertz, sheet.bytes_per_ns};

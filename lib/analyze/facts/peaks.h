@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What GPUs can do at most, by their data sheets.
+// The peak rates of GPUs, by their data sheets.
 #ifndef PITOT_LIB_ANALYZE_FACTS_PEAKS_H_
 #define PITOT_LIB_ANALYZE_FACTS_PEAKS_H_
 
@@ -14,18 +14,19 @@ namespace analyze {
 
 // Number types with peaks of their own. TF32: floats on tensor cores.
 enum class Precision : uint8_t { kF8, kF16, kTf32, kF32, kUnknown };
-// "f16" and "bf16", "f32", "Float8_e4m3fn", as pitot::torch calls types.
+// Reads pitot::torch's names of types: "f16" and "bf16", "f32", "Float8_e4m3fn".
 Precision PrecisionOf(std::string_view type);
-// Of one value of such a type; 0: not known.
+// Bytes of one value of a type; 0: unknown.
 uint32_t BytesOf(std::string_view type);
 
 struct Peaks {
-  double flops_per_clock = 0;  // of a multiprocessor, dense; 0: not known
-  double megahertz = 0;        // to which the data sheet's numbers belong
-  double bytes_per_ns = 0;     // of memory; 0: not known
+  double flops_per_clock = 0;  // of a multiprocessor, dense; 0: unknown
+  double megahertz = 0;        // the clock of the data sheet's numbers
+  double bytes_per_ns = 0;     // of memory; 0: unknown
 };
-// By a device's name as CUDA gives it: "NVIDIA H100 80GB HBM3". Dense products, a multiplication and an addition being
-// two. From NVIDIA's data sheets and architecture papers of V100, T4, A100, A30, A10, L4, L40S, H100, H200 and GH200.
+// The peaks of a device, by its name in CUDA: "NVIDIA H100 80GB HBM3". For dense products; a multiplication and an
+// addition are two operations. From NVIDIA's data sheets and architecture papers of V100, T4, A100, A30, A10, L4, L40S,
+// H100, H200 and GH200.
 Peaks PeaksOf(std::string_view device, Precision precision);
 
 }  // namespace analyze

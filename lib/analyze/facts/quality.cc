@@ -16,7 +16,7 @@ using model::Trace;
 namespace {
 
 constexpr double kLeastMultiplier = 0.5;
-constexpr double kLeastLost = 0.001;  // of the window: less is 0.0 %
+constexpr double kLeastLost = 0.001;  // of the window: less is shown as 0.0 %
 
 bool IsEarly(const model::LaunchLag& lag, const QualityLimits& limits) {
   return lag.rows != 0 && lag.smallest_ns < -limits.skew_ns;
@@ -41,7 +41,7 @@ class Inspector {
   }
 
  private:
-  // `lost` is the share that is not there.
+  // `lost` is the missing share.
   void Add(const char* code, std::string subject, std::string caveat, const char* advice, const char* metric,
            double value, const char* limit, uint32_t spoils, double lost, Interval where) {
     damages_.push_back({code, std::move(subject), std::move(caveat), advice, metric, value, limit, spoils,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is wrong with a trace itself, and which answers that makes less sure.
+// Faults of the trace itself, and the answers they make less sure.
 #ifndef PITOT_LIB_ANALYZE_FACTS_QUALITY_H_
 #define PITOT_LIB_ANALYZE_FACTS_QUALITY_H_
 
@@ -14,15 +14,15 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Beyond these a trace is damaged.
+// Beyond these limits a trace is damaged.
 struct QualityLimits {
   double unmatched_share = 0.01;  // GPU rows without a call: analyzers.md, A39
   double instant_share = 0.01;    // GPU rows without a duration; Pitot's
   int64_t skew_ns = 1000;         // GPU rows that began before their calls by more: its clock's grain is up to 1 us
-  int64_t late_ns = 200'000;      // no launch took less than this: more than any was seen to take; Pitot's
-  uint32_t least_launches = 100;  // for that
-  double overhead_share = 0.05;   // of the window the profiling library was at work; Pitot's
-  double endless_share = 0.05;    // of requests whose end was lost; Pitot's
+  int64_t late_ns = 200'000;      // a launch's least latency beyond this is too large: more than any seen; Pitot's
+  uint32_t least_launches = 100;  // needed for that
+  double overhead_share = 0.05;   // of the window, with the profiling library at work; Pitot's
+  double endless_share = 0.05;    // of requests, with a lost end; Pitot's
 };
 
 struct Damage {
@@ -32,17 +32,17 @@ struct Damage {
   const char* advice = "";
   const char* metric = "";
   double value = 0;
-  const char* limit = "";  // which threshold of a39's it is beyond
-  uint32_t spoils = 0;     // bits of kReads...: whose answers
+  const char* limit = "";  // the threshold of a39 it exceeds
+  uint32_t spoils = 0;     // bits of kReads...: the answers it spoils
   double multiplier = 1;   // of their confidence, at least 0.5
   model::Interval where;
 };
 
-// Whether the clock of every GPU against the host's can be right: work begins after it was launched, and some of it
-// soon after. O(n) of the GPU's rows.
+// Whether the clock of every GPU can be right against the host's: work begins after its launch, and some of it soon
+// after. O(n) of the GPU's rows.
 bool AreGpuTimesKnown(const model::Trace& trace, const QualityLimits& limits);
 
-// The worst first. O(n) of the GPU's rows.
+// The damages of the trace, the worst first. O(n) of the GPU's rows.
 std::vector<Damage> FindDamages(const model::Trace& trace, const QualityLimits& limits);
 
 }  // namespace analyze

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Draws that are the same each time.
+// Random draws that are the same each time.
 #ifndef PITOT_LIB_ANALYZE_FACTS_RANDOM_H_
 #define PITOT_LIB_ANALYZE_FACTS_RANDOM_H_
 

@@ -16,12 +16,12 @@ using model::Trace;
 
 namespace {
 
-constexpr int64_t kHandoverNs = 20000;  // from the end of what was waited for on another stream
+constexpr int64_t kHandoverNs = 20000;  // since the end of the awaited work on another stream
 
 int64_t Scaled(int64_t ns, double by) {
   return by == 1 ? ns : static_cast<int64_t>(std::llround(static_cast<double>(ns) * by));
 }
-// Of which `quiet_ns` take what they took.
+// Scales all but `quiet_ns`, which stay as they are.
 int64_t Scaled(int64_t ns, int64_t quiet_ns, double by) { return quiet_ns + Scaled(ns - quiet_ns, by); }
 
 }  // namespace
@@ -79,7 +79,7 @@ void Replay::AddOps() {
     const uint32_t stream = trace_.gpu.stream[op.row];
     const size_t device = std::min<size_t>(trace_.streams[stream].device, trace_.devices.size());
     int64_t ready_ns = trace_.window_begin_ns;
-    // What seems to begin before its launch, by clocks, is not held to it.
+    // An operation that seems to begin before its launch, by clocks, does not have to wait for it.
     const uint32_t call = trace_.gpu.call[op.row];
     if (call != kNone && trace_.calls.begin_ns[call] <= op.begin_ns) {
       op.call = call;
@@ -91,7 +91,7 @@ void Replay::AddOps() {
       if (ops_[before].end_ns >= ready_ns) op.lag_of = PathClass::kDispatch;
       ready_ns = std::max(ready_ns, ops_[before].end_ns);
     }
-    // The device's latest end so far; of another stream, and nearer than all else.
+    // The device's latest end so far; counts if it is on another stream, and nearer than all else.
     const uint32_t other = last_of_device[device];
     if (other != kNone && other != op.before && ops_[other].end_ns <= op.begin_ns && ops_[other].end_ns > ready_ns &&
         op.begin_ns - ops_[other].end_ns <= kHandoverNs) {
@@ -108,13 +108,13 @@ void Replay::AddOps() {
 
 void Replay::AddCalls(const model::Indexes& indexes) {
   const model::WaitingCalls waiting(trace_);
-  uint32_t anchor = kNone, launched = kNone;  // of the thread; the op that ends last
+  uint32_t anchor = kNone, launched = kNone;  // of the thread: its last call; the op that ends last
   for (uint32_t row = 0; row < trace_.calls.size(); ++row) {
     Call call;
     call.begin_ns = std::clamp(trace_.calls.begin_ns[row], trace_.window_begin_ns, trace_.window_end_ns);
     call.end_ns = std::clamp(trace_.CallEnd(row), call.begin_ns, trace_.window_end_ns);
     if (row > 0 && trace_.calls.thread[row] != trace_.calls.thread[row - 1]) anchor = launched = kNone;
-    // Calls of threads that are not known are in no order.
+    // Calls of unknown threads have no order.
     call.anchor = trace_.calls.thread[row] == kNone ? kNone : anchor;
     if (call.end_ns > call.begin_ns && waiting.Has(row)) FindAwaited(indexes.waits, row, launched, &call);
     for (const uint32_t gpu_row : indexes.launches.Gpu(row)) {
@@ -145,8 +145,8 @@ int64_t Replay::QuietNs(int64_t begin_ns, int64_t end_ns) const {
   return before(end_ns) - before(begin_ns);
 }
 
-// Of a call that waits for the device, of every stream. Where nothing ended meanwhile, what the thread had launched:
-// had the call come earlier, it would have waited for that.
+// Finds the work a call waits for; if it waits for the device, the last of every stream. If nothing ended meanwhile,
+// the work launched by the thread that ended last: an earlier call would have waited for it.
 void Replay::FindAwaited(const model::GpuWaits& waits, uint32_t row, uint32_t launched, Call* call) {
   call->first_other = static_cast<uint32_t>(others_.size());
   for (const uint32_t gpu_row : waits.LastOfStreams(row, call->end_ns)) {
@@ -163,7 +163,7 @@ void Replay::FindAwaited(const model::GpuWaits& waits, uint32_t row, uint32_t la
   if (call->awaited == kNone && launched != kNone && ops_[launched].end_ns <= call->begin_ns) call->awaited = launched;
 }
 
-// When all that an op waits for is there, and which of it was last.
+// When everything an op waits for is there, and which of it was last.
 int64_t Replay::Ready(const Op& op, Bound* bound_by) const {
   int64_t ready_ns = trace_.window_begin_ns;
   *bound_by = Bound::kNothing;

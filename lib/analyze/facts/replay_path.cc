@@ -12,14 +12,14 @@ Path Replay::FindPath() {
   Play({});
   Path path;
   const auto spend = [&](PathClass k, int64_t ns) { path.ns[static_cast<size_t>(k)] += ns; };
-  // What is no work of GPUs takes no time of anybody's while no request is open.
+  // Time other than GPU work costs nobody anything while no request is open.
   const auto spend_between = [&](PathClass k, int64_t begin_ns, int64_t end_ns) {
     const int64_t quiet_ns = QuietNs(begin_ns, end_ns);
     spend(PathClass::kNoRequest, quiet_ns);
     spend(k, end_ns - begin_ns - quiet_ns);
     return end_ns - begin_ns - quiet_ns;
   };
-  // What ended last; of calls and work that end together, the work.
+  // Start at the last end; if a call and work end together, at the work.
   enum class At : uint8_t { kNothing, kOpEnd, kCallEnd, kCallBegin } at = At::kNothing;
   uint32_t index = kNone;
   int64_t at_ns = trace_.window_begin_ns;
@@ -63,7 +63,7 @@ Path Replay::FindPath() {
         go(At::kCallBegin, index, begin_ns, call.awaited == kNone ? PathClass::kApi : PathClass::kReturn);
       }
     } else if (call.anchor == kNone) {
-      at = At::kNothing;  // what comes before is the thread's own
+      at = At::kNothing;  // the time before it is the thread's own
     } else if (call.begin_ns >= calls_[call.anchor].end_ns) {
       go(At::kCallEnd, call.anchor, call_times_[call.anchor].end_ns, PathClass::kHost);
     } else {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How sure an order by time is: would other requests of the same kind have left it as it is? The bootstrap (Efron 1979)
-// over what a trace has many of: requests and batches, or the steps of PyTorch's profiler.
+// How sure is an order by time: would other requests of the same kind have left it the same? The bootstrap (Efron 1979)
+// over the many units of a trace: requests and batches, or the steps of PyTorch's profiler.
 #ifndef PITOT_LIB_ANALYZE_FACTS_RESAMPLING_H_
 #define PITOT_LIB_ANALYZE_FACTS_RESAMPLING_H_
 
@@ -15,14 +15,15 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What is drawn: batches, and requests outside of batches; of a trace without either, steps. They are dealt to at most
-// kMostGroups groups, which are drawn as one, so that cost and memory are bounded.
+// The units to draw: batches, and requests outside of batches; in a trace without either, steps. They are dealt to at
+// most kMostGroups groups, and each group is drawn as one, so that cost and memory are bounded.
 class Units {
  public:
   static constexpr uint32_t kMostGroups = 256;
-  // O(events) where there are neither requests nor batches. The trace must outlive nothing.
+  // O(events) where there are neither requests nor batches. Keeps no reference to the trace.
   explicit Units(const model::Trace& trace);
-  // The group of what ran in a context from then on; kNone of work of none.
+  // The group of work in a context or, where steps are drawn, of work that begins at `at_ns`; kNone outside of all
+  // units.
   uint32_t Of(uint32_t request, uint32_t batch, int64_t at_ns) const {
     if (batch != model::kNone) return batch % kMostGroups;
     if (request != model::kNone) return (batches_ + request) % kMostGroups;
@@ -36,7 +37,7 @@ class Units {
   std::vector<std::pair<int64_t, int64_t>> steps_;  // begin and end
 };
 
-// Time by group. Time of no group is not drawn: it is as it is.
+// Time by group. Time of no group is not drawn: it stays fixed.
 class GroupTimes {
  public:
   void Add(uint32_t group, int64_t ns) {
@@ -47,7 +48,7 @@ class GroupTimes {
     if (times_.size() >= kMost) Merge();
     times_.emplace_back(group, ns);
   }
-  // In the order of groups, each once, after Merge.
+  // After Merge: by group in ascending order, each once.
   const std::vector<std::pair<uint32_t, int64_t>>& times() const { return times_; }
   void Merge();
 
@@ -57,9 +58,9 @@ class GroupTimes {
 };
 
 inline constexpr uint32_t kResamples = 400;
-inline constexpr uint64_t kLeastUnits = 10;  // below that the order is as it happened to be
-// Of rows in their order: in which share of resamples each is above the next; one less than there are rows. Draws are
-// the same for the same trace. O(resamples * (groups + times)).
+inline constexpr uint64_t kLeastUnits = 10;  // with fewer the order may be chance
+// For rows in their order: the share of resamples in which each is above the next, so one share less than rows. Draws
+// are the same for the same trace. O(resamples * (groups + times)).
 std::vector<double> FindAboveNext(const std::vector<GroupTimes*>& rows);
 
 }  // namespace analyze

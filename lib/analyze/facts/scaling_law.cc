@@ -22,7 +22,7 @@ struct Point {
   double ns, weight;
 };
 
-// Least squares over the terms in `used`, by Gauss's elimination; false where they do not tell.
+// Least squares over the terms in `used`, by Gauss's elimination; false if the points do not determine them.
 bool Solve(const std::vector<Point>& points, uint32_t used, std::array<double, kTerms>* solution) {
   double m[kTerms][kTerms + 1] = {};
   size_t which[kTerms], count = 0;
@@ -77,7 +77,7 @@ ScalingLaw FitScaling(const std::map<uint32_t, std::vector<double>>& times) {
   }
   ScalingLaw law;
   if (points.size() < kTerms) return law;
-  // Of all choices of terms without a negative one, the nearest.
+  // The nearest fit among all choices of terms without a negative one.
   double nearest = std::numeric_limits<double>::infinity();
   for (const uint32_t used : {7u, 3u, 5u, 1u}) {
     std::array<double, kTerms> found{};

@@ -15,7 +15,7 @@ constexpr double kZ = 1.959963984540054;  // 95 % of a normal distribution are w
 constexpr size_t kMostBlocks = 2048;
 constexpr size_t kMostQuantiles = 1000;
 
-// From 1 on; equal values share their mean.
+// Ranks from 1 on; equal values share their mean.
 std::vector<double> Ranks(const std::vector<double>& values, double* ties) {
   std::vector<uint32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -52,7 +52,7 @@ double Inflation(const std::vector<double>& values) {
   const double mean = (n + 1) / 2, alone = (n * n * n - n - ties) / 12;  // the sum of squares
   if (alone <= 0) return 1;
   const size_t size = (ranks.size() + kMostBlocks - 1) / kMostBlocks;
-  std::vector<double> blocks;  // sums, of ranks against their mean
+  std::vector<double> blocks;  // sums of ranks minus their mean
   for (size_t i = 0; i + size <= ranks.size(); i += size) {
     const auto begin = ranks.begin() + static_cast<std::ptrdiff_t>(i);
     blocks.push_back(std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(size), 0.0) -

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What analyzers say something of, and how they call it.
+// The subjects of analyzers, and their names.
 #ifndef PITOT_LIB_ANALYZE_FACTS_SUBJECTS_H_
 #define PITOT_LIB_ANALYZE_FACTS_SUBJECTS_H_
 
@@ -18,7 +18,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Of things that no device has alone.
+// The subject of facts about all devices together.
 inline constexpr const char* kAll = "all";
 
 inline std::string GpuName(const model::Trace& trace, uint32_t device) {
@@ -28,7 +28,7 @@ inline std::string StreamName(const model::Trace& trace, uint32_t stream) {
   const model::StreamRow& row = trace.streams[stream];
   return GpuName(trace, row.device) + " stream " + std::to_string(row.stream);
 }
-// Devices that did anything, in their order; kNone for streams whose device is unknown comes last.
+// Devices that did anything, in their order; kNone, for streams of an unknown device, comes last.
 inline std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
   std::set<uint32_t> devices;
   for (const model::StreamRow& stream : trace.streams) {
@@ -37,7 +37,7 @@ inline std::vector<uint32_t> DevicesAtWork(const model::Trace& trace) {
   return {devices.begin(), devices.end()};
 }
 
-// `of_device` of each device that did anything, until the analysis is over.
+// Calls `of_device` for each device that did anything, until the analysis is over.
 template <class OfDevice> void ForDevicesAtWork(Analysis& analysis, OfDevice of_device) {
   for (const uint32_t device : DevicesAtWork(analysis.trace())) {
     of_device(device);
@@ -45,26 +45,26 @@ template <class OfDevice> void ForDevicesAtWork(Analysis& analysis, OfDevice of_
   }
 }
 
-// Rows of overheads that are the driver's own work, not the profiling library's, by the names that pitot::cupti gives.
+// Whether a row of overheads is the driver's own work, not the profiling library's, by the names of pitot::cupti.
 inline bool IsCompiling(std::string_view overhead) {
   return overhead == "driver compiler" || overhead == "compiling PTX";
 }
 inline bool IsLoading(std::string_view overhead) {
   return overhead == "module loading" || overhead == "lazy function loading";
 }
-// Calls of the driver's and the runtime's API, of CUDA and HIP, and of compilers that do nothing else.
+// Calls of the driver's and the runtime's API, of CUDA and HIP, and of compilers, that do nothing but compile or load.
 inline bool IsCompilingCall(std::string_view call) {
   const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
   return has("nvrtcCompile") || has("LinkComplete") || has("nvPTXCompiler");
 }
-// With lazy loading a kernel's code may be loaded where it is asked for, too.
+// With lazy loading a kernel's code may also be loaded by the call that asks for it.
 inline bool IsLoadingCall(std::string_view call) {
   const auto has = [&](std::string_view part) { return call.find(part) != std::string_view::npos; };
   return has("ModuleLoad") || has("LibraryLoad") || has("FuncLoad") || has("ModuleGetFunction") ||
          has("LibraryGetKernel") || has("KernelGetFunction");
 }
 
-// Sums of times that may overlap stay at the most there is.
+// Adds to a sum; sums of times that may overlap stop at INT64_MAX.
 inline void Accumulate(int64_t* sum, int64_t ns) {
   if (__builtin_add_overflow(*sum, ns, sum)) *sum = INT64_MAX;
 }
@@ -81,13 +81,13 @@ inline void AddNumber(Analysis& analysis, const char* name, const std::string& s
   analysis.Add(Measure{name, subject.c_str(), value, unit});
 }
 
-// What an analyzer says of itself.
+// An analyzer's description of itself.
 template <uint32_t kCount> AnalyzerInfo InfoOf(const char* name, const char* title,
                                                const Threshold (&thresholds)[kCount], uint32_t reads = kReadsAll) {
   return {name, title, thresholds, kCount, reads};
 }
 
-// A finding of a value against its threshold. Texts must live until it is added.
+// A finding with its value and threshold. Texts must live until it is added.
 inline Finding Judged(const char* code, const char* subject, const char* metric, double value,
                       const Threshold& threshold) {
   Finding finding;
@@ -99,7 +99,7 @@ inline Finding Judged(const char* code, const char* subject, const char* metric,
   return finding;
 }
 
-// By how often a share is its threshold: twice is medium, four times high.
+// By how many times its threshold a share is: twice is medium, four times high.
 inline Severity SeverityOf(double value, double threshold) {
   return value >= 4 * threshold ? Severity::kHigh : value >= 2 * threshold ? Severity::kMedium : Severity::kLow;
 }

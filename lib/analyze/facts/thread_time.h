@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one thread did at each moment, by class.
+// The activity of one thread at each moment, by class.
 #ifndef PITOT_LIB_ANALYZE_FACTS_THREAD_TIME_H_
 #define PITOT_LIB_ANALYZE_FACTS_THREAD_TIME_H_
 
@@ -14,7 +14,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// For each host class, when the thread was in it and in none before it: in calls rather than in the operators that make
+// For each host class, when the thread was in it and in none before it: in calls rather than in the operators around
 // them. O(n log n) of its rows.
 inline std::vector<model::Intervals> InnermostOf(const model::Trace& trace, uint32_t thread) {
   const std::vector<model::Intervals> sets = HostSetsOf(trace, thread);

@@ -14,10 +14,10 @@ namespace analyze {
 struct Trend {
   double slope = 0;  // a step; the median over all pairs (Theil 1950, Sen 1968)
   double level = 0;  // the median
-  double p = 1;      // that a series without a trend goes one way so much, two-sided (Mann 1945, Kendall 1975)
+  double p = 1;      // two-sided, that a series without a trend moves one way so much (Mann 1945, Kendall 1975)
 };
-// Of values in their order, one a step. Mann-Kendall by its normal approximation with continuity correction and
-// variance for ties; below 8 values p is 1. It takes values as independent: of those that are not p is too small.
+// The trend of values in their order, one a step. Mann-Kendall by its normal approximation with continuity correction
+// and variance for ties; below 8 values p is 1. It assumes independent values: for dependent ones p is too small.
 // O(n^2): for some hundred values.
 Trend FindTrend(const std::vector<double>& values);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Until when a window may be warming up.
+// The time in which a window may be warming up.
 #ifndef PITOT_LIB_ANALYZE_FACTS_WARM_UP_H_
 #define PITOT_LIB_ANALYZE_FACTS_WARM_UP_H_
 
@@ -17,9 +17,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// The end of the `units`th request to end, of a trace of PyTorch's profiler of the step; nothing where there are not
-// more of either: what is warm-up is not known then. What a server in its stride loses by it is little. O(n). Throws
-// Over.
+// The end of the `units`th request to end or, in a trace of PyTorch's profiler, of the step. Nothing if there are no
+// more than `units`: the warm-up is unknown then. A server that was warm already loses little by it. O(n). Throws Over.
 inline std::optional<int64_t> WarmUpEnd(Analysis& analysis, size_t units) {
   const model::Trace& trace = analysis.trace();
   std::vector<int64_t> ends;
