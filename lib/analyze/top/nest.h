@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Time by what is nested on threads: operators, layers or scopes.
+// Time by nested events of threads: operators, layers or scopes.
 #ifndef PITOT_LIB_ANALYZE_TOP_NEST_H_
 #define PITOT_LIB_ANALYZE_TOP_NEST_H_
 
@@ -16,7 +16,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What of a thread is known: from where on, and when nothing was lost.
+// The recorded time of a thread, unless events were lost: from the begin of its history to the end of the window.
 model::Interval KnownOf(const model::Trace& trace, const model::ThreadRow& thread);
 
 class Nest {
@@ -27,7 +27,7 @@ class Nest {
 
  private:
   struct Scope {
-    int64_t begin_ns, end_ns;  // of what is known of it
+    int64_t begin_ns, end_ns;  // of its known part
     uint32_t event;
     int64_t full_end_ns;  // INT64_MAX while it is open
     bool is_cut;
@@ -39,9 +39,9 @@ class Nest {
   void CountThread(uint32_t thread);
   // When a thread waited.
   model::Intervals WaitsOf(uint32_t thread) const;
-  // How long from now_ns_ on.
+  // How much of the time from now_ns_ to `until_ns` the thread waited.
   int64_t WaitedUntil(int64_t until_ns);
-  // What threads that run operators did in scopes and outside of waits while nobody recorded these.
+  // Counts time in scopes and outside of waits during which operators were not recorded, on threads that run operators.
   void CountNotRecorded();
   void CountLaunch(uint32_t call);
   void CountGpu(uint32_t gpu_row);
@@ -50,13 +50,13 @@ class Nest {
 
   uint32_t RowOf(uint32_t event);
   model::StringId NameOf(uint32_t event) const;
-  // Of an argument that sites may have; 0 where it is not there.
+  // The event's argument at its site's place in `of_sites`; 0 if it has none.
   model::ArgValue ArgumentOf(uint32_t event, const std::vector<uint32_t>& of_sites) const;
-  // Rows of the scopes in which a graph's node was captured, the innermost last; of layers each with those before.
+  // Rows of the scopes that captured a graph's node, the innermost last; a layer's row includes the layers around it.
   const std::vector<uint32_t>& RowsOfPath(model::StringId path);
   void SeeNames();
   bool IsOperator(std::string_view name) const;
-  // Of what nothing with a row launched.
+  // The row of GPU work launched outside of everything that has a row.
   uint32_t RowOutside(uint32_t gpu_row);
   bool AreEventsKnown(uint32_t call) const;
 
@@ -69,10 +69,10 @@ class Nest {
   Rows& rows_;
   const std::vector<uint32_t> first_calls_;
   model::Intervals shallow_;                      // when operators were not recorded
-  const bool has_operator_depths_;                // which is said of operators, not of GPUs
-  std::vector<model::Intervals> lost_;            // of threads: when events were
-  std::vector<uint32_t> shapes_, flops_;          // of sites: which argument it is, or kNone
-  std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or name and the layer around it
+  const bool has_operator_depths_;                // depths are recorded for operators, not for GPUs
+  std::vector<model::Intervals> lost_;            // by thread: when events were lost
+  std::vector<uint32_t> shapes_, flops_;          // by site: the argument's place, or kNone
+  std::unordered_map<uint64_t, uint32_t> cache_;  // rows, by name and shapes or by name and the layer around it
   std::unordered_map<model::StringId, std::vector<uint32_t>> paths_;
   struct Seen {
     bool as_operator = false, as_scope = false, as_wait = false;
@@ -80,8 +80,8 @@ class Nest {
   std::unordered_map<std::string_view, Seen> names_;  // of events, once a path was met
   bool has_seen_names_ = false;
 
-  // The thread that is counted: its scopes, those that have begun with the last begun on top (one that is over stays
-  // until it is on top), and how far its time was counted.
+  // The thread being counted: its scopes, those that have begun, and how far its time was counted. In `open_` the
+  // latest begin is on top; an ended one stays until it is on top.
   uint32_t thread_ = model::kNone;
   std::vector<Scope> scopes_;
   std::vector<uint32_t> open_;

@@ -18,7 +18,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// A row, and what becomes part of it at the end.
+// A row, and the sums and samples it is finished from.
 struct Tally {
   TopRow row;
   FineNs busy = 0, exposed = 0;
@@ -34,7 +34,7 @@ struct Tally {
     self_gpu_by_unit.Add(unit, ns);
   }
 
-  // What a row counts once, where it is in itself.
+  // Adds a total; time of a row within itself counts once.
   void AddCpuTotal(uint32_t thread, int64_t begin_ns, int64_t end_ns) {
     if (thread != thread_) thread_ = thread, until_ns_ = INT64_MIN;
     row.cpu_max_ns = std::max(row.cpu_max_ns, end_ns - begin_ns);
@@ -48,7 +48,7 @@ struct Tally {
   }
 
  private:
-  uint32_t thread_ = model::kNone, gpu_row_ = model::kNone;  // the last that were added
+  uint32_t thread_ = model::kNone, gpu_row_ = model::kNone;  // the last ones added
   int64_t until_ns_ = INT64_MIN;
 };
 
@@ -69,7 +69,7 @@ class Rows {
   Tally& operator[](uint32_t row) { return tallies_[row]; }
   std::vector<Tally>& all() { return tallies_; }
 
-  // Of which unit something is, to draw.
+  // The unit for resampling of an event, of GPU work and of a call.
   uint32_t UnitOfEvent(uint32_t event) const {
     return units_.Of(trace_.events.request[event], trace_.events.batch[event], trace_.events.begin_ns[event]);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a trace is counted: everything, or what ran for a request and for the batches that it was in.
+// The counted part of a trace: everything, or the work for a request and for the batches it was in.
 #ifndef PITOT_LIB_ANALYZE_TOP_SELECTION_H_
 #define PITOT_LIB_ANALYZE_TOP_SELECTION_H_
 
@@ -21,12 +21,12 @@ class Selection {
     for (const uint32_t batch : index.Batches(request)) batches_[batch] = true;
   }
   uint32_t request() const { return request_; }
-  // Of what was done in this context.
+  // Whether work in this context is counted.
   bool Has(uint32_t request, uint32_t batch) const {
     return request_ == model::kNone || request == request_ || (batch != model::kNone && batches_[batch]);
   }
   bool HasEvent(uint32_t event) const { return Has(trace_.events.request[event], trace_.events.batch[event]); }
-  // Work of a batch is the batch's, whatever request it was called for.
+  // Work of a batch is the batch's, whichever request it was called for.
   bool HasGpu(uint32_t gpu_row) const {
     if (request_ == model::kNone) return true;
     const uint32_t call = trace_.gpu.call[gpu_row];
@@ -38,7 +38,7 @@ class Selection {
  private:
   const model::Trace& trace_;
   uint32_t request_;
-  std::vector<bool> batches_;  // that it was in
+  std::vector<bool> batches_;  // the request was in these
 };
 
 }  // namespace analyze

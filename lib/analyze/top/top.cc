@@ -29,7 +29,7 @@ using model::Trace;
 
 namespace {
 
-// "64x2": without what is 1 at the end.
+// "64x2": without trailing dimensions of 1.
 std::string ExtentText(const uint32_t (&extent)[3]) {
   std::string text = std::to_string(extent[0]);
   if (extent[1] > 1 || extent[2] > 1) text += "x" + std::to_string(extent[1]);
@@ -74,10 +74,10 @@ void CountKernels(const TopIndex& index, const TopOptions& options, const Select
   }
 }
 
-// What ran in a context.
+// The work done in a context.
 struct Work {
   int64_t cpu_ns = 0;
-  std::vector<Interval> gpu;  // of no request; of others GpuTime says it
+  std::vector<Interval> gpu;  // of no request; for the others see GpuTime
   uint64_t gpu_records = 0;
   FineNs busy = 0, exposed = 0;
 };
@@ -164,12 +164,12 @@ void CountRequests(const TopIndex& index, const Selection& selection, Rows* rows
   if (selection.request() == kNone && has_others) keep(others, kNone, "(no request)");
 }
 
-// Reorders them.
+// Reorders the values.
 int64_t QuantileOf(std::vector<int64_t>* values, double q) {
   return values->empty() ? TopRow::kUnset : base::QuantileOf(values->begin(), values->end(), q);
 }
 
-// Rows with all that is derived of what was counted.
+// The finished rows, with all columns derived from the counts.
 std::vector<TopRow> Finish(Rows* rows) {
   std::vector<FineNs> busy, exposed;
   for (const Tally& tally : rows->all()) busy.push_back(tally.busy), exposed.push_back(tally.exposed);
@@ -183,7 +183,7 @@ std::vector<TopRow> Finish(Rows* rows) {
     tally.row.cpu_p99_ns = QuantileOf(&tally.cpu_ns, 0.99);
     tally.row.gpu_p50_ns = QuantileOf(&tally.gpu_ns, 0.5);
     tally.row.gpu_p99_ns = QuantileOf(&tally.gpu_ns, 0.99);
-    // Scopes outside of the request that was asked for, and those around captured ones that never ran themselves.
+    // Leaves out scopes outside of the chosen request, and scopes around captures that never ran themselves.
     if (tally.row.calls != 0 || tally.row.gpu_records != 0 || tally.row.gpu_total_ns != 0 || tally.row.self_cpu_ns != 0)
       finished.push_back(std::move(tally.row));
   }
@@ -238,10 +238,10 @@ int64_t Key(const TopRow& row, TopBy by, TopSort sort) {
   return 0;
 }
 
-// What the default is.
+// The actual order for kDefault.
 TopSort Resolve(TopSort sort, const TopTable& table) {
   if (sort != TopSort::kDefault) return sort;
-  // What calls cause on GPUs is asked by kernel.
+  // The table by call sorts by CPU: for GPU work there is the table by kernel.
   return table.gpu_ns != 0 && table.by != TopBy::kCall ? TopSort::kSelfGpu : TopSort::kSelfCpu;
 }
 
@@ -253,8 +253,8 @@ void Sort(TopSort sort, TopTable* table) {
   });
 }
 
-// How sure the order of the first rows is. Of one request there is nothing to draw; requests themselves are what is
-// drawn.
+// Adds how sure the order of the first rows is. A single request leaves nothing to draw; by request, the rows are the
+// units of the draw themselves.
 void AddCertainty(TopSort sort, const Selection& selection, Rows* rows, TopTable* table) {
   constexpr size_t kMostRanked = 64;
   if ((sort != TopSort::kSelfCpu && sort != TopSort::kSelfGpu) || table->by == TopBy::kRequest ||
@@ -270,7 +270,7 @@ void AddCertainty(TopSort sort, const Selection& selection, Rows* rows, TopTable
   table->resampled = rows->units();
 }
 
-// In how much of the window each kernel was recorded.
+// How much of the window had every kernel recorded.
 model::KernelCoverage CoverageOfWindow(const Trace& trace, bool is_damaged) {
   std::vector<Interval> told, kernels, lost;
   for (const model::DepthRow& row : trace.depths) {

@@ -27,7 +27,7 @@ class CallCounter {
     const std::vector<uint32_t> first = FirstCalls(trace_);
     for (uint32_t thread = 0; thread < trace_.threads.size(); ++thread)
       CountThread(thread, first[thread], first[thread + 1]);
-    // Of threads that nobody knows each is on its own: they may be of several.
+    // Each call of an unknown thread counts alone: they may be of several threads.
     const auto threads = static_cast<uint32_t>(trace_.threads.size());
     for (uint32_t call = first.back(); call < trace_.calls.size(); ++call)
       CountThread(threads + (call - first.back()), call, call + 1);
@@ -40,7 +40,7 @@ class CallCounter {
     int64_t end_ns;
   };
 
-  // A moment is the innermost call's: the driver's calls may be recorded within the runtime's.
+  // A moment belongs to the innermost call: the driver's calls may be recorded within the runtime's.
   void CountThread(uint32_t thread, uint32_t first, uint32_t last) {
     open_.clear();
     now_ns_ = trace_.window_begin_ns;
@@ -63,7 +63,7 @@ class CallCounter {
     Advance(trace_.window_end_ns);
   }
 
-  // Time passes for the innermost of those that are open.
+  // Passes time to the innermost open call.
   void Advance(int64_t to_ns) {
     while (!open_.empty()) {
       const Open innermost = open_.back();

@@ -11,7 +11,7 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Of all that were made in the window. O(calls + rows of `gpu`).
+// Counts all calls made in the window. O(calls + rows of `gpu`).
 void CountCalls(const TopIndex& index, const Selection& selection, Rows* rows);
 
 }  // namespace analyze

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all tables of where a trace's time went need, made once for them.
+// The common index of all tables of where a trace's time went, made once for them.
 #ifndef PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_
 #define PITOT_LIB_ANALYZE_TOP_TOP_INDEX_H_
 
@@ -21,7 +21,7 @@ struct TopIndex {
   const model::CoverageIndex coverage;
   const model::OperatorTimes operators;
 };
-// As that of pitot/analyze/top.h, but throws std::bad_alloc.
+// Like FindTop of pitot/analyze/top.h, but throws std::bad_alloc.
 Status FindTop(const TopIndex& index, const TopOptions& options, TopTable* table);
 
 }  // namespace analyze
