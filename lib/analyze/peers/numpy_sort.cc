@@ -37,7 +37,7 @@ class Sorter {
       while (part.last - part.first > kSmall) {
         const Index middle = Split(part.first, part.last);
         --part.depth;
-        // The larger part later.
+        // Sort the larger part later.
         if (middle - part.first < part.last - middle) {
           parts.push_back({middle + 1, part.last, part.depth});
           part.last = middle - 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The order into which numpy (1.24, without AVX-512) sorts: not stable, so that what HTA computes of things that happen
-// in one microsecond depends on it.
+// The order in which numpy (1.24, without AVX-512) sorts. It is not stable, and HTA's results for things of the same
+// microsecond depend on it.
 #ifndef PITOT_LIB_ANALYZE_PEERS_NUMPY_SORT_H_
 #define PITOT_LIB_ANALYZE_PEERS_NUMPY_SORT_H_
 
@@ -10,8 +10,8 @@
 
 namespace pitot::peers {
 
-// numpy.argsort(values, kind="quicksort"): introsort by the median of three, insertion sort of at most 17, heap sort
-// where it goes deeper than twice the logarithm.
+// Returns numpy.argsort(values, kind="quicksort"): introsort by the median of three, insertion sort of at most 17, heap
+// sort where it goes deeper than twice the logarithm.
 std::vector<uint32_t> NumpyArgsort(const std::vector<int64_t>& values);
 
 }  // namespace pitot::peers

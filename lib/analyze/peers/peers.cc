@@ -22,7 +22,7 @@ namespace {
 
 bool Begins(std::string_view text, std::string_view with) { return text.substr(0, with.size()) == with; }
 
-// What Python's JSON parser reads, to the last bit: the double nearest to the decimal number.
+// The value Python's JSON parser reads, to the last bit: the double nearest to the decimal number.
 double NearestUs(int64_t ns) {
   constexpr int64_t kExact = int64_t{1} << 53;  // within it a division of doubles rounds once, and is much faster
   if (-kExact <= ns && ns <= kExact) return static_cast<double>(ns) / 1000;
@@ -41,7 +41,7 @@ std::vector<uint32_t> Steps(const Trace& trace) {
   return steps;
 }
 
-// HTA asks for different names, as "ProfilerStep#7" are.
+// Counts different names, as HTA does: "ProfilerStep#7" is one.
 size_t CountStepNames(const Trace& trace) {
   std::set<uint32_t> names;
   for (const uint32_t row : Steps(trace)) names.insert(trace.events.site[row]);
@@ -55,7 +55,7 @@ HtaType TypeOfKernel(std::string_view name) {
   return Begins(name, "dma") ? HtaType::kMemory : HtaType::kComputation;
 }
 
-// When the GPU waited for a stream, of the counters that ReadKineto makes.
+// Adds the GPU's waits for a stream, from the counters made by ReadKineto.
 void AddSyncs(const Trace& trace, std::vector<HtaRow>* rows) {
   for (uint32_t i = 0; i + 1 < trace.samples.size(); ++i) {
     const uint32_t counter = trace.samples.counter[i];
@@ -156,7 +156,7 @@ Intervals TbSteps(const Trace& trace, const model::LaunchIndex& launches) {
   for (const uint32_t row : Steps(trace)) steps.push_back({trace.events.begin_ns[row], trace.EventEnd(row)});
   if (steps.empty()) return {{trace.window_begin_ns, trace.window_end_ns}};
 
-  // Calls inside a step, by beginning: what of the GPU is the step's.
+  // Calls inside a step, by beginning: the GPU work they launched belongs to the step.
   std::vector<uint32_t> calls(trace.calls.size());
   std::iota(calls.begin(), calls.end(), 0);
   std::stable_sort(calls.begin(), calls.end(),
@@ -185,7 +185,7 @@ Intervals TbSteps(const Trace& trace, const model::LaunchIndex& launches) {
   }
   if (std::none_of(devices.begin(), devices.end(), [](const Device& device) { return device.rows != 0; })) return steps;
 
-  // What was launched before the first step and ended before its own work began holds the step's beginning up.
+  // Other work that ended before the first step's own GPU work began delays the beginning of the step.
   int64_t before_ns = steps[0].begin_ns;
   for (uint32_t row = 0; row < trace.gpu.size() && devices[0].rows != 0; ++row) {
     if (!is_of_step[row] && GpuEnd(trace, row) < devices[0].begin_ns)
@@ -198,7 +198,7 @@ Intervals TbSteps(const Trace& trace, const model::LaunchIndex& launches) {
   }
   size_t last = steps.size();
   while (last > 0 && devices[last - 1].rows == 0) --last;
-  // The profiler may have missed the end of a step that has less than four fifths of the one before.
+  // With less than four fifths of the rows of the step before, the profiler may have missed the step's end.
   if (last > 1 && 5 * devices[last - 1].rows < 4 * devices[last - 2].rows) --last;
   steps.resize(last);
   return steps;
