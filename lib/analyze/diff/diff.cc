@@ -35,9 +35,9 @@ namespace {
 
 using model::Trace;
 
-constexpr double kLikely = 0.05;  // sizes differ, below this p
+constexpr double kLikely = 0.05;  // below this p sizes differ
 
-// One trace, and what is counted of it.
+// One trace, with its units and counts.
 struct Side {
   Side(const Trace& from, DiffPer per) : trace(from), units(from, per), gpu(GpuLedger(from, units)) {
     for (uint32_t unit = 0; unit < units.size(); ++unit) {
@@ -63,8 +63,8 @@ struct Side {
   std::vector<std::string> likes;
 };
 
-// Whether both are of the same moments, as a dump compared with itself is: two runs are the same to the ns in no
-// hundred times, and of what is the same there is nothing to estimate.
+// Whether both traces are of the same moments, like a dump compared with itself. Two runs never agree to the ns a
+// hundred times, and equal recordings leave nothing to estimate.
 bool IsSameRecording(const Trace& a, const Trace& b) {
   if (a.window_begin_ns != b.window_begin_ns || a.window_end_ns != b.window_end_ns) return false;
   const auto is_same_request = [](const model::RequestRow& x, const model::RequestRow& y) {
@@ -154,7 +154,7 @@ class Comparison {
       diff_.gates.push_back(QuantileGate("latency p50", 0.5, a, b, options_.regression));
       diff_.gates.push_back(QuantileGate("latency p99", 0.99, a, b, options_.regression));
     }
-    // What only one of the traces recorded is compared with nothing.
+    // Compare only what both traces recorded.
     const size_t times = diff_.gates.size();
     if (has_times && before_.trace.gpu.size() != 0 && after_.trace.gpu.size() != 0)
       diff_.gates.push_back(TimeGate("gpu time", Pick(GpuTimesOf(before_.trace, before_.units), all.before),
@@ -178,7 +178,7 @@ class Comparison {
     }
   }
 
-  // However few or noisy its requests are, and whatever was lost, was lost on both sides.
+  // Passes however few or noisy the requests are: all losses are the same on both sides.
   void PassAll() {
     for (DiffGate& gate : diff_.gates) {
       gate.is_known = true;

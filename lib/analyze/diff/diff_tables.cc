@@ -13,14 +13,14 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-// Entries that are one row.
+// The entries of one row.
 struct Row {
   std::vector<const Ledger::Entry*> before, after;
 };
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
-// "12", "3f9a21bc", "0d1d2de": nothing that a person would call a kernel.
+// "12", "3f9a21bc", "0d1d2de": not a name that a person would give a kernel.
 bool IsOfTheBuild(std::string_view part) {
   const bool is_hex =
       std::all_of(part.begin(), part.end(), [](char c) { return IsDigit(c) || (c >= 'a' && c <= 'f'); });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two ledgers become a table: rows that mean the same thing on both sides, what each changed by, how sure that is.
+// Makes a table of two ledgers: matched rows of both sides, how much each changed, and how sure that is.
 #ifndef PITOT_LIB_ANALYZE_DIFF_DIFF_TABLES_H_
 #define PITOT_LIB_ANALYZE_DIFF_DIFF_TABLES_H_
 
@@ -13,14 +13,14 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// A kernel's name without what changes from build to build: template arguments, parameters, and numbers, hashes and
-// size hints at its end ("triton_poi_fused_add_0d1d2d", "gemm_3f9a21bc").
+// A kernel's name without its build-dependent parts: template arguments, parameters, and numbers, hashes and size hints
+// at its end ("triton_poi_fused_add_0d1d2d", "gemm_3f9a21bc").
 std::string NormalName(std::string_view kernel);
 
 enum class Align { kExactly, kByNormalName };
 enum class Judge { kRows, kNothing };
 
-// Rows of one name; with kByNormalName also what has no other side by its name, but by its normal one.
+// Makes the table. Rows match by name; with kByNormalName, rows without a match then match by their normal names.
 DiffTable MakeTable(const char* name, const Ledger& before, const Ledger& after, uint64_t requests_before,
                     uint64_t requests_after, const DiffOptions& options, Align align, Judge judge);
 

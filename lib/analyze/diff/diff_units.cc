@@ -25,7 +25,7 @@ std::vector<model::Interval> StepsOf(const Trace& trace) {
       steps.push_back({trace.events.begin_ns[event], trace.EventEnd(event)});
   }
   std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
-  // Other threads may say the same steps.
+  // Other threads may record the same steps.
   const auto overlaps = [](const model::Interval& a, const model::Interval& b) { return b.begin_ns < a.end_ns; };
   steps.erase(std::unique(steps.begin(), steps.end(), overlaps), steps.end());
   return steps;
@@ -188,7 +188,7 @@ Ledger BlameLedger(const Trace& trace, const DiffUnits& units, uint64_t* walked)
     RequestBlame blame;
     if (units.request(unit) == kNone || !FindBlame(index, units.request(unit), &blame).ok()) continue;
     ++*walked;
-    // Counted by segment: more launches are more of what they take, as their gate says, and not longer ones.
+    // Counted by segment: more launches are more, not longer, segments, as their gate says.
     for (const BlameSegment& segment : blame.segments) {
       if (segment.end_ns != segment.begin_ns)
         ledger.Add(ledger.Of(BlameName(segment.blame)), unit, segment.end_ns - segment.begin_ns, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a trace is compared by: its requests, or its steps, and what each had of the host's and the GPUs' time.
+// The units a trace is compared by (requests or steps), and the host and GPU time of each.
 #ifndef PITOT_LIB_ANALYZE_DIFF_DIFF_UNITS_H_
 #define PITOT_LIB_ANALYZE_DIFF_DIFF_UNITS_H_
 
@@ -17,23 +17,23 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// What `per` can be for both traces.
+// The finest unit that both traces have.
 DiffPer FindPer(const model::Trace& before, const model::Trace& after);
 
-// Requests that began and ended in the window and are no part of another, or steps, or the whole window.
+// Requests that began and ended in the window and are not part of another; or steps; or the whole window.
 class DiffUnits {
  public:
   DiffUnits(const model::Trace& trace, DiffPer per);
   uint32_t size() const { return static_cast<uint32_t>(times_.size()); }
   model::Interval time(uint32_t unit) const { return times_[unit]; }
-  uint32_t request(uint32_t unit) const { return requests_[unit]; }  // row; kNone where it is none
-  // Units whose single values are kept, evenly spaced: at most kMostSamples.
+  uint32_t request(uint32_t unit) const { return requests_[unit]; }  // row; kNone if it is not a request
+  // Units with their single values kept, evenly spaced: at most kMostSamples.
   static constexpr uint32_t kMostSamples = 512;
   const std::vector<uint32_t>& samples() const { return samples_; }
   uint32_t SampleOf(uint32_t unit) const { return sample_of_[unit]; }  // index in samples(), or kNone
 
-  // Calls f(unit, parts) for each unit that something of this context and moment was for; it counts 1 / parts for each.
-  // A batch's is its members', of which some may not be units.
+  // Calls f(unit, parts) for each unit served by work of this context and moment; the work counts 1 / parts for each.
+  // Work of a batch is shared by its members, and some of these may not be units.
   template <class F> void ForEach(uint32_t request, uint32_t batch, int64_t at_ns, F f) const {
     if (per_ != DiffPer::kRequest) {
       const uint32_t unit = UnitAt(at_ns);
@@ -60,7 +60,7 @@ class DiffUnits {
   std::vector<uint32_t> requests_, unit_of_, samples_, sample_of_;
 };
 
-// Amounts by name, and of each sampled unit its ns.
+// Amounts by name, with the ns of each sampled unit.
 class Ledger {
  public:
   struct Entry {
@@ -80,19 +80,19 @@ class Ledger {
   std::unordered_map<std::string, uint32_t> rows_;
 };
 
-// By kernel and kind of copy; by operator and scope, self time on threads.
+// By kernel and kind of copy; by operator and scope, with self time on threads.
 Ledger GpuLedger(const model::Trace& trace, const DiffUnits& units);
 Ledger HostLedger(const model::Trace& trace, const DiffUnits& units);
-// Parts of the latency; adds up to it. By blame only of the units that were walked, which are returned.
+// Parts of the latency, which add up to it. BlameLedger covers only the walked units, and returns their number.
 Ledger SizeLedger(const model::Trace& trace, const DiffUnits& units);
 Ledger StageLedger(const model::Trace& trace, const DiffUnits& units);
 Ledger BlameLedger(const model::Trace& trace, const DiffUnits& units, uint64_t* walked);
-// "/classify, size 4": what makes requests alike.
+// "/classify, size 4": requests with the same text are alike.
 std::string LikeOf(const model::Trace& trace, uint32_t request);
 
-// Of each unit, ns of what GPUs did for it: what its part of GpuLedger adds up to.
+// For each unit, the ns of GPU work for it: the sum of its part of GpuLedger.
 std::vector<double> GpuTimesOf(const model::Trace& trace, const DiffUnits& units);
-// What each unit had of what has no noise.
+// Counts without noise, by unit.
 struct Counts {
   std::vector<double> launches, bytes_copied, waits, allocations;
 };
