@@ -13,11 +13,11 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 namespace {
 
-constexpr double kMedianError = 1.2533;    // of a mean's, of a normal distribution
+constexpr double kMedianError = 1.2533;    // of a median relative to a mean, for a normal distribution
 constexpr size_t kFewestReferences = 2;    // periods before
-constexpr size_t kFewestForSpread = 4;     // of these, for how far they are apart
+constexpr size_t kFewestForSpread = 4;     // of these, to know their spread
 constexpr std::ptrdiff_t kRarelySlow = 4;  // at most one of so many
-constexpr size_t kMostParts = 3;           // said of a drift
+constexpr size_t kMostParts = 3;           // named for a drift
 constexpr double kLeastPart = 0.1;         // of the difference
 
 double Spread(const std::vector<int64_t>& values) {
@@ -35,7 +35,7 @@ Status Regimes::Add(std::string_view route, uint32_t size_bucket, const Baseline
     auto cell = std::find_if(cells_.begin(), cells_.end(), is_it);
     if (cell == cells_.end()) {
       if (cells_.size() >= options_.most_cells) {
-        // The one that was silent for longest, if that was for as long as all summaries reach back.
+        // Reuse the cell that was silent for longest, if it was silent for as long as all its summaries reach back.
         cell = std::min_element(cells_.begin(), cells_.end(),
                                 [](auto& a, auto& b) { return a.period_begin_ns < b.period_begin_ns; });
         if (row.at_ns - cell->period_begin_ns < options_.period_ns * options_.periods) return Status();
@@ -117,7 +117,8 @@ bool Regimes::FindIn(const Cell& cell, Drift* drift) const {
   };
   if (difference < options_.least_z * std::hypot(error(now), error(before))) return false;
 
-  // The periods that are as slow, back to when that began; what was as slow before then is no drift, but how it is.
+  // Go back over the slow periods to their beginning. If earlier periods were often as slow, this is normal and not a
+  // drift.
   const auto is_slow = [&](const Summary& one) {
     return static_cast<double>(one.median_ns) >= options_.least_ratio * static_cast<double>(before.median_ns);
   };

@@ -28,7 +28,7 @@ namespace analyze {
 
 namespace {
 
-// Ids of requests that a trigger fired for; none where there is no memory.
+// Ids of requests that a trigger fired for; none if memory is short.
 std::unordered_set<uint64_t> Fired(const model::Trace& trace) noexcept {
   try {
     std::unordered_set<uint64_t> fired;
@@ -80,12 +80,12 @@ Status JudgeRequest(const model::Trace& trace, uint32_t request, const Baseline*
     status = LearnBaseline(judgement->index, request, options, &beside, &judgement->learned);
     if (status.ok())
       status = FindVerdict(judgement->index, judgement->blame, beside, now_ns, options, &judgement->verdict);
-    // The nearer level says more, then the larger number.
+    // The nearer level is better, then the larger number.
     const auto rank = [](const Verdict& verdict) {
       const auto level = static_cast<int64_t>(verdict.level);
       return std::make_pair(level == 0 ? 4 : level, -int64_t{verdict.baseline_size});
     };
-    if (!status.ok()) {  // there was no time to learn what is normal: what was kept says it less well
+    if (!status.ok()) {  // no time to learn what is normal: the kept baseline has to do
       if (by_kept.level == Baseline::Level::kNone) return status;
       judgement->verdict = std::move(by_kept);
       return Status();
@@ -140,7 +140,7 @@ Status FileError(const char* what, const std::string& path) {
   return base::Error(StatusCode::kIoError, "cannot %s %s: %s", what, path.c_str(), strerrordesc_np(errno));
 }
 
-// At most `most` bytes of a file; of anything else (a FIFO would wait for who writes) nothing.
+// Reads at most `most` bytes of a regular file. Anything else is an error: opening a FIFO would wait for its writer.
 Status Read(const std::string& path, size_t most, std::string* bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return errno == ENOENT ? Status(StatusCode::kNotFound, "it is not there") : FileError("open", path);
@@ -158,7 +158,7 @@ Status Read(const std::string& path, size_t most, std::string* bytes) {
   return status;
 }
 
-// Whether a baseline may be written there: over none, an empty file, or a baseline, whole or not.
+// Whether a baseline may be written there: over nothing, an empty file, or a baseline, whole or not.
 Status MayReplace(const std::string& path) {
   std::string head;
   const Status status = Read(path, Baseline::kHead.size(), &head);
@@ -167,7 +167,7 @@ Status MayReplace(const std::string& path) {
   return base::Error(StatusCode::kIoError, "%s is no baseline: it is left as it is", path.c_str());
 }
 
-// Through a new file beside it, mode 0600: whole or not at all.
+// Writes through a new file next to it, mode 0600: whole or not at all.
 Status WriteWhole(const std::string& path, const std::string& bytes) {
   const std::string fresh = path + ".new";
   unlink(fresh.c_str());
@@ -232,8 +232,8 @@ class WhyJudge final : public Judge {
     Asked asked;
     Status judged = ChooseAsked(judgement.index, &asked);
     if (judged.ok()) judged = JudgeAsked(trace, asked, &baseline_, &judgement);
-    // After that, so that it never takes the verdict's time. Where there are samples, which come at any time, the
-    // window of an incident says nothing of how a route is as a whole.
+    // Learn after the verdict, so that this never takes the verdict's time. With samples, which come at any time, an
+    // incident's window says nothing about a route as a whole.
     learn_.most_per_cell = kOfIncident;
     Regimes* const regimes = options_.sample_every_ms == 0 ? &regimes_ : nullptr;
     if (Status s = LearnFrom(judgement.index, hearing, regimes); !s.ok()) wrong_ = s.message();
@@ -314,7 +314,7 @@ class WhyJudge final : public Judge {
   LearnOptions learn_;
   Baseline baseline_;
   Regimes regimes_;
-  std::string wrong_;  // with the file; said once
+  std::string wrong_;  // an error of the file; reported once
   int64_t saved_ns_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The built-in judge with the clock that its warm-up reads; the public factory brings CLOCK_MONOTONIC.
+// Makes the built-in judge with the clock of its warm-up; the public factory passes CLOCK_MONOTONIC.
 #ifndef PITOT_LIB_ANALYZE_JUDGE_MAKE_JUDGE_H_
 #define PITOT_LIB_ANALYZE_JUDGE_MAKE_JUDGE_H_
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report opens with beside the verdict.
+// The opening of a report, other than the verdict.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMostOthers = 3, kMostFindings = 3;
 
-// Ended requests that a trigger fired for, but that one, slowest first.
+// Ended requests that a trigger fired for, except `but`, slowest first.
 std::vector<uint32_t> SlowestThatFired(const model::Trace& trace, uint32_t but) {
   std::vector<uint64_t> fired;
   for (const model::FiringRow& firing : trace.firings) fired.push_back(firing.request_id);

@@ -24,15 +24,15 @@ using model::kNone;
 using model::Trace;
 
 constexpr double kWidth = 1000;        // of a lane's picture, in its units
-constexpr double kLeastBar = 1.5;      // so that what is short is seen
-constexpr size_t kMostLanes = 8;       // beside the request's own
+constexpr double kLeastBar = 1.5;      // to keep short bars visible
+constexpr size_t kMostLanes = 8;       // next to the request's own
 constexpr size_t kMostBars = 120;      // of a lane
 constexpr size_t kMostSegments = 400;  // of the request
 constexpr size_t kMostFindings = 24;
 constexpr size_t kMostEvidence = 3;  // of a finding
 
-// As text of an element or of a quoted attribute. What turns the direction of the text around it goes, too: a name
-// must not make the sentence say something else.
+// Escapes text for an element or a quoted attribute. It also replaces characters that turn the direction of the text: a
+// name must not change the meaning of the sentence around it.
 std::string Escape(std::string_view raw) {
   const std::string text = base::SanitizeText(raw);
   std::string out;
@@ -69,7 +69,7 @@ std::string Escape(std::string_view raw) {
   return out;
 }
 
-// What colours mean. Colours are those of Okabe and Ito, who chose them for all kinds of sight.
+// The meaning of the colours. They are Okabe and Ito's, chosen for all kinds of colour vision.
 struct Group {
   const char* style;
   const char* name;
@@ -135,8 +135,8 @@ rect{fill:var(--c)}.high{--c:var(--wait)}.medium{--c:var(--queue)}.low{--c:var(-
 --wait:#d55e00;--gpu:#009e73;--trouble:#d9c800;--unknown:#7d848c}body{font-size:10.5pt;max-width:none;padding:0}h2{break-after:avoid}}
 )";
 
-// Bars of a lane in order of time. What is nearer to the one before than can be seen becomes one with it. Of more than
-// can be drawn each column of the picture shows what had most of it.
+// Bars of a lane in order of time. A bar too near to the one before is merged with it. If there are too many to draw,
+// each column of the picture shows the style that fills most of it.
 class Bars {
  public:
   Bars(int64_t begin_ns, int64_t end_ns)
@@ -223,7 +223,7 @@ std::string Ms(int64_t ns) { return Format("%.3f", static_cast<double>(ns) * 1e-
 std::string Signed(int64_t ns) { return Format("%+.3f", static_cast<double>(ns) * 1e-6); }
 std::string Ms1(int64_t ns) { return Format("%.1f ms", static_cast<double>(ns) * 1e-6); }
 
-// Where it does not fit it goes on below after an underscore.
+// Lets a name that does not fit continue on the next line after an underscore.
 std::string Breakable(std::string_view name) {
   std::string out;
   for (const char c : name) out += c == '_' ? std::string("_<wbr>") : std::string(1, c);
@@ -395,7 +395,7 @@ class Page {
            Text(trace_.requests[request].route) + ")";
   }
 
-  // What the thread did for others in that time: its outermost scopes.
+  // Adds the thread's work for others in that time: its outermost scopes.
   void AddOthers(uint32_t thread, int64_t begin_ns, int64_t end_ns, Bars* bars) const {
     const model::ThreadRow& row = trace_.threads[thread];
     int64_t until_ns = INT64_MIN;
@@ -432,7 +432,7 @@ class Page {
     H2("Where its time went");
     Bars own(blame.begin_ns, blame.end_ns);
     uint32_t used = 0;
-    // Threads and streams in the order in which the request came to them, the longest first where there are many.
+    // Threads and streams in the order in which the request came to them, the longest first if there are many.
     std::vector<std::pair<uint32_t, int64_t>> threads, streams;
     const auto note = [](std::vector<std::pair<uint32_t, int64_t>>* rows, uint32_t row, int64_t ns) {
       const auto at = std::find_if(rows->begin(), rows->end(), [row](auto& one) { return one.first == row; });
@@ -638,7 +638,7 @@ class Page {
   const Trace& trace_;
   const HtmlReport& report_;
   const Judgement* const judgement_;
-  bool has_others_ = false;  // a lane does
+  bool has_others_ = false;  // a lane has some
   std::string out_;
 };
 
