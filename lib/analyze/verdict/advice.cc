@@ -92,7 +92,7 @@ constexpr Row kRows[] = {
      kAnyClose,
      Proof::kMajorFaults,
      {"fault_in_early", "memory was read from a disk: pre-fault or lock it, keep it in memory, no swap"}},
-    // A wait that the program itself calls input or output: of whatever kind, not of memory.
+    // A wait marked by the program as input or output: of any kind, but not of memory.
     {BlameBit(Blame::kHostPagefaultIo),
      kAnyClose,
      kAnyProof,

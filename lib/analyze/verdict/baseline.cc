@@ -48,7 +48,7 @@ bool Baseline::IsFresh(const Packed& row, int64_t now_ns) const {
   return now_ns / epoch_ns - row.at_ns / epoch_ns <= 1;
 }
 
-// Room for one more is made by a cell of which nothing is fresh.
+// A cell without a fresh row makes room for a new one.
 Baseline::Cell* Baseline::FindCell(std::string_view route, uint32_t size_bucket, int64_t now_ns) {
   for (Cell& cell : cells_) {
     if (cell.size_bucket == size_bucket && cell.route == route) return &cell;
@@ -219,7 +219,7 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
   if (reader.Take<uint32_t>() != kMagic) return damaged;
   const uint32_t version = reader.Take<uint32_t>();
   if (version == 0 || version > kVersion) return damaged;
-  // Of the epoch before this one.
+  // Loaded rows count as of the previous epoch.
   const int64_t epoch_ns = std::max<int64_t>(options_.epoch_ns, 1), at_ns = std::max<int64_t>(now_ns - epoch_ns, 0);
   try {
     std::vector<Cell> cells;
@@ -245,7 +245,7 @@ Status Baseline::Load(std::string_view bytes, int64_t now_ns) noexcept {
                                : row.work.launches != 0 ? static_cast<uint32_t>(Depth::kKernels)
                                                         : static_cast<uint32_t>(Depth::kScopes);
         row.work.depth = static_cast<Depth>(std::min(depth, static_cast<uint32_t>(Depth::kOps)));
-        int64_t left_ns = model::kMaxTimeNs;  // of a latency that Unpack can add up
+        int64_t left_ns = model::kMaxTimeNs;  // of a latency small enough for Unpack to add up
         for (const int32_t part : row.parts) {
           const int64_t part_ns = static_cast<int64_t>(part) << row.shift;
           if (part_ns > left_ns) return damaged;

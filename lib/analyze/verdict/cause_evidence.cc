@@ -18,7 +18,7 @@ namespace {
 constexpr double kLeastOfCulprit = 0.1;  // of a cause's time
 constexpr size_t kMostLongest = 3;
 
-// Its segments, the longest first.
+// The part's segments, the longest first.
 std::vector<uint32_t> SegmentsOf(const RequestBlame& blame, Blame part) {
   std::vector<uint32_t> segments;
   for (uint32_t i = 0; i < blame.segments.size(); ++i) {
@@ -29,7 +29,7 @@ std::vector<uint32_t> SegmentsOf(const RequestBlame& blame, Blame part) {
   return segments;
 }
 
-// Where most of its time was: a thousand short calls may be more than the one that was longest.
+// Finds the place with most of its time: a thousand short calls may add up to more than the longest one.
 void FindPlace(const model::Trace& trace, const RequestBlame& blame, Cause* cause) {
   const Places::Most most = Places(trace).Find(blame.segments, cause->longest);
   cause->place_ns = most.ns;
@@ -37,7 +37,7 @@ void FindPlace(const model::Trace& trace, const RequestBlame& blame, Cause* caus
   if (first != cause->longest.end()) std::rotate(cause->longest.begin(), first, first + 1);
 }
 
-// Who had most of its time, if that is much of it.
+// Finds the culprit with most of its time, if it has much of it.
 void FindCulprit(const RequestBlame& blame, Cause* cause) {
   using Key = std::tuple<uint32_t, uint32_t, uint32_t>;
   std::vector<std::pair<Key, uint32_t>> parts;  // and the segment

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who had most of a cause's time, and where it was.
+// The main culprit of a cause, and the place of its time.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_
 #define PITOT_LIB_ANALYZE_VERDICT_CAUSE_EVIDENCE_H_
 
@@ -9,8 +9,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Fills `by`, `by_ns`, `longest` and `place_ns` of a cause whose blame and blame_ns are known. Throws std::bad_alloc.
-// Cost: O(n log n) of the request's segments.
+// Fills `by`, `by_ns`, `longest` and `place_ns` of a cause with known blame and blame_ns. Throws std::bad_alloc. Cost:
+// O(n log n) of the request's segments.
 void FindEvidence(const model::Trace& trace, const RequestBlame& blame, Cause* cause);
 
 }  // namespace analyze

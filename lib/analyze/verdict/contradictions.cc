@@ -13,16 +13,16 @@ namespace analyze {
 using model::kNone;
 
 const Exclusion kExclusions[] = {
-    // F12. Where work piles up before a GPU, its calls look slow because they wait for room.
+    // Where work piles up before a GPU, its calls look slow because they wait for room.
     {"a10.launch_bound", "a11.queue_full", Meeting::kSameGpu,
      "either a GPU waits for launches, or launches wait for the GPU"},
-    // F33, F34.
+    // Memory runs out for one reason or the other.
     {"a23.leak", "a23.fragmentation", Meeting::kSameGpu,
      "either memory runs out because ever more is given out, or because what is free lies in pieces"},
-    // F14, F16. Each divides what kernels took longer by a model of its own: overlap, clocks.
+    // Each divides the excess of kernels by a model of its own: overlap, clocks.
     {"gpu_clock", "gpu_contention", Meeting::kSameKernels,
      "either a low clock made these kernels longer, or others' work beside them"},
-    // F12 again, of one request.
+    // Calls that wait for room look slow: the same as above, for one request.
     {"launch_api", "launch_queue_full", Meeting::kSameCalls,
      "either these calls are slow, or they wait for room because the GPU is behind"},
     {nullptr, nullptr, Meeting::kSameGpu, nullptr}};
@@ -35,7 +35,7 @@ template <class Visit> void ForExclusions(Visit visit) {
   for (const Exclusion* row = kExclusions; row->one != nullptr; ++row) visit(*row);
 }
 
-// "GPU 1" of "GPU 1 stream 7" and "GPU 1: LibTorch allocated"; else "".
+// "GPU 1" of "GPU 1 stream 7" and "GPU 1: LibTorch allocated"; otherwise "".
 std::string_view GpuOf(std::string_view subject) {
   constexpr std::string_view kGpu = "GPU ";
   if (subject.substr(0, kGpu.size()) != kGpu) return {};
@@ -50,12 +50,12 @@ void Contradict(const Exclusion& row, const FindingRow& by, FindingRow* finding)
   finding->contradictions.push_back({by.code, by.subject, row.why});
 }
 
-// What segments of a blame are of, for `meeting`; kNone: of no such row.
+// The row that a segment of a blame is about, for `meeting`; kNone: none.
 uint32_t RowOf(const BlameSegment& segment, Meeting meeting) {
   return meeting == Meeting::kSameKernels ? segment.gpu : segment.call;
 }
 
-// Whether most of the one blame's time, or of the other's, is in kernels or calls that the other has time of, too.
+// Whether most time of one blame, or of the other, is in kernels or calls shared by both.
 bool Meet(const RequestBlame& request, Blame one, Blame other, Meeting meeting) {
   const auto is_shared = [&](Blame part, Blame with) {
     std::unordered_set<uint32_t> rows;

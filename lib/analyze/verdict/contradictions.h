@@ -15,20 +15,20 @@ namespace analyze {
 
 struct Cause;  // pitot/analyze/verdict.h
 
-// Of what two answers must be for one of them to be wrong.
+// The thing two answers must share for one of them to be wrong.
 enum class Meeting { kSameGpu, kSameKernels, kSameCalls };
 struct Exclusion {
   const char *one, *other;  // codes of findings, or names of blames
   Meeting of;
   const char* why;  // not both
 };
-// The table: its end is where `one` is null.
+// The table; it ends with a null `one`.
 extern const Exclusion kExclusions[];
 
-// Of findings of a window; undetermined ones claim nothing. Throws std::bad_alloc. Cost: O(n^2) of findings whose codes
-// are in the table.
+// Marks findings of a window; undetermined ones claim nothing. Throws std::bad_alloc. Cost: O(n^2) in the findings with
+// codes of the table.
 void MarkContradictions(AnalysisReport* report);
-// Of the causes of one request.
+// Marks the causes of one request.
 void MarkContradictions(const RequestBlame& blame, std::vector<Cause>* causes);
 
 }  // namespace analyze

@@ -12,26 +12,26 @@ namespace analyze {
 
 namespace {
 
-// Of the latency. The test is of the farthest part of normal requests. Of some ten parts one is always a little off:
-// 0.9 ms of a lock in a request of 8 that is no slower for it must not be as far from usual as 5 ms of a part that
-// varies. docs/lab/accuracy.md says how it was chosen.
+// Of the latency. The test uses the farthest part of normal requests, and of some ten parts one is always a little off.
+// A request of 8 ms with 0.9 ms of a lock, and no slower for it, must not be as far from usual as 5 ms of a part that
+// varies. See docs/lab/accuracy.md for how it was chosen.
 constexpr double kLeastScale = 0.05;
 // Parts that are nearly always 0 and now and then milliseconds (queues, wake-ups) have no spread, and would be the
-// farthest part of every normal request: a scale is no less than what 2 of 100 requests are above usual by, in the
-// deviations of a normal distribution that are exceeded as seldom. 2 % is the alpha of verdicts.
+// farthest part of every normal request. So a scale is at least the excess that 2 of 100 requests exceed, divided by
+// the deviations that a normal distribution exceeds as seldom. These 2 % are the alpha of verdicts.
 constexpr double kTail = 0.98, kTailToSigma = 2.054;
-constexpr double kLeastRest = 0.2;     // of what a clock stretches, beside the largest part: less says nothing of "all"
+constexpr double kLeastRest = 0.2;     // of the stretched parts, without the largest: less is no evidence for "all"
 constexpr double kUsualFactor = 0.98;  // the quantile of normal requests' common factors
 
-// Means in whole ns that add up to the rounded mean of the sums: rounded down, and what is left goes to the largest
-// remainders, of equal ones to the first part.
+// Means in whole ns that add up to the rounded mean of the sums. They are rounded down, and the rest goes to the
+// largest remainders, the first parts on a tie.
 Parts Mean(const std::vector<const BlameVector*>& rows, int64_t* total_ns) {
   Parts mean{};
   const auto n = static_cast<int64_t>(rows.size());
   std::array<int64_t, kBlames> remainders{};
   int64_t left = 0;
   for (uint32_t k = 0; k < kBlames; ++k) {
-    // Sums of so many times would overflow for requests of months: what is whole is divided one by one.
+    // Such sums would overflow for requests of months: values are divided one by one.
     int64_t whole = 0, rest = 0;
     for (const BlameVector* row : rows) whole += row->ns[k] / n, rest += row->ns[k] % n;
     mean[k] = whole + rest / n;
@@ -48,8 +48,8 @@ Parts Mean(const std::vector<const BlameVector*>& rows, int64_t* total_ns) {
   return mean;
 }
 
-// How far a part is beyond usual, for its test. While work of others is on a GPU a thread goes on launching: what a
-// request waited for that and had less to do on its thread it has not lost.
+// How far a part is beyond usual, for its test. A thread goes on launching while others' work is on the GPU. So time
+// saved on the thread meanwhile is not lost to that wait.
 int64_t Lost(const Parts& beyond_ns, uint32_t k) {
   if (static_cast<Blame>(k) != Blame::kGpuQueueWaitOthers) return beyond_ns[k];
   const int64_t on_thread_ns = beyond_ns[static_cast<uint32_t>(Blame::kHostOncpuFramework)] +
@@ -64,8 +64,8 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
   for (const BlameVector& row : rows) latencies_.push_back(row.Total());
   std::sort(latencies_.begin(), latencies_.end());
 
-  // Half of them learn, the rest calibrate: not every other one, or of two kinds in turn each half had one. Multiples
-  // of the golden ratio are spread evenly, whatever the period.
+  // Half of the rows learn, the rest calibrate. Taking every other row would separate two alternating kinds of
+  // requests. Multiples of the golden ratio are spread evenly, whatever the period.
   std::vector<const BlameVector*> learn, calibrate;
   std::vector<double> learnt_ns;
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -84,7 +84,7 @@ Normal::Normal(const std::vector<BlameVector>& rows, uint32_t execution) : execu
 
   for (uint32_t k = 0; k < kBlames; ++k) {
     std::vector<int64_t> values;
-    std::vector<double> above_ns;  // usual, of those that are not slow: what made others slow is no spread
+    std::vector<double> above_ns;  // usual, without the slow ones: their cause is not spread
     for (const BlameVector* row : learn) {
       values.push_back(row->ns[k]);
       if (static_cast<double>(row->Total()) <= p75) above_ns.push_back(static_cast<double>(Lost(Beyond(*row), k)));
@@ -117,9 +117,9 @@ double Normal::Percentile(int64_t latency_ns) const {
   return static_cast<double>(after - latencies_.begin()) / static_cast<double>(latencies_.size());
 }
 
-// The weighted median of excess / mu over what a clock stretches, weighted by mu. It must not rest on one part alone,
-// or every slow kernel were a slow clock: the largest part is left out once, and what is nearer to 0 counts. Calls that
-// launch are made by the code around them, and what holds up the one holds up the other: the two are one part.
+// The weighted median of excess / mu over the parts stretched by a clock, weighted by mu. It must not rest on one part
+// alone, or every slow kernel would be a slow clock. So the largest part is left out once, and the result nearer to
+// 0 counts. Launching calls and the code around them count as one part, because a delay of one delays the other.
 double Normal::CommonFactor(const Parts& excess_ns) const {
   struct Part {
     double ratio, mu;

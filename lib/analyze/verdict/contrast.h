@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The statistics of a verdict: what is normal, and which parts of one request are outside of it.
+// The statistics of a verdict: the normal case, and the parts of one request outside of it.
 //
-// Half of the normal requests say what is usual (mu, which adds up, and a scale for each part); the other half, of
-// those that were no slower than three quarters, say how far the farthest part of a normal request is from that. A part
-// that is farther than alpha of these is named: one test for all parts at once (split conformal, the max statistic),
-// which keeps its error without a correction for their number. What all parts have in common is taken out first.
+// Half of the normal requests give the usual values (mu, which adds up, and a scale for each part). The other half,
+// without those slower than three quarters, gives the distance from there to the farthest part of a normal request. A
+// part farther away than in all but alpha of these is named. This is one test for all parts at once (split conformal,
+// the max statistic), so its error needs no correction for their number. The common factor of all parts is taken out
+// first.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_CONTRAST_H_
 #define PITOT_LIB_ANALYZE_VERDICT_CONTRAST_H_
 
@@ -20,10 +21,10 @@ namespace analyze {
 
 using Parts = std::array<int64_t, kBlames>;
 
-// Where one request is.
+// The position of one request.
 struct Contrast {
   Parts excess_ns{};                // minus mu; adds up to its latency minus mu's
-  Parts common_ns{};                // of that, what the common factor explains
+  Parts common_ns{};                // of that, explained by the common factor
   Parts residual_ns{};              // the rest
   std::array<double, kBlames> p{};  // of the residual; 1 where it is not positive
   double common_factor = 0;
@@ -38,11 +39,11 @@ class Normal {
   bool is_empty() const { return calibration_.empty(); }
   const Parts& mu_ns() const { return mu_ns_; }
   int64_t latency_ns() const { return latency_ns_; }  // the sum of mu_ns
-  // The least p that can come out: 1 / (m + 1), of m requests that calibrate.
+  // The least possible p: 1 / (m + 1), with m calibrating requests.
   double least_p() const { return 1.0 / (static_cast<double>(calibration_.size()) + 1); }
-  // What 98 % of the normal requests have at most as their common factor.
+  // A common factor that 98 % of the normal requests do not exceed.
   double usual_common_factor() const { return usual_common_factor_; }
-  // The share of all rows whose latency is at most `latency_ns`.
+  // The share of all rows with a latency of at most `latency_ns`.
   double Percentile(int64_t latency_ns) const;
 
   Contrast Test(const BlameVector& blame) const;

@@ -8,7 +8,7 @@ namespace analyze {
 
 Counterfactual::Counterfactual(const RequestBlame& blame) : blame_(blame) {
   const std::vector<BlameSegment>& segments = blame.segments;
-  // The walk goes backwards, so that detours come by their begin, the last one first.
+  // The walk goes backwards, so detours come by their begin, the last one first.
   for (auto detour = blame.detours.rbegin(); detour != blame.detours.rend(); ++detour) {
     const auto from = std::partition_point(segments.begin(), segments.end(), [&](const BlameSegment& segment) {
       return segment.begin_ns < detour->begin_ns;

@@ -14,16 +14,15 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// A request as a graph. Its nodes are the moments between its segments; its edges the segments, and beside those of
-// each detour the way of the thread that the walk left there, as long as that thread did not wait. Played forwards a
-// moment is the latest that its edges allow: with all segments as they were, the moments are those of the trace.
-// `blame` must outlive it. Throws std::bad_alloc.
+// A request as a graph. Its nodes are the moments between its segments. Its edges are the segments; next to those of
+// each detour also the way of the thread that the walk left there, as long as that thread did not wait. Played
+// forwards, a moment is the latest that its edges allow. With all segments as they were, the moments are those of the
+// trace. The blame must outlive this. Throws std::bad_alloc.
 class Counterfactual {
  public:
   explicit Counterfactual(const RequestBlame& blame);
 
-  // The latency if the segments had taken no time of which is_gone(segment) is true. Cost: O(segments + detours), one
-  // allocation.
+  // The latency if the segments with is_gone(segment) had taken no time. Cost: O(segments + detours), one allocation.
   template <class IsGone> int64_t LatencyWithout(const IsGone& is_gone) const {
     std::vector<int64_t> earliest_ns(blame_.segments.size() + 1);  // moment 0 is the arrival
     auto way = ways_.begin();
@@ -38,7 +37,7 @@ class Counterfactual {
   }
 
  private:
-  struct Way {  // beside the segments
+  struct Way {  // next to the segments
     size_t from, to;
     int64_t length_ns;
   };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Requests that were recorded at different depths are compared by what is known of all of them.
+// Compares requests recorded at different depths, by the facts known of all of them.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_DEPTHS_H_
 #define PITOT_LIB_ANALYZE_VERDICT_DEPTHS_H_
 
@@ -17,7 +17,7 @@ namespace analyze {
 inline constexpr uint32_t kOnCpu =
     BlameBit(Blame::kHostOncpuPre) | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostOncpuPost);
 
-// What only GPUs, or calls of their API, are blamed for.
+// Parts blamed only on GPUs or calls of their API.
 inline constexpr uint32_t kOfGpus =
     BlameBit(Blame::kLaunchApi) | BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kLaunchQueueFull) |
     BlameBit(Blame::kAllocStall) | BlameBit(Blame::kLazyLoadJit) | BlameBit(Blame::kSyncReturn) |
@@ -25,14 +25,14 @@ inline constexpr uint32_t kOfGpus =
     BlameBit(Blame::kGpuContention) | BlameBit(Blame::kGpuClock) | BlameBit(Blame::kGpuExcessUnknown) |
     BlameBit(Blame::kGpuQueueWaitOthers) | BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kCommExposed);
 
-// Depths at which the same is known of GPUs are one.
+// Treats depths at which the same is known of GPUs as one.
 inline Depth ForGpus(Depth depth) { return std::min(depth, Depth::kKernels); }
 
-// Whether that depth was in force all the time: else the request was recorded deeper for a part of it.
+// Whether that depth was in force all the time; otherwise the request was recorded deeper for a part of it.
 bool IsWhole(Depth depth, const BlameVector& blame);
 
-// What is left of a part where GPUs were not recorded: code of the thread that waited for them. Before, in and after
-// its work of the model is told apart by batches alone.
+// The part's name where GPUs were not recorded: code of the thread waiting for them. Only batches separate code before,
+// in and after the model's work then.
 Blame Coarse(Blame blame, bool has_batches);
 void MakeCoarse(BlameVector* blame, bool has_batches);
 

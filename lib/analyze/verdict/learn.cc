@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A baseline from the trace itself, where none was kept.
+// Learns a baseline from the trace itself, if none was kept.
 #include <algorithm>
 #include <map>
 #include <new>
@@ -22,7 +22,7 @@ namespace analyze {
 using model::RequestRow;
 using model::Trace;
 
-// Requests that are normal, as far as one can tell without a walk, and what walks of them said.
+// Requests that look normal without a walk, and the results of their walks.
 struct Learned::Data {
   explicit Data(const Index& index) : trace(index.trace) {
     std::unordered_set<uint64_t> fired;  // ids
@@ -34,7 +34,7 @@ struct Learned::Data {
         continue;
       of_cell[{request.route, request.size_bucket}].rows.push_back(row);
       of_route[request.route].rows.push_back(row);
-      if (!index.IsPart(request)) of_all.rows.push_back(row);  // parts of requests are no requests of a route
+      if (!index.IsPart(request)) of_all.rows.push_back(row);  // parts of requests are not requests of a route
     }
     for (auto& [cell, like] : of_cell) Finish(&like);
     for (auto& [route, like] : of_route) Finish(&like);
@@ -57,7 +57,7 @@ struct Learned::Data {
 
   struct Walked {
     bool is_reliable = false;
-    bool is_lost = false;  // for what was lost in its time
+    bool is_lost = false;  // because of losses in its time
     BaselineRow row;
   };
   const Trace& trace;
@@ -83,9 +83,8 @@ class Learner {
   Learner(const BlameIndex& index, uint32_t request, Learned::Data* learned, Baseline* baseline)
       : index_(index), trace_(learned->trace), request_(request), learned_(*learned), baseline_(baseline) {}
 
-  // Adds those of `like` that are not yet there and that ended nearest to the request, in the order of rows. Where
-  // these are slow, too, as in a backlog, as many from all over the trace: what holds up all of them is normal for
-  // none.
+  // Adds new rows of `like`: those that ended nearest to the request, in the order of rows. If these are slow, too, as
+  // in a backlog, it takes as many from all over the trace instead. A delay of all of them is normal for none.
   Status Add(const Learned::Data::Like& like) {
     std::vector<uint32_t> chosen = Nearest(like.rows);
     const bool is_cut = chosen.size() < like.rows.size();
@@ -103,7 +102,7 @@ class Learner {
   }
   uint32_t added() const { return added_; }
 
-  // Why those that were added are fewer than `least`, where what was lost in the time of the others is.
+  // Why fewer than `least` were added, if losses in the time of the others are the reason.
   std::string WhyFew(uint32_t least) const {
     if (added_ >= least || added_ + left_out_ < least) return "";
     const std::string of = " of " + base::Count(left_out_) + " requests to compare it with";
@@ -175,7 +174,7 @@ class Learner {
     if (walked.is_lost) LeaveOut(row);
     if (!walked.is_reliable) return Status();
     BaselineRow normal = walked.row;
-    normal.at_ns = learned_.End(request_);  // all count as of the moment of the request: a window is short
+    normal.at_ns = learned_.End(request_);  // all count as of the request's moment: a window is short
     ++added_;
     const RequestRow& request = trace_.requests[row];
     return baseline_->Add(trace_.strings[request.route], request.size_bucket, normal);
@@ -187,8 +186,8 @@ class Learner {
   Learned::Data& learned_;
   Baseline* const baseline_;
   std::unordered_set<uint32_t> known_;  // rows
-  uint32_t added_ = 0, left_out_ = 0;   // for what was lost
-  model::Interval lost_ = {0, 0};       // from the first to the last of those
+  uint32_t added_ = 0, left_out_ = 0;   // left out because of losses
+  model::Interval lost_ = {0, 0};       // from the first to the last left out
 };
 
 }  // namespace

@@ -16,14 +16,15 @@ namespace {
 using model::RequestRow;
 using model::Trace;
 
-// Spreads ids, which servers count up, over all of 64 bits (the finalizer of MurmurHash3).
+// Spreads ids over all of 64 bits, because servers count them up (the finalizer of MurmurHash3).
 uint64_t Spread(uint64_t id) {
   id = (id ^ id >> 33) * 0xff51afd7ed558ccd;
   id = (id ^ id >> 33) * 0xc4ceb9fe1a85ec53;
   return id ^ id >> 33;
 }
 
-// Before it something that is to be explained had begun.
+// When the first request that a trigger fired for began, or the first firing: from then on something needs an
+// explanation.
 int64_t FirstFired(const Trace& trace) {
   int64_t first_ns = trace.window_end_ns;
   std::unordered_map<uint64_t, int64_t> begins;
@@ -35,7 +36,7 @@ int64_t FirstFired(const Trace& trace) {
   return first_ns;
 }
 
-// From when on the trace is whole: what was left out for room is the oldest.
+// Since when the trace is whole: the oldest events are left out for room.
 int64_t WholeFrom(const Trace& trace) {
   int64_t from_ns = trace.window_begin_ns;
   for (const model::LossRow& loss : trace.losses) {

@@ -11,9 +11,9 @@ namespace analyze {
 
 namespace {
 
-constexpr uint32_t kLeastLike = 8;  // of which a median says what is usual
+constexpr uint32_t kLeastLike = 8;  // needed for a usual median
 
-// Whether most of it is in returns too short to say that its thread came back late.
+// Whether most of it is in returns too short to prove that the thread came back late.
 bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
   int64_t short_ns = 0;
   for (const BlameSegment& segment : blame.segments) {
@@ -23,8 +23,8 @@ bool IsManyWaits(const Index& index, const RequestBlame& blame, Blame of) {
   return 2 * short_ns > blame.blame[of];
 }
 
-// Of what its launches would have taken if each had taken as long as the median launch: more than twice of what they
-// normally take is more of them; else, where half of what they took longer, or more, is beyond it, they were slow.
+// Compares launches with the median launch. If so many median launches take more than twice the part's normal time,
+// there were more of them. Otherwise they were slow if at least half of the excess is beyond that time.
 Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cause) {
   if (cause.blame != Blame::kLaunchApi) return Proof::kNone;
   const auto launches = std::count_if(blame.segments.begin(), blame.segments.end(),
@@ -35,7 +35,7 @@ Proof OfLaunches(const Index& index, const RequestBlame& blame, const Cause& cau
   return are_slow ? Proof::kSlowLaunches : Proof::kNone;
 }
 
-// Whether who was waited for took longer than twice the median of its like.
+// Whether the batch or request waited for took longer than twice the median of its like.
 bool IsBehindLong(const Index& index, const Culprit& by) {
   if (by.batch != model::kNone) {
     const Usual::Lengths like = index.usual.OfBatch(by.batch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the walk proves of a cause, where that makes a difference to the advice (advice.cc).
+// The walk's proof of a cause, where it makes a difference to the advice (advice.cc).
 #ifndef PITOT_LIB_ANALYZE_VERDICT_PROOF_H_
 #define PITOT_LIB_ANALYZE_VERDICT_PROOF_H_
 
@@ -10,17 +10,16 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Whether a segment is of a thread that neither slept nor was switched, and got no CPU time all the same.
+// Whether a segment's thread got no CPU time although it neither slept nor was switched.
 bool IsStolen(const model::Trace& trace, const BlameSegment& segment);
 
-// Whether a segment is of a thread that was in a scope which had not ended, and nothing says whether it ran.
+// Whether a segment's thread was in an unfinished scope, and nothing says whether it ran.
 bool IsUnseen(const BlameSegment& segment);
 
-// Whether a request slept most of the time that it slept in waits that the program recorded: what for it says, and not
-// who had that.
+// Whether most of a request's sleep was in waits recorded by the program. These name the resource, not its holder.
 bool IsNamedSleep(const model::Trace& trace, const RequestBlame& blame);
 
-// Of `verdict` it reads `more_of`.
+// Reads only `more_of` of `verdict`.
 Proof ProofOf(const Index& index, const RequestBlame& blame, const Cause& cause, const Verdict& verdict);
 
 }  // namespace analyze

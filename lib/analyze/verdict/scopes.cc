@@ -16,16 +16,16 @@ namespace {
 using model::kNone;
 using model::Trace;
 
-constexpr uint32_t kFewest = 20;  // of which a p99 means something, if not much
+constexpr uint32_t kFewest = 20;  // needed for a p99 with some meaning
 constexpr size_t kMostSaid = 3;
 
-// Where others were waited for: what threads did then was not for the request.
+// Waits for others: the threads' work meanwhile was not for the request.
 constexpr uint32_t kOfOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kHandoff) |
                                BlameBit(Blame::kQueueWaitOthers) | BlameBit(Blame::kBatchWindow) |
                                BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kHostLock) | BlameBit(Blame::kHostGil);
 
-// Whether a segment is in a scope of the request's that the host named: no wait, whose time is told by who was waited
-// for, and no operator, whose sites have no names of their own.
+// Whether a segment is in a scope of the request that the host named. Waits are not, because their culprit explains
+// them; nor operators, because their sites have no names of their own.
 bool IsInScope(const Trace& trace, const BlameSegment& segment) {
   const uint32_t event = segment.event;
   if (event == kNone || (kOfOthers & BlameBit(segment.blame)) != 0) return false;

@@ -24,9 +24,9 @@ using model::Trace;
 
 namespace {
 
-// Of the baseline: three eighths of them calibrate, and 96 give a p of 1 %.
+// Size of the baseline: three eighths of them calibrate, and 96 give a p of 1 %.
 constexpr size_t kMostTokens = 256;
-// Of times that two clock readings made: a request says when its first token was from its own beginning on.
+// For times from two clock readings: a request records its first token's time relative to its own beginning.
 constexpr int64_t kSameNs = 1'000;
 constexpr const char* kNoTimeToLearn = "the time to learn what is normal was up";
 
@@ -50,7 +50,7 @@ bool IsOver(const BlameOptions& options) {
   return options.is_over != nullptr && options.is_over(options.is_over_context);
 }
 
-// Which tokens one can be compared with, nearest first.
+// The tokens one can be compared with, nearest first.
 std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval asked) {
   Patience patience(index.options);
   const Trace& trace = index.trace;
@@ -69,7 +69,7 @@ std::vector<uint32_t> LikeToken(const Index& index, uint32_t token, Interval ask
     const std::optional<Interval> time = TimeBefore(index, other);
     if (!time || is_first) return time.has_value();
     if (time->begin_ns < asked.end_ns && asked.begin_ns < time->end_ns) return false;
-    // Its members' tokens are late together: as one.
+    // Tokens of an iteration's members are late together, so they count as one.
     const uint32_t iteration = IterationOf(index, other);
     return iteration == kNone || iterations.insert(iteration).second;
   };
@@ -140,7 +140,7 @@ std::string IterationText(const Index& index, uint32_t token) {
 
 namespace {
 
-// The row of the late token that the incident is about; kNone: none is.
+// The row of the late token that the incident is about; kNone: there is none.
 uint32_t ChooseToken(const Index& index) {
   const Trace& trace = index.trace;
   if (trace.firings.empty() || !IsOfTokens(trace.strings[trace.firings[0].cause])) return kNone;

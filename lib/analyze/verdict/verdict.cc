@@ -27,21 +27,21 @@ using model::kNone;
 
 namespace {
 
-// Parts that say that time passed, not why.
+// Parts that say how long, not why.
 constexpr uint32_t kUnknown =
     BlameBit(Blame::kUntraced) | BlameBit(Blame::kHostBlockedUnknown) | BlameBit(Blame::kGpuExcessUnknown);
-// What work on a GPU, a step of a batch or a token is made of.
+// The parts of work on a GPU, of a step of a batch or of a token.
 constexpr uint32_t kModelWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
                                 BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kH2d) | BlameBit(Blame::kD2h) |
                                 BlameBit(Blame::kD2dMemset) | BlameBit(Blame::kGpuExecExpected) |
                                 BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kBatchWindow);
-// What is made of operations of a GPU alone: more of them take more of it.
+// Parts made of GPU operations alone: more operations take more of it.
 constexpr uint32_t kOfOperations = kModelWork & ~(BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kBatchWindow));
-// The request's own work of the model, on threads and GPUs: the walk is on the one or the other, whichever was last.
+// The request's own work of the model, on threads and GPUs: the walk is on either, whichever was last.
 constexpr uint32_t kOwnWork = BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kLaunchApi) |
                               BlameBit(Blame::kLaunchLatency) | BlameBit(Blame::kGpuExecExpected) |
                               BlameBit(Blame::kDispatchGap) | BlameBit(Blame::kSyncReturn);
-// A factor below this is no "more".
+// A smaller factor is not "more".
 constexpr double kLeastMore = 1.1;
 constexpr double kSizeQuantile = 0.99;
 constexpr size_t kDrags = 3;
@@ -58,7 +58,7 @@ class Comparison {
   Comparison(const Index& index, const RequestBlame& blame, const VerdictOptions& options, Verdict* verdict)
       : index_(index), blame_(blame), options_(options), verdict_(verdict) {}
 
-  // Fills the verdict but for what it is compared with, which is there.
+  // Fills the verdict; its baseline's facts are there already.
   void Compare(const std::vector<BaselineRow>& rows, const WorkDone& work) {
     Verdict& v = *verdict_;
     std::vector<BlameVector> vectors;
@@ -103,7 +103,7 @@ class Comparison {
   }
 
  private:
-  // Of a slow request: finds its causes, takes them from the rest, and says what kind of verdict that is.
+  // Explains a slow request: finds its causes, takes them from the rest, and returns the kind of verdict.
   VerdictKind Explain(const std::vector<BaselineRow>& rows, const WorkDone& work, const Normal& normal,
                       const Contrast& at) {
     if (IsMoreWork(rows, work, at)) return VerdictKind::kMoreWork;
@@ -122,7 +122,7 @@ class Comparison {
     const double latency = static_cast<double>(std::max<int64_t>(verdict_->latency_ns, 1));
     return static_cast<double>(blame_.clamped_ns) > index_.options.most_clamped * latency;
   }
-  // Where most of the excess is in time that nothing explains, what the rest has in common says nothing of all.
+  // Whether everything was slower. If most of the excess is unexplained, the common factor of the rest proves nothing.
   bool IsUniform(const Normal& normal, const Contrast& at) const {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
     return more_work_ == 0 && at.common_factor > std::max(options_.least_common_factor, normal.usual_common_factor()) &&
@@ -157,11 +157,11 @@ class Comparison {
     return true;
   }
 
-  // ---- More of the same work (2.9, step 1): what so many more units would have taken at the usual time of one. Where
-  // that explains what its parts took longer, but little of the excess, these parts alone are more work.
+  // ---- More of the same work: the cost of so many more units at the usual time of one. If it explains the excess of
+  // its parts, but little of the whole excess, these parts alone are more work.
   bool IsMoreWork(const std::vector<BaselineRow>& rows, const WorkDone& work, const Contrast& at) {
     const auto excess = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
-    double best = 0, best_of = 0;  // of how much more of those parts
+    double best = 0, best_of = 0;  // of these parts' excess
     uint32_t best_where = 0;
     const auto consider = [&](const char* what, double units, double usually, uint32_t where) {
       if (usually <= 0 || units < kLeastMore * usually) return;
@@ -171,7 +171,7 @@ class Comparison {
         usual_ns += verdict_->normal.ns[k];
         more_ns += at.excess_ns[k];
       }
-      // No more than there is: more work that took no longer explains nothing.
+      // Capped at the actual excess: more work that took no longer explains nothing.
       const double by_count = (units / usually - 1) * static_cast<double>(usual_ns);
       const double explained = std::min(by_count, static_cast<double>(more_ns));
       if (explained <= best) return;
@@ -201,8 +201,8 @@ class Comparison {
       verdict_->more_ns = Of(at.excess_ns, more_work_);
       return false;
     }
-    // What a request asked for is work; in how many pieces the server does it is the server's own affair, and a cause.
-    // Only where requests of other sizes are compared with may more pieces be a larger request.
+    // A request asks for work; the number of pieces is the server's own affair, and a cause. Only compared with other
+    // sizes may more pieces mean a larger request.
     if (!verdict_->is_coarse) consider("launches", work.launches, mean([](auto& w) { return w.launches; }), kModelWork);
     if (best >= least) return verdict_->level != analyze::Baseline::Level::kCell;
     verdict_->more_of.clear();
@@ -210,8 +210,8 @@ class Comparison {
     return false;
   }
 
-  // Of these parts those that more of the work explains as well as all of them together, and those that are no matter:
-  // a part that others' savings hide in the sum is no more work.
+  // Those of the parts that more work explains as well as all of them together, and those too small to matter. A part
+  // hidden in the sum by others' savings is not more work.
   uint32_t GrownWithWork(uint32_t where, const Contrast& at, double least_ns) const {
     uint32_t grown = 0;
     for (uint32_t k = 0; k < kBlames; ++k) {
@@ -223,9 +223,10 @@ class Comparison {
     return grown;
   }
 
-  // How often a normal request launches so much, of those that calibrate latencies: a second test, of parts that are
-  // made of launches. It has half of alpha, and the parts' times have the other half, or all of it where launches are
-  // not normal: then there is no error left to make with them (Wiens' fallback procedure, 2003).
+  // Tests the number of launches: how often does a normal request, among those that calibrate latencies, launch so
+  // much? It is a second test, of parts made of launches, and has half of alpha. The parts' times have the other half,
+  // or all of it where launches are not normal, because then no error of theirs is left (Wiens' fallback procedure,
+  // 2003).
   void TestLaunches(const std::vector<BaselineRow>& rows, uint32_t launches, const Normal& normal) {
     // Half of alpha may be less than any p that so few requests can give; then there is one test.
     if (2 * verdict_->least_p > verdict_->alpha) verdict_->alpha = options_.alpha_few;
@@ -248,18 +249,18 @@ class Comparison {
     return at.p[k] > verdict_->alpha && (are_launches_normal_ || POfLaunches(k, at) == 1);
   }
 
-  // Of the excess, so that it may be a cause.
+  // Whether it is enough of the excess to be a cause.
   bool IsMuch(int64_t ns) const {
     const auto excess_ns = static_cast<double>(verdict_->latency_ns - verdict_->typical_ns);
     return ns >= options_.least_excess_ns && static_cast<double>(ns) >= options_.least_share * excess_ns;
   }
-  // Whether a part is longer only because another of the same work is shorter: where others' work has held up a GPU,
-  // the way of a request that is else bound by launches is over its kernels.
+  // Whether a part is longer only because another of the same work is shorter. After others' work has held up a GPU,
+  // the walk of an otherwise launch-bound request goes over its kernels.
   bool IsMoved(uint32_t k, const Contrast& at) const {
     return (kOwnWork >> k & 1) != 0 && !IsMuch(Of(at.residual_ns, kOwnWork));
   }
 
-  // ---- Causes (2.9, step 3)
+  // ---- Causes
   void FindCauses(const Contrast& at) {
     if (IsNamedSleep(index_.trace, blame_)) unknown_ &= ~BlameBit(Blame::kHostBlockedUnknown);
     for (uint32_t k = 0; k < kBlames; ++k) {
@@ -275,7 +276,7 @@ class Comparison {
     }
     Order(&verdict_->causes);
     if (verdict_->causes.size() > options_.most_causes) verdict_->causes.resize(options_.most_causes);
-    // What is beyond these and outside of what is normal all the same must not pass for the rest of it.
+    // Parts beyond these that are not normal either must not pass for the normal rest.
     for (uint32_t k = 0; k < kBlames; ++k) {
       const bool is_named = std::any_of(verdict_->causes.begin(), verdict_->causes.end(),
                                         [&](const Cause& cause) { return cause.blame == static_cast<Blame>(k); });
@@ -321,7 +322,7 @@ class Comparison {
     return cause;
   }
 
-  // ---- What it would save (2.10).
+  // ---- Savings
 
   int64_t Without(const Counterfactual& play, uint32_t parts) const {
     return play.LatencyWithout([&](const BlameSegment& segment) { return (parts & BlameBit(segment.blame)) != 0; });
@@ -334,8 +335,8 @@ class Comparison {
     FindDrags(play);
   }
 
-  // Where in a part its excess lies is not known: so it is no more than the excess, nor than all of the part. The parts
-  // that a verdict does not name may be shorter than usual; then less makes it normal.
+  // The place of the excess within a part is unknown, so a saving is at most the excess, and at most the whole part.
+  // Parts without a name in the verdict may be shorter than usual; then a smaller saving makes the request normal.
   void FindSavings(const Counterfactual& play) {
     Verdict& v = *verdict_;
     const int64_t excess_ns = std::max<int64_t>(v.latency_ns - v.typical_ns, 0);
@@ -377,16 +378,16 @@ class Comparison {
   const RequestBlame& blame_;
   const VerdictOptions& options_;
   Verdict* const verdict_;
-  double p_of_launches_ = 1;  // where they were tested
+  double p_of_launches_ = 1;  // if they were tested
   bool are_launches_normal_ = true;
-  double p_factor_ = 1;     // of p, that control over both tests costs
+  double p_factor_ = 1;     // of p, the price of control over both tests
   uint32_t more_work_ = 0;  // parts that are longer because there was more to do
   uint32_t unknown_ = kUnknown;
   Unexplained unexplained_;
 };
 
-// How deep GPUs were recorded from `begin_ns` to `end_ns`, at least. A trace that does not say was recorded the same
-// all the time.
+// The least depth of GPU records from `begin_ns` to `end_ns`. A trace without depths was recorded the same all the
+// time.
 Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
   const std::vector<model::DepthRow>& rows = trace.depths;
   if (rows.empty()) return trace.calls.size() != 0 || trace.gpu.size() != 0 ? Depth::kKernels : Depth::kScopes;
@@ -402,8 +403,8 @@ Depth DepthOf(const model::Trace& trace, int64_t begin_ns, int64_t end_ns) {
   return depth;
 }
 
-// Leaves those of `rows` that were recorded at `depth`, if they are enough; returns whether all that is compared then
-// says the same of GPUs.
+// Leaves those of `rows` that were recorded at `depth`, if they are enough. Returns whether all compared requests then
+// have the same knowledge of GPUs.
 bool KeepDepth(Depth depth, const BlameVector& blame, uint32_t least, std::vector<BaselineRow>* rows) {
   const auto is_like = [&](const BaselineRow& row) {
     return ForGpus(row.work.depth) == ForGpus(depth) && IsWhole(row.work.depth, row.blame);
@@ -436,7 +437,7 @@ WorkDone WorkOf(const Index& index, uint32_t request) {
   return work;
 }
 
-// What is before a token is in one iteration: how much that has to do nothing counts.
+// The time before a token lies in one iteration: its amount of work is not counted.
 WorkDone WorkOfBlame(const Index& index, const RequestBlame& blame) {
   if (blame.token == kNone) return WorkOf(index, blame.request);
   WorkDone work;

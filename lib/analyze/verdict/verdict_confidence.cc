@@ -11,23 +11,22 @@ using model::kNone;
 
 namespace {
 
-// Of GPUs, and what is left of a wait for one where it is not known when that was done.
+// Parts of GPUs, and the remains of a wait for a GPU that ended at an unknown time.
 constexpr uint32_t kByGpuTimes = kOfGpus | BlameBit(Blame::kHostOncpuFramework) | BlameBit(Blame::kHostBlockedUnknown);
-// Confidence where requests of other sizes, routes or depths had to do, where few are known, where events were lost or
+// Confidence if requests of other sizes, routes or depths had to do, or few are known. Also if events were lost, or
 // GPUs' times cannot be compared with the host's.
 constexpr double kOtherSizes = 0.6, kOtherRoutes = 0.5, kFew = 0.8, kLossy = 0.5, kSkewed = 0.5, kOtherDepths = 0.8;
-// And of what is inferred: that work of which nobody says for whom it was is not the request's own, that work of a GPU
-// took as long as it does where that is not known (analyzers.md section 2.3 has .7 for what is inferred), that code and
-// launches were on a CPU where no counter of their thread says so, that what is first in the trace was new (a25 has the
-// same), that few faults took long.
+// And for guesses (analyzers.md section 2.3 has .7 for what is inferred). Work of an unknown owner is not the request's
+// own. GPU work of unknown usual length took as long as usual. Code and launches were on a CPU although no counter of
+// their thread says so. A first use in the trace was new (a25 has the same factor). Few faults took long.
 constexpr double kInferred = 0.7, kUncounted = 0.8, kFirstSeen = 0.6, kSlowFaults = 0.6;
-// And of sleep that no wait accounts for; and, the more the smaller its share of the excess is, of what may only have
-// come with another part. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/reference/why.md).
+// And for sleep without a wait; and for parts that may only have come with another, the more the smaller their share of
+// the excess is. These two and kOtherSizes were fitted on the scoreboard's `tune` (docs/reference/why.md).
 constexpr double kNoWaitSays = 0.9, kCameAlong = 0.1;
 constexpr uint32_t kBehindOthers = BlameBit(Blame::kAdmissionQueue) | BlameBit(Blame::kQueueWaitOthers) |
                                    BlameBit(Blame::kExecutorBusy) | BlameBit(Blame::kGpuQueueWaitOthers);
 
-// What nothing explains makes every cause less sure, and itself; but that a thread slept is known.
+// The unexplained share makes every cause less sure, and itself; but the sleep of a thread is known.
 double UnknownBeside(const Unexplained& unexplained, const Cause& cause) {
   return cause.blame == Blame::kHostBlockedUnknown ? unexplained.Share() - unexplained.ShareOf(cause.excess_ns)
                                                    : unexplained.Share();
@@ -46,7 +45,7 @@ class Product {
   const char* why() const { return why_; }
 
  private:
-  static constexpr double kSpoken = 0.95;  // what takes less is not spoken of
+  static constexpr double kSpoken = 0.95;  // a larger factor is not mentioned
   double value_ = 1, least_ = kSpoken;
   const char* why_ = "";
 };
@@ -66,7 +65,7 @@ struct Doubt {
   double factor = 1;
   const char* why = "";
 };
-// Of a part whose segments may prove that they are what they are called: what is left of confidence where they do not.
+// The doubt about a part whose segments may prove their name: the confidence left if they do not.
 Doubt UnlessProved(Blame blame) {
   if ((kOnCpu & BlameBit(blame)) != 0 || blame == Blame::kLaunchApi)
     return {kUncounted, "no counter says that its thread was on a CPU"};
@@ -89,14 +88,14 @@ bool IsProved(const Index& index, const BlameSegment& segment) {
       return segment.gpu == kNone || index.gpu.UsualNs(segment.gpu) >= 0;
     case Blame::kLazyLoadJit:
       return index.first_uses.IsLoadProved(segment);
-    case Blame::kHostPagefaultIo:  // without a counter it is a wait that the program calls input or output
+    case Blame::kHostPagefaultIo:  // without a counter it is a wait marked by the program as input or output
       return segment.counter == kNone || index.host.AreFaultsProved(segment.thread, segment.begin_ns, segment.end_ns);
     default:
       return is_for_somebody;
   }
 }
 
-// How much of the time of a part is proved to be what it is called.
+// The doubt about a part: none if at least half of its time is proved to be what it is called.
 Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
   if (blame == Blame::kHostBlockedUnknown)
     return IsNamedSleep(index.trace, request) ? Doubt{} : Doubt{kNoWaitSays, "no wait says what it slept for"};
@@ -116,7 +115,7 @@ Doubt DoubtOf(const Index& index, const RequestBlame& request, Blame blame) {
 
 void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept {
-  const double others = 1 - std::min(cause->share, 1.0);  // where other parts were shorter it is more than all
+  const double others = 1 - std::min(cause->share, 1.0);  // if other parts were shorter, the share is more than all
   const Doubt doubt = DoubtOf(index, blame, cause->blame);
   Product product;
   product.Take(1 - by_chance, "it may be chance");

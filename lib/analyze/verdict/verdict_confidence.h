@@ -12,10 +12,10 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Of the parts of a request that were longer than usual, those that say that time passed, not why.
+// Longer than usual parts of a request that say how long, not why.
 struct Unexplained {
   int64_t unknown_ns = 0;
-  int64_t slept_ns = 0;     // of these: what for is not known, when and where is
+  int64_t slept_ns = 0;     // of these, sleep: its time and place are known, its reason is not
   int64_t positive_ns = 0;  // of all such parts
   double ShareOf(int64_t ns) const {
     return positive_ns == 0 ? 0 : static_cast<double>(ns) / static_cast<double>(positive_ns);
@@ -23,8 +23,8 @@ struct Unexplained {
   double Share() const { return ShareOf(unknown_ns); }
 };
 
-// Fills `confidence` and `unsure` of a cause; `by_chance` is how often the test names a normal request's part. Of
-// `verdict` it reads what was compared with, of `cause` its part, excess and share.
+// Fills `confidence` and `unsure` of a cause; `by_chance` is how often the test names a normal request's part. Reads
+// the baseline's facts in `verdict`, and the part, excess and share of `cause`.
 void FindConfidence(const Index& index, const RequestBlame& blame, const VerdictOptions& options,
                     const Verdict& verdict, const Unexplained& unexplained, double by_chance, Cause* cause) noexcept;
 

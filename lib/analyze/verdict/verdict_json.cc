@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verdicts for programs: rows become what tells them from outside, ids and names.
+// Verdicts for programs: rows become ids and names, which have a meaning outside of the trace.
 #include "analyze/blame/index_data.h"
 #include "base/columns.h"
 #include "base/json.h"

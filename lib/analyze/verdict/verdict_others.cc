@@ -6,11 +6,11 @@ namespace analyze {
 
 namespace {
 
-constexpr size_t kLeastOthers = 20;  // of which a median says what is usual
+constexpr size_t kLeastOthers = 20;  // needed for a usual median
 constexpr uint32_t kLeastMeanwhile = 3;
-constexpr int64_t kLeastExcess = 1'000'000;  // of a request, to be spoken of
+constexpr int64_t kLeastExcess = 1'000'000;  // of a request, to be mentioned
 
-// Requests that ended near it may have been slow for the same reason: then they are no measure, and the trace says so.
+// Requests that ended near it may have been slow for the same reason. Then they are no measure, and the trace shows it.
 void FindLike(const Index& index, const RequestBlame& blame, Verdict* verdict) {
   const Usual::Lengths like = index.usual.OfRequest(blame.request);
   if (like.count < kLeastOthers || verdict->typical_ns / 3 < like.median_ns / 2) return;
@@ -18,7 +18,7 @@ void FindLike(const Index& index, const RequestBlame& blame, Verdict* verdict) {
   verdict->like_median_ns = like.median_ns;
 }
 
-// What slows all that are open at once is a matter of the moment, and not of one request.
+// A delay of all requests in flight is a matter of the moment, not of one request.
 void FindMeanwhile(const Index& index, const RequestBlame& blame, Verdict* verdict) {
   const int64_t excess_ns = verdict->latency_ns - verdict->typical_ns;
   if (verdict->kind == VerdictKind::kNotUnusual || excess_ns < kLeastExcess) return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of a slow request is not its own affair: others like it were slow, too.
+// Signs that a slow request is not alone: others like it were slow, too.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_VERDICT_OTHERS_H_
 #define PITOT_LIB_ANALYZE_VERDICT_VERDICT_OTHERS_H_
 
@@ -10,8 +10,8 @@
 PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
-// Fills `like`, `like_median_ns`, `meanwhile` and `meanwhile_slow` of a verdict that has all else. Cost: O(n) of the
-// trace's requests where the request was slow.
+// Fills `like`, `like_median_ns`, `meanwhile` and `meanwhile_slow` of an otherwise complete verdict. Cost: O(n) in the
+// trace's requests if the request was slow.
 void FindOthers(const Index& index, const RequestBlame& blame, Verdict* verdict) noexcept;
 
 }  // namespace analyze

@@ -31,13 +31,13 @@ constexpr size_t kBlameWidth = 23, kRestIndent = 5, kRestWidth = 50;
 std::string Ms(int64_t ns) { return Format("%.1f", static_cast<double>(ns) * 1e-6); }
 std::string Signed(int64_t ns) { return Format("%+.1f ms", static_cast<double>(ns) * 1e-6); }
 constexpr int64_t kLeastTold = 50'000;  // less is 0.0 ms
-constexpr int64_t kMostTimes = 10;      // as fast: more says only that the request did nothing else
+constexpr int64_t kMostTimes = 10;      // as fast: more means only that the request did nothing else
 // Three digits: ".005", "1".
 std::string P(double p) {
   const std::string text = Format("%.3f", p);
   return p < 0.9995 ? text.substr(1) : "1";
 }
-// Of the test that named it: "p=.005", "p=.005 of launches".
+// The p of the test that named it: "p=.005", "p=.005 of launches".
 std::string P(const Cause& cause) {
   return cause.p_of_launches < cause.p ? "p=" + P(cause.p_of_launches) + " of launches" : "p=" + P(cause.p);
 }
@@ -48,7 +48,7 @@ const char* TheLevel(Baseline::Level level) {
                                             : "any route";
 }
 
-// A request of the same size has no more work because the server did it in more pieces.
+// Whether the server did the same work in more pieces: a request of the same size has no more work for that.
 bool IsInMoreLaunches(const Verdict& v) {
   return v.kind == VerdictKind::kMoreWork && v.more_of == "launches" && v.level == Baseline::Level::kCell;
 }
@@ -140,7 +140,7 @@ class Teller {
   }
 
  private:
-  // "350 requests of the same route and size", "120 tokens of the same route, in iterations of about as many members".
+  // The requests or tokens of the baseline: "350 requests of the same route and size", for example.
   std::string ThoseCompared(const Verdict& v) const {
     if (blame_.token == kNone) return base::Plural(v.baseline_size, "request") + " of " + TheLevel(v.level);
     const bool is_first = IsFirstToken(trace_, blame_.token);
@@ -151,7 +151,7 @@ class Teller {
   }
   std::string Executor(uint32_t batch) const { return std::string(trace_.strings[trace_.batches[batch].executor]); }
 
-  // Whose fault it was.
+  // The culprit.
   std::string By(Blame blame, const Culprit& by, int64_t by_ns) const {
     if (!by.IsKnown()) return "";
     const bool is_lock = blame == Blame::kHostLock || blame == Blame::kHostGil;
@@ -190,9 +190,9 @@ class Teller {
     return text + " and " + std::to_string(requests.size() - 1) + " more";
   }
 
-  // What counters say of it: "; SM clock of GPU 0 at 1200 MHz, else 1980 MHz"; "; by its run-queue delay, the CPU quota
-  // throttled the process for 12.0 ms meanwhile"; "; by its on-CPU time: it neither slept nor was switched, the
-  // hypervisor took 240.0 ms of the machine's CPUs about then".
+  // The counter that proves it, and its circumstances. A lowered clock comes with both values, run-queue delay with the
+  // CPU quota's throttling meanwhile. On-CPU time of a thread that neither slept nor was switched comes with the CPU
+  // time the hypervisor took.
   std::string Counted(const BlameSegment& segment) const {
     if (segment.counter == kNone) return "";
     if (segment.blame == Blame::kGpuClock) return "; " + ClockState(trace_, {segment.begin_ns, segment.end_ns});
@@ -214,7 +214,7 @@ class Teller {
     return use.empty() ? "" : "; " + use;
   }
 
-  // Whom it kept waiting: "; meanwhile it held "cache", for which 6 others came to wait".
+  // The lock the thread held meanwhile, and how many others queued for it.
   std::string Behind(Blame blame, const BlameSegment& segment) const {
     if (segment.thread == kNone || blame == Blame::kHostLock || blame == Blame::kHostGil) return "";
     const LockQueue queue = index_.locks.Behind(segment.thread, segment.begin_ns, segment.end_ns);

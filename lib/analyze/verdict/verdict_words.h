@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sentences of a verdict that its text and its page share.
+// Sentences that a verdict's text and page share.
 #ifndef PITOT_LIB_ANALYZE_VERDICT_VERDICT_WORDS_H_
 #define PITOT_LIB_ANALYZE_VERDICT_VERDICT_WORDS_H_
 
@@ -14,8 +14,8 @@ PITOT_NAMESPACE_BEGIN
 namespace analyze {
 
 constexpr int64_t kTenth = 100'000;  // of a ms
-// What words say of a verdict's times, in tenths of a ms: causes, what was common and the rest add up to latency -
-// typical as they are printed, too, because of them those are rounded the other way that lose least by it.
+// A verdict's times as printed, in tenths of a ms. Causes, common part and rest add up to latency - typical in print,
+// too. For that, the ones that lose least by it are rounded the other way.
 struct PrintedVerdict {
   explicit PrintedVerdict(const Verdict& verdict);
   int64_t latency, typical, common, rest;
@@ -24,28 +24,27 @@ struct PrintedVerdict {
 std::string Tenths(int64_t tenths);        // "33.5"
 std::string SignedTenths(int64_t tenths);  // "+13.5 ms"
 
-// What is in no cause, and what it is made of: "rest +0.4 ms within the normal range", "offset by -2.0 ms of parts
-// shorter than usual", "rest +16.5 ms: +13.5 ms of 4 lesser causes, +3.0 ms within the normal range".
+// The rest outside of the causes, and its parts: lesser causes, parts shorter than usual, and time within the normal
+// range. Example: "rest +16.5 ms: +13.5 ms of 4 lesser causes, +3.0 ms within the normal range".
 std::string RestText(const Verdict& verdict);
 
-// "would save at most 5.1 ms"; and where that is far from all that the part could bring, "; with none of it at most 3.2
-// times as fast".
+// The most a fix would save. If that is far from all the part could bring, also how much faster the request would be
+// without the part.
 std::string SavingText(const Verdict& verdict, const Cause& cause);
 
-// "more work, not slower: 4 times the usual size"; or "done in more launches than usual (1.82 times), and no part
-// stands out", of a request that has the same size as those that it is compared with: that is the server's doing. Of a
-// verdict whose more_of is not empty.
+// More work, not slower work, for a verdict with a `more_of`. More launches of a request as large as its baseline's are
+// the server's doing instead: it did the same work in more pieces, and no part stands out.
 std::string MoreWorkText(const Verdict& verdict);
 
-// "which were slow, too: of all 400 of its route and size in the trace half took at most 8.1 ms", of those that it is
-// compared with; and "of the 12 like it that were open meanwhile 9 lost half as much, or more: look at that moment,
-// too". "" where it is not so.
+// Two remarks, each "" if it does not apply. LikeText: the requests of the baseline were slow, too, compared with the
+// median of all of the same route and size in the trace. MeanwhileText: many similar requests in flight lost half as
+// much or more, so the moment should be looked at, too.
 std::string LikeText(const Verdict& verdict);
 std::string MeanwhileText(const Verdict& verdict);
 
-// "confidence 0.56 (requests of other sizes had to do)".
+// "confidence 0.56 (", the weakest factor in words, ")".
 std::string ConfidenceText(const Cause& cause);
-// "but contradicted by gpu_clock: either ..."; "" where nothing does.
+// A sentence on the contradicting cause and the reason; "" if there is none.
 std::string ContradictionText(const Cause& cause);
 
 }  // namespace analyze
